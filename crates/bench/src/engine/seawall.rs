@@ -1,0 +1,157 @@
+//! Seawall. `Synced` is `Durability::Sync`; `Buffered` is `Durability::Async`, which is flushed at the latest after
+//! `Options::flush_interval`: a killed process can lose that much, a peer that writes each commit to the operating
+//! system loses nothing.
+
+use std::collections::VecDeque;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use seawall::{CommitHandle, Database, Options, Table};
+
+use super::{Durability, Engine, LogLimits, Scanned, Session, Settings, digest};
+use crate::error::{BenchError, engine_error};
+use crate::rows::{Row, RowSource};
+
+const NAME: &str = "seawall";
+const TABLE: &str = "rows";
+/// More than any run writes.
+const RAISED_BYTES: u64 = 64 << 30;
+
+struct Seawall {
+    database: Database,
+    /// Made on first use: a bulk load makes the table itself.
+    table: OnceLock<Table>,
+    configured_bytes: u64,
+}
+
+pub(super) fn open(settings: &Settings) -> Result<Box<dyn Engine>, BenchError> {
+    let mut options = Options { cache_bytes: settings.cache_bytes, ..Options::default() };
+    options.durability = match settings.durability {
+        Durability::Synced => seawall::Durability::Sync,
+        Durability::Buffered => seawall::Durability::Async,
+    };
+    if settings.log_limits == LogLimits::Raised {
+        options.memtable_bytes = RAISED_BYTES;
+        options.checkpoint_log_bytes = RAISED_BYTES;
+        options.checkpoint_interval = Duration::from_secs(24 * 3600);
+    }
+    let configured_bytes = options.cache_bytes + options.memtable_bytes;
+    let database = Database::open(&settings.directory, options).map_err(engine_error(NAME, "open"))?;
+    let table = OnceLock::new();
+    Ok(Box::new(Seawall { database, table, configured_bytes }))
+}
+
+impl Seawall {
+    fn table(&self) -> Result<&Table, BenchError> {
+        if let Some(table) = self.table.get() {
+            return Ok(table);
+        }
+        // Threads may race here: who comes second finds the table made.
+        let made = self.database.create_table(TABLE);
+        let table = match made {
+            Ok(table) => table,
+            Err(_exists) => self.database.table(TABLE).map_err(engine_error(NAME, "open the table"))?,
+        };
+        Ok(self.table.get_or_init(|| table))
+    }
+}
+
+impl Engine for Seawall {
+    fn session(&self) -> Result<Box<dyn Session + '_>, BenchError> {
+        Ok(Box::new(SeawallSession {
+            database: &self.database,
+            table: self.table()?,
+            in_flight: VecDeque::new(),
+        }))
+    }
+
+    fn bulk_load(&self, rows: &mut RowSource) -> Result<(), BenchError> {
+        let mut load = self.database.bulk_load(TABLE).map_err(engine_error(NAME, "begin a bulk load"))?;
+        while let Some((key, value)) = rows.next() {
+            load.add(key, value).map_err(engine_error(NAME, "add a row to a bulk load"))?;
+        }
+        load.finish().map_err(engine_error(NAME, "finish a bulk load"))?;
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), BenchError> {
+        self.database.flush().map(drop).map_err(engine_error(NAME, "flush"))
+    }
+
+    fn close(self: Box<Self>) -> Result<(), BenchError> {
+        self.database.close().map_err(engine_error(NAME, "close"))
+    }
+
+    fn log_position(&self) -> Option<u64> {
+        self.database.flush().ok().map(|lsn| lsn.value())
+    }
+
+    fn page_reads(&self) -> Option<u64> {
+        Some(self.database.statistics().page_reads)
+    }
+
+    fn configured_bytes(&self) -> u64 {
+        self.configured_bytes
+    }
+}
+
+struct SeawallSession<'engine> {
+    database: &'engine Database,
+    table: &'engine Table,
+    in_flight: VecDeque<CommitHandle>,
+}
+
+impl Session for SeawallSession<'_> {
+    fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), BenchError> {
+        self.database.put(self.table, key, value).map(drop).map_err(engine_error(NAME, "put"))
+    }
+
+    fn put_batch(&mut self, rows: &[Row]) -> Result<(), BenchError> {
+        let mut transaction = self.database.begin();
+        for row in rows {
+            transaction.put(self.table, row.key, &row.value).map_err(engine_error(NAME, "put in a batch"))?;
+        }
+        transaction.commit().map(drop).map_err(engine_error(NAME, "commit"))
+    }
+
+    fn get(&mut self, key: &[u8]) -> Result<Option<u64>, BenchError> {
+        self.database
+            .get_with(self.table, key, |value| value.map(digest))
+            .map_err(engine_error(NAME, "get"))
+    }
+
+    fn scan(&mut self, from: &[u8], limit: u64) -> Result<Scanned, BenchError> {
+        let snapshot = self.database.snapshot();
+        let mut range = snapshot.range(self.table, from..);
+        let mut scanned = Scanned::default();
+        while scanned.rows < limit {
+            match range.next_row().map_err(engine_error(NAME, "scan"))? {
+                Some((key, value)) => scanned.add(key, value),
+                None => break,
+            }
+        }
+        Ok(scanned)
+    }
+
+    fn put_in_flight(&mut self, key: &[u8], value: &[u8]) -> Result<(), BenchError> {
+        let mut transaction = self.database.begin();
+        transaction.put(self.table, key, value).map_err(engine_error(NAME, "put"))?;
+        let handle = transaction.commit_async().map_err(engine_error(NAME, "start a commit"))?;
+        self.in_flight.push_back(handle);
+        Ok(())
+    }
+
+    fn wait_for_oldest(&mut self) -> Result<(), BenchError> {
+        match self.in_flight.pop_front() {
+            Some(handle) => handle.wait().map(drop).map_err(engine_error(NAME, "wait for a commit")),
+            None => Ok(()),
+        }
+    }
+
+    fn abort(&mut self, key: &[u8], value: &[u8]) -> Result<(), BenchError> {
+        let mut transaction = self.database.begin();
+        transaction.put(self.table, key, value).map_err(engine_error(NAME, "put"))?;
+        transaction.rollback();
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! `seawall-bench`: the same workloads on Seawall and its peers.
+//!
+//! ```text
+//!   command line --> plan: rows of the table
+//!                      |
+//!                    table: for each run, for each engine: a child process measures one cell
+//!                      |                                      engine <-- workload <-- rows, random
+//!                    report: medians, ratio to the best peer, what was to be reached
+//! ```
+//! Invariants:
+//! * Engines get the same keys and values in the same order, the same cache, and a process of their own.
+//! * What is called durable was synced before the commit returned, by every engine.
+//! * A figure counts only if the rows are there: lost rows fail the cell.
+//!
+//! Start at `workload`.
+
+mod command_line;
+mod device;
+mod engine;
+mod error;
+mod histogram;
+mod plan;
+mod random;
+mod report;
+mod rows;
+mod table;
+mod timed_run;
+mod usage;
+mod workload;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Parser;
+
+use command_line::{Command, CommandLine, Common};
+use error::BenchError;
+
+fn main() -> ExitCode {
+    match run(&CommandLine::parse().command) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(failures) => {
+            eprintln!("{failures} cells failed");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("seawall-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Returns how many cells failed.
+fn run(command: &Command) -> Result<usize, BenchError> {
+    if let Some((common, rows)) = plan::plan(command) {
+        return table::measure(common, &rows);
+    }
+    match command {
+        Command::Device(common) => device(common)?,
+        Command::Cell { cell } => {
+            let measurement = workload::measure(&serde_json::from_str(cell)?)?;
+            println!("{}", serde_json::to_string(&measurement)?);
+        }
+        Command::Fill { cell } => workload::reopen::fill(&serde_json::from_str(cell)?)?,
+        planned => unreachable!("{planned:?} has a plan"),
+    }
+    Ok(0)
+}
+
+fn device(common: &Common) -> Result<(), BenchError> {
+    let directory = &common.dir;
+    std::fs::create_dir_all(directory).map_err(error::file_error("create", directory))?;
+    let duration = Duration::from_secs_f64(common.seconds.unwrap_or(1.0));
+    let syncs = device::syncs_per_second(directory, duration)?;
+    println!("8 KiB overwrites with fdatasync: {syncs:.0}/s");
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! What this process has used so far, as the kernel counts it: processor, memory, device.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use rustix::time::{ClockId, clock_gettime};
+
+/// The moment, for latencies.
+pub(crate) fn now() -> Instant {
+    #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time, and only that")]
+    Instant::now()
+}
+
+/// Counters since the process began; `since` gives the part of a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Usage {
+    pub(crate) cpu: Duration,
+    /// Bytes that the process made the device read or write; writes through a memory map count once dirty.
+    pub(crate) device_read_bytes: u64,
+    pub(crate) device_written_bytes: u64,
+    pub(crate) read_calls: u64,
+}
+
+impl Usage {
+    pub(crate) fn of_this_process() -> Usage {
+        let cpu = clock_gettime(ClockId::ProcessCPUTime);
+        let seconds = u64::try_from(cpu.tv_sec).unwrap_or(0);
+        let nanos = u32::try_from(cpu.tv_nsec).unwrap_or(0);
+        let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
+        Usage {
+            cpu: Duration::new(seconds, nanos),
+            device_read_bytes: field(&io, "read_bytes:").unwrap_or(0),
+            device_written_bytes: field(&io, "write_bytes:").unwrap_or(0),
+            read_calls: field(&io, "syscr:").unwrap_or(0),
+        }
+    }
+
+    pub(crate) fn since(&self, earlier: &Usage) -> Usage {
+        Usage {
+            cpu: self.cpu.saturating_sub(earlier.cpu),
+            device_read_bytes: self.device_read_bytes.saturating_sub(earlier.device_read_bytes),
+            device_written_bytes: self.device_written_bytes.saturating_sub(earlier.device_written_bytes),
+            read_calls: self.read_calls.saturating_sub(earlier.read_calls),
+        }
+    }
+}
+
+/// Resident memory of this process, bytes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Memory {
+    pub(crate) resident_peak: u64,
+    /// Without pages of mapped files, which the kernel can take back at any time.
+    pub(crate) anonymous: u64,
+}
+
+impl Memory {
+    pub(crate) fn of_this_process() -> Memory {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        let bytes = |name| field(&status, name).unwrap_or(0) * 1024;
+        Memory { resident_peak: bytes("VmHWM:"), anonymous: bytes("RssAnon:") }
+    }
+
+    /// Forgets the peak so far, for instance that of the load before the part that is measured. Where the kernel does
+    /// not let it, the peak stays that of the whole process.
+    pub(crate) fn reset_peak() {
+        if let Err(refused) = fs::write("/proc/self/clear_refs", "5") {
+            eprintln!("the memory peak includes the preparation: {refused}");
+        }
+    }
+}
+
+/// The number after `name` at the start of a line.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fields_are_found_at_line_starts_only() {
+        let text = "cancelled_write_bytes: 7\nwrite_bytes: 12\nVmHWM:\t   34 kB\n";
+        assert_eq!(field(text, "write_bytes:"), Some(12));
+        assert_eq!(field(text, "VmHWM:"), Some(34));
+        assert_eq!(field(text, "absent:"), None);
+    }
+
+    #[test]
+    fn this_process_uses_memory_and_processor() {
+        let memory = Memory::of_this_process();
+        assert!(memory.resident_peak >= memory.anonymous);
+        assert!(memory.anonymous > 0);
+        assert!(Usage::of_this_process().cpu > Duration::ZERO);
+    }
+}

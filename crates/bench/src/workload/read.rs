@@ -1,0 +1,61 @@
+//! Point reads of random rows, every one of which exists. Each is a transaction of its own.
+
+use std::time::Duration;
+
+use super::prepared::{drop_page_cache, prepare};
+use super::{Cell, Measurement, per};
+use crate::engine::Engine;
+use crate::error::BenchError;
+use crate::random::Random;
+use crate::timed_run::{self, Totals};
+use crate::usage::Memory;
+
+/// Shortest time that caches are given to settle after the scan that fills them.
+const WARM_UP_MIN: Duration = Duration::from_millis(20);
+
+pub(super) fn cached(cell: &Cell) -> Result<Measurement, BenchError> {
+    let engine = cell.engine.open(&prepare(cell)?)?;
+    engine.session()?.scan(&[], u64::MAX)?;
+    read_for(cell, engine.as_ref(), (cell.duration() / 4).max(WARM_UP_MIN), 1 << 32)?;
+    Memory::reset_peak();
+    let totals = read_for(cell, engine.as_ref(), cell.duration(), 0)?;
+    let measurement =
+        Measurement::new(cell, totals.operations_per_second(), &totals, engine.configured_bytes());
+    engine.close()?;
+    Ok(measurement)
+}
+
+pub(super) fn cold(cell: &Cell) -> Result<Measurement, BenchError> {
+    let settings = prepare(cell)?;
+    drop_page_cache(&settings.directory)?;
+    let engine = cell.engine.open(&settings)?;
+    Memory::reset_peak();
+    let pages_before = engine.page_reads();
+    let totals = read_for(cell, engine.as_ref(), cell.duration(), 0)?;
+    let pages = engine.page_reads().zip(pages_before).map(|(after, before)| after - before);
+    let gets = totals.operations;
+    let mut measurement =
+        Measurement::new(cell, totals.operations_per_second(), &totals, engine.configured_bytes())
+            .with("device_bytes_per_get", per(totals.usage.device_read_bytes as f64, gets))
+            .with("read_calls_per_get", per(totals.usage.read_calls as f64, gets));
+    if let Some(pages) = pages {
+        measurement = measurement.with("page_reads_per_get", per(pages as f64, gets));
+    }
+    engine.close()?;
+    Ok(measurement)
+}
+
+fn read_for(cell: &Cell, engine: &dyn Engine, duration: Duration, salt: u64) -> Result<Totals, BenchError> {
+    let keys = cell.keys();
+    timed_run::run(engine, cell.threads, duration, |thread, session, recorder| {
+        let mut random = Random::new(cell.thread_seed(thread) ^ salt);
+        while recorder.running() {
+            let key = keys.random_key(&mut random);
+            if session.get(&key)?.is_none() {
+                return Err(cell.wrong(format!("row {key:02x?} is not there")));
+            }
+            recorder.done(1);
+        }
+        Ok(())
+    })
+}

@@ -1,0 +1,382 @@
+//! The command line: sub-commands, options, and the help that teaches them.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const OVERVIEW: &str = "\
+A first session, to paste:
+
+  seawall init bank
+  seawall create bank accounts
+  seawall put bank accounts alice 100
+  seawall put bank accounts bob 50
+  seawall get bank accounts alice
+  seawall scan bank accounts
+
+Real data, in and out again:
+
+  seawall load bank airports data/airports.csv
+  seawall get bank airports LAX
+  seawall scan bank airports --prefix SE --limit 3
+  seawall dump bank airports > airports-dump.csv
+
+Is everything well?
+
+  seawall info bank
+  seawall check bank
+
+`seawall tour` shows the whole story in a scratch directory: load, kill -9, recovery, verification.
+
+Exit codes:
+  0 done   1 failed   2 wrong command line   3 no such database, table or key   4 damage found
+  5 database in use by another process   6 exists already   7 input file not as expected   8 disk full
+
+Keys and values are text; `--hex` reads and shows bytes. With `--json` every answer is JSON, one value a line.";
+
+/// Make, fill, read and examine Seawall databases.
+///
+/// Seawall is a transactional storage engine: ordered tables of keys and values in a directory. A put that returned
+/// is on disk and survives kill -9 and power failure. One process at a time may write to a database; several may read
+/// one that nobody writes to.
+#[derive(Debug, Parser)]
+#[command(name = "seawall", version, after_long_help = OVERVIEW, max_term_width = 110)]
+pub(crate) struct Arguments {
+    #[command(flatten)]
+    pub(crate) shared: Shared,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every sub-command.
+#[derive(Debug, Args)]
+pub(crate) struct Shared {
+    /// Answer in JSON, one value a line; errors are JSON on standard error.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Memory for cached pages, in MiB. Default 256.
+    #[arg(long, global = true, value_name = "MIB", hide_short_help = true)]
+    pub(crate) cache_mib: Option<u64>,
+    /// Memory for rows changed since the last checkpoint, in MiB. Default 256.
+    #[arg(long, global = true, value_name = "MIB", hide_short_help = true)]
+    pub(crate) memtable_mib: Option<u64>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a new, empty database in DIR, which must be missing or empty.
+    Init(Init),
+    /// Show what DIR holds: superblock, redo point, timeline, log segments, sizes, last checkpoint.
+    Info(Directory),
+    /// Read everything and report damage by file, offset and key range; exit code 4 if there is any.
+    Check(Directory),
+    /// List the tables.
+    Tables(Directory),
+    /// Make an empty table.
+    Create(OneTable),
+    /// Remove a table and its rows. Costs the same whatever its size; the space is taken back later.
+    Drop(OneTable),
+    /// Give a table another name.
+    Rename(Rename),
+    /// Remove all rows of a table. Costs the same whatever its size.
+    Truncate(OneTable),
+    /// Set the value of a key; durable when it returns.
+    Put(Put),
+    /// Show the value of a key; exit code 3 if there is none.
+    Get(Get),
+    /// Remove a key; exit code 3 if there is none.
+    Delete(OneRow),
+    /// Show rows in key order, or only those of a range.
+    Scan(Scan),
+    /// Put the rows of a CSV, TSV or JSON-lines file into a table, in durable batches.
+    Load(Load),
+    /// Write all rows of a table as CSV, TSV or JSON lines, which `load` reads back exactly.
+    Dump(Dump),
+    /// Show the records of the log: every committed transaction, oldest first.
+    Log(Log),
+    /// Move everything that changed into the page file now, so that the next start has nothing to replay.
+    Checkpoint(Directory),
+    /// Measure this machine: commits, reads and scans a second, in a scratch directory.
+    Bench(Bench),
+    /// Show what Seawall promises: load real data, kill -9 the loader, recover, verify, transfer money, verify.
+    Tour(Tour),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Directory {
+    /// Directory of the database.
+    pub(crate) dir: PathBuf,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:\n  seawall init bank --page-bytes 16384")]
+pub(crate) struct Init {
+    /// Directory of the database; made if missing.
+    pub(crate) dir: PathBuf,
+    /// Page size: 4096 to 65536, a power of two. Cannot be changed later.
+    #[arg(long, value_name = "BYTES")]
+    pub(crate) page_bytes: Option<u32>,
+    /// Size of a log segment in MiB: 1 to 1024, a power of two. Cannot be changed later.
+    #[arg(long, value_name = "MIB")]
+    pub(crate) segment_mib: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OneTable {
+    /// Directory of the database.
+    pub(crate) dir: PathBuf,
+    /// Name of the table: 1 to 255 bytes of UTF-8.
+    pub(crate) table: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Rename {
+    /// Directory of the database.
+    pub(crate) dir: PathBuf,
+    /// Name of the table now.
+    pub(crate) from: String,
+    /// Name of the table afterwards.
+    pub(crate) to: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OneRow {
+    /// Directory of the database.
+    pub(crate) dir: PathBuf,
+    /// Name of the table.
+    pub(crate) table: String,
+    /// The key.
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) key: String,
+    /// Keys and values are bytes in hexadecimal.
+    #[arg(long)]
+    pub(crate) hex: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  seawall put bank accounts alice 100
+  seawall put bank photos cat.jpg --value-file cat.jpg
+  seawall put bank accounts --hex 616c696365 313030")]
+pub(crate) struct Put {
+    #[command(flatten)]
+    pub(crate) row: OneRow,
+    /// The value.
+    #[arg(allow_hyphen_values = true, required_unless_present = "value_file")]
+    pub(crate) value: Option<String>,
+    /// Take the value from this file, byte for byte; `-` is standard input.
+    #[arg(long, value_name = "FILE", conflicts_with = "value")]
+    pub(crate) value_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  seawall get bank accounts alice
+  seawall get bank photos cat.jpg --raw > cat.jpg")]
+pub(crate) struct Get {
+    #[command(flatten)]
+    pub(crate) row: OneRow,
+    /// The value's bytes and nothing else: no newline after it.
+    #[arg(long, conflicts_with_all = ["hex", "json"])]
+    pub(crate) raw: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A line is the key, a tab, the value; bytes that are not printable are shown as \\n, \\t, \\\\ \
+and \\xNN.
+
+Examples:
+  seawall scan bank airports --prefix SE --limit 10
+  seawall scan bank airports --from A --to C --keys-only
+  seawall scan bank airports --reverse --limit 1       the last row"
+)]
+pub(crate) struct Scan {
+    /// Directory of the database.
+    pub(crate) dir: PathBuf,
+    /// Name of the table.
+    pub(crate) table: String,
+    /// Start at this key.
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    pub(crate) from: Option<String>,
+    /// End before this key.
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    pub(crate) to: Option<String>,
+    /// Only keys that start with this.
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["from", "to"], allow_hyphen_values = true)]
+    pub(crate) prefix: Option<String>,
+    /// Show at most this many rows.
+    #[arg(long, value_name = "ROWS")]
+    pub(crate) limit: Option<u64>,
+    /// The last row first.
+    #[arg(long)]
+    pub(crate) reverse: bool,
+    /// Show no values.
+    #[arg(long)]
+    pub(crate) keys_only: bool,
+    /// Keys and values are bytes in hexadecimal.
+    #[arg(long)]
+    pub(crate) hex: bool,
+}
+
+/// How rows are written in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Comma-separated values (RFC 4180), with a header.
+    Csv,
+    /// As CSV, with tabs in place of commas.
+    Tsv,
+    /// One JSON object a line.
+    Jsonl,
+}
+
+const LOAD_HELP: &str = "\
+How a row becomes a key and a value:
+  * The key is the column named by --key; without it, the column `key` (or `key_hex`: hexadecimal), or else the first
+    one. JSON lines have no first field: name it with --key unless it is `key` or `key_hex`.
+  * With several --key columns, the key is their texts joined by --separator, as in `CA/LAX`.
+  * If the one column left is `value` (or `value_hex`), the value is its text. Otherwise the value is a JSON object of
+    the columns left, in their order: {\"name\":\"Los Angeles International\",\"state\":\"CA\"}.
+A row whose key is in the table already replaces it. A table that does not exist is made.
+
+Each batch is one durable transaction, committed in the order of the file: after a crash the table holds whole batches,
+and every batch that --acks has announced. To go on from there, give the announced number to --skip.
+
+Examples:
+  seawall load bank airports data/airports.csv
+  seawall load bank by_state data/airports.csv --key state --key iata
+  seawall dump other accounts | seawall load bank accounts - --format csv
+  seawall load bank events events.jsonl --key id --acks --batch 100";
+
+#[derive(Debug, Args)]
+#[command(after_long_help = LOAD_HELP, after_help = "See --help for how a row becomes key and value, and examples.")]
+pub(crate) struct Load {
+    /// Directory of the database.
+    pub(crate) dir: PathBuf,
+    /// Name of the table; made if missing.
+    pub(crate) table: String,
+    /// The file; `-` is standard input.
+    pub(crate) file: PathBuf,
+    /// Format of the file. Default: by its extension (.csv, .tsv, .jsonl, .ndjson), CSV for standard input.
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
+    /// A column of the key; may be given several times.
+    #[arg(long, value_name = "COLUMN")]
+    pub(crate) key: Vec<String>,
+    /// Stands between the parts of a key of several columns.
+    #[arg(long, value_name = "TEXT", default_value = "/", allow_hyphen_values = true)]
+    pub(crate) separator: String,
+    /// The first line is a row. Columns are called 1, 2, 3; if there are two, they are key and value.
+    #[arg(long)]
+    pub(crate) no_header: bool,
+    /// Rows in a transaction. It also ends when it holds 16 MiB.
+    #[arg(long, value_name = "ROWS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) batch: u64,
+    /// Print `committed ROWS` (rows of the file so far) after each durable transaction.
+    #[arg(long)]
+    pub(crate) acks: bool,
+    /// Leave out the first rows of the file, because they are loaded already.
+    #[arg(long, value_name = "ROWS", default_value_t = 0)]
+    pub(crate) skip: u64,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+The columns are `key` and `value`, in one consistent snapshot, in key order. CSV and TSV hold the bytes as they are
+(quoted where needed), so that what is loaded again is the same to the byte; --hex makes them `key_hex` and `value_hex`
+in hexadecimal for tools that want text. JSON lines use hexadecimal for the rows that are not text, and only for those.
+
+Examples:
+  seawall dump bank airports > airports.csv
+  seawall dump bank airports --format jsonl --output airports.jsonl")]
+pub(crate) struct Dump {
+    /// Directory of the database.
+    pub(crate) dir: PathBuf,
+    /// Name of the table.
+    pub(crate) table: String,
+    /// Format of the output. Default: by the extension of --output, else CSV.
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
+    /// Write to this file (replaced if it exists; on disk when the command returns) and not to standard output.
+    #[arg(long, short, value_name = "FILE")]
+    pub(crate) output: Option<PathBuf>,
+    /// Keys and values in hexadecimal.
+    #[arg(long)]
+    pub(crate) hex: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall log bank --limit 10\n  seawall log bank --from 0/1A2B00 --json")]
+pub(crate) struct Log {
+    /// Directory of the database.
+    pub(crate) dir: PathBuf,
+    /// Start at this LSN: the start of a record. Default: the oldest record that is kept.
+    #[arg(long, value_name = "LSN")]
+    pub(crate) from: Option<seawall::Lsn>,
+    /// Show at most this many records.
+    #[arg(long, value_name = "RECORDS")]
+    pub(crate) limit: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "For comparisons with other engines see crate seawall-bench.\n\nExample:\n  seawall bench \
+--seconds 3 --threads 1,8,64"
+)]
+pub(crate) struct Bench {
+    /// Database to use; made if missing, and left there. Default: a scratch directory.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Length of each measurement.
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    pub(crate) seconds: f64,
+    /// Numbers of threads for durable puts.
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_values_t = [1u64, 8, 32],
+          value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub(crate) threads: Vec<u64>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Exit code 0 only if every promise was kept. The scratch directory is kept if one was not.\n\n\
+Example:\n  seawall tour --data rows.csv --key id"
+)]
+pub(crate) struct Tour {
+    /// A file of rows to load (CSV, TSV or JSON lines) in place of the airports that come with Seawall.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) data: Option<PathBuf>,
+    /// With --data: a column of the key; may be given several times.
+    #[arg(long, value_name = "COLUMN", requires = "data")]
+    pub(crate) key: Vec<String>,
+    /// Make the scratch directory in this directory. Default: the system's directory for temporary files.
+    #[arg(long, value_name = "DIR")]
+    pub(crate) scratch: Option<PathBuf>,
+    /// Leave the scratch directory behind, to look at.
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Length of the transfers.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3.0, value_parser = seconds)]
+    pub(crate) seconds: f64,
+    /// Seed of the transfers and of the moment of the kill.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
+        _ => Err("expected a number of seconds, more than 0 and at most 86400".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Arguments::command().debug_assert();
+    }
+}

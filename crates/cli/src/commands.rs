@@ -1,0 +1,74 @@
+//! The sub-commands, one function each.
+
+mod bench;
+mod dump;
+mod inspect;
+mod load;
+mod log;
+mod rows;
+mod tables;
+mod tour;
+
+use std::path::Path;
+
+use seawall::{Database, OpenMode, Options};
+
+use crate::arguments::{Arguments, Command, Shared};
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::progress;
+
+/// Runs the sub-command that `arguments` name.
+pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
+    let shared = &arguments.shared;
+    match &arguments.command {
+        Command::Init(init) => tables::init(shared, init, output),
+        Command::Info(directory) => inspect::info(shared, &directory.dir, output),
+        Command::Check(directory) => inspect::check(shared, &directory.dir, output),
+        Command::Tables(directory) => tables::list(shared, &directory.dir, output),
+        Command::Create(table) => tables::create(shared, table, output),
+        Command::Drop(table) => tables::drop(shared, table, output),
+        Command::Rename(rename) => tables::rename(shared, rename, output),
+        Command::Truncate(table) => tables::truncate(shared, table, output),
+        Command::Put(put) => rows::put(shared, put, output),
+        Command::Get(get) => rows::get(shared, get, output),
+        Command::Delete(row) => rows::delete(shared, row, output),
+        Command::Scan(scan) => rows::scan(shared, scan, output),
+        Command::Load(load) => load::load(shared, load, output),
+        Command::Dump(dump) => dump::dump(shared, dump),
+        Command::Log(log) => log::log(shared, log, output),
+        Command::Checkpoint(directory) => inspect::checkpoint(shared, &directory.dir, output),
+        Command::Bench(bench) => bench::bench(shared, bench, output),
+        Command::Tour(tour) => tour::tour(shared, tour, output),
+    }
+}
+
+/// Engine options: the command line's, else the defaults.
+fn options(shared: &Shared, mode: OpenMode) -> Options {
+    let mut options = Options { mode, ..Options::default() };
+    if let Some(mib) = shared.cache_mib {
+        options.cache_bytes = mib.saturating_mul(1 << 20);
+    }
+    if let Some(mib) = shared.memtable_mib {
+        options.memtable_bytes = mib.saturating_mul(1 << 20);
+    }
+    options
+}
+
+/// Opens a database, with a progress bar if the last process left something to replay.
+fn open(shared: &Shared, directory: &Path, mode: OpenMode) -> Result<Database, Failure> {
+    open_with(directory, options(shared, mode))
+}
+
+fn open_with(directory: &Path, options: Options) -> Result<Database, Failure> {
+    let mut bar = None;
+    let database = Database::open_with(directory, options, |step| {
+        let total = step.end_at_most.bytes_since(step.redo_point);
+        let bar = bar.get_or_insert_with(|| progress::bytes(Some(total), "recovering"));
+        bar.set_position(step.replayed.bytes_since(step.redo_point));
+    })?;
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+    Ok(database)
+}

@@ -1,0 +1,139 @@
+//! `info`, `check`, `checkpoint`.
+
+use std::path::Path;
+
+use seawall::{CheckSummary, CheckpointStatistics, Database, DatabaseInfo, OpenMode};
+use serde_json::{Value, json};
+
+use super::{open, options};
+use crate::arguments::Shared;
+use crate::failure::Failure;
+use crate::files::utc;
+use crate::output::{Output, duration, grouped, size};
+use crate::progress;
+
+pub(crate) fn info(shared: &Shared, directory: &Path, output: &mut Output) -> Result<(), Failure> {
+    let database = open(shared, directory, OpenMode::ReadOnly)?;
+    let info = database.info()?;
+    let tables = database.tables()?.len();
+    if output.json() {
+        return output.line(info_json(&info, tables));
+    }
+    let mut line = |name: &str, value: String| output.line(format_args!("{name:<16} {value}"));
+    line("database", info.database.to_string())?;
+    line("made", utc(info.created_micros))?;
+    line("tables", tables.to_string())?;
+    line("page size", size(info.page_bytes))?;
+    line("page file", size(info.page_file_bytes))?;
+    line("timeline", info.timeline.to_string())?;
+    line("redo point", info.redo_point.to_string())?;
+    line("end of log", info.end_of_log.to_string())?;
+    line("to replay", size(info.end_of_log.bytes_since(info.redo_point)))?;
+    line("checkpoints", info.checkpoint_count.to_string())?;
+    if let Some(last) = &info.last_checkpoint {
+        line("last checkpoint", checkpoint_text(last))?;
+    }
+    line("segments", format!("{} of {}", info.segments.len(), size(info.segment_bytes)))?;
+    for segment in &info.segments {
+        let state = if segment.spare { "spare".to_owned() } else { format!("from {}", segment.first_lsn) };
+        line("", format!("{} {state}", segment.name))?;
+    }
+    Ok(())
+}
+
+fn info_json(info: &DatabaseInfo, tables: usize) -> Value {
+    let segments: Vec<Value> = info
+        .segments
+        .iter()
+        .map(|segment| {
+            json!({ "name": segment.name, "first_lsn": segment.first_lsn.to_string(), "spare": segment.spare })
+        })
+        .collect();
+    json!({
+        "database_id": info.database.to_string(),
+        "created_micros": info.created_micros,
+        "tables": tables,
+        "page_bytes": info.page_bytes,
+        "page_file_bytes": info.page_file_bytes,
+        "segment_bytes": info.segment_bytes,
+        "timeline": info.timeline.get(),
+        "redo_point": info.redo_point.to_string(),
+        "end_of_log": info.end_of_log.to_string(),
+        "replay_bytes": info.end_of_log.bytes_since(info.redo_point),
+        "checkpoints": info.checkpoint_count,
+        "last_checkpoint": info.last_checkpoint.as_ref().map(checkpoint_json),
+        "segments": segments,
+    })
+}
+
+pub(crate) fn check(shared: &Shared, directory: &Path, output: &mut Output) -> Result<(), Failure> {
+    let bar = progress::rows("checking");
+    let mut damages = 0u64;
+    let mut written = Ok(());
+    let summary = Database::check_directory(directory, options(shared, OpenMode::ReadOnly), &mut |damage| {
+        damages += 1;
+        if written.is_ok() {
+            written = output.answer(&json!({ "damage": damage.to_string() }), &damage);
+        }
+    });
+    bar.finish_and_clear();
+    written?;
+    let summary = summary?;
+    output.answer(
+        &json!({ "checked": summary_json(&summary), "damages": damages }),
+        format_args!("checked {}", read_by(&summary)),
+    )?;
+    match damages {
+        0 => output.answer(&json!({ "ok": true }), "no damage found"),
+        1 => Err(Failure::Damage { findings: "1 damage".to_owned() }),
+        more => Err(Failure::Damage { findings: format!("{} damages", grouped(more)) }),
+    }
+}
+
+/// What a check has read.
+pub(crate) fn read_by(summary: &CheckSummary) -> String {
+    format!(
+        "{} pages, {} rows, {} log records",
+        grouped(summary.pages),
+        grouped(summary.rows),
+        grouped(summary.log_records)
+    )
+}
+
+fn summary_json(summary: &CheckSummary) -> Value {
+    json!({ "pages": summary.pages, "rows": summary.rows, "log_records": summary.log_records })
+}
+
+pub(crate) fn checkpoint(shared: &Shared, directory: &Path, output: &mut Output) -> Result<(), Failure> {
+    let database = open(shared, directory, OpenMode::Existing)?;
+    let statistics = database.checkpoint()?;
+    database.close()?;
+    output.answer(&checkpoint_json(&statistics), checkpoint_text(&statistics))
+}
+
+fn checkpoint_text(checkpoint: &CheckpointStatistics) -> String {
+    format!(
+        "redo point {}: {} rows merged in {} chunks, {} pages written, {}",
+        checkpoint.redo_point,
+        grouped(checkpoint.rows),
+        grouped(checkpoint.chunks),
+        grouped(checkpoint.fresh_pages + checkpoint.protected_pages),
+        duration(checkpoint.duration)
+    )
+}
+
+fn checkpoint_json(checkpoint: &CheckpointStatistics) -> Value {
+    json!({
+        "trigger": format!("{:?}", checkpoint.trigger),
+        "redo_point": checkpoint.redo_point.to_string(),
+        "rows": checkpoint.rows,
+        "chunks": checkpoint.chunks,
+        "leaves": checkpoint.leaves,
+        "interiors": checkpoint.interiors,
+        "fresh_pages": checkpoint.fresh_pages,
+        "protected_pages": checkpoint.protected_pages,
+        "freed_pages": checkpoint.freed_pages,
+        "tables_reclaimed": checkpoint.tables_reclaimed,
+        "seconds": checkpoint.duration.as_secs_f64(),
+    })
+}

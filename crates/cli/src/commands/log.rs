@@ -1,0 +1,115 @@
+//! `log`: the records of the log, for people who want to know what happened.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+
+use seawall::{LogChange, LogContent, LogRecordInfo, OpenMode};
+use serde_json::{Map, Value, json};
+
+use super::open;
+use crate::arguments::{Log, Shared};
+use crate::failure::Failure;
+use crate::files::utc;
+use crate::output::{Notation, Output, escape, grouped};
+
+/// Changes of one commit that are shown to people; programs get all.
+const CHANGES_SHOWN: usize = 20;
+
+pub(crate) fn log(shared: &Shared, log: &Log, output: &mut Output) -> Result<(), Failure> {
+    let names = table_names(shared, log)?;
+    let mut left = log.limit.unwrap_or(u64::MAX);
+    if left == 0 {
+        return Ok(());
+    }
+    let mut shown = Ok(());
+    seawall::log_records(&log.dir, log.from, &mut |record| {
+        left -= 1;
+        shown = if output.json() { output.line(record_json(&record)) } else { show(&record, &names, output) };
+        if shown.is_err() || left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
+    shown
+}
+
+/// Names of the tables of now; the log says only their ids, and a dropped one has no name any more.
+fn table_names(shared: &Shared, log: &Log) -> Result<BTreeMap<u64, String>, Failure> {
+    let database = open(shared, &log.dir, OpenMode::ReadOnly)?;
+    Ok(database.tables()?.into_iter().map(|table| (table.id, table.name)).collect())
+}
+
+fn show(record: &LogRecordInfo, names: &BTreeMap<u64, String>, output: &mut Output) -> Result<(), Failure> {
+    let bytes = record.end.bytes_since(record.lsn);
+    let text = match &record.content {
+        LogContent::Commit { time_micros, changes } => {
+            format!("commit of {} changes, {}", grouped(changes.len() as u64), utc(*time_micros))
+        }
+        LogContent::Checkpoint { redo_point, time_micros } => {
+            format!("checkpoint, redo point {redo_point}, {}", utc(*time_micros))
+        }
+        LogContent::TimelineSwitch { timeline, parent, fork, time_micros } => {
+            format!("timeline {timeline} leaves {parent} at {fork}, {}", utc(*time_micros))
+        }
+        LogContent::RestorePoint { name, time_micros } => {
+            format!("restore point {name:?}, {}", utc(*time_micros))
+        }
+        LogContent::NoOp => "nothing".to_owned(),
+    };
+    output.line(format_args!("{}  {} bytes, timeline {}: {text}", record.lsn, bytes, record.timeline))?;
+    if let LogContent::Commit { changes, .. } = &record.content {
+        for change in changes.iter().take(CHANGES_SHOWN) {
+            output.line(format_args!("    {}", change_text(change, names)))?;
+        }
+        if changes.len() > CHANGES_SHOWN {
+            output.line(format_args!("    and {} more", changes.len() - CHANGES_SHOWN))?;
+        }
+    }
+    Ok(())
+}
+
+fn change_text(change: &LogChange, names: &BTreeMap<u64, String>) -> String {
+    let table = match names.get(&change.table) {
+        Some(name) => name.clone(),
+        None => format!("table {}", change.table),
+    };
+    let key = escape(&change.key);
+    match change.value_bytes {
+        Some(bytes) => format!("put {table} {key} ({} bytes)", grouped(bytes)),
+        None => format!("delete {table} {key}"),
+    }
+}
+
+fn record_json(record: &LogRecordInfo) -> Value {
+    let mut object = Map::new();
+    object.insert("lsn".to_owned(), record.lsn.to_string().into());
+    object.insert("end".to_owned(), record.end.to_string().into());
+    object.insert("timeline".to_owned(), record.timeline.get().into());
+    let content = match &record.content {
+        LogContent::Commit { time_micros, changes } => json!({
+            "kind": "commit",
+            "time_micros": time_micros,
+            "changes": changes.iter().map(change_json).collect::<Vec<_>>(),
+        }),
+        LogContent::Checkpoint { redo_point, time_micros } => json!({
+            "kind": "checkpoint", "redo_point": redo_point.to_string(), "time_micros": time_micros,
+        }),
+        LogContent::TimelineSwitch { timeline, parent, fork, time_micros } => json!({
+            "kind": "timeline switch", "new_timeline": timeline.get(), "parent": parent.get(),
+            "fork": fork.to_string(), "time_micros": time_micros,
+        }),
+        LogContent::RestorePoint { name, time_micros } => json!({
+            "kind": "restore point", "name": name, "time_micros": time_micros,
+        }),
+        LogContent::NoOp => json!({ "kind": "no-op" }),
+    };
+    if let Value::Object(content) = content {
+        object.extend(content);
+    }
+    Value::from(object)
+}
+
+fn change_json(change: &LogChange) -> Value {
+    let mut object = Map::new();
+    object.insert("table".to_owned(), change.table.into());
+    Notation::Text.set(&mut object, "key", &change.key);
+    object.insert("value_bytes".to_owned(), change.value_bytes.into());
+    Value::from(object)
+}

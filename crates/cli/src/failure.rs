@@ -1,0 +1,85 @@
+//! Why a command failed, and the exit code that tells a script.
+//!
+//! | code | meaning                                                                   |
+//! |-----:|---------------------------------------------------------------------------|
+//! |    0 | done                                                                      |
+//! |    1 | failed for another reason; the message says why                           |
+//! |    2 | the command line is wrong                                                 |
+//! |    3 | no such database, table or key                                            |
+//! |    4 | damage found in the database's files                                      |
+//! |    5 | the database is in use by another process                                 |
+//! |    6 | the database or the table exists already                                  |
+//! |    7 | the input file does not hold rows as expected                             |
+//! |    8 | the disk is full; nothing acknowledged is lost                            |
+
+use std::io;
+
+/// Why a command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("{0}")]
+    Database(#[from] seawall::Error),
+    #[error("there is no row with key {key} in table {table:?}")]
+    NoSuchKey { table: String, key: String },
+    #[error("{findings} found; see above for file, offset and key range")]
+    Damage { findings: String },
+    #[error("{name}, {place}: {problem}")]
+    Input { name: String, place: String, problem: String },
+    #[error("{0}")]
+    Usage(String),
+    #[error("{what}: {source}")]
+    Io { what: String, source: io::Error },
+    #[error("{0}")]
+    Broken(String),
+    #[error("standard output was closed")]
+    OutputClosed,
+}
+
+impl Failure {
+    /// A failed write to standard output.
+    pub(crate) fn output(source: io::Error) -> Failure {
+        match source.kind() {
+            io::ErrorKind::BrokenPipe => Failure::OutputClosed,
+            _ => Failure::Io { what: "cannot write to standard output".to_owned(), source },
+        }
+    }
+
+    /// A failed call of the operating system; `what` says what was attempted on which file.
+    pub(crate) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> Failure {
+        let what = what.into();
+        move |source| Failure::Io { what, source }
+    }
+
+    pub(crate) fn exit_code(&self) -> u8 {
+        use seawall::Error;
+        match self {
+            Failure::OutputClosed => 0,
+            Failure::Broken(_) => 1,
+            Failure::Usage(_) | Failure::Database(Error::Option { .. } | Error::TableName { .. }) => 2,
+            Failure::NoSuchKey { .. }
+            | Failure::Database(Error::NoDatabase { .. } | Error::NoSuchTable { .. }) => 3,
+            Failure::Damage { .. }
+            | Failure::Database(Error::Log { .. } | Error::Tree { .. } | Error::Catalog { .. }) => 4,
+            Failure::Database(Error::InUse { .. }) => 5,
+            Failure::Database(Error::TableExists { .. } | Error::NotEmpty { .. }) => 6,
+            Failure::Input { .. } => 7,
+            Failure::Database(Error::DiskFull { .. }) => 8,
+            Failure::Io { source, .. } => match source.kind() {
+                io::ErrorKind::NotFound => 3,
+                io::ErrorKind::StorageFull => 8,
+                _ => 1,
+            },
+            Failure::Database(_) => 1,
+        }
+    }
+
+    /// Says it on standard error: a line of text, or of JSON.
+    pub(crate) fn report(&self, json: bool) {
+        if json {
+            let line = serde_json::json!({ "error": self.to_string(), "exit_code": self.exit_code() });
+            eprintln!("{line}");
+        } else {
+            eprintln!("seawall: {self}");
+        }
+    }
+}

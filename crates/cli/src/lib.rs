@@ -1,0 +1,56 @@
+//! The `seawall` command: databases made, filled, read and examined from a shell.
+//!
+//! ```text
+//!   seawall load DIR TABLE FILE --acks
+//!        |
+//!   arguments --> commands::load --> rows::reader --> (key, value) --> one durable transaction a batch
+//!                       |
+//!                    output: text for people, --json for programs; failure: an exit code for scripts
+//! ```
+//!
+//! Invariants:
+//! * Standard output holds the answer and nothing else; messages and progress bars go to standard error.
+//! * `committed ROWS` is printed only after the transaction that holds these rows is durable.
+//! * `dump` writes what `load` reads back to the same bytes.
+//!
+//! Start at [`run`]; each sub-command is a function in `commands`.
+
+mod arguments;
+mod commands;
+mod failure;
+mod files;
+mod output;
+mod progress;
+mod random;
+mod rows;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::arguments::Arguments;
+use crate::failure::Failure;
+use crate::output::Output;
+
+/// Runs the command that `arguments` (the program's name first) ask for, and returns its exit code.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => error.exit(),
+    };
+    let json = arguments.shared.json;
+    let mut output = Output::stdout(json);
+    let result = commands::run(&arguments, &mut output).and_then(|()| output.flush());
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever reads our output has seen enough, as in `seawall scan ... | head`.
+        Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+        Err(failure) => {
+            // What was answered before the failure stands before its message.
+            drop(output);
+            failure.report(json);
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

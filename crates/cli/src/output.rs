@@ -1,0 +1,194 @@
+//! Answers on standard output, as text or JSON, and byte strings as text.
+
+use std::fmt;
+use std::io::{self, BufWriter, Write};
+
+use serde_json::{Map, Value};
+
+use crate::failure::Failure;
+
+/// Standard output.
+pub(crate) struct Output {
+    writer: BufWriter<io::Stdout>,
+    json: bool,
+}
+
+impl Output {
+    pub(crate) fn stdout(json: bool) -> Output {
+        Output { writer: BufWriter::new(io::stdout()), json }
+    }
+
+    /// Whether a program reads the answer.
+    pub(crate) fn json(&self) -> bool {
+        self.json
+    }
+
+    /// One line of text.
+    pub(crate) fn line(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
+        writeln!(self.writer, "{text}").map_err(Failure::output)
+    }
+
+    /// `value` as one line of JSON, or `text` as it is.
+    pub(crate) fn answer(&mut self, value: &Value, text: impl fmt::Display) -> Result<(), Failure> {
+        if self.json { self.line(value) } else { self.line(text) }
+    }
+
+    /// Bytes as they are.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
+        self.writer.write_all(bytes).map_err(Failure::output)
+    }
+
+    /// Hands everything to whoever reads.
+    pub(crate) fn flush(&mut self) -> Result<(), Failure> {
+        self.writer.flush().map_err(Failure::output)
+    }
+}
+
+/// How keys and values are typed in and shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Notation {
+    Text,
+    Hex,
+}
+
+impl Notation {
+    pub(crate) fn new(hex: bool) -> Notation {
+        if hex { Notation::Hex } else { Notation::Text }
+    }
+
+    /// The bytes that `text` stands for.
+    pub(crate) fn parse(self, text: &str) -> Result<Vec<u8>, Failure> {
+        match self {
+            Notation::Text => Ok(text.as_bytes().to_vec()),
+            Notation::Hex => parse_hex(text.as_bytes())
+                .map_err(|problem| Failure::Usage(format!("{text:?} is not hexadecimal: {problem}"))),
+        }
+    }
+
+    /// The bytes on a line of their own.
+    pub(crate) fn show(self, bytes: &[u8]) -> String {
+        match self {
+            Notation::Text => escape(bytes),
+            Notation::Hex => hex(bytes),
+        }
+    }
+
+    /// Sets `name` of a JSON object to the bytes as text, or `name_hex` where they are not text or hex is asked for.
+    pub(crate) fn set(self, object: &mut Map<String, Value>, name: &str, bytes: &[u8]) {
+        match std::str::from_utf8(bytes) {
+            Ok(text) if self == Notation::Text => object.insert(name.to_owned(), Value::from(text)),
+            _ => object.insert(format!("{name}_hex"), Value::from(hex(bytes))),
+        };
+    }
+}
+
+/// Two digits a byte.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| char::from(DIGITS[usize::from(nibble)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+/// The bytes that `text` gives two digits each.
+pub(crate) fn parse_hex(text: &[u8]) -> Result<Vec<u8>, String> {
+    if !text.len().is_multiple_of(2) {
+        return Err(format!("{} digits; two make a byte", text.len()));
+    }
+    let digit = |byte: u8| match byte {
+        b'0'..=b'9' => Ok(byte - b'0'),
+        b'a'..=b'f' => Ok(byte - b'a' + 10),
+        b'A'..=b'F' => Ok(byte - b'A' + 10),
+        _ => Err(format!("{:?} is not a digit", char::from(byte))),
+    };
+    text.chunks_exact(2).map(|pair| Ok(digit(pair[0])? << 4 | digit(pair[1])?)).collect()
+}
+
+/// Printable text as it is, the rest as `\n`, `\t`, `\\` and `\xNN`: one line that stands for these bytes only.
+pub(crate) fn escape(bytes: &[u8]) -> String {
+    use fmt::Write as _;
+    let mut shown = String::with_capacity(bytes.len());
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\\' => shown.push_str("\\\\"),
+                '\n' => shown.push_str("\\n"),
+                '\r' => shown.push_str("\\r"),
+                '\t' => shown.push_str("\\t"),
+                control if control.is_control() => {
+                    let mut buffer = [0; 4];
+                    for byte in control.encode_utf8(&mut buffer).bytes() {
+                        write!(shown, "\\x{byte:02x}").expect("writing to a String cannot fail");
+                    }
+                }
+                printable => shown.push(printable),
+            }
+        }
+        for byte in chunk.invalid() {
+            write!(shown, "\\x{byte:02x}").expect("writing to a String cannot fail");
+        }
+    }
+    shown
+}
+
+/// `1234567` as `1,234,567`.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (index, digit) in digits.char_indices() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `5242880` as `5.0 MiB`.
+pub(crate) fn size(bytes: u64) -> String {
+    indicatif::BinaryBytes(bytes).to_string()
+}
+
+/// Events a second, rounded.
+pub(crate) fn rate(count: u64, elapsed: std::time::Duration) -> u64 {
+    let nanoseconds = elapsed.as_nanos().max(1);
+    u64::try_from(u128::from(count) * 1_000_000_000 / nanoseconds).unwrap_or(u64::MAX)
+}
+
+/// `1234567` nanoseconds as `1.23 ms`.
+pub(crate) fn duration(elapsed: std::time::Duration) -> String {
+    let seconds = elapsed.as_secs_f64();
+    if seconds >= 1.0 {
+        format!("{seconds:.2} s")
+    } else if seconds >= 0.001 {
+        format!("{:.2} ms", seconds * 1e3)
+    } else {
+        format!("{:.0} us", seconds * 1e6)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hexadecimal_reads_back() {
+        let bytes: Vec<u8> = (0..=255).collect();
+        assert_eq!(parse_hex(hex(&bytes).as_bytes()), Ok(bytes));
+        assert_eq!(parse_hex(b"0aFf"), Ok(vec![10, 255]));
+        assert!(parse_hex(b"abc").is_err());
+        assert!(parse_hex(b"xy").is_err());
+    }
+
+    #[test]
+    fn a_line_shows_every_byte() {
+        assert_eq!(escape("caf\u{e9}\n\\".as_bytes()), "caf\u{e9}\\n\\\\");
+        assert_eq!(escape(&[0, b'a', 0xFF, 0x7F]), "\\x00a\\xff\\x7f");
+    }
+
+    #[test]
+    fn numbers_are_grouped() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+    }
+}

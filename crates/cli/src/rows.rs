@@ -1,0 +1,119 @@
+//! Rows in files: what `load` reads and `dump` writes.
+//!
+//! ```text
+//!   iata,name,state        --> key LAX, value {"name":"Los Angeles International","state":"CA"}
+//!   LAX,Los Angeles...,CA
+//!
+//!   key,value              --> key alice, value 100         (what `dump` writes, byte for byte)
+//!   alice,100
+//! ```
+
+mod delimited;
+mod json_lines;
+mod writer;
+
+use std::path::Path;
+
+use crate::arguments::Format;
+use crate::failure::Failure;
+
+pub(crate) use writer::RowWriter;
+
+/// Key and value, as a table stores them.
+pub(crate) type Row = (Vec<u8>, Vec<u8>);
+
+/// Which columns are the key, and what the first line is.
+#[derive(Debug, Clone)]
+pub(crate) struct Shape {
+    /// Columns of the key; empty for the default.
+    pub(crate) key: Vec<String>,
+    /// Stands between the parts of a key of several columns.
+    pub(crate) separator: String,
+    /// Whether the first line names the columns.
+    pub(crate) header: Header,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Header {
+    Present,
+    Absent,
+}
+
+/// The rows of a file, one after another.
+pub(crate) enum RowReader {
+    Delimited(delimited::DelimitedReader),
+    JsonLines(json_lines::JsonLinesReader),
+}
+
+impl RowReader {
+    /// Rows of `input`, called `name` in messages.
+    pub(crate) fn new(
+        input: Box<dyn std::io::Read>,
+        name: String,
+        format: Format,
+        shape: &Shape,
+    ) -> Result<RowReader, Failure> {
+        match format {
+            Format::Csv => {
+                delimited::DelimitedReader::new(input, name, b',', shape).map(RowReader::Delimited)
+            }
+            Format::Tsv => {
+                delimited::DelimitedReader::new(input, name, b'\t', shape).map(RowReader::Delimited)
+            }
+            Format::Jsonl => Ok(RowReader::JsonLines(json_lines::JsonLinesReader::new(input, name, shape))),
+        }
+    }
+
+    /// The next row, or `None` after the last.
+    pub(crate) fn next_row(&mut self) -> Result<Option<Row>, Failure> {
+        match self {
+            RowReader::Delimited(reader) => reader.next_row(),
+            RowReader::JsonLines(reader) => reader.next_row(),
+        }
+    }
+}
+
+/// The format that a file's extension stands for.
+pub(crate) fn format_of(path: &Path) -> Option<Format> {
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    match extension.as_str() {
+        "csv" => Some(Format::Csv),
+        "tsv" | "tab" => Some(Format::Tsv),
+        "jsonl" | "ndjson" => Some(Format::Jsonl),
+        _ => None,
+    }
+}
+
+/// Joins the parts of a key. A part before the last must not contain the separator, or two different keys would become
+/// the same.
+fn join_key(parts: &[&[u8]], separator: &str) -> Result<Vec<u8>, String> {
+    let [first @ .., last] = parts else { return Ok(Vec::new()) };
+    let separator = separator.as_bytes();
+    let mut key = Vec::new();
+    for part in first {
+        if separator.is_empty() || part.windows(separator.len()).any(|window| window == separator) {
+            return Err(format!(
+                "part {:?} of the key contains the separator {:?}; give another one with --separator",
+                String::from_utf8_lossy(part),
+                String::from_utf8_lossy(separator)
+            ));
+        }
+        key.extend_from_slice(part);
+        key.extend_from_slice(separator);
+    }
+    key.extend_from_slice(last);
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_key_stay_apart() {
+        assert_eq!(join_key(&[b"CA", b"LAX"], "/"), Ok(b"CA/LAX".to_vec()));
+        assert_eq!(join_key(&[b"CA", b"L/X"], "/"), Ok(b"CA/L/X".to_vec()));
+        assert!(join_key(&[b"C/A", b"LAX"], "/").is_err());
+        assert!(join_key(&[b"CA", b"LAX"], "").is_err());
+    }
+}

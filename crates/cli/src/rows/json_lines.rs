@@ -1,0 +1,209 @@
+//! Rows of JSON lines. Numbers and nested values keep their text: nothing is rounded or reordered on the way.
+
+use std::fmt;
+use std::io::{BufRead, BufReader, Read};
+
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::{Row, Shape, join_key};
+use crate::failure::Failure;
+use crate::output::parse_hex;
+
+/// The longest line: more than the largest row in hexadecimal, less than what a broken file could make us hold.
+const LINE_BYTES_MAX: u64 = 512 << 20;
+
+/// Reads one row a line; empty lines are skipped.
+pub(crate) struct JsonLinesReader {
+    reader: BufReader<Box<dyn Read>>,
+    name: String,
+    key: Vec<String>,
+    separator: String,
+    line: Vec<u8>,
+    line_number: u64,
+}
+
+impl JsonLinesReader {
+    pub(crate) fn new(input: Box<dyn Read>, name: String, shape: &Shape) -> JsonLinesReader {
+        JsonLinesReader {
+            reader: BufReader::with_capacity(1 << 16, input),
+            name,
+            key: shape.key.clone(),
+            separator: shape.separator.clone(),
+            line: Vec::new(),
+            line_number: 0,
+        }
+    }
+
+    pub(crate) fn next_row(&mut self) -> Result<Option<Row>, Failure> {
+        loop {
+            self.line.clear();
+            let read = (&mut self.reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut self.line);
+            let bytes = read.map_err(Failure::io(format!("cannot read {}", self.name)))?;
+            if bytes == 0 {
+                return Ok(None);
+            }
+            self.line_number += 1;
+            if !self.line.trim_ascii().is_empty() {
+                return self.row().map(Some).map_err(|problem| Failure::Input {
+                    name: self.name.clone(),
+                    place: format!("line {}", self.line_number),
+                    problem,
+                });
+            }
+        }
+    }
+
+    fn row(&self) -> Result<Row, String> {
+        let Fields(fields) = serde_json::from_slice(&self.line).map_err(|error| error.to_string())?;
+        let find = |name: &str| fields.iter().position(|(field, _)| field == name);
+        let key_columns = if self.key.is_empty() {
+            let unnamed = "no field `key` or `key_hex`; name the field of the key with --key";
+            vec![find("key").or_else(|| find("key_hex")).ok_or(unnamed)?]
+        } else {
+            let missing = |name: &String| format!("no field {name:?} for the key");
+            self.key.iter().map(|name| find(name).ok_or_else(|| missing(name))).collect::<Result<_, _>>()?
+        };
+        let texts = key_columns
+            .iter()
+            .map(|column| {
+                scalar(&fields[*column].1).map_err(|problem| format!("{}: {problem}", fields[*column].0))
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        let key = match (&texts[..], &key_columns[..]) {
+            ([text], [column]) if fields[*column].0 == "key_hex" => {
+                parse_hex(text.as_bytes()).map_err(|problem| format!("key_hex: {problem}"))?
+            }
+            ([text], _) => text.as_bytes().to_vec(),
+            _ => join_key(&texts.iter().map(String::as_bytes).collect::<Vec<_>>(), &self.separator)?,
+        };
+        let left = fields.iter().enumerate().filter(|(column, _)| !key_columns.contains(column));
+        let left: Vec<_> = left.map(|(_, field)| field).collect();
+        Ok((key, value(&left)?))
+    }
+}
+
+/// The value of a row that has these fields left.
+fn value(left: &[&(String, Box<RawValue>)]) -> Result<Vec<u8>, String> {
+    match left {
+        [] => Ok(Vec::new()),
+        [(name, json)] if name == "value" => match serde_json::from_str::<String>(json.get()) {
+            Ok(text) => Ok(text.into_bytes()),
+            Err(_) => Ok(json.get().as_bytes().to_vec()),
+        },
+        [(name, json)] if name == "value_hex" => {
+            let text = serde_json::from_str::<String>(json.get()).map_err(|_| "value_hex is not a string")?;
+            parse_hex(text.as_bytes()).map_err(|problem| format!("value_hex: {problem}"))
+        }
+        fields => {
+            let mut text = String::from("{");
+            for (index, (name, json)) in fields.iter().enumerate() {
+                if index > 0 {
+                    text.push(',');
+                }
+                text.push_str(&serde_json::Value::from(name.as_str()).to_string());
+                text.push(':');
+                text.push_str(json.get());
+            }
+            text.push('}');
+            Ok(text.into_bytes())
+        }
+    }
+}
+
+/// The text of a string, number or boolean.
+fn scalar(json: &RawValue) -> Result<String, String> {
+    let text = json.get();
+    match text.as_bytes().first() {
+        Some(b'"') => serde_json::from_str(text).map_err(|error| error.to_string()),
+        Some(b'{' | b'[' | b'n') | None => {
+            Err(format!("a key is a string, number or boolean, not {}", text.get(..20).unwrap_or(text)))
+        }
+        Some(_) => Ok(text.to_owned()),
+    }
+}
+
+/// The fields of an object in the order of the file, values as they are written.
+struct Fields(Vec<(String, Box<RawValue>)>);
+
+impl<'de> Deserialize<'de> for Fields {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields, D::Error> {
+        struct FieldsVisitor;
+
+        impl<'de> Visitor<'de> for FieldsVisitor {
+            type Value = Fields;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a JSON object")
+            }
+
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Fields, M::Error> {
+                let mut fields: Vec<(String, Box<RawValue>)> = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
+                    if fields.iter().any(|(other, _)| *other == name) {
+                        return Err(serde::de::Error::custom(format!("two fields are named {name:?}")));
+                    }
+                    fields.push((name, value));
+                }
+                Ok(Fields(fields))
+            }
+        }
+
+        deserializer.deserialize_map(FieldsVisitor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Header;
+    use super::*;
+
+    fn rows(text: &'static str, key: &[&str]) -> Result<Vec<(String, String)>, Failure> {
+        let key = key.iter().map(ToString::to_string).collect();
+        let shape = Shape { key, separator: "/".to_owned(), header: Header::Present };
+        let mut reader = JsonLinesReader::new(Box::new(text.as_bytes()), "test".to_owned(), &shape);
+        let mut rows = Vec::new();
+        while let Some((key, value)) = reader.next_row()? {
+            rows.push((
+                String::from_utf8_lossy(&key).into_owned(),
+                String::from_utf8_lossy(&value).into_owned(),
+            ));
+        }
+        Ok(rows)
+    }
+
+    fn pair(key: &str, value: &str) -> (String, String) {
+        (key.to_owned(), value.to_owned())
+    }
+
+    #[test]
+    fn fields_beside_the_key_keep_their_text_and_order() {
+        let text = "{\"z\":1.10,\"id\":7,\"a\":[1, {\"b\":null}]}\n\n{\"id\":\"x\"}";
+        let found = rows(text, &["id"]).unwrap();
+        assert_eq!(found, [pair("7", "{\"z\":1.10,\"a\":[1, {\"b\":null}]}"), pair("x", "")]);
+    }
+
+    #[test]
+    fn key_and_value_are_taken_as_they_are() {
+        let text = "{\"key\":\"a\\u0000\",\"value\":\"1\"}\n{\"key_hex\":\"ff\",\"value_hex\":\"00\"}\n{\"value\":{\"b\":1},\"key\":\"c\"}";
+        let found = rows(text, &[]).unwrap();
+        assert_eq!(found, [pair("a\0", "1"), pair("\u{fffd}", "\0"), pair("c", "{\"b\":1}")]);
+    }
+
+    #[test]
+    fn several_key_fields_are_joined() {
+        assert_eq!(rows("{\"a\":1,\"b\":true,\"value\":\"v\"}", &["b", "a"]).unwrap(), [pair("true/1", "v")]);
+    }
+
+    #[test]
+    fn bad_lines_are_refused_with_their_number() {
+        let message = |text, key: &[&str]| rows(text, key).unwrap_err().to_string();
+        assert!(message("{\"key\":1}\n{", &[]).contains("line 2"));
+        assert!(message("[1]", &[]).contains("JSON object"));
+        assert!(message("{\"a\":1}", &[]).contains("--key"));
+        assert!(message("{\"a\":1}", &["b"]).contains("no field \"b\""));
+        assert!(message("{\"a\":null}", &["a"]).contains("not null"));
+        assert!(message("{\"a\":1,\"a\":2}", &["a"]).contains("two fields"));
+        assert!(message("{\"key\":1,\"value_hex\":\"0\"}", &[]).contains("value_hex"));
+    }
+}

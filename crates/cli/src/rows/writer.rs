@@ -1,0 +1,110 @@
+//! Rows as `dump` writes them: columns `key` and `value`, in hexadecimal `key_hex` and `value_hex`.
+
+use std::io::{self, Write};
+
+use serde_json::Map;
+
+use crate::arguments::Format;
+use crate::output::{Notation, hex};
+
+/// Writes rows that `RowReader` reads back to the same bytes.
+pub(crate) enum RowWriter<W: Write> {
+    Delimited { writer: Box<csv::Writer<W>>, notation: Notation },
+    JsonLines { writer: W, notation: Notation },
+}
+
+impl<W: Write> RowWriter<W> {
+    /// Writes the header, where the format has one.
+    pub(crate) fn new(writer: W, format: Format, notation: Notation) -> io::Result<RowWriter<W>> {
+        let delimiter = match format {
+            Format::Csv => b',',
+            Format::Tsv => b'\t',
+            Format::Jsonl => return Ok(RowWriter::JsonLines { writer, notation }),
+        };
+        let mut writer = Box::new(csv::WriterBuilder::new().delimiter(delimiter).from_writer(writer));
+        let header = match notation {
+            Notation::Text => ["key", "value"],
+            Notation::Hex => ["key_hex", "value_hex"],
+        };
+        writer.write_record(header).map_err(io_error)?;
+        Ok(RowWriter::Delimited { writer, notation })
+    }
+
+    pub(crate) fn write(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
+        match self {
+            RowWriter::Delimited { writer, notation: Notation::Text } => {
+                writer.write_record([key, value]).map_err(io_error)
+            }
+            RowWriter::Delimited { writer, notation: Notation::Hex } => {
+                writer.write_record([hex(key), hex(value)]).map_err(io_error)
+            }
+            RowWriter::JsonLines { writer, notation } => {
+                let mut object = Map::new();
+                notation.set(&mut object, "key", key);
+                notation.set(&mut object, "value", value);
+                writeln!(writer, "{}", serde_json::Value::from(object))
+            }
+        }
+    }
+
+    /// The writer underneath, which has everything.
+    pub(crate) fn finish(self) -> io::Result<W> {
+        match self {
+            RowWriter::Delimited { writer, .. } => {
+                writer.into_inner().map_err(csv::IntoInnerError::into_error)
+            }
+            RowWriter::JsonLines { writer, .. } => Ok(writer),
+        }
+    }
+}
+
+fn io_error(error: csv::Error) -> io::Error {
+    match error.into_kind() {
+        csv::ErrorKind::Io(error) => error,
+        other => io::Error::other(format!("{other:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::super::{Header, Row, RowReader, Shape};
+    use super::*;
+
+    fn round_trip(rows: &[Row], format: Format, notation: Notation) {
+        let mut writer = RowWriter::new(Vec::new(), format, notation).unwrap();
+        for (key, value) in rows {
+            writer.write(key, value).unwrap();
+        }
+        let bytes = writer.finish().unwrap();
+        let shape = Shape { key: vec![], separator: "/".to_owned(), header: Header::Present };
+        let mut reader =
+            RowReader::new(Box::new(io::Cursor::new(bytes)), "dump".to_owned(), format, &shape).unwrap();
+        let mut read = Vec::new();
+        while let Some(row) = reader.next_row().unwrap() {
+            read.push(row);
+        }
+        assert_eq!(read, rows, "{format:?}");
+    }
+
+    /// Bytes with a taste for what the formats treat specially.
+    fn bytes() -> impl Strategy<Value = Vec<u8>> {
+        let special = prop::sample::select(b",\t\"\r\n\\ \0\xff\xef\xbb\xbfa".to_vec());
+        vec(prop_oneof![3 => special, 1 => any::<u8>()], 0..8)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 1024, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn what_dump_writes_load_reads(rows in vec((bytes(), bytes()), 0..4)) {
+            for format in [Format::Csv, Format::Tsv, Format::Jsonl] {
+                for notation in [Notation::Text, Notation::Hex] {
+                    round_trip(&rows, format, notation);
+                }
+            }
+        }
+    }
+}

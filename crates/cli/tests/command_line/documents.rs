@@ -1,0 +1,60 @@
+//! What the documents say can be pasted: their shell blocks run, their Rust programs are the examples that compile.
+
+use std::process::Command;
+
+use crate::support::{SEAWALL, Scratch, repository};
+
+/// The fenced blocks of a Markdown file in `language`.
+fn blocks(text: &str, language: &str) -> Vec<String> {
+    let fence = format!("```{language}\n");
+    text.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap().to_owned()).collect()
+}
+
+#[test]
+#[cfg(unix)]
+fn shell_blocks_run() {
+    for document in ["README.md", "docs/command-line.md"] {
+        let text = std::fs::read_to_string(repository(document)).unwrap();
+        let scratch = Scratch::new();
+        std::fs::create_dir(scratch.path("data")).unwrap();
+        std::fs::copy(repository("data/airports.csv"), scratch.path("data/airports.csv")).unwrap();
+        let directory = std::path::Path::new(SEAWALL).parent().unwrap().display().to_string();
+        let path = format!("{directory}:{}", std::env::var("PATH").unwrap_or_default());
+        let blocks = blocks(&text, "sh");
+        let mut ran = 0;
+        for block in blocks.iter().filter(|block| !block.contains("cargo ")) {
+            let mut shell = Command::new("sh");
+            shell.args(["-e", "-c", block]).current_dir(scratch.path("")).env("PATH", &path);
+            let output = shell.output().unwrap();
+            assert!(output.status.success(), "{document}:\n{block}\n{output:?}");
+            ran += 1;
+        }
+        assert!(ran > 0, "{document} has no shell block");
+    }
+}
+
+#[test]
+fn rust_blocks_are_the_examples() {
+    for (document, example) in [
+        ("README.md", "crates/seawall/examples/bank.rs"),
+        ("docs/embedding.md", "crates/seawall/examples/orders.rs"),
+    ] {
+        let text = std::fs::read_to_string(repository(document)).unwrap();
+        let program = std::fs::read_to_string(repository(example)).unwrap();
+        assert_eq!(blocks(&text, "rust"), [program], "{document} and {example} differ");
+    }
+}
+
+#[test]
+fn links_between_documents_lead_somewhere() {
+    for document in ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/embedding.md", "docs/operating.md"]
+    {
+        let text = std::fs::read_to_string(repository(document)).unwrap();
+        let folder = repository(document).parent().unwrap().to_owned();
+        for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
+            if !link.contains("://") {
+                assert!(folder.join(link).exists(), "{document} links to {link}");
+            }
+        }
+    }
+}

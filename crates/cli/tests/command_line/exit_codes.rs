@@ -1,0 +1,103 @@
+//! The documented exit codes, and messages that name what is wrong. JSON where it is asked for.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
+use crate::support::{Scratch, json_lines};
+
+#[test]
+fn usage_is_2() {
+    let scratch = Scratch::with_database();
+    scratch.fails(2, ["frobnicate"]);
+    scratch.fails(2, ["get", "db"]);
+    scratch.fails(2, ["init", "other", "--page-bytes", "5000"]);
+    scratch.ok(["create", "db", "t"]);
+    let message = scratch.fails(2, ["create", "db", ""]);
+    assert!(message.contains("255"), "{message}");
+    scratch.write("rows.csv", b"a,b\n1,2\n");
+    let message = scratch.fails(2, ["load", "db", "t", "rows.csv", "--key", "c"]);
+    assert!(message.contains("there are: a, b"), "{message}");
+}
+
+#[test]
+fn missing_is_3() {
+    let scratch = Scratch::with_database();
+    scratch.fails(3, ["info", "nowhere"]);
+    scratch.fails(3, ["check", "nowhere"]);
+    scratch.fails(3, ["get", "db", "nothing", "key"]);
+    scratch.fails(3, ["drop", "db", "nothing"]);
+    scratch.fails(3, ["load", "db", "t", "missing.csv"]);
+    scratch.fails(3, ["load", "nowhere", "t", "-"]);
+    scratch.ok(["create", "db", "t"]);
+    let message = scratch.fails(3, ["get", "db", "t", "key"]);
+    assert!(message.contains("key") && message.contains("\"t\""), "{message}");
+    assert!(!scratch.path("nowhere").exists(), "looking for a database must not make one");
+}
+
+#[test]
+fn in_use_is_5() {
+    let scratch = Scratch::with_database();
+    let load = ["load", "db", "t", "-", "--no-header", "--batch", "1", "--acks"];
+    let mut loader = scratch.command(load).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = loader.stdin.take().unwrap();
+    stdin.write_all(b"a,1\nb,2\n").unwrap();
+    stdin.flush().unwrap();
+    let mut line = String::new();
+    BufReader::new(loader.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "committed 1\n");
+    let message = scratch.fails(5, ["put", "db", "t", "c", "3"]);
+    assert!(message.contains("in use"), "{message}");
+    drop(stdin);
+    loader.wait().unwrap();
+    scratch.ok(["put", "db", "t", "c", "3"]);
+}
+
+#[test]
+fn existing_is_6() {
+    let scratch = Scratch::with_database();
+    scratch.fails(6, ["init", "db"]);
+    scratch.ok(["create", "db", "t"]);
+    scratch.fails(6, ["create", "db", "t"]);
+    scratch.ok(["create", "db", "u"]);
+    scratch.fails(6, ["rename", "db", "t", "u"]);
+}
+
+#[test]
+fn errors_are_json_where_asked_for() {
+    let scratch = Scratch::with_database();
+    let errors = json_lines(&scratch.fails(3, ["--json", "get", "db", "nothing", "key"]));
+    assert_eq!(errors[0]["exit_code"], 3);
+    assert!(errors[0]["error"].as_str().unwrap().contains("nothing"));
+}
+
+#[test]
+fn answers_are_json_where_asked_for() {
+    let scratch = Scratch::new();
+    let made = json_lines(&scratch.ok(["init", "db", "--json"]));
+    let created = json_lines(&scratch.ok(["create", "db", "t", "--json"]));
+    assert_eq!(created, [serde_json::json!({ "created": "t" })]);
+    assert!(json_lines(&scratch.ok(["put", "db", "t", "a", "1", "--json"]))[0]["lsn"].is_string());
+    let row = json_lines(&scratch.ok(["get", "db", "t", "a", "--json"]));
+    assert_eq!(row, [serde_json::json!({ "key": "a", "value": "1" })]);
+    let info = json_lines(&scratch.ok(["info", "db", "--json"]));
+    assert_eq!(info[0]["database_id"], made[0]["database_id"]);
+    assert_eq!(info[0]["tables"], 1);
+    assert!(info[0]["segments"].as_array().is_some_and(|segments| !segments.is_empty()));
+    json_lines(&scratch.ok(["checkpoint", "db", "--json"]));
+    let checked = json_lines(&scratch.ok(["check", "db", "--json"]));
+    assert_eq!(checked.last().unwrap(), &serde_json::json!({ "ok": true }));
+    let records = json_lines(&scratch.ok(["log", "db", "--json", "--limit", "3"]));
+    assert!(!records.is_empty() && records.len() <= 3);
+    assert!(records.iter().all(|record| record["lsn"].is_string() && record["kind"].is_string()));
+}
+
+#[test]
+fn help_teaches() {
+    let scratch = Scratch::new();
+    let help = scratch.ok(["--help"]);
+    assert!(help.contains("seawall init bank") && help.contains("Exit codes"), "{help}");
+    for command in ["load", "dump", "scan", "put", "log", "tour", "bench", "init"] {
+        let help = scratch.ok([command, "--help"]);
+        assert!(help.contains("Example"), "{command}: {help}");
+    }
+}

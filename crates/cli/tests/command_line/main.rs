@@ -1,0 +1,10 @@
+//! The real command, end to end. One binary, because linking it is what takes time.
+
+mod damage;
+mod documents;
+mod exit_codes;
+mod kill;
+mod load_and_dump;
+mod rows;
+mod support;
+mod tour;

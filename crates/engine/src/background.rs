@@ -1,0 +1,140 @@
+//! The threads of a database: one for checkpoints, one that keeps the log (segments made ready ahead of need, `Async`
+//! commits flushed in time). The log's own flusher is a third. None is needed for correctness: with
+//! `Background::Manual` there are none, and the calling threads do the work.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use seawall_io::WaitWord;
+
+use crate::checkpoint::Trigger;
+use crate::engine::Engine;
+use crate::error::Error;
+
+/// How long a failed checkpoint waits before it is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct BackgroundThreads {
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    stop: AtomicBool,
+    checkpoint_wanted: AtomicBool,
+    checkpoint_work: WaitWord,
+    flush_wanted: AtomicBool,
+    log_work: WaitWord,
+}
+
+impl BackgroundThreads {
+    /// An `Async` commit was acknowledged and wants to be flushed within the interval.
+    pub(crate) fn async_commit(&self) {
+        // Read before the swap: while a flush is wanted already, commits share the line and write nothing.
+        if !self.flush_wanted.load(Ordering::SeqCst) && !self.flush_wanted.swap(true, Ordering::SeqCst) {
+            self.log_work.wake_all();
+        }
+    }
+
+    /// A limit is reached.
+    pub(crate) fn want_checkpoint(&self) {
+        if !self.checkpoint_wanted.load(Ordering::SeqCst)
+            && !self.checkpoint_wanted.swap(true, Ordering::SeqCst)
+        {
+            self.checkpoint_work.wake_all();
+        }
+    }
+
+    /// The log wants segments.
+    pub(crate) fn want_segments(&self) {
+        self.log_work.wake_all();
+    }
+
+    fn stopping(&self) -> bool {
+        self.stop.load(Ordering::SeqCst)
+    }
+}
+
+impl Engine {
+    /// Starts the threads.
+    pub(crate) fn start_background(self: &Arc<Self>) -> Result<(), Error> {
+        let mut threads = self.background.threads.lock();
+        let start = |name: &str, body: fn(&Engine)| {
+            let engine = Arc::clone(self);
+            std::thread::Builder::new()
+                .name(name.to_owned())
+                .spawn(move || body(&engine))
+                .map_err(|error| Error::Io { message: format!("starting thread {name}: {error}") })
+        };
+        threads.push(start("seawall-checkpoint", Engine::run_checkpoints)?);
+        threads.push(start("seawall-log", Engine::keep_log)?);
+        Ok(())
+    }
+
+    /// Ends the threads; a checkpoint that is running is finished first.
+    pub(crate) fn stop_background(&self) {
+        self.background.stop.store(true, Ordering::SeqCst);
+        self.background.checkpoint_work.wake_all();
+        self.background.log_work.wake_all();
+        for thread in self.background.threads.lock().drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a background thread of the database panicked");
+            }
+        }
+    }
+
+    fn run_checkpoints(&self) {
+        let background = &self.background;
+        loop {
+            let seen = background.checkpoint_work.read();
+            if background.stopping() {
+                return;
+            }
+            let wanted = background.checkpoint_wanted.swap(false, Ordering::SeqCst);
+            let left = self.view().unmerged().map(|_| Trigger::Recovery);
+            let trigger = if wanted { self.limit_reached().or(left) } else { self.interval_over() };
+            match trigger {
+                Some(trigger) => {
+                    if let Err(error) = self.checkpoint(trigger) {
+                        tracing::error!(%error, "checkpoint failed; it will be tried again");
+                        self.room.wake_all();
+                        background.checkpoint_wanted.store(true, Ordering::SeqCst);
+                        background.checkpoint_work.wait(seen, Some(RETRY));
+                    }
+                }
+                None => {
+                    self.drop_unneeded_memtables();
+                    background.checkpoint_work.wait(seen, Some(self.time_to_checkpoint().min(RETRY)));
+                }
+            }
+        }
+    }
+
+    fn keep_log(&self) {
+        let background = &self.background;
+        loop {
+            let seen = background.log_work.read();
+            if background.stopping() {
+                return;
+            }
+            if let Some(log) = &self.log
+                && let Err(error) = log.prepare_ahead()
+            {
+                // Whoever needs the segment meets the same error and reports it to its caller.
+                tracing::warn!(%error, "log segment not made ready ahead of need");
+            }
+            if background.flush_wanted.load(Ordering::SeqCst) {
+                self.environment.clock.sleep(self.options.flush_interval);
+                // Before the flush: a commit that comes now asks again.
+                background.flush_wanted.store(false, Ordering::SeqCst);
+                if self.flush_until(self.appended()).is_err() {
+                    return;
+                }
+                self.queue.advance(|| self.flushed());
+            } else {
+                background.log_work.wait(seen, Some(RETRY));
+            }
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! Loading many rows into a new table past the log: sorted, packed into leaves that are written once, linked into the
+//! tree by one chunk, published by one commit.
+//!
+//! ```text
+//!   storage drawn, entered into `reclaim`   (commit)    a crash from here on: the storage is reclaimed
+//!   leaves written into free pages                      a crash here: the pages were never allocated
+//!   one chunk links them                                a crash here: the storage is reclaimed
+//!   table created at the storage, `reclaim` row deleted (one commit)
+//! ```
+//! Rows that come in order stream straight into leaves. When one does not, what was loaded so far becomes the first
+//! of the sorted runs that are merged at the end.
+
+use std::sync::Arc;
+
+use seawall_tree::BulkLoader;
+use seawall_types::{Lsn, TableId};
+
+use crate::catalog::{self, Table};
+use crate::commit::CommitRequest;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::options::{Durability, Isolation, TransactionOptions};
+use crate::row_key;
+use crate::row_sorter::RowSorter;
+use crate::scan::{Direction, Range};
+use crate::transaction::Transaction;
+
+/// A bulk load under way. Dropping it gives up what was added.
+pub struct BulkLoad {
+    engine: Arc<Engine>,
+    name: String,
+    rows: Rows,
+    row_key: Vec<u8>,
+    row_count: u64,
+}
+
+enum Rows {
+    /// All in order so far, already in leaves.
+    InOrder(Ordered),
+    /// Not in order. `first` holds what was before the first row out of order.
+    Sorting { first: Option<Loading>, sorter: Box<RowSorter>, target: Loading },
+    /// Between two states; seen only after an error.
+    Failed,
+}
+
+struct Ordered {
+    target: Loading,
+    loader: Box<BulkLoader>,
+    last: Option<Vec<u8>>,
+}
+
+/// A storage that is being filled; checkpoints leave it alone.
+struct Loading {
+    engine: Arc<Engine>,
+    storage: TableId,
+}
+
+impl Loading {
+    /// Draws a storage, durably noted as one to reclaim.
+    fn begin(engine: &Arc<Engine>) -> Result<Loading, Error> {
+        let storage = TableId::new(engine.objects().draw_id());
+        engine.loading.lock().insert(storage);
+        let loading = Loading { engine: Arc::clone(engine), storage };
+        let key = catalog::reclaim_key(storage);
+        let request = CommitRequest {
+            tables: &[],
+            definitions: &[],
+            reads: &[],
+            snapshot: Lsn::ZERO,
+            durability: Durability::Sync,
+        };
+        let stamp = engine.log_commit(&request, std::iter::once((&key[..], Some(&b""[..]))), 0)?;
+        engine.finish_commit(stamp, Durability::Sync)?;
+        Ok(loading)
+    }
+
+    fn loader(&self) -> BulkLoader {
+        let (from, to) = row_key::table_range(self.storage);
+        self.engine.tree.bulk_loader(&from, &to, self.engine.visible())
+    }
+
+    /// Links the leaves into the tree.
+    fn graft(&self, loader: BulkLoader) -> Result<(), Error> {
+        let _state = self.engine.checkpoint.lock();
+        let plan = loader.graft().map_err(|error| Error::tree(&error))?;
+        self.engine.tree.apply_chunk(plan, None).map_err(|error| Error::tree(&error))?;
+        Ok(())
+    }
+}
+
+impl Drop for Loading {
+    fn drop(&mut self) {
+        self.engine.loading.lock().remove(&self.storage);
+    }
+}
+
+impl std::fmt::Debug for BulkLoad {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("BulkLoad")
+            .field("name", &self.name)
+            .field("row_count", &self.row_count)
+            .finish_non_exhaustive()
+    }
+}
+
+impl BulkLoad {
+    pub(crate) fn begin(engine: &Arc<Engine>, name: &str) -> Result<BulkLoad, Error> {
+        engine.check_writable()?;
+        catalog::check_name(name)?;
+        // The name is taken at the end; to find it taken only then would be late.
+        let exists = engine.with_current_snapshot(|lsn| {
+            engine.read_row(&catalog::name_key(name), lsn, |row| row.is_some())
+        })?;
+        if exists {
+            return Err(Error::TableExists { name: name.to_owned() });
+        }
+        let target = Loading::begin(engine)?;
+        let loader = Box::new(target.loader());
+        Ok(BulkLoad {
+            engine: Arc::clone(engine),
+            name: name.to_owned(),
+            rows: Rows::InOrder(Ordered { target, loader, last: None }),
+            row_key: Vec::new(),
+            row_count: 0,
+        })
+    }
+
+    /// Adds a row. Rows in ascending order of their keys load fastest; of rows with one key, the last one added stays.
+    ///
+    /// # Errors
+    /// `KeyTooLarge` and `ValueTooLarge` leave the load as it was; `DiskFull` and others end it.
+    pub fn add(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
+        let (key, value) = (key.as_ref(), value.as_ref());
+        self.engine.check_open()?;
+        row_key::check_sizes(key, Some(value), self.engine.key_bytes_max())?;
+        if let Rows::InOrder(ordered) = &mut self.rows {
+            if ordered.last.as_ref().is_none_or(|last| last[..] < *key) {
+                row_key::encode_into(&mut self.row_key, ordered.target.storage, key);
+                ordered.loader.push(&self.row_key, value).map_err(|error| Error::tree(&error))?;
+                let last = ordered.last.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(key);
+                self.row_count += 1;
+                return Ok(());
+            }
+            self.begin_sorting()?;
+        }
+        let Rows::Sorting { sorter, target, .. } = &mut self.rows else { return Err(ended()) };
+        row_key::encode_into(&mut self.row_key, target.storage, key);
+        sorter.add(&self.row_key, value)?;
+        self.row_count += 1;
+        Ok(())
+    }
+
+    fn begin_sorting(&mut self) -> Result<(), Error> {
+        let Rows::InOrder(ordered) = std::mem::replace(&mut self.rows, Rows::Failed) else {
+            return Err(ended());
+        };
+        let first = if ordered.loader.row_count() > 0 {
+            ordered.target.graft(*ordered.loader)?;
+            Some(ordered.target)
+        } else {
+            None
+        };
+        let target = Loading::begin(&self.engine)?;
+        let limit = usize::try_from(self.engine.options().memtable_bytes / 2).unwrap_or(usize::MAX);
+        let disk = Arc::clone(&self.engine.environment.disk);
+        let name = target.storage.to_string();
+        let sorter = Box::new(RowSorter::new(disk, &name, limit, row_key::TABLE_BYTES));
+        self.rows = Rows::Sorting { first, sorter, target };
+        Ok(())
+    }
+
+    /// Rows added so far.
+    pub fn row_count(&self) -> u64 {
+        self.row_count
+    }
+
+    /// Publishes the table with all its rows; durable when it returns.
+    ///
+    /// # Errors
+    /// `TableExists` if the name was taken meanwhile, and those of a commit. Nothing is loaded then.
+    pub fn finish(mut self) -> Result<Table, Error> {
+        let target = match std::mem::replace(&mut self.rows, Rows::Failed) {
+            Rows::InOrder(ordered) => {
+                ordered.target.graft(*ordered.loader)?;
+                ordered.target
+            }
+            Rows::Sorting { first, sorter, target } => {
+                load_sorted(&self.engine, first.as_ref(), *sorter, &target)?;
+                target
+            }
+            Rows::Failed => return Err(ended()),
+        };
+        let options = TransactionOptions {
+            isolation: Isolation::ReadCommitted,
+            durability: Durability::Sync,
+            ..self.engine.options().transaction()
+        };
+        let mut transaction = Transaction::new(Arc::clone(&self.engine), options);
+        let table = transaction.create_table_at(&self.name, target.storage)?;
+        let key = catalog::reclaim_key(target.storage);
+        transaction.lock_row_key(&key)?;
+        transaction.writes.write(&key, None);
+        transaction.commit()?;
+        Ok(table)
+    }
+}
+
+/// Merges the rows of `first`, which are older, with those of the sorter into the storage of `target`.
+fn load_sorted(
+    engine: &Engine,
+    first: Option<&Loading>,
+    sorter: RowSorter,
+    target: &Loading,
+) -> Result<(), Error> {
+    let mut loader = target.loader();
+    let mut push =
+        |key: &[u8], value: &[u8]| loader.push(key, value).map_err(|error| Error::tree(&error));
+    match first {
+        None => sorter.drain(push)?,
+        Some(first) => {
+            let (from, to) = crate::scan::row_bounds::<&[u8]>(first.storage, &..);
+            let mut older = Range::new(engine, engine.register_snapshot(), None, from, to, Direction::Forward);
+            let mut row_key = Vec::new();
+            let mut next = copy_row(&mut older, target.storage)?;
+            sorter.drain(|key, value| {
+                while let Some((older_key, older_value)) = &next {
+                    if older_key[..] < *key {
+                        push(older_key, older_value)?;
+                    } else if older_key[..] > *key {
+                        break;
+                    }
+                    next = copy_row(&mut older, target.storage)?;
+                }
+                row_key.clear();
+                row_key.extend_from_slice(key);
+                push(&row_key, value)
+            })?;
+            while let Some((key, value)) = next {
+                push(&key, &value)?;
+                next = copy_row(&mut older, target.storage)?;
+            }
+        }
+    }
+    target.graft(loader)
+}
+
+#[expect(clippy::type_complexity, reason = "a row")]
+fn copy_row(rows: &mut Range<'_>, storage: TableId) -> Result<Option<(Vec<u8>, Vec<u8>)>, Error> {
+    Ok(rows.next_row()?.map(|(key, value)| (row_key::encode(storage, key), value.to_vec())))
+}
+
+fn ended() -> Error {
+    Error::BulkLoad { problem: "an earlier error has ended it: begin a new one".to_owned() }
+}

@@ -1,0 +1,267 @@
+//! Tables and their names. The catalog is rows in system tables, written and replayed like any other row: creating or
+//! dropping a table is a put or a delete, and no table costs anything beyond its row.
+//!
+//! | system table | id | key                       | value                                                      |
+//! |--------------|---:|---------------------------|------------------------------------------------------------|
+//! | names        |  0 | name, UTF-8               | object id, u64 little-endian                               |
+//! | objects      |  1 | object id, u64 big-endian | version u8 = 1, storage id u64, created i64 (microseconds since 1970), name; little-endian |
+//! | reclaim      |  2 | storage id, u64 big-endian| empty: the storage's rows belong to nobody and are to be removed |
+//!
+//! An *object* is a table as a user knows it; a *storage* is the id under which its rows lie. Truncating gives the
+//! object a new, empty storage. Ids of both are drawn from one counter and never used again.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use seawall_types::{Lsn, TableId};
+
+use crate::error::Error;
+use crate::row_key;
+
+pub(crate) const NAMES: TableId = TableId::new(0);
+pub(crate) const OBJECTS: TableId = TableId::new(1);
+pub(crate) const RECLAIM: TableId = TableId::new(2);
+/// Ids below are system tables; ids from here on are given to users' tables.
+pub(crate) const FIRST_USER_TABLE: u64 = 64;
+
+const NAME_BYTES_MAX: usize = 255;
+const OBJECT_ROW_VERSION: u8 = 1;
+
+/// The row of a table in `objects`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ObjectRow {
+    pub(crate) storage: TableId,
+    /// Microseconds since 1970.
+    pub(crate) created: i64,
+    pub(crate) name: String,
+}
+
+impl ObjectRow {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut row = vec![OBJECT_ROW_VERSION];
+        row.extend_from_slice(&self.storage.get().to_le_bytes());
+        row.extend_from_slice(&self.created.to_le_bytes());
+        row.extend_from_slice(self.name.as_bytes());
+        row
+    }
+
+    pub(crate) fn decode(object: u64, row: &[u8]) -> Result<ObjectRow, Error> {
+        let refuse = |problem| Error::Catalog { place: format!("object {object}"), problem };
+        let (version, row) = row.split_first().ok_or_else(|| refuse("the row is empty"))?;
+        if *version != OBJECT_ROW_VERSION {
+            return Err(refuse("the row has an unknown version"));
+        }
+        let (storage, row) = row.split_first_chunk().ok_or_else(|| refuse("the row is too short"))?;
+        let (created, name) = row.split_first_chunk().ok_or_else(|| refuse("the row is too short"))?;
+        let name = std::str::from_utf8(name).map_err(|_| refuse("the name is not UTF-8"))?;
+        Ok(ObjectRow {
+            storage: TableId::new(u64::from_le_bytes(*storage)),
+            created: i64::from_le_bytes(*created),
+            name: name.to_owned(),
+        })
+    }
+}
+
+pub(crate) fn check_name(name: &str) -> Result<(), Error> {
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        return Err(Error::TableName { name: name.to_owned(), bytes: name.len() });
+    }
+    Ok(())
+}
+
+pub(crate) fn name_key(name: &str) -> Vec<u8> {
+    row_key::encode(NAMES, name.as_bytes())
+}
+
+pub(crate) fn object_key(object: u64) -> Vec<u8> {
+    row_key::encode(OBJECTS, &object.to_be_bytes())
+}
+
+pub(crate) fn reclaim_key(storage: TableId) -> Vec<u8> {
+    row_key::encode(RECLAIM, &storage.get().to_be_bytes())
+}
+
+/// The object id in a row of `names`.
+pub(crate) fn decode_name_row(name: &str, row: &[u8]) -> Result<u64, Error> {
+    let bytes = row
+        .try_into()
+        .map_err(|_| Error::Catalog { place: format!("name {name:?}"), problem: "the row is not 8 bytes long" })?;
+    Ok(u64::from_le_bytes(bytes))
+}
+
+/// The storage id in a key of `reclaim`, or the object id in a key of `objects`.
+pub(crate) fn decode_id_key(key: &[u8]) -> Result<u64, Error> {
+    let bytes = row_key::key_of(key)
+        .try_into()
+        .map_err(|_| Error::Catalog { place: format!("key {key:02x?}"), problem: "the key is not 8 bytes long" })?;
+    Ok(u64::from_be_bytes(bytes))
+}
+
+/// A table, opened: cheap to clone, usable from any thread and in any transaction of its database.
+#[derive(Clone, Debug)]
+pub struct Table {
+    pub(crate) name: Arc<str>,
+    pub(crate) object: Arc<OpenObject>,
+}
+
+impl Table {
+    /// The name under which it was opened; a rename since then does not show.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Its number, which no other table of the database ever had or will have.
+    pub fn id(&self) -> u64 {
+        self.object.id
+    }
+}
+
+/// Where the rows of an object lie now. Reads with an older snapshot look into the catalog.
+#[derive(Debug)]
+pub(crate) struct OpenObject {
+    pub(crate) id: u64,
+    /// Storage id; `NONE` when the object is dropped or not yet committed.
+    storage: AtomicU64,
+    /// Snapshots from here on may use `storage`; `CHANGING` while both are being set.
+    since: AtomicU64,
+    /// Serialises `change` and `learn`.
+    changing: Mutex<()>,
+}
+
+const NONE: u64 = u64::MAX;
+const CHANGING: u64 = u64::MAX;
+
+/// What an [`OpenObject`] knows about a snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Storage {
+    At(TableId),
+    Dropped,
+    /// The snapshot is older than what is known: ask the catalog.
+    Unknown,
+}
+
+impl OpenObject {
+    fn new(id: u64, storage: Option<TableId>, since: Lsn) -> OpenObject {
+        let storage = storage.map_or(NONE, TableId::get);
+        OpenObject { id, storage: AtomicU64::new(storage), since: AtomicU64::new(since.get()), changing: Mutex::default() }
+    }
+
+    /// Where the rows are that a snapshot sees.
+    pub(crate) fn storage_at(&self, snapshot: Lsn) -> Storage {
+        let since = self.since.load(Ordering::SeqCst);
+        let storage = self.storage.load(Ordering::SeqCst);
+        if since == CHANGING || snapshot.get() < since || self.since.load(Ordering::SeqCst) != since {
+            return Storage::Unknown;
+        }
+        if storage == NONE { Storage::Dropped } else { Storage::At(TableId::new(storage)) }
+    }
+
+    /// Where the newest committed rows are, visible or not.
+    pub(crate) fn newest_storage(&self) -> Option<TableId> {
+        let storage = self.storage.load(Ordering::SeqCst);
+        (storage != NONE).then(|| TableId::new(storage))
+    }
+
+    /// Whether it knows where its rows are now.
+    pub(crate) fn is_known(&self) -> bool {
+        self.since.load(Ordering::SeqCst) != CHANGING
+    }
+
+    /// The catalog at snapshot `seen_at`, taken after the object was opened, says that the rows are at `storage`.
+    /// Ignored if a change was logged meanwhile.
+    pub(crate) fn learn(&self, storage: Option<TableId>, seen_at: Lsn) {
+        let _changing = self.changing.lock();
+        if !self.is_known() {
+            self.set(storage, seen_at);
+        }
+    }
+
+    /// A commit stamped `stamp` moved or dropped the object. Call in the log's critical section only.
+    pub(crate) fn change(&self, storage: Option<TableId>, stamp: Lsn) {
+        let _changing = self.changing.lock();
+        self.set(storage, stamp);
+    }
+
+    fn set(&self, storage: Option<TableId>, stamp: Lsn) {
+        self.since.store(CHANGING, Ordering::SeqCst);
+        self.storage.store(storage.map_or(NONE, TableId::get), Ordering::SeqCst);
+        self.since.store(stamp.get(), Ordering::SeqCst);
+    }
+}
+
+/// The objects that somebody has open, and the counter of ids.
+#[derive(Debug)]
+pub(crate) struct OpenObjects {
+    by_id: Mutex<FxHashMap<u64, Arc<OpenObject>>>,
+    next_id: AtomicU64,
+}
+
+impl OpenObjects {
+    pub(crate) fn new(next_id: u64) -> OpenObjects {
+        OpenObjects { by_id: Mutex::default(), next_id: AtomicU64::new(next_id.max(FIRST_USER_TABLE)) }
+    }
+
+    /// An id that was never used.
+    pub(crate) fn draw_id(&self) -> u64 {
+        self.next_id.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// The lowest id that may still be drawn.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.next_id.load(Ordering::SeqCst)
+    }
+
+    /// The object; what it does not know yet is to be told with [`OpenObject::learn`].
+    ///
+    /// Entered first and told later, so that a change that is logged in between finds it here.
+    pub(crate) fn open(&self, id: u64) -> Arc<OpenObject> {
+        let mut by_id = self.by_id.lock();
+        if by_id.len() >= 1024 && by_id.len().is_power_of_two() {
+            by_id.retain(|_, object| Arc::strong_count(object) > 1);
+        }
+        Arc::clone(by_id.entry(id).or_insert_with(|| Arc::new(OpenObject::new(id, None, Lsn::MAX))))
+    }
+
+    /// An object that its transaction has not committed yet.
+    pub(crate) fn open_uncommitted(&self, id: u64) -> Arc<OpenObject> {
+        let object = Arc::new(OpenObject::new(id, None, Lsn::ZERO));
+        self.by_id.lock().insert(id, Arc::clone(&object));
+        object
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn object_rows_read_back_and_bad_ones_are_refused() {
+        let row = ObjectRow { storage: TableId::new(77), created: -5, name: "größe".to_owned() };
+        let bytes = row.encode();
+        assert_eq!(ObjectRow::decode(1, &bytes).unwrap(), row);
+        for length in 0..17 {
+            assert!(ObjectRow::decode(1, &bytes[..length]).is_err(), "{length} bytes");
+        }
+        let mut other = bytes.clone();
+        other[0] = 2;
+        assert!(ObjectRow::decode(1, &other).is_err());
+        let mut not_utf8 = bytes;
+        not_utf8.push(0xFF);
+        assert!(ObjectRow::decode(1, &not_utf8).is_err());
+    }
+
+    #[test]
+    fn an_open_object_answers_for_snapshots_it_knows_about() {
+        let object = OpenObject::new(9, Some(TableId::new(70)), Lsn::new(100));
+        assert_eq!(object.storage_at(Lsn::new(99)), Storage::Unknown);
+        assert_eq!(object.storage_at(Lsn::new(100)), Storage::At(TableId::new(70)));
+        object.change(Some(TableId::new(71)), Lsn::new(200));
+        assert_eq!(object.storage_at(Lsn::new(150)), Storage::Unknown);
+        assert_eq!(object.storage_at(Lsn::new(200)), Storage::At(TableId::new(71)));
+        object.change(None, Lsn::new(300));
+        assert_eq!(object.storage_at(Lsn::new(300)), Storage::Dropped);
+        assert_eq!(object.newest_storage(), None);
+    }
+}

@@ -1,0 +1,260 @@
+//! Checking a database: every page of the tree and the space map, the log from the redo point to its end, and the
+//! catalog. Damage is reported and the check goes on.
+
+use std::sync::Arc;
+
+use seawall_tree::{SuperblockFile, Tree, TreeAccess, TreeOptions};
+use seawall_types::{Lsn, TableId};
+use seawall_wal::{LogReader, Record};
+
+use crate::catalog::{self, FIRST_USER_TABLE, ObjectRow};
+use crate::engine::{Engine, Environment};
+use crate::error::Error;
+use crate::options::Options;
+use crate::row_key;
+use crate::scan::{Direction, Range};
+
+/// Something that is not as it must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub path: String,
+    /// Where in the file, if it is one place.
+    pub offset: Option<u64>,
+    /// What is wrong.
+    pub what: String,
+    /// The rows that are affected, if that is known.
+    pub keys: Option<KeyRange>,
+}
+
+impl std::fmt::Display for Damage {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(&self.path)?;
+        if let Some(offset) = self.offset {
+            write!(formatter, ", offset {offset}")?;
+        }
+        write!(formatter, ": {}", self.what)?;
+        match &self.keys {
+            Some(keys) => write!(formatter, "; rows {keys}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Rows from `from` to `to`, exclusive; `None` is the beginning or the end of the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyRange {
+    /// Table (by storage id) and key of the first row.
+    pub from: Option<(u64, Vec<u8>)>,
+    /// Table (by storage id) and key after the last row.
+    pub to: Option<(u64, Vec<u8>)>,
+}
+
+impl std::fmt::Display for KeyRange {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.from {
+            Some((table, key)) => write!(formatter, "from storage {table} key \"{}\"", key.escape_ascii())?,
+            None => formatter.write_str("from the first")?,
+        }
+        match &self.to {
+            Some((table, key)) => write!(formatter, " to storage {table} key \"{}\"", key.escape_ascii()),
+            None => formatter.write_str(" to the last"),
+        }
+    }
+}
+
+/// What a check saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckSummary {
+    /// Pages read.
+    pub pages: u64,
+    /// Rows in the tree.
+    pub rows: u64,
+    /// Pages from root to leaf.
+    pub depth: u8,
+    /// Records of the log read.
+    pub log_records: u64,
+    /// Tables in the catalog.
+    pub tables: u64,
+    /// Damages reported.
+    pub damages: u64,
+}
+
+fn place(row_key: Vec<u8>) -> (u64, Vec<u8>) {
+    let table = row_key::table_of(&row_key).unwrap_or(TableId::new(0));
+    (table.get(), row_key::key_of(&row_key).to_vec())
+}
+
+/// Counts what it passes on.
+struct Reports<'a> {
+    report: &'a mut dyn FnMut(Damage),
+    count: u64,
+}
+
+impl Reports<'_> {
+    fn tell(&mut self, damage: Damage) {
+        self.count += 1;
+        (self.report)(damage);
+    }
+
+    fn tell_plain(&mut self, path: &str, what: String) {
+        self.tell(Damage { path: path.to_owned(), offset: None, what, keys: None });
+    }
+}
+
+fn check_tree(tree: &Tree, reports: &mut Reports<'_>, summary: &mut CheckSummary) {
+    let seen = tree.check(
+        &mut |damage| {
+            let keys = KeyRange { from: damage.lower.map(place), to: damage.upper.map(place) };
+            let known = keys.from.is_some() || keys.to.is_some();
+            reports.tell(Damage {
+                path: damage.path,
+                offset: Some(damage.offset),
+                what: damage.what,
+                keys: known.then_some(keys),
+            });
+        },
+        &mut |_, _| {},
+    );
+    summary.pages = seen.pages;
+    summary.rows = seen.rows;
+    summary.depth = seen.depth;
+}
+
+/// Reads the log from the redo point on, up to `limit` if the database is being written.
+fn check_log(
+    environment: &Environment,
+    superblock: &seawall_tree::Superblock,
+    limit: Option<Lsn>,
+    reports: &mut Reports<'_>,
+    summary: &mut CheckSummary,
+) {
+    let reader = LogReader::open(
+        Arc::clone(&environment.disk),
+        superblock.database,
+        superblock.timeline,
+        superblock.segment_bytes,
+        superblock.redo_point,
+    );
+    let mut reader = match reader {
+        Ok(reader) => reader,
+        Err(error) => return reports.tell_plain("log", crate::error::chain(&error)),
+    };
+    if let Some(limit) = limit {
+        reader.set_limit(limit);
+    }
+    loop {
+        match reader.next() {
+            Ok(None) => return,
+            Ok(Some(record)) => {
+                summary.log_records += 1;
+                if let Err(what) = check_record(&record) {
+                    reports.tell_plain("log", format!("record at {}: {what}", record.span.start));
+                }
+            }
+            Err(error) => return reports.tell_plain("log", crate::error::chain(&error)),
+        }
+    }
+}
+
+fn check_record(record: &seawall_wal::LogRecord<'_>) -> Result<(), String> {
+    match record.decode().map_err(|error| error.to_string())? {
+        Record::Commit(commit) => {
+            commit.changes().try_for_each(|change| change.map(|_| ()).map_err(|error| error.to_string()))
+        }
+        Record::Checkpoint(_) | Record::TimelineSwitch(_) | Record::RestorePoint(_) | Record::NoOp => Ok(()),
+    }
+}
+
+impl Engine {
+    /// Checks the tree, the log and the catalog of an open database.
+    pub(crate) fn check(&self, report: &mut dyn FnMut(Damage)) -> Result<CheckSummary, Error> {
+        self.check_open()?;
+        let mut reports = Reports { report, count: 0 };
+        let mut summary = CheckSummary::default();
+        check_tree(&self.tree, &mut reports, &mut summary);
+        let limit = self.log.as_ref().map(|_| self.flushed());
+        {
+            // Held so that no checkpoint moves the redo point on and recycles what is being read.
+            let _state = self.checkpoint.lock();
+            let superblock = self.superblock.lock().clone();
+            check_log(&self.environment, &superblock, limit, &mut reports, &mut summary);
+        }
+        self.check_catalog(&mut reports, &mut summary);
+        summary.damages = reports.count;
+        Ok(summary)
+    }
+
+    fn check_catalog(&self, reports: &mut Reports<'_>, summary: &mut CheckSummary) {
+        let snapshot = self.register_snapshot();
+        let lsn = snapshot.lsn();
+        let (from, to) = crate::scan::row_bounds::<&[u8]>(catalog::OBJECTS, &..);
+        let mut rows = Range::new(self, snapshot, None, from, to, Direction::Forward);
+        loop {
+            let row = match rows.next_row() {
+                Ok(None) => return,
+                Ok(Some((key, value))) => (key.to_vec(), value.to_vec()),
+                Err(error) => return reports.tell_plain("catalog", error.to_string()),
+            };
+            summary.tables += 1;
+            if let Err(error) = self.check_object(&row.0, &row.1, lsn) {
+                reports.tell_plain("catalog", error.to_string());
+            }
+        }
+    }
+
+    fn check_object(&self, key: &[u8], row: &[u8], lsn: Lsn) -> Result<(), Error> {
+        let id = catalog::decode_id_key(&row_key::encode(catalog::OBJECTS, key))?;
+        let object = ObjectRow::decode(id, row)?;
+        let refuse = |problem| Error::Catalog { place: format!("table {:?}", object.name), problem };
+        let next = self.objects.next_id();
+        if id >= next || object.storage.get() >= next || object.storage.get() < FIRST_USER_TABLE {
+            return Err(refuse("its id was never drawn"));
+        }
+        let name = self.read_row(&catalog::name_key(&object.name), lsn, |row| row.map(<[u8]>::to_vec))?;
+        let name = name.ok_or_else(|| refuse("its name is not in the list of names"))?;
+        if catalog::decode_name_row(&object.name, &name)? != id {
+            return Err(refuse("its name is in the list of names for another table"));
+        }
+        Ok(())
+    }
+}
+
+/// Checks a database that is not open, even if it cannot be opened.
+pub(crate) fn check_directory(
+    environment: Environment,
+    options: Options,
+    report: &mut dyn FnMut(Damage),
+) -> Result<CheckSummary, Error> {
+    let disk = Arc::clone(&environment.disk);
+    match Engine::open(environment.clone(), options, |_| {}) {
+        Ok(engine) => {
+            let summary = engine.check(report);
+            engine.close()?;
+            return summary;
+        }
+        Err(error @ (Error::InUse { .. } | Error::NoDatabase { .. } | Error::NotEmpty { .. })) => {
+            return Err(error);
+        }
+        // What kept it from opening is found again below, and more.
+        Err(error) => tracing::warn!(%error, "the database does not open; its files are checked one by one"),
+    }
+    let mut reports = Reports { report, count: 0 };
+    let mut summary = CheckSummary::default();
+    match SuperblockFile::open(&*disk, seawall_io::OpenMode::Read) {
+        Err(error) => reports.tell_plain(&disk.location(seawall_tree::SUPERBLOCK_PATH), crate::error::chain(&error)),
+        Ok((_, superblock, damaged_copy)) => {
+            if let Some(copy) = damaged_copy {
+                let path = disk.location(seawall_tree::SUPERBLOCK_PATH);
+                reports.tell(Damage { path, offset: Some(copy.offset), what: copy.what, keys: None });
+            }
+            match Tree::open(&*disk, TreeAccess::Read, TreeOptions::default()) {
+                Ok(opened) => check_tree(&opened.tree, &mut reports, &mut summary),
+                Err(error) => reports.tell_plain(&disk.location(""), crate::error::chain(&error)),
+            }
+            check_log(&environment, &superblock, None, &mut reports, &mut summary);
+        }
+    }
+    summary.damages = reports.count;
+    Ok(summary)
+}

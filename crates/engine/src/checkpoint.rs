@@ -1,0 +1,534 @@
+//! The checkpoint: freezes the active memtable and merges it into the tree while writers go on.
+//!
+//! ```text
+//!   freeze --> flush the log --> merge users' rows, chunk by chunk --> cut dropped tables out
+//!          --> last chunk: system rows and the new redo point --> release the memtable --> recycle the log
+//! ```
+//! Invariants:
+//! * No chunk is applied before the log is flushed past every commit in the memtable, so no page ever holds a change
+//!   whose record is not durable.
+//! * The system rows are merged in the chunk that advances the redo point, and in no other.
+//! * A crash between chunks leaves a tree that is partly newer than the redo point. Replay repeats all changes since
+//!   the redo point; each says what the row is, not how it changed, so the outcome is the same.
+//! * Rows of a dropped table are cut out only when no snapshot can see them; the row of `reclaim` goes with a commit
+//!   of its own after the redo point has passed the drop, so that no replay can bring rows back that nobody reclaims.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use parking_lot::MutexGuard;
+use seawall_memtable::{Cursor, Memtable};
+use seawall_tree::{ChunkStatistics, Superblock, TreeError};
+use seawall_types::{Lsn, TableId};
+
+use crate::catalog;
+use crate::commit::CommitRequest;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::merge_source::FrozenRows;
+use crate::options::Durability;
+use crate::row_key;
+use crate::scan::{Direction, Range};
+use crate::throttle::sustainable_rate;
+use crate::view::{Frozen, View};
+
+/// Pages that one chunk gives back when a dropped table is cut out: their bits are a few pages of the space map.
+const CUT_PAGES_MAX: u64 = 1 << 20;
+
+/// Why a checkpoint was started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// The active memtable reached its share of `memtable_bytes`.
+    MemtableFull,
+    /// `checkpoint_log_bytes` of log lay behind the last one.
+    LogVolume,
+    /// `checkpoint_interval` went by.
+    Interval,
+    /// Somebody asked.
+    Request,
+    /// The database was closed.
+    Close,
+    /// A long replay reached the memory limit.
+    Recovery,
+}
+
+/// One checkpoint, in numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CheckpointStatistics {
+    /// Why it was started.
+    pub trigger: Trigger,
+    /// Where replay starts from now on.
+    pub redo_point: Lsn,
+    /// Rows merged into the tree.
+    pub rows: u64,
+    /// Chunks applied.
+    pub chunks: u64,
+    /// Leaves built.
+    pub leaves: u64,
+    /// Interior pages built.
+    pub interiors: u64,
+    /// Pages written once, without protection.
+    pub fresh_pages: u64,
+    /// Pages written through the recovery file.
+    pub protected_pages: u64,
+    /// Pages that became free.
+    pub freed_pages: u64,
+    /// Tables cut out of the tree.
+    pub tables_reclaimed: u64,
+    /// From the freeze to the end.
+    pub duration: Duration,
+}
+
+/// What checkpoints remember from one to the next; its mutex is held by whoever changes the tree.
+#[derive(Debug)]
+pub(crate) struct CheckpointState {
+    /// Monotonic time of the last one's end.
+    last_end: Duration,
+    last_duration: Option<Duration>,
+    /// Storages waiting to be cut out, with the stamp of the drop. `None` until they are read from the catalog.
+    reclaim: Option<Vec<(TableId, Lsn)>>,
+}
+
+impl CheckpointState {
+    pub(crate) fn new(now: Duration) -> CheckpointState {
+        CheckpointState { last_end: now, last_duration: None, reclaim: None }
+    }
+}
+
+/// When.
+impl Engine {
+    /// Bytes that the active memtable may hold.
+    pub(crate) fn active_limit(&self) -> u64 {
+        self.options.memtable_bytes / 2
+    }
+
+    /// Which limit is reached, if any.
+    pub(crate) fn limit_reached(&self) -> Option<Trigger> {
+        let view = self.view();
+        let active = u64::try_from(view.active.bytes_used()).unwrap_or(u64::MAX);
+        if active >= self.active_limit() {
+            return Some(Trigger::MemtableFull);
+        }
+        (self.log_behind() >= self.options.checkpoint_log_bytes).then_some(Trigger::LogVolume)
+    }
+
+    fn log_behind(&self) -> u64 {
+        self.appended().bytes_since(Lsn::new(self.redo_point.load(Ordering::SeqCst)))
+    }
+
+    /// `Interval`, if it is over and there is something to merge.
+    pub(crate) fn interval_over(&self) -> Option<Trigger> {
+        let view = self.view();
+        let changed = !view.active.is_empty() || view.unmerged().is_some();
+        (changed && self.time_to_checkpoint().is_zero()).then_some(Trigger::Interval)
+    }
+
+    /// Time until the interval is over.
+    pub(crate) fn time_to_checkpoint(&self) -> Duration {
+        let Some(state) = self.checkpoint.try_lock() else { return self.options.checkpoint_interval };
+        let since = self.clock().monotonic().saturating_sub(state.last_end);
+        self.options.checkpoint_interval.saturating_sub(since)
+    }
+
+    /// Makes sure that the memtable has room for a commit, slowing the caller down as the checkpoint needs.
+    pub(crate) fn admit_to_memtable(&self, bytes: u64) -> Result<(), Error> {
+        self.throttle.admit(bytes);
+        let Some(trigger) = self.limit_reached() else { return Ok(()) };
+        if self.is_manual() {
+            return self.checkpoint(trigger).map(|_| ());
+        }
+        self.background.want_checkpoint();
+        // The throttle aims at the limit; half as much again is for what it cannot foresee.
+        let hard_limit = self.active_limit() + self.active_limit() / 2;
+        loop {
+            let seen = self.room.read();
+            let active = u64::try_from(self.view().active.bytes_used()).unwrap_or(u64::MAX);
+            if active <= hard_limit {
+                return Ok(());
+            }
+            if let Some(error) = self.counters.last_checkpoint_error.lock().clone() {
+                return Err(match error {
+                    Error::DiskFull { .. } | Error::Stopped { .. } => error,
+                    other => Error::CheckpointFailing { cause: other.to_string() },
+                });
+            }
+            self.check_open()?;
+            self.room.wait(seen, Some(Duration::from_millis(50)));
+        }
+    }
+
+    /// Keeps writers at a rate that lets the room in memory last until the checkpoint ends.
+    fn pace_writers(&self, progress: f64, elapsed: Duration, expected: Option<Duration>) {
+        let active = u64::try_from(self.view().active.bytes_used()).unwrap_or(u64::MAX);
+        let room = self.active_limit().saturating_sub(active);
+        match sustainable_rate(room, progress, elapsed, expected) {
+            // A rate is a floating-point estimate; writers are counted in whole bytes.
+            Some(rate) => self.throttle.limit(rate_in_bytes(rate)),
+            None => self.throttle.release(),
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to what fits")]
+fn rate_in_bytes(rate: f64) -> u64 {
+    rate.clamp(0.0, 1e15) as u64
+}
+
+/// How.
+impl Engine {
+    /// Runs checkpoints until everything committed before the call is in the tree.
+    pub(crate) fn checkpoint_now(&self) -> Result<CheckpointStatistics, Error> {
+        self.check_writable()?;
+        self.checkpoint(Trigger::Request)
+    }
+
+    /// Runs a checkpoint, and before it one that was left unfinished.
+    pub(crate) fn checkpoint(&self, trigger: Trigger) -> Result<CheckpointStatistics, Error> {
+        let mut state = self.checkpoint.lock();
+        // Whoever waited here for another checkpoint may find nothing left to do.
+        if trigger == Trigger::MemtableFull && self.limit_reached().is_none() {
+            let last = self.counters.last_checkpoint.lock().clone();
+            if let Some(last) = last {
+                return Ok(last);
+            }
+        }
+        let result = self.checkpoint_locked(&mut state, trigger);
+        self.throttle.release();
+        *self.counters.last_checkpoint_error.lock() = result.as_ref().err().cloned();
+        match &result {
+            Ok(statistics) => {
+                self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
+                *self.counters.last_checkpoint.lock() = Some(statistics.clone());
+            }
+            Err(_) => {
+                self.counters.checkpoint_failures.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        self.room.wake_all();
+        result
+    }
+
+    fn checkpoint_locked(
+        &self,
+        state: &mut MutexGuard<'_, CheckpointState>,
+        trigger: Trigger,
+    ) -> Result<CheckpointStatistics, Error> {
+        if let Some(left) = self.view().unmerged().cloned() {
+            self.merge(state, &left, trigger)?;
+        }
+        let frozen = self.freeze()?;
+        let statistics = self.merge(state, &frozen, trigger)?;
+        tracing::info!(?trigger, redo_point = %statistics.redo_point, rows = statistics.rows,
+            pages = statistics.protected_pages + statistics.fresh_pages,
+            milliseconds = statistics.duration.as_millis(), "checkpoint done");
+        Ok(statistics)
+    }
+
+    /// Starts a new active memtable. The old one takes no more commits when this returns, and has all it will.
+    fn freeze(&self) -> Result<Frozen, Error> {
+        let log = self.log()?;
+        let redo_point = Lsn::new(self.redo_point.load(Ordering::SeqCst));
+        let time_micros = self.clock().wall_micros();
+        let mut record = seawall_wal::Checkpoint { redo_point, time_micros }.prepare();
+        let limit = usize::try_from(self.active_limit()).unwrap_or(usize::MAX);
+        let active = Arc::new(Memtable::new(limit));
+        let appended = log.append(&mut record, |_| {
+            let view = self.view.load_full();
+            let end = self.queue.last_entered();
+            let frozen =
+                Frozen { memtable: Arc::clone(&view.active), start: view.active_start, end, merged: false };
+            let mut all = vec![frozen.clone()];
+            all.extend(view.frozen.iter().cloned());
+            self.view.store(Arc::new(View { active: Arc::clone(&active), active_start: end, frozen: all }));
+            Ok::<_, std::convert::Infallible>(frozen)
+        });
+        let frozen = match appended.map_err(|error| self.log_error(&error))? {
+            Ok((_, frozen)) => frozen,
+            Err(never) => match never {},
+        };
+        // Commits that entered before may still be on their way into it.
+        self.queue.wait_applied();
+        Ok(frozen)
+    }
+
+    /// Merges one frozen memtable and advances the redo point past it.
+    fn merge(
+        &self,
+        state: &mut MutexGuard<'_, CheckpointState>,
+        frozen: &Frozen,
+        trigger: Trigger,
+    ) -> Result<CheckpointStatistics, Error> {
+        let started = self.clock().monotonic();
+        if self.log.is_some() {
+            self.flush_until(frozen.end)?;
+            self.wait_visible(frozen.end);
+        }
+        let mut totals = Totals::default();
+        let reclaim = self.storages_to_reclaim(state, frozen)?;
+        self.merge_user_rows(frozen, &reclaim, started, state.last_duration, &mut totals)?;
+        for (storage, _) in &reclaim {
+            self.cut_out(*storage, frozen.end, &mut totals)?;
+        }
+        let superblock = self.merge_system_rows(frozen, &mut totals)?;
+        self.release(frozen);
+        self.forget_reclaimed(state, &reclaim)?;
+        if let Some(log) = &self.log {
+            log.retain_from(superblock.redo_point).map_err(|error| self.log_error(&error))?;
+        }
+        let end = self.clock().monotonic();
+        state.last_end = end;
+        state.last_duration = Some(end.saturating_sub(started));
+        Ok(totals.into_statistics(trigger, &superblock, reclaim.len(), end.saturating_sub(started)))
+    }
+
+    fn merge_user_rows(
+        &self,
+        frozen: &Frozen,
+        reclaim: &[(TableId, Lsn)],
+        started: Duration,
+        expected: Option<Duration>,
+        totals: &mut Totals,
+    ) -> Result<(), Error> {
+        let skipped = reclaim.iter().map(|(storage, _)| *storage).collect();
+        let mut rows = FrozenRows::of_users(&frozen.memtable, frozen.start, skipped);
+        let all = frozen.memtable.row_count().max(1);
+        while !rows.is_done() {
+            rows.keep_replaced(self.is_needed(frozen));
+            let plan = self
+                .tree
+                .merge_chunk(&mut rows, self.options.checkpoint_chunk_bytes, frozen.end)
+                .map_err(|error| Error::tree(&error))?;
+            totals.add(plan.statistics());
+            self.tree.apply_chunk(plan, None).map_err(|error| self.tree_write_error(&error))?;
+            self.pace_writers(
+                share(rows.taken(), all),
+                self.clock().monotonic().saturating_sub(started),
+                expected,
+            );
+        }
+        totals.rows += rows.taken();
+        Ok(())
+    }
+
+    /// Whether a snapshot older than the freeze point is alive. Asked once per chunk: one taken after the merge began
+    /// is not older.
+    fn is_needed(&self, frozen: &Frozen) -> bool {
+        self.snapshots.oldest().is_some_and(|oldest| oldest < frozen.end)
+    }
+
+    /// The last chunk: see the module.
+    fn merge_system_rows(&self, frozen: &Frozen, totals: &mut Totals) -> Result<Superblock, Error> {
+        let mut rows = FrozenRows::of_system(&frozen.memtable, frozen.start);
+        rows.keep_replaced(self.is_needed(frozen));
+        let plan =
+            self.tree.merge_chunk(&mut rows, u64::MAX, frozen.end).map_err(|error| Error::tree(&error))?;
+        totals.rows += rows.taken();
+        totals.add(plan.statistics());
+        let superblock = {
+            let current = self.superblock.lock();
+            Superblock {
+                redo_point: frozen.end.max(current.redo_point),
+                checkpoint_count: current.checkpoint_count + 1,
+                next_table: TableId::new(self.objects.next_id()),
+                ..current.clone()
+            }
+        };
+        self.tree.apply_chunk(plan, Some(&superblock)).map_err(|error| self.tree_write_error(&error))?;
+        self.redo_point.store(superblock.redo_point.get(), Ordering::SeqCst);
+        *self.superblock.lock() = superblock.clone();
+        Ok(superblock)
+    }
+
+    /// A write of the tree failed. Unless the disk was full before anything was overwritten, what is on disk is
+    /// unknown, and the database takes no more writes.
+    fn tree_write_error(&self, error: &TreeError) -> Error {
+        match self.tree.failure() {
+            Some(_) => self.stop(crate::error::chain(error)),
+            None => Error::tree(error),
+        }
+    }
+
+    /// Takes the merged memtable out of the view, or marks it as kept for old snapshots.
+    fn release(&self, frozen: &Frozen) {
+        self.change_frozen(|all| {
+            for other in all.iter_mut().filter(|other| Arc::ptr_eq(&other.memtable, &frozen.memtable)) {
+                other.merged = true;
+            }
+        });
+        self.drop_unneeded_memtables_locked();
+    }
+
+    /// Drops merged memtables that no snapshot needs any more.
+    pub(crate) fn drop_unneeded_memtables(&self) {
+        if self.view().frozen.is_empty() {
+            return;
+        }
+        if let Some(_state) = self.checkpoint.try_lock() {
+            self.drop_unneeded_memtables_locked();
+        }
+    }
+
+    fn drop_unneeded_memtables_locked(&self) {
+        let horizon = self.horizon();
+        self.change_frozen(|all| all.retain(|frozen| !frozen.merged || frozen.end > horizon));
+    }
+
+    /// Changes the list of frozen memtables. The caller holds `checkpoint`, so only the freeze, which it makes
+    /// itself, could interfere.
+    fn change_frozen(&self, change: impl Fn(&mut Vec<Frozen>)) {
+        let mut view = (*self.view.load_full()).clone();
+        change(&mut view.frozen);
+        self.view.store(Arc::new(view));
+    }
+}
+
+/// Dropped tables.
+impl Engine {
+    /// Storages that may be cut out now: dropped before the freeze, and no snapshot sees them.
+    fn storages_to_reclaim(
+        &self,
+        state: &mut CheckpointState,
+        frozen: &Frozen,
+    ) -> Result<Vec<(TableId, Lsn)>, Error> {
+        if state.reclaim.is_none() {
+            state.reclaim = Some(self.storages_in_catalog(frozen)?);
+        } else {
+            let (dropped, kept) = reclaim_rows(&frozen.memtable)?;
+            let waiting = state.reclaim.get_or_insert_default();
+            waiting.retain(|(storage, _)| !kept.contains(storage));
+            waiting.extend(dropped);
+        }
+        let horizon = self.horizon();
+        let waiting = state.reclaim.get_or_insert_default();
+        waiting.sort_unstable();
+        waiting.dedup_by_key(|(storage, _)| *storage);
+        let unseen = |dropped: Lsn| dropped <= frozen.end && dropped <= horizon;
+        let mut wanted = Vec::new();
+        for (storage, dropped) in waiting.iter().filter(|(_, dropped)| unseen(*dropped)) {
+            // Storages that are being loaded are listed in case the load is never finished. Asked in this order: a
+            // load that finished in between has deleted its row before it ceased to be loading.
+            let loading = self.loading.lock().contains(storage);
+            if !loading && self.read_row(&catalog::reclaim_key(*storage), Lsn::MAX, |row| row.is_some())? {
+                wanted.push((*storage, *dropped));
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// All rows of `reclaim`, read once after open. Those in the tree were dropped before any snapshot of now.
+    fn storages_in_catalog(&self, frozen: &Frozen) -> Result<Vec<(TableId, Lsn)>, Error> {
+        let (from, to) = crate::scan::row_bounds::<&[u8]>(catalog::RECLAIM, &..);
+        let mut rows = Range::new(self, self.register_snapshot(), None, from, to, Direction::Forward);
+        let mut found = Vec::new();
+        while let Some((key, _)) = rows.next_row()? {
+            let storage = TableId::new(catalog::decode_id_key(&row_key::encode(catalog::RECLAIM, key))?);
+            let dropped = frozen.memtable.newest_stamp(&catalog::reclaim_key(storage)).unwrap_or(frozen.start);
+            let active = self.view().active.newest_stamp(&catalog::reclaim_key(storage));
+            found.push((storage, active.unwrap_or(dropped)));
+        }
+        Ok(found)
+    }
+
+    fn cut_out(&self, storage: TableId, stamp: Lsn, totals: &mut Totals) -> Result<(), Error> {
+        let (from, to) = row_key::table_range(storage);
+        loop {
+            let cut = self
+                .tree
+                .cut(&from, &to, CUT_PAGES_MAX, stamp)
+                .map_err(|error| Error::tree(&error))?;
+            if !cut.chunk.is_empty() {
+                totals.add(cut.chunk.statistics());
+                self.tree.apply_chunk(cut.chunk, None).map_err(|error| self.tree_write_error(&error))?;
+            }
+            if !cut.has_more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Deletes the rows of `reclaim` whose storages are gone.
+    fn forget_reclaimed(&self, state: &mut CheckpointState, gone: &[(TableId, Lsn)]) -> Result<(), Error> {
+        for batch in gone.chunks(1000) {
+            let keys: Vec<_> = batch.iter().map(|(storage, _)| catalog::reclaim_key(*storage)).collect();
+            let request = CommitRequest {
+                tables: &[],
+                definitions: &[],
+                reads: &[],
+                snapshot: Lsn::ZERO,
+                durability: Durability::Async,
+            };
+            // No lock: nobody else writes a row of `reclaim` twice.
+            self.log_commit_unthrottled(&request, keys.iter().map(|key| (&key[..], None)))?;
+        }
+        let waiting = state.reclaim.get_or_insert_default();
+        waiting.retain(|(storage, _)| !gone.iter().any(|(other, _)| other == storage));
+        Ok(())
+    }
+}
+
+/// Storages that a memtable enters into `reclaim`, with the stamps, and storages that it takes out.
+#[expect(clippy::type_complexity, reason = "two lists")]
+fn reclaim_rows(memtable: &Memtable) -> Result<(Vec<(TableId, Lsn)>, Vec<TableId>), Error> {
+    let (from, to) = row_key::table_range(catalog::RECLAIM);
+    let mut cursor = Cursor::new();
+    cursor.seek(memtable, &from);
+    let (mut entered, mut taken_out) = (Vec::new(), Vec::new());
+    while let Some((key, versions)) = cursor.next(memtable) {
+        if key >= &to[..] {
+            break;
+        }
+        let storage = TableId::new(catalog::decode_id_key(key)?);
+        match versions.newest() {
+            (stamp, Some(_)) => entered.push((storage, stamp)),
+            (_, None) => taken_out.push(storage),
+        }
+    }
+    Ok((entered, taken_out))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share needs no 53 bits")]
+fn share(done: u64, all: usize) -> f64 {
+    (done as f64 / all as f64).min(1.0)
+}
+
+/// Sums over the chunks of a checkpoint.
+#[derive(Debug, Default)]
+struct Totals {
+    rows: u64,
+    chunks: u64,
+    chunk: ChunkStatistics,
+}
+
+impl Totals {
+    fn add(&mut self, chunk: ChunkStatistics) {
+        self.chunks += 1;
+        self.chunk.leaves += chunk.leaves;
+        self.chunk.interiors += chunk.interiors;
+        self.chunk.fresh_pages += chunk.fresh_pages;
+        self.chunk.protected_pages += chunk.protected_pages;
+        self.chunk.freed_pages += chunk.freed_pages;
+    }
+
+    fn into_statistics(
+        self,
+        trigger: Trigger,
+        superblock: &Superblock,
+        reclaimed: usize,
+        duration: Duration,
+    ) -> CheckpointStatistics {
+        CheckpointStatistics {
+            trigger,
+            redo_point: superblock.redo_point,
+            rows: self.rows,
+            chunks: self.chunks,
+            leaves: self.chunk.leaves,
+            interiors: self.chunk.interiors,
+            fresh_pages: self.chunk.fresh_pages,
+            protected_pages: self.chunk.protected_pages,
+            freed_pages: self.chunk.freed_pages,
+            tables_reclaimed: u64::try_from(reclaimed).expect("a count fits into 64 bits"),
+            duration,
+        }
+    }
+}

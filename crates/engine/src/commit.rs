@@ -1,0 +1,236 @@
+//! The life of a commit: encoded and checksummed by its own thread, given its place in the log, applied to the
+//! memtable, flushed with others, made visible in order.
+//!
+//! ```text
+//!   encode, checksum     |  the log's critical section  |  apply to      |  wait for  |  visible
+//!   (no lock)            |  LSN, ticket, memtable       |  the memtable  |  the flush |
+//! ```
+//! If the power goes before the flush is complete, the record is torn or missing and the commit never was; after it,
+//! recovery replays the record. Row locks are released after the apply: see `Transaction`.
+
+use std::sync::Arc;
+
+use seawall_types::{Lsn, TableId};
+use seawall_wal::{CommitBuilder, LogError};
+
+use crate::catalog::Table;
+use crate::commit_queue::Ticket;
+use crate::data_definition::Definition;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::lock_table::lock_name;
+use crate::options::Durability;
+use crate::row_key;
+use crate::transaction::{ReadItem, table_changed};
+use crate::view::View;
+
+/// A table that a transaction writes to, and where it took its rows to be.
+#[derive(Clone, Debug)]
+pub(crate) struct TableUse {
+    pub(crate) table: Table,
+    pub(crate) storage: TableId,
+}
+
+/// What a commit depends on.
+#[derive(Debug)]
+pub(crate) struct CommitRequest<'a> {
+    pub(crate) tables: &'a [TableUse],
+    pub(crate) definitions: &'a [Definition],
+    /// What has to be unchanged since `snapshot`.
+    pub(crate) reads: &'a [ReadItem],
+    pub(crate) snapshot: Lsn,
+    pub(crate) durability: Durability,
+}
+
+/// A commit that is logged and may not be durable yet.
+#[derive(Debug)]
+pub struct CommitHandle {
+    engine: Arc<Engine>,
+    stamp: Lsn,
+    durability: Durability,
+}
+
+impl CommitHandle {
+    pub(crate) fn new(engine: Arc<Engine>, stamp: Lsn, durability: Durability) -> CommitHandle {
+        CommitHandle { engine, stamp, durability }
+    }
+
+    /// Waits until the commit is as durable as its options ask; its stamp.
+    ///
+    /// # Errors
+    /// `Stopped` if a write failed: whether the commit survives is decided by recovery.
+    pub fn wait(self) -> Result<Lsn, Error> {
+        self.engine.finish_commit(self.stamp, self.durability)
+    }
+
+    /// Whether the commit is on stable storage.
+    pub fn is_durable(&self) -> bool {
+        self.engine.flushed() >= self.stamp
+    }
+
+    /// The commit's stamp.
+    pub fn lsn(&self) -> Lsn {
+        self.stamp
+    }
+}
+
+/// Why the commit was not admitted to the log.
+enum Refused {
+    Changed(usize),
+    Conflict,
+    QueueFull,
+}
+
+thread_local! {
+    static BUILDER: std::cell::RefCell<CommitBuilder> = std::cell::RefCell::new(CommitBuilder::new());
+}
+
+impl Engine {
+    /// Logs and applies a commit; its stamp. The caller holds the locks of all `rows`.
+    pub(crate) fn log_commit<'r>(
+        &self,
+        request: &CommitRequest<'_>,
+        rows: impl Iterator<Item = (&'r [u8], Option<&'r [u8]>)> + Clone,
+        bytes: u64,
+    ) -> Result<Lsn, Error> {
+        self.admit_to_memtable(bytes)?;
+        self.log_commit_unthrottled(request, rows)
+    }
+
+    /// As `log_commit`, for the few rows that a checkpoint itself writes.
+    pub(crate) fn log_commit_unthrottled<'r>(
+        &self,
+        request: &CommitRequest<'_>,
+        rows: impl Iterator<Item = (&'r [u8], Option<&'r [u8]>)> + Clone,
+    ) -> Result<Lsn, Error> {
+        BUILDER.with_borrow_mut(|builder| {
+            builder.begin(self.clock().wall_micros());
+            for (key, value) in rows.clone() {
+                match value {
+                    Some(value) => builder.put(key, value),
+                    None => builder.delete(key),
+                }
+            }
+            let (stamp, ticket, view) = self.append_commit(request, builder)?;
+            for (key, value) in rows {
+                view.active.insert(key, stamp, value, || self.horizon());
+            }
+            self.queue().applied(ticket, request.durability);
+            if request.durability == Durability::Async {
+                self.queue().advance(|| self.flushed());
+            }
+            Ok(stamp)
+        })
+    }
+
+    fn append_commit(
+        &self,
+        request: &CommitRequest<'_>,
+        builder: &mut CommitBuilder,
+    ) -> Result<(Lsn, Ticket, arc_swap::Guard<Arc<View>>), Error> {
+        let log = self.log()?;
+        let record = builder.finish();
+        loop {
+            let result = log.append(record, |span| {
+                self.admit(request)?;
+                let ticket = self.queue().enter(span.end).ok_or(Refused::QueueFull)?;
+                for definition in request.definitions {
+                    definition.object.change(definition.storage, span.end);
+                }
+                Ok((ticket, self.view()))
+            });
+            match result.map_err(|error| self.log_error(&error))? {
+                Ok((span, (ticket, view))) => return Ok((span.end, ticket, view)),
+                Err(Refused::Changed(index)) => return Err(table_changed(&request.tables[index])),
+                Err(Refused::Conflict) => {
+                    return Err(Error::Conflict { what: "something that this one has read" });
+                }
+                // The ring is full of commits that are not durable: make them so.
+                Err(Refused::QueueFull) => {
+                    self.flush_until(self.appended())?;
+                    self.queue().advance(|| self.flushed());
+                }
+            }
+        }
+    }
+
+    /// Whether the commit may have the next place in the log. In the log's critical section.
+    fn admit(&self, request: &CommitRequest<'_>) -> Result<(), Refused> {
+        for (index, used) in request.tables.iter().enumerate() {
+            let newest = used.table.object.newest_storage();
+            let redefined = || request.definitions.iter().any(|own| own.object.id == used.table.object.id);
+            if newest != Some(used.storage) && !redefined() {
+                return Err(Refused::Changed(index));
+            }
+        }
+        if request.reads.is_empty() {
+            return Ok(());
+        }
+        // Commits ahead of this one may still be on their way into the memtable. They need no lock for that.
+        self.queue().wait_applied();
+        if request.reads.iter().any(|read| self.changed_since(read, request.snapshot)) {
+            return Err(Refused::Conflict);
+        }
+        Ok(())
+    }
+
+    fn changed_since(&self, read: &ReadItem, snapshot: Lsn) -> bool {
+        let view = self.view();
+        match read {
+            ReadItem::Row(row_key) => view.newest_stamp(row_key).is_some_and(|newest| newest > snapshot),
+            ReadItem::Range(from, to) => crate::scan::any_newer_in(&view, from.as_ref(), to.as_ref(), snapshot),
+        }
+    }
+
+    /// Waits until a logged commit is as durable as it asks, and visible.
+    pub(crate) fn finish_commit(&self, stamp: Lsn, durability: Durability) -> Result<Lsn, Error> {
+        match durability {
+            Durability::Async => self.acknowledge(stamp),
+            Durability::Sync => {
+                self.flush_until(stamp)?;
+                if self.visible() < stamp {
+                    self.wait_visible(stamp);
+                }
+            }
+        }
+        Ok(stamp)
+    }
+
+    /// A transaction that writes one row and reads nothing.
+    pub(crate) fn write_one(
+        self: &Arc<Self>,
+        table: &Table,
+        key: &[u8],
+        value: Option<&[u8]>,
+        durability: Durability,
+    ) -> Result<Lsn, Error> {
+        self.check_writable()?;
+        row_key::check_sizes(key, value, self.key_bytes_max())?;
+        let storage = table
+            .object
+            .newest_storage()
+            .ok_or_else(|| Error::NoSuchTable { name: table.name().to_owned() })?;
+        let row_key = row_key::encode(storage, key);
+        let bytes = row_key.len() + value.map_or(0, <[u8]>::len);
+        let (owner, name) = (self.new_lock_owner(), lock_name(&row_key));
+        self.lock_one(owner, name, self.options().lock_wait)?;
+        let tables = [TableUse { table: table.clone(), storage }];
+        let request =
+            CommitRequest { tables: &tables, definitions: &[], reads: &[], snapshot: Lsn::ZERO, durability };
+        let rows = std::iter::once((&row_key[..], value));
+        let logged = self.log_commit(&request, rows, u64::try_from(bytes).expect("a row fits into memory"));
+        self.locks().release(owner, name);
+        self.finish_commit(logged?, durability)
+    }
+}
+
+impl Engine {
+    /// The error of a call to the log, as a user should see it.
+    pub(crate) fn log_error(&self, error: &LogError) -> Error {
+        match error {
+            LogError::NoSpace { .. } => Error::DiskFull { message: crate::error::chain(error) },
+            LogError::Poisoned { .. } => Error::Stopped { cause: crate::error::chain(error) },
+            other => Error::Log { message: crate::error::chain(other) },
+        }
+    }
+}

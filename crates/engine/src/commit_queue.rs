@@ -1,0 +1,249 @@
+//! Commits on their way from the log to the readers, in log order.
+//!
+//! ```text
+//!   enter (in the log's critical section) --> applied (in the memtable) --> visible
+//!                                                   and, if the commit is Sync, flushed
+//! ```
+//! Invariants:
+//! * `visible` moves over commits in log order only, so a snapshot is a prefix of the commit order.
+//! * A `Sync` commit is not visible before the log is flushed up to its stamp; an `Async` commit is visible once
+//!   applied, but not before the commits ahead of it.
+//!
+//! The queue is a ring. Its head is moved by whoever completes the commit at the head, one thread at a time and
+//! without a lock: see [`CommitQueue::advance`].
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crossbeam_utils::CachePadded;
+use seawall_io::WaitWord;
+use seawall_types::Lsn;
+
+use crate::options::Durability;
+
+/// Commits in flight at most: logged and not yet visible. One that finds the ring full waits for a flush.
+const CAPACITY: u64 = 1 << 16;
+
+const LOGGED: u32 = 0;
+const APPLIED_ASYNC: u32 = 1;
+const APPLIED_SYNC: u32 = 2;
+
+#[derive(Debug, Default)]
+struct Slot {
+    stamp: AtomicU64,
+    state: AtomicU32,
+}
+
+/// A commit's place in the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ticket(u64);
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct CommitQueue {
+    slots: Box<[Slot]>,
+    /// Tickets handed out; changed only in the log's critical section.
+    tail: CachePadded<AtomicU64>,
+    /// Tickets whose commits are visible.
+    head: CachePadded<AtomicU64>,
+    visible: CachePadded<AtomicU64>,
+    /// Stamp of the commit that entered last.
+    last_entered: AtomicU64,
+    /// Requests to advance; who raises it from zero does the work for all.
+    requests: CachePadded<AtomicU64>,
+    became_visible: WaitWord,
+}
+
+impl CommitQueue {
+    /// An empty queue; everything stamped at most `visible` is visible.
+    pub(crate) fn new(visible: Lsn) -> CommitQueue {
+        CommitQueue {
+            slots: (0..CAPACITY).map(|_| Slot::default()).collect(),
+            tail: CachePadded::default(),
+            head: CachePadded::default(),
+            visible: CachePadded::new(AtomicU64::new(visible.get())),
+            last_entered: AtomicU64::new(visible.get()),
+            requests: CachePadded::default(),
+            became_visible: WaitWord::new(),
+        }
+    }
+
+    fn slot(&self, sequence: u64) -> &Slot {
+        &self.slots[usize::try_from(sequence % CAPACITY).expect("the ring fits into memory")]
+    }
+
+    /// Whether a commit can enter now.
+    pub(crate) fn has_room(&self) -> bool {
+        // Head is read second: it only grows, so the difference is never too small.
+        let tail = self.tail.load(Ordering::SeqCst);
+        tail.saturating_sub(self.head.load(Ordering::SeqCst)) < CAPACITY
+    }
+
+    /// Enters a commit at the end; `None` if the ring is full. Call in the log's critical section only.
+    pub(crate) fn enter(&self, stamp: Lsn) -> Option<Ticket> {
+        if !self.has_room() {
+            return None;
+        }
+        let sequence = self.tail.load(Ordering::SeqCst);
+        let slot = self.slot(sequence);
+        slot.stamp.store(stamp.get(), Ordering::SeqCst);
+        slot.state.store(LOGGED, Ordering::SeqCst);
+        self.last_entered.store(stamp.get(), Ordering::SeqCst);
+        // Published last: whoever sees the new tail sees the slot.
+        self.tail.store(sequence + 1, Ordering::SeqCst);
+        Some(Ticket(sequence))
+    }
+
+    /// The commit's rows are in the memtable.
+    pub(crate) fn applied(&self, ticket: Ticket, durability: Durability) {
+        let state = match durability {
+            Durability::Sync => APPLIED_SYNC,
+            Durability::Async => APPLIED_ASYNC,
+        };
+        self.slot(ticket.0).state.store(state, Ordering::SeqCst);
+    }
+
+    /// Makes visible what can be. `flushed` reads how far the log is durable.
+    ///
+    /// Never blocks: if another thread is at it, that thread goes round once more for this call.
+    pub(crate) fn advance(&self, flushed: impl Fn() -> Lsn) {
+        if self.requests.fetch_add(1, Ordering::SeqCst) > 0 {
+            return;
+        }
+        loop {
+            let served = self.requests.load(Ordering::SeqCst);
+            self.advance_alone(&flushed);
+            // Requests that came meanwhile may have seen a state older than ours: serve them too.
+            if self.requests.compare_exchange(served, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
+                return;
+            }
+        }
+    }
+
+    fn advance_alone(&self, flushed: &impl Fn() -> Lsn) {
+        let flushed = flushed();
+        let (start, tail) = (self.head.load(Ordering::SeqCst), self.tail.load(Ordering::SeqCst));
+        let mut head = start;
+        let mut visible = None;
+        while head < tail {
+            let slot = self.slot(head);
+            let stamp = Lsn::new(slot.stamp.load(Ordering::SeqCst));
+            let ready = match slot.state.load(Ordering::SeqCst) {
+                LOGGED => false,
+                APPLIED_SYNC => stamp <= flushed,
+                _ => true,
+            };
+            if !ready {
+                break;
+            }
+            visible = Some(stamp);
+            head += 1;
+        }
+        if let Some(stamp) = visible {
+            self.visible.store(stamp.get(), Ordering::SeqCst);
+            // After `visible`: a slot is reused only when its commit is visible.
+            self.head.store(head, Ordering::SeqCst);
+            self.became_visible.wake_all();
+        }
+    }
+
+    /// Everything stamped at most this is visible.
+    pub(crate) fn visible(&self) -> Lsn {
+        Lsn::new(self.visible.load(Ordering::SeqCst))
+    }
+
+    /// Stamp of the commit that entered last: what will be visible when all that is in flight is.
+    pub(crate) fn last_entered(&self) -> Lsn {
+        Lsn::new(self.last_entered.load(Ordering::SeqCst))
+    }
+
+    /// Waits until `stamp` is visible, or `give_up` says that it never will be.
+    pub(crate) fn wait_visible(&self, stamp: Lsn, flushed: impl Fn() -> Lsn, give_up: impl Fn() -> bool) {
+        loop {
+            let seen = self.became_visible.read();
+            if self.visible() >= stamp {
+                return;
+            }
+            self.advance(&flushed);
+            if self.visible() >= stamp || give_up() {
+                return;
+            }
+            // Bounded, because giving up is not announced.
+            self.became_visible.wait(seen, Some(Duration::from_millis(20)));
+        }
+    }
+
+    /// Waits until every commit that entered before the call is in the memtable: microseconds, unless a thread was
+    /// preempted between the two.
+    pub(crate) fn wait_applied(&self) {
+        let tail = self.tail.load(Ordering::SeqCst);
+        let mut sequence = self.head.load(Ordering::SeqCst);
+        while sequence < tail {
+            // A head beyond `sequence` means that the slot may be another commit's by now.
+            let applied = self.slot(sequence).state.load(Ordering::SeqCst) != LOGGED
+                || self.head.load(Ordering::SeqCst) > sequence;
+            if applied {
+                sequence += 1;
+            } else {
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    /// Commits that are logged and not yet visible.
+    pub(crate) fn in_flight(&self) -> u64 {
+        let head = self.head.load(Ordering::SeqCst);
+        self.tail.load(Ordering::SeqCst).saturating_sub(head)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    #[test]
+    fn commits_become_visible_in_log_order_and_as_durable_as_they_ask() {
+        let queue = CommitQueue::new(Lsn::ZERO);
+        let flushed = AtomicU64::new(0);
+        let advance = || queue.advance(|| Lsn::new(flushed.load(Ordering::SeqCst)));
+        let first = queue.enter(Lsn::new(10)).unwrap();
+        let second = queue.enter(Lsn::new(20)).unwrap();
+        let third = queue.enter(Lsn::new(30)).unwrap();
+        queue.applied(second, Durability::Async);
+        advance();
+        assert_eq!(queue.visible(), Lsn::ZERO, "the commit ahead is not applied");
+        queue.applied(first, Durability::Async);
+        advance();
+        assert_eq!(queue.visible(), Lsn::new(20));
+        queue.applied(third, Durability::Sync);
+        advance();
+        assert_eq!(queue.visible(), Lsn::new(20), "a Sync commit waits for the flush");
+        flushed.store(30, Ordering::SeqCst);
+        advance();
+        assert_eq!(queue.visible(), Lsn::new(30));
+        assert_eq!(queue.in_flight(), 0);
+    }
+
+    #[test]
+    fn threads_that_enter_and_wait_all_become_visible() {
+        let queue = CommitQueue::new(Lsn::ZERO);
+        let log = Mutex::new(0_u64);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        let (stamp, ticket) = {
+                            let mut end = log.lock().unwrap();
+                            *end += 10;
+                            (Lsn::new(*end), queue.enter(Lsn::new(*end)).unwrap())
+                        };
+                        queue.applied(ticket, Durability::Async);
+                        queue.wait_visible(stamp, || Lsn::ZERO, || false);
+                    }
+                });
+            }
+        });
+        assert_eq!(queue.visible(), Lsn::new(4 * 20_000 * 10));
+    }
+}

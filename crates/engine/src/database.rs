@@ -1,0 +1,453 @@
+//! What a program sees: the database, and snapshots of it.
+
+use std::ops::RangeBounds;
+use std::path::Path;
+use std::sync::Arc;
+
+use seawall_io::{Disk, OsDisk, SystemClock};
+use seawall_types::Lsn;
+
+use crate::bulk_load::BulkLoad;
+use crate::catalog::{self, ObjectRow, Table};
+use crate::check::{CheckSummary, Damage};
+use crate::checkpoint::CheckpointStatistics;
+use crate::engine::{Engine, Environment};
+use crate::error::Error;
+use crate::options::{Durability, Isolation, OpenMode, Options, TransactionOptions};
+use crate::recovery::RecoveryProgress;
+use crate::row_key;
+use crate::scan::{Direction, Range};
+use crate::snapshots::RegisteredSnapshot;
+use crate::statistics::{DatabaseInfo, Statistics};
+use crate::transaction::Transaction;
+
+/// A database: a directory with a log, a page file and a recovery file, open in this process.
+///
+/// Handles are cheap to clone and usable from any thread. When the last one goes, the database is closed; call
+/// [`Database::close`] to see whether that succeeded.
+#[derive(Clone, Debug)]
+pub struct Database {
+    engine: Arc<OpenEngine>,
+}
+
+/// Closes the engine with the last handle. Transactions and snapshots hold the engine itself, so they outlive this
+/// and answer with `Closed`.
+#[derive(Debug)]
+struct OpenEngine(Arc<Engine>);
+
+impl Drop for OpenEngine {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.close() {
+            tracing::error!(%error, "closing the database failed; the next open recovers");
+        }
+    }
+}
+
+/// A table as the catalog knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableInfo {
+    /// Name.
+    pub name: String,
+    /// Number, which no other table ever had or will have.
+    pub id: u64,
+    /// Number under which its rows lie now, in the log and in the tree; a truncate gives it a new one.
+    pub storage: u64,
+    /// When it was created, in microseconds since 1970.
+    pub created_micros: i64,
+}
+
+impl Database {
+    /// Opens the database in `directory`, recovering it if it was not closed.
+    ///
+    /// # Errors
+    /// `InUse`, `NoDatabase`, `NotEmpty` as the mode asks, `Option` for a value that cannot be, `Log` and `Tree` for
+    /// damage: nothing is changed then.
+    pub fn open(directory: impl AsRef<Path>, options: Options) -> Result<Database, Error> {
+        Database::open_with(directory, options, |_| {})
+    }
+
+    /// As [`Database::open`], telling `progress` how the recovery goes: at most a few times a second.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_with(
+        directory: impl AsRef<Path>,
+        options: Options,
+        progress: impl FnMut(RecoveryProgress),
+    ) -> Result<Database, Error> {
+        let environment = Environment {
+            disk: Arc::new(OsDisk::new(directory.as_ref())),
+            clock: Arc::new(SystemClock),
+        };
+        Database::open_in(environment, options, progress)
+    }
+
+    /// As [`Database::open`], on any disk and clock.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_in(
+        environment: Environment,
+        options: Options,
+        progress: impl FnMut(RecoveryProgress),
+    ) -> Result<Database, Error> {
+        let engine = Engine::open(environment, options, progress)?;
+        Ok(Database { engine: Arc::new(OpenEngine(engine)) })
+    }
+
+    fn engine(&self) -> &Arc<Engine> {
+        &self.engine.0
+    }
+
+    /// Creates an empty table, in a transaction of its own.
+    ///
+    /// # Errors
+    /// `TableExists`, `TableName`, and those of a commit.
+    pub fn create_table(&self, name: &str) -> Result<Table, Error> {
+        self.define(|transaction| transaction.create_table(name))
+    }
+
+    /// The table of this name.
+    ///
+    /// # Errors
+    /// `NoSuchTable`, or damage met on the way.
+    pub fn table(&self, name: &str) -> Result<Table, Error> {
+        self.begin_with(self.definition_options()).table(name)
+    }
+
+    /// Drops a table, in a transaction of its own. Takes the same time whatever the size of the table.
+    ///
+    /// # Errors
+    /// `NoSuchTable`, and those of a commit.
+    pub fn drop_table(&self, name: &str) -> Result<(), Error> {
+        self.define(|transaction| transaction.drop_table(name))
+    }
+
+    /// Renames a table, in a transaction of its own.
+    ///
+    /// # Errors
+    /// `NoSuchTable`, `TableExists`, `TableName`, and those of a commit.
+    pub fn rename_table(&self, from: &str, to: &str) -> Result<(), Error> {
+        self.define(|transaction| transaction.rename_table(from, to))
+    }
+
+    /// Removes all rows of a table, in a transaction of its own. Takes the same time whatever the size of the table.
+    ///
+    /// # Errors
+    /// `NoSuchTable`, and those of a commit.
+    pub fn truncate_table(&self, name: &str) -> Result<(), Error> {
+        self.define(|transaction| transaction.truncate_table(name))
+    }
+
+    fn definition_options(&self) -> TransactionOptions {
+        TransactionOptions { isolation: Isolation::ReadCommitted, ..self.engine().options().transaction() }
+    }
+
+    fn define<T>(&self, body: impl FnOnce(&mut Transaction) -> Result<T, Error>) -> Result<T, Error> {
+        let mut transaction = self.begin_with(self.definition_options());
+        let result = body(&mut transaction)?;
+        transaction.commit()?;
+        Ok(result)
+    }
+
+    /// All tables, by name.
+    ///
+    /// # Errors
+    /// Damage met on the way.
+    pub fn tables(&self) -> Result<Vec<TableInfo>, Error> {
+        let engine = self.engine();
+        engine.check_open()?;
+        let snapshot = engine.register_snapshot();
+        let (from, to) = crate::scan::row_bounds::<&[u8]>(catalog::OBJECTS, &..);
+        let mut rows = Range::new(engine, snapshot, None, from, to, Direction::Forward);
+        let mut tables = Vec::new();
+        while let Some((key, value)) = rows.next_row()? {
+            let id = key.try_into().map(u64::from_be_bytes).map_err(|_| Error::Catalog {
+                place: format!("key {key:02x?}"),
+                problem: "the key is not 8 bytes long",
+            })?;
+            let row = ObjectRow::decode(id, value)?;
+            tables.push(TableInfo { name: row.name, id, storage: row.storage.get(), created_micros: row.created });
+        }
+        tables.sort_by(|left, right| left.name.cmp(&right.name));
+        Ok(tables)
+    }
+
+    /// Begins a transaction with the options of the database.
+    pub fn begin(&self) -> Transaction {
+        self.begin_with(self.engine().options().transaction())
+    }
+
+    /// Begins a transaction.
+    pub fn begin_with(&self, options: TransactionOptions) -> Transaction {
+        Transaction::new(Arc::clone(self.engine()), options)
+    }
+
+    /// Runs `body` in a transaction and commits. When either fails with an error that a new try may mend
+    /// ([`Error::is_retryable`]), it is tried again, without end: `body` may run many times.
+    ///
+    /// # Errors
+    /// The first error that is not retryable.
+    pub fn transact<T>(&self, body: impl FnMut(&mut Transaction) -> Result<T, Error>) -> Result<T, Error> {
+        self.transact_with(self.engine().options().transaction(), body)
+    }
+
+    /// As [`Database::transact`], with options.
+    ///
+    /// # Errors
+    /// The first error that is not retryable.
+    pub fn transact_with<T>(
+        &self,
+        options: TransactionOptions,
+        mut body: impl FnMut(&mut Transaction) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        loop {
+            let mut transaction = self.begin_with(options);
+            let result = match body(&mut transaction) {
+                Ok(value) => transaction.commit().map(|_| value),
+                Err(error) => {
+                    drop(transaction);
+                    Err(error)
+                }
+            };
+            match result {
+                Err(error) if error.is_retryable() => {
+                    // Whoever was in the way is logged. Until that is visible, a new snapshot would fail again.
+                    let engine = self.engine();
+                    let logged = engine.queue().last_entered();
+                    engine.flush_until(engine.appended())?;
+                    engine.wait_visible(logged);
+                }
+                other => return other,
+            }
+        }
+    }
+
+    /// Everything committed now, to read from for as long as it is kept.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot { snapshot: self.engine().register_snapshot(), engine: Arc::clone(self.engine()) }
+    }
+
+    /// Sets a row, in a transaction of its own; the commit's stamp.
+    ///
+    /// # Errors
+    /// Those of `Transaction::put` and `Transaction::commit`.
+    pub fn put(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Lsn, Error> {
+        self.put_with(table, key, value, self.engine().options().durability)
+    }
+
+    /// As [`Database::put`], with a durability.
+    ///
+    /// # Errors
+    /// As `put`.
+    pub fn put_with(
+        &self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        durability: Durability,
+    ) -> Result<Lsn, Error> {
+        self.engine().write_one(table, key.as_ref(), Some(value.as_ref()), durability)
+    }
+
+    /// Deletes a row, in a transaction of its own; the commit's stamp.
+    ///
+    /// # Errors
+    /// As `put`.
+    pub fn delete(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Lsn, Error> {
+        self.engine().write_one(table, key.as_ref(), None, self.engine().options().durability)
+    }
+
+    /// The value of a row now.
+    ///
+    /// # Errors
+    /// `NoSuchTable`, or damage met on the way.
+    pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
+        self.get_with(table, key, |value| value.map(<[u8]>::to_vec))
+    }
+
+    /// Lets `read` look at the value of a row now, without copying it.
+    ///
+    /// # Errors
+    /// As `get`.
+    pub fn get_with<R>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        read: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R, Error> {
+        let engine = self.engine();
+        engine.check_open()?;
+        engine.with_current_snapshot(|lsn| engine.read_table_row(table, key.as_ref(), lsn, read))
+    }
+
+    /// Loads many rows into a new table, past the log: see [`BulkLoad`].
+    ///
+    /// # Errors
+    /// `TableExists`, `TableName`, and those of a commit.
+    pub fn bulk_load(&self, name: &str) -> Result<BulkLoad, Error> {
+        BulkLoad::begin(self.engine(), name)
+    }
+
+    /// Runs a checkpoint to its end.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Stopped`, or damage met in a page that had to be read.
+    pub fn checkpoint(&self) -> Result<CheckpointStatistics, Error> {
+        self.engine().checkpoint_now()
+    }
+
+    /// Makes everything committed so far durable; the LSN up to which the log is.
+    ///
+    /// # Errors
+    /// `Stopped`.
+    pub fn flush(&self) -> Result<Lsn, Error> {
+        self.engine().flush()
+    }
+
+    /// Reads everything, and tells `report` of each damage. Other work goes on meanwhile.
+    ///
+    /// # Errors
+    /// What kept the check from going on. Damage is no error: it is in the summary and was reported.
+    pub fn check(&self, report: &mut dyn FnMut(Damage)) -> Result<CheckSummary, Error> {
+        self.engine().check(report)
+    }
+
+    /// What the database has done since it was opened.
+    pub fn statistics(&self) -> Statistics {
+        self.engine().statistics()
+    }
+
+    /// What the database is: identity, sizes, log, last checkpoint.
+    ///
+    /// # Errors
+    /// `Io` if the directory cannot be listed.
+    pub fn info(&self) -> Result<DatabaseInfo, Error> {
+        self.engine().info()
+    }
+
+    /// Closes the database for all its handles: what is committed is flushed and merged into the tree, so that the
+    /// next open has nothing to replay.
+    ///
+    /// # Errors
+    /// `Stopped`, `DiskFull`: nothing acknowledged is lost, the next open replays the log.
+    pub fn close(self) -> Result<(), Error> {
+        self.engine().close()
+    }
+
+    /// Opens an existing database for a check only: [`Database::check`] of a database that may not open otherwise.
+    ///
+    /// # Errors
+    /// What kept the check from being made.
+    pub fn check_directory(
+        directory: impl AsRef<Path>,
+        options: Options,
+        report: &mut dyn FnMut(Damage),
+    ) -> Result<CheckSummary, Error> {
+        let disk: Arc<dyn Disk> = Arc::new(OsDisk::new(directory.as_ref()));
+        let environment = Environment { disk, clock: Arc::new(SystemClock) };
+        crate::check::check_directory(environment, Options { mode: OpenMode::ReadOnly, ..options }, report)
+    }
+}
+
+/// Everything that was committed at one moment.
+#[derive(Debug)]
+pub struct Snapshot {
+    engine: Arc<Engine>,
+    snapshot: RegisteredSnapshot,
+}
+
+impl Snapshot {
+    /// It sees every commit stamped at most this.
+    pub fn lsn(&self) -> Lsn {
+        self.snapshot.lsn()
+    }
+
+    /// The table of this name at the snapshot.
+    ///
+    /// # Errors
+    /// `NoSuchTable`, or damage met on the way.
+    pub fn table(&self, name: &str) -> Result<Table, Error> {
+        self.engine.check_open()?;
+        let key = catalog::name_key(name);
+        let row = self.engine.read_row(&key, self.lsn(), |row| row.map(<[u8]>::to_vec))?;
+        let row = row.ok_or_else(|| Error::NoSuchTable { name: name.to_owned() })?;
+        let object = self.engine.open_object(catalog::decode_name_row(name, &row)?)?;
+        Ok(Table { name: Arc::from(name), object })
+    }
+
+    /// The value of a row.
+    ///
+    /// # Errors
+    /// `NoSuchTable`, or damage met on the way.
+    pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
+        self.get_with(table, key, |value| value.map(<[u8]>::to_vec))
+    }
+
+    /// Lets `read` look at the value of a row, without copying it.
+    ///
+    /// # Errors
+    /// As `get`.
+    pub fn get_with<R>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        read: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R, Error> {
+        self.engine.check_open()?;
+        self.engine.read_table_row(table, key.as_ref(), self.lsn(), read)
+    }
+
+    /// The rows of `table` in `bounds`, ascending.
+    pub fn range<K: AsRef<[u8]>>(&self, table: &Table, bounds: impl RangeBounds<K>) -> Range<'_> {
+        self.scan(table, &bounds, Direction::Forward)
+    }
+
+    /// The rows of `table` in `bounds`, descending.
+    pub fn range_reverse<K: AsRef<[u8]>>(&self, table: &Table, bounds: impl RangeBounds<K>) -> Range<'_> {
+        self.scan(table, &bounds, Direction::Reverse)
+    }
+
+    fn scan<K: AsRef<[u8]>>(
+        &self,
+        table: &Table,
+        bounds: &impl RangeBounds<K>,
+        direction: Direction,
+    ) -> Range<'_> {
+        let storage = self.engine.check_open().and_then(|()| self.engine.storage_at(table, self.lsn()));
+        match storage {
+            Ok(storage) => {
+                let (from, to) = row_bounds(storage, bounds);
+                let snapshot = self.engine.register_snapshot_at(self.lsn());
+                Range::new(&self.engine, snapshot, None, from, to, direction)
+            }
+            Err(error) => Range::failed(&self.engine, error),
+        }
+    }
+}
+
+use crate::scan::row_bounds;
+
+impl Engine {
+    /// Reads the row `key` of `table` at a registered snapshot.
+    pub(crate) fn read_table_row<R>(
+        &self,
+        table: &Table,
+        key: &[u8],
+        lsn: Lsn,
+        read: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R, Error> {
+        let storage = self.storage_at(table, lsn)?;
+        const STACK_BYTES: usize = 64;
+        if key.len() <= STACK_BYTES - row_key::TABLE_BYTES {
+            // Most keys are short: no allocation to look one up.
+            let mut row_key = [0; STACK_BYTES];
+            let length = row_key::TABLE_BYTES + key.len();
+            row_key[..row_key::TABLE_BYTES].copy_from_slice(&storage.get().to_be_bytes());
+            row_key[row_key::TABLE_BYTES..length].copy_from_slice(key);
+            self.read_row(&row_key[..length], lsn, read)
+        } else {
+            self.read_row(&row_key::encode(storage, key), lsn, read)
+        }
+    }
+}

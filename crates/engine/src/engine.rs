@@ -1,0 +1,311 @@
+//! The object that everything shares: the log, the memtables, the tree, and who is doing what with them.
+//!
+//! What it can do is in the files named for it: `commit`, `read`, `scan`, `checkpoint`, `recovery`, `open`.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::{ArcSwap, Guard};
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+use rustc_hash::FxHashSet;
+use seawall_io::{Clock, DirectoryLock, Disk, WaitWord};
+use seawall_tree::{Superblock, Tree};
+use seawall_types::{Lsn, TableId};
+use seawall_wal::Log;
+
+use crate::background::BackgroundThreads;
+use crate::catalog::{self, ObjectRow, OpenObject, OpenObjects, Table};
+use crate::checkpoint::CheckpointState;
+use crate::commit_queue::CommitQueue;
+use crate::error::Error;
+use crate::lock_table::{LockOwner, LockTable};
+use crate::options::{Background, Options};
+use crate::row_key;
+use crate::snapshots::{RegisteredSnapshot, SnapshotRegistry};
+use crate::statistics::Counters;
+use crate::throttle::Throttle;
+use crate::view::View;
+
+/// The world that a database lives in.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    /// Its directory.
+    pub disk: Arc<dyn Disk>,
+    /// Its time.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) environment: Environment,
+    pub(crate) options: Options,
+    /// `None` when read-only.
+    pub(crate) log: Option<Log>,
+    /// Where the log ended when a read-only database was opened.
+    pub(crate) end_of_log: Lsn,
+    pub(crate) tree: Arc<Tree>,
+    /// Swapped in the log's critical section when the active memtable is frozen, under `checkpoint` otherwise.
+    pub(crate) view: ArcSwap<View>,
+    pub(crate) queue: CommitQueue,
+    pub(crate) locks: LockTable,
+    pub(crate) snapshots: Arc<SnapshotRegistry>,
+    pub(crate) objects: OpenObjects,
+    pub(crate) throttle: Throttle,
+    pub(crate) counters: Counters,
+    /// What the superblock on disk says.
+    pub(crate) superblock: Mutex<Superblock>,
+    /// The redo point in `superblock`, to read without the mutex.
+    pub(crate) redo_point: AtomicU64,
+    /// Held by whoever changes the tree: a checkpoint or a bulk load.
+    pub(crate) checkpoint: Mutex<CheckpointState>,
+    /// Storages that a bulk load is filling.
+    pub(crate) loading: Mutex<FxHashSet<TableId>>,
+    /// Stamp up to which `Async` commits were acknowledged: no later snapshot is older.
+    acknowledged: CachePadded<AtomicU64>,
+    next_owner: CachePadded<AtomicU64>,
+    closed: AtomicBool,
+    /// Why no more writes are taken: the tree could not be written.
+    stopped: OnceLock<String>,
+    /// Changes when a checkpoint has made room in memory, or failed.
+    pub(crate) room: WaitWord,
+    pub(crate) background: BackgroundThreads,
+    /// Kept until the engine goes; given up early by `close`.
+    pub(crate) directory_lock: Mutex<Option<Box<dyn DirectoryLock>>>,
+}
+
+/// What `open` puts together.
+#[derive(Debug)]
+pub(crate) struct Parts {
+    pub(crate) environment: Environment,
+    pub(crate) options: Options,
+    pub(crate) log: Option<Log>,
+    pub(crate) end_of_log: Lsn,
+    pub(crate) tree: Arc<Tree>,
+    pub(crate) view: View,
+    pub(crate) next_table: u64,
+    pub(crate) superblock: Superblock,
+    pub(crate) directory_lock: Box<dyn DirectoryLock>,
+}
+
+impl Engine {
+    pub(crate) fn assemble(parts: Parts) -> Engine {
+        let clock = &parts.environment.clock;
+        Engine {
+            locks: LockTable::new(Arc::clone(clock)),
+            throttle: Throttle::new(Arc::clone(clock)),
+            counters: Counters::default(),
+            queue: CommitQueue::new(parts.end_of_log),
+            snapshots: SnapshotRegistry::new(),
+            objects: OpenObjects::new(parts.next_table),
+            redo_point: AtomicU64::new(parts.superblock.redo_point.get()),
+            checkpoint: Mutex::new(CheckpointState::new(clock.monotonic())),
+            superblock: Mutex::new(parts.superblock),
+            view: ArcSwap::from_pointee(parts.view),
+            loading: Mutex::default(),
+            acknowledged: CachePadded::default(),
+            next_owner: CachePadded::default(),
+            closed: AtomicBool::new(false),
+            stopped: OnceLock::new(),
+            room: WaitWord::new(),
+            background: BackgroundThreads::default(),
+            directory_lock: Mutex::new(Some(parts.directory_lock)),
+            environment: parts.environment,
+            options: parts.options,
+            log: parts.log,
+            end_of_log: parts.end_of_log,
+            tree: parts.tree,
+        }
+    }
+
+    pub(crate) fn options(&self) -> &Options {
+        &self.options
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.environment.clock
+    }
+
+    pub(crate) fn locks(&self) -> &LockTable {
+        &self.locks
+    }
+
+    pub(crate) fn queue(&self) -> &CommitQueue {
+        &self.queue
+    }
+
+    pub(crate) fn objects(&self) -> &OpenObjects {
+        &self.objects
+    }
+
+    pub(crate) fn view(&self) -> Guard<Arc<View>> {
+        self.view.load()
+    }
+
+    pub(crate) fn new_lock_owner(&self) -> LockOwner {
+        LockOwner(self.next_owner.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Longest key of a user: a page must hold a row of it.
+    pub(crate) fn key_bytes_max(&self) -> usize {
+        row_key::KEY_BYTES_MAX.min(self.tree.max_key_bytes() - row_key::TABLE_BYTES)
+    }
+
+    pub(crate) fn is_manual(&self) -> bool {
+        self.options.background == Background::Manual
+    }
+}
+
+/// Open, closed, stopped.
+impl Engine {
+    pub(crate) fn check_open(&self) -> Result<(), Error> {
+        if self.closed.load(Ordering::SeqCst) { Err(Error::Closed) } else { Ok(()) }
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<(), Error> {
+        self.check_open()?;
+        match self.stopped.get() {
+            Some(cause) => Err(Error::Stopped { cause: cause.clone() }),
+            None => self.log().map(|_| ()),
+        }
+    }
+
+    pub(crate) fn log(&self) -> Result<&Log, Error> {
+        self.log.as_ref().ok_or(Error::ReadOnly)
+    }
+
+    /// Marks the engine closed; `false` if it was already.
+    pub(crate) fn mark_closed(&self) -> bool {
+        !self.closed.swap(true, Ordering::SeqCst)
+    }
+
+    /// The error of a database whose log is poisoned.
+    pub(crate) fn stopped_error(&self) -> Error {
+        let cause = self.log.as_ref().and_then(Log::poison_cause);
+        Error::Stopped { cause: cause.unwrap_or("the log takes no more writes").to_owned() }
+    }
+
+    /// Takes no more writes from now on.
+    pub(crate) fn stop(&self, cause: String) -> Error {
+        tracing::error!(cause, "the database takes no more writes until it is opened again");
+        Error::Stopped { cause: self.stopped.get_or_init(|| cause).clone() }
+    }
+}
+
+/// How far the log is.
+impl Engine {
+    /// End of what is logged.
+    pub(crate) fn appended(&self) -> Lsn {
+        self.log.as_ref().map_or(self.end_of_log, Log::appended)
+    }
+
+    /// End of what is durable.
+    pub(crate) fn flushed(&self) -> Lsn {
+        self.log.as_ref().map_or(self.end_of_log, Log::flushed)
+    }
+
+    /// Everything stamped at most this is visible.
+    pub(crate) fn visible(&self) -> Lsn {
+        self.queue.visible()
+    }
+
+    pub(crate) fn flush_until(&self, end: Lsn) -> Result<(), Error> {
+        self.log()?.flush_until(end).map_err(|error| self.log_error(&error))
+    }
+
+    pub(crate) fn flush(&self) -> Result<Lsn, Error> {
+        self.check_writable()?;
+        let end = self.appended();
+        self.flush_until(end)?;
+        Ok(end)
+    }
+
+    /// Asks for a flush up to `end` and does not wait for it.
+    pub(crate) fn request_flush(&self, end: Lsn) {
+        if let Some(log) = &self.log {
+            log.request_flush(end);
+        }
+    }
+
+    /// Waits until `stamp` is visible; returns early if the log is poisoned, because then it may never be.
+    pub(crate) fn wait_visible(&self, stamp: Lsn) {
+        if self.visible() >= stamp {
+            return;
+        }
+        // A commit ahead may be `Sync` and nobody be waiting for its flush: its handle may be held unwaited.
+        self.request_flush(self.appended());
+        let give_up = || self.log.as_ref().is_none_or(|log| log.poison_cause().is_some());
+        self.queue.wait_visible(stamp, || self.flushed(), give_up);
+    }
+
+    /// An `Async` commit was acknowledged: whoever begins from now on sees it.
+    pub(crate) fn acknowledge(&self, stamp: Lsn) {
+        if self.visible() < stamp {
+            self.acknowledged.fetch_max(stamp.get(), Ordering::SeqCst);
+        }
+        self.background.async_commit();
+    }
+
+    /// See `SnapshotRegistry::horizon`.
+    pub(crate) fn horizon(&self) -> Lsn {
+        self.snapshots.horizon(|| self.queue.visible())
+    }
+}
+
+/// Snapshots and single rows.
+impl Engine {
+    fn wait_acknowledged(&self) {
+        let acknowledged = Lsn::new(self.acknowledged.load(Ordering::SeqCst));
+        if acknowledged > self.visible() {
+            self.wait_visible(acknowledged);
+        }
+    }
+
+    pub(crate) fn register_snapshot(&self) -> RegisteredSnapshot {
+        self.wait_acknowledged();
+        self.snapshots.register(|| self.visible())
+    }
+
+    /// Another registration of a snapshot that is alive.
+    pub(crate) fn register_snapshot_at(&self, lsn: Lsn) -> RegisteredSnapshot {
+        self.snapshots.register(|| lsn)
+    }
+
+    pub(crate) fn with_current_snapshot<R>(&self, read: impl FnOnce(Lsn) -> R) -> R {
+        self.wait_acknowledged();
+        self.snapshots.with_current(|| self.visible(), read)
+    }
+
+    /// Stamp of the newest version of a row that is not in the tree yet, or that an old snapshot has kept here.
+    pub(crate) fn newest_stamp(&self, row_key: &[u8]) -> Option<Lsn> {
+        self.view().newest_stamp(row_key)
+    }
+
+    /// The object with this id, told where its rows are now.
+    pub(crate) fn open_object(&self, id: u64) -> Result<Arc<OpenObject>, Error> {
+        let object = self.objects.open(id);
+        if object.is_known() {
+            return Ok(object);
+        }
+        // Whatever was logged before the object was entered has to be visible in the row that is read now.
+        let logged = self.queue.last_entered();
+        self.wait_visible(logged);
+        let storage = self.with_current_snapshot(|lsn| {
+            let storage = self.object_row(id, lsn)?.map(|row| row.storage);
+            object.learn(storage, lsn);
+            Ok::<_, Error>(storage)
+        });
+        storage.map(|_| object)
+    }
+
+    fn object_row(&self, id: u64, snapshot: Lsn) -> Result<Option<ObjectRow>, Error> {
+        let row = self.read_row(&catalog::object_key(id), snapshot, |row| row.map(<[u8]>::to_vec))?;
+        row.map(|row| ObjectRow::decode(id, &row)).transpose()
+    }
+
+    /// Where a snapshot finds the rows of a table, by the catalog.
+    pub(crate) fn storage_in_catalog(&self, table: &Table, snapshot: Lsn) -> Result<Option<TableId>, Error> {
+        Ok(self.object_row(table.object.id, snapshot)?.map(|row| row.storage))
+    }
+}

@@ -1,0 +1,260 @@
+//! What can go wrong, for a program that uses the database: each variant is one thing a caller can act on.
+
+use seawall_tree::TreeError;
+use seawall_wal::LogReadError;
+
+/// Why a call failed.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no table of this name.
+    #[error("there is no table {name:?}; create it, or list the tables to see what there is")]
+    NoSuchTable {
+        /// The name asked for.
+        name: String,
+    },
+    /// There is a table of this name.
+    #[error("table {name:?} exists already")]
+    TableExists {
+        /// The name asked for.
+        name: String,
+    },
+    /// The table was dropped, or truncated, by a transaction that committed first.
+    #[error("table {name:?} was {change} by another transaction: nothing of this one is committed")]
+    TableChanged {
+        /// Name under which the table was opened.
+        name: String,
+        /// What happened to it.
+        change: TableChange,
+    },
+    /// The name of a table is empty, or longer than 255 bytes.
+    #[error("{name:?} is {bytes} bytes long: the name of a table has 1 to 255 bytes of UTF-8")]
+    TableName {
+        /// The name asked for.
+        name: String,
+        /// Its length.
+        bytes: usize,
+    },
+    /// The key is too long.
+    #[error("the key is {bytes} bytes long; the limit of this database is {limit}")]
+    KeyTooLarge {
+        /// Its length.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The value is too long.
+    #[error("the value is {bytes} bytes long; the limit is {limit}: split it over several rows")]
+    ValueTooLarge {
+        /// Its length.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// The transaction has written too much.
+    #[error(
+        "the transaction has written {bytes} bytes of keys and values; `max_transaction_bytes` is {limit}: commit in \
+         smaller batches, or use a bulk load"
+    )]
+    TransactionTooLarge {
+        /// Bytes written, with the write that was refused.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// Another transaction changed, since this one's snapshot, what it wants to write (or, under `Serializable`, what
+    /// it has read).
+    #[error("another transaction committed a conflicting change: {what}; try the transaction again")]
+    Conflict {
+        /// What collided.
+        what: &'static str,
+    },
+    /// Waiting for the row would have closed a circle of transactions that wait for each other.
+    #[error("deadlock: this transaction was chosen to give way; try it again")]
+    Deadlock,
+    /// The row is held by another transaction.
+    #[error("the row is locked by another transaction, and {waited}; try the transaction again")]
+    Locked {
+        /// What the options said about waiting.
+        waited: &'static str,
+    },
+    /// The transaction cannot go on: an earlier error has ended it.
+    #[error("the transaction has failed before and only a rollback is left: {cause}")]
+    TransactionFailed {
+        /// The error that ended it.
+        cause: String,
+    },
+    /// The savepoint is not one of this transaction, or was given up by a rollback to an earlier one.
+    #[error("the savepoint does not exist (any more) in this transaction")]
+    NoSuchSavepoint,
+    /// The disk is full. Nothing that was acknowledged is lost; writing goes on when there is space.
+    #[error("the disk is full: {message}; free some space and try again, nothing acknowledged is lost")]
+    DiskFull {
+        /// What needed the space.
+        message: String,
+    },
+    /// Memory for changed rows is used up, and the checkpoint that would free it fails.
+    #[error("no memory is left for changed rows because checkpoints fail: {cause}")]
+    CheckpointFailing {
+        /// Why the checkpoint fails.
+        cause: String,
+    },
+    /// A write or a sync failed, so what is on disk is unknown: the database takes no more writes until it is opened
+    /// again.
+    #[error("the database stopped taking writes after a failed write: {cause}; close it and open it again to recover")]
+    Stopped {
+        /// The failure.
+        cause: String,
+    },
+    /// The database was opened read-only.
+    #[error("the database is open read-only")]
+    ReadOnly,
+    /// The database was closed.
+    #[error("the database is closed")]
+    Closed,
+    /// Another process (or another handle of this one) has the directory open.
+    #[error("{directory} is in use by another process; close it there first, or open it read-only if no writer has it")]
+    InUse {
+        /// The directory.
+        directory: String,
+    },
+    /// There is no database in the directory.
+    #[error("there is no database in {directory}; create one, or look for a misspelt path")]
+    NoDatabase {
+        /// The directory.
+        directory: String,
+    },
+    /// There is a database in the directory already, or it holds files of something else.
+    #[error("{directory} is not empty ({found}); a new database needs an empty or missing directory")]
+    NotEmpty {
+        /// The directory.
+        directory: String,
+        /// A file that is there.
+        found: String,
+    },
+    /// An option has a value that cannot be.
+    #[error("option {name}: {problem}")]
+    Option {
+        /// Name of the option.
+        name: &'static str,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The log is damaged or of another database.
+    #[error("the log cannot be read: {message}")]
+    Log {
+        /// File, offset, LSN, and what is wrong.
+        message: String,
+    },
+    /// A page, the superblock or the recovery file is damaged.
+    #[error("{message}")]
+    Tree {
+        /// File, offset, and what is wrong.
+        message: String,
+    },
+    /// A row of the catalog does not decode.
+    #[error("the catalog is damaged at {place}: {problem}; restore the database from a backup")]
+    Catalog {
+        /// Table or row.
+        place: String,
+        /// What is wrong with it.
+        problem: &'static str,
+    },
+    /// Reading or writing a file failed.
+    #[error("{message}")]
+    Io {
+        /// What failed, on which file.
+        message: String,
+    },
+    /// A row does not have the types that the program says it has.
+    #[error("a row of table {table:?} does not have the types asked for: {problem}")]
+    RowType {
+        /// The table.
+        table: String,
+        /// Which part, and why not.
+        problem: String,
+    },
+    /// Rows given to a bulk load cannot be loaded.
+    #[error("bulk load: {problem}")]
+    BulkLoad {
+        /// What is wrong with them.
+        problem: String,
+    },
+}
+
+/// What another transaction did to a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TableChange {
+    /// It is gone.
+    Dropped,
+    /// Its rows are gone.
+    Truncated,
+}
+
+impl std::fmt::Display for TableChange {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(match self {
+            TableChange::Dropped => "dropped",
+            TableChange::Truncated => "truncated",
+        })
+    }
+}
+
+impl Error {
+    /// Whether the same transaction, run again from its beginning, may succeed.
+    pub fn is_retryable(&self) -> bool {
+        matches!(
+            self,
+            Error::Conflict { .. }
+                | Error::Deadlock
+                | Error::Locked { .. }
+                | Error::TableChanged { change: TableChange::Truncated, .. }
+        )
+    }
+
+    /// The error of a call to the tree, as a user should see it.
+    pub(crate) fn tree(error: &TreeError) -> Error {
+        let message = chain(error);
+        if is_disk_full(error) { Error::DiskFull { message } } else { Error::Tree { message } }
+    }
+
+    /// The error of reading the log, as a user should see it.
+    pub(crate) fn log_read(error: &LogReadError) -> Error {
+        Error::Log { message: chain(error) }
+    }
+
+    pub(crate) fn io(error: &std::io::Error) -> Error {
+        match error.kind() {
+            std::io::ErrorKind::StorageFull => Error::DiskFull { message: error.to_string() },
+            _ => Error::Io { message: error.to_string() },
+        }
+    }
+}
+
+/// An error's message with the messages of its causes.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut message = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if !message.contains(&text) {
+            message.push_str(": ");
+            message.push_str(&text);
+        }
+        source = cause.source();
+    }
+    message
+}
+
+/// Whether a full disk is at the bottom of an error.
+fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let io = error.downcast_ref::<std::io::Error>();
+        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::StorageFull) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}

@@ -1,0 +1,72 @@
+//! The storage engine: transactions, row locks, catalog, checkpoint and recovery over the log, the memtable and the tree.
+//!
+//! ```text
+//!        put / delete / drop                                     get / range
+//!                 |                                                   |
+//!           Transaction  (private write set, row locks)               |  snapshot = an LSN
+//!                 | commit                                            v
+//!                 v                                      +--------------------------+
+//!   +-----------------------------+   apply              |  active memtable         |
+//!   |  log: one record per commit | ------------------>  |  frozen memtables        |   view
+//!   +-----------------------------+                      +--------------------------+
+//!                                                        |  B+tree, state at the    |
+//!              checkpoint: freeze, merge, advance  --->  |  redo point              |
+//!                                                        +--------------------------+
+//! ```
+//! Invariants:
+//! * A commit is visible only when every commit before it is, and when it is as durable as it asked (`commit_queue`).
+//! * A snapshot sees the same rows for as long as it is kept (`view`, `read`, `scan`).
+//! * Recovery ends with what a crash left: a prefix of the commit order that holds everything acknowledged.
+//! * Only a checkpoint or a bulk load changes the tree, one at a time, under `Engine::checkpoint`.
+//!
+//! Lock order: `Engine::checkpoint`, then a row lock, then the log's critical section, then latches that guard one
+//! structure (a shard of the lock table, the map of open objects, an object's state). No latch is held across a call
+//! to the disk but for the tree writer's own.
+//!
+//! Start at `Database`, then `commit` and `checkpoint`.
+
+mod background;
+mod bulk_load;
+mod catalog;
+mod check;
+mod checkpoint;
+mod commit;
+mod commit_queue;
+mod data_definition;
+mod database;
+mod engine;
+mod error;
+mod lock_table;
+mod log_records;
+mod merge_source;
+mod open;
+mod options;
+mod read;
+mod recovery;
+mod row_key;
+mod row_sorter;
+mod scan;
+mod snapshots;
+mod statistics;
+mod throttle;
+mod transaction;
+mod view;
+mod write_set;
+
+pub use bulk_load::BulkLoad;
+pub use catalog::Table;
+pub use check::{CheckSummary, Damage, KeyRange};
+pub use checkpoint::{CheckpointStatistics, Trigger};
+pub use commit::CommitHandle;
+pub use database::{Database, Snapshot, TableInfo};
+pub use engine::Environment;
+pub use error::{Error, TableChange};
+pub use lock_table::LockWait;
+pub use log_records::{LogChange, LogContent, LogRecordInfo, log_records};
+pub use options::{Background, Compression, Durability, Isolation, OpenMode, Options, TransactionOptions};
+pub use recovery::{RecoveryProgress, RecoveryStatistics};
+pub use row_key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
+pub use scan::Range;
+pub use statistics::{DatabaseInfo, SegmentInfo, Statistics};
+pub use throttle::ThrottleStatistics;
+pub use transaction::{Savepoint, Transaction};

@@ -1,0 +1,342 @@
+//! Row locks: exclusive, per row, held by a transaction until its commit is in the log and in the memtable.
+//!
+//! A lock is named by a 64-bit hash of the row key. Two rows that share a hash share a lock, which can make one wait
+//! for the other and never lets two writers of one row pass. Uncontended, a lock is one insertion into a sharded map;
+//! released, it is handed to the first who waits, in order of arrival.
+//!
+//! Deadlocks: locks are exclusive and a transaction waits for one lock at a time, so whoever waits has exactly one
+//! successor in the graph of who waits for whom, and a cycle is found by following it. The one who would close the
+//! cycle is the victim.
+
+use std::collections::VecDeque;
+use std::collections::hash_map::Entry;
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use seawall_io::{Clock, WaitWord};
+
+const SHARD_COUNT: usize = 64;
+
+/// A transaction, as the lock table knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LockOwner(pub(crate) u64);
+
+/// How long to wait for a row that another transaction holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockWait {
+    /// Not at all.
+    NoWait,
+    /// At most this long.
+    Timeout(Duration),
+}
+
+/// Why a lock was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LockRefused {
+    /// Held by another, and the caller does not wait.
+    Held,
+    /// The wait took longer than allowed.
+    TimedOut,
+    /// Waiting would have closed a cycle.
+    Deadlock,
+}
+
+/// What `acquire` found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Acquired {
+    /// Taken now: release it.
+    Now,
+    /// Held by this owner before.
+    Before,
+}
+
+#[derive(Debug)]
+struct Lock {
+    owner: LockOwner,
+    waiters: Option<Box<VecDeque<Arc<Waiter>>>>,
+}
+
+const WAITING: u32 = 0;
+const GRANTED: u32 = 1;
+const ABANDONED: u32 = 2;
+
+#[derive(Debug)]
+struct Waiter {
+    owner: LockOwner,
+    state: AtomicU32,
+    changed: WaitWord,
+}
+
+/// Lock names are hashes already.
+#[derive(Default)]
+struct NameHasher(u64);
+
+impl Hasher for NameHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("lock names are u64");
+    }
+    fn write_u64(&mut self, name: u64) {
+        self.0 = name;
+    }
+}
+
+type Shard = Mutex<std::collections::HashMap<u64, Lock, BuildHasherDefault<NameHasher>>>;
+
+/// All row locks of a database.
+pub(crate) struct LockTable {
+    shards: Box<[crossbeam_utils::CachePadded<Shard>]>,
+    /// Who waits, and for which lock. Only touched by those who have to wait.
+    waiting: Mutex<FxHashMap<LockOwner, u64>>,
+    clock: Arc<dyn Clock>,
+}
+
+/// The name of a row's lock.
+pub(crate) fn lock_name(row_key: &[u8]) -> u64 {
+    let mut hasher = rustc_hash::FxHasher::default();
+    hasher.write(row_key);
+    hasher.write_usize(row_key.len());
+    // The final mix of splitmix64 (Steele et al., OOPSLA 2014): both halves of the name depend on every input bit.
+    let mut name = hasher.finish();
+    name = (name ^ (name >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    name = (name ^ (name >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    name ^ (name >> 31)
+}
+
+impl std::fmt::Debug for LockTable {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("LockTable").field("held", &self.held_count()).finish_non_exhaustive()
+    }
+}
+
+impl LockTable {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> LockTable {
+        let shards = (0..SHARD_COUNT).map(|_| crossbeam_utils::CachePadded::new(Mutex::default())).collect();
+        LockTable { shards, waiting: Mutex::default(), clock }
+    }
+
+    fn shard(&self, name: u64) -> &Shard {
+        let index = usize::try_from(name >> 56).expect("eight bits fit") % SHARD_COUNT;
+        &self.shards[index]
+    }
+
+    /// Takes the lock `name` for `owner`, waiting as `wait` says.
+    pub(crate) fn acquire(&self, owner: LockOwner, name: u64, wait: LockWait) -> Result<Acquired, LockRefused> {
+        let waiter = {
+            let mut locks = self.shard(name).lock();
+            let lock = match locks.entry(name) {
+                Entry::Vacant(entry) => {
+                    entry.insert(Lock { owner, waiters: None });
+                    return Ok(Acquired::Now);
+                }
+                Entry::Occupied(entry) => entry.into_mut(),
+            };
+            if lock.owner == owner {
+                return Ok(Acquired::Before);
+            }
+            if wait == LockWait::NoWait {
+                return Err(LockRefused::Held);
+            }
+            let waiter =
+                Arc::new(Waiter { owner, state: AtomicU32::new(WAITING), changed: WaitWord::new() });
+            lock.waiters.get_or_insert_default().push_back(Arc::clone(&waiter));
+            waiter
+        };
+        self.wait_for_grant(owner, name, wait, &waiter)
+    }
+
+    fn wait_for_grant(
+        &self,
+        owner: LockOwner,
+        name: u64,
+        wait: LockWait,
+        waiter: &Arc<Waiter>,
+    ) -> Result<Acquired, LockRefused> {
+        // The edge is entered before the cycle is looked for, so of those who close a cycle together at least the
+        // last to enter its edge sees the whole of it.
+        self.waiting.lock().insert(owner, name);
+        let refused = if self.closes_cycle(owner) {
+            Some(LockRefused::Deadlock)
+        } else {
+            self.sleep_until_granted(wait, waiter)
+        };
+        self.waiting.lock().remove(&owner);
+        match refused {
+            Some(reason) if self.abandon(name, waiter) => Err(reason),
+            // Granted in the last moment: it is ours, whatever the clock says.
+            _ => Ok(Acquired::Now),
+        }
+    }
+
+    fn sleep_until_granted(&self, wait: LockWait, waiter: &Waiter) -> Option<LockRefused> {
+        let started = self.clock.monotonic();
+        loop {
+            let seen = waiter.changed.read();
+            if waiter.state.load(Ordering::SeqCst) == GRANTED {
+                return None;
+            }
+            let left = match wait {
+                LockWait::NoWait => Duration::ZERO,
+                LockWait::Timeout(timeout) => timeout.saturating_sub(self.clock.monotonic() - started),
+            };
+            if left.is_zero() {
+                return Some(LockRefused::TimedOut);
+            }
+            waiter.changed.wait(seen, Some(left));
+        }
+    }
+
+    /// Whether following who waits for whom from `owner` comes back to it.
+    fn closes_cycle(&self, owner: LockOwner) -> bool {
+        let waiting = self.waiting.lock();
+        let mut next = owner;
+        // Bounded by the number of waiters: a cycle that `owner` is not part of has its own victim.
+        for _ in 0..=waiting.len() {
+            let Some(&name) = waiting.get(&next) else { return false };
+            let Some(holder) = self.shard(name).lock().get(&name).map(|lock| lock.owner) else { return false };
+            if holder == owner {
+                return true;
+            }
+            next = holder;
+        }
+        false
+    }
+
+    /// Takes a waiter out of the queue. `false`: it was granted the lock meanwhile.
+    fn abandon(&self, name: u64, waiter: &Arc<Waiter>) -> bool {
+        let mut locks = self.shard(name).lock();
+        if waiter.state.compare_exchange(WAITING, ABANDONED, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+            return false;
+        }
+        if let Some(waiters) = locks.get_mut(&name).and_then(|lock| lock.waiters.as_mut()) {
+            waiters.retain(|other| !Arc::ptr_eq(other, waiter));
+        }
+        true
+    }
+
+    /// Gives up the lock `name`: the first waiter has it from now on.
+    pub(crate) fn release(&self, owner: LockOwner, name: u64) {
+        let granted = {
+            let mut locks = self.shard(name).lock();
+            let Entry::Occupied(mut entry) = locks.entry(name) else {
+                unreachable!("lock {name:#x} released by {owner:?} is not held");
+            };
+            let lock = entry.get_mut();
+            assert_eq!(lock.owner, owner, "lock {name:#x} released by one who does not hold it");
+            let next = lock.waiters.as_mut().and_then(|waiters| waiters.pop_front());
+            match next {
+                Some(waiter) => {
+                    lock.owner = waiter.owner;
+                    // Under the shard's latch, as in `abandon`: who is in the queue is waiting.
+                    waiter.state.store(GRANTED, Ordering::SeqCst);
+                    Some(waiter)
+                }
+                None => {
+                    entry.remove();
+                    None
+                }
+            }
+        };
+        if let Some(waiter) = granted {
+            waiter.changed.wake_all();
+        }
+    }
+
+    /// Locks held now, for statistics and tests.
+    pub(crate) fn held_count(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_io::SystemClock;
+
+    fn table() -> Arc<LockTable> {
+        Arc::new(LockTable::new(Arc::new(SystemClock)))
+    }
+
+    const LONG: LockWait = LockWait::Timeout(Duration::from_secs(60));
+
+    fn wait_until_waiting(locks: &LockTable, count: usize) {
+        while locks.waiting.lock().len() < count {
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_held_lock_is_refused_without_waiting_and_after_a_timeout() {
+        let locks = table();
+        assert_eq!(locks.acquire(LockOwner(1), 5, LONG), Ok(Acquired::Now));
+        assert_eq!(locks.acquire(LockOwner(1), 5, LONG), Ok(Acquired::Before));
+        assert_eq!(locks.acquire(LockOwner(2), 5, LockWait::NoWait), Err(LockRefused::Held));
+        let short = LockWait::Timeout(Duration::from_millis(1));
+        assert_eq!(locks.acquire(LockOwner(2), 5, short), Err(LockRefused::TimedOut));
+        locks.release(LockOwner(1), 5);
+        assert_eq!(locks.acquire(LockOwner(2), 5, LockWait::NoWait), Ok(Acquired::Now));
+        locks.release(LockOwner(2), 5);
+        assert_eq!(locks.held_count(), 0);
+    }
+
+    #[test]
+    fn waiters_are_served_in_order_of_arrival() {
+        let locks = table();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        locks.acquire(LockOwner(100), 9, LONG).unwrap();
+        let threads: Vec<_> = (0..4)
+            .map(|index| {
+                let (locks, order) = (Arc::clone(&locks), Arc::clone(&order));
+                wait_until_waiting(&locks, index);
+                let thread = std::thread::spawn({
+                    let locks = Arc::clone(&locks);
+                    move || {
+                        let owner = LockOwner(u64::try_from(index).unwrap());
+                        locks.acquire(owner, 9, LONG).unwrap();
+                        order.lock().push(index);
+                        locks.release(owner, 9);
+                    }
+                });
+                wait_until_waiting(&locks, index + 1);
+                thread
+            })
+            .collect();
+        locks.release(LockOwner(100), 9);
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(*order.lock(), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn the_one_who_closes_a_cycle_is_the_victim_and_the_others_go_on() {
+        let locks = table();
+        for index in 0..3 {
+            locks.acquire(LockOwner(index), index, LONG).unwrap();
+        }
+        let threads: Vec<_> = (0..2)
+            .map(|index| {
+                let locks = Arc::clone(&locks);
+                std::thread::spawn(move || {
+                    let result = locks.acquire(LockOwner(index), index + 1, LONG);
+                    locks.release(LockOwner(index), index);
+                    if result.is_ok() {
+                        locks.release(LockOwner(index), index + 1);
+                    }
+                    result
+                })
+            })
+            .collect();
+        wait_until_waiting(&locks, 2);
+        assert_eq!(locks.acquire(LockOwner(2), 0, LONG), Err(LockRefused::Deadlock));
+        locks.release(LockOwner(2), 2);
+        for thread in threads {
+            assert_eq!(thread.join().unwrap(), Ok(Acquired::Now));
+        }
+        assert_eq!(locks.held_count(), 0);
+    }
+}

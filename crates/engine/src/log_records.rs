@@ -1,0 +1,149 @@
+//! The records of a database's log, for people who want to know what happened.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::Arc;
+
+use seawall_io::{Disk, OpenMode, OsDisk};
+use seawall_tree::SuperblockFile;
+use seawall_types::{Lsn, TimelineId};
+use seawall_wal::{LogReader, LogRecord, Record};
+
+use crate::error::Error;
+use crate::row_key;
+
+/// One record of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogRecordInfo {
+    /// Where it starts.
+    pub lsn: Lsn,
+    /// Where the next one starts; the stamp of a commit.
+    pub end: Lsn,
+    /// Its timeline.
+    pub timeline: TimelineId,
+    /// What it says.
+    pub content: LogContent,
+}
+
+/// What a record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogContent {
+    /// A transaction committed.
+    Commit {
+        /// When, in microseconds since 1970.
+        time_micros: i64,
+        /// What it wrote.
+        changes: Vec<LogChange>,
+    },
+    /// A checkpoint froze the memtable here.
+    Checkpoint {
+        /// Where replay started before it.
+        redo_point: Lsn,
+        /// When, in microseconds since 1970.
+        time_micros: i64,
+    },
+    /// The log goes on on a new timeline.
+    TimelineSwitch {
+        /// The new one.
+        timeline: TimelineId,
+        /// The one it leaves.
+        parent: TimelineId,
+        /// Where.
+        fork: Lsn,
+        /// When, in microseconds since 1970.
+        time_micros: i64,
+    },
+    /// A name for a position to recover to.
+    RestorePoint {
+        /// The name.
+        name: String,
+        /// When, in microseconds since 1970.
+        time_micros: i64,
+    },
+    /// Padding.
+    NoOp,
+}
+
+/// One row that a commit wrote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogChange {
+    /// Number under which the table's rows lay: `TableInfo::storage`. System tables have numbers below 64.
+    pub table: u64,
+    /// Its key.
+    pub key: Vec<u8>,
+    /// Length of its value; `None` is a delete.
+    pub value_bytes: Option<u64>,
+}
+
+/// Tells `visit` of each record from `from` on (by default, from the redo point on) until it breaks or the log ends.
+/// The database may be open elsewhere: what is not flushed yet is not seen.
+///
+/// # Errors
+/// `NoDatabase`, `Tree` for a damaged superblock, `Log` for a damaged record or a segment that is gone.
+pub fn log_records(
+    directory: impl AsRef<Path>,
+    from: Option<Lsn>,
+    visit: &mut dyn FnMut(LogRecordInfo) -> ControlFlow<()>,
+) -> Result<(), Error> {
+    let disk: Arc<dyn Disk> = Arc::new(OsDisk::new(directory.as_ref()));
+    let opened = SuperblockFile::open(&*disk, OpenMode::Read);
+    let (_, superblock, _) = opened.map_err(|error| match &error {
+        seawall_tree::SuperblockError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+            Error::NoDatabase { directory: disk.location("") }
+        }
+        _ => Error::Tree { message: crate::error::chain(&error) },
+    })?;
+    let mut reader = LogReader::open(
+        disk,
+        superblock.database,
+        superblock.timeline,
+        superblock.segment_bytes,
+        from.unwrap_or(superblock.redo_point),
+    )
+    .map_err(|error| Error::log_read(&error))?;
+    while let Some(record) = reader.next().map_err(|error| Error::log_read(&error))? {
+        let content = content_of(&record).map_err(|problem| Error::Log {
+            message: format!("record at {}: {problem}", record.span.start),
+        })?;
+        let (lsn, end) = (record.span.start, record.span.end);
+        let info = LogRecordInfo { lsn, end, timeline: superblock.timeline, content };
+        if visit(info).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn content_of(record: &LogRecord<'_>) -> Result<LogContent, String> {
+    Ok(match record.decode().map_err(|error| error.to_string())? {
+        Record::Commit(commit) => {
+            let mut row_key = Vec::new();
+            let mut changes = Vec::new();
+            for change in commit.changes() {
+                let change = change.map_err(|error| error.to_string())?;
+                change.copy_row_key(&mut row_key);
+                let length = |value: &[u8]| u64::try_from(value.len()).unwrap_or(u64::MAX);
+                changes.push(LogChange {
+                    table: change.table().get(),
+                    key: row_key::key_of(&row_key).to_vec(),
+                    value_bytes: change.value().map(length),
+                });
+            }
+            LogContent::Commit { time_micros: commit.time_micros, changes }
+        }
+        Record::Checkpoint(checkpoint) => LogContent::Checkpoint {
+            redo_point: checkpoint.redo_point,
+            time_micros: checkpoint.time_micros,
+        },
+        Record::TimelineSwitch(switch) => LogContent::TimelineSwitch {
+            timeline: switch.timeline,
+            parent: switch.parent,
+            fork: switch.fork,
+            time_micros: switch.time_micros,
+        },
+        Record::RestorePoint(point) => {
+            LogContent::RestorePoint { name: point.name.to_owned(), time_micros: point.time_micros }
+        }
+        Record::NoOp => LogContent::NoOp,
+    })
+}

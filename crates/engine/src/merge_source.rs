@@ -1,0 +1,127 @@
+//! The newest versions in a frozen memtable, in key order, as changes to the tree.
+
+use seawall_memtable::{Cursor, Lookup, Memtable};
+use seawall_tree::{Change, MergeSource};
+use seawall_types::{Lsn, TableId};
+
+use crate::catalog::FIRST_USER_TABLE;
+use crate::row_key;
+
+/// See the module.
+pub(crate) struct FrozenRows<'a> {
+    memtable: &'a Memtable,
+    /// Every commit in the memtable is stamped later than this.
+    start: Lsn,
+    cursor: Cursor,
+    current: Option<(&'a [u8], Option<&'a [u8]>)>,
+    /// First key that is not taken.
+    end: Option<Vec<u8>>,
+    /// Storages whose rows are about to be cut out, ascending.
+    skipped: Vec<TableId>,
+    keep_replaced: bool,
+    taken: u64,
+}
+
+impl<'a> FrozenRows<'a> {
+    /// Rows of users' tables, without those of `skipped` storages.
+    pub(crate) fn of_users(memtable: &'a Memtable, start: Lsn, mut skipped: Vec<TableId>) -> FrozenRows<'a> {
+        skipped.sort_unstable();
+        FrozenRows::new(memtable, start, &first_user_key(), None, skipped)
+    }
+
+    /// Rows of system tables.
+    pub(crate) fn of_system(memtable: &'a Memtable, start: Lsn) -> FrozenRows<'a> {
+        FrozenRows::new(memtable, start, &[], Some(first_user_key()), Vec::new())
+    }
+
+    fn new(
+        memtable: &'a Memtable,
+        start: Lsn,
+        from: &[u8],
+        end: Option<Vec<u8>>,
+        skipped: Vec<TableId>,
+    ) -> FrozenRows<'a> {
+        let mut cursor = Cursor::new();
+        cursor.seek(memtable, from);
+        let mut rows = FrozenRows {
+            memtable,
+            start,
+            cursor,
+            current: None,
+            end,
+            skipped,
+            keep_replaced: false,
+            taken: 0,
+        };
+        rows.step();
+        rows.skip_unwanted();
+        rows
+    }
+
+    /// Whether what the merge replaces is kept, behind the row's versions, for a snapshot older than the freeze point.
+    pub(crate) fn keep_replaced(&mut self, keep: bool) {
+        self.keep_replaced = keep;
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.current.is_none()
+    }
+
+    /// Rows taken so far.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    fn step(&mut self) {
+        let next = self.cursor.next(self.memtable);
+        self.current = next
+            .filter(|(key, _)| self.end.as_ref().is_none_or(|end| *key < &end[..]))
+            .map(|(key, versions)| (key, versions.newest().1));
+    }
+
+    fn skip_unwanted(&mut self) {
+        while let Some((key, _)) = self.current {
+            let skipped =
+                row_key::table_of(key).is_some_and(|table| self.skipped.binary_search(&table).is_ok());
+            if !skipped {
+                return;
+            }
+            self.taken += 1;
+            self.step();
+        }
+    }
+}
+
+fn first_user_key() -> Vec<u8> {
+    row_key::encode(TableId::new(FIRST_USER_TABLE), b"")
+}
+
+impl MergeSource for FrozenRows<'_> {
+    fn peek(&self) -> Option<(&[u8], Change<'_>)> {
+        let (key, value) = self.current?;
+        Some((key, value.map_or(Change::Delete, Change::Put)))
+    }
+
+    fn advance(&mut self) {
+        self.taken += 1;
+        self.step();
+        if !self.skipped.is_empty() {
+            self.skip_unwanted();
+        }
+    }
+
+    fn keep_replaced(&self) -> bool {
+        self.keep_replaced
+    }
+
+    fn replaced(&mut self, key: &[u8], value: Option<&[u8]>) {
+        // After an attempt that failed, the row may have its base already; the tree may show what the attempt put.
+        let has_base = self
+            .memtable
+            .versions(key)
+            .is_some_and(|versions| !matches!(versions.visible(self.start), Lookup::Missing));
+        if !has_base {
+            self.memtable.add_base(key, self.start, value);
+        }
+    }
+}

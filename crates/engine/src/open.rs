@@ -1,0 +1,324 @@
+//! Creating, opening and closing a database.
+//!
+//! Creating makes the log, then the tree, whose superblock is written last: a directory with a superblock is a
+//! database. A marker file says that a creation is under way, so that one that a crash cut short is started over, and
+//! a database that lost its superblock is never taken for one.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use seawall_io::{Disk, LockMode, OpenMode as FileMode};
+use seawall_tree::{PageProtection, SUPERBLOCK_PATH, Superblock, Tree, TreeAccess, TreeOptions};
+use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
+use seawall_wal::{FlushBy, Log, LogEnd, LogOptions, SegmentName};
+
+use crate::catalog::FIRST_USER_TABLE;
+use crate::engine::{Engine, Environment, Parts};
+use crate::error::Error;
+use crate::options::{Background, Compression, OpenMode, Options};
+use crate::recovery::{self, RecoveryProgress};
+use crate::row_sorter::{RUN_DIRECTORY, RUN_PREFIX};
+use crate::statistics::SegmentInfo;
+
+const LOCK_PATH: &str = "lock";
+const LOG_DIRECTORY: &str = "log";
+const CREATING_PATH: &str = "creating";
+
+/// The files of the log, oldest first.
+pub(crate) fn list_segments(disk: &dyn Disk, segment_bytes: u64) -> Result<Vec<SegmentInfo>, Error> {
+    let mut segments: Vec<_> = disk
+        .list(LOG_DIRECTORY)
+        .map_err(|error| Error::io(&error))?
+        .into_iter()
+        .filter_map(|entry| SegmentName::parse(&entry.name))
+        .map(|name| SegmentInfo {
+            first_lsn: Lsn::new(name.number.saturating_mul(segment_bytes)),
+            name: name.file_name(),
+            spare: false,
+        })
+        .collect();
+    segments.sort_by_key(|segment| segment.first_lsn);
+    Ok(segments)
+}
+
+fn check_options(options: &Options) -> Result<(), Error> {
+    let refuse = |name, problem: &str| Err(Error::Option { name, problem: problem.to_owned() });
+    if !options.page_bytes.is_power_of_two() || !(4096..=65536).contains(&options.page_bytes) {
+        return refuse("page_bytes", "must be a power of two from 4096 to 65536");
+    }
+    if !options.segment_bytes.is_power_of_two() || !(64 << 10..=1 << 30).contains(&options.segment_bytes) {
+        return refuse("segment_bytes", "must be a power of two from 64 KiB to 1 GiB");
+    }
+    if options.memtable_bytes < 64 << 10 {
+        return refuse("memtable_bytes", "must be at least 64 KiB");
+    }
+    if !(16 << 10..=64 << 20).contains(&options.checkpoint_chunk_bytes) {
+        return refuse("checkpoint_chunk_bytes", "must be from 16 KiB to 64 MiB");
+    }
+    // A record is at most 1 GiB, and has some bytes besides keys and values.
+    if options.max_transaction_bytes > 960 << 20 {
+        return refuse("max_transaction_bytes", "must be at most 960 MiB");
+    }
+    Ok(())
+}
+
+fn tree_options(options: &Options) -> TreeOptions {
+    TreeOptions {
+        cache_bytes: usize::try_from(options.cache_bytes).unwrap_or(usize::MAX),
+        compression: match options.recovery_file_compression {
+            Compression::None => seawall_codec::compression::Compression::None,
+            Compression::Lz4 => seawall_codec::compression::Compression::Lz4,
+        },
+        recovery_file_bytes: options.checkpoint_chunk_bytes,
+    }
+}
+
+fn log_options(environment: &Environment, superblock: &Superblock, options: &Options) -> LogOptions {
+    LogOptions {
+        segment_bytes: superblock.segment_bytes,
+        spare_segments: u64::try_from(options.spare_segments).unwrap_or(u64::MAX),
+        flush_by: match options.background {
+            Background::Threads => FlushBy::Thread,
+            Background::Manual => FlushBy::Caller,
+        },
+        clock: Some(Arc::clone(&environment.clock)),
+        ..LogOptions::new(superblock.database, superblock.timeline)
+    }
+}
+
+/// What is in the directory.
+enum Found {
+    Database,
+    Nothing,
+    /// A creation that was cut short.
+    Remains,
+}
+
+fn look(disk: &dyn Disk) -> Result<Found, Error> {
+    let list = |directory: &str| match disk.list(directory) {
+        Ok(entries) => Ok(entries),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(Error::io(&error)),
+    };
+    let entries = list("")?;
+    let has = |name: &str| entries.iter().any(|entry| entry.name == name);
+    if has(SUPERBLOCK_PATH) {
+        return Ok(Found::Database);
+    }
+    if has(CREATING_PATH) {
+        return Ok(Found::Remains);
+    }
+    if has(seawall_tree::PAGE_FILE_PATH) || !list(LOG_DIRECTORY)?.is_empty() {
+        return Err(Error::Tree {
+            message: format!(
+                "{} is missing, but the directory holds other files of a database: restore it from a backup",
+                disk.location(SUPERBLOCK_PATH)
+            ),
+        });
+    }
+    match entries.iter().find(|entry| entry.name != LOCK_PATH) {
+        Some(entry) => Err(Error::NotEmpty { directory: disk.location(""), found: entry.name.clone() }),
+        None => Ok(Found::Nothing),
+    }
+}
+
+impl Engine {
+    /// Opens, or creates, the database in the environment's directory.
+    pub(crate) fn open(
+        environment: Environment,
+        options: Options,
+        mut progress: impl FnMut(RecoveryProgress),
+    ) -> Result<Arc<Engine>, Error> {
+        check_options(&options)?;
+        let disk = Arc::clone(&environment.disk);
+        let creates = matches!(options.mode, OpenMode::CreateIfMissing | OpenMode::New);
+        if creates {
+            disk.create_directory("").map_err(|error| Error::io(&error))?;
+        }
+        let lock_mode = match options.mode {
+            OpenMode::ReadOnly => LockMode::Shared,
+            OpenMode::CreateIfMissing | OpenMode::Existing | OpenMode::New => LockMode::Exclusive,
+        };
+        if !creates && matches!(look_or_missing(&*disk)?, Found::Nothing | Found::Remains) {
+            return Err(Error::NoDatabase { directory: disk.location("") });
+        }
+        let lock = disk.lock(LOCK_PATH, lock_mode).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock => Error::InUse { directory: disk.location("") },
+            ErrorKind::NotFound => Error::NoDatabase { directory: disk.location("") },
+            _ => Error::io(&error),
+        })?;
+        match (look(&*disk)?, options.mode) {
+            (Found::Database, OpenMode::New) => {
+                return Err(Error::NotEmpty {
+                    directory: disk.location(""),
+                    found: SUPERBLOCK_PATH.to_owned(),
+                });
+            }
+            (Found::Database, _) => {}
+            (Found::Nothing | Found::Remains, OpenMode::CreateIfMissing | OpenMode::New) => {
+                create(&environment, &options)?;
+            }
+            (Found::Nothing | Found::Remains, OpenMode::Existing | OpenMode::ReadOnly) => {
+                return Err(Error::NoDatabase { directory: disk.location("") });
+            }
+        }
+        let engine = Arc::new(open_existing(environment, options, lock, &mut progress)?);
+        engine.observe_log();
+        if engine.log.is_some() && !engine.is_manual() {
+            engine.start_background()?;
+            if engine.view().unmerged().is_some() {
+                engine.background.want_checkpoint();
+            }
+        }
+        Ok(engine)
+    }
+
+    /// Lets the log tell when it has flushed, and when it needs segments.
+    fn observe_log(self: &Arc<Self>) {
+        let Some(log) = &self.log else { return };
+        // Weak: the log is part of the engine.
+        let engine = Arc::downgrade(self);
+        log.set_flush_observer(Box::new(move |flushed| {
+            if let Some(engine) = engine.upgrade() {
+                engine.queue.advance(|| flushed.max(engine.flushed()));
+            }
+        }));
+        let engine = Arc::downgrade(self);
+        log.set_spares_low_observer(Box::new(move || {
+            if let Some(engine) = engine.upgrade() {
+                engine.background.want_segments();
+            }
+        }));
+    }
+
+    /// Merges and flushes everything, and lets go of the directory. A second call does nothing.
+    pub(crate) fn close(&self) -> Result<(), Error> {
+        if !self.mark_closed() {
+            return Ok(());
+        }
+        self.stop_background();
+        let result = if self.log.is_some() && self.has_changes() {
+            self.checkpoint(crate::checkpoint::Trigger::Close).and_then(|_| self.flush_until(self.appended()))
+        } else {
+            Ok(())
+        };
+        *self.directory_lock.lock() = None;
+        result
+    }
+
+    fn has_changes(&self) -> bool {
+        let view = self.view();
+        !view.active.is_empty() || view.unmerged().is_some()
+    }
+}
+
+fn look_or_missing(disk: &dyn Disk) -> Result<Found, Error> {
+    match disk.list("") {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Found::Nothing),
+        Err(error) => Err(Error::io(&error)),
+        Ok(_) => look(disk),
+    }
+}
+
+fn create(environment: &Environment, options: &Options) -> Result<(), Error> {
+    let disk = &*environment.disk;
+    let io = |error: std::io::Error| Error::io(&error);
+    if disk.list("").map_err(io)?.iter().all(|entry| entry.name != CREATING_PATH) {
+        disk.open(CREATING_PATH, FileMode::Create).map_err(io)?;
+    }
+    disk.create_directory(LOG_DIRECTORY).map_err(io)?;
+    // The marker is durable before anything that it explains.
+    disk.sync_directory("").map_err(io)?;
+    for entry in disk.list(LOG_DIRECTORY).map_err(io)? {
+        disk.remove(&format!("{LOG_DIRECTORY}/{}", entry.name)).map_err(io)?;
+    }
+    disk.sync_directory(LOG_DIRECTORY).map_err(io)?;
+    let mut superblock = new_superblock(environment, options);
+    let log = Log::create(Arc::clone(&environment.disk), log_options(environment, &superblock, options));
+    let log = log.map_err(|error| Error::Log { message: crate::error::chain(&error) })?;
+    superblock.redo_point = log.appended();
+    drop(log);
+    Tree::create(disk, &superblock, tree_options(options)).map_err(|error| Error::tree(&error))?;
+    disk.remove(CREATING_PATH).map_err(io)?;
+    disk.sync_directory("").map_err(io)
+}
+
+fn new_superblock(environment: &Environment, options: &Options) -> Superblock {
+    Superblock {
+        sequence: 0,
+        database: DatabaseId::from_bytes(seawall_io::random_bytes()),
+        page_bytes: options.page_bytes,
+        timeline: TimelineId::FIRST,
+        segment_bytes: options.segment_bytes,
+        redo_point: Lsn::ZERO,
+        checkpoint_count: 0,
+        completed_chunk: 0,
+        next_table: TableId::new(FIRST_USER_TABLE),
+        page_count: 0,
+        created_micros: environment.clock.wall_micros(),
+        protection: PageProtection::RecoveryFile,
+    }
+}
+
+fn open_existing(
+    environment: Environment,
+    options: Options,
+    directory_lock: Box<dyn seawall_io::DirectoryLock>,
+    progress: &mut dyn FnMut(RecoveryProgress),
+) -> Result<Engine, Error> {
+    let read_only = options.mode == OpenMode::ReadOnly;
+    let access = if read_only { TreeAccess::Read } else { TreeAccess::Write };
+    let opened = Tree::open(&*environment.disk, access, tree_options(&options));
+    let opened = opened.map_err(|error| Error::tree(&error))?;
+    if let Some(copy) = &opened.damaged_copy {
+        tracing::warn!(offset = copy.offset, what = copy.what, "a copy of the superblock is damaged");
+    }
+    if !read_only {
+        remove_scratch(&*environment.disk)?;
+    }
+    let tree = Arc::new(opened.tree);
+    let mut replayed = recovery::replay(&environment, &tree, opened.superblock, &options, progress)?;
+    replayed.statistics.superblock_copy_damaged = opened.damaged_copy.is_some();
+    replayed.statistics.chunk_reapplied = opened.reapplied_chunk.is_some();
+    tracing::info!(redo_point = %replayed.statistics.redo_point, end_of_log = %replayed.end.lsn,
+        records = replayed.statistics.records, rows = replayed.statistics.rows,
+        milliseconds = replayed.statistics.duration.as_millis(), "database recovered");
+    let end_of_log = replayed.end.lsn;
+    let log = if read_only { None } else { Some(open_log(&environment, &replayed.superblock, &options, replayed.end)?) };
+    let engine = Engine::assemble(Parts {
+        view: replayed.view,
+        next_table: replayed.next_table,
+        superblock: replayed.superblock,
+        environment,
+        options,
+        log,
+        end_of_log,
+        tree,
+        directory_lock,
+    });
+    *engine.counters.recovery.lock() = replayed.statistics;
+    Ok(engine)
+}
+
+fn open_log(
+    environment: &Environment,
+    superblock: &Superblock,
+    options: &Options,
+    end: LogEnd,
+) -> Result<Log, Error> {
+    let options = log_options(environment, superblock, options);
+    Log::open(Arc::clone(&environment.disk), options, end).map_err(|error| match error {
+        seawall_wal::LogError::NoSpace { .. } => Error::DiskFull { message: crate::error::chain(&error) },
+        other => Error::Log { message: crate::error::chain(&other) },
+    })
+}
+
+/// Removes what a bulk load left behind when the process ended.
+fn remove_scratch(disk: &dyn Disk) -> Result<(), Error> {
+    for entry in disk.list(RUN_DIRECTORY).map_err(|error| Error::io(&error))? {
+        if entry.name.starts_with(RUN_PREFIX) {
+            disk.remove(&format!("{RUN_DIRECTORY}/{}", entry.name)).map_err(|error| Error::io(&error))?;
+        }
+    }
+    Ok(())
+}

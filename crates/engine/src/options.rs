@@ -1,0 +1,149 @@
+//! What can be set when a database is opened, and per transaction.
+
+use std::time::Duration;
+
+use crate::lock_table::LockWait;
+
+/// How durable a commit is when it returns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// On stable storage: survives a power failure.
+    #[default]
+    Sync,
+    /// In the log's buffer: visible at once, on stable storage within `Options::flush_interval`. A crash before that
+    /// may lose it, with everything committed after it and nothing committed before it.
+    Async,
+}
+
+/// What a transaction may see of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Isolation {
+    /// Each read sees what is committed at that moment.
+    ReadCommitted,
+    /// All reads see one snapshot; writing a row that another committed since is refused (first updater wins).
+    #[default]
+    Snapshot,
+    /// As if transactions ran one after another: a commit is refused when something it read has changed since.
+    Serializable,
+}
+
+/// How a transaction behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionOptions {
+    /// What it may see of others.
+    pub isolation: Isolation,
+    /// How durable its commit is.
+    pub durability: Durability,
+    /// How long it waits for a row that another transaction has changed.
+    pub lock_wait: LockWait,
+}
+
+/// Whether opening may create.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum OpenMode {
+    /// An existing database, or a new one where the directory is missing or empty.
+    #[default]
+    CreateIfMissing,
+    /// An existing database only.
+    Existing,
+    /// A new database only.
+    New,
+    /// An existing database, without changing a byte of it. Other readers may have it open too.
+    ReadOnly,
+}
+
+/// Compression of the page images in the recovery file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Compression {
+    /// As they are.
+    None,
+    /// LZ4: about half the bytes for typical rows, at over 1 GB/s.
+    #[default]
+    Lz4,
+}
+
+/// Who does the work that no caller waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Background {
+    /// Threads of the database: flusher, checkpoints, log keeper.
+    #[default]
+    Threads,
+    /// Nobody: the calling threads do it, when a limit is reached or when asked. Disk calls then come in a repeatable
+    /// order. `Async` commits are flushed by the next `Sync` commit, `flush`, checkpoint or `close`.
+    Manual,
+}
+
+/// Everything that can be set at open. Sizes in bytes.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Whether opening may create. Default: create where nothing is.
+    pub mode: OpenMode,
+    /// Page size of a new database: 4096 to 65536, a power of two. Default 8192. An existing one keeps its own.
+    pub page_bytes: u32,
+    /// Log segment size of a new database: 1 MiB to 1 GiB, a power of two. Default 16 MiB. An existing one keeps its own.
+    pub segment_bytes: u64,
+    /// Memory for rows changed since the last checkpoint: half for those that arrive, half for those that a
+    /// checkpoint is merging. Default 256 MiB.
+    pub memtable_bytes: u64,
+    /// Memory for cached pages. Default 256 MiB.
+    pub cache_bytes: u64,
+    /// A checkpoint starts when this much log lies behind it: it bounds the time to recover. Default 256 MiB.
+    pub checkpoint_log_bytes: u64,
+    /// A checkpoint starts at latest after this long, if anything changed. Default 5 minutes.
+    pub checkpoint_interval: Duration,
+    /// Page images that a checkpoint makes durable together. Default 16 MiB, at most 64 MiB.
+    pub checkpoint_chunk_bytes: u64,
+    /// Compression of the page images in the recovery file. Default LZ4.
+    pub recovery_file_compression: Compression,
+    /// Threads that replay the log. Default: the processors of the machine, at most 8.
+    pub recovery_threads: usize,
+    /// Default isolation of transactions. Default `Snapshot`.
+    pub isolation: Isolation,
+    /// Default durability of commits. Default `Sync`.
+    pub durability: Durability,
+    /// Default wait for rows that others have changed. Default 10 s.
+    pub lock_wait: LockWait,
+    /// Keys and values that one transaction may write. Default 256 MiB.
+    pub max_transaction_bytes: u64,
+    /// `Async` commits are on stable storage at latest after this. Default 10 ms.
+    pub flush_interval: Duration,
+    /// Segments kept ready for the log beyond the one being written. Default 2.
+    pub spare_segments: usize,
+    /// Who does the work that no caller waits for. Default: threads of the database.
+    pub background: Background,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            mode: OpenMode::default(),
+            page_bytes: 8192,
+            segment_bytes: 16 << 20,
+            memtable_bytes: 256 << 20,
+            cache_bytes: 256 << 20,
+            checkpoint_log_bytes: 256 << 20,
+            checkpoint_interval: Duration::from_secs(300),
+            checkpoint_chunk_bytes: 16 << 20,
+            recovery_file_compression: Compression::default(),
+            recovery_threads: std::thread::available_parallelism().map_or(1, |count| count.get().min(8)),
+            isolation: Isolation::default(),
+            durability: Durability::default(),
+            lock_wait: LockWait::Timeout(Duration::from_secs(10)),
+            max_transaction_bytes: 256 << 20,
+            flush_interval: Duration::from_millis(10),
+            spare_segments: 2,
+            background: Background::default(),
+        }
+    }
+}
+
+impl Options {
+    /// The defaults for a transaction.
+    pub fn transaction(&self) -> TransactionOptions {
+        TransactionOptions {
+            isolation: self.isolation,
+            durability: self.durability,
+            lock_wait: self.lock_wait,
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Reading one row at a snapshot: memtables from the newest down, then the tree.
+//!
+//! The tree changes while readers read. A reader notes the tree's version before it looks through the memtables and
+//! lets the tree answer only at that version; otherwise it starts over. So between the two looks no merge moved a
+//! row from where the reader has not looked yet to where it has looked already.
+
+use seawall_memtable::Lookup;
+use seawall_types::Lsn;
+
+use crate::engine::Engine;
+use crate::error::Error;
+
+impl Engine {
+    /// Lets `read` look at the row that a registered snapshot sees.
+    pub(crate) fn read_row<R>(
+        &self,
+        row_key: &[u8],
+        snapshot: Lsn,
+        read: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R, Error> {
+        let mut read = Some(read);
+        let mut take = || read.take().expect("a row is read once");
+        loop {
+            let version = self.tree.version();
+            let view = self.view();
+            match view.lookup(row_key, snapshot) {
+                Lookup::Value(value) => return Ok(take()(Some(value))),
+                Lookup::Deleted => return Ok(take()(None)),
+                Lookup::Missing => {}
+            }
+            let found = self.tree.get_at(version, row_key, |value| take()(value));
+            if let Some(result) = found.map_err(|error| Error::tree(&error))? {
+                return Ok(result);
+            }
+        }
+    }
+}

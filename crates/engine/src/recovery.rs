@@ -1,0 +1,412 @@
+//! Replaying the log from the redo point to its end. No page of the tree is read.
+//!
+//! ```text
+//!   log --> one thread reads, checks, deals rows by the hash of their keys
+//!                 |            |
+//!             partition    partition      each sorts its rows; of one key the last wins
+//!                 +-----+------+
+//!                       v
+//!              a frozen memtable, built in order; the active one starts empty
+//! ```
+//! Nobody reads during a replay, so rows need not be findable before its end: sorting them once is several times
+//! faster than inserting each into an ordered structure. A log longer than the memory for it is replayed in parts,
+//! each merged into the tree before the next.
+
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::ScopedJoinHandle;
+use std::time::Duration;
+
+use seawall_memtable::{Memtable, ReplayPartition};
+use seawall_tree::{Superblock, Tree};
+use seawall_types::{Lsn, TableId};
+use seawall_wal::{LogEnd, LogReader, Record};
+
+use crate::catalog::{self, FIRST_USER_TABLE, ObjectRow};
+use crate::engine::Environment;
+use crate::error::Error;
+use crate::lock_table::lock_name;
+use crate::merge_source::FrozenRows;
+use crate::options::Options;
+use crate::row_key;
+use crate::view::View;
+
+/// Rows are handed to a worker in batches of about this many bytes.
+const BATCH_BYTES: usize = 256 << 10;
+/// Batches that a worker may be behind.
+const BATCHES_WAITING: usize = 4;
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+
+/// How far a recovery is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecoveryProgress {
+    /// Where it started.
+    pub redo_point: Lsn,
+    /// How far it has read.
+    pub replayed: Lsn,
+    /// The log ends at this LSN at the latest.
+    pub end_at_most: Lsn,
+    /// Time since it started.
+    pub elapsed: Duration,
+    /// Time until it ends, at the pace so far and at most.
+    pub left_at_most: Duration,
+}
+
+/// A recovery, in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RecoveryStatistics {
+    /// Where it started.
+    pub redo_point: Lsn,
+    /// Where the log ended.
+    pub end_of_log: Lsn,
+    /// Records read.
+    pub records: u64,
+    /// Rows in them.
+    pub rows: u64,
+    /// Parts that were merged into the tree on the way, because the log was longer than the memory for it.
+    pub merges: u64,
+    /// Pages of the page file read: none, unless parts had to be merged.
+    pub pages_read: u64,
+    /// How long it took.
+    pub duration: Duration,
+    /// A copy of the superblock was damaged and has been, or will be, written anew.
+    pub superblock_copy_damaged: bool,
+    /// A chunk that a crash cut short was applied again.
+    pub chunk_reapplied: bool,
+}
+
+/// What a replay leaves.
+pub(crate) struct Replayed {
+    pub(crate) view: View,
+    pub(crate) end: LogEnd,
+    pub(crate) superblock: Superblock,
+    pub(crate) next_table: u64,
+    pub(crate) statistics: RecoveryStatistics,
+}
+
+/// Replays the log behind `superblock.redo_point`.
+///
+/// One thread reads and checks, `options.recovery_threads` collect and sort. The redo pass of ARIES (Mohan et al.,
+/// TODS 1992), without an undo pass: what aborts is never logged.
+///
+/// # Errors
+/// `Log` if a record before the end of the log is damaged: nothing is opened then.
+pub(crate) fn replay(
+    environment: &Environment,
+    tree: &Tree,
+    superblock: Superblock,
+    options: &Options,
+    progress: &mut dyn FnMut(RecoveryProgress),
+) -> Result<Replayed, Error> {
+    let mut replay = Replay::new(environment, tree, superblock, options)?;
+    let memtable = loop {
+        let (memtable, ended) = replay.next_part(progress)?;
+        if ended {
+            break memtable;
+        }
+        replay.merge_part(&memtable)?;
+    };
+    replay.finish(memtable)
+}
+
+struct Replay<'a> {
+    environment: &'a Environment,
+    tree: &'a Tree,
+    superblock: Superblock,
+    options: &'a Options,
+    reader: LogReader,
+    started: Duration,
+    reported: Duration,
+    end_at_most: Lsn,
+    next_table: u64,
+    statistics: RecoveryStatistics,
+    /// Where the part that is being read begins.
+    part_start: Lsn,
+}
+
+impl<'a> Replay<'a> {
+    fn new(
+        environment: &'a Environment,
+        tree: &'a Tree,
+        superblock: Superblock,
+        options: &'a Options,
+    ) -> Result<Replay<'a>, Error> {
+        let redo_point = superblock.redo_point;
+        let reader = LogReader::open(
+            Arc::clone(&environment.disk),
+            superblock.database,
+            superblock.timeline,
+            superblock.segment_bytes,
+            redo_point,
+        )
+        .map_err(|error| Error::log_read(&error))?;
+        let segments = crate::open::list_segments(&*environment.disk, superblock.segment_bytes)?;
+        let last = segments.last().map_or(redo_point, |segment| segment.first_lsn);
+        let started = environment.clock.monotonic();
+        Ok(Replay {
+            end_at_most: Lsn::new(last.get() + superblock.segment_bytes).max(redo_point),
+            next_table: superblock.next_table.get(),
+            statistics: RecoveryStatistics { redo_point, ..RecoveryStatistics::default() },
+            part_start: redo_point,
+            environment,
+            tree,
+            superblock,
+            options,
+            reader,
+            started,
+            reported: started,
+        })
+    }
+
+    /// Reads until the end of the log or of the memory; whether it was the end of the log.
+    fn next_part(&mut self, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<(Memtable, bool), Error> {
+        let worker_count = self.options.recovery_threads.max(1);
+        std::thread::scope(|scope| {
+            let mut dealer = Dealer::start(scope, worker_count)?;
+            // The active memtable and the cache are empty until the replay ends: their memory may be used.
+            let limit = self.options.memtable_bytes + self.options.cache_bytes / 2;
+            let mut bytes = 0;
+            let ended = loop {
+                if bytes >= limit && !self.is_read_only() {
+                    break false;
+                }
+                match self.read_record(&mut dealer)? {
+                    Some(more) => bytes += more,
+                    None => break true,
+                }
+                self.report(progress);
+            };
+            Ok((Memtable::from_partitions(dealer.finish()?), ended))
+        })
+    }
+
+    fn is_read_only(&self) -> bool {
+        self.options.mode == crate::options::OpenMode::ReadOnly
+    }
+
+    /// Deals the rows of the next record; their bytes, or `None` at the end of the log.
+    fn read_record(&mut self, dealer: &mut Dealer<'_>) -> Result<Option<u64>, Error> {
+        let Some(found) = self.reader.next().map_err(|error| Error::log_read(&error))? else {
+            return Ok(None);
+        };
+        self.statistics.records += 1;
+        let span = found.span;
+        let place = |problem: &dyn std::fmt::Display| Error::Log {
+            message: format!("record at {}: {problem}", span.start),
+        };
+        let commit = match Record::decode(found.kind, found.flags, found.body).map_err(|error| place(&error))? {
+            Record::Commit(commit) => commit,
+            Record::Checkpoint(_) | Record::TimelineSwitch(_) | Record::RestorePoint(_) | Record::NoOp => {
+                return Ok(Some(0));
+            }
+        };
+        let mut bytes = 0;
+        for change in commit.changes() {
+            let change = change.map_err(|error| place(&error))?;
+            change.copy_row_key(&mut dealer.row_key);
+            if change.table().get() < FIRST_USER_TABLE {
+                self.next_table = self.next_table.max(highest_id(&dealer.row_key, change.value())? + 1);
+            }
+            self.statistics.rows += 1;
+            bytes += row_bytes(&dealer.row_key, change.value());
+            dealer.deal(span.end, change.value())?;
+        }
+        Ok(Some(bytes))
+    }
+
+    fn report(&mut self, progress: &mut dyn FnMut(RecoveryProgress)) {
+        // The clock is asked once in a while, not for each record.
+        if self.statistics.records % 4096 != 0 {
+            return;
+        }
+        let now = self.environment.clock.monotonic();
+        if now.saturating_sub(self.reported) < PROGRESS_INTERVAL {
+            return;
+        }
+        self.reported = now;
+        let (start, replayed) = (self.statistics.redo_point, self.reader.position());
+        let (done, left) = (replayed.bytes_since(start), self.end_at_most.bytes_since(replayed));
+        let elapsed = now.saturating_sub(self.started);
+        let left_at_most = elapsed.mul_f64(ratio(left, done.max(1)));
+        tracing::info!(%replayed, end_at_most = %self.end_at_most, ?left_at_most, "recovery goes on");
+        let end_at_most = self.end_at_most;
+        progress(RecoveryProgress { redo_point: start, replayed, end_at_most, elapsed, left_at_most });
+    }
+
+    /// Merges a part into the tree, and advances the redo point past it: a checkpoint of what has been replayed.
+    fn merge_part(&mut self, memtable: &Memtable) -> Result<(), Error> {
+        let end = self.reader.position();
+        let failed = |error| Error::tree(&error);
+        let mut rows = FrozenRows::of_users(memtable, self.part_start, Vec::new());
+        while !rows.is_done() {
+            let budget = self.options.checkpoint_chunk_bytes;
+            let plan = self.tree.merge_chunk(&mut rows, budget, end).map_err(failed)?;
+            self.tree.apply_chunk(plan, None).map_err(failed)?;
+        }
+        let mut rows = FrozenRows::of_system(memtable, self.part_start);
+        let plan = self.tree.merge_chunk(&mut rows, u64::MAX, end).map_err(failed)?;
+        self.superblock.redo_point = end;
+        self.superblock.checkpoint_count += 1;
+        self.superblock.next_table = TableId::new(self.next_table);
+        self.tree.apply_chunk(plan, Some(&self.superblock)).map_err(failed)?;
+        self.part_start = end;
+        self.statistics.merges += 1;
+        Ok(())
+    }
+
+    fn finish(mut self, memtable: Memtable) -> Result<Replayed, Error> {
+        let end = self.reader.finish();
+        let now = self.environment.clock.monotonic();
+        self.statistics.end_of_log = end.lsn;
+        self.statistics.duration = now.saturating_sub(self.started);
+        self.statistics.pages_read = self.tree.pages().file().read_counts().reads;
+        let frozen = (!memtable.is_empty()).then(|| crate::view::Frozen {
+            memtable: Arc::new(memtable),
+            start: self.part_start,
+            end: end.lsn,
+            merged: false,
+        });
+        let active = Memtable::new(usize::try_from(self.options.memtable_bytes / 2).unwrap_or(usize::MAX));
+        let view = View {
+            active: Arc::new(active),
+            active_start: end.lsn,
+            frozen: frozen.into_iter().collect(),
+        };
+        let (superblock, next_table, statistics) = (self.superblock, self.next_table, self.statistics);
+        Ok(Replayed { view, end, superblock, next_table, statistics })
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "an estimate")]
+fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole as f64
+}
+
+fn row_bytes(row_key: &[u8], value: Option<&[u8]>) -> u64 {
+    u64::try_from(row_key.len() + value.map_or(0, <[u8]>::len)).unwrap_or(u64::MAX)
+}
+
+/// The highest table id that a row of the catalog shows to be in use.
+fn highest_id(row_key: &[u8], value: Option<&[u8]>) -> Result<u64, Error> {
+    let table = row_key::table_of(row_key);
+    if table != Some(catalog::OBJECTS) && table != Some(catalog::RECLAIM) {
+        return Ok(0);
+    }
+    let id = catalog::decode_id_key(row_key)?;
+    match value {
+        Some(row) if table == Some(catalog::OBJECTS) => Ok(id.max(ObjectRow::decode(id, row)?.storage.get())),
+        _ => Ok(id),
+    }
+}
+
+/// Rows on their way to a worker.
+#[derive(Default)]
+struct Batch {
+    bytes: Vec<u8>,
+    rows: Vec<BatchRow>,
+}
+
+struct BatchRow {
+    stamp: Lsn,
+    key_bytes: usize,
+    /// `None` is a delete.
+    value_bytes: Option<usize>,
+}
+
+impl Batch {
+    fn push(&mut self, row_key: &[u8], stamp: Lsn, value: Option<&[u8]>) {
+        self.bytes.extend_from_slice(row_key);
+        self.bytes.extend_from_slice(value.unwrap_or_default());
+        let value_bytes = value.map(<[u8]>::len);
+        self.rows.push(BatchRow { stamp, key_bytes: row_key.len(), value_bytes });
+    }
+
+    fn pour_into(&self, partition: &mut ReplayPartition) {
+        let mut bytes = &self.bytes[..];
+        for row in &self.rows {
+            let (key, rest) = bytes.split_at(row.key_bytes);
+            let (value, rest) = rest.split_at(row.value_bytes.unwrap_or(0));
+            partition.push(key, row.stamp, row.value_bytes.map(|_| value));
+            bytes = rest;
+        }
+    }
+}
+
+/// Deals rows to workers, each of which collects and sorts a partition. One worker is the calling thread itself.
+struct Dealer<'scope> {
+    row_key: Vec<u8>,
+    own: ReplayPartition,
+    workers: Vec<Worker<'scope>>,
+}
+
+struct Worker<'scope> {
+    sender: SyncSender<Batch>,
+    thread: ScopedJoinHandle<'scope, ReplayPartition>,
+    batch: Batch,
+}
+
+impl<'scope> Dealer<'scope> {
+    fn start(scope: &'scope std::thread::Scope<'scope, '_>, count: usize) -> Result<Dealer<'scope>, Error> {
+        let workers = if count == 1 { 0 } else { count };
+        let workers = (0..workers).map(|index| Worker::start(scope, index)).collect::<Result<_, _>>()?;
+        Ok(Dealer { row_key: Vec::new(), own: ReplayPartition::new(), workers })
+    }
+
+    /// Deals the row whose key is in `row_key`.
+    fn deal(&mut self, stamp: Lsn, value: Option<&[u8]>) -> Result<(), Error> {
+        if self.workers.is_empty() {
+            self.own.push(&self.row_key, stamp, value);
+            return Ok(());
+        }
+        // All versions of a row go to one worker, in commit order.
+        let count = u64::try_from(self.workers.len()).expect("a handful of workers");
+        let index = usize::try_from(lock_name(&self.row_key) % count).expect("less than the worker count");
+        let worker = &mut self.workers[index];
+        worker.batch.push(&self.row_key, stamp, value);
+        if worker.batch.bytes.len() >= BATCH_BYTES { worker.send() } else { Ok(()) }
+    }
+
+    /// The partitions, sorted.
+    fn finish(mut self) -> Result<Vec<ReplayPartition>, Error> {
+        self.own.sort();
+        let mut partitions = vec![self.own];
+        let mut threads = Vec::new();
+        for mut worker in self.workers {
+            worker.send()?;
+            // Dropping the sender ends the worker's loop.
+            drop(worker.sender);
+            threads.push(worker.thread);
+        }
+        for thread in threads {
+            partitions.push(thread.join().map_err(|_| worker_died())?);
+        }
+        Ok(partitions)
+    }
+}
+
+impl<'scope> Worker<'scope> {
+    fn start(scope: &'scope std::thread::Scope<'scope, '_>, index: usize) -> Result<Worker<'scope>, Error> {
+        let (sender, receiver) = sync_channel::<Batch>(BATCHES_WAITING);
+        let thread = std::thread::Builder::new()
+            .name(format!("seawall-replay-{index}"))
+            .spawn_scoped(scope, move || {
+                let mut partition = ReplayPartition::new();
+                for batch in receiver {
+                    batch.pour_into(&mut partition);
+                }
+                partition.sort();
+                partition
+            })
+            .map_err(|error| Error::Io { message: format!("starting a replay thread: {error}") })?;
+        Ok(Worker { sender, thread, batch: Batch::default() })
+    }
+
+    fn send(&mut self) -> Result<(), Error> {
+        let batch = std::mem::take(&mut self.batch);
+        self.sender.send(batch).map_err(|_| worker_died())
+    }
+}
+
+fn worker_died() -> Error {
+    Error::Io { message: "a replay thread ended early".to_owned() }
+}

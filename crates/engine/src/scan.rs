@@ -1,0 +1,600 @@
+//! Rows in key order at a snapshot: a merge of the transaction's own writes, the memtables and the tree.
+//!
+//! ```text
+//!   writes       b . . . f . .      a row is taken from the topmost source that has it;
+//!   active       . . d . . . .      "deleted" there hides it below
+//!   frozen       a . d . . g .
+//!   leaf of tree a b c d | e ...    one leaf at a time: the batch ends at its fence
+//! ```
+//! The tree is read a leaf at a time, at a version noted before the memtables were looked up, as in `read`. Within a
+//! batch the leaf is an immutable image, so whatever is merged meanwhile does not show.
+
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use seawall_memtable::{Cursor, Lookup, Memtable};
+use seawall_tree::LeafPosition;
+use seawall_tree::page::{LeafValue, OverflowReference, Page};
+use seawall_types::{Lsn, TableId};
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::row_key;
+use crate::snapshots::RegisteredSnapshot;
+use crate::view::View;
+use crate::write_set::WriteSet;
+
+pub(crate) use seawall_tree::Direction;
+
+/// Row keys of `table` that lie in `bounds` of users' keys.
+pub(crate) fn row_bounds<K: AsRef<[u8]>>(
+    table: TableId,
+    bounds: &impl RangeBounds<K>,
+) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let (first, after) = row_key::table_range(table);
+    let row = |key: &K| row_key::encode(table, key.as_ref());
+    let from = match bounds.start_bound() {
+        Bound::Included(key) => Bound::Included(row(key)),
+        Bound::Excluded(key) => Bound::Excluded(row(key)),
+        Bound::Unbounded => Bound::Included(first),
+    };
+    let to = match bounds.end_bound() {
+        Bound::Included(key) => Bound::Included(row(key)),
+        Bound::Excluded(key) => Bound::Excluded(row(key)),
+        Bound::Unbounded => Bound::Excluded(after),
+    };
+    (from, to)
+}
+
+/// Whether a memtable has, in the range, a version newer than `snapshot`.
+pub(crate) fn any_newer_in(view: &View, from: Bound<&Vec<u8>>, to: Bound<&Vec<u8>>, snapshot: Lsn) -> bool {
+    let frozen = view.frozen.iter().filter(|frozen| snapshot < frozen.end).map(|frozen| &frozen.memtable);
+    std::iter::once(&view.active).chain(frozen).any(|memtable| {
+        let mut cursor = Cursor::new();
+        match from {
+            Bound::Included(key) | Bound::Excluded(key) => cursor.seek(memtable, key),
+            Bound::Unbounded => cursor.seek_to_first(memtable),
+        }
+        while let Some((key, versions)) = cursor.next(memtable) {
+            if !is_before_end(key, to) {
+                return false;
+            }
+            if is_after_start(key, from) && versions.newest_stamp() > snapshot {
+                return true;
+            }
+        }
+        false
+    })
+}
+
+fn is_before_end(key: &[u8], end: Bound<&Vec<u8>>) -> bool {
+    match end {
+        Bound::Included(end) => key <= &end[..],
+        Bound::Excluded(end) => key < &end[..],
+        Bound::Unbounded => true,
+    }
+}
+
+fn is_after_start(key: &[u8], start: Bound<&Vec<u8>>) -> bool {
+    match start {
+        Bound::Included(start) => key >= &start[..],
+        Bound::Excluded(start) => key > &start[..],
+        Bound::Unbounded => true,
+    }
+}
+
+/// Where a row was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Value,
+    Deleted,
+}
+
+/// A memtable, standing at its next row that the snapshot sees.
+struct MemtableSource {
+    memtable: Arc<Memtable>,
+    cursor: Cursor,
+    /// The row it stands at, copied: the cursor's own borrow would not outlive a call.
+    key: Vec<u8>,
+    value: Vec<u8>,
+    found: Option<Found>,
+}
+
+impl MemtableSource {
+    /// Moves to the next row that `snapshot` sees and that is still inside.
+    fn advance(&mut self, direction: Direction, snapshot: Lsn, inside: impl Fn(&[u8]) -> bool) {
+        self.found = loop {
+            let next = match direction {
+                Direction::Forward => self.cursor.next(&self.memtable),
+                Direction::Reverse => self.cursor.previous(&self.memtable),
+            };
+            let Some((key, versions)) = next else { break None };
+            if !inside(key) {
+                break None;
+            }
+            let found = match versions.visible(snapshot) {
+                Lookup::Missing => continue,
+                Lookup::Deleted => Found::Deleted,
+                Lookup::Value(value) => {
+                    self.value.clear();
+                    self.value.extend_from_slice(value);
+                    Found::Value
+                }
+            };
+            self.key.clear();
+            self.key.extend_from_slice(key);
+            break Some(found);
+        };
+    }
+}
+
+/// The leaf of the batch, and which of its rows are left.
+struct LeafRows {
+    page: Page,
+    /// Rows `next..end` are to come; taken from the end when going backwards.
+    next: usize,
+    end: usize,
+    /// The key of the row it stands at; its beginning, the page's prefix, is written once.
+    key: Vec<u8>,
+    prefix_bytes: usize,
+}
+
+impl LeafRows {
+    fn new(page: Page, next: usize, end: usize, direction: Direction) -> LeafRows {
+        let mut rows = LeafRows { page, next, end, key: Vec::new(), prefix_bytes: 0 };
+        let view = rows.page.view().leaf().expect("a descent ends at a leaf");
+        rows.key.extend_from_slice(view.prefix());
+        rows.prefix_bytes = rows.key.len();
+        rows.load_key(direction);
+        rows
+    }
+
+    fn is_done(&self) -> bool {
+        self.next >= self.end
+    }
+
+    fn index(&self, direction: Direction) -> usize {
+        match direction {
+            Direction::Forward => self.next,
+            Direction::Reverse => self.end - 1,
+        }
+    }
+
+    fn load_key(&mut self, direction: Direction) {
+        if self.is_done() {
+            return;
+        }
+        let index = self.index(direction);
+        let view = self.page.view().leaf().expect("a descent ends at a leaf");
+        self.key.truncate(self.prefix_bytes);
+        self.key.extend_from_slice(view.row(index).key.suffix());
+    }
+
+    fn advance(&mut self, direction: Direction) {
+        match direction {
+            Direction::Forward => self.next += 1,
+            Direction::Reverse => self.end -= 1,
+        }
+        self.load_key(direction);
+    }
+}
+
+/// Which source the next row comes from.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Writes,
+    Memtable(usize),
+    Leaf,
+}
+
+/// Rows of a table, in key order. Made by `range` and `range_reverse`.
+///
+/// As an iterator it copies each row; [`Range::next_row`] lends it instead.
+pub struct Range<'a> {
+    engine: &'a Engine,
+    snapshot: Option<RegisteredSnapshot>,
+    writes: Option<&'a WriteSet>,
+    direction: Direction,
+    /// What is left of the range: its near end moves with the rows given out.
+    from: Bound<Vec<u8>>,
+    to: Bound<Vec<u8>>,
+    /// Memtables as of the last batch.
+    view: Option<Arc<View>>,
+    sources: Vec<MemtableSource>,
+    leaf: Option<LeafRows>,
+    /// Version of the tree at which the leaf was read.
+    leaf_version: u64,
+    /// Fence at the far end of the batch; `None`: the batch reaches the end of the tree.
+    batch_end: Option<Vec<u8>>,
+    started: bool,
+    done: bool,
+    failed: Option<Error>,
+    key: Vec<u8>,
+    value: Vec<u8>,
+}
+
+impl std::fmt::Debug for Range<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Range").field("from", &self.from).field("to", &self.to).finish_non_exhaustive()
+    }
+}
+
+impl<'a> Range<'a> {
+    pub(crate) fn new(
+        engine: &'a Engine,
+        snapshot: RegisteredSnapshot,
+        writes: Option<&'a WriteSet>,
+        from: Bound<Vec<u8>>,
+        to: Bound<Vec<u8>>,
+        direction: Direction,
+    ) -> Range<'a> {
+        let mut range = Range::over(engine, direction, from, to);
+        range.snapshot = Some(snapshot);
+        range.writes = writes.filter(|writes| !writes.is_empty());
+        range.done = is_empty_range(&range.from, &range.to);
+        range
+    }
+
+    /// A range that gives one error and ends.
+    pub(crate) fn failed(engine: &'a Engine, error: Error) -> Range<'a> {
+        let mut range = Range::over(engine, Direction::Forward, Bound::Unbounded, Bound::Unbounded);
+        range.failed = Some(error);
+        range.done = true;
+        range
+    }
+
+    fn over(
+        engine: &'a Engine,
+        direction: Direction,
+        from: Bound<Vec<u8>>,
+        to: Bound<Vec<u8>>,
+    ) -> Range<'a> {
+        Range {
+            engine,
+            snapshot: None,
+            writes: None,
+            direction,
+            from,
+            to,
+            view: None,
+            sources: Vec::new(),
+            leaf: None,
+            leaf_version: 0,
+            batch_end: None,
+            started: false,
+            done: false,
+            failed: None,
+            key: Vec::new(),
+            value: Vec::new(),
+        }
+    }
+
+    fn lsn(&self) -> Lsn {
+        self.snapshot.as_ref().expect("a range that is not done has a snapshot").lsn()
+    }
+
+    /// The next row's key and value, lent until the next call; `None` at the end.
+    ///
+    /// # Errors
+    /// Damage met on the way. The range ends there.
+    pub fn next_row(&mut self) -> Result<Option<(&[u8], &[u8])>, Error> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        match self.find_row() {
+            Ok(None) => {
+                self.done = true;
+                Ok(None)
+            }
+            Ok(Some(row)) => Ok(Some(match row {
+                FoundRow::Copied => (row_key::key_of(&self.key), &self.value),
+                FoundRow::InLeaf(index) => {
+                    let leaf = self.leaf.as_ref().expect("the row was found in it");
+                    let view = leaf.page.view().leaf().expect("a descent ends at a leaf");
+                    let LeafValue::Inline(value) = view.row(index).value else {
+                        unreachable!("overflow values are copied")
+                    };
+                    (row_key::key_of(&self.key), value)
+                }
+            })),
+            Err(error) => {
+                self.done = true;
+                Err(error)
+            }
+        }
+    }
+
+    fn find_row(&mut self) -> Result<Option<FoundRow>, Error> {
+        while !self.done {
+            if !self.started {
+                self.started = true;
+                self.load_batch()?;
+            }
+            match self.nearest() {
+                Some(place) => {
+                    if let Some(row) = self.take_row(place)? {
+                        return Ok(Some(row));
+                    }
+                }
+                None => match self.batch_end.take() {
+                    None => return Ok(None),
+                    Some(fence) => {
+                        match self.direction {
+                            Direction::Forward => self.from = Bound::Included(fence),
+                            Direction::Reverse => self.to = Bound::Excluded(fence),
+                        }
+                        if is_empty_range(&self.from, &self.to) {
+                            return Ok(None);
+                        }
+                        self.load_batch()?;
+                    }
+                },
+            }
+        }
+        Ok(None)
+    }
+
+    /// The source whose next row comes first; of several that stand at one key, the topmost.
+    fn nearest(&self) -> Option<Place> {
+        let leaf = self.leaf.as_ref().filter(|leaf| !leaf.is_done());
+        if self.sources.is_empty() && self.writes.is_none() {
+            return leaf.map(|_| Place::Leaf);
+        }
+        let mut nearest: Option<(&[u8], Place)> = None;
+        let writes = self.next_written().map(|(key, _)| (key, Place::Writes));
+        let memtables = self.sources.iter().enumerate().filter_map(|(index, source)| {
+            source.found.map(|_| (&source.key[..], Place::Memtable(index)))
+        });
+        let leaf = leaf.map(|leaf| (&leaf.key[..], Place::Leaf));
+        for (key, place) in writes.into_iter().chain(memtables).chain(leaf) {
+            let nearer = match nearest {
+                None => true,
+                Some((best, _)) => match self.direction {
+                    Direction::Forward => key < best,
+                    Direction::Reverse => key > best,
+                },
+            };
+            if nearer {
+                nearest = Some((key, place));
+            }
+        }
+        nearest.map(|(_, place)| place)
+    }
+
+    /// The transaction's own next write inside the batch.
+    fn next_written(&self) -> Option<(&[u8], Option<&[u8]>)> {
+        let writes = self.writes?;
+        let (from, to) = (self.from.as_ref().map(Vec::as_slice), self.to.as_ref().map(Vec::as_slice));
+        let (key, value) = match self.direction {
+            Direction::Forward => writes.first_in(from, to)?,
+            Direction::Reverse => writes.last_in(from, to)?,
+        };
+        let inside = match (&self.batch_end, self.direction) {
+            (None, _) => true,
+            (Some(fence), Direction::Forward) => key < &fence[..],
+            (Some(fence), Direction::Reverse) => key >= &fence[..],
+        };
+        inside.then_some((key, value))
+    }
+
+    /// Takes the row at `place` and moves every source that stands at the same key; `None` if it is deleted.
+    fn take_row(&mut self, place: Place) -> Result<Option<FoundRow>, Error> {
+        if let Place::Leaf = place
+            && self.sources.is_empty()
+            && self.writes.is_none()
+        {
+            return self.take_leaf_row().map(Some);
+        }
+        let found = match place {
+            Place::Writes => {
+                let (key, value) = self.next_written().expect("the nearest row is a written one");
+                let (key, value) = (key.to_vec(), value.map(<[u8]>::to_vec));
+                self.key = key;
+                match value {
+                    Some(value) => {
+                        self.value = value;
+                        Some(FoundRow::Copied)
+                    }
+                    None => None,
+                }
+            }
+            Place::Memtable(index) => {
+                let source = &mut self.sources[index];
+                std::mem::swap(&mut self.key, &mut source.key);
+                // The source is moved on below; leave it a key to be recognised by.
+                source.key.clone_from(&self.key);
+                match source.found {
+                    Some(Found::Value) => {
+                        std::mem::swap(&mut self.value, &mut source.value);
+                        Some(FoundRow::Copied)
+                    }
+                    _ => None,
+                }
+            }
+            Place::Leaf => Some(self.take_leaf_row()?),
+        };
+        self.pass_key();
+        Ok(found)
+    }
+
+    fn take_leaf_row(&mut self) -> Result<FoundRow, Error> {
+        let leaf = self.leaf.as_mut().expect("the nearest row is in it");
+        let index = leaf.index(self.direction);
+        self.key.clone_from(&leaf.key);
+        let value = leaf.page.view().leaf().expect("a descent ends at a leaf").row(index).value;
+        let overflow = match value {
+            LeafValue::Inline(_) => None,
+            LeafValue::Overflow(reference) => Some(reference),
+        };
+        leaf.advance(self.direction);
+        match overflow {
+            None => Ok(FoundRow::InLeaf(index)),
+            Some(reference) => {
+                self.read_overflow(reference)?;
+                Ok(FoundRow::Copied)
+            }
+        }
+    }
+
+    fn read_overflow(&mut self, reference: OverflowReference) -> Result<(), Error> {
+        let read = self.engine.tree.read_overflow(reference, self.leaf_version);
+        if let Some(value) = read.map_err(|error| Error::tree(&error))? {
+            self.value = value;
+            return Ok(());
+        }
+        // The extent may have been given up, and written over, since the leaf was read: the row is read anew.
+        let row = self.engine.read_row(&self.key, self.lsn(), |value| value.map(<[u8]>::to_vec))?;
+        self.value = row.expect("a snapshot does not change: a row that it saw is there");
+        Ok(())
+    }
+
+    /// Moves on every source that stands at `self.key`, and the near end of the range.
+    fn pass_key(&mut self) {
+        let key = &self.key;
+        match self.direction {
+            Direction::Forward => self.from = Bound::Excluded(key.clone()),
+            Direction::Reverse => self.to = Bound::Excluded(key.clone()),
+        }
+        if let Some(leaf) = self.leaf.as_mut()
+            && !leaf.is_done()
+            && leaf.key == *key
+        {
+            leaf.advance(self.direction);
+        }
+        let snapshot = self.snapshot.as_ref().expect("a range that is not done has a snapshot").lsn();
+        let inside = inside_batch(&self.from, &self.to, self.batch_end.as_deref(), self.direction);
+        for source in &mut self.sources {
+            if source.found.is_some() && source.key == *key {
+                source.advance(self.direction, snapshot, &inside);
+            }
+        }
+        self.sources.retain(|source| source.found.is_some());
+    }
+
+    /// Reads the leaf at the near end of the range, and sets the memtables to it.
+    fn load_batch(&mut self) -> Result<(), Error> {
+        let (position, view) = self.read_leaf()?;
+        let leaf = position.leaf();
+        let start_of = |bound: &Bound<Vec<u8>>| match bound {
+            Bound::Included(key) => leaf.search(key).unwrap_or_else(|index| index),
+            Bound::Excluded(key) => leaf.search(key).map_or_else(|index| index, |index| index + 1),
+            Bound::Unbounded => 0,
+        };
+        let end_of = |bound: &Bound<Vec<u8>>| match bound {
+            Bound::Included(key) => leaf.search(key).map_or_else(|index| index, |index| index + 1),
+            Bound::Excluded(key) => leaf.search(key).unwrap_or_else(|index| index),
+            Bound::Unbounded => leaf.len(),
+        };
+        let (start, end) = (start_of(&self.from), end_of(&self.to));
+        self.batch_end = match self.direction {
+            Direction::Forward => position.upper().map(<[u8]>::to_vec),
+            Direction::Reverse => position.lower().map(<[u8]>::to_vec),
+        };
+        self.leaf_version = position.version();
+        self.leaf = Some(LeafRows::new(position.page().clone(), start, end.max(start), self.direction));
+        self.load_memtables(&view);
+        self.view = Some(view);
+        Ok(())
+    }
+
+    /// The leaf, and memtables that together with it show the whole snapshot: see the module.
+    fn read_leaf(&self) -> Result<(LeafPosition, Arc<View>), Error> {
+        let near = match self.direction {
+            Direction::Forward => &self.from,
+            Direction::Reverse => &self.to,
+        };
+        let key: &[u8] = match near {
+            Bound::Included(key) | Bound::Excluded(key) => key,
+            Bound::Unbounded => &[],
+        };
+        // Going backwards from an included end, the leaf to start with is the one that would hold that very key.
+        let direction = match (self.direction, near) {
+            (Direction::Reverse, Bound::Included(_)) => Direction::Forward,
+            (direction, _) => direction,
+        };
+        loop {
+            let version = self.engine.tree.version();
+            let view = self.engine.view.load_full();
+            let position = self.engine.tree.leaf_for(key, direction).map_err(|error| Error::tree(&error))?;
+            if position.version() == version {
+                return Ok((position, view));
+            }
+        }
+    }
+
+    fn load_memtables(&mut self, view: &Arc<View>) {
+        let snapshot = self.lsn();
+        let inside = inside_batch(&self.from, &self.to, self.batch_end.as_deref(), self.direction);
+        self.sources.clear();
+        for memtable in view.memtables(snapshot).filter(|memtable| !memtable.is_empty()) {
+            let mut source = MemtableSource {
+                memtable: Arc::clone(memtable),
+                cursor: Cursor::new(),
+                key: Vec::new(),
+                value: Vec::new(),
+                found: None,
+            };
+            seek(&mut source, &self.from, &self.to, self.direction);
+            source.advance(self.direction, snapshot, &inside);
+            if source.found.is_some() {
+                self.sources.push(source);
+            }
+        }
+    }
+}
+
+/// Where `next_row` left the value.
+enum FoundRow {
+    Copied,
+    InLeaf(usize),
+}
+
+fn seek(source: &mut MemtableSource, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>, direction: Direction) {
+    // `seek` goes before a key: after an excluded one, the smallest key that is greater is sought.
+    let successor = |key: &Vec<u8>| [&key[..], &[0]].concat();
+    let MemtableSource { memtable, cursor, .. } = source;
+    match (direction, from, to) {
+        (Direction::Forward, Bound::Included(key), _) => cursor.seek(memtable, key),
+        (Direction::Forward, Bound::Excluded(key), _) => cursor.seek(memtable, &successor(key)),
+        (Direction::Forward, Bound::Unbounded, _) => cursor.seek_to_first(memtable),
+        (Direction::Reverse, _, Bound::Included(key)) => cursor.seek_reverse(memtable, &successor(key)),
+        (Direction::Reverse, _, Bound::Excluded(key)) => cursor.seek_reverse(memtable, key),
+        (Direction::Reverse, _, Bound::Unbounded) => cursor.seek_to_last(memtable),
+    }
+}
+
+/// Whether a key, met in `direction`, is still inside the range and the batch.
+fn inside_batch<'b>(
+    from: &'b Bound<Vec<u8>>,
+    to: &'b Bound<Vec<u8>>,
+    batch_end: Option<&'b [u8]>,
+    direction: Direction,
+) -> impl Fn(&[u8]) -> bool + use<'b> {
+    move |key| match direction {
+        Direction::Forward => {
+            is_before_end(key, to.as_ref()) && batch_end.is_none_or(|fence| key < fence)
+        }
+        Direction::Reverse => {
+            is_after_start(key, from.as_ref()) && batch_end.is_none_or(|fence| key >= fence)
+        }
+    }
+}
+
+fn is_empty_range(from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
+    match (from, to) {
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+        (Bound::Included(from), Bound::Included(to)) => from > to,
+        (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) => from >= to,
+    }
+}
+
+impl Iterator for Range<'_> {
+    type Item = Result<(Vec<u8>, Vec<u8>), Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.next_row() {
+            Ok(row) => row.map(|(key, value)| Ok((key.to_vec(), value.to_vec()))),
+            Err(error) => Some(Err(error)),
+        }
+    }
+}

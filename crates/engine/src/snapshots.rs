@@ -1,0 +1,232 @@
+//! Which snapshots are alive: the checkpoint and the memtable keep what they need, and nothing more.
+//!
+//! Taking a snapshot is one compare-and-swap on a slot of the thread's own. The *horizon* is a stamp that no present
+//! snapshot is below and no future one will be: row versions that only snapshots below it could see may go.
+
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+use seawall_types::Lsn;
+
+const SLOT_COUNT: usize = 1024;
+const FREE: u64 = u64::MAX;
+
+static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
+thread_local! {
+    /// Where this thread looks for a free slot first. Numbered from zero, so that the slots in use stay few and dense.
+    static PREFERRED_SLOT: Cell<usize> =
+        Cell::new(NEXT_THREAD.fetch_add(1, Ordering::Relaxed) % SLOT_COUNT);
+}
+
+/// The snapshots of one database.
+#[derive(Debug)]
+pub(crate) struct SnapshotRegistry {
+    slots: Box<[CachePadded<AtomicU64>]>,
+    /// Slots at and above this index were never used.
+    used_slots: AtomicUsize,
+    /// Snapshots that found no slot, by LSN, with how many of each.
+    overflow: Mutex<BTreeMap<u64, usize>>,
+}
+
+/// Keeps one snapshot alive until dropped.
+#[derive(Debug)]
+pub(crate) struct RegisteredSnapshot {
+    registry: Arc<SnapshotRegistry>,
+    place: Place,
+    lsn: Lsn,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    Slot(usize),
+    Overflow,
+}
+
+impl SnapshotRegistry {
+    pub(crate) fn new() -> Arc<SnapshotRegistry> {
+        let slots = (0..SLOT_COUNT).map(|_| CachePadded::new(AtomicU64::new(FREE))).collect();
+        Arc::new(SnapshotRegistry {
+            slots,
+            used_slots: AtomicUsize::new(0),
+            overflow: Mutex::default(),
+        })
+    }
+
+    /// Registers a snapshot of everything visible now.
+    pub(crate) fn register(self: &Arc<Self>, visible: impl Fn() -> Lsn) -> RegisteredSnapshot {
+        let (place, lsn) = self.enter(&visible);
+        RegisteredSnapshot { registry: Arc::clone(self), place, lsn }
+    }
+
+    /// Runs `read` with a snapshot of everything visible now, registered for as long as that takes.
+    pub(crate) fn with_current<R>(&self, visible: impl Fn() -> Lsn, read: impl FnOnce(Lsn) -> R) -> R {
+        struct Leave<'a>(&'a SnapshotRegistry, Place, Lsn);
+        impl Drop for Leave<'_> {
+            fn drop(&mut self) {
+                self.0.leave(self.1, self.2);
+            }
+        }
+        let (place, lsn) = self.enter(&visible);
+        let leave = Leave(self, place, lsn);
+        let result = read(lsn);
+        drop(leave);
+        result
+    }
+
+    fn enter(&self, visible: &impl Fn() -> Lsn) -> (Place, Lsn) {
+        let mut lsn = visible();
+        let place = self.claim(lsn);
+        // `horizon` reads what is visible and then the slots. If it missed this slot, it read before the slot was
+        // filled, so the visible LSN read here, after, is at least its horizon; equal means that nothing was lost.
+        loop {
+            let now = visible();
+            if now == lsn {
+                return (place, lsn);
+            }
+            self.move_to(place, lsn, now);
+            lsn = now;
+        }
+    }
+
+    fn claim(&self, lsn: Lsn) -> Place {
+        let first = PREFERRED_SLOT.get();
+        for step in 0..SLOT_COUNT {
+            let index = (first + step) % SLOT_COUNT;
+            if self.slots[index].load(Ordering::Relaxed) != FREE {
+                continue;
+            }
+            self.used_slots.fetch_max(index + 1, Ordering::SeqCst);
+            if self.slots[index].compare_exchange(FREE, lsn.get(), Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+                return Place::Slot(index);
+            }
+        }
+        *self.overflow.lock().entry(lsn.get()).or_default() += 1;
+        Place::Overflow
+    }
+
+    fn move_to(&self, place: Place, from: Lsn, to: Lsn) {
+        match place {
+            Place::Slot(index) => self.slots[index].store(to.get(), Ordering::SeqCst),
+            Place::Overflow => {
+                let mut overflow = self.overflow.lock();
+                *overflow.entry(to.get()).or_default() += 1;
+                Self::forget(&mut overflow, from);
+            }
+        }
+    }
+
+    fn leave(&self, place: Place, lsn: Lsn) {
+        match place {
+            Place::Slot(index) => self.slots[index].store(FREE, Ordering::SeqCst),
+            Place::Overflow => Self::forget(&mut self.overflow.lock(), lsn),
+        }
+    }
+
+    fn forget(overflow: &mut BTreeMap<u64, usize>, lsn: Lsn) {
+        let count = overflow.get_mut(&lsn.get()).expect("an overflow snapshot is in the map until it leaves");
+        *count -= 1;
+        if *count == 0 {
+            overflow.remove(&lsn.get());
+        }
+    }
+
+    /// The oldest snapshot alive, if there is one.
+    pub(crate) fn oldest(&self) -> Option<Lsn> {
+        let used = self.used_slots.load(Ordering::SeqCst);
+        let in_slots = self.slots[..used].iter().map(|slot| slot.load(Ordering::SeqCst)).min();
+        let in_overflow = self.overflow.lock().keys().next().copied();
+        let oldest = in_slots.into_iter().chain(in_overflow).min().unwrap_or(FREE);
+        (oldest != FREE).then(|| Lsn::new(oldest))
+    }
+
+    /// A stamp that no present snapshot is below and no future one will be.
+    pub(crate) fn horizon(&self, visible: impl Fn() -> Lsn) -> Lsn {
+        // Read before the slots: see `enter`.
+        let visible = visible();
+        self.oldest().map_or(visible, |oldest| oldest.min(visible))
+    }
+
+    /// How many snapshots are alive.
+    pub(crate) fn count(&self) -> usize {
+        let used = self.used_slots.load(Ordering::SeqCst);
+        let in_slots = self.slots[..used].iter().filter(|slot| slot.load(Ordering::SeqCst) != FREE).count();
+        in_slots + self.overflow.lock().values().sum::<usize>()
+    }
+}
+
+impl RegisteredSnapshot {
+    /// What the snapshot sees: every commit stamped at most this.
+    pub(crate) fn lsn(&self) -> Lsn {
+        self.lsn
+    }
+}
+
+impl Drop for RegisteredSnapshot {
+    fn drop(&mut self) {
+        self.registry.leave(self.place, self.lsn);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_horizon_is_the_oldest_snapshot_alive() {
+        let registry = SnapshotRegistry::new();
+        let visible = |lsn: u64| move || Lsn::new(lsn);
+        assert_eq!(registry.horizon(visible(5)), Lsn::new(5));
+        let old = registry.register(visible(5));
+        let young = registry.register(visible(9));
+        assert_eq!(registry.horizon(visible(20)), Lsn::new(5));
+        assert_eq!(registry.count(), 2);
+        drop(old);
+        assert_eq!(registry.horizon(visible(20)), Lsn::new(9));
+        drop(young);
+        assert_eq!(registry.oldest(), None);
+    }
+
+    #[test]
+    fn more_snapshots_than_slots_are_all_counted() {
+        let registry = SnapshotRegistry::new();
+        let count = SLOT_COUNT + 10;
+        let snapshots: Vec<_> = (0..count)
+            .map(|index| registry.register(move || Lsn::new(u64::try_from(index).unwrap() + 1)))
+            .collect();
+        assert_eq!(registry.count(), count);
+        assert_eq!(registry.oldest(), Some(Lsn::new(1)));
+        drop(snapshots);
+        assert_eq!(registry.count(), 0);
+    }
+
+    #[test]
+    fn no_snapshot_is_ever_below_a_horizon_taken_before_it() {
+        let registry = SnapshotRegistry::new();
+        let visible = Arc::new(AtomicU64::new(1));
+        let horizon = Arc::new(AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        let before = horizon.load(Ordering::SeqCst);
+                        let snapshot = registry.register(|| Lsn::new(visible.load(Ordering::SeqCst)));
+                        assert!(snapshot.lsn().get() >= before);
+                        let horizon = registry.horizon(|| Lsn::new(visible.load(Ordering::SeqCst)));
+                        assert!(horizon <= snapshot.lsn());
+                    }
+                });
+            }
+            scope.spawn(|| {
+                for lsn in 2..40_000 {
+                    visible.store(lsn, Ordering::SeqCst);
+                    let now = registry.horizon(|| Lsn::new(visible.load(Ordering::SeqCst)));
+                    horizon.store(now.get(), Ordering::SeqCst);
+                }
+            });
+        });
+    }
+}

@@ -1,0 +1,171 @@
+//! What a database has done and what it is, as plain values.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use seawall_types::{DatabaseId, Lsn, TimelineId};
+
+use crate::checkpoint::CheckpointStatistics;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::recovery::RecoveryStatistics;
+use crate::throttle::ThrottleStatistics;
+
+/// Counted while the database is open.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) checkpoints: AtomicU64,
+    pub(crate) checkpoint_failures: AtomicU64,
+    pub(crate) last_checkpoint: parking_lot::Mutex<Option<CheckpointStatistics>>,
+    pub(crate) last_checkpoint_error: parking_lot::Mutex<Option<Error>>,
+    pub(crate) recovery: parking_lot::Mutex<RecoveryStatistics>,
+}
+
+/// What the database has done since it was opened, and holds now.
+#[derive(Clone, Debug, Default)]
+pub struct Statistics {
+    /// End of what is logged.
+    pub appended: Lsn,
+    /// End of what is durable.
+    pub flushed: Lsn,
+    /// Snapshots taken now see this.
+    pub visible: Lsn,
+    /// Where a recovery would start.
+    pub redo_point: Lsn,
+    /// Commits that are logged and not yet visible.
+    pub commits_in_flight: u64,
+    /// Row locks held.
+    pub locks_held: u64,
+    /// Snapshots alive.
+    pub snapshots: u64,
+    /// Bytes of all memtables.
+    pub memtable_bytes: u64,
+    /// Rows in the active memtable.
+    pub memtable_rows: u64,
+    /// Frozen memtables: being merged, or kept for old snapshots.
+    pub frozen_memtables: u64,
+    /// Checkpoints completed.
+    pub checkpoints: u64,
+    /// Checkpoints that failed.
+    pub checkpoint_failures: u64,
+    /// The last one completed.
+    pub last_checkpoint: Option<CheckpointStatistics>,
+    /// Writers held back by a checkpoint.
+    pub throttle: ThrottleStatistics,
+    /// The recovery at open.
+    pub recovery: RecoveryStatistics,
+    /// Records appended to the log.
+    pub log_records: u64,
+    /// Bytes appended to the log.
+    pub log_bytes: u64,
+    /// Flushes of the log.
+    pub log_flushes: u64,
+    /// Log segments made ready by writing zeros.
+    pub segments_prepared: u64,
+    /// Log segments used again.
+    pub segments_recycled: u64,
+    /// Log segments removed.
+    pub segments_removed: u64,
+    /// Syncs of the log's directory.
+    pub log_directory_syncs: u64,
+    /// Pages read from the page file.
+    pub pages_read: u64,
+    /// Bytes of cached pages.
+    pub cache_bytes: u64,
+}
+
+/// A file of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SegmentInfo {
+    /// Name of the file in `log/`.
+    pub name: String,
+    /// LSN of its first byte.
+    pub first_lsn: Lsn,
+    /// Whether it is waiting to be written.
+    pub spare: bool,
+}
+
+/// What a database is.
+#[derive(Clone, Debug)]
+pub struct DatabaseInfo {
+    /// Its id.
+    pub database: DatabaseId,
+    /// Page size in bytes.
+    pub page_bytes: u64,
+    /// Size of a log segment in bytes.
+    pub segment_bytes: u64,
+    /// The timeline it writes.
+    pub timeline: TimelineId,
+    /// Where a recovery would start.
+    pub redo_point: Lsn,
+    /// End of the log.
+    pub end_of_log: Lsn,
+    /// Checkpoints since the database was created.
+    pub checkpoint_count: u64,
+    /// When it was created, in microseconds since 1970.
+    pub created_micros: i64,
+    /// Bytes of the page file.
+    pub page_file_bytes: u64,
+    /// Files of the log, oldest first.
+    pub segments: Vec<SegmentInfo>,
+    /// The last checkpoint since open.
+    pub last_checkpoint: Option<CheckpointStatistics>,
+}
+
+fn count(number: usize) -> u64 {
+    u64::try_from(number).expect("a count of things in memory fits into 64 bits")
+}
+
+impl Engine {
+    pub(crate) fn statistics(&self) -> Statistics {
+        let view = self.view();
+        let log = self.log.as_ref().map(|log| log.statistics()).unwrap_or_default();
+        Statistics {
+            appended: self.appended(),
+            flushed: self.flushed(),
+            visible: self.visible(),
+            redo_point: Lsn::new(self.redo_point.load(Ordering::SeqCst)),
+            commits_in_flight: self.queue.in_flight(),
+            locks_held: count(self.locks.held_count()),
+            snapshots: count(self.snapshots.count()),
+            memtable_bytes: view.bytes(),
+            memtable_rows: count(view.active.row_count()),
+            frozen_memtables: count(view.frozen.len()),
+            checkpoints: self.counters.checkpoints.load(Ordering::Relaxed),
+            checkpoint_failures: self.counters.checkpoint_failures.load(Ordering::Relaxed),
+            last_checkpoint: self.counters.last_checkpoint.lock().clone(),
+            throttle: self.throttle.statistics(),
+            recovery: self.counters.recovery.lock().clone(),
+            log_records: log.records,
+            log_bytes: log.record_bytes,
+            log_flushes: log.flushes,
+            segments_prepared: log.segments_prepared,
+            segments_recycled: log.segments_recycled,
+            segments_removed: log.segments_removed,
+            log_directory_syncs: log.directory_syncs,
+            pages_read: self.tree.pages().file().read_counts().reads,
+            cache_bytes: count(self.tree.pages().cache().resident_pages()) * self.page_bytes(),
+        }
+    }
+
+    fn page_bytes(&self) -> u64 {
+        count(self.tree.format().page_bytes())
+    }
+
+    pub(crate) fn info(&self) -> Result<DatabaseInfo, Error> {
+        let superblock = self.superblock.lock().clone();
+        let segments = crate::open::list_segments(&*self.environment.disk, superblock.segment_bytes)?;
+        Ok(DatabaseInfo {
+            database: superblock.database,
+            page_bytes: u64::from(superblock.page_bytes),
+            segment_bytes: superblock.segment_bytes,
+            timeline: superblock.timeline,
+            redo_point: superblock.redo_point,
+            end_of_log: self.appended(),
+            checkpoint_count: superblock.checkpoint_count,
+            created_micros: superblock.created_micros,
+            page_file_bytes: self.tree.pages().file().page_count() * self.page_bytes(),
+            segments,
+            last_checkpoint: self.counters.last_checkpoint.lock().clone(),
+        })
+    }
+}

@@ -1,0 +1,471 @@
+//! Transactions: reads at a snapshot, writes in private, one record at commit.
+//!
+//! A transaction begins with its first read or write. While it has only written, its place in history is still open:
+//! rows it wrote are locked, so nobody changed them since, and the snapshot may be taken as late as the first read. A
+//! write after that is refused if the row has a version newer than the snapshot (first updater wins).
+//!
+//! Under `Serializable` the transaction remembers what it read, rows and ranges, and commits only if none of that has
+//! a version newer than its snapshot at the moment it enters the log. So the commit order is a serial order that
+//! explains every read (optimistic concurrency control with backward validation, Kung and Robinson 1981); a
+//! transaction that wrote nothing is explained by the place of its snapshot.
+
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use seawall_types::{Lsn, TableId};
+
+use crate::catalog::{Storage, Table};
+use crate::commit::{CommitHandle, CommitRequest, TableUse};
+use crate::data_definition::Definition;
+use crate::engine::Engine;
+use crate::error::{Error, TableChange};
+use crate::lock_table::{Acquired, LockOwner, LockRefused, LockWait, lock_name};
+use crate::options::{Isolation, TransactionOptions};
+use crate::row_key;
+use crate::scan::{Direction, Range};
+use crate::snapshots::RegisteredSnapshot;
+use crate::write_set::WriteSet;
+
+/// A moment inside a transaction to which it can return.
+#[derive(Clone, Debug)]
+pub struct Savepoint {
+    owner: LockOwner,
+    number: u64,
+    definition_count: usize,
+    table_count: usize,
+}
+
+/// What a serializable transaction has read.
+#[derive(Debug)]
+pub(crate) enum ReadItem {
+    Row(Vec<u8>),
+    Range(Bound<Vec<u8>>, Bound<Vec<u8>>),
+}
+
+/// What one read sees.
+#[derive(Debug)]
+pub(crate) enum StatementSnapshot {
+    /// The transaction's snapshot.
+    OfTransaction(Lsn),
+    /// One of its own, under `ReadCommitted`.
+    Own(RegisteredSnapshot),
+}
+
+impl StatementSnapshot {
+    pub(crate) fn lsn(&self) -> Lsn {
+        match self {
+            StatementSnapshot::OfTransaction(lsn) => *lsn,
+            StatementSnapshot::Own(snapshot) => snapshot.lsn(),
+        }
+    }
+}
+
+/// Reads and writes that become visible to others all at once, or not at all. Dropping it rolls it back.
+#[derive(Debug)]
+pub struct Transaction {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) options: TransactionOptions,
+    owner: LockOwner,
+    snapshot: Option<RegisteredSnapshot>,
+    /// The snapshot has to see at least this: rows written before it was taken may be that new.
+    snapshot_floor: Lsn,
+    pub(crate) writes: WriteSet,
+    locks: Vec<u64>,
+    tables: Vec<TableUse>,
+    pub(crate) definitions: Vec<Definition>,
+    reads: Vec<ReadItem>,
+    failed: Option<String>,
+    row_key: Vec<u8>,
+}
+
+impl Transaction {
+    pub(crate) fn new(engine: Arc<Engine>, options: TransactionOptions) -> Transaction {
+        let owner = engine.new_lock_owner();
+        Transaction {
+            engine,
+            options,
+            owner,
+            snapshot: None,
+            snapshot_floor: Lsn::ZERO,
+            writes: WriteSet::default(),
+            locks: Vec::new(),
+            tables: Vec::new(),
+            definitions: Vec::new(),
+            reads: Vec::new(),
+            failed: None,
+            row_key: Vec::new(),
+        }
+    }
+
+    /// The value of the row `key`, as this transaction sees it.
+    ///
+    /// # Errors
+    /// `NoSuchTable`, `TransactionFailed`, or damage met on the way.
+    pub fn get(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
+        self.check_usable()?;
+        let snapshot = self.statement_snapshot()?;
+        let storage = self.storage_for_read(table, snapshot.lsn())?;
+        let mut row_key = std::mem::take(&mut self.row_key);
+        row_key::encode_into(&mut row_key, storage, key.as_ref());
+        let result = self.read_row(&row_key, snapshot.lsn());
+        self.row_key = row_key;
+        result
+    }
+
+    fn read_row(&mut self, row_key: &[u8], lsn: Lsn) -> Result<Option<Vec<u8>>, Error> {
+        if let Some(written) = self.writes.get(row_key) {
+            return Ok(written.map(<[u8]>::to_vec));
+        }
+        if self.options.isolation == Isolation::Serializable {
+            self.reads.push(ReadItem::Row(row_key.to_vec()));
+        }
+        self.engine.read_row(row_key, lsn, |value| value.map(<[u8]>::to_vec))
+    }
+
+    /// The newest committed value of the row, which stays locked for this transaction until it ends.
+    ///
+    /// # Errors
+    /// As `get` and `put`.
+    pub fn get_for_update(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
+        self.check_usable()?;
+        let key = key.as_ref();
+        let storage = self.lock_row(table, key)?;
+        let row_key = row_key::encode(storage, key);
+        self.read_newest(&row_key)
+    }
+
+    /// The row at the snapshot or, under `ReadCommitted`, its newest committed version. The row is locked by this
+    /// transaction; who held the lock before may have committed what is not visible yet.
+    pub(crate) fn read_newest(&mut self, row_key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+        if self.options.isolation == Isolation::ReadCommitted
+            && let Some(stamp) = self.engine.newest_stamp(row_key)
+        {
+            self.engine.wait_visible(stamp);
+        }
+        let snapshot = self.statement_snapshot()?;
+        self.read_row(row_key, snapshot.lsn())
+    }
+
+    /// Sets the row `key` to `value`.
+    ///
+    /// # Errors
+    /// `Conflict`, `Deadlock` and `Locked` end the transaction and may be retried from its beginning; keys, values
+    /// and transactions over their limits are refused and leave the transaction as it was.
+    pub fn put(
+        &mut self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<(), Error> {
+        self.write(table, key.as_ref(), Some(value.as_ref()))
+    }
+
+    /// Deletes the row `key`; one that is not there stays so.
+    ///
+    /// # Errors
+    /// As `put`.
+    pub fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<(), Error> {
+        self.write(table, key.as_ref(), None)
+    }
+
+    fn write(&mut self, table: &Table, key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
+        self.check_usable()?;
+        row_key::check_sizes(key, value, self.engine.key_bytes_max())?;
+        self.check_room(key, value)?;
+        let storage = self.lock_row(table, key)?;
+        let mut row_key = std::mem::take(&mut self.row_key);
+        row_key::encode_into(&mut row_key, storage, key);
+        self.writes.write(&row_key, value);
+        self.row_key = row_key;
+        Ok(())
+    }
+
+    fn check_room(&self, key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
+        let more = row_key::TABLE_BYTES + key.len() + value.map_or(0, <[u8]>::len);
+        let bytes = self.writes.bytes() + u64::try_from(more).expect("a row fits into memory");
+        let limit = self.engine.options().max_transaction_bytes;
+        if bytes > limit { Err(Error::TransactionTooLarge { bytes, limit }) } else { Ok(()) }
+    }
+
+    /// Locks the row and makes sure that writing it is allowed; the storage of its table.
+    fn lock_row(&mut self, table: &Table, key: &[u8]) -> Result<TableId, Error> {
+        self.engine.check_writable()?;
+        let storage = self.storage_for_write(table)?;
+        let mut row_key = std::mem::take(&mut self.row_key);
+        row_key::encode_into(&mut row_key, storage, key);
+        let result = self.lock_row_key(&row_key);
+        self.row_key = row_key;
+        result?;
+        self.use_table(table, storage);
+        Ok(storage)
+    }
+
+    pub(crate) fn lock_row_key(&mut self, row_key: &[u8]) -> Result<(), Error> {
+        let name = lock_name(row_key);
+        match self.engine.locks().acquire(self.owner, name, self.options.lock_wait) {
+            Ok(Acquired::Now) => self.locks.push(name),
+            Ok(Acquired::Before) => {}
+            Err(refused) => {
+                return Err(self.fail(match refused {
+                    LockRefused::Deadlock => Error::Deadlock,
+                    LockRefused::Held => Error::Locked { waited: "the options say not to wait" },
+                    LockRefused::TimedOut => Error::Locked { waited: "waiting timed out" },
+                }));
+            }
+        }
+        if self.options.isolation == Isolation::ReadCommitted {
+            return Ok(());
+        }
+        match &self.snapshot {
+            Some(snapshot) => {
+                let snapshot = snapshot.lsn();
+                if self.engine.newest_stamp(row_key).is_some_and(|newest| newest > snapshot) {
+                    return Err(self.fail(Error::Conflict { what: "a row that this one writes" }));
+                }
+            }
+            // Nothing read yet: the snapshot comes later, and not before what holders of this lock have logged.
+            None => self.snapshot_floor = self.engine.queue().last_entered(),
+        }
+        Ok(())
+    }
+
+    /// The rows of `table` in `bounds`, ascending, as this transaction sees them.
+    pub fn range<K: AsRef<[u8]>>(&mut self, table: &Table, bounds: impl RangeBounds<K>) -> Range<'_> {
+        self.scan(table, bounds, Direction::Forward)
+    }
+
+    /// The rows of `table` in `bounds`, descending.
+    pub fn range_reverse<K: AsRef<[u8]>>(
+        &mut self,
+        table: &Table,
+        bounds: impl RangeBounds<K>,
+    ) -> Range<'_> {
+        self.scan(table, bounds, Direction::Reverse)
+    }
+
+    fn scan<K: AsRef<[u8]>>(
+        &mut self,
+        table: &Table,
+        bounds: impl RangeBounds<K>,
+        direction: Direction,
+    ) -> Range<'_> {
+        match self.begin_scan(table, bounds) {
+            Ok((snapshot, from, to)) => {
+                Range::new(&self.engine, snapshot, Some(&self.writes), from, to, direction)
+            }
+            Err(error) => Range::failed(&self.engine, error),
+        }
+    }
+
+    #[expect(clippy::type_complexity, reason = "a snapshot and two bounds")]
+    fn begin_scan<K: AsRef<[u8]>>(
+        &mut self,
+        table: &Table,
+        bounds: impl RangeBounds<K>,
+    ) -> Result<(RegisteredSnapshot, Bound<Vec<u8>>, Bound<Vec<u8>>), Error> {
+        self.check_usable()?;
+        // The scan registers its own snapshot: under `ReadCommitted` it is the statement's, and outlives this call.
+        let snapshot = match self.statement_snapshot()? {
+            StatementSnapshot::OfTransaction(lsn) => self.engine.register_snapshot_at(lsn),
+            StatementSnapshot::Own(snapshot) => snapshot,
+        };
+        let storage = self.storage_for_read(table, snapshot.lsn())?;
+        let (from, to) = crate::scan::row_bounds(storage, &bounds);
+        if self.options.isolation == Isolation::Serializable {
+            self.reads.push(ReadItem::Range(from.clone(), to.clone()));
+        }
+        Ok((snapshot, from, to))
+    }
+
+    /// What a read sees: the transaction's snapshot, taken now if this is its first read, or what is current.
+    pub(crate) fn statement_snapshot(&mut self) -> Result<StatementSnapshot, Error> {
+        if self.options.isolation == Isolation::ReadCommitted {
+            return Ok(StatementSnapshot::Own(self.engine.register_snapshot()));
+        }
+        if let Some(snapshot) = &self.snapshot {
+            return Ok(StatementSnapshot::OfTransaction(snapshot.lsn()));
+        }
+        self.engine.wait_visible(self.snapshot_floor);
+        let snapshot = self.engine.register_snapshot();
+        if snapshot.lsn() < self.snapshot_floor {
+            return Err(self.engine.stopped_error());
+        }
+        let lsn = snapshot.lsn();
+        self.snapshot = Some(snapshot);
+        Ok(StatementSnapshot::OfTransaction(lsn))
+    }
+
+    fn storage_for_read(&self, table: &Table, lsn: Lsn) -> Result<TableId, Error> {
+        match self.own_storage(table) {
+            Some(storage) => storage,
+            None => self.engine.storage_at(table, lsn),
+        }
+    }
+
+    fn storage_for_write(&self, table: &Table) -> Result<TableId, Error> {
+        if let Some(storage) = self.own_storage(table) {
+            return storage;
+        }
+        match &self.snapshot {
+            Some(snapshot) => self.engine.storage_at(table, snapshot.lsn()),
+            None => table.object.newest_storage().ok_or_else(|| no_such_table(table)),
+        }
+    }
+
+    /// Where this transaction itself has put the table, if it created, truncated or dropped it.
+    fn own_storage(&self, table: &Table) -> Option<Result<TableId, Error>> {
+        let last = self.definitions.iter().rev().find(|own| own.object.id == table.object.id)?;
+        Some(last.storage.ok_or_else(|| no_such_table(table)))
+    }
+
+    fn use_table(&mut self, table: &Table, storage: TableId) {
+        let known = self.tables.iter().any(|used| used.storage == storage);
+        if !known {
+            self.tables.push(TableUse { table: table.clone(), storage });
+        }
+    }
+
+    /// Marks this moment, so that [`Transaction::rollback_to`] can return to it.
+    pub fn savepoint(&mut self) -> Savepoint {
+        Savepoint {
+            owner: self.owner,
+            number: self.writes.savepoint(),
+            definition_count: self.definitions.len(),
+            table_count: self.tables.len(),
+        }
+    }
+
+    /// Undoes everything written since the savepoint, which stays; savepoints made after it are gone. Row locks are
+    /// kept.
+    ///
+    /// # Errors
+    /// `NoSuchSavepoint` if it is of another transaction or gone; `TransactionFailed`.
+    pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<(), Error> {
+        self.check_usable()?;
+        if savepoint.owner != self.owner || !self.writes.rollback_to(savepoint.number) {
+            return Err(Error::NoSuchSavepoint);
+        }
+        self.definitions.truncate(savepoint.definition_count);
+        self.tables.truncate(savepoint.table_count);
+        Ok(())
+    }
+
+    /// Commits. When it returns, the commit is as durable as the options ask, and every later transaction sees it.
+    /// The stamp of the commit; of the snapshot, if nothing was written.
+    ///
+    /// # Errors
+    /// `Conflict` (retryable) when what was read has changed, under `Serializable`; `TableChanged`; `DiskFull`;
+    /// `Stopped`. After an error nothing is committed, but for `Stopped`, which leaves it open: recovery decides.
+    pub fn commit(self) -> Result<Lsn, Error> {
+        let engine = Arc::clone(&self.engine);
+        let durability = self.options.durability;
+        match self.log_commit()? {
+            Some(stamp) => engine.finish_commit(stamp, durability),
+            None => Ok(engine.visible()),
+        }
+    }
+
+    /// Logs the commit and returns without waiting for the disk: the commit has its place in the order, and whoever
+    /// waits on the handle knows when it is durable.
+    ///
+    /// # Errors
+    /// As `commit`.
+    pub fn commit_async(self) -> Result<CommitHandle, Error> {
+        let engine = Arc::clone(&self.engine);
+        let durability = self.options.durability;
+        let logged = self.log_commit()?;
+        let stamp = logged.unwrap_or_else(|| engine.visible());
+        if logged.is_some() {
+            engine.request_flush(stamp);
+        }
+        Ok(CommitHandle::new(engine, stamp, durability))
+    }
+
+    fn log_commit(mut self) -> Result<Option<Lsn>, Error> {
+        self.check_usable()?;
+        if self.writes.is_empty() {
+            return Ok(None);
+        }
+        self.engine.check_writable()?;
+        let request = CommitRequest {
+            tables: &self.tables,
+            definitions: &self.definitions,
+            reads: &self.reads,
+            snapshot: self.snapshot.as_ref().map_or(self.snapshot_floor, RegisteredSnapshot::lsn),
+            durability: self.options.durability,
+        };
+        let stamp = self.engine.log_commit(&request, self.writes.rows(), self.writes.bytes())?;
+        // The rows are in the log and in the memtable: whoever writes them next has a later stamp, so it cannot
+        // become durable first, and readers are held to what is visible.
+        self.release();
+        Ok(Some(stamp))
+    }
+
+    /// Gives everything back as it was.
+    pub fn rollback(self) {}
+
+    /// What the transaction reads at, once it has read.
+    pub fn snapshot_lsn(&self) -> Option<Lsn> {
+        self.snapshot.as_ref().map(RegisteredSnapshot::lsn)
+    }
+
+    pub(crate) fn check_usable(&self) -> Result<(), Error> {
+        match &self.failed {
+            Some(cause) => Err(Error::TransactionFailed { cause: cause.clone() }),
+            None => self.engine.check_open(),
+        }
+    }
+
+    /// Ends the transaction: what it holds is given up, and only a rollback is left.
+    fn fail(&mut self, error: Error) -> Error {
+        self.failed = Some(error.to_string());
+        self.release();
+        error
+    }
+
+    fn release(&mut self) {
+        for name in self.locks.drain(..) {
+            self.engine.locks().release(self.owner, name);
+        }
+        self.snapshot = None;
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+fn no_such_table(table: &Table) -> Error {
+    Error::NoSuchTable { name: table.name().to_owned() }
+}
+
+impl Engine {
+    /// Where the rows of a table lie that a snapshot sees.
+    pub(crate) fn storage_at(&self, table: &Table, snapshot: Lsn) -> Result<TableId, Error> {
+        match table.object.storage_at(snapshot) {
+            Storage::At(storage) => Ok(storage),
+            Storage::Dropped => Err(no_such_table(table)),
+            Storage::Unknown => self.storage_in_catalog(table, snapshot)?.ok_or_else(|| no_such_table(table)),
+        }
+    }
+
+    /// Takes one row lock for a transaction of one row.
+    pub(crate) fn lock_one(&self, owner: LockOwner, name: u64, wait: LockWait) -> Result<(), Error> {
+        match self.locks().acquire(owner, name, wait) {
+            Ok(_) => Ok(()),
+            Err(LockRefused::Deadlock) => Err(Error::Deadlock),
+            Err(LockRefused::Held) => Err(Error::Locked { waited: "the options say not to wait" }),
+            Err(LockRefused::TimedOut) => Err(Error::Locked { waited: "waiting timed out" }),
+        }
+    }
+}
+
+pub(crate) fn table_changed(used: &TableUse) -> Error {
+    let change = match used.table.object.newest_storage() {
+        Some(_) => TableChange::Truncated,
+        None => TableChange::Dropped,
+    };
+    Error::TableChanged { name: used.table.name().to_owned(), change }
+}

@@ -1,0 +1,80 @@
+//! Which memtables there are: what a reader looks through before the tree.
+//!
+//! ```text
+//!   active        commits since the last freeze
+//!   frozen[0]     the newest frozen one: being merged into the tree, or merged and kept for an old snapshot
+//!   frozen[1]     ...
+//!   tree
+//! ```
+//! Reads go from top to bottom and stop at the first that knows the row. A frozen memtable that is merged stays while
+//! a snapshot older than its end is alive: behind the versions of each row it holds the value that the merge
+//! replaced in the tree, stamped with the memtable's start, because the tree shows that snapshot too new a row.
+
+use std::sync::Arc;
+
+use seawall_memtable::{Lookup, Memtable};
+use seawall_types::Lsn;
+
+/// A memtable that takes no more commits.
+#[derive(Clone)]
+pub(crate) struct Frozen {
+    pub(crate) memtable: Arc<Memtable>,
+    /// Every commit in it is stamped later than this.
+    pub(crate) start: Lsn,
+    /// The freeze point: every commit in it is stamped at most this.
+    pub(crate) end: Lsn,
+    /// The tree holds all of it.
+    pub(crate) merged: bool,
+}
+
+/// See the module.
+#[derive(Clone)]
+pub(crate) struct View {
+    pub(crate) active: Arc<Memtable>,
+    /// Every commit in the active memtable is stamped later than this.
+    pub(crate) active_start: Lsn,
+    /// Newest first.
+    pub(crate) frozen: Vec<Frozen>,
+}
+
+impl std::fmt::Debug for View {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("View").field("rows", &self.active.row_count()).field("frozen", &self.frozen.len()).finish()
+    }
+}
+
+impl View {
+    /// The memtables that a snapshot has to look through, newest first.
+    pub(crate) fn memtables(&self, snapshot: Lsn) -> impl Iterator<Item = &Arc<Memtable>> {
+        let needed = move |frozen: &&Frozen| !frozen.merged || snapshot < frozen.end;
+        std::iter::once(&self.active).chain(self.frozen.iter().filter(needed).map(|frozen| &frozen.memtable))
+    }
+
+    /// The newest version of the row that the snapshot sees here; `Missing` sends the reader to the tree.
+    pub(crate) fn lookup(&self, row_key: &[u8], snapshot: Lsn) -> Lookup<'_> {
+        for memtable in self.memtables(snapshot) {
+            match memtable.get(row_key, snapshot) {
+                Lookup::Missing => {}
+                found => return found,
+            }
+        }
+        Lookup::Missing
+    }
+
+    /// Stamp of the newest version of the row here, visible or not.
+    pub(crate) fn newest_stamp(&self, row_key: &[u8]) -> Option<Lsn> {
+        let memtables = std::iter::once(&self.active).chain(self.frozen.iter().map(|frozen| &frozen.memtable));
+        memtables.filter_map(|memtable| memtable.newest_stamp(row_key)).next()
+    }
+
+    /// The frozen memtable that is not merged yet.
+    pub(crate) fn unmerged(&self) -> Option<&Frozen> {
+        self.frozen.iter().find(|frozen| !frozen.merged)
+    }
+
+    /// Bytes of all memtables.
+    pub(crate) fn bytes(&self) -> u64 {
+        let frozen: usize = self.frozen.iter().map(|frozen| frozen.memtable.bytes_used()).sum();
+        u64::try_from(self.active.bytes_used() + frozen).expect("memory is counted in 64 bits")
+    }
+}

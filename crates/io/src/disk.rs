@@ -1,0 +1,113 @@
+//! Files, as a database needs them.
+//!
+//! What the calls promise, and what `SimulatedDisk` takes away when the power goes:
+//! * written bytes are durable after `sync_data` of that file (or `write_durable_at`), torn at 512-byte borders before;
+//! * a created, renamed or removed name is durable after `sync_directory` of its directory, lost or kept before;
+//! * a file's length is durable with its data.
+
+use std::fmt;
+use std::io;
+use std::io::IoSlice;
+use std::sync::Arc;
+
+use crate::aligned::AlignedBuffer;
+
+/// A file as the engine needs it.
+pub trait DiskFile: Send + Sync + fmt::Debug {
+    /// Fills `buffer` from byte `offset`; a shorter file is `UnexpectedEof`.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// Hands `bytes` to the operating system. Not durable, and not atomic across sectors, until `sync_data` returns.
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// As `write_all_at`, of several slices that lie one after another in the file.
+    fn write_vectored_at(&self, slices: &[IoSlice<'_>], offset: u64) -> io::Result<()>;
+
+    /// Writes `range` of `buffer` at `offset` and makes it durable, in one call and past the operating system's
+    /// cache where the file was opened with [`OpenMode::Log`]. `range` and `offset` are multiples of `BLOCK_BYTES`.
+    fn write_durable_at(
+        &self,
+        buffer: &AlignedBuffer,
+        range: std::ops::Range<usize>,
+        offset: u64,
+    ) -> io::Result<()>;
+
+    /// Makes earlier writes durable. On an error, what is on disk is unknown: never try again as if nothing happened.
+    fn sync_data(&self) -> io::Result<()>;
+
+    /// The file's length in bytes.
+    fn length(&self) -> io::Result<u64>;
+
+    /// Cuts the file, or extends it with a hole that reads as zeros.
+    fn set_length(&self, bytes: u64) -> io::Result<()>;
+
+    /// Makes `offset..offset + bytes` hold zeros in blocks that the file system has allocated and written, so that a
+    /// later overwrite changes no metadata. Durable after `sync_data`.
+    fn fill_zeros(&self, offset: u64, bytes: u64) -> io::Result<()>;
+
+    /// Gives the space of `offset..offset + bytes` back to the file system; it reads as zeros. Where the file system
+    /// cannot, does nothing and returns `false`.
+    fn punch_hole(&self, offset: u64, bytes: u64) -> io::Result<bool>;
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// An existing file, for reading.
+    Read,
+    /// An existing file, for reading and writing.
+    Write,
+    /// A file that must not exist yet, for reading and writing.
+    Create,
+    /// An existing, preallocated file that is only written with `write_durable_at`: reads and other writes are refused.
+    Log,
+}
+
+/// A file in a directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    /// Name without its directory.
+    pub name: String,
+    /// Length in bytes.
+    pub bytes: u64,
+}
+
+/// Shared or exclusive, for a lock between processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockMode {
+    /// Any number of readers.
+    Shared,
+    /// One writer, no reader.
+    Exclusive,
+}
+
+/// Held until dropped.
+pub trait DirectoryLock: Send + Sync + fmt::Debug {}
+
+/// The directory of one database. Paths are relative to it, with `/` between parts, such as `log/000000010000000000000001`.
+pub trait Disk: Send + Sync + fmt::Debug {
+    /// Opens or creates a file.
+    fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>>;
+
+    /// Creates a directory; one that exists is fine. `""` is the database's own directory (and its parents).
+    fn create_directory(&self, path: &str) -> io::Result<()>;
+
+    /// The files (not folders) in a directory, sorted by name. A missing directory is `NotFound`.
+    fn list(&self, directory: &str) -> io::Result<Vec<DirectoryEntry>>;
+
+    /// Renames a file within its directory, replacing one at `to`. Durable after `sync_directory`. Between two
+    /// directories it is `InvalidInput`: file systems do not agree which sync makes that durable.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Removes a file. Durable after `sync_directory`.
+    fn remove(&self, path: &str) -> io::Result<()>;
+
+    /// Makes earlier creations, renames and removals in `directory` durable.
+    fn sync_directory(&self, directory: &str) -> io::Result<()>;
+
+    /// Locks `path` (created if missing) against other processes, without waiting: `WouldBlock` when it is held.
+    fn lock(&self, path: &str, mode: LockMode) -> io::Result<Box<dyn DirectoryLock>>;
+
+    /// The full name of `path`, for messages.
+    fn location(&self, path: &str) -> String;
+}

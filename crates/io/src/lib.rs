@@ -1,0 +1,34 @@
+//! The outside world as the engine needs it: files, time, waiting, randomness. No other crate opens a file or reads a
+//! clock.
+//!
+//! ```text
+//!   wal, tree, engine
+//!        |  Arc<dyn Disk>, Arc<dyn Clock>
+//!        v
+//!   +---------------------------+     +-----------------------------------------------+
+//!   | OsDisk, SystemClock       |  or | simulation::SimulatedDisk, SimulatedClock     |
+//!   | system calls              |     | loses, tears and fails writes; time by order  |
+//!   +---------------------------+     +-----------------------------------------------+
+//! ```
+//! Invariants:
+//! * A failed call names the operation and the full path, and keeps the kind of the system's error ([`DiskError`]).
+//! * A sync that failed is reported once; nothing here tries it again.
+//! * Bytes handed to [`DiskFile::write_durable_at`] are aligned by construction ([`AlignedBuffer`]).
+//!
+//! Start at [`Disk`].
+
+mod aligned;
+mod clock;
+mod disk;
+mod error;
+mod os_disk;
+mod random;
+mod wait;
+
+pub use aligned::{AlignedBuffer, BLOCK_BYTES};
+pub use clock::{Clock, SystemClock};
+pub use disk::{DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode};
+pub use error::{DiskError, raw_os_error};
+pub use os_disk::OsDisk;
+pub use random::random_bytes;
+pub use wait::WaitWord;

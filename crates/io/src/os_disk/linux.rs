@@ -1,0 +1,152 @@
+//! The calls that Linux does better than POSIX asks for: direct I/O, write and sync in one, preallocation, holes.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl};
+use rustix::io::{Errno, ReadWriteFlags, pwritev, pwritev2};
+
+/// The kernel takes no more slices in one call (`IOV_MAX`).
+const SLICES_MAX: usize = 1024;
+
+/// Opens past the page cache; through it where the file system has no direct I/O.
+pub(super) fn open_direct(options: &mut OpenOptions, full: &Path) -> io::Result<File> {
+    match options.clone().custom_flags(OFlags::DIRECT.bits().cast_signed()).open(full) {
+        Err(error) if is_unsupported(&error) => options.open(full),
+        result => result,
+    }
+}
+
+fn is_unsupported(error: &io::Error) -> bool {
+    Errno::from_io_error(error)
+        .is_some_and(|errno| matches!(errno, Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS))
+}
+
+/// How durable writes of one file are done: by `RWF_DSYNC` until the kernel refuses it.
+#[derive(Debug, Default)]
+pub(super) struct DurableWrites {
+    /// Only saves asking again: a thread that misses the change finds out for itself.
+    flag_refused: AtomicBool,
+}
+
+impl DurableWrites {
+    /// Each part that the kernel takes is durable when its call returns, so short writes just go on.
+    pub(super) fn write(&self, file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+        while !bytes.is_empty() {
+            if self.flag_refused.load(Ordering::SeqCst) {
+                file.write_all_at(bytes, offset)?;
+                return file.sync_data();
+            }
+            match pwritev2(file, &[IoSlice::new(bytes)], offset, ReadWriteFlags::DSYNC) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => {
+                    bytes = &bytes[written..];
+                    offset += written as u64;
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::INVAL) if leave_direct(file)? => {}
+                Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => {
+                    self.flag_refused.store(true, Ordering::SeqCst)
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Some file systems take `O_DIRECT` on open and refuse the write. Returns whether the file was in direct mode.
+fn leave_direct(file: &File) -> io::Result<bool> {
+    let flags = fcntl_getfl(file)?;
+    let was_direct = flags.contains(OFlags::DIRECT);
+    if was_direct {
+        fcntl_setfl(file, flags.difference(OFlags::DIRECT))?;
+    }
+    Ok(was_direct)
+}
+
+pub(super) fn write_vectored(file: &File, slices: &[IoSlice<'_>], mut offset: u64) -> io::Result<()> {
+    let mut slices = slices.to_vec();
+    let mut rest = &mut slices[..];
+    // Drops empty slices at the front: a call with nothing to write would look like a write that makes no progress.
+    IoSlice::advance_slices(&mut rest, 0);
+    while !rest.is_empty() {
+        match pwritev(file, &rest[..rest.len().min(SLICES_MAX)], offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                offset += written as u64;
+                IoSlice::advance_slices(&mut rest, written);
+            }
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn preallocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+    match allocate(file, FallocateFlags::empty(), offset, bytes) {
+        Err(error) if is_unsupported(&error) => Ok(()),
+        result => result,
+    }
+}
+
+pub(super) fn punch_hole(file: &File, offset: u64, bytes: u64) -> io::Result<bool> {
+    match allocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, bytes) {
+        Ok(()) => Ok(true),
+        Err(error) if is_unsupported(&error) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+/// `fallocate` that goes on after a signal and takes an empty range for what it is.
+fn allocate(file: &File, flags: FallocateFlags, offset: u64, bytes: u64) -> io::Result<()> {
+    if bytes == 0 {
+        return Ok(());
+    }
+    loop {
+        match fallocate(file, flags, offset, bytes) {
+            Err(Errno::INTR) => {}
+            result => return result.map_err(io::Error::from),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aligned::{AlignedBuffer, BLOCK_BYTES};
+
+    /// A file that is open for direct I/O, and its path.
+    fn direct_file(directory: &tempfile::TempDir) -> (File, std::path::PathBuf) {
+        let full = directory.path().join("segment");
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        (open_direct(&mut options, &full).unwrap(), full)
+    }
+
+    #[test]
+    fn without_the_flag_a_write_is_followed_by_a_sync() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, full) = direct_file(&directory);
+        let mut buffer = AlignedBuffer::zeroed(2 * BLOCK_BYTES);
+        buffer.fill(7);
+        let writes = DurableWrites { flag_refused: AtomicBool::new(true) };
+        writes.write(&file, &buffer, BLOCK_BYTES as u64).unwrap();
+        let expected = [vec![0; BLOCK_BYTES], vec![7; 2 * BLOCK_BYTES]].concat();
+        assert!(std::fs::read(full).unwrap() == expected);
+    }
+
+    #[test]
+    fn a_refused_direct_write_goes_through_the_cache() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, full) = direct_file(&directory);
+        // Unaligned memory and length: direct I/O cannot take them, wherever it works at all.
+        DurableWrites::default().write(&file, &[7; 1001][1..], 0).unwrap();
+        assert!(!leave_direct(&file).unwrap());
+        assert!(std::fs::read(full).unwrap() == [7; 1000]);
+    }
+}

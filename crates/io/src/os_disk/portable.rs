@@ -1,0 +1,36 @@
+//! The calls of `linux.rs` with what every Unix has.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+pub(super) fn open_direct(options: &mut OpenOptions, full: &Path) -> io::Result<File> {
+    options.open(full)
+}
+
+#[derive(Debug, Default)]
+pub(super) struct DurableWrites;
+
+impl DurableWrites {
+    pub(super) fn write(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        file.write_all_at(bytes, offset)?;
+        file.sync_data()
+    }
+}
+
+pub(super) fn write_vectored(file: &File, slices: &[IoSlice<'_>], mut offset: u64) -> io::Result<()> {
+    for slice in slices {
+        file.write_all_at(slice, offset)?;
+        offset += slice.len() as u64;
+    }
+    Ok(())
+}
+
+pub(super) fn preallocate(_file: &File, _offset: u64, _bytes: u64) -> io::Result<()> {
+    Ok(())
+}
+
+pub(super) fn punch_hole(_file: &File, _offset: u64, _bytes: u64) -> io::Result<bool> {
+    Ok(false)
+}

@@ -1,0 +1,171 @@
+//! The real disk, in a scratch directory.
+
+use std::io::{ErrorKind, IoSlice};
+
+use super::*;
+use crate::aligned::{AlignedBuffer, BLOCK_BYTES};
+use crate::error::raw_os_error;
+
+fn scratch() -> (tempfile::TempDir, OsDisk) {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = OsDisk::new(directory.path());
+    (directory, disk)
+}
+
+fn read_all(disk: &OsDisk, path: &str) -> Vec<u8> {
+    let file = disk.open(path, OpenMode::Read).unwrap();
+    let mut bytes = vec![0; usize::try_from(file.length().unwrap()).unwrap()];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
+}
+
+fn write_durably(disk: &OsDisk) {
+    let file = disk.open("segment", OpenMode::Create).unwrap();
+    file.fill_zeros(0, 8 * BLOCK_BYTES as u64).unwrap();
+    file.sync_data().unwrap();
+    let log = disk.open("segment", OpenMode::Log).unwrap();
+    let mut buffer = AlignedBuffer::zeroed(4 * BLOCK_BYTES);
+    buffer[BLOCK_BYTES..].fill(7);
+    log.write_durable_at(&buffer, BLOCK_BYTES..3 * BLOCK_BYTES, 2 * BLOCK_BYTES as u64).unwrap();
+    log.write_durable_at(&buffer, 0..0, 0).unwrap();
+    let mut expected = vec![0; 8 * BLOCK_BYTES];
+    expected[2 * BLOCK_BYTES..4 * BLOCK_BYTES].fill(7);
+    assert!(read_all(disk, "segment") == expected);
+    assert_eq!(log.read_exact_at(&mut [0], 0).unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(log.write_all_at(&[0], 0).unwrap_err().kind(), ErrorKind::InvalidInput);
+}
+
+#[test]
+fn durable_writes_are_read_back() {
+    let (_directory, disk) = scratch();
+    write_durably(&disk);
+}
+
+#[test]
+fn durable_writes_work_in_memory_file_systems_too() {
+    if let Ok(directory) = tempfile::tempdir_in("/dev/shm") {
+        write_durably(&OsDisk::new(directory.path()));
+    }
+}
+
+#[test]
+#[should_panic(expected = "unaligned offset 512")]
+fn an_unaligned_durable_write_is_a_bug() {
+    let (_directory, disk) = scratch();
+    let file = disk.open("segment", OpenMode::Create).unwrap();
+    let buffer = AlignedBuffer::zeroed(BLOCK_BYTES);
+    drop(file.write_durable_at(&buffer, 0..BLOCK_BYTES, 512));
+}
+
+#[test]
+fn many_slices_are_written_one_after_another() {
+    let (_directory, disk) = scratch();
+    let file = disk.open("pages", OpenMode::Create).unwrap();
+    let pieces: Vec<Vec<u8>> =
+        (0..3000_u32).map(|index| vec![index.to_le_bytes()[0]; index as usize % 7]).collect();
+    let slices: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+    file.write_vectored_at(&slices, 11).unwrap();
+    file.write_vectored_at(&[], 0).unwrap();
+    let expected: Vec<u8> = [vec![0; 11], pieces.concat()].concat();
+    assert_eq!(read_all(&disk, "pages"), expected);
+}
+
+#[test]
+fn zeros_overwrite_and_extend_and_a_hole_keeps_the_length() {
+    let (_directory, disk) = scratch();
+    let file = disk.open("pages", OpenMode::Create).unwrap();
+    file.write_all_at(&[1; 10_000], 0).unwrap();
+    file.fill_zeros(5000, 3 << 20).unwrap();
+    assert_eq!(file.length().unwrap(), 5000 + (3 << 20));
+    file.punch_hole(100, 4000).unwrap();
+    file.set_length(6000).unwrap();
+    let mut expected = vec![1; 6000];
+    expected[5000..].fill(0);
+    if file.punch_hole(100, 0).unwrap() {
+        expected[100..4100].fill(0);
+    }
+    assert_eq!(read_all(&disk, "pages"), expected);
+}
+
+#[test]
+fn errors_keep_their_kind_and_name_operation_and_path() {
+    let (directory, disk) = scratch();
+    let error = disk.open("log/1", OpenMode::Read).unwrap_err();
+    assert_eq!((error.kind(), raw_os_error(&error)), (ErrorKind::NotFound, Some(2)));
+    let full = directory.path().join("log/1").display().to_string();
+    assert!(error.to_string().starts_with(&format!("cannot open {full}: ")), "{error}");
+    assert_eq!(disk.location("log/1"), full);
+
+    disk.open("a", OpenMode::Create).unwrap().write_all_at(b"abc", 0).unwrap();
+    assert_eq!(disk.open("a", OpenMode::Create).unwrap_err().kind(), ErrorKind::AlreadyExists);
+    let file = disk.open("a", OpenMode::Read).unwrap();
+    assert_eq!(file.read_exact_at(&mut [0; 4], 0).unwrap_err().kind(), ErrorKind::UnexpectedEof);
+    assert_eq!(raw_os_error(&file.write_all_at(b"x", 0).unwrap_err()), Some(9));
+    assert_eq!(disk.list("missing").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(disk.rename("a", "log/a").unwrap_err().kind(), ErrorKind::InvalidInput);
+    assert_eq!(disk.create_directory("a").unwrap_err().kind(), ErrorKind::AlreadyExists);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_device_is_storage_full() {
+    let disk = OsDisk::new("/dev");
+    if let Ok(file) = disk.open("full", OpenMode::Write) {
+        assert_eq!(file.write_all_at(b"x", 0).unwrap_err().kind(), ErrorKind::StorageFull);
+    }
+}
+
+#[test]
+fn the_database_directory_is_made_with_its_parents() {
+    let (directory, _) = scratch();
+    let disk = OsDisk::new(directory.path().join("some/where/deep"));
+    assert_eq!(disk.list("").unwrap_err().kind(), ErrorKind::NotFound);
+    disk.create_directory("").unwrap();
+    disk.create_directory("").unwrap();
+    disk.create_directory("log").unwrap();
+    disk.create_directory("log").unwrap();
+    disk.open("z", OpenMode::Create).unwrap();
+    disk.open("b", OpenMode::Create).unwrap().write_all_at(&[0; 9], 0).unwrap();
+    disk.sync_directory("").unwrap();
+    let entries = disk.list("").unwrap();
+    let expected = [("b", 9), ("z", 0)].map(|(name, bytes)| DirectoryEntry { name: name.to_owned(), bytes });
+    assert_eq!(entries, expected, "files only, sorted");
+}
+
+#[test]
+fn a_rename_replaces_and_a_removal_removes() {
+    let (_directory, disk) = scratch();
+    disk.open("a", OpenMode::Create).unwrap().write_all_at(b"a", 0).unwrap();
+    disk.open("b", OpenMode::Create).unwrap().write_all_at(b"b", 0).unwrap();
+    disk.rename("a", "b").unwrap();
+    assert_eq!(read_all(&disk, "b"), b"a");
+    disk.remove("b").unwrap();
+    assert_eq!(disk.remove("b").unwrap_err().kind(), ErrorKind::NotFound);
+    assert_eq!(disk.list("").unwrap(), []);
+}
+
+#[test]
+fn only_lack_of_rights_lets_a_reader_go_on_without_a_lock_file() {
+    assert!(is_read_only(&io::Error::from_raw_os_error(30)));
+    assert!(is_read_only(&io::Error::from_raw_os_error(13)));
+    assert!(!is_read_only(&io::Error::from_raw_os_error(2)));
+    let (_directory, disk) = scratch();
+    assert_eq!(disk.lock("missing/lock", LockMode::Shared).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+/// `/sys` refuses to create files whoever asks, as a read-only directory does.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_reader_of_a_read_only_directory_locks_what_is_there() {
+    let disk = OsDisk::new("/sys/kernel");
+    if OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open("/sys/kernel/lock")
+        .is_err_and(|error| is_read_only(&error))
+    {
+        disk.lock("lock", LockMode::Shared).unwrap();
+        assert!(disk.lock("lock", LockMode::Exclusive).is_err());
+    }
+}

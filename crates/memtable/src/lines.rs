@@ -1,0 +1,89 @@
+//! A fixed table of cache lines that start as zeros: the memory under filter and directory.
+#![expect(
+    unsafe_code,
+    reason = "zeroed pages straight from the allocator, so that a large table is made at once"
+)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+
+use crate::arena::LINE_BYTES;
+use crate::huge_pages;
+
+/// What fills one cache line.
+///
+/// # Safety
+/// The type must be [`LINE_BYTES`] long and consist of atomics for which zeros are valid.
+pub(crate) unsafe trait Line: Send + Sync {}
+
+/// The table. A line is found by 32 bits of a hash.
+pub(crate) struct Lines<T> {
+    start: NonNull<T>,
+    count: usize,
+    /// The allocation that the lines lie in.
+    allocated: NonNull<u8>,
+    layout: Layout,
+    lines: PhantomData<T>,
+}
+
+// SAFETY: it owns its lines, and `Line` asks that they can be sent and shared.
+unsafe impl<T: Line> Send for Lines<T> {}
+// SAFETY: as above.
+unsafe impl<T: Line> Sync for Lines<T> {}
+
+impl<T: Line> Lines<T> {
+    const IS_A_LINE: () = assert!(size_of::<T>() == LINE_BYTES);
+
+    /// So many lines of zeros; at least one. They take memory only once they are written.
+    pub(crate) fn new(count: usize) -> Lines<T> {
+        let () = Lines::<T>::IS_A_LINE;
+        let count = count.clamp(1, u32::MAX as usize);
+        let bytes = count * LINE_BYTES;
+        let alignment = huge_pages::alignment_for(bytes);
+        // Aligned by hand: asked for more than its own alignment, an allocator gets its zeros by writing them.
+        let layout = Layout::from_size_align(bytes + alignment, align_of::<u64>())
+            .expect("a table is smaller than the address space");
+        // SAFETY: the layout is not empty.
+        let allocated = unsafe { alloc_zeroed(layout) };
+        let Some(allocated) = NonNull::new(allocated) else { handle_alloc_error(layout) };
+        // SAFETY: the first aligned address is less than `alignment` bytes further on, and `bytes` follow it.
+        let start = unsafe { allocated.add(allocated.align_offset(alignment)) };
+        // SAFETY: as above.
+        unsafe { huge_pages::advise(start, bytes) };
+        Lines { start: start.cast(), count, allocated, layout, lines: PhantomData }
+    }
+
+    /// Bytes of all lines.
+    pub(crate) fn bytes(&self) -> usize {
+        self.count * LINE_BYTES
+    }
+
+    /// The line chosen by the high half of `hash`.
+    pub(crate) fn line(&self, hash: u64) -> &T {
+        let index = ((hash >> 32) * self.count as u64) >> 32;
+        let index = usize::try_from(index).expect("less than the number of lines");
+        // SAFETY: `index < count`, as the high half of the hash is below 2^32; and zeros are valid lines.
+        unsafe { self.start.add(index).as_ref() }
+    }
+
+    /// Starts loading the line of a hash into the cache.
+    pub(crate) fn prefetch(&self, hash: u64) {
+        let line = ptr::from_ref(self.line(hash));
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: a prefetch reads nothing and cannot fault.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) };
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = line;
+    }
+}
+
+impl<T> Drop for Lines<T> {
+    fn drop(&mut self) {
+        // SAFETY: `new` allocated it with this layout. Lines are atomics, which need no drop.
+        unsafe { dealloc(self.allocated.as_ptr(), self.layout) };
+    }
+}

@@ -1,0 +1,44 @@
+//! Seawall: a transactional storage engine whose write-ahead log is never the bottleneck.
+//!
+//! ```
+//! use seawall::{Database, Options};
+//!
+//! # fn main() -> Result<(), seawall::Error> {
+//! # let scratch = tempfile::tempdir().expect("a scratch directory");
+//! # let directory = scratch.path().join("bank");
+//! let database = Database::open(directory, Options::default())?;
+//! let accounts = database.create_table("accounts")?;
+//!
+//! let mut transaction = database.begin();
+//! transaction.put(&accounts, "alice", "100")?;
+//! transaction.put(&accounts, "bob", "50")?;
+//! transaction.commit()?; // durable when it returns
+//!
+//! for row in database.snapshot().range(&accounts, "a".."n") {
+//!     let (key, value) = row?;
+//!     println!("{} has {}", key.escape_ascii(), value.escape_ascii());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! ```text
+//!   Database --begin--> Transaction --commit--> durable, and visible to all who begin later
+//!      |  \--snapshot--> Snapshot: everything committed at one moment
+//!      \--table--> Table (bytes to bytes), TypedTable (your types, in their own order)
+//! ```
+//! Start at [`Database`]. No async runtime is needed or started: waiting calls block their thread, and
+//! [`Transaction::commit_async`] lets one thread keep thousands of commits in flight.
+
+mod typed;
+
+pub use seawall_codec::{key, value};
+pub use seawall_engine::{
+    Background, BulkLoad, CheckSummary, CheckpointStatistics, CommitHandle, Compression, Damage, Database,
+    DatabaseInfo, Durability, Environment, Error, Isolation, KEY_BYTES_MAX, KeyRange, LockWait, LogChange, LogContent,
+    LogRecordInfo, OpenMode, Options, Range, RecoveryProgress, RecoveryStatistics, Savepoint, SegmentInfo, Snapshot,
+    Statistics, Table, TableChange, TableInfo, ThrottleStatistics, Transaction, TransactionOptions, Trigger,
+    VALUE_BYTES_MAX, log_records,
+};
+pub use seawall_types::{DatabaseId, Lsn, TimelineId};
+pub use typed::*;

@@ -1,0 +1,319 @@
+//! Tables whose keys and values have types: the bytes are made and read here, in an order that is the keys' own.
+//!
+//! ```
+//! use seawall::{Database, Options, TypedTable};
+//!
+//! # fn main() -> Result<(), seawall::Error> {
+//! # let scratch = tempfile::tempdir().expect("a scratch directory");
+//! # let directory = scratch.path().join("shop");
+//! let database = Database::open(directory, Options::default())?;
+//! // Orders by customer and day: a tuple sorts by its first part, then by its second.
+//! let orders: TypedTable<(u64, String), i64> = TypedTable::create(&database, "orders")?;
+//!
+//! database.transact(|transaction| {
+//!     orders.put(transaction, (7, "2025-02-01".to_owned()), 1250)?;
+//!     orders.put(transaction, (7, "2025-03-15".to_owned()), 300)?;
+//!     orders.put(transaction, (8, "2025-01-20".to_owned()), 999)
+//! })?;
+//!
+//! let snapshot = database.snapshot();
+//! let mut total = 0;
+//! for row in orders.prefix_at(&snapshot, (7,)) {
+//!     let (_key, cents) = row?;
+//!     total += cents;
+//! }
+//! assert_eq!(total, 1550);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Names: `get` works inside a transaction, `get_at` on a snapshot, `get_now` on the database (a transaction of its
+//! own); so do the others. Encodings are in [`crate::key`] and [`crate::value`].
+
+use std::marker::PhantomData;
+use std::ops::{Bound, RangeBounds};
+
+use seawall_codec::key::{self, AsKey, Key, KeyPrefix};
+use seawall_codec::value::{AsValue, Value};
+
+use crate::{Database, Error, Lsn, Snapshot, Table, Transaction};
+
+/// A table read and written as rows of `K` and `V`. Cheap to clone; the rows are in the table, not in here.
+pub struct TypedTable<K, V> {
+    table: Table,
+    types: PhantomData<fn(K, V) -> (K, V)>,
+}
+
+impl<K, V> Clone for TypedTable<K, V> {
+    fn clone(&self) -> TypedTable<K, V> {
+        TypedTable { table: self.table.clone(), types: PhantomData }
+    }
+}
+
+impl<K, V> std::fmt::Debug for TypedTable<K, V> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("TypedTable").field("table", &self.table.name()).finish()
+    }
+}
+
+type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+type Row = (Vec<u8>, Vec<u8>);
+
+impl<K: Key, V: Value> TypedTable<K, V> {
+    /// Reads and writes `table` as rows of `K` and `V`. Rows that it holds already are checked when they are read.
+    pub fn new(table: Table) -> TypedTable<K, V> {
+        TypedTable { table, types: PhantomData }
+    }
+
+    /// The table `name`, which exists.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`] if it does not.
+    pub fn open(database: &Database, name: &str) -> Result<TypedTable<K, V>, Error> {
+        database.table(name).map(TypedTable::new)
+    }
+
+    /// The table `name`, made now.
+    ///
+    /// # Errors
+    /// [`Error::TableExists`] if it exists.
+    pub fn create(database: &Database, name: &str) -> Result<TypedTable<K, V>, Error> {
+        database.create_table(name).map(TypedTable::new)
+    }
+
+    /// The table `name`, made if it does not exist.
+    ///
+    /// # Errors
+    /// Those of [`Database::create_table`] other than that it exists.
+    pub fn open_or_create(database: &Database, name: &str) -> Result<TypedTable<K, V>, Error> {
+        match database.create_table(name) {
+            Err(Error::TableExists { .. }) => database.table(name).map(TypedTable::new),
+            created => created.map(TypedTable::new),
+        }
+    }
+
+    /// The table of byte strings underneath.
+    pub fn table(&self) -> &Table {
+        &self.table
+    }
+
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// [`Error::RowType`] if the row does not hold a `V`; otherwise those of [`Transaction::get`].
+    pub fn get(&self, transaction: &mut Transaction, key: impl AsKey<K>) -> Result<Option<V>, Error> {
+        let bytes = transaction.get(&self.table, encoded(&key))?;
+        bytes.map(|bytes| self.value(&bytes)).transpose()
+    }
+
+    /// The value of `key`, whose row is locked until the transaction ends.
+    ///
+    /// # Errors
+    /// [`Error::RowType`] if the row does not hold a `V`; otherwise those of [`Transaction::get_for_update`].
+    pub fn get_for_update(
+        &self,
+        transaction: &mut Transaction,
+        key: impl AsKey<K>,
+    ) -> Result<Option<V>, Error> {
+        let bytes = transaction.get_for_update(&self.table, encoded(&key))?;
+        bytes.map(|bytes| self.value(&bytes)).transpose()
+    }
+
+    /// The value of `key` as the snapshot sees it.
+    ///
+    /// # Errors
+    /// [`Error::RowType`] if the row does not hold a `V`; otherwise those of [`Snapshot::get`].
+    pub fn get_at(&self, snapshot: &Snapshot, key: impl AsKey<K>) -> Result<Option<V>, Error> {
+        let bytes = snapshot.get(&self.table, encoded(&key))?;
+        bytes.map(|bytes| self.value(&bytes)).transpose()
+    }
+
+    /// The value of `key` now.
+    ///
+    /// # Errors
+    /// [`Error::RowType`] if the row does not hold a `V`; otherwise those of [`Database::get`].
+    pub fn get_now(&self, database: &Database, key: impl AsKey<K>) -> Result<Option<V>, Error> {
+        database
+            .get_with(&self.table, encoded(&key), |bytes| bytes.map(|bytes| self.value(bytes)).transpose())?
+    }
+
+    /// Sets the value of `key`.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::put`].
+    pub fn put(
+        &self,
+        transaction: &mut Transaction,
+        key: impl AsKey<K>,
+        value: impl AsValue<V>,
+    ) -> Result<(), Error> {
+        transaction.put(&self.table, encoded(&key), encoded_value(&value))
+    }
+
+    /// Sets the value of `key` in a transaction of its own; returns its LSN.
+    ///
+    /// # Errors
+    /// Those of [`Database::put`].
+    pub fn put_now(
+        &self,
+        database: &Database,
+        key: impl AsKey<K>,
+        value: impl AsValue<V>,
+    ) -> Result<Lsn, Error> {
+        database.put(&self.table, encoded(&key), encoded_value(&value))
+    }
+
+    /// Removes the row of `key`, if there is one.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::delete`].
+    pub fn delete(&self, transaction: &mut Transaction, key: impl AsKey<K>) -> Result<(), Error> {
+        transaction.delete(&self.table, encoded(&key))
+    }
+
+    /// Removes the row of `key`, if there is one, in a transaction of its own; returns its LSN.
+    ///
+    /// # Errors
+    /// Those of [`Database::delete`].
+    pub fn delete_now(&self, database: &Database, key: impl AsKey<K>) -> Result<Lsn, Error> {
+        database.delete(&self.table, encoded(&key))
+    }
+
+    /// The rows between `bounds`, in the order of their keys. See [`TypedTable::rows`] for all of them.
+    pub fn range<Q: AsKey<K>>(
+        &self,
+        transaction: &mut Transaction,
+        bounds: impl RangeBounds<Q>,
+    ) -> impl Iterator<Item = Result<(K, V), Error>> {
+        transaction.range(&self.table, encoded_bounds(&bounds)).map(|row| self.row(row))
+    }
+
+    /// The rows between `bounds`, the last one first.
+    pub fn range_reverse<Q: AsKey<K>>(
+        &self,
+        transaction: &mut Transaction,
+        bounds: impl RangeBounds<Q>,
+    ) -> impl Iterator<Item = Result<(K, V), Error>> {
+        transaction.range_reverse(&self.table, encoded_bounds(&bounds)).map(|row| self.row(row))
+    }
+
+    /// All rows, in the order of their keys.
+    pub fn rows(&self, transaction: &mut Transaction) -> impl Iterator<Item = Result<(K, V), Error>> {
+        transaction.range(&self.table, everything()).map(|row| self.row(row))
+    }
+
+    /// The rows whose key, a tuple, starts with the parts of `prefix`: `(7,)` or `(7, "a".to_owned())`.
+    pub fn prefix(
+        &self,
+        transaction: &mut Transaction,
+        prefix: impl KeyPrefix<K>,
+    ) -> impl Iterator<Item = Result<(K, V), Error>> {
+        transaction.range(&self.table, prefix_bounds(&prefix)).map(|row| self.row(row))
+    }
+
+    /// The rows between `bounds` as the snapshot sees them, in the order of their keys.
+    pub fn range_at<Q: AsKey<K>>(
+        &self,
+        snapshot: &Snapshot,
+        bounds: impl RangeBounds<Q>,
+    ) -> impl Iterator<Item = Result<(K, V), Error>> {
+        snapshot.range(&self.table, encoded_bounds(&bounds)).map(|row| self.row(row))
+    }
+
+    /// The rows between `bounds` as the snapshot sees them, the last one first.
+    pub fn range_reverse_at<Q: AsKey<K>>(
+        &self,
+        snapshot: &Snapshot,
+        bounds: impl RangeBounds<Q>,
+    ) -> impl Iterator<Item = Result<(K, V), Error>> {
+        snapshot.range_reverse(&self.table, encoded_bounds(&bounds)).map(|row| self.row(row))
+    }
+
+    /// All rows as the snapshot sees them, in the order of their keys.
+    pub fn rows_at(&self, snapshot: &Snapshot) -> impl Iterator<Item = Result<(K, V), Error>> {
+        snapshot.range(&self.table, everything()).map(|row| self.row(row))
+    }
+
+    /// The rows, as the snapshot sees them, whose key starts with the parts of `prefix`.
+    pub fn prefix_at(
+        &self,
+        snapshot: &Snapshot,
+        prefix: impl KeyPrefix<K>,
+    ) -> impl Iterator<Item = Result<(K, V), Error>> {
+        snapshot.range(&self.table, prefix_bounds(&prefix)).map(|row| self.row(row))
+    }
+
+    fn row(&self, row: Result<Row, Error>) -> Result<(K, V), Error> {
+        let (key, value) = row?;
+        let key = key::decode(&key).map_err(|error| self.mismatch(format!("key {}: {error}", hex(&key))))?;
+        Ok((key, self.value(&value)?))
+    }
+
+    fn value(&self, bytes: &[u8]) -> Result<V, Error> {
+        V::decode(bytes).map_err(|error| self.mismatch(format!("value of {} bytes: {error}", bytes.len())))
+    }
+
+    fn mismatch(&self, problem: String) -> Error {
+        Error::RowType { table: self.table.name().to_owned(), problem }
+    }
+}
+
+fn encoded<K: Key>(key: &impl AsKey<K>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    key.encode_key(&mut bytes);
+    bytes
+}
+
+fn encoded_value<V: Value>(value: &impl AsValue<V>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    value.encode_value(&mut bytes);
+    bytes
+}
+
+fn encoded_bounds<K: Key, Q: AsKey<K>>(bounds: &impl RangeBounds<Q>) -> Bounds {
+    (bounds.start_bound().map(encoded), bounds.end_bound().map(encoded))
+}
+
+fn everything() -> Bounds {
+    (Bound::Unbounded, Bound::Unbounded)
+}
+
+/// From the prefix itself up to the first byte string that is after everything with this prefix.
+fn prefix_bounds<K: Key>(prefix: &impl KeyPrefix<K>) -> Bounds {
+    let mut start = Vec::new();
+    prefix.encode_prefix(&mut start);
+    let mut end = start.clone();
+    while end.last() == Some(&0xFF) {
+        end.pop();
+    }
+    match end.last_mut() {
+        Some(last) => {
+            *last += 1;
+            (Bound::Included(start), Bound::Excluded(end))
+        }
+        None => (Bound::Included(start), Bound::Unbounded),
+    }
+}
+
+/// The first bytes of a key, for a message.
+fn hex(bytes: &[u8]) -> String {
+    const SHOWN: usize = 32;
+    let mut text: String = bytes.iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect();
+    if bytes.len() > SHOWN {
+        text.push_str("...");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_of_all_ones_is_open_at_the_end() {
+        let (start, end) = prefix_bounds::<(u8, u8)>(&(0xFFu8,));
+        assert_eq!((start, end), (Bound::Included(vec![0xFF]), Bound::Unbounded));
+        let (_, end) = prefix_bounds::<(u8, u8, u8)>(&(1u8, 0xFFu8));
+        assert_eq!(end, Bound::Excluded(vec![2]));
+    }
+}

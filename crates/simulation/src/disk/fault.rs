@@ -1,0 +1,148 @@
+//! Calls that fail on order.
+
+use std::io;
+
+use super::call::Operation;
+
+/// A common fault, for `SimulatedDisk::fail_next`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The next read fails (`EIO`).
+    ReadError,
+    /// The next write fails (`EIO`).
+    WriteError,
+    /// The next sync, of a file or a directory or as part of a durable write, fails (`EIO`).
+    SyncError,
+    /// The next write finds the disk full (`ENOSPC`), whatever its capacity.
+    NoSpace,
+}
+
+impl FaultKind {
+    pub(super) fn fault(self) -> Fault {
+        let (operations, number) = match self {
+            FaultKind::ReadError => (Operations::Reads, EIO),
+            FaultKind::WriteError => (Operations::Writes, EIO),
+            FaultKind::SyncError => (Operations::Syncs, EIO),
+            FaultKind::NoSpace => (Operations::Writes, ENOSPC),
+        };
+        let target = FaultTarget::Path { prefix: String::new(), operations };
+        Fault { target, error: FaultError::Number(number), skip: 0, count: 1 }
+    }
+}
+
+const EIO: i32 = 5;
+const ENOSPC: i32 = 28;
+
+/// Calls that fail.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// Which calls.
+    pub target: FaultTarget,
+    /// How.
+    pub error: FaultError,
+    /// How many of them succeed first.
+    pub skip: u64,
+    /// How many of them then fail.
+    pub count: u64,
+}
+
+/// Which calls a fault is about.
+#[derive(Clone, Debug)]
+pub enum FaultTarget {
+    /// The call with this index, counted as by `SimulatedDisk::calls`.
+    Call(u64),
+    /// Calls on files and directories whose path starts with `prefix`; `""` is all of them.
+    Path {
+        /// How the path starts.
+        prefix: String,
+        /// Which calls.
+        operations: Operations,
+    },
+}
+
+/// A set of kinds of calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operations {
+    /// Reads of bytes.
+    Reads,
+    /// Whatever may allocate or write: writes, durable writes, zeros, lengths.
+    Writes,
+    /// Syncs of files and directories, and durable writes.
+    Syncs,
+    /// All.
+    Any,
+    /// One kind.
+    Only(Operation),
+}
+
+impl Operations {
+    fn contains(self, operation: Operation) -> bool {
+        use Operation::{FillZeros, Read, SetLength, Sync, SyncDirectory, Write, WriteDurable};
+        match self {
+            Operations::Reads => operation == Read,
+            Operations::Writes => matches!(operation, Write | WriteDurable | FillZeros | SetLength),
+            Operations::Syncs => matches!(operation, Sync | SyncDirectory | WriteDurable),
+            Operations::Any => true,
+            Operations::Only(only) => operation == only,
+        }
+    }
+}
+
+/// The error of a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultError {
+    /// An error of this kind.
+    Kind(io::ErrorKind),
+    /// The operating system's error with this number: 5 is `EIO`, 28 is `ENOSPC`.
+    Number(i32),
+}
+
+impl FaultError {
+    fn to_error(self) -> io::Error {
+        match self {
+            FaultError::Kind(kind) => kind.into(),
+            FaultError::Number(number) => io::Error::from_raw_os_error(number),
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct Faults {
+    waiting: Vec<Fault>,
+}
+
+impl Faults {
+    pub(super) fn add(&mut self, fault: Fault) {
+        self.waiting.push(fault);
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.waiting.clear();
+    }
+
+    /// The error that this call ends with. `call` is `None` for calls that are not counted.
+    pub(super) fn strike(
+        &mut self,
+        operation: Operation,
+        paths: [&str; 2],
+        call: Option<u64>,
+    ) -> Option<io::Error> {
+        let is_meant = |fault: &Fault| match &fault.target {
+            FaultTarget::Call(index) => call == Some(*index),
+            FaultTarget::Path { prefix, operations } => {
+                operations.contains(operation) && paths.iter().any(|path| path.starts_with(prefix))
+            }
+        };
+        self.waiting.retain(|fault| fault.count > 0);
+        let mut error = None;
+        for fault in self.waiting.iter_mut().filter(|fault| is_meant(fault)) {
+            if fault.skip > 0 {
+                fault.skip -= 1;
+            } else if error.is_none() {
+                fault.count -= 1;
+                error = Some(fault.error.to_error());
+            }
+        }
+        error
+    }
+}

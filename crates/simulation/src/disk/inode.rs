@@ -1,0 +1,146 @@
+//! One simulated file: what programs see, what is durable, and the changes between the two, in order.
+//!
+//! ```text
+//!   durable --(pending changes, each kept, lost or torn when the power goes)--> current
+//! ```
+//! Invariant: unless a sync failed, `current` is `durable` with all of `pending` applied.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::content::{Clear, Content};
+use super::power_loss::Fates;
+
+/// A device writes this much at once; the unit in which a write is torn.
+const SECTOR_BYTES: u64 = 512;
+
+#[derive(Clone, Debug)]
+pub(super) enum Change {
+    Write { offset: u64, bytes: Arc<[u8]> },
+    Clear { range: Range<u64>, clear: Clear },
+    Length(u64),
+}
+
+impl Change {
+    /// The bytes it changes; `None` for a length.
+    pub(super) fn range(&self) -> Option<Range<u64>> {
+        match self {
+            Change::Write { offset, bytes } => Some(*offset..offset.saturating_add(bytes.len() as u64)),
+            Change::Clear { range, .. } => Some(range.clone()),
+            Change::Length(_) => None,
+        }
+    }
+
+    /// The parts of it that reach the disk when it is torn.
+    pub(super) fn torn(&self, fates: &mut Fates) -> Vec<Change> {
+        match self.range() {
+            Some(range) => fates.tear(range, SECTOR_BYTES).into_iter().map(|part| self.part(part)).collect(),
+            None => Vec::new(),
+        }
+    }
+
+    fn part(&self, part: Range<u64>) -> Change {
+        match self {
+            Change::Write { offset, bytes } => {
+                let inside = |position: u64| usize::try_from(position - offset).expect("inside the write");
+                Change::Write {
+                    offset: part.start,
+                    bytes: bytes[inside(part.start)..inside(part.end)].into(),
+                }
+            }
+            Change::Clear { clear, .. } => Change::Clear { range: part, clear: *clear },
+            Change::Length(bytes) => Change::Length(*bytes),
+        }
+    }
+
+    fn apply(&self, content: &mut Content) {
+        match self {
+            Change::Write { offset, bytes } => content.write(bytes, *offset),
+            Change::Clear { range, clear } => content.clear(range.clone(), *clear),
+            Change::Length(bytes) => content.set_length(*bytes),
+        }
+    }
+}
+
+/// Whether a change waits for a sync.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Durability {
+    Pending,
+    Durable,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Inode {
+    /// Its name now, or the last one it had.
+    pub(super) path: Arc<str>,
+    pub(super) current: Content,
+    durable: Content,
+    pending: Vec<(Change, Durability)>,
+    /// A sync failed: `durable` misses changes that no later sync writes again.
+    diverged: bool,
+    /// Has a name now.
+    pub(super) linked: bool,
+    /// Open files.
+    pub(super) handles: u64,
+    /// Neither name nor handle, so its space is free; kept as long as its removal may be undone.
+    pub(super) released: bool,
+}
+
+impl Inode {
+    /// A new, empty file.
+    pub(super) fn new(path: Arc<str>) -> Inode {
+        Inode::with_content(path, Content::default())
+    }
+
+    /// A file whose content is durable.
+    pub(super) fn with_content(path: Arc<str>, content: Content) -> Inode {
+        let durable = content.clone();
+        let (pending, diverged, linked, handles, released) = (Vec::new(), false, true, 0, false);
+        Inode { path, current: content, durable, pending, diverged, linked, handles, released }
+    }
+
+    pub(super) fn change(&mut self, change: Change, durability: Durability) {
+        change.apply(&mut self.current);
+        if durability == Durability::Durable && self.pending.is_empty() {
+            change.apply(&mut self.durable);
+        } else {
+            // A durable change behind pending ones waits for its turn, so that no older write lands on top of it.
+            self.pending.push((change, durability));
+        }
+    }
+
+    pub(super) fn sync(&mut self) {
+        if self.diverged {
+            self.pending.iter().for_each(|(change, _)| change.apply(&mut self.durable));
+        } else {
+            self.durable = self.current.clone();
+        }
+        self.pending.clear();
+    }
+
+    /// As Linux does: the pages count as clean, whether they reached the disk or not.
+    pub(super) fn sync_failed(&mut self, fates: &mut Fates) {
+        self.durable = self.surviving(fates);
+        self.pending.clear();
+        self.diverged = true;
+    }
+
+    /// The content after a power loss.
+    pub(super) fn surviving(&self, fates: &mut Fates) -> Content {
+        let mut content = self.durable.clone();
+        for (change, durability) in &self.pending {
+            if *durability == Durability::Durable {
+                change.apply(&mut content);
+            } else {
+                fates.of_change(change).iter().for_each(|part| part.apply(&mut content));
+            }
+        }
+        content
+    }
+
+    /// Damages the file now and after any power loss.
+    pub(super) fn damage(&mut self, damage: impl Fn(&mut Content)) {
+        damage(&mut self.current);
+        damage(&mut self.durable);
+    }
+}

@@ -1,0 +1,325 @@
+//! All of a simulated disk, behind one mutex.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use seawall_io::{DiskError, LockMode};
+
+use super::call::{Call, CallOutcome, Operation, ReadCount};
+use super::content::BLOCK_BYTES;
+use super::directory::{Directory, InodeId, NameChange};
+use super::fault::Faults;
+use super::inode::{Change, Durability, Inode};
+use super::power_loss::{Fates, PowerLoss};
+use crate::random::SeededRandom;
+
+/// How far a call gets.
+pub(super) enum Attempt {
+    Proceed,
+    /// The power goes while it runs: what it does is pending, and the error is returned.
+    PowerLost(io::Error),
+    Fault(io::Error),
+}
+
+/// Who holds a lock.
+#[derive(Debug, Default)]
+pub(super) struct Holders {
+    pub(super) exclusive: bool,
+    pub(super) shared: u64,
+}
+
+impl Holders {
+    pub(super) fn admits(&self, mode: LockMode) -> bool {
+        !self.exclusive && (mode == LockMode::Shared || self.shared == 0)
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) random: SeededRandom,
+    pub(super) calls: u64,
+    pub(super) crash_at: Option<u64>,
+    pub(super) crashed: bool,
+    /// By path; parents come before their children.
+    pub(super) directories: BTreeMap<String, Directory>,
+    pub(super) inodes: BTreeMap<InodeId, Inode>,
+    next_inode: InodeId,
+    pub(super) faults: Faults,
+    pub(super) capacity: Option<u64>,
+    /// Allocated bytes of all files that have a name or are open.
+    pub(super) allocated: u64,
+    pub(super) trace: Vec<Call>,
+    pub(super) reads: BTreeMap<Arc<str>, ReadCount>,
+    pub(super) locks: BTreeMap<String, Holders>,
+}
+
+impl State {
+    pub(super) fn new(seed: u64) -> State {
+        State {
+            random: SeededRandom::new(seed),
+            calls: 0,
+            crash_at: None,
+            crashed: false,
+            directories: BTreeMap::from([(String::new(), Directory::with_names(BTreeMap::new()))]),
+            inodes: BTreeMap::new(),
+            next_inode: 1,
+            faults: Faults::default(),
+            capacity: None,
+            allocated: 0,
+            trace: Vec::new(),
+            reads: BTreeMap::new(),
+            locks: BTreeMap::new(),
+        }
+    }
+
+    // ---- calls -----------------------------------------------------------------------------------------------
+
+    /// Comes first in every call: without power, not even "there is no such file" is an answer.
+    pub(super) fn check_power(&self, operation: Operation, path: &str) -> io::Result<()> {
+        if self.crashed { Err(power_lost(operation, path)) } else { Ok(()) }
+    }
+
+    /// Starts a call that changes nothing.
+    pub(super) fn begin_uncounted(&mut self, operation: Operation, path: &str) -> io::Result<()> {
+        self.check_power(operation, path)?;
+        let fault = self.faults.strike(operation, [path, path], None);
+        fault.map_or(Ok(()), |error| Err(DiskError::wrap(operation.verb(), path, error)))
+    }
+
+    /// Starts a call that changes the disk: counts it, writes it into the trace, and says how far it gets.
+    pub(super) fn begin(
+        &mut self,
+        operation: Operation,
+        path: &Arc<str>,
+        to: Option<&str>,
+        range: Option<Range<u64>>,
+    ) -> io::Result<Attempt> {
+        self.check_power(operation, path)?;
+        let index = self.calls;
+        self.calls += 1;
+        let (outcome, attempt) = if self.crash_at.is_some_and(|crash_at| index >= crash_at) {
+            self.crashed = true;
+            (CallOutcome::PowerLost, Attempt::PowerLost(power_lost(operation, path)))
+        } else if let Some(error) = self.faults.strike(operation, [path, to.unwrap_or(path)], Some(index)) {
+            (CallOutcome::Fault, Attempt::Fault(DiskError::wrap(operation.verb(), &**path, error)))
+        } else {
+            (CallOutcome::Done, Attempt::Proceed)
+        };
+        let (path, to) = (path.clone(), to.map(Arc::from));
+        self.trace.push(Call { index, operation, path, to, range, outcome });
+        Ok(attempt)
+    }
+
+    /// Changes one name, as a counted call; a fault leaves it as it was.
+    pub(super) fn change_name(
+        &mut self,
+        operation: Operation,
+        path: &str,
+        to: Option<&str>,
+        change: impl FnOnce(&mut State),
+    ) -> io::Result<()> {
+        match self.begin(operation, &Arc::from(path), to, None)? {
+            Attempt::Fault(error) => Err(error),
+            Attempt::Proceed => {
+                change(self);
+                Ok(())
+            }
+            Attempt::PowerLost(error) => {
+                change(self);
+                Err(error)
+            }
+        }
+    }
+
+    // ---- names -----------------------------------------------------------------------------------------------
+
+    /// The file that has this name.
+    pub(super) fn find(&self, path: &str) -> io::Result<InodeId> {
+        let (parent, name) = split(path);
+        if self.directories.contains_key(path) {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        let directory = self.directories.get(parent).ok_or(io::ErrorKind::NotFound)?;
+        directory.names.get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    /// Refuses a name that is taken or has no directory.
+    pub(super) fn check_free(&self, path: &str) -> io::Result<()> {
+        match self.find(path) {
+            Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => {
+                Err(io::ErrorKind::AlreadyExists.into())
+            }
+            Err(_) if !self.directories.contains_key(split(path).0) => Err(io::ErrorKind::NotFound.into()),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// A new file at a path that `check_free` let pass.
+    pub(super) fn create(&mut self, path: &str) -> InodeId {
+        let inode = self.add_inode(Inode::new(path.into()));
+        let (parent, name) = split(path);
+        self.directory_mut(parent).change(NameChange::Set { name: name.to_owned(), inode });
+        inode
+    }
+
+    pub(super) fn add_inode(&mut self, inode: Inode) -> InodeId {
+        let id = self.next_inode;
+        self.next_inode += 1;
+        self.allocated += inode.current.allocated_bytes();
+        self.inodes.insert(id, inode);
+        id
+    }
+
+    /// Gives the file `inode` the name `to`, in the directory it is in.
+    pub(super) fn rename(&mut self, inode: InodeId, to: &str) {
+        let (parent, name) = split(to);
+        let directory = self.directory_mut(parent);
+        let replaced = directory.names.get(name).copied().filter(|&replaced| replaced != inode);
+        directory.change(NameChange::Set { name: name.to_owned(), inode });
+        self.inode_mut(inode).path = to.into();
+        if let Some(replaced) = replaced {
+            self.unlink(replaced);
+        }
+    }
+
+    pub(super) fn remove(&mut self, inode: InodeId, path: &str) {
+        self.directory_mut(split(path).0).change(NameChange::Remove { inode });
+        self.unlink(inode);
+    }
+
+    pub(super) fn unlink(&mut self, inode: InodeId) {
+        self.inode_mut(inode).linked = false;
+        self.release(inode);
+    }
+
+    pub(super) fn close(&mut self, inode: InodeId) {
+        self.inode_mut(inode).handles -= 1;
+        self.release(inode);
+    }
+
+    /// Frees the space of a file that nobody can reach any more.
+    fn release(&mut self, id: InodeId) {
+        let inode = self.inode_mut(id);
+        if inode.linked || inode.handles > 0 || inode.released {
+            return;
+        }
+        inode.released = true;
+        let (bytes, parent) = (inode.current.allocated_bytes(), split(&inode.path).0.to_owned());
+        self.allocated -= bytes;
+        if !self.directories.get(&parent).is_some_and(|directory| directory.may_hold(id)) {
+            self.inodes.remove(&id);
+        }
+    }
+
+    /// Makes the names in `directory` durable, or, with the fates of a failed sync, some of them.
+    pub(super) fn sync_directory(&mut self, path: &str, failed: Option<&mut Fates>) {
+        let is_child = |child: &str| !child.is_empty() && split(child).0 == path;
+        for (_, child) in self.directories.iter_mut().filter(|(child, _)| is_child(child)) {
+            child.is_durable |= failed.is_none();
+        }
+        let directory = self.directory_mut(path);
+        match failed {
+            None => directory.sync(),
+            Some(fates) => directory.sync_failed(fates),
+        }
+        let directory = &self.directories[path];
+        // Files that were removed before this are gone for good.
+        self.inodes
+            .retain(|id, inode| !inode.released || split(&inode.path).0 != path || directory.may_hold(*id));
+    }
+
+    pub(super) fn directory_mut(&mut self, path: &str) -> &mut Directory {
+        self.directories.get_mut(path).expect("the caller has looked it up")
+    }
+
+    // ---- bytes -----------------------------------------------------------------------------------------------
+
+    pub(super) fn inode(&self, id: InodeId) -> &Inode {
+        &self.inodes[&id]
+    }
+
+    pub(super) fn inode_mut(&mut self, id: InodeId) -> &mut Inode {
+        self.inodes.get_mut(&id).expect("a file is kept while it has a name or a handle")
+    }
+
+    pub(super) fn change(&mut self, id: InodeId, change: Change, durability: Durability) {
+        let inode = self.inode_mut(id);
+        let before = inode.current.allocated_bytes();
+        inode.change(change, durability);
+        let after = inode.current.allocated_bytes();
+        self.allocated = self.allocated + after - before;
+    }
+
+    /// Refuses to allocate more than the capacity.
+    pub(super) fn check_space(&self, id: InodeId, range: Range<u64>) -> io::Result<()> {
+        let Some(capacity) = self.capacity else { return Ok(()) };
+        let missing = self.inode(id).current.missing_blocks(range) * BLOCK_BYTES;
+        if missing > 0 && self.allocated + missing > capacity {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        Ok(())
+    }
+
+    /// The fates of a failing call, drawn from the disk's own seed.
+    pub(super) fn own_fates(&mut self) -> Fates {
+        Fates::new(PowerLoss::Random(self.random.next_u64()))
+    }
+
+    // ---- copies ----------------------------------------------------------------------------------------------
+
+    /// What is there when the power comes back.
+    pub(super) fn after_power_loss(&self, outcome: PowerLoss) -> State {
+        let mut fates = Fates::new(outcome);
+        let mut after = State::new(self.random.clone().next_u64());
+        after.capacity = self.capacity;
+        after.next_inode = self.next_inode;
+        for (path, directory) in &self.directories {
+            let is_kept = directory.is_durable || fates.keeps_name();
+            if !is_kept || !after.directories.contains_key(split(path).0) {
+                continue;
+            }
+            let names = directory.surviving(&mut fates);
+            for (name, &id) in &names {
+                let content = self.inode(id).surviving(&mut fates);
+                after.allocated += content.allocated_bytes();
+                after.inodes.insert(id, Inode::with_content(join(path, name).into(), content));
+            }
+            after.directories.insert(path.clone(), Directory::with_names(names));
+        }
+        after
+    }
+
+    /// The same files and pending changes, with nothing open, locked, counted or failing.
+    pub(super) fn copy(&self) -> State {
+        let mut copy = State::new(0);
+        copy.random = self.random.clone();
+        copy.capacity = self.capacity;
+        copy.next_inode = self.next_inode;
+        copy.directories = self.directories.clone();
+        copy.inodes = self.inodes.clone();
+        copy.allocated = self.allocated;
+        let open: Vec<InodeId> =
+            copy.inodes.iter().filter(|(_, inode)| inode.handles > 0).map(|(&id, _)| id).collect();
+        for id in open {
+            copy.inode_mut(id).handles = 0;
+            copy.release(id);
+        }
+        copy
+    }
+}
+
+fn power_lost(operation: Operation, path: &str) -> io::Error {
+    DiskError::wrap(operation.verb(), path, io::Error::other("power lost"))
+}
+
+/// The directory and the name of a path.
+pub(super) fn split(path: &str) -> (&str, &str) {
+    path.rsplit_once('/').unwrap_or(("", path))
+}
+
+pub(super) fn join(directory: &str, name: &str) -> String {
+    if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") }
+}

@@ -1,0 +1,213 @@
+//! Bulk load: sorted rows become packed leaves on fresh pages, written once and in sequence, and one chunk links them.
+//!
+//! ```text
+//!   rows, ascending --> leaf, leaf, leaf ...  written as they fill, 1 MiB and more at a time
+//!                         |     |     |
+//!                       (separator, page) list --graft--> one chunk: level-1 pages and the spine
+//! ```
+//! Until that chunk is committed no durable page refers to the leaves and no space map page calls them allocated: a load
+//! that is dropped, or cut short by a crash, leaves free pages behind and nothing else.
+
+use std::sync::Arc;
+
+use seawall_types::{Lsn, PageId};
+
+use crate::chunk::{ChunkBuilder, ChunkPlan, FreshImage, encode_value};
+use crate::cut::RangeEdit;
+use crate::error::TreeError;
+use crate::merge::{ChildList, edit_tree};
+use crate::page::{
+    CHILD_HAS_OVERFLOW, Child, LeafBuilder, LeafValue, Page, PageFormat, Row, RowKey, shortest_separator,
+};
+use crate::page_file::PageImage;
+use crate::space_map::PageRun;
+use crate::tree::Tree;
+
+/// Pages are taken and written in runs of so many bytes.
+const RUN_BYTES: usize = 2 << 20;
+
+/// Builds leaves of sorted rows beside the tree. Dropping it gives its pages back.
+#[derive(Debug)]
+pub struct BulkLoader {
+    tree: Arc<Tree>,
+    format: PageFormat,
+    stamp: Lsn,
+    from: Vec<u8>,
+    to: Vec<u8>,
+    builder: LeafBuilder,
+    /// The separator before the leaf that is being built.
+    separator: Vec<u8>,
+    leaves: ChildList,
+    /// All pages taken.
+    taken: Vec<PageRun>,
+    /// Those of the last run that are not yet used.
+    open_run: Option<PageRun>,
+    /// Leaves that wait to be written, on neighbouring pages.
+    waiting: Vec<Page>,
+    row_count: u64,
+}
+
+impl Tree {
+    /// Starts a bulk load of rows in `from..to`. The tree must hold no row in that range when the load is grafted; rows
+    /// that it does hold are replaced. `stamp` goes into the pages.
+    ///
+    /// # Panics
+    /// If `from` is not below `to`, or one of them is longer than `max_key_bytes`.
+    pub fn bulk_loader(self: &Arc<Tree>, from: &[u8], to: &[u8], stamp: Lsn) -> BulkLoader {
+        assert!(from < to && from.len().max(to.len()) <= self.max_key_bytes(), "the range of a bulk load");
+        BulkLoader {
+            tree: Arc::clone(self),
+            format: *self.format(),
+            stamp,
+            from: from.to_vec(),
+            to: to.to_vec(),
+            builder: LeafBuilder::new(*self.format()),
+            separator: from.to_vec(),
+            leaves: ChildList::default(),
+            taken: Vec::new(),
+            open_run: None,
+            waiting: Vec::new(),
+            row_count: 0,
+        }
+    }
+}
+
+impl BulkLoader {
+    /// Adds a row.
+    ///
+    /// # Errors
+    /// `KeyOrder` if the key is not greater than the one before or not in the range, `KeyTooLong`, `Io`.
+    pub fn push(&mut self, key: &[u8], value: &[u8]) -> Result<(), TreeError> {
+        self.check_key(key)?;
+        let value = if value.len() <= self.format.max_inline_value_bytes() {
+            LeafValue::Inline(value)
+        } else {
+            self.write_overflow(value)?
+        };
+        let row = Row { key: RowKey::from(key), value };
+        if !self.builder.push_within(&row, self.format.page_bytes()) {
+            let separator = self.separator_before(key);
+            self.finish_leaf()?;
+            self.separator = separator;
+            self.builder.push(&row);
+        }
+        self.row_count += 1;
+        Ok(())
+    }
+
+    /// Rows added so far.
+    pub fn row_count(&self) -> u64 {
+        self.row_count
+    }
+
+    /// Ends the load: plans the chunk that links its leaves. What it wrote becomes durable when that is applied.
+    ///
+    /// # Errors
+    /// `Io`, or a damaged page. The load is then given up.
+    pub fn graft(mut self) -> Result<ChunkPlan, TreeError> {
+        if !self.builder.is_empty() {
+            self.finish_leaf()?;
+        }
+        self.write_waiting()?;
+        let tree = Arc::clone(&self.tree);
+        let mut chunk = ChunkBuilder::begin(&tree, self.stamp)?;
+        if self.leaves.is_empty() {
+            return chunk.finish();
+        }
+        if let Some(rest) = self.open_run.take() {
+            chunk.writer.space.release(rest)?;
+            let run = self.taken.last_mut().expect("the open run is the last one taken that leaves are on");
+            run.count -= rest.count;
+        }
+        for run in self.taken.drain(..).filter(|run| run.count > 0) {
+            chunk.writer.space.adopt(run);
+        }
+        chunk.wrote_ahead = true;
+        chunk.statistics.changes = self.row_count;
+        let insert = Some(std::mem::take(&mut self.leaves));
+        let mut edit =
+            RangeEdit { from: &self.from, to: &self.to, insert, inserts: true, freed_pages_max: u64::MAX };
+        edit_tree(&mut chunk, &mut edit)?;
+        chunk.finish()
+    }
+
+    fn check_key(&self, key: &[u8]) -> Result<(), TreeError> {
+        let max_bytes = self.format.max_key_bytes();
+        if key.len() > max_bytes {
+            return Err(TreeError::KeyTooLong { bytes: key.len(), max_bytes });
+        }
+        let ascends = match self.builder.last_key() {
+            Some(last) => last < key,
+            None => self.from.as_slice() <= key,
+        };
+        if ascends && key < self.to.as_slice() { Ok(()) } else { Err(TreeError::KeyOrder) }
+    }
+
+    fn separator_before(&self, key: &[u8]) -> Vec<u8> {
+        let last = self.builder.last_key().expect("only a first row is always taken");
+        shortest_separator(&RowKey::from(last), &RowKey::from(key))
+    }
+
+    fn finish_leaf(&mut self) -> Result<(), TreeError> {
+        let flags = if self.builder.has_overflow() { CHILD_HAS_OVERFLOW } else { 0 };
+        let page = self.next_page()?;
+        self.leaves.push(RowKey::from(&self.separator[..]), Child { page, flags });
+        self.waiting.push(self.builder.finish(page, self.stamp));
+        Ok(())
+    }
+
+    /// The number of the next leaf; writes those that wait when a new run begins.
+    fn next_page(&mut self) -> Result<PageId, TreeError> {
+        let run = match self.open_run.take() {
+            Some(run) => run,
+            None => {
+                self.write_waiting()?;
+                let count =
+                    u32::try_from(RUN_BYTES / self.format.page_bytes()).expect("2 MiB hold few pages");
+                // A short load does not need a long run: what it does not use is given back when it ends.
+                let first = self.tree.lock_writer()?.space.reserve(count)?;
+                let run = PageRun { first, count };
+                self.taken.push(run);
+                run
+            }
+        };
+        let rest = PageRun { first: PageId::new(run.first.get() + 1), count: run.count - 1 };
+        self.open_run = (rest.count > 0).then_some(rest);
+        Ok(run.first)
+    }
+
+    fn write_waiting(&mut self) -> Result<(), TreeError> {
+        let images: Vec<PageImage<'_>> = self.waiting.iter().map(PageImage::from).collect();
+        self.tree.pages.file().write(&images)?;
+        self.waiting.clear();
+        Ok(())
+    }
+
+    fn write_overflow(&mut self, value: &[u8]) -> Result<LeafValue<'static>, TreeError> {
+        let mut images: Vec<FreshImage> = Vec::new();
+        let (tree, taken) = (&self.tree, &mut self.taken);
+        let allocate = |count| {
+            let first = tree.lock_writer()?.space.reserve(count)?;
+            // Before the open run, which stays the last one.
+            taken.insert(taken.len().saturating_sub(1), PageRun { first, count });
+            Ok(first)
+        };
+        let reference = encode_value(&self.format, self.stamp, value, allocate, &mut images)?;
+        images.sort_unstable_by_key(FreshImage::first);
+        for image in &images {
+            self.tree.pages.file().write(&[PageImage { first: image.first(), bytes: image.bytes() }])?;
+        }
+        Ok(LeafValue::Overflow(reference))
+    }
+}
+
+impl Drop for BulkLoader {
+    fn drop(&mut self) {
+        if !self.taken.is_empty()
+            && let Err(error) = self.tree.release_runs(&self.taken)
+        {
+            // Only memory knows of these pages: the next open finds them free.
+            tracing::warn!(%error, "pages of a bulk load that was given up stay reserved until the next open");
+        }
+    }
+}

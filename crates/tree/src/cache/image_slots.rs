@@ -1,0 +1,121 @@
+//! Pointers to shared images that readers follow without a lock, with a safe face.
+#![expect(unsafe_code, reason = "readers borrow images under an epoch guard, without counting references")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crossbeam_epoch::Guard;
+
+/// Slots of one set.
+pub(super) const WAYS: usize = 8;
+
+/// The pointers of one set, in one cache line.
+#[derive(Debug)]
+#[repr(align(64))]
+struct Line([AtomicPtr<u8>; WAYS]);
+
+/// Cache lines of 64 bytes at the start of an image that a search is likely to touch.
+const SEARCHED_LINES: usize = 7;
+
+/// Starts to fetch `lines` cache lines from `start` on; only a hint, which no address makes wrong.
+#[inline]
+fn prefetch_lines(start: *const u8, lines: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in 0..lines {
+        // SAFETY: a prefetch reads nothing that the program could see and faults on no address.
+        unsafe {
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
+                start.wrapping_add(line * 64).cast(),
+            );
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _unused = (start, lines);
+}
+
+/// Sets of slots, each empty or owning one reference to an image of `image_bytes` bytes.
+#[derive(Debug)]
+pub(super) struct ImageSlots {
+    lines: Box<[Line]>,
+    image_bytes: usize,
+}
+
+impl ImageSlots {
+    pub(super) fn new(sets: usize, image_bytes: usize) -> ImageSlots {
+        let empty = |_| Line([const { AtomicPtr::new(std::ptr::null_mut()) }; WAYS]);
+        ImageSlots { lines: (0..sets).map(empty).collect(), image_bytes }
+    }
+
+    /// Tells the processor that a slot of the set will be loaded soon.
+    #[inline]
+    pub(super) fn prefetch(&self, set: usize) {
+        prefetch_lines((&raw const self.lines[set]).cast(), 1);
+    }
+
+    /// The image in a slot. Starts to fetch what a search in it begins with: header, prefix and heads; without that, a
+    /// search in a leaf that is in no processor cache waits for memory line by line. `guard` comes from `crossbeam_epoch::pin`, as all guards in this crate do.
+    #[inline]
+    pub(super) fn load<'g>(&self, set: usize, way: usize, _guard: &'g Guard) -> Option<&'g [u8]> {
+        let start = self.lines[set].0[way].load(Ordering::Acquire);
+        if start.is_null() {
+            return None;
+        }
+        prefetch_lines(start, SEARCHED_LINES);
+        // SAFETY: a slot's pointer comes from `Arc::into_raw` of an image of `image_bytes` bytes, which nobody changes.
+        // The slot's reference to it is given up only through a deferred function of the same collector, which cannot
+        // run while a guard that was pinned before the image left the slot is held; this one was.
+        Some(unsafe { std::slice::from_raw_parts(start, self.image_bytes) })
+    }
+
+    /// The image in a slot, shared.
+    pub(super) fn load_shared(&self, set: usize, way: usize, _guard: &Guard) -> Option<Arc<[u8]>> {
+        let start = self.lines[set].0[way].load(Ordering::Acquire);
+        if start.is_null() {
+            return None;
+        }
+        let image = std::ptr::slice_from_raw_parts(start.cast_const(), self.image_bytes);
+        // SAFETY: as in `load`, the slot's reference is alive until the guard is dropped, so the count is at least one
+        // and the pointer is one from `Arc::into_raw`. The count is raised first, for the `Arc` made here.
+        Some(unsafe {
+            Arc::increment_strong_count(image);
+            Arc::from_raw(image)
+        })
+    }
+
+    /// Puts `image` into a slot, or empties it; what was there is freed once its readers are done.
+    pub(super) fn swap(&self, set: usize, way: usize, image: Option<Arc<[u8]>>, guard: &Guard) {
+        let start = match image {
+            Some(image) => {
+                assert_eq!(image.len(), self.image_bytes, "images of one cache are of one size");
+                Arc::into_raw(image).cast::<u8>().cast_mut()
+            }
+            None => std::ptr::null_mut(),
+        };
+        let old = self.lines[set].0[way].swap(start, Ordering::AcqRel);
+        if let Some(old) = self.take_back(old) {
+            guard.defer(move || drop(old));
+        }
+    }
+
+    /// The reference that a slot owned through `start`, which no slot holds any more.
+    fn take_back(&self, start: *mut u8) -> Option<Arc<[u8]>> {
+        if start.is_null() {
+            return None;
+        }
+        let image = std::ptr::slice_from_raw_parts(start.cast_const(), self.image_bytes);
+        // SAFETY: the pointer comes from `Arc::into_raw` in `swap`, of an image of this length, and it was taken out of
+        // its slot by an atomic swap or under `&mut self`: its one reference passes to the `Arc` made here.
+        Some(unsafe { Arc::from_raw(image) })
+    }
+}
+
+impl Drop for ImageSlots {
+    fn drop(&mut self) {
+        for set in 0..self.lines.len() {
+            for way in 0..WAYS {
+                let start = std::mem::replace(self.lines[set].0[way].get_mut(), std::ptr::null_mut());
+                drop(self.take_back(start));
+            }
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! A check of the whole tree: every page that can be reached, and every page that can not.
+//!
+//! Reads each page past the cache, so that it sees what a crash would leave. Damage is reported and the check goes on
+//! with the rest; what lies below an unreadable page is not seen, so leaked pages are reported only if all was readable.
+
+use seawall_types::PageId;
+
+use crate::error::TreeError;
+use crate::page::{CHILD_HAS_OVERFLOW, Child, InteriorView, LeafValue, LeafView, OverflowReference, RowKey};
+use crate::published::{PublishedPages, ROOT_PAGE};
+use crate::space_map::{SpaceMapView, pages_per_map};
+use crate::tree::Tree;
+
+/// Something that is not as it must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub path: String,
+    /// Where in the file.
+    pub offset: u64,
+    /// The page there.
+    pub page: PageId,
+    /// The keys it stands for: from this one on, or all smaller ones. Not known for a page of the space map.
+    pub lower: Option<Vec<u8>>,
+    /// Up to this key, exclusive, or all greater ones.
+    pub upper: Option<Vec<u8>>,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// What a check saw.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckSummary {
+    /// Pages read, those of overflow extents and of the space map included.
+    pub pages: u64,
+    /// Leaves.
+    pub leaves: u64,
+    /// Interior pages.
+    pub interiors: u64,
+    /// Pages of overflow extents.
+    pub overflow_pages: u64,
+    /// Pages of the space map.
+    pub space_map_pages: u64,
+    /// Rows.
+    pub rows: u64,
+    /// Bytes of their keys.
+    pub key_bytes: u64,
+    /// Bytes of their values.
+    pub value_bytes: u64,
+    /// Bytes in use on leaves, for their fill.
+    pub leaf_bytes: u64,
+    /// Pages from root to leaf.
+    pub depth: u8,
+    /// Reports made.
+    pub damages: u64,
+}
+
+impl Tree {
+    /// Checks every page of the tree and of the space map, and reports what is wrong. `progress` is told how many pages
+    /// were checked so far, of how many at most. Keeps the writer out until it is done; readers go on.
+    pub fn check(&self, report: &mut dyn FnMut(Damage), progress: &mut dyn FnMut(u64, u64)) -> CheckSummary {
+        // A tree that may not be written, or whose writer has failed, has no writer to be kept out.
+        let _writer = self.lock_writer().ok();
+        check_pages(&self.pages, report, progress)
+    }
+}
+
+fn check_pages(
+    pages: &PublishedPages,
+    report: &mut dyn FnMut(Damage),
+    progress: &mut dyn FnMut(u64, u64),
+) -> CheckSummary {
+    let mut check = Check {
+        pages,
+        report,
+        progress,
+        used: PageSet::default(),
+        summary: CheckSummary::default(),
+        all_readable: true,
+    };
+    check.tree();
+    check.space_map();
+    check.summary
+}
+
+/// The keys that a page stands for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Range<'a> {
+    lower: Option<RowKey<'a>>,
+    upper: Option<RowKey<'a>>,
+}
+
+struct Check<'a> {
+    pages: &'a PublishedPages,
+    report: &'a mut dyn FnMut(Damage),
+    progress: &'a mut dyn FnMut(u64, u64),
+    /// Pages that something refers to.
+    used: PageSet,
+    summary: CheckSummary,
+    all_readable: bool,
+}
+
+impl Check<'_> {
+    fn tree(&mut self) {
+        let level = match self.pages.stored_page(ROOT_PAGE) {
+            Ok(root) => root.view().level(),
+            Err(error) => {
+                self.used.insert(ROOT_PAGE);
+                return self.unreadable(ROOT_PAGE, Range::default(), &error);
+            }
+        };
+        self.summary.depth = level.saturating_add(1);
+        self.subtree(Child::new(ROOT_PAGE), level, Range::default());
+    }
+
+    /// Ends: each step down is one level lower, and a page is entered once.
+    fn subtree(&mut self, child: Child, level: u8, range: Range<'_>) {
+        if !self.enter(child.page, range) {
+            return;
+        }
+        let page = match self.pages.stored_page(child.page) {
+            Ok(page) => page,
+            Err(error) => return self.unreadable(child.page, range, &error),
+        };
+        self.count_page();
+        let view = page.view();
+        if view.level() != level {
+            self.all_readable = false;
+            return self.wrong(
+                child.page,
+                range,
+                format!("level {} where {level} is expected", view.level()),
+            );
+        }
+        if let Ok(leaf) = view.leaf() {
+            self.leaf(child, leaf, range);
+        } else if let Ok(interior) = view.interior() {
+            self.interior(child.page, interior, range);
+        } else {
+            self.all_readable = false;
+            self.wrong(child.page, range, format!("{:?} where a page of the tree is expected", view.kind()));
+        }
+    }
+
+    fn interior(&mut self, page: PageId, interior: InteriorView<'_>, range: Range<'_>) {
+        self.summary.interiors += 1;
+        let last = interior.len() - 1;
+        if let (Some(first), Some(final_fence)) = (interior.upper_fence(0), interior.lower_fence(last)) {
+            let inside = range.lower.is_none_or(|lower| first > lower)
+                && range.upper.is_none_or(|upper| final_fence < upper);
+            if !inside {
+                self.wrong(page, range, "separators outside of the page's range".to_owned());
+            }
+        }
+        for index in 0..interior.len() {
+            let below = Range {
+                lower: interior.lower_fence(index).or(range.lower),
+                upper: interior.upper_fence(index).or(range.upper),
+            };
+            self.subtree(interior.child(index), interior.level() - 1, below);
+        }
+    }
+
+    fn leaf(&mut self, child: Child, leaf: LeafView<'_>, range: Range<'_>) {
+        self.summary.leaves += 1;
+        self.summary.rows += leaf.len() as u64;
+        self.summary.leaf_bytes += leaf.used_bytes() as u64;
+        if leaf.is_empty() && child.page != ROOT_PAGE {
+            self.wrong(child.page, range, "a leaf without rows".to_owned());
+        }
+        if !leaf.is_empty() {
+            let inside = range.lower.is_none_or(|lower| leaf.key(0) >= lower)
+                && range.upper.is_none_or(|upper| leaf.key(leaf.len() - 1) < upper);
+            if !inside {
+                self.wrong(child.page, range, "rows outside of the leaf's range".to_owned());
+            }
+        }
+        if child.page != ROOT_PAGE && leaf.has_overflow() != (child.flags & CHILD_HAS_OVERFLOW != 0) {
+            self.wrong(child.page, range, "its parent's flag for overflow values is wrong".to_owned());
+        }
+        for row in leaf.rows() {
+            self.summary.key_bytes += row.key.len() as u64;
+            match row.value {
+                LeafValue::Inline(value) => self.summary.value_bytes += value.len() as u64,
+                LeafValue::Overflow(reference) => {
+                    self.summary.value_bytes += reference.total_bytes;
+                    self.overflow(reference, Range { lower: Some(row.key), upper: Some(row.key) });
+                }
+            }
+        }
+    }
+
+    fn overflow(&mut self, reference: OverflowReference, row: Range<'_>) {
+        let (mut next, mut position) = (Some(reference.first), 0);
+        let mut buffer = Vec::new();
+        while let Some(first) = next {
+            let left = reference.total_bytes - position;
+            let header = match self.pages.file().read_extent(first, left, &mut buffer, |extent| extent.header)
+            {
+                Ok(header) => header,
+                Err(error) => return self.unreadable(first, row, &error),
+            };
+            if header.total_bytes != reference.total_bytes || header.position != position {
+                self.all_readable = false;
+                return self.wrong(first, row, "an extent does not continue its value".to_owned());
+            }
+            for page in first.get()..first.get() + header.pages as u64 {
+                self.enter(PageId::new(page), row);
+                self.summary.overflow_pages += 1;
+                self.count_page();
+            }
+            position += header.data_bytes as u64;
+            next = header.next;
+        }
+    }
+
+    fn space_map(&mut self) {
+        let per_map = pages_per_map(self.pages.format());
+        for index in 0.. {
+            let id = PageId::new(index * per_map);
+            let page = match self.pages.stored_page(id) {
+                Ok(page) => page,
+                Err(error) => return self.unreadable(id, Range::default(), &error),
+            };
+            self.count_page();
+            self.summary.space_map_pages += 1;
+            if !self.used.insert(id) {
+                self.wrong(id, Range::default(), "the tree refers to a page of the space map".to_owned());
+            }
+            let map = match SpaceMapView::new(page.view()) {
+                Ok(map) => map,
+                Err(damage) => return self.wrong(id, Range::default(), damage.to_string()),
+            };
+            self.allocations(id.get(), per_map, &map);
+            if !map.has_next() {
+                let end = id.get() + per_map;
+                if let Some(page) = self.used.first_from(end) {
+                    self.wrong(page, Range::default(), "in use but past the end of the space map".to_owned());
+                }
+                return;
+            }
+        }
+    }
+
+    /// Compares one map page with what was reached; one report for pages side by side.
+    fn allocations(&mut self, first: u64, count: u64, map: &SpaceMapView<'_>) {
+        let verdict = |check: &Self, page: u64| {
+            let index = usize::try_from(page - first).expect("a map page has fewer than 2^32 bits");
+            match (map.is_allocated(index), check.used.contains(PageId::new(page))) {
+                (true, false) if check.all_readable => Some("allocated, but nothing refers to them"),
+                (false, true) => Some("in use, but marked as free"),
+                _ => None,
+            }
+        };
+        let mut page = first;
+        while page < first + count {
+            let Some(what) = verdict(self, page) else {
+                page += 1;
+                continue;
+            };
+            let start = page;
+            while page < first + count && verdict(self, page) == Some(what) {
+                page += 1;
+            }
+            self.wrong(
+                PageId::new(start),
+                Range::default(),
+                format!("{} pages from here on: {what}", page - start),
+            );
+        }
+    }
+
+    /// Notes that something refers to the page; `false` if something else does too.
+    fn enter(&mut self, page: PageId, range: Range<'_>) -> bool {
+        // A page past the end of the file is not noted: the set stays as small as the file. Reading it fails.
+        if page.get() >= self.pages.file().page_count() {
+            return true;
+        }
+        let is_first = self.used.insert(page);
+        if !is_first {
+            self.wrong(page, range, "more than one reference to the page".to_owned());
+        }
+        is_first
+    }
+
+    fn count_page(&mut self) {
+        self.summary.pages += 1;
+        (self.progress)(self.summary.pages, self.pages.file().page_count());
+    }
+
+    fn unreadable(&mut self, page: PageId, range: Range<'_>, error: &TreeError) {
+        self.all_readable = false;
+        let what = match error {
+            TreeError::Page { damage, .. } => damage.to_string(),
+            TreeError::Truncated { .. } => "the file ends before the page does".to_owned(),
+            other => other.to_string(),
+        };
+        self.wrong(page, range, what);
+    }
+
+    fn wrong(&mut self, page: PageId, range: Range<'_>, what: String) {
+        self.summary.damages += 1;
+        (self.report)(Damage {
+            path: self.pages.file().path().to_owned(),
+            offset: self.pages.format().offset_of(page),
+            page,
+            lower: range.lower.map(|key| key.to_vec()),
+            upper: range.upper.map(|key| key.to_vec()),
+            what,
+        });
+    }
+}
+
+/// A set of pages; one bit for each page of the file.
+#[derive(Debug, Default)]
+struct PageSet {
+    words: Vec<u64>,
+}
+
+impl PageSet {
+    /// Adds a page; `false` if it was there.
+    fn insert(&mut self, page: PageId) -> bool {
+        let (word, bit) = PageSet::place(page.get());
+        if self.words.len() <= word {
+            self.words.resize(word + 1, 0);
+        }
+        let is_new = self.words[word] & bit == 0;
+        self.words[word] |= bit;
+        is_new
+    }
+
+    fn contains(&self, page: PageId) -> bool {
+        let (word, bit) = PageSet::place(page.get());
+        self.words.get(word).is_some_and(|word| word & bit != 0)
+    }
+
+    fn first_from(&self, start: u64) -> Option<PageId> {
+        (start..self.words.len() as u64 * 64).map(PageId::new).find(|page| self.contains(*page))
+    }
+
+    fn place(page: u64) -> (usize, u64) {
+        (usize::try_from(page / 64).expect("fewer pages than memory"), 1 << (page % 64))
+    }
+}

@@ -1,0 +1,56 @@
+//! Pages, page file, page cache and B+tree: the rows as of the last checkpoint.
+//!
+//! ```text
+//!    get / scan                        checkpoint, bulk load (one writer at a time)
+//!        |                                   |  new page images
+//!        v                                   v
+//!   descent: version, overlay --------- publish: version, overlay
+//!        |                                   |
+//!        v                                   v
+//!   page cache (no lock on a hit)       chunk: fresh pages, recovery file, in place
+//!        |                                   |
+//!        +------------> page file <----------+
+//! ```
+//! Invariants:
+//! * A page image that anyone sees has been checked whole, and never changes.
+//! * Readers take no lock. What they return was true of one published tree: `version` did not change meanwhile.
+//! * After any crash the tree is one that a chunk ended with: a chunk is applied whole or not at all.
+//! * The tree does not know what a transaction is. Its keys are byte strings, table id first.
+//!
+//! Start at `page` for the bytes, `lookup` for reading, `merge` and `chunk` for changing.
+
+mod apply;
+mod bulk_load;
+mod cache;
+mod check;
+mod chunk;
+mod cursor;
+mod cut;
+mod error;
+mod lookup;
+mod merge;
+pub mod page;
+mod page_file;
+mod published;
+mod recovery_file;
+mod space_map;
+mod superblock;
+mod tree;
+
+pub use apply::AppliedChunk;
+pub use bulk_load::BulkLoader;
+pub use cache::PageCache;
+pub use check::{CheckSummary, Damage};
+pub use chunk::{ChunkPlan, ChunkStatistics};
+pub use cursor::{Direction, LeafCursor, LeafPosition};
+pub use cut::CutPlan;
+pub use error::TreeError;
+pub use merge::{Change, MergeSource};
+pub use page_file::{PAGE_FILE_PATH, PageFile, PageImage, ReadCounts};
+pub use published::{PublishedPages, ROOT_PAGE};
+pub use recovery_file::RECOVERY_FILE_PATH;
+pub use space_map::{PageRun, SpaceMapView, map_page_of, pages_per_map};
+pub use superblock::{
+    DamagedCopy, PageProtection, SUPERBLOCK_PATH, Superblock, SuperblockError, SuperblockFile,
+};
+pub use tree::{OpenedTree, Tree, TreeAccess, TreeOptions};

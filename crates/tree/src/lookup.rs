@@ -1,0 +1,214 @@
+//! Point reads: one descent from the root to the leaf whose range holds a key.
+//!
+//! A descent is optimistic (see `published`): it takes no lock, counts no reference on pages that are cached, and starts
+//! over if a chunk was published meanwhile. It ends: each page must be one level below its parent.
+
+use crossbeam_epoch::{self as epoch, Guard};
+
+use crate::cursor::{Direction, LeafPosition};
+use crate::error::TreeError;
+use crate::page::{InteriorView, LeafValue, OverflowReference, PageDamage};
+use crate::published::{HeldPage, PublishedPages, ROOT_PAGE};
+use crate::tree::Tree;
+
+impl Tree {
+    /// The pages that readers see, for scans with a `LeafCursor`.
+    pub fn pages(&self) -> &PublishedPages {
+        &self.pages
+    }
+
+    /// Changes with every chunk that is published.
+    pub fn version(&self) -> u64 {
+        self.pages.version()
+    }
+
+    /// Gives the value of `key` to `use_value`, or `None` if there is no such row. An inline value is not copied.
+    ///
+    /// # Errors
+    /// If a page on the way cannot be read or is damaged.
+    #[inline]
+    pub fn get_with<R>(
+        &self,
+        key: &[u8],
+        use_value: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R, TreeError> {
+        self.pages.get_with(key, use_value)
+    }
+
+    /// See [`PublishedPages::get_at`].
+    ///
+    /// # Errors
+    /// If a page on the way cannot be read or is damaged.
+    #[inline]
+    pub fn get_at<R>(
+        &self,
+        version: u64,
+        key: &[u8],
+        use_value: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<Option<R>, TreeError> {
+        self.pages.get_at(version, key, use_value)
+    }
+
+    /// The value of `key`, copied.
+    ///
+    /// # Errors
+    /// If a page on the way cannot be read or is damaged.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TreeError> {
+        self.pages.get_with(key, |value| value.map(<[u8]>::to_vec))
+    }
+
+    /// See [`PublishedPages::read_overflow`].
+    ///
+    /// # Errors
+    /// If an extent cannot be read or is damaged.
+    pub fn read_overflow(
+        &self,
+        reference: OverflowReference,
+        version: u64,
+    ) -> Result<Option<Vec<u8>>, TreeError> {
+        self.pages.read_overflow(reference, version)
+    }
+
+    /// See [`PublishedPages::leaf_for`].
+    ///
+    /// # Errors
+    /// If a page on the way cannot be read or is damaged.
+    pub fn leaf_for(&self, key: &[u8], direction: Direction) -> Result<LeafPosition, TreeError> {
+        self.pages.leaf_for(key, direction)
+    }
+
+    /// See [`PublishedPages::move_to`].
+    ///
+    /// # Errors
+    /// If a page on the way cannot be read or is damaged.
+    pub fn move_to(
+        &self,
+        position: &mut LeafPosition,
+        key: &[u8],
+        direction: Direction,
+    ) -> Result<(), TreeError> {
+        self.pages.move_to(position, key, direction)
+    }
+
+    /// See [`PublishedPages::move_on`].
+    ///
+    /// # Errors
+    /// If a page on the way cannot be read or is damaged.
+    pub fn move_on(&self, position: &mut LeafPosition, direction: Direction) -> Result<bool, TreeError> {
+        self.pages.move_on(position, direction)
+    }
+}
+
+impl PublishedPages {
+    /// Gives the value of `key` to `use_value`, or `None` if there is no such row. An inline value is not copied.
+    ///
+    /// # Errors
+    /// If a page on the way cannot be read or is damaged.
+    pub fn get_with<R>(
+        &self,
+        key: &[u8],
+        use_value: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R, TreeError> {
+        let mut use_value = Some(use_value);
+        loop {
+            let version = self.version();
+            let read = |value: Option<&[u8]>| use_value.take().expect("it is called once")(value);
+            if let Some(result) = self.get_at(version, key, read)? {
+                return Ok(result);
+            }
+        }
+    }
+
+    /// As `get_with`, of the tree at `version`; `None`, and no call of `use_value`, if it has changed since.
+    ///
+    /// # Errors
+    /// If a page on the way cannot be read or is damaged.
+    pub fn get_at<R>(
+        &self,
+        version: u64,
+        key: &[u8],
+        use_value: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<Option<R>, TreeError> {
+        let guard = epoch::pin();
+        let descended = self.descend(version, &guard, |view| view.child_for(key));
+        if !self.is_current(version) {
+            return Ok(None);
+        }
+        let held = descended?;
+        let leaf = held.view().leaf().map_err(|damage| self.damaged(held.view().id(), damage))?;
+        match leaf.search(key).ok().map(|index| leaf.value(index)) {
+            None => Ok(Some(use_value(None))),
+            Some(LeafValue::Inline(value)) => Ok(Some(use_value(Some(value)))),
+            Some(LeafValue::Overflow(reference)) => {
+                let value = self.read_overflow(reference, version)?;
+                Ok(value.map(|value| use_value(Some(&value))))
+            }
+        }
+    }
+
+    /// The value that `reference`, found in a leaf as of `version`, stands for. `None` if the tree has changed since:
+    /// the extents may hold something else by now, so look the row up again.
+    ///
+    /// # Errors
+    /// If an extent cannot be read or is damaged.
+    pub fn read_overflow(
+        &self,
+        reference: OverflowReference,
+        version: u64,
+    ) -> Result<Option<Vec<u8>>, TreeError> {
+        let value = self.assemble(reference);
+        if self.is_current(version) { value.map(Some) } else { Ok(None) }
+    }
+
+    /// As `read_overflow`, for the one writer, under whom nothing changes.
+    pub(crate) fn assemble(&self, reference: OverflowReference) -> Result<Vec<u8>, TreeError> {
+        let mut value = Vec::new();
+        let mut buffer = Vec::new();
+        let mut next = Some(reference.first);
+        // Ends: each extent holds at least a byte and stands where the last one ended, and the sum is at most the
+        // total. Memory grows only by what was read and checked.
+        while let Some(first) = next {
+            let position = value.len() as u64;
+            let left = reference.total_bytes - position;
+            next = self
+                .file()
+                .read_extent(first, left, &mut buffer, |extent| {
+                    let header = extent.header;
+                    if header.total_bytes != reference.total_bytes || header.position != position {
+                        return Err(PageDamage::Structure("an extent does not continue its value"));
+                    }
+                    value.extend_from_slice(extent.data);
+                    Ok(header.next)
+                })?
+                .map_err(|damage| self.damaged(first, damage))?;
+        }
+        Ok(value)
+    }
+
+    /// Walks from the root to a leaf; `choose` picks a child of each interior page.
+    #[inline]
+    pub(crate) fn descend<'g>(
+        &self,
+        version: u64,
+        guard: &'g Guard,
+        mut choose: impl FnMut(&InteriorView<'_>) -> usize,
+    ) -> Result<HeldPage<'g>, TreeError> {
+        let mut held = self.page(ROOT_PAGE, version, guard)?;
+        loop {
+            let view = held.view();
+            let level = view.level();
+            let Some(child_level) = level.checked_sub(1) else { return Ok(held) };
+            let interior = view.interior().map_err(|damage| self.damaged(view.id(), damage))?;
+            let child = interior.child(choose(&interior));
+            let next = self.page(child.page, version, guard)?;
+            if next.view().level() != child_level {
+                let damage = PageDamage::WrongLevel { expected: child_level, found: next.view().level() };
+                return Err(self.damaged(child.page, damage));
+            }
+            held = next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,320 @@
+//! The walk that changes the tree: down to the leaves that an edit touches and back up, rebuilding parents as needed.
+//!
+//! ```text
+//!   edit_children(page)           for each touched child, left to right:
+//!        |                          read it, edit it, join it with the next one while it is small,
+//!        v                          build pages of the result: a list of (separator, page)
+//!   NodeEdit: the page's children with those lists put in; None if all are as before
+//! ```
+//! A page whose rows or children stay the same is not rebuilt. A leaf that is rebuilt as one leaf keeps its number, so
+//! its parent stays as it is. The root stays at `ROOT_PAGE`: a level is added below it, and taken away when one child
+//! is left. The last child of a page has no next one to join: it may stay small until it is empty.
+
+use seawall_types::PageId;
+
+use super::children::{ChildList, Fill, Home, NodeEdit, build_interiors};
+use super::rows::RowSet;
+use crate::chunk::{ChunkBuilder, renumbered};
+use crate::error::TreeError;
+use crate::page::{Child, InteriorView, LeafView, Page, PageDamage, RowKey, encode_leaf};
+use crate::tree::ROOT_PAGE;
+
+/// The keys a page may hold.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds<'a> {
+    /// The smallest.
+    pub(crate) lower: RowKey<'a>,
+    /// All are below; `None` at the right end of the tree.
+    pub(crate) upper: Option<RowKey<'a>>,
+}
+
+/// What is done to the tree, in key order.
+pub(crate) trait Edits {
+    /// The next child to visit, at or after `next`.
+    fn next_child(
+        &self,
+        chunk: &ChunkBuilder<'_>,
+        view: &InteriorView<'_>,
+        bounds: Bounds<'_>,
+        next: usize,
+    ) -> Option<usize>;
+
+    /// Whether the edit of the page before goes on in a page with these bounds.
+    fn reaches(&self, chunk: &ChunkBuilder<'_>, bounds: Bounds<'_>) -> bool;
+
+    /// Whether a page at `level` with these bounds goes, with all below it.
+    fn removes(&self, level: u8, bounds: Bounds<'_>) -> bool;
+
+    /// The lower bound that a page with lower bound `lower` has after the edit.
+    fn raised<'a>(&'a self, lower: RowKey<'a>) -> RowKey<'a>;
+
+    /// How full interior pages are built, if the edit has an opinion.
+    fn packs(&self) -> bool;
+
+    /// Takes the rows of `page` into `rows` as they are after the edit.
+    fn edit_leaf(
+        &mut self,
+        chunk: &mut ChunkBuilder<'_>,
+        page: &Page,
+        bounds: Bounds<'_>,
+        rows: &mut RowSet,
+        out: &mut ChildList,
+    ) -> Result<(), TreeError>;
+}
+
+/// Applies `edits` to the tree.
+pub(crate) fn edit_tree(chunk: &mut ChunkBuilder<'_>, edits: &mut dyn Edits) -> Result<(), TreeError> {
+    let root = chunk.read(ROOT_PAGE)?;
+    let bounds = Bounds { lower: RowKey::new(&[], &[]), upper: None };
+    let mut walk = Walk { chunk, edits };
+    if root.view().level() > 0 {
+        if let Some(edited) = walk.edit_children(&root, bounds)? {
+            settle_root(walk.chunk, root.view().level(), edited.list)?;
+        }
+        return Ok(());
+    }
+    let mut rows = RowSet::new(Home::Fresh, bounds.lower);
+    let mut entries = ChildList::default();
+    rows.begin_page(root.clone());
+    walk.edits.edit_leaf(walk.chunk, &root, bounds, &mut rows, &mut entries)?;
+    if !rows.is_changed() && entries.is_empty() {
+        return Ok(());
+    }
+    if entries.is_empty() && rows.fits_one_leaf(walk.chunk.format.page_bytes()) {
+        return rows.finish_root(walk.chunk);
+    }
+    rows.finish(walk.chunk, &mut entries)?;
+    settle_root(walk.chunk, 1, entries)
+}
+
+/// Makes `children`, whose parent is at `level`, the whole tree.
+fn settle_root(
+    chunk: &mut ChunkBuilder<'_>,
+    mut level: u8,
+    mut children: ChildList,
+) -> Result<(), TreeError> {
+    loop {
+        if children.is_empty() {
+            chunk.put_protected(encode_leaf(&chunk.format, &[], ROOT_PAGE, chunk.stamp));
+            return Ok(());
+        }
+        if children.len() == 1 {
+            let page = chunk.take_page(children.child(0).page)?;
+            expect_level(chunk, &page, level - 1)?;
+            if level == 1 || page.view().interior().map_err(|damage| damaged(chunk, &page, damage))?.len() > 1
+            {
+                chunk.put_protected(renumbered(&page, ROOT_PAGE));
+                return Ok(());
+            }
+            let view = page.view().interior().map_err(|damage| damaged(chunk, &page, damage))?;
+            children = ChildList::default();
+            children.append_page(&view, RowKey::new(&[], &[]));
+            level -= 1;
+            continue;
+        }
+        let lower = RowKey::new(&[], &[]);
+        let mut parents = ChildList::default();
+        if children.encoded_bytes() <= chunk.format.page_bytes() {
+            let home = Home::Replace(ROOT_PAGE);
+            return build_interiors(chunk, level, &children, home, Fill::Packed, lower, &mut parents);
+        }
+        build_interiors(chunk, level, &children, Home::Fresh, Fill::Even, lower, &mut parents)?;
+        children = parents;
+        level = level.checked_add(1).expect("a tree of 255 levels does not fit any disk");
+    }
+}
+
+/// The children of a page after an edit.
+struct EditedChildren {
+    list: ChildList,
+    /// Only the last child was touched.
+    at_end: bool,
+}
+
+struct Walk<'w, 'c, 't> {
+    chunk: &'c mut ChunkBuilder<'t>,
+    edits: &'w mut dyn Edits,
+}
+
+impl Walk<'_, '_, '_> {
+    /// Edits below an interior page; `None` if its children are what they were.
+    fn edit_children(
+        &mut self,
+        page: &Page,
+        bounds: Bounds<'_>,
+    ) -> Result<Option<EditedChildren>, TreeError> {
+        let view = page.view().interior().map_err(|damage| damaged(self.chunk, page, damage))?;
+        let lower = self.edits.raised(bounds.lower).to_vec();
+        let mut edit = NodeEdit::new(view, RowKey::from(&lower[..]));
+        let (mut next, mut first) = (0, None);
+        while next < view.len()
+            && let Some(index) = self.edits.next_child(self.chunk, &view, bounds, next)
+        {
+            assert!(index >= next, "changes must come in ascending key order");
+            first.get_or_insert(index);
+            next = if view.level() == 1 {
+                self.edit_leaves(&view, index, bounds, &mut edit)?
+            } else {
+                self.edit_interiors(&view, index, bounds, &mut edit)?
+            };
+        }
+        let at_end = first == Some(view.len() - 1);
+        Ok(edit.finish().map(|list| EditedChildren { list, at_end }))
+    }
+
+    /// Edits leaf `index` and those after it that are joined with it; returns the first one after them.
+    fn edit_leaves(
+        &mut self,
+        view: &InteriorView<'_>,
+        index: usize,
+        bounds: Bounds<'_>,
+        edit: &mut NodeEdit<'_>,
+    ) -> Result<usize, TreeError> {
+        let home = view.child(index).page;
+        let lower = self.edits.raised(bounds_of(view, index, bounds).lower).to_vec();
+        let mut rows = RowSet::new(Home::Replace(home), RowKey::from(&lower[..]));
+        let mut entries = ChildList::default();
+        let mut consumed = Vec::new();
+        let mut at = index;
+        loop {
+            let (child, child_bounds) = (view.child(at), bounds_of(view, at, bounds));
+            if self.edits.removes(0, child_bounds) {
+                release_below(self.chunk, child, 0)?;
+                rows.note_removed();
+            } else {
+                let page = read_child(self.chunk, child, 0)?;
+                rows.begin_page(page.clone());
+                self.edits.edit_leaf(self.chunk, &page, child_bounds, &mut rows, &mut entries)?;
+            }
+            if at == index && !rows.is_changed() {
+                raise(view, index, &lower, edit);
+                return Ok(index + 1);
+            }
+            consumed.push(child.page);
+            at += 1;
+            rows.build_some(self.chunk, &mut entries)?;
+            let is_small = rows.is_small(self.chunk.format.page_bytes());
+            if !self.goes_on(view, at, bounds, is_small) {
+                break;
+            }
+        }
+        let unused = rows.finish(self.chunk, &mut entries)?;
+        self.free_consumed(&consumed, home, unused != Home::Fresh);
+        edit.replace(index, at, &entries);
+        Ok(at)
+    }
+
+    /// As `edit_leaves`, one level up or more.
+    fn edit_interiors(
+        &mut self,
+        view: &InteriorView<'_>,
+        index: usize,
+        bounds: Bounds<'_>,
+        edit: &mut NodeEdit<'_>,
+    ) -> Result<usize, TreeError> {
+        let (home, level) = (view.child(index).page, view.level() - 1);
+        let page_bytes = self.chunk.format.page_bytes();
+        let mut children = ChildList::default();
+        let (mut consumed, mut at, mut at_end) = (Vec::new(), index, false);
+        // Asked before the walk below: what is linked there does not raise its own parent.
+        let lower = self.edits.raised(bounds_of(view, index, bounds).lower).to_vec();
+        loop {
+            let (child, child_bounds) = (view.child(at), bounds_of(view, at, bounds));
+            if self.edits.removes(level, child_bounds) {
+                release_below(self.chunk, child, level)?;
+            } else {
+                let page = read_child(self.chunk, child, level)?;
+                let edited = self.edit_children(&page, child_bounds)?;
+                match edited {
+                    None if at == index => {
+                        raise(view, index, &lower, edit);
+                        return Ok(index + 1);
+                    }
+                    None => {
+                        let inner =
+                            page.view().interior().map_err(|damage| damaged(self.chunk, &page, damage))?;
+                        children.append_page(&inner, self.edits.raised(child_bounds.lower));
+                    }
+                    Some(edited) => {
+                        at_end = at == index && edited.at_end;
+                        children.append(&edited.list);
+                    }
+                }
+            }
+            consumed.push(child.page);
+            at += 1;
+            let is_small = !children.is_empty() && children.encoded_bytes() < page_bytes / 3;
+            if !self.goes_on(view, at, bounds, is_small) {
+                break;
+            }
+        }
+        let fill = if at_end || self.edits.packs() { Fill::Packed } else { Fill::Even };
+        let mut entries = ChildList::default();
+        let target = Home::Replace(home);
+        build_interiors(self.chunk, level, &children, target, fill, RowKey::from(&lower[..]), &mut entries)?;
+        self.free_consumed(&consumed, home, children.is_empty());
+        edit.replace(index, at, &entries);
+        Ok(at)
+    }
+
+    fn goes_on(&self, view: &InteriorView<'_>, at: usize, bounds: Bounds<'_>, is_small: bool) -> bool {
+        at < view.len() && (is_small || self.edits.reaches(self.chunk, bounds_of(view, at, bounds)))
+    }
+
+    fn free_consumed(&mut self, consumed: &[PageId], home: PageId, home_too: bool) {
+        for page in consumed {
+            if home_too || *page != home {
+                self.chunk.free_page(*page);
+            }
+        }
+    }
+}
+
+/// Gives a child that is not rebuilt the lower bound that it has after the edit.
+fn raise(view: &InteriorView<'_>, index: usize, lower: &[u8], edit: &mut NodeEdit<'_>) {
+    let mut entries = ChildList::default();
+    entries.push(RowKey::from(lower), view.child(index));
+    edit.replace(index, index + 1, &entries);
+}
+
+fn bounds_of<'a>(view: &InteriorView<'a>, index: usize, bounds: Bounds<'a>) -> Bounds<'a> {
+    Bounds {
+        lower: view.lower_fence(index).unwrap_or(bounds.lower),
+        upper: view.upper_fence(index).or(bounds.upper),
+    }
+}
+
+/// Frees everything below a page, but not the page itself.
+fn release_below(chunk: &mut ChunkBuilder<'_>, child: Child, level: u8) -> Result<(), TreeError> {
+    if level > 0 {
+        let page = read_child(chunk, child, level)?;
+        let view = page.view().interior().map_err(|damage| damaged(chunk, &page, damage))?;
+        for index in 0..view.len() {
+            release_below(chunk, view.child(index), level - 1)?;
+            chunk.free_page(view.child(index).page);
+        }
+    } else if child.flags != 0 {
+        let page = read_child(chunk, child, 0)?;
+        let leaf: LeafView<'_> = page.view().leaf().map_err(|damage| damaged(chunk, &page, damage))?;
+        chunk.free_values(&leaf)?;
+    }
+    Ok(())
+}
+
+fn read_child(chunk: &ChunkBuilder<'_>, child: Child, level: u8) -> Result<Page, TreeError> {
+    let page = chunk.read(child.page)?;
+    expect_level(chunk, &page, level)?;
+    Ok(page)
+}
+
+fn expect_level(chunk: &ChunkBuilder<'_>, page: &Page, expected: u8) -> Result<(), TreeError> {
+    let found = page.view().level();
+    if found == expected {
+        return Ok(());
+    }
+    Err(damaged(chunk, page, PageDamage::WrongLevel { expected, found }))
+}
+
+pub(super) fn damaged(chunk: &ChunkBuilder<'_>, page: &Page, damage: PageDamage) -> TreeError {
+    chunk.damaged(page.view().id(), damage)
+}

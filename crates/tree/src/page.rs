@@ -1,0 +1,201 @@
+//! Pages: the unit in which the tree is read, cached, protected and written.
+//!
+//! ```text
+//!   image (bytes) --decode: checksum, identity, structure--> Page --view--> LeafView, InteriorView
+//!   rows, children --encode_leaf, LeafBuilder, InteriorBuilder--> Page (sealed with its checksum)
+//! ```
+//! Invariants:
+//! * A [`Page`] has passed every check: views over it index without asking again and cannot panic.
+//! * A [`Page`] never changes. Sharing one is a reference count; a changed page is a new [`Page`].
+//!
+//! Byte layouts are in `header`, `leaf`, `interior` and `overflow`.
+
+mod header;
+mod interior;
+mod key;
+mod leaf;
+mod overflow;
+
+use std::fmt;
+use std::sync::Arc;
+
+use seawall_types::{DatabaseId, Lsn, PageId};
+
+pub use header::{PAGE_HEADER_BYTES, PageDamage, PageKind};
+pub(crate) use header::{PageHeader, seal, u32_at, u64_at};
+pub use interior::{CHILD_HAS_OVERFLOW, Child, InteriorBuilder, InteriorView};
+pub use key::{RowKey, common_prefix_bytes, shortest_separator};
+pub use leaf::{LeafBuilder, LeafSize, LeafValue, LeafView, OverflowReference, Row, encode_leaf};
+pub use overflow::{
+    EXTENT_HEADER_BYTES, EXTENT_PAGES_MAX, Extent, ExtentHeader, encode_extent, extent_pages,
+};
+
+/// The longest row key: a table id and 4096 bytes. Small pages hold less, see [`PageFormat::max_key_bytes`].
+pub const ROW_KEY_BYTES_MAX: usize = 8 + 4096;
+
+/// What all pages of one database have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageFormat {
+    page_bytes: usize,
+    database_tag: u32,
+}
+
+impl PageFormat {
+    /// Pages of `page_bytes` of `database`; `None` unless that is 4, 8, 16, 32 or 64 KiB.
+    pub fn new(page_bytes: usize, database: &DatabaseId) -> Option<PageFormat> {
+        let [a, b, c, d, ..] = *database.as_bytes();
+        let known = page_bytes.is_power_of_two() && (4096..=65536).contains(&page_bytes);
+        known.then_some(PageFormat { page_bytes, database_tag: u32::from_le_bytes([a, b, c, d]) })
+    }
+
+    /// Bytes of a page.
+    pub const fn page_bytes(&self) -> usize {
+        self.page_bytes
+    }
+
+    /// The first four bytes of the database id, which every page carries.
+    pub const fn database_tag(&self) -> u32 {
+        self.database_tag
+    }
+
+    /// Where `page` starts in the page file.
+    pub const fn offset_of(&self, page: PageId) -> u64 {
+        page.get().saturating_mul(self.page_bytes as u64)
+    }
+
+    /// The longest row key a page can hold: 4104 bytes, 2560 with 4 KiB pages.
+    pub const fn max_key_bytes(&self) -> usize {
+        let most = self.page_bytes / 8 * 5;
+        if most < ROW_KEY_BYTES_MAX { most } else { ROW_KEY_BYTES_MAX }
+    }
+
+    /// A longer value goes to overflow extents.
+    pub const fn max_inline_value_bytes(&self) -> usize {
+        self.page_bytes / 4
+    }
+}
+
+/// An immutable, checked page image. Cloning one counts a reference.
+#[derive(Clone)]
+pub struct Page {
+    image: Arc<[u8]>,
+}
+
+impl Page {
+    /// Checks `image`, read as page `id`, wholly: checksum, identity, and the structure its kind asks for.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn decode(format: &PageFormat, id: PageId, image: Arc<[u8]>) -> Result<Page, PageDamage> {
+        let header = PageHeader::decode(format, id, &image)?;
+        match header.kind {
+            PageKind::Leaf => leaf::validate(format, &header, &image)?,
+            PageKind::Interior => interior::validate(format, &header, &image)?,
+            // The space map checks its own bits; an extent is checked whole, by `Extent::decode`.
+            PageKind::SpaceMap => {}
+            PageKind::Overflow => return Err(PageDamage::Structure("an overflow extent read as a page")),
+        }
+        Ok(Page { image })
+    }
+
+    /// A page that was just built and sealed here, and is therefore right.
+    pub(crate) fn from_sealed(image: Arc<[u8]>) -> Page {
+        Page { image }
+    }
+
+    /// The image's parts.
+    pub fn view(&self) -> PageView<'_> {
+        PageView { bytes: &self.image }
+    }
+
+    /// The whole image, checksum included, as it stands in the page file.
+    pub fn bytes(&self) -> &[u8] {
+        &self.image
+    }
+
+    /// The shared image.
+    pub(crate) fn into_image(self) -> Arc<[u8]> {
+        self.image
+    }
+}
+
+impl fmt::Debug for Page {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.view().fmt(formatter)
+    }
+}
+
+/// A borrowed, checked page image.
+#[derive(Clone, Copy)]
+pub struct PageView<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> PageView<'a> {
+    /// A view over bytes that are those of a [`Page`].
+    pub(crate) fn over(bytes: &'a [u8]) -> PageView<'a> {
+        PageView { bytes }
+    }
+
+    /// The page's number.
+    pub fn id(&self) -> PageId {
+        header::page_of(self.bytes)
+    }
+
+    /// What the page holds.
+    pub fn kind(&self) -> PageKind {
+        header::kind_of(self.bytes).expect("a checked page is of a known kind")
+    }
+
+    /// Height above the leaves, which are at 0.
+    pub fn level(&self) -> u8 {
+        header::level_of(self.bytes)
+    }
+
+    /// The stamp of the merge that last wrote the page: no change in it is newer.
+    pub fn lsn(&self) -> Lsn {
+        header::lsn_of(self.bytes)
+    }
+
+    /// The page as a leaf.
+    ///
+    /// # Errors
+    /// `WrongKind` if it is none.
+    pub fn leaf(&self) -> Result<LeafView<'a>, PageDamage> {
+        header::expect_kind(self.bytes, PageKind::Leaf)?;
+        Ok(LeafView::over(self.bytes))
+    }
+
+    /// The page as an interior page.
+    ///
+    /// # Errors
+    /// `WrongKind` if it is none.
+    pub fn interior(&self) -> Result<InteriorView<'a>, PageDamage> {
+        header::expect_kind(self.bytes, PageKind::Interior)?;
+        Ok(InteriorView::over(self.bytes))
+    }
+
+    /// The whole image.
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+}
+
+impl fmt::Debug for PageView<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?} page {} at level {}, {}", self.kind(), self.id(), self.level(), self.lsn())
+    }
+}
+
+/// A zeroed image that nobody shares yet: fill it through `Arc::get_mut`.
+pub(crate) fn zeroed_image(bytes: usize) -> Arc<[u8]> {
+    std::iter::repeat_n(0, bytes).collect()
+}
+
+/// The bytes of an image that nobody shares yet.
+pub(crate) fn image_bytes(image: &mut Arc<[u8]>) -> &mut [u8] {
+    Arc::get_mut(image).expect("the image was just allocated and is not shared yet")
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,544 @@
+//! Leaves: sorted rows.
+//!
+//! | offset     | bytes | field   | meaning                                                             |
+//! |-----------:|------:|---------|---------------------------------------------------------------------|
+//! |          0 |    64 | header  | see `header`; `count` = n rows, `prefix_bytes` = p                  |
+//! |         64 |     p | prefix  | the bytes that all keys of the page begin with                      |
+//! |         64 + p | 4 x n | heads | first four bytes of each key after the prefix, as a number        |
+//! | 64 + p + 4 n | 2 x n | offsets | where each row's cell starts; it ends where the next one starts   |
+//! | 64 + p + 6 n |       | unused  | `lower..upper`                                                    |
+//! |      upper |       | cells   | in row order, end to end, up to the page's end                      |
+//!
+//! A search touches the header, the prefix and the heads, which lie side by side, and one cell.
+//!
+//! A cell, whose length follows from the offsets, so that neither key nor value needs one of its own:
+//!
+//! | offset | bytes | field  | meaning                                                                           |
+//! |-------:|------:|--------|-----------------------------------------------------------------------------------|
+//! |      0 |     2 | shape  | bits 0..13: length of the key after the prefix; bit 15: the value is a reference  |
+//! |      2 |       | suffix | the key after the prefix                                                          |
+//! |        |  rest | value  | the value; or a reference: its length, first page of its first extent, 8 and 8    |
+//!
+//! A row costs 8 bytes besides its suffix and value. `LeafSize` adds a row in constant time.
+
+use std::sync::Arc;
+
+use seawall_types::{Lsn, PageId};
+
+use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind, u16_at, u64_at};
+use super::key::{RowKey, common_prefix_bytes, head_of, head_of_parts, order_to_prefix, search_suffixes};
+use super::{Page, PageDamage, PageFormat, image_bytes, seal, zeroed_image};
+
+/// Bytes of a row besides its key suffix and its value: head, offset, shape.
+const ROW_OVERHEAD_BYTES: usize = SLOT_BYTES + SHAPE_BYTES;
+const SLOT_BYTES: usize = 4 + 2;
+const SHAPE_BYTES: usize = 2;
+const SUFFIX_BYTES_MASK: u16 = 0x1FFF;
+const OVERFLOW_BIT: u16 = 0x8000;
+const REFERENCE_BYTES: usize = 16;
+const FLAG_HAS_OVERFLOW: u8 = 1;
+
+/// Where a long value lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct OverflowReference {
+    /// Length of the value.
+    pub total_bytes: u64,
+    /// First page of its first extent.
+    pub first: PageId,
+}
+
+impl OverflowReference {
+    fn encode(&self) -> [u8; REFERENCE_BYTES] {
+        let mut bytes = [0; REFERENCE_BYTES];
+        bytes[..8].copy_from_slice(&self.total_bytes.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.first.get().to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8]) -> OverflowReference {
+        OverflowReference { total_bytes: u64_at(bytes, 0), first: PageId::new(u64_at(bytes, 8)) }
+    }
+}
+
+/// A value as a leaf holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeafValue<'a> {
+    /// In the leaf.
+    Inline(&'a [u8]),
+    /// In overflow extents.
+    Overflow(OverflowReference),
+}
+
+impl LeafValue<'_> {
+    /// Bytes that it takes in a leaf.
+    pub const fn stored_bytes(&self) -> usize {
+        match self {
+            LeafValue::Inline(value) => value.len(),
+            LeafValue::Overflow(_) => REFERENCE_BYTES,
+        }
+    }
+}
+
+/// A row as a leaf holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row<'a> {
+    /// Its key.
+    pub key: RowKey<'a>,
+    /// Its value.
+    pub value: LeafValue<'a>,
+}
+
+/// A checked leaf.
+#[derive(Clone, Copy)]
+pub struct LeafView<'a> {
+    bytes: &'a [u8],
+    heads: &'a [[u8; 4]],
+    offsets: &'a [[u8; 2]],
+    prefix: &'a [u8],
+}
+
+impl<'a> LeafView<'a> {
+    /// A view over a leaf that `validate` passed.
+    #[inline]
+    pub(super) fn over(bytes: &'a [u8]) -> LeafView<'a> {
+        let count = usize::from(u16_at(bytes, 20));
+        let (prefix, rest) = bytes[PAGE_HEADER_BYTES..].split_at(usize::from(u16_at(bytes, 22)));
+        let (heads, offsets) = rest[..count * SLOT_BYTES].split_at(count * 4);
+        LeafView { bytes, heads: heads.as_chunks().0, offsets: offsets.as_chunks().0, prefix }
+    }
+
+    /// Rows of the leaf.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.offsets.len()
+    }
+
+    /// Whether it has no row; only the root may.
+    pub fn is_empty(&self) -> bool {
+        self.offsets.is_empty()
+    }
+
+    /// The bytes that all keys of the leaf begin with.
+    pub fn prefix(&self) -> &'a [u8] {
+        self.prefix
+    }
+
+    /// Whether a value lies in overflow extents.
+    pub fn has_overflow(&self) -> bool {
+        self.bytes[19] & FLAG_HAS_OVERFLOW != 0
+    }
+
+    /// Bytes of the page that are in use: header, slots, cells and prefix.
+    pub fn used_bytes(&self) -> usize {
+        let cells = self.offsets.first().map_or(0, |_| self.bytes.len() - self.cell_start(0));
+        PAGE_HEADER_BYTES + self.len() * SLOT_BYTES + cells + self.prefix.len()
+    }
+
+    /// Key of row `index`.
+    #[inline]
+    pub fn key(&self, index: usize) -> RowKey<'a> {
+        RowKey::new(self.prefix, self.suffix(index))
+    }
+
+    /// Value of row `index`.
+    #[inline]
+    pub fn value(&self, index: usize) -> LeafValue<'a> {
+        self.row(index).value
+    }
+
+    /// Row `index`, which is below `len`.
+    #[inline]
+    pub fn row(&self, index: usize) -> Row<'a> {
+        let cell = &self.bytes[self.cell_start(index)..self.cell_end(index)];
+        let shape = u16_at(cell, 0);
+        let (suffix, value) = cell[SHAPE_BYTES..].split_at(usize::from(shape & SUFFIX_BYTES_MASK));
+        let value = if shape & OVERFLOW_BIT == 0 {
+            LeafValue::Inline(value)
+        } else {
+            LeafValue::Overflow(OverflowReference::decode(value))
+        };
+        Row { key: RowKey::new(self.prefix, suffix), value }
+    }
+
+    /// The rows in ascending order; runs backwards too.
+    pub fn rows(&self) -> impl DoubleEndedIterator<Item = Row<'a>> + ExactSizeIterator + use<'a> {
+        let view = *self;
+        (0..view.len()).map(move |index| view.row(index))
+    }
+
+    /// How the key of row `index` stands to `key`.
+    pub fn compare(&self, index: usize, key: &[u8]) -> std::cmp::Ordering {
+        self.key(index).compare(key)
+    }
+
+    /// The row with `key`, or the index at which it would stand.
+    #[inline]
+    pub fn search(&self, key: &[u8]) -> Result<usize, usize> {
+        match order_to_prefix(key, self.prefix) {
+            std::cmp::Ordering::Less => Err(0),
+            std::cmp::Ordering::Greater => Err(self.len()),
+            std::cmp::Ordering::Equal => {
+                search_suffixes(self.heads, &key[self.prefix.len()..], |index| self.suffix(index))
+            }
+        }
+    }
+
+    #[inline]
+    fn suffix(&self, index: usize) -> &'a [u8] {
+        let start = self.cell_start(index);
+        let suffix_bytes = usize::from(u16_at(self.bytes, start) & SUFFIX_BYTES_MASK);
+        &self.bytes[start + SHAPE_BYTES..start + SHAPE_BYTES + suffix_bytes]
+    }
+
+    #[inline]
+    fn cell_start(&self, index: usize) -> usize {
+        usize::from(u16::from_le_bytes(self.offsets[index]))
+    }
+
+    #[inline]
+    fn cell_end(&self, index: usize) -> usize {
+        self.offsets.get(index + 1).map_or(self.bytes.len(), |end| usize::from(u16::from_le_bytes(*end)))
+    }
+}
+
+/// Checks the structure of a leaf with a right header.
+pub(super) fn validate(format: &PageFormat, header: &PageHeader, image: &[u8]) -> Result<(), PageDamage> {
+    header.check_bounds(format, usize::from(header.count) * SLOT_BYTES)?;
+    let view = LeafView::over(image);
+    let mut start = header.upper as usize;
+    let mut has_overflow = false;
+    for index in 0..view.len() {
+        let end = view.cell_end(index);
+        if view.cell_start(index) != start || end < start + SHAPE_BYTES || end > view.bytes.len() {
+            return Err(PageDamage::Structure("the cells of the leaf do not lie end to end"));
+        }
+        let shape = u16_at(image, start);
+        has_overflow |= shape & OVERFLOW_BIT != 0;
+        validate_cell(format, view.prefix.len(), shape, &image[start + SHAPE_BYTES..end])?;
+        if u32::from_le_bytes(view.heads[index]) != head_of(view.suffix(index)) {
+            return Err(PageDamage::Structure("a head is not that of its key"));
+        }
+        if index > 0 && view.suffix(index - 1) >= view.suffix(index) {
+            return Err(PageDamage::Structure("the keys of the leaf do not ascend"));
+        }
+        start = end;
+    }
+    if start != view.bytes.len() && !view.is_empty() {
+        return Err(PageDamage::Structure("bytes after the last cell"));
+    }
+    if has_overflow != view.has_overflow() {
+        return Err(PageDamage::Structure("the flag for overflow values is wrong"));
+    }
+    Ok(())
+}
+
+fn validate_cell(
+    format: &PageFormat,
+    prefix_bytes: usize,
+    shape: u16,
+    cell: &[u8],
+) -> Result<(), PageDamage> {
+    let suffix_bytes = usize::from(shape & SUFFIX_BYTES_MASK);
+    if shape & !(SUFFIX_BYTES_MASK | OVERFLOW_BIT) != 0 || suffix_bytes > cell.len() {
+        return Err(PageDamage::Structure("the key of a row runs past its cell"));
+    }
+    if prefix_bytes + suffix_bytes > format.max_key_bytes() {
+        return Err(PageDamage::Structure("a key is longer than a key can be"));
+    }
+    if shape & OVERFLOW_BIT != 0 {
+        let value = &cell[suffix_bytes..];
+        if value.len() != REFERENCE_BYTES {
+            return Err(PageDamage::Structure("a reference to overflow extents of the wrong length"));
+        }
+        let reference = OverflowReference::decode(value);
+        if reference.first.get() == 0 || reference.total_bytes == 0 {
+            return Err(PageDamage::Structure("a reference to overflow extents that cannot be"));
+        }
+    }
+    Ok(())
+}
+
+/// The exact size of a leaf with given rows, as they are added in key order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeafSize {
+    rows: usize,
+    key_bytes: usize,
+    value_bytes: usize,
+    prefix_bytes: usize,
+}
+
+impl LeafSize {
+    /// The size with one more row. `shared_bytes` is how many first bytes its key shares with the key of the first
+    /// row of the leaf (ignored for the first row itself).
+    #[must_use]
+    pub fn with_row(self, key_bytes: usize, shared_bytes: usize, stored_value_bytes: usize) -> LeafSize {
+        LeafSize {
+            rows: self.rows + 1,
+            key_bytes: self.key_bytes + key_bytes,
+            value_bytes: self.value_bytes + stored_value_bytes,
+            prefix_bytes: if self.rows == 0 { key_bytes } else { self.prefix_bytes.min(shared_bytes) },
+        }
+    }
+
+    /// Bytes of a page that the rows take, header included.
+    pub fn encoded_bytes(&self) -> usize {
+        let suffixes = self.key_bytes - self.rows * self.prefix_bytes;
+        PAGE_HEADER_BYTES + self.rows * ROW_OVERHEAD_BYTES + suffixes + self.value_bytes + self.prefix_bytes
+    }
+
+    /// Rows added so far.
+    pub fn row_count(&self) -> usize {
+        self.rows
+    }
+
+    fn cell_bytes(&self) -> usize {
+        self.key_bytes - self.rows * self.prefix_bytes + self.value_bytes + self.rows * SHAPE_BYTES
+    }
+}
+
+/// Builds a leaf of `rows`, which ascend and fit (see [`LeafSize`]).
+///
+/// # Panics
+/// If they do not fit.
+pub fn encode_leaf(format: &PageFormat, rows: &[Row<'_>], page: PageId, lsn: Lsn) -> Page {
+    let mut size = LeafSize::default();
+    // The prefix of first and last is that of all between, and the sums do not need each row's own.
+    let shared = match (rows.first(), rows.last()) {
+        (Some(first), Some(last)) => first.key.common_prefix_bytes(&last.key),
+        _ => 0,
+    };
+    for row in rows {
+        size = size.with_row(row.key.len(), shared, row.value.stored_bytes());
+    }
+    let first = rows.first().map_or(RowKey::new(&[], &[]), |row| row.key);
+    let mut writer = LeafWriter::new(format, size, first);
+    for row in rows {
+        writer.add(row.key.skip(size.prefix_bytes), row.value);
+    }
+    writer.finish(format, page, lsn)
+}
+
+/// Collects rows for one leaf after another; copies them, so that the source may move on.
+#[derive(Debug)]
+pub struct LeafBuilder {
+    format: PageFormat,
+    size: LeafSize,
+    rows: Vec<BuilderRow>,
+    /// Keys and stored values of the rows, end to end.
+    bytes: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct BuilderRow {
+    start: usize,
+    key_end: usize,
+    end: usize,
+    overflow: bool,
+}
+
+impl LeafBuilder {
+    /// A builder with no rows.
+    pub fn new(format: PageFormat) -> LeafBuilder {
+        LeafBuilder { format, size: LeafSize::default(), rows: Vec::new(), bytes: Vec::new() }
+    }
+
+    /// Whether no row was pushed since the last leaf was finished.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Rows pushed since.
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Bytes of a page that the rows take so far, header included.
+    pub fn encoded_bytes(&self) -> usize {
+        self.size.encoded_bytes()
+    }
+
+    /// Bytes that they would take with this row too.
+    pub fn encoded_bytes_with(&self, row: &Row<'_>) -> usize {
+        self.size_with(row).encoded_bytes()
+    }
+
+    /// Whether the row fits into the page too.
+    pub fn fits(&self, row: &Row<'_>) -> bool {
+        self.encoded_bytes_with(row) <= self.format.page_bytes()
+    }
+
+    /// Adds a row; its key is greater than all before, and it fits.
+    pub fn push(&mut self, row: &Row<'_>) {
+        let size = self.size_with(row);
+        self.push_sized(row, size);
+    }
+
+    /// Adds a row if the page then takes at most `limit_bytes`; a first row is always taken. One look at the key
+    /// where `encoded_bytes_with` and `push` take two.
+    pub fn push_within(&mut self, row: &Row<'_>, limit_bytes: usize) -> bool {
+        let size = self.size_with(row);
+        let fits = self.rows.is_empty() || size.encoded_bytes() <= limit_bytes;
+        if fits {
+            self.push_sized(row, size);
+        }
+        fits
+    }
+
+    /// Key of the last row pushed.
+    pub fn last_key(&self) -> Option<&[u8]> {
+        self.rows.last().map(|row| &self.bytes[row.start..row.key_end])
+    }
+
+    /// Key of the first row pushed.
+    pub fn first_key(&self) -> Option<&[u8]> {
+        self.rows.first().map(|row| &self.bytes[row.start..row.key_end])
+    }
+
+    /// Whether one of the values is a reference to overflow extents.
+    pub fn has_overflow(&self) -> bool {
+        self.rows.iter().any(|row| row.overflow)
+    }
+
+    /// Builds the leaf and starts over with none.
+    pub fn finish(&mut self, page: PageId, lsn: Lsn) -> Page {
+        let prefix_bytes = self.size.prefix_bytes;
+        let first = RowKey::from(self.first_key().unwrap_or(&[]));
+        let mut writer = LeafWriter::new(&self.format, self.size, first);
+        for row in &self.rows {
+            let suffix_start = row.start + prefix_bytes;
+            writer.add_cell(&self.bytes[suffix_start..row.end], row.key_end - suffix_start, row.overflow);
+        }
+        self.rows.clear();
+        self.bytes.clear();
+        self.size = LeafSize::default();
+        writer.finish(&self.format, page, lsn)
+    }
+
+    fn size_with(&self, row: &Row<'_>) -> LeafSize {
+        let shared = self.first_key().map_or(0, |first| shared_bytes(first, &row.key));
+        self.size.with_row(row.key.len(), shared, row.value.stored_bytes())
+    }
+
+    fn push_sized(&mut self, row: &Row<'_>, size: LeafSize) {
+        assert!(row.key.len() <= self.format.max_key_bytes(), "a key of {} bytes", row.key.len());
+        let start = self.bytes.len();
+        row.key.append_to(&mut self.bytes);
+        let key_end = self.bytes.len();
+        let overflow = match row.value {
+            LeafValue::Inline(value) => {
+                self.bytes.extend_from_slice(value);
+                false
+            }
+            LeafValue::Overflow(reference) => {
+                self.bytes.extend_from_slice(&reference.encode());
+                true
+            }
+        };
+        self.rows.push(BuilderRow { start, key_end, end: self.bytes.len(), overflow });
+        self.size = size;
+    }
+}
+
+fn shared_bytes(first: &[u8], key: &RowKey<'_>) -> usize {
+    if key.prefix().is_empty() {
+        common_prefix_bytes(first, key.suffix())
+    } else {
+        RowKey::from(first).common_prefix_bytes(key)
+    }
+}
+
+/// Writes the cells of a leaf whose size is known into its image.
+struct LeafWriter {
+    image: Arc<[u8]>,
+    size: LeafSize,
+    index: usize,
+    cell: usize,
+    flags: u8,
+}
+
+impl LeafWriter {
+    fn new(format: &PageFormat, size: LeafSize, first: RowKey<'_>) -> LeafWriter {
+        assert!(size.encoded_bytes() <= format.page_bytes(), "{size:?} does not fit {format:?}");
+        let mut image = zeroed_image(format.page_bytes());
+        let prefix = &mut image_bytes(&mut image)[PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + size.prefix_bytes];
+        let in_prefix = first.prefix().len().min(prefix.len());
+        let (start, rest) = prefix.split_at_mut(in_prefix);
+        start.copy_from_slice(&first.prefix()[..in_prefix]);
+        rest.copy_from_slice(&first.suffix()[..rest.len()]);
+        LeafWriter { image, size, index: 0, cell: format.page_bytes() - size.cell_bytes(), flags: 0 }
+    }
+
+    /// Adds a row, by its key after the prefix.
+    fn add(&mut self, suffix: RowKey<'_>, value: LeafValue<'_>) {
+        let reference;
+        let (value, overflow) = match value {
+            LeafValue::Inline(value) => (value, false),
+            LeafValue::Overflow(at) => {
+                reference = at.encode();
+                (&reference[..], true)
+            }
+        };
+        self.add_parts(
+            head_of_parts(&suffix),
+            suffix.len(),
+            overflow,
+            [suffix.prefix(), suffix.suffix(), value],
+        );
+    }
+
+    /// Adds a row whose key after the prefix and stored value stand end to end in `cell`.
+    fn add_cell(&mut self, cell: &[u8], suffix_bytes: usize, overflow: bool) {
+        self.add_parts(head_of(&cell[..suffix_bytes]), suffix_bytes, overflow, [cell]);
+    }
+
+    #[inline]
+    fn add_parts<const N: usize>(
+        &mut self,
+        head: u32,
+        suffix_bytes: usize,
+        overflow: bool,
+        parts: [&[u8]; N],
+    ) {
+        let image = image_bytes(&mut self.image);
+        let heads_at = PAGE_HEADER_BYTES + self.size.prefix_bytes;
+        let head_at = heads_at + self.index * 4;
+        image[head_at..head_at + 4].copy_from_slice(&head.to_le_bytes());
+        let offset_at = heads_at + self.size.rows * 4 + self.index * 2;
+        let offset = u16::try_from(self.cell).expect("a cell starts within a page of at most 64 KiB");
+        image[offset_at..offset_at + 2].copy_from_slice(&offset.to_le_bytes());
+        let mut shape = u16::try_from(suffix_bytes).expect("a key has at most 4104 bytes");
+        if overflow {
+            shape |= OVERFLOW_BIT;
+            self.flags |= FLAG_HAS_OVERFLOW;
+        }
+        image[self.cell..self.cell + SHAPE_BYTES].copy_from_slice(&shape.to_le_bytes());
+        self.cell += SHAPE_BYTES;
+        for part in parts {
+            image[self.cell..self.cell + part.len()].copy_from_slice(part);
+            self.cell += part.len();
+        }
+        self.index += 1;
+    }
+
+    fn finish(mut self, format: &PageFormat, page: PageId, lsn: Lsn) -> Page {
+        let cells_end = format.page_bytes();
+        assert!(
+            self.index == self.size.rows && self.cell == cells_end,
+            "rows do not add up to {:?}",
+            self.size
+        );
+        let number = |value: usize| u32::try_from(value).expect("a page has at most 64 KiB");
+        let header = PageHeader {
+            flags: self.flags,
+            count: u16::try_from(self.size.rows).expect("a row takes 8 bytes of at most 64 KiB"),
+            prefix_bytes: u16::try_from(self.size.prefix_bytes).expect("a key has at most 4104 bytes"),
+            lower: number(PAGE_HEADER_BYTES + self.size.prefix_bytes + self.size.rows * SLOT_BYTES),
+            upper: number(cells_end - self.size.cell_bytes()),
+            ..PageHeader::empty(page, PageKind::Leaf, lsn)
+        };
+        let image = image_bytes(&mut self.image);
+        header.encode(format, image);
+        seal(image);
+        Page::from_sealed(self.image)
+    }
+}

@@ -1,0 +1,133 @@
+//! Overflow extents: a long value lies in a chain of runs of pages, each with one header and one checksum.
+//!
+//! | offset | bytes | field      | meaning                                                                   |
+//! |-------:|------:|------------|---------------------------------------------------------------------------|
+//! |      0 |    64 | header     | see `header`, of the first page; the checksum covers the whole extent     |
+//! |     64 |     4 | pages      | pages of the extent, 1 to 128; at least one                               |
+//! |     68 |     4 | data_bytes | bytes of the value that it holds; as many pages as they need, not more    |
+//! |     72 |     8 | next       | first page of the next extent, or zero                                    |
+//! |     80 |     8 | total      | length of the whole value                                                 |
+//! |     88 |     8 | position   | where in the value this extent's bytes stand                              |
+//! |     96 |       | data       | the bytes; zeros after them                                               |
+
+use seawall_types::{Lsn, PageId};
+
+use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind, u32_at, u64_at, verify_checksum};
+use super::{PageDamage, PageFormat, seal};
+
+/// Most pages of one extent.
+pub const EXTENT_PAGES_MAX: usize = 128;
+/// Bytes before the data.
+pub const EXTENT_HEADER_BYTES: usize = PAGE_HEADER_BYTES + 32;
+
+/// The decoded header of an extent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtentHeader {
+    /// First page.
+    pub first: PageId,
+    /// Pages of the extent.
+    pub pages: usize,
+    /// Bytes of the value in it.
+    pub data_bytes: usize,
+    /// First page of the next extent, if the value goes on.
+    pub next: Option<PageId>,
+    /// Length of the whole value.
+    pub total_bytes: u64,
+    /// Where in the value this extent's bytes stand.
+    pub position: u64,
+}
+
+impl ExtentHeader {
+    /// Reads the header from the first page of an extent. Checks all but the checksum, which covers the whole extent:
+    /// nothing here may be trusted until [`Extent::decode`] has seen all of it, except that `pages` is bounded.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn decode(format: &PageFormat, first: PageId, page: &[u8]) -> Result<ExtentHeader, PageDamage> {
+        if page.len() < format.page_bytes() {
+            return Err(PageDamage::Length { expected: format.page_bytes(), found: page.len() });
+        }
+        let header = PageHeader::decode_fields(format, first, page)?;
+        if header.kind != PageKind::Overflow {
+            return Err(PageDamage::WrongKind { expected: PageKind::Overflow, found: header.kind });
+        }
+        let next = PageId::new(u64_at(page, 72));
+        let extent = ExtentHeader {
+            first,
+            pages: u32_at(page, 64) as usize,
+            data_bytes: u32_at(page, 68) as usize,
+            next: (next.get() != 0).then_some(next),
+            total_bytes: u64_at(page, 80),
+            position: u64_at(page, 88),
+        };
+        extent.check(format)?;
+        Ok(extent)
+    }
+
+    fn check(&self, format: &PageFormat) -> Result<(), PageDamage> {
+        if self.pages == 0 || self.pages > EXTENT_PAGES_MAX {
+            return Err(PageDamage::Structure("an extent of no pages or too many"));
+        }
+        if self.data_bytes == 0 || extent_pages(format, self.data_bytes) != self.pages {
+            return Err(PageDamage::Structure("the data of an extent does not fit its pages"));
+        }
+        let end = self.position.checked_add(self.data_bytes as u64);
+        let fits = match self.next {
+            Some(next) => end.is_some_and(|end| end < self.total_bytes) && next != self.first,
+            None => end == Some(self.total_bytes),
+        };
+        if fits {
+            Ok(())
+        } else {
+            Err(PageDamage::Structure("an extent does not fit the length of its value"))
+        }
+    }
+}
+
+/// A checked extent.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent<'a> {
+    /// Its header.
+    pub header: ExtentHeader,
+    /// Its bytes of the value.
+    pub data: &'a [u8],
+}
+
+impl<'a> Extent<'a> {
+    /// Checks all of an extent; `image` has all its pages and may have more bytes after them.
+    ///
+    /// # Errors
+    /// What is wrong with it; `Length` if it has more pages than `image`.
+    pub fn decode(format: &PageFormat, first: PageId, image: &'a [u8]) -> Result<Extent<'a>, PageDamage> {
+        let header = ExtentHeader::decode(format, first, image)?;
+        let expected = header.pages * format.page_bytes();
+        let image = image.get(..expected).ok_or(PageDamage::Length { expected, found: image.len() })?;
+        verify_checksum(image)?;
+        Ok(Extent { header, data: &image[EXTENT_HEADER_BYTES..EXTENT_HEADER_BYTES + header.data_bytes] })
+    }
+}
+
+/// Pages that an extent with `data_bytes` bytes of data takes.
+pub const fn extent_pages(format: &PageFormat, data_bytes: usize) -> usize {
+    (EXTENT_HEADER_BYTES + data_bytes).div_ceil(format.page_bytes())
+}
+
+/// Builds the image of an extent: `header.pages` pages with `data`.
+///
+/// # Panics
+/// If the header does not fit itself or the data.
+pub fn encode_extent(format: &PageFormat, header: &ExtentHeader, lsn: Lsn, data: &[u8]) -> Vec<u8> {
+    let fits = header.check(format).is_ok() && data.len() == header.data_bytes;
+    assert!(fits, "{header:?} with {} bytes", data.len());
+    let number = |value: usize| u32::try_from(value).expect("an extent has at most 8 MiB").to_le_bytes();
+    let mut image = vec![0; header.pages * format.page_bytes()];
+    PageHeader::empty(header.first, PageKind::Overflow, lsn).encode(format, &mut image);
+    image[64..68].copy_from_slice(&number(header.pages));
+    image[68..72].copy_from_slice(&number(header.data_bytes));
+    image[72..80].copy_from_slice(&header.next.map_or(0, PageId::get).to_le_bytes());
+    image[80..88].copy_from_slice(&header.total_bytes.to_le_bytes());
+    image[88..96].copy_from_slice(&header.position.to_le_bytes());
+    image[EXTENT_HEADER_BYTES..EXTENT_HEADER_BYTES + data.len()].copy_from_slice(data);
+    seal(&mut image);
+    image
+}

@@ -1,0 +1,271 @@
+//! Pages against plain vectors of rows, and mutated pages against their checks.
+
+use std::sync::Arc;
+
+use seawall_types::{DatabaseId, Lsn, PageId};
+
+use super::*;
+
+/// A small generator (splitmix64), so that a seed gives one run.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
+        usize::try_from(self.next() % bound as u64).unwrap()
+    }
+
+    fn bytes(&mut self, length: usize, alphabet: usize) -> Vec<u8> {
+        (0..length).map(|_| u8::try_from(self.below(alphabet)).unwrap()).collect()
+    }
+}
+
+pub(crate) const DATABASE: DatabaseId = DatabaseId::from_bytes(*b"test database id");
+
+pub(crate) fn format_of(page_bytes: usize) -> PageFormat {
+    PageFormat::new(page_bytes, &DATABASE).unwrap()
+}
+
+/// Sorted rows that fit one page together.
+fn random_rows(random: &mut Random, format: &PageFormat) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let alphabet = [2, 4, 256][random.below(3)];
+    let key_bytes = [3, 12, 40, format.max_key_bytes()][random.below(4)];
+    let shared_bytes = random.below(9.min(key_bytes));
+    let shared = random.bytes(shared_bytes, alphabet);
+    let mut rows = std::collections::BTreeMap::new();
+    let mut left = format.page_bytes() - PAGE_HEADER_BYTES;
+    for _ in 0..random.below(300) {
+        let length = random.below(key_bytes - shared.len() + 1);
+        let key = [&shared[..], &random.bytes(length, alphabet)].concat();
+        let longest = [1, 20, format.max_inline_value_bytes()][random.below(3)];
+        let value_bytes = random.below(longest + 1);
+        let value = random.bytes(value_bytes, 256);
+        let cost = key.len() + value.len() + 8;
+        if cost > left {
+            break;
+        }
+        left -= cost;
+        rows.insert(key, value);
+    }
+    rows.into_iter().collect()
+}
+
+fn as_row<'a>((key, value): &'a (Vec<u8>, Vec<u8>)) -> Row<'a> {
+    let cut = key.len() / 3;
+    Row { key: RowKey::new(&key[..cut], &key[cut..]), value: LeafValue::Inline(value) }
+}
+
+fn decode(format: &PageFormat, page: &Page) -> Page {
+    Page::decode(format, page.view().id(), Arc::from(page.bytes())).unwrap()
+}
+
+#[test]
+fn leaf_gives_back_its_rows() {
+    for seed in 0..400 {
+        let mut random = Random(seed);
+        let format = format_of(4096 << random.below(5));
+        let rows = random_rows(&mut random, &format);
+        let borrowed: Vec<Row<'_>> = rows.iter().map(as_row).collect();
+        let page = encode_leaf(&format, &borrowed, PageId::new(7), Lsn::new(99));
+        let mut builder = LeafBuilder::new(format);
+        for row in &borrowed {
+            assert!(builder.fits(row), "seed {seed}");
+            builder.push(row);
+        }
+        let used = builder.encoded_bytes();
+        assert_eq!(builder.finish(PageId::new(7), Lsn::new(99)).bytes(), page.bytes(), "seed {seed}");
+
+        let page = decode(&format, &page);
+        let leaf = page.view().leaf().unwrap();
+        assert_eq!((page.view().lsn(), page.view().level()), (Lsn::new(99), 0));
+        assert_eq!(leaf.used_bytes(), used, "seed {seed}");
+        assert_eq!(leaf.len(), rows.len(), "seed {seed}");
+        for (index, (key, value)) in rows.iter().enumerate() {
+            assert_eq!(leaf.key(index).to_vec(), *key, "seed {seed}");
+            assert_eq!(leaf.value(index), LeafValue::Inline(value), "seed {seed}");
+            assert_eq!(leaf.search(key), Ok(index), "seed {seed}");
+        }
+        for _ in 0..50 {
+            let length = random.below(8);
+            let key = random.bytes(length, 5);
+            assert_eq!(
+                leaf.search(&key),
+                rows.binary_search_by(|row| row.0.cmp(&key)),
+                "seed {seed} {key:?}"
+            );
+        }
+        assert!(leaf.rows().rev().map(|row| row.key.to_vec()).eq(rows.iter().rev().map(|row| row.0.clone())));
+    }
+}
+
+#[test]
+fn interior_page_leads_to_the_right_child() {
+    for seed in 0..400 {
+        let mut random = Random(seed);
+        let format = format_of(4096 << random.below(5));
+        let separators: Vec<Vec<u8>> = random_rows(&mut random, &format)
+            .into_iter()
+            .map(|row| row.0)
+            .filter(|key| !key.is_empty())
+            .collect();
+        let mut builder = InteriorBuilder::new(format);
+        builder.push_first(Child::new(PageId::new(100)));
+        let mut kept = Vec::new();
+        for separator in &separators {
+            if builder.fits(&RowKey::from(&separator[..])) {
+                let child = Child { page: PageId::new(101 + kept.len() as u64), flags: CHILD_HAS_OVERFLOW };
+                builder.push(RowKey::from(&separator[..]), child);
+                kept.push(separator);
+            }
+        }
+        let used = builder.encoded_bytes();
+        let page = decode(&format, &builder.finish(1, PageId::new(1), Lsn::new(5)));
+        let interior = page.view().interior().unwrap();
+        assert_eq!((interior.len(), interior.used_bytes(), interior.level()), (kept.len() + 1, used, 1));
+        for index in 0..interior.len() {
+            assert_eq!(interior.child(index).page.get(), 100 + index as u64);
+        }
+        for (index, separator) in kept.iter().enumerate() {
+            assert_eq!(interior.separator(index).to_vec(), **separator);
+            assert_eq!(interior.child_for(separator), index + 1, "seed {seed}");
+            assert_eq!(interior.child_below(separator), index, "seed {seed}");
+        }
+        for _ in 0..50 {
+            let length = random.below(8);
+            let key = random.bytes(length, 5);
+            let expected = kept.iter().filter(|separator| ***separator <= key).count();
+            assert_eq!(interior.child_for(&key), expected, "seed {seed} {key:?}");
+        }
+    }
+}
+
+#[test]
+fn longest_key_fits_alone_beside_the_longest_value() {
+    for shift in 0..5 {
+        let format = format_of(4096 << shift);
+        let key = vec![255; format.max_key_bytes()];
+        let value = vec![1; format.max_inline_value_bytes()];
+        let reference = OverflowReference { total_bytes: 1 << 26, first: PageId::new(9) };
+        for value in [LeafValue::Inline(&value), LeafValue::Overflow(reference)] {
+            let row = Row { key: RowKey::from(&key[..]), value };
+            let page = decode(&format, &encode_leaf(&format, &[row], PageId::new(2), Lsn::ZERO));
+            let leaf = page.view().leaf().unwrap();
+            assert_eq!(leaf.row(0), row);
+            assert_eq!(leaf.has_overflow(), matches!(value, LeafValue::Overflow(_)));
+        }
+        let mut builder = InteriorBuilder::new(format);
+        builder.push_first(Child::new(PageId::new(2)));
+        builder.push(RowKey::from(&key[..]), Child::new(PageId::new(3)));
+        decode(&format, &builder.finish(9, PageId::new(1), Lsn::ZERO));
+    }
+}
+
+#[test]
+fn page_of_another_place_or_database_is_refused() {
+    let format = format_of(8192);
+    let image: Arc<[u8]> = Arc::from(encode_leaf(&format, &[], PageId::new(4), Lsn::ZERO).bytes());
+    let misplaced = Page::decode(&format, PageId::new(5), Arc::clone(&image)).unwrap_err();
+    assert_eq!(misplaced, PageDamage::Misplaced { found: PageId::new(4) });
+    let other = PageFormat::new(8192, &DatabaseId::from_bytes([3; 16])).unwrap();
+    let foreign = Page::decode(&other, PageId::new(4), Arc::clone(&image)).unwrap_err();
+    assert!(matches!(foreign, PageDamage::Database { .. }));
+    for bit in 0..image.len() * 8 {
+        if bit > 1000 && bit % 97 != 0 {
+            continue;
+        }
+        let mut flipped = image.to_vec();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        let damage = Page::decode(&format, PageId::new(4), Arc::from(flipped)).unwrap_err();
+        assert!(matches!(damage, PageDamage::Checksum { .. }), "bit {bit}: {damage}");
+    }
+}
+
+/// Whatever passes the checks may be used without a panic, wherever its bytes came from.
+#[test]
+fn mutated_pages_are_refused_or_can_be_used() {
+    let mut passed = 0;
+    for seed in 0..3000 {
+        let mut random = Random(seed);
+        let format = format_of(4096);
+        let rows = random_rows(&mut random, &format);
+        let page = if random.below(2) == 0 {
+            encode_leaf(&format, &rows.iter().map(as_row).collect::<Vec<_>>(), PageId::new(1), Lsn::ZERO)
+        } else {
+            let mut builder = InteriorBuilder::new(format);
+            builder.push_first(Child::new(PageId::new(100)));
+            for row in rows.iter().filter(|row| !row.0.is_empty()) {
+                let separator = RowKey::from(&row.0[..]);
+                if builder.fits(&separator) {
+                    builder.push(separator, Child::new(PageId::new(3)));
+                }
+            }
+            builder.finish(1, PageId::new(1), Lsn::ZERO)
+        };
+        let mut image = page.bytes().to_vec();
+        for _ in 0..1 + random.below(3) {
+            // Mostly where the structure is: in the header, the slots and the cells.
+            let zone = [48, 700, image.len()][random.below(3)];
+            let at = 16 + random.below(zone - 16);
+            image[at] = [0, 1, 255, image[at] ^ 1, image[at].wrapping_add(1)][random.below(5)];
+        }
+        seal(&mut image);
+        if let Ok(page) = Page::decode(&format, PageId::new(1), Arc::from(image)) {
+            passed += 1;
+            use_all(&page, &rows);
+        }
+    }
+    assert!(passed > 100, "only {passed} mutated pages passed");
+}
+
+fn use_all(page: &Page, rows: &[(Vec<u8>, Vec<u8>)]) {
+    let view = page.view();
+    if let Ok(leaf) = view.leaf() {
+        assert!(leaf.rows().map(|row| row.key.len() + row.value.stored_bytes()).sum::<usize>() < 1 << 26);
+        assert!(leaf.used_bytes() <= page.bytes().len());
+        rows.iter().for_each(|row| assert!(leaf.search(&row.0).unwrap_or_else(|at| at) <= leaf.len()));
+    }
+    if let Ok(interior) = view.interior() {
+        assert!(interior.used_bytes() <= page.bytes().len());
+        (0..interior.len()).for_each(|index| {
+            assert!(interior.child(index).page.get() != 0);
+            assert!(interior.upper_fence(index).is_none_or(|fence| fence.len() <= 4104));
+        });
+        for row in rows {
+            assert!(interior.child_for(&row.0) < interior.len());
+            assert!(interior.child_below(&row.0) < interior.len());
+        }
+    }
+}
+
+#[test]
+fn extent_gives_back_its_data() {
+    let format = format_of(4096);
+    for data_bytes in [1, 4000, 4001, 100_000, 4096 * 128 - EXTENT_HEADER_BYTES] {
+        let data: Vec<u8> = (0..data_bytes).map(|byte| u8::try_from(byte % 251).unwrap()).collect();
+        let header = ExtentHeader {
+            first: PageId::new(8),
+            pages: extent_pages(&format, data_bytes),
+            data_bytes,
+            next: Some(PageId::new(400)),
+            total_bytes: 1 << 20,
+            position: 77,
+        };
+        let mut image = encode_extent(&format, &header, Lsn::new(3), &data);
+        image.extend_from_slice(&[9; 5000]);
+        let extent = Extent::decode(&format, PageId::new(8), &image).unwrap();
+        assert_eq!((extent.header, extent.data), (header, &data[..]));
+        assert!(Extent::decode(&format, PageId::new(8), &image[..header.pages * 4096 - 1]).is_err());
+        for _ in 0..20 {
+            let mut flipped = image.clone();
+            flipped[data_bytes + 50] ^= 4;
+            assert!(Extent::decode(&format, PageId::new(8), &flipped).is_err());
+        }
+    }
+}

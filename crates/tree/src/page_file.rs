@@ -1,0 +1,274 @@
+//! The page file: page `n` lies at `n` times the page size.
+//!
+//! ```text
+//!   | page 0: space map | page 1: root | pages ... | allocated by the file system, unused |
+//!                                                  ^ grows in large steps
+//! ```
+//! Invariants:
+//! * What `read_page` and `read_extent` return has been checked whole.
+//! * Nothing here is durable before `sync`.
+
+use std::io::{ErrorKind, IoSlice};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use seawall_io::{Disk, DiskFile, OpenMode};
+use seawall_types::PageId;
+
+use crate::error::TreeError;
+use crate::page::{
+    EXTENT_HEADER_BYTES, EXTENT_PAGES_MAX, Extent, ExtentHeader, Page, PageDamage, PageFormat, image_bytes,
+    zeroed_image,
+};
+
+/// Path of the page file in the database's directory.
+pub const PAGE_FILE_PATH: &str = "pages";
+
+/// One call writes at most so many slices; Linux takes 1024.
+const SLICES_PER_WRITE: usize = 256;
+const GROWTH_BYTES_MIN: u64 = 1 << 20;
+const GROWTH_BYTES_MAX: u64 = 16 << 20;
+
+/// Bytes to be written from page `first` on: one page's image, or those of several.
+#[derive(Clone, Copy, Debug)]
+pub struct PageImage<'a> {
+    /// Where they go.
+    pub first: PageId,
+    /// Whole pages.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> From<&'a Page> for PageImage<'a> {
+    fn from(page: &'a Page) -> PageImage<'a> {
+        PageImage { first: page.view().id(), bytes: page.bytes() }
+    }
+}
+
+/// What was read from the page file so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadCounts {
+    /// Calls.
+    pub reads: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// The open page file.
+#[derive(Debug)]
+pub struct PageFile {
+    file: Arc<dyn DiskFile>,
+    path: String,
+    format: PageFormat,
+    /// The file's length; grows only.
+    length: AtomicU64,
+    /// Held while the file is made longer: a bulk load writes beside the writer, and the shorter length set last would
+    /// cut off what the other has written.
+    growing: Mutex<()>,
+    reads: AtomicU64,
+    read_bytes: AtomicU64,
+}
+
+impl PageFile {
+    /// Creates an empty page file. Its name is durable after the directory `""` is synced.
+    ///
+    /// # Errors
+    /// `Io`, also when the file exists.
+    pub fn create(disk: &dyn Disk, format: PageFormat) -> Result<PageFile, TreeError> {
+        PageFile::open_as(disk, format, OpenMode::Create, "creation")
+    }
+
+    /// Opens the page file, `OpenMode::Read` or `OpenMode::Write`. Reads no page.
+    ///
+    /// # Errors
+    /// `Io`, also when the file is missing.
+    pub fn open(disk: &dyn Disk, format: PageFormat, mode: OpenMode) -> Result<PageFile, TreeError> {
+        PageFile::open_as(disk, format, mode, "opening")
+    }
+
+    fn open_as(
+        disk: &dyn Disk,
+        format: PageFormat,
+        mode: OpenMode,
+        operation: &'static str,
+    ) -> Result<PageFile, TreeError> {
+        let path = disk.location(PAGE_FILE_PATH);
+        let file =
+            disk.open(PAGE_FILE_PATH, mode).map_err(|source| TreeError::io(operation, &path, 0, source))?;
+        let length = file.length().map_err(|source| TreeError::io("length", &path, 0, source))?;
+        let (reads, read_bytes) = (AtomicU64::new(0), AtomicU64::new(0));
+        Ok(PageFile {
+            file,
+            path,
+            format,
+            length: AtomicU64::new(length),
+            growing: Mutex::new(()),
+            reads,
+            read_bytes,
+        })
+    }
+
+    /// What all pages have in common.
+    pub fn format(&self) -> &PageFormat {
+        &self.format
+    }
+
+    /// Full name of the file, for messages.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Whole pages that the file has room for, used or not.
+    pub fn page_count(&self) -> u64 {
+        self.length.load(Ordering::Acquire) / self.format.page_bytes() as u64
+    }
+
+    /// What was read so far.
+    pub fn read_counts(&self) -> ReadCounts {
+        // Relaxed: counters for people and tests; nothing is ordered by them.
+        ReadCounts {
+            reads: self.reads.load(Ordering::Relaxed),
+            bytes: self.read_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Reads and checks a page.
+    ///
+    /// # Errors
+    /// `Truncated`, `Page` or `Io`.
+    pub fn read_page(&self, id: PageId) -> Result<Page, TreeError> {
+        let mut image = zeroed_image(self.format.page_bytes());
+        self.read_at(id, image_bytes(&mut image))?;
+        Page::decode(&self.format, id, image).map_err(|damage| self.damaged(id, damage))
+    }
+
+    /// Reads and checks the extent at `first`, which holds at most `data_bytes_max` bytes of its value: the checked
+    /// length that bounds what is read. Gives the extent to `use_extent`. `buffer` is reused from call to call.
+    ///
+    /// # Errors
+    /// `Truncated`, `Page` or `Io`.
+    pub fn read_extent<R>(
+        &self,
+        first: PageId,
+        data_bytes_max: u64,
+        buffer: &mut Vec<u8>,
+        use_extent: impl FnOnce(Extent<'_>) -> R,
+    ) -> Result<R, TreeError> {
+        let page_bytes = self.format.page_bytes();
+        // One read where the rest of the value is one extent. Clamped to the file, so that a wrong length is refused
+        // by the extent's own check and not by the end of the file.
+        let wanted = (data_bytes_max.saturating_add(EXTENT_HEADER_BYTES as u64)).div_ceil(page_bytes as u64);
+        let in_file = self.page_count().saturating_sub(first.get());
+        let pages = wanted.min(EXTENT_PAGES_MAX as u64).min(in_file).max(1);
+        let pages = usize::try_from(pages).expect("an extent has at most 128 pages");
+        buffer.resize(pages * page_bytes, 0);
+        self.read_at(first, buffer)?;
+        let extent =
+            Extent::decode(&self.format, first, buffer).map_err(|damage| self.damaged(first, damage))?;
+        Ok(use_extent(extent))
+    }
+
+    /// Reads the header of the extent at `first`, without its data: the checksum, which covers both, is not checked.
+    /// See [`ExtentHeader::decode`] for what may be trusted.
+    ///
+    /// # Errors
+    /// `Truncated`, `Page` or `Io`.
+    pub fn read_extent_header(&self, first: PageId) -> Result<ExtentHeader, TreeError> {
+        let mut page = vec![0; self.format.page_bytes()];
+        self.read_at(first, &mut page)?;
+        ExtentHeader::decode(&self.format, first, &page).map_err(|damage| self.damaged(first, damage))
+    }
+
+    /// Writes images, sorted by page, in as few calls as possible; grows the file first where needed.
+    ///
+    /// # Errors
+    /// `Io`.
+    ///
+    /// # Panics
+    /// If they are not sorted, overlap or are not whole pages.
+    pub fn write(&self, images: &[PageImage<'_>]) -> Result<(), TreeError> {
+        let Some(last) = images.last() else { return Ok(()) };
+        self.grow_to(self.end_of(last))?;
+        let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(SLICES_PER_WRITE.min(images.len()));
+        let (mut start, mut end) = (images[0].first, images[0].first);
+        for image in images {
+            let whole = !image.bytes.is_empty() && image.bytes.len().is_multiple_of(self.format.page_bytes());
+            assert!(whole, "{} bytes for page {}", image.bytes.len(), image.first);
+            assert!(image.first >= end, "page {} is written before page {end}", image.first);
+            if image.first != end || slices.len() == SLICES_PER_WRITE {
+                self.write_run(start, &slices)?;
+                slices.clear();
+                start = image.first;
+            }
+            slices.push(IoSlice::new(image.bytes));
+            end = self.end_of(image);
+        }
+        self.write_run(start, &slices)
+    }
+
+    /// Makes earlier writes durable.
+    ///
+    /// # Errors
+    /// `Io`: what is on disk is then unknown, and nothing more may be written.
+    pub fn sync(&self) -> Result<(), TreeError> {
+        self.file.sync_data().map_err(|source| TreeError::io("sync", &self.path, 0, source))
+    }
+
+    /// Gives the space of `count` pages back to the file system; `false` where it cannot.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn punch_hole(&self, first: PageId, count: u64) -> Result<bool, TreeError> {
+        let offset = self.format.offset_of(first);
+        let punched = self.file.punch_hole(offset, count * self.format.page_bytes() as u64);
+        punched.map_err(|source| TreeError::io("punching a hole", &self.path, offset, source))
+    }
+
+    fn end_of(&self, image: &PageImage<'_>) -> PageId {
+        PageId::new(image.first.get() + (image.bytes.len() / self.format.page_bytes()) as u64)
+    }
+
+    /// Makes room for all pages before `end`, and for some after it: the file's length then rarely changes.
+    fn grow_to(&self, end: PageId) -> Result<(), TreeError> {
+        let needed = self.format.offset_of(end);
+        let length = self.length.load(Ordering::Acquire);
+        if needed <= length {
+            return Ok(());
+        }
+        let _growing = self.growing.lock();
+        let length = self.length.load(Ordering::Acquire);
+        if needed <= length {
+            return Ok(());
+        }
+        let step = (length / 8).clamp(GROWTH_BYTES_MIN, GROWTH_BYTES_MAX);
+        let target = (needed + step - 1).next_multiple_of(GROWTH_BYTES_MIN);
+        let grown = self.file.set_length(target);
+        grown.map_err(|source| TreeError::io("growth", &self.path, length, source))?;
+        self.length.fetch_max(target, Ordering::AcqRel);
+        Ok(())
+    }
+
+    fn write_run(&self, first: PageId, slices: &[IoSlice<'_>]) -> Result<(), TreeError> {
+        let offset = self.format.offset_of(first);
+        let written = match slices {
+            [one] => self.file.write_all_at(one, offset),
+            more => self.file.write_vectored_at(more, offset),
+        };
+        written.map_err(|source| TreeError::io("write", &self.path, offset, source))
+    }
+
+    fn read_at(&self, id: PageId, buffer: &mut [u8]) -> Result<(), TreeError> {
+        let offset = self.format.offset_of(id);
+        self.reads.fetch_add(1, Ordering::Relaxed);
+        self.read_bytes.fetch_add(buffer.len() as u64, Ordering::Relaxed);
+        self.file.read_exact_at(buffer, offset).map_err(|source| match source.kind() {
+            ErrorKind::UnexpectedEof => TreeError::Truncated { path: self.path.clone(), page: id, offset },
+            _ => TreeError::io("read", &self.path, offset, source),
+        })
+    }
+
+    /// `page` does not hold what it must.
+    pub(crate) fn damaged(&self, page: PageId, damage: PageDamage) -> TreeError {
+        TreeError::Page { path: self.path.clone(), page, offset: self.format.offset_of(page), damage }
+    }
+}

@@ -1,0 +1,516 @@
+//! Which pages of the page file are allocated.
+//!
+//! ```text
+//!   page 0        1     2 ...            k        k + 1 ...           2k
+//!   [space map 0] root  tree pages ...   [space map 1] tree pages ... [space map 2] ...
+//! ```
+//! Page `i * k` is a space map page; its bit `b` tells about page `i * k + b`, and `k` is how many bits fit. After the
+//! common header, integers little-endian:
+//!
+//! | offset | bytes     | field      | meaning                                                           |
+//! |-------:|----------:|------------|-------------------------------------------------------------------|
+//! |     64 |         4 | allocated  | how many bits are set                                             |
+//! |     68 |         4 | next       | 1 if the next space map page exists, else 0                       |
+//! |     72 |        56 | reserved   | zero; anything else is refused                                    |
+//! |    128 | to the end | bits      | 64-bit words, lowest bit first; set: allocated. Bit 0 is set      |
+//!
+//! In memory a page of the map has two sets of bits: `allocated`, as in the last durable tree, and `busy`, which adds
+//! the pages that the chunk under way and bulk loads have taken. Only pages that are not busy are handed out, and what
+//! a chunk frees stays busy until that chunk is durable. Therefore:
+//! * a page handed out is free in the last durable tree: it can be written in place without protection;
+//! * a page freed by chunk `n` is never written before chunk `n` is durable and in place. Applying chunk `n` once more
+//!   after a crash writes none of the pages it freed, so it cannot overwrite what chunk `n + 1` put there;
+//! * what a bulk load has taken but not linked is free after a crash, because no chunk writes it as allocated.
+//!
+//! Map pages are read when the writer first needs them, never when the database is opened.
+
+mod bits;
+
+use seawall_types::{Lsn, PageId};
+
+use crate::error::TreeError;
+use crate::page::{
+    PAGE_HEADER_BYTES, Page, PageDamage, PageFormat, PageHeader, PageKind, PageView, image_bytes, seal,
+    u32_at, u64_at, zeroed_image,
+};
+
+const ALLOCATED_AT: usize = PAGE_HEADER_BYTES;
+const NEXT_AT: usize = ALLOCATED_AT + 4;
+const RESERVED_AT: usize = NEXT_AT + 4;
+const BITS_AT: usize = 128;
+const _: () = assert!(RESERVED_AT + 56 == BITS_AT);
+
+/// Pages side by side in the page file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PageRun {
+    /// The first page.
+    pub first: PageId,
+    /// How many; at least one.
+    pub count: u32,
+}
+
+/// How many pages one map page covers, itself included.
+pub fn pages_per_map(format: &PageFormat) -> u64 {
+    (format.page_bytes() - BITS_AT) as u64 * 8
+}
+
+/// The map page that covers `page`.
+pub fn map_page_of(format: &PageFormat, page: PageId) -> PageId {
+    PageId::new(page.get() - page.get() % pages_per_map(format))
+}
+
+/// A checked space map page.
+#[derive(Clone, Copy, Debug)]
+pub struct SpaceMapView<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> SpaceMapView<'a> {
+    /// The page as a space map page, its bits checked.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn new(page: PageView<'a>) -> Result<SpaceMapView<'a>, PageDamage> {
+        if page.kind() != PageKind::SpaceMap {
+            return Err(PageDamage::WrongKind { expected: PageKind::SpaceMap, found: page.kind() });
+        }
+        let bytes = page.bytes();
+        if bytes[RESERVED_AT..BITS_AT].iter().any(|byte| *byte != 0) {
+            return Err(PageDamage::Structure("reserved bytes of the space map are not zero"));
+        }
+        if u32_at(bytes, NEXT_AT) > 1 {
+            return Err(PageDamage::Structure("the space map's link is neither 0 nor 1"));
+        }
+        let counted: u32 = bytes[BITS_AT..].iter().map(|byte| byte.count_ones()).sum();
+        if counted != u32_at(bytes, ALLOCATED_AT) || bytes[BITS_AT] & 1 == 0 {
+            return Err(PageDamage::Structure("the space map's bits do not fit its count"));
+        }
+        Ok(SpaceMapView { bytes })
+    }
+
+    /// Whether the next map page exists; behind the last one every page is free.
+    pub fn has_next(&self) -> bool {
+        u32_at(self.bytes, NEXT_AT) == 1
+    }
+
+    /// How many pages are allocated, the map page included.
+    pub fn allocated_count(&self) -> u32 {
+        u32_at(self.bytes, ALLOCATED_AT)
+    }
+
+    /// Whether page `index` of those covered is allocated.
+    ///
+    /// # Panics
+    /// If the map page does not cover so many.
+    pub fn is_allocated(&self, index: usize) -> bool {
+        self.bytes[BITS_AT + index / 8] >> (index % 8) & 1 == 1
+    }
+
+    fn words(&self) -> Vec<u64> {
+        (BITS_AT..self.bytes.len()).step_by(8).map(|offset| u64_at(self.bytes, offset)).collect()
+    }
+}
+
+/// One map page in memory.
+#[derive(Debug)]
+struct MapPage {
+    /// As in the last durable tree.
+    allocated: Vec<u64>,
+    /// Allocated, or taken by the chunk under way or a bulk load.
+    busy: Vec<u64>,
+    has_next: bool,
+    /// Must be written with the next chunk even if no bit changes: it is new, or its link is.
+    is_new: bool,
+    /// It was new when the chunk under way was sealed.
+    was_new: bool,
+    /// All words before this one are full.
+    first_open_word: usize,
+    /// No run of free pages is longer.
+    longest_run: usize,
+}
+
+impl MapPage {
+    fn new(words: Vec<u64>, has_next: bool, is_new: bool) -> MapPage {
+        let longest_run = words.len() * 64;
+        MapPage {
+            allocated: words.clone(),
+            busy: words,
+            has_next,
+            is_new,
+            was_new: false,
+            first_open_word: 0,
+            longest_run,
+        }
+    }
+
+    fn take(&mut self, count: usize) -> Option<usize> {
+        if count > self.longest_run {
+            return None;
+        }
+        let from = bits::first_clear(&self.busy, self.first_open_word * 64).unwrap_or(self.busy.len() * 64);
+        self.first_open_word = from / 64;
+        let found = bits::clear_run(&self.busy, from, count);
+        match found {
+            Some(index) => bits::set(&mut self.busy, index, count),
+            None => self.longest_run = count - 1,
+        }
+        found
+    }
+
+    fn release(&mut self, index: usize, count: usize) {
+        bits::clear(&mut self.busy, index, count);
+        self.first_open_word = self.first_open_word.min(index / 64);
+        self.longest_run = self.busy.len() * 64;
+    }
+
+    fn image(&self, format: &PageFormat, page: PageId, stamp: Lsn, allocated: &[u64]) -> Page {
+        let mut image = zeroed_image(format.page_bytes());
+        let bytes = image_bytes(&mut image);
+        PageHeader::empty(page, PageKind::SpaceMap, stamp).encode(format, bytes);
+        let count: u32 = allocated.iter().map(|word| word.count_ones()).sum();
+        bytes[ALLOCATED_AT..NEXT_AT].copy_from_slice(&count.to_le_bytes());
+        bytes[NEXT_AT..RESERVED_AT].copy_from_slice(&u32::from(self.has_next).to_le_bytes());
+        for (word, to) in allocated.iter().zip(bytes[BITS_AT..].chunks_exact_mut(8)) {
+            to.copy_from_slice(&word.to_le_bytes());
+        }
+        seal(bytes);
+        Page::from_sealed(image)
+    }
+}
+
+type ReadMapPage = Box<dyn Fn(PageId) -> Result<Page, TreeError> + Send>;
+
+/// The map of free pages, as the one writer sees it.
+pub(crate) struct SpaceMap {
+    format: PageFormat,
+    read: ReadMapPage,
+    maps: Vec<Option<MapPage>>,
+    /// Maps before this one have no free page.
+    first_open_map: usize,
+    fresh: Vec<PageRun>,
+    freed: Vec<PageRun>,
+}
+
+impl std::fmt::Debug for SpaceMap {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("SpaceMap").field("fresh", &self.fresh).field("freed", &self.freed).finish()
+    }
+}
+
+impl SpaceMap {
+    /// A map of which nothing is read yet.
+    pub(crate) fn new(format: PageFormat, read: ReadMapPage) -> SpaceMap {
+        SpaceMap { format, read, maps: Vec::new(), first_open_map: 0, fresh: Vec::new(), freed: Vec::new() }
+    }
+
+    /// The first map page of a new tree: itself and the root are allocated.
+    pub(crate) fn first_image(format: &PageFormat, stamp: Lsn) -> Page {
+        let words = bits::empty_words(format);
+        let map = MapPage::new(words, false, true);
+        let mut allocated = map.allocated.clone();
+        bits::set(&mut allocated, 0, 2);
+        map.image(format, PageId::new(0), stamp, &allocated)
+    }
+
+    /// Takes `count` pages side by side, the lowest there are, for the chunk under way.
+    pub(crate) fn allocate(&mut self, count: u32) -> Result<PageId, TreeError> {
+        let first = self.reserve(count)?;
+        self.adopt(PageRun { first, count });
+        Ok(first)
+    }
+
+    /// As `allocate`, for a bulk load: no chunk writes the pages as allocated until it adopts them.
+    pub(crate) fn reserve(&mut self, count: u32) -> Result<PageId, TreeError> {
+        let wanted = count as usize;
+        assert!(wanted > 0 && (wanted as u64) < pages_per_map(&self.format), "a run of {count} pages");
+        let mut index = self.first_open_map;
+        loop {
+            let map = self.map(index)?;
+            let (found, is_full, has_next) = (map.take(wanted), map.longest_run == 0, map.has_next);
+            if let Some(bit) = found {
+                return Ok(PageId::new(index as u64 * pages_per_map(&self.format) + bit as u64));
+            }
+            if is_full && index == self.first_open_map {
+                self.first_open_map = index + 1;
+            }
+            if !has_next {
+                self.append_map(index);
+            }
+            index += 1;
+        }
+    }
+
+    /// Makes reserved pages part of the chunk under way.
+    pub(crate) fn adopt(&mut self, run: PageRun) {
+        push_run(&mut self.fresh, run);
+    }
+
+    /// Gives reserved pages back that no chunk has adopted.
+    pub(crate) fn release(&mut self, run: PageRun) -> Result<(), TreeError> {
+        let (index, bit) = self.place(run.first);
+        self.map(index)?.release(bit, run.count as usize);
+        self.first_open_map = self.first_open_map.min(index);
+        Ok(())
+    }
+
+    /// Frees pages of the last durable tree: they can be taken again once the chunk under way is durable.
+    pub(crate) fn free(&mut self, run: PageRun) {
+        push_run(&mut self.freed, run);
+    }
+
+    /// Takes a page back that the chunk under way had allocated; `false` if it had not.
+    pub(crate) fn unallocate(&mut self, page: PageId) -> Result<bool, TreeError> {
+        let within = |run: &PageRun| page >= run.first && page.get() - run.first.get() < u64::from(run.count);
+        let Some(index) = self.fresh.iter().position(within) else { return Ok(false) };
+        let run = self.fresh.swap_remove(index);
+        let before = page.get() - run.first.get();
+        let after = u64::from(run.count) - before - 1;
+        for (first, count) in [(run.first.get(), before), (page.get() + 1, after)] {
+            if let Some(count) = u32::try_from(count).ok().filter(|count| *count > 0) {
+                self.fresh.push(PageRun { first: PageId::new(first), count });
+            }
+        }
+        self.release(PageRun { first: page, count: 1 })?;
+        Ok(true)
+    }
+
+    /// What the chunk under way frees, in page order, neighbours joined.
+    pub(crate) fn freed_runs(&self) -> Vec<PageRun> {
+        let mut sorted = self.freed.clone();
+        sorted.sort_unstable();
+        let mut joined: Vec<PageRun> = Vec::new();
+        sorted.into_iter().for_each(|run| push_run(&mut joined, run));
+        joined
+    }
+
+    /// How many pages the chunk under way frees so far.
+    pub(crate) fn freed_count(&self) -> u64 {
+        self.freed.iter().map(|run| u64::from(run.count)).sum()
+    }
+
+    /// The map pages as they are after the chunk under way.
+    ///
+    /// # Errors
+    /// If a page is freed that is not allocated: the tree or the map is damaged.
+    pub(crate) fn seal(&mut self, stamp: Lsn) -> Result<Vec<Page>, TreeError> {
+        let mut changed: Vec<usize> = Vec::new();
+        for run in self.fresh.iter().chain(&self.freed) {
+            changed.push(self.place(run.first).0);
+        }
+        let is_new = |map: &Option<MapPage>| map.as_ref().is_some_and(|map| map.is_new);
+        changed.extend((0..self.maps.len()).filter(|index| is_new(&self.maps[*index])));
+        changed.sort_unstable();
+        changed.dedup();
+        let mut images = Vec::with_capacity(changed.len());
+        for index in changed {
+            let allocated = self.words_after(index)?;
+            let page = PageId::new(index as u64 * pages_per_map(&self.format));
+            let format = self.format;
+            let map = self.map(index)?;
+            map.was_new |= std::mem::take(&mut map.is_new);
+            images.push(map.image(&format, page, stamp, &allocated));
+        }
+        Ok(images)
+    }
+
+    /// The chunk under way is durable: what it freed can be taken again.
+    pub(crate) fn commit(&mut self) -> Result<(), TreeError> {
+        for run in std::mem::take(&mut self.fresh) {
+            let (index, bit) = self.place(run.first);
+            bits::set(&mut self.map(index)?.allocated, bit, run.count as usize);
+        }
+        for run in std::mem::take(&mut self.freed) {
+            let (index, bit) = self.place(run.first);
+            bits::clear(&mut self.map(index)?.allocated, bit, run.count as usize);
+            self.release(run)?;
+        }
+        self.maps.iter_mut().flatten().for_each(|map| map.was_new = false);
+        Ok(())
+    }
+
+    /// The chunk under way is given up: its pages are free again, and what it freed is not.
+    pub(crate) fn roll_back(&mut self) -> Result<(), TreeError> {
+        self.freed.clear();
+        self.maps.iter_mut().flatten().for_each(|map| map.is_new |= std::mem::take(&mut map.was_new));
+        for run in std::mem::take(&mut self.fresh) {
+            self.release(run)?;
+        }
+        Ok(())
+    }
+
+    fn words_after(&mut self, index: usize) -> Result<Vec<u64>, TreeError> {
+        let mut words = self.map(index)?.allocated.clone();
+        let here = |run: &&PageRun| self.place(run.first).0 == index;
+        for run in self.fresh.iter().filter(here) {
+            bits::set(&mut words, self.place(run.first).1, run.count as usize);
+        }
+        for run in self.freed.iter().filter(here) {
+            let (_, bit) = self.place(run.first);
+            let end = bit + run.count as usize;
+            if end > words.len() * 64
+                || bits::first_clear(&words[..end.div_ceil(64)], bit).is_some_and(|clear| clear < end)
+            {
+                let page = run.first;
+                return Err(TreeError::not_allocated(&self.format, page));
+            }
+            bits::clear(&mut words, bit, run.count as usize);
+        }
+        Ok(words)
+    }
+
+    fn place(&self, page: PageId) -> (usize, usize) {
+        let per_map = pages_per_map(&self.format);
+        let index =
+            usize::try_from(page.get() / per_map).expect("the page file has fewer map pages than memory");
+        let bit = usize::try_from(page.get() % per_map).expect("a map page has fewer than 2^32 bits");
+        (index, bit)
+    }
+
+    fn map(&mut self, index: usize) -> Result<&mut MapPage, TreeError> {
+        if self.maps.len() <= index {
+            self.maps.resize_with(index + 1, || None);
+        }
+        let slot = &mut self.maps[index];
+        if slot.is_none() {
+            let id = PageId::new(index as u64 * pages_per_map(&self.format));
+            let page = (self.read)(id)?;
+            let view = SpaceMapView::new(page.view())
+                .map_err(|damage| TreeError::damaged(&self.format, id, damage))?;
+            *slot = Some(MapPage::new(view.words(), view.has_next(), false));
+        }
+        Ok(slot.as_mut().expect("the map page was just loaded"))
+    }
+
+    fn append_map(&mut self, last: usize) {
+        let mut words = bits::empty_words(&self.format);
+        bits::set(&mut words, 0, 1);
+        if let Some(map) = self.maps[last].as_mut() {
+            map.has_next = true;
+            map.is_new = true;
+        }
+        self.maps.resize_with(last + 1, || None);
+        self.maps.push(Some(MapPage::new(words, false, true)));
+    }
+}
+
+/// Adds `run`, joined with the last one if they are neighbours in one map page.
+fn push_run(runs: &mut Vec<PageRun>, run: PageRun) {
+    if let Some(last) = runs.last_mut()
+        && last.first.get() + u64::from(last.count) == run.first.get()
+        && let Some(count) = last.count.checked_add(run.count)
+    {
+        // Runs never cross a map page, since a map page is never in a run.
+        last.count = count;
+        return;
+    }
+    runs.push(run);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_types::DatabaseId;
+    use std::collections::{BTreeMap, BTreeSet};
+    use std::sync::{Arc, Mutex};
+
+    type Images = Arc<Mutex<BTreeMap<u64, Page>>>;
+
+    fn map_over(images: &Images) -> SpaceMap {
+        let images = Arc::clone(images);
+        let read = move |page: PageId| Ok(images.lock().unwrap()[&page.get()].clone());
+        SpaceMap::new(format(), Box::new(read))
+    }
+
+    fn format() -> PageFormat {
+        PageFormat::new(4096, &DatabaseId::from_bytes([1; 16])).unwrap()
+    }
+
+    fn store(map: &mut SpaceMap, images: &Images) -> Vec<PageRun> {
+        for page in map.seal(Lsn::new(5)).unwrap() {
+            let id = page.view().id();
+            let page = Page::decode(&format(), id, page.bytes().into()).unwrap();
+            SpaceMapView::new(page.view()).unwrap();
+            images.lock().unwrap().insert(id.get(), page);
+        }
+        let runs = map.freed_runs();
+        map.commit().unwrap();
+        runs
+    }
+
+    #[test]
+    fn random_allocations_agree_with_a_set_of_pages() {
+        let images: Images = Arc::default();
+        images.lock().unwrap().insert(0, SpaceMap::first_image(&format(), Lsn::ZERO));
+        let per_map = pages_per_map(&format());
+        let (mut durable, mut freed) = (BTreeSet::from([0, 1]), Vec::new());
+        let mut map = map_over(&images);
+        let mut random = seawall_simulation::SeededRandom::new(7);
+        for round in 0..400 {
+            let mut busy = durable.clone();
+            for _ in 0..random.below(30) {
+                let count = if random.below(4) == 0 { 1 + random.below(1500) } else { 1 };
+                let first = map.allocate(u32::try_from(count).unwrap()).unwrap().get();
+                for page in first..first + count {
+                    assert!(busy.insert(page), "page {page} was handed out twice, round {round}");
+                    assert_ne!(page % per_map, 0, "a map page was handed out");
+                }
+            }
+            if random.below(5) == 0 {
+                map.roll_back().unwrap();
+                continue;
+            }
+            let candidates: Vec<u64> = durable.iter().copied().filter(|page| page % per_map > 1).collect();
+            for page in candidates {
+                if random.below(3) == 0 {
+                    map.free(PageRun { first: PageId::new(page), count: 1 });
+                    freed.push(page);
+                }
+            }
+            let runs = store(&mut map, &images);
+            assert_eq!(runs.iter().map(|run| u64::from(run.count)).sum::<u64>(), freed.len() as u64);
+            freed.drain(..).for_each(|page| assert!(busy.remove(&page)));
+            durable = busy;
+            if random.below(3) == 0 {
+                map = map_over(&images);
+            }
+            let counted: u32 = images
+                .lock()
+                .unwrap()
+                .values()
+                .map(|page| SpaceMapView::new(page.view()).unwrap().allocated_count())
+                .sum();
+            let maps = images.lock().unwrap().len() as u64;
+            // Page 0 is in the set from the start.
+            assert_eq!(u64::from(counted), durable.len() as u64 + maps - 1, "round {round}");
+        }
+        assert!(images.lock().unwrap().len() > 1, "the test never needed a second map page");
+    }
+
+    #[test]
+    fn a_page_freed_twice_is_refused() {
+        let images: Images = Arc::default();
+        images.lock().unwrap().insert(0, SpaceMap::first_image(&format(), Lsn::ZERO));
+        let mut map = map_over(&images);
+        map.free(PageRun { first: PageId::new(9), count: 1 });
+        assert!(map.seal(Lsn::ZERO).is_err());
+    }
+
+    #[test]
+    fn what_a_bulk_load_took_is_not_written_as_allocated() {
+        let images: Images = Arc::default();
+        images.lock().unwrap().insert(0, SpaceMap::first_image(&format(), Lsn::ZERO));
+        let mut map = map_over(&images);
+        let first = map.reserve(10).unwrap();
+        let other = map.allocate(1).unwrap();
+        assert_eq!(other.get(), first.get() + 10);
+        store(&mut map, &images);
+        let page = images.lock().unwrap()[&0].clone();
+        assert_eq!(SpaceMapView::new(page.view()).unwrap().allocated_count(), 3);
+        map.adopt(PageRun { first, count: 10 });
+        assert!(map.unallocate(PageId::new(first.get() + 3)).unwrap());
+        assert!(!map.unallocate(PageId::new(first.get() + 3)).unwrap());
+        store(&mut map, &images);
+        let page = images.lock().unwrap()[&0].clone();
+        assert_eq!(SpaceMapView::new(page.view()).unwrap().allocated_count(), 12);
+    }
+}

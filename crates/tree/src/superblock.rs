@@ -1,0 +1,431 @@
+//! The superblock: what must be known before the first page or log record is read.
+//!
+//! The file `superblock` holds two copies of one block; copy `sequence % 2` is the newer. A store overwrites the older
+//! copy and syncs, so a crash in the middle leaves the other one. One lost copy is survived and reported. All integers
+//! little-endian, reserved bytes zero:
+//!
+//! | offset | bytes | field            | meaning                                                             |
+//! |-------:|------:|------------------|---------------------------------------------------------------------|
+//! |      0 |     8 | magic            | `SEAWALL\n`                                                         |
+//! |      8 |     4 | version          | `FORMAT_VERSION`; a newer one is refused                            |
+//! |     12 |     4 | checksum         | CRC-32C of the block with this field zero                           |
+//! |     16 |     8 | sequence         | grows by one with each store                                        |
+//! |     24 |    16 | database         | drawn when the database was created                                 |
+//! |     40 |     4 | page_bytes       | 4096 to 65536, a power of two                                       |
+//! |     44 |     4 | timeline         | the timeline the database writes                                    |
+//! |     48 |     8 | segment_bytes    | size of a log segment, a power of two                               |
+//! |     56 |     8 | redo_point       | LSN up to which the tree holds every commit                         |
+//! |     64 |     8 | checkpoint_count | completed checkpoints                                               |
+//! |     72 |     8 | completed_chunk  | a chunk of the recovery file up to this number is in place, synced  |
+//! |     80 |     8 | next_table       | no table with this id or a higher one exists in the tree            |
+//! |     88 |     8 | page_count       | pages in use when the superblock was stored; for display            |
+//! |     96 |     8 | created_micros   | microseconds since 1970, signed                                     |
+//! |    104 |     4 | protection       | 0: recovery file, 1: page images in the log                         |
+//! |    108 |  3988 | reserved         | zero; anything else is refused                                      |
+
+use std::sync::Arc;
+
+use seawall_codec::checksum::crc32c;
+use seawall_io::{Disk, DiskFile, OpenMode};
+use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
+
+/// Path of the superblock file in the database's directory.
+pub const SUPERBLOCK_PATH: &str = "superblock";
+
+const NEW_SUPERBLOCK_PATH: &str = "superblock.new";
+
+/// Bytes of one copy.
+pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
+
+const MAGIC: [u8; 8] = *b"SEAWALL\n";
+const FORMAT_VERSION: u32 = 1;
+const RESERVED_AT: usize = 108;
+const COPIES: u64 = 2;
+const _: () = assert!(RESERVED_AT + 3988 == SUPERBLOCK_BYTES);
+
+/// How a torn page is repaired after a crash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PageProtection {
+    /// Page images go to the recovery file before they are written in place.
+    RecoveryFile,
+    /// Page images go to the log before they are written in place.
+    LogImages,
+}
+
+/// The values of the superblock. The engine owns them; `completed_chunk`, `page_count` and `sequence` are set by the
+/// tree when it stores them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Grows by one with each store.
+    pub sequence: u64,
+    /// The database's id.
+    pub database: DatabaseId,
+    /// Page size in bytes.
+    pub page_bytes: u32,
+    /// The timeline the database writes.
+    pub timeline: TimelineId,
+    /// Size of a log segment in bytes.
+    pub segment_bytes: u64,
+    /// LSN up to which the tree holds every commit: replay starts here.
+    pub redo_point: Lsn,
+    /// Completed checkpoints since the database was created.
+    pub checkpoint_count: u64,
+    /// Chunks up to this number are in place and synced.
+    pub completed_chunk: u64,
+    /// No table with this id or a higher one exists in the tree.
+    pub next_table: TableId,
+    /// Pages in use when the superblock was stored.
+    pub page_count: u64,
+    /// When the database was created, in microseconds since 1970.
+    pub created_micros: i64,
+    /// How torn pages are repaired.
+    pub protection: PageProtection,
+}
+
+/// Why the superblock could not be read or written.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SuperblockError {
+    /// The disk failed, or the file is missing.
+    #[error("{operation} of {path}")]
+    Io {
+        /// What was attempted.
+        operation: &'static str,
+        /// The file.
+        path: String,
+        /// The disk's error.
+        source: std::io::Error,
+    },
+    /// Both copies are damaged.
+    #[error("both copies of {path} are damaged: at offset 0, {first}; at offset 4096, {second}")]
+    Damaged {
+        /// The file.
+        path: String,
+        /// What is wrong with the first copy.
+        first: String,
+        /// What is wrong with the second copy.
+        second: String,
+    },
+    /// Written by a newer release.
+    #[error("{path} has format version {version}; this release reads up to {FORMAT_VERSION}")]
+    Version {
+        /// The file.
+        path: String,
+        /// The version found.
+        version: u32,
+    },
+}
+
+/// One copy of the superblock that could not be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedCopy {
+    /// Where the copy lies in the file.
+    pub offset: u64,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// The open superblock file.
+#[derive(Debug)]
+pub struct SuperblockFile {
+    file: Arc<dyn DiskFile>,
+    path: String,
+    sequence: u64,
+}
+
+impl SuperblockFile {
+    /// Creates the file with both copies holding `values`, whole or not at all: it is renamed into place. Its name is
+    /// durable after the directory `""` is synced.
+    pub fn create(disk: &dyn Disk, values: &Superblock) -> Result<SuperblockFile, SuperblockError> {
+        let path = disk.location(SUPERBLOCK_PATH);
+        let fail = |operation| {
+            let path = path.clone();
+            move |source| SuperblockError::Io { operation, path, source }
+        };
+        match disk.remove(NEW_SUPERBLOCK_PATH) {
+            // Left over from a creation that was cut short.
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => return Err(fail("removal of an unfinished copy")(error)),
+        }
+        let file = disk.open(NEW_SUPERBLOCK_PATH, OpenMode::Create).map_err(fail("creation"))?;
+        let mut bytes = [[0; SUPERBLOCK_BYTES]; 2];
+        bytes[0] =
+            Superblock { sequence: values.sequence.next_multiple_of(COPIES), ..values.clone() }.encode();
+        let sequence = values.sequence.next_multiple_of(COPIES) + 1;
+        bytes[1] = Superblock { sequence, ..values.clone() }.encode();
+        file.write_all_at(bytes.as_flattened(), 0).map_err(fail("write"))?;
+        file.sync_data().map_err(fail("sync"))?;
+        disk.rename(NEW_SUPERBLOCK_PATH, SUPERBLOCK_PATH).map_err(fail("renaming"))?;
+        Ok(SuperblockFile { file, path, sequence })
+    }
+
+    /// Opens the file and reads the newer valid copy, and what is wrong with the other one if it is damaged.
+    pub fn open(
+        disk: &dyn Disk,
+        mode: OpenMode,
+    ) -> Result<(SuperblockFile, Superblock, Option<DamagedCopy>), SuperblockError> {
+        let path = disk.location(SUPERBLOCK_PATH);
+        let file = disk.open(SUPERBLOCK_PATH, mode).map_err(|source| SuperblockError::Io {
+            operation: "opening",
+            path: path.clone(),
+            source,
+        })?;
+        let (values, damaged) = read_copies(&*file, &path)?;
+        Ok((SuperblockFile { file, path, sequence: values.sequence }, values, damaged))
+    }
+
+    /// Writes `values` over the older copy and syncs. Durable when it returns.
+    ///
+    /// # Errors
+    /// After an error either copy may be the newer valid one: the database must be reopened before it stores again.
+    pub fn store(&mut self, values: &Superblock) -> Result<(), SuperblockError> {
+        let sequence = self.sequence + 1;
+        let bytes = Superblock { sequence, ..values.clone() }.encode();
+        let path = &self.path;
+        let fail = |operation| move |source| SuperblockError::Io { operation, path: path.clone(), source };
+        self.file.write_all_at(&bytes, copy_offset(sequence)).map_err(fail("write"))?;
+        self.file.sync_data().map_err(fail("sync"))?;
+        self.sequence = sequence;
+        Ok(())
+    }
+}
+
+fn copy_offset(sequence: u64) -> u64 {
+    sequence % COPIES * SUPERBLOCK_BYTES as u64
+}
+
+enum CopyError {
+    Damaged(String),
+    Version(u32),
+    Io(std::io::Error),
+}
+
+fn read_copy(file: &dyn DiskFile, offset: u64) -> Result<Superblock, CopyError> {
+    let mut bytes = [0; SUPERBLOCK_BYTES];
+    match file.read_exact_at(&mut bytes, offset) {
+        Ok(()) => Superblock::decode(&bytes),
+        Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+            Err(CopyError::Damaged("the file ends before it".to_owned()))
+        }
+        Err(error) => Err(CopyError::Io(error)),
+    }
+}
+
+fn read_copies(
+    file: &dyn DiskFile,
+    path: &str,
+) -> Result<(Superblock, Option<DamagedCopy>), SuperblockError> {
+    let second_offset = SUPERBLOCK_BYTES as u64;
+    let path = || path.to_owned();
+    match (read_copy(file, 0), read_copy(file, second_offset)) {
+        (Err(CopyError::Io(source)), _) | (_, Err(CopyError::Io(source))) => {
+            Err(SuperblockError::Io { operation: "read", path: path(), source })
+        }
+        // A newer release's copy is valid although this one cannot read it: the older copy is out of date.
+        (Err(CopyError::Version(version)), _) | (_, Err(CopyError::Version(version))) => {
+            Err(SuperblockError::Version { path: path(), version })
+        }
+        (Ok(first), Ok(second)) => Ok((if first.sequence > second.sequence { first } else { second }, None)),
+        (Ok(first), Err(CopyError::Damaged(what))) => {
+            Ok((first, Some(DamagedCopy { offset: second_offset, what })))
+        }
+        (Err(CopyError::Damaged(what)), Ok(second)) => Ok((second, Some(DamagedCopy { offset: 0, what }))),
+        (Err(CopyError::Damaged(first)), Err(CopyError::Damaged(second))) => {
+            Err(SuperblockError::Damaged { path: path(), first, second })
+        }
+    }
+}
+
+impl Superblock {
+    /// The bytes of one copy.
+    pub(crate) fn encode(&self) -> [u8; SUPERBLOCK_BYTES] {
+        let mut block = [0; SUPERBLOCK_BYTES];
+        block[0..8].copy_from_slice(&MAGIC);
+        block[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+        block[16..24].copy_from_slice(&self.sequence.to_le_bytes());
+        block[24..40].copy_from_slice(self.database.as_bytes());
+        block[40..44].copy_from_slice(&self.page_bytes.to_le_bytes());
+        block[44..48].copy_from_slice(&self.timeline.get().to_le_bytes());
+        block[48..56].copy_from_slice(&self.segment_bytes.to_le_bytes());
+        block[56..64].copy_from_slice(&self.redo_point.get().to_le_bytes());
+        block[64..72].copy_from_slice(&self.checkpoint_count.to_le_bytes());
+        block[72..80].copy_from_slice(&self.completed_chunk.to_le_bytes());
+        block[80..88].copy_from_slice(&self.next_table.get().to_le_bytes());
+        block[88..96].copy_from_slice(&self.page_count.to_le_bytes());
+        block[96..104].copy_from_slice(&self.created_micros.to_le_bytes());
+        block[104..108].copy_from_slice(&self.protection.number().to_le_bytes());
+        let checksum = crc32c(&block);
+        block[12..16].copy_from_slice(&checksum.to_le_bytes());
+        block
+    }
+
+    fn decode(block: &[u8; SUPERBLOCK_BYTES]) -> Result<Superblock, CopyError> {
+        let damaged = |what: String| CopyError::Damaged(what);
+        if block[0..8] != MAGIC {
+            return Err(damaged("no superblock magic".to_owned()));
+        }
+        let stored = u32_at(block, 12);
+        let mut unsealed = *block;
+        unsealed[12..16].fill(0);
+        let computed = crc32c(&unsealed);
+        if stored != computed {
+            return Err(damaged(format!("checksum stored {stored:#010x}, computed {computed:#010x}")));
+        }
+        let version = u32_at(block, 8);
+        if version != FORMAT_VERSION {
+            return Err(CopyError::Version(version));
+        }
+        if block[RESERVED_AT..].iter().any(|&byte| byte != 0) {
+            return Err(damaged("reserved bytes are not zero".to_owned()));
+        }
+        Superblock::decode_fields(block).map_err(|what| damaged(what.to_owned()))
+    }
+
+    fn decode_fields(block: &[u8; SUPERBLOCK_BYTES]) -> Result<Superblock, &'static str> {
+        let mut database = [0; 16];
+        database.copy_from_slice(&block[24..40]);
+        let page_bytes = u32_at(block, 40);
+        if !page_bytes.is_power_of_two() || !(4096..=65536).contains(&page_bytes) {
+            return Err("page size is not a power of two from 4096 to 65536");
+        }
+        let segment_bytes = u64_at(block, 48);
+        if !segment_bytes.is_power_of_two() {
+            return Err("segment size is not a power of two");
+        }
+        Ok(Superblock {
+            sequence: u64_at(block, 16),
+            database: DatabaseId::from_bytes(database),
+            page_bytes,
+            timeline: TimelineId::new(u32_at(block, 44)).ok_or("timeline is zero")?,
+            segment_bytes,
+            redo_point: Lsn::new(u64_at(block, 56)),
+            checkpoint_count: u64_at(block, 64),
+            completed_chunk: u64_at(block, 72),
+            next_table: TableId::new(u64_at(block, 80)),
+            page_count: u64_at(block, 88),
+            created_micros: u64_at(block, 96).cast_signed(),
+            protection: PageProtection::from_number(u32_at(block, 104)).ok_or("unknown page protection")?,
+        })
+    }
+
+    /// The values in `block`, one copy as `encode` makes it; `None` if it is damaged or of another version.
+    pub(crate) fn from_block(block: &[u8; SUPERBLOCK_BYTES]) -> Option<Superblock> {
+        Superblock::decode(block).ok()
+    }
+}
+
+impl PageProtection {
+    fn number(self) -> u32 {
+        match self {
+            PageProtection::RecoveryFile => 0,
+            PageProtection::LogImages => 1,
+        }
+    }
+
+    fn from_number(number: u32) -> Option<PageProtection> {
+        match number {
+            0 => Some(PageProtection::RecoveryFile),
+            1 => Some(PageProtection::LogImages),
+            _ => None,
+        }
+    }
+}
+
+/// The little-endian integer at `offset`.
+pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
+    let mut value = [0; 4];
+    value.copy_from_slice(&bytes[offset..offset + 4]);
+    u32::from_le_bytes(value)
+}
+
+/// The little-endian integer at `offset`.
+pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> u64 {
+    let mut value = [0; 8];
+    value.copy_from_slice(&bytes[offset..offset + 8]);
+    u64::from_le_bytes(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_simulation::SimulatedDisk;
+
+    fn sample() -> Superblock {
+        Superblock {
+            sequence: 0,
+            database: DatabaseId::from_bytes([7; 16]),
+            page_bytes: 8192,
+            timeline: TimelineId::FIRST,
+            segment_bytes: 16 << 20,
+            redo_point: Lsn::new(0x1234),
+            checkpoint_count: 3,
+            completed_chunk: 9,
+            next_table: TableId::new(77),
+            page_count: 12,
+            created_micros: -5,
+            protection: PageProtection::RecoveryFile,
+        }
+    }
+
+    #[test]
+    fn what_is_stored_is_read_back_and_the_newer_copy_wins() {
+        let disk = SimulatedDisk::new(1);
+        let mut file = SuperblockFile::create(&disk, &sample()).unwrap();
+        for count in 4..9 {
+            file.store(&Superblock { checkpoint_count: count, ..sample() }).unwrap();
+            let (_, read, damaged) = SuperblockFile::open(&disk, OpenMode::Read).unwrap();
+            assert_eq!(read, Superblock { checkpoint_count: count, sequence: read.sequence, ..sample() });
+            assert_eq!(damaged, None);
+        }
+    }
+
+    #[test]
+    fn one_damaged_copy_is_survived_and_reported_two_are_refused() {
+        for newer in 0..2 {
+            let disk = SimulatedDisk::new(1);
+            let mut file = SuperblockFile::create(&disk, &sample()).unwrap();
+            for _ in 0..newer {
+                file.store(&sample()).unwrap();
+            }
+            for offset in [0, 4096] {
+                let damaged_disk = disk.copy();
+                damaged_disk.flip_bit(SUPERBLOCK_PATH, offset + 100, 3);
+                let (_, read, damaged) = SuperblockFile::open(&damaged_disk, OpenMode::Read).unwrap();
+                assert_eq!(Superblock { sequence: 0, ..read }, sample());
+                assert_eq!(damaged.unwrap().offset, offset);
+                damaged_disk.flip_bit(SUPERBLOCK_PATH, 4096 - offset + 9, 3);
+                let error = SuperblockFile::open(&damaged_disk, OpenMode::Read).unwrap_err();
+                assert!(matches!(error, SuperblockError::Damaged { .. }), "{error}");
+            }
+            disk.truncate(SUPERBLOCK_PATH, 5000);
+            assert_eq!(SuperblockFile::open(&disk, OpenMode::Read).unwrap().2.unwrap().offset, 4096);
+        }
+    }
+
+    #[test]
+    fn a_newer_version_and_nonzero_reserved_bytes_are_refused() {
+        let reseal = |mut block: [u8; SUPERBLOCK_BYTES]| {
+            block[12..16].fill(0);
+            let checksum = crc32c(&block);
+            block[12..16].copy_from_slice(&checksum.to_le_bytes());
+            block
+        };
+        let mut block = sample().encode();
+        block[8] = 2;
+        assert!(matches!(Superblock::decode(&reseal(block)), Err(CopyError::Version(2))));
+        for offset in [40, 44, 48, 104, RESERVED_AT, SUPERBLOCK_BYTES - 1] {
+            let mut block = sample().encode();
+            block[offset] ^= 1;
+            let refused = matches!(Superblock::decode(&reseal(block)), Err(CopyError::Damaged(_)));
+            // An odd page or segment size, timeline zero, protection: all refused.
+            assert!(refused || offset == 104, "offset {offset}");
+        }
+    }
+
+    #[test]
+    fn a_missing_file_is_a_typed_error() {
+        let error = SuperblockFile::open(&SimulatedDisk::new(1), OpenMode::Read).unwrap_err();
+        assert!(matches!(error, SuperblockError::Io { operation: "opening", .. }));
+    }
+}

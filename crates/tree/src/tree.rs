@@ -1,0 +1,300 @@
+//! The tree as a whole: creating it, opening it, and the state of its one writer.
+//!
+//! Creation writes the superblock last and renames it into place: a directory with a superblock is a database, one
+//! without is not. Opening reads the superblock and the recovery file, and no page unless a chunk must be applied again.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
+use seawall_codec::compression::Compression;
+use seawall_io::{Disk, OpenMode};
+use seawall_types::{Lsn, PageId};
+
+use crate::error::TreeError;
+use crate::page::{PageFormat, encode_leaf};
+use crate::page_file::{PAGE_FILE_PATH, PageFile, PageImage};
+use crate::published::{Overlay, PublishedPages};
+use crate::recovery_file::{FoundChunk, RECOVERY_FILE_PATH, RecoveryFile};
+use crate::space_map::{PageRun, SpaceMap};
+use crate::superblock::{DamagedCopy, Superblock, SuperblockFile};
+
+pub(crate) use crate::published::ROOT_PAGE;
+
+const RECOVERY_DIRECTORY: &str = "recovery";
+
+/// How a tree is used.
+#[derive(Clone, Debug)]
+pub struct TreeOptions {
+    /// Memory for cached pages, in bytes.
+    pub cache_bytes: usize,
+    /// Compression of the images in the recovery file.
+    pub compression: Compression,
+    /// The recovery file is filled with zeros ahead of need up to this length in bytes; a chunk may make it longer.
+    pub recovery_file_bytes: u64,
+}
+
+impl Default for TreeOptions {
+    fn default() -> TreeOptions {
+        TreeOptions { cache_bytes: 256 << 20, compression: Compression::Lz4, recovery_file_bytes: 64 << 20 }
+    }
+}
+
+/// Whether a tree may be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TreeAccess {
+    /// A chunk that was cut short by a crash is applied again on open.
+    Write,
+    /// Nothing is written: pages of such a chunk are held in memory.
+    Read,
+}
+
+/// A tree that was opened, and what was found.
+#[derive(Debug)]
+pub struct OpenedTree {
+    /// The tree.
+    pub tree: Tree,
+    /// The superblock's values, after the chunk in the recovery file if there was one to apply.
+    pub superblock: Superblock,
+    /// A copy of the superblock that could not be used. The next store overwrites it.
+    pub damaged_copy: Option<DamagedCopy>,
+    /// The chunk that was complete in the recovery file but not marked as done.
+    pub reapplied_chunk: Option<u64>,
+}
+
+/// The B+tree: one ordered map from byte strings to byte strings, which changes only by chunks.
+///
+/// Readers never wait for the writer. There is one writer at a time: `merge_chunk`, `cut` and `BulkLoader::graft` plan
+/// a chunk, `apply_chunk` applies it; a plan that was not applied is given up when the next one is made.
+#[derive(Debug)]
+pub struct Tree {
+    pub(crate) pages: Arc<PublishedPages>,
+    pub(crate) options: TreeOptions,
+    /// `None` if the tree may not be written.
+    writer: Mutex<Option<WriterState>>,
+}
+
+/// What the one writer knows.
+#[derive(Debug)]
+pub(crate) struct WriterState {
+    pub(crate) space: SpaceMap,
+    pub(crate) recovery: RecoveryFile,
+    pub(crate) superblock_file: SuperblockFile,
+    pub(crate) superblock: Superblock,
+    /// Number of the last chunk that is in place and synced.
+    pub(crate) completed_chunk: u64,
+    /// Counts plans, so that only the last one can be applied.
+    pub(crate) plan: u64,
+    /// What failed after which the files' state is unknown.
+    pub(crate) failure: Option<String>,
+}
+
+impl WriterState {
+    /// Starts a plan; those before it can no longer be applied.
+    pub(crate) fn begin_plan(&mut self) -> u64 {
+        self.plan += 1;
+        self.plan
+    }
+}
+
+impl Tree {
+    /// Creates the files of an empty tree. `values` are those of the new database; its page size counts.
+    ///
+    /// # Errors
+    /// `Io`, also when the directory holds a database. A creation that was cut short is started over.
+    ///
+    /// # Panics
+    /// If the page size is not 4, 8, 16, 32 or 64 KiB.
+    pub fn create(disk: &dyn Disk, values: &Superblock, options: TreeOptions) -> Result<Tree, TreeError> {
+        let format = format_of(values);
+        refuse_existing(disk)?;
+        let fail = |operation, path: &str| {
+            let path = disk.location(path);
+            move |source| TreeError::io(operation, &path, 0, source)
+        };
+        let file = PageFile::create(disk, format)?;
+        let map = SpaceMap::first_image(&format, Lsn::ZERO);
+        let root = encode_leaf(&format, &[], ROOT_PAGE, Lsn::ZERO);
+        file.write(&[PageImage::from(&map), PageImage::from(&root)])?;
+        file.sync()?;
+        disk.create_directory(RECOVERY_DIRECTORY).map_err(fail("creation", RECOVERY_DIRECTORY))?;
+        RecoveryFile::create(disk)?;
+        disk.sync_directory(RECOVERY_DIRECTORY).map_err(fail("sync", RECOVERY_DIRECTORY))?;
+        // The page file's name must be durable before the superblock's, which says that there is a database.
+        disk.sync_directory("").map_err(fail("sync", ""))?;
+        SuperblockFile::create(disk, values)?;
+        disk.sync_directory("").map_err(fail("sync", ""))?;
+        Ok(Tree::open(disk, TreeAccess::Write, options)?.tree)
+    }
+
+    /// Opens a tree. A chunk that is complete in the recovery file but not marked as done is applied again.
+    ///
+    /// # Errors
+    /// `Superblock` if there is none or both copies are damaged; `Io`; `File` for a recovery file of another version.
+    pub fn open(disk: &dyn Disk, access: TreeAccess, options: TreeOptions) -> Result<OpenedTree, TreeError> {
+        let mode = match access {
+            TreeAccess::Write => OpenMode::Write,
+            TreeAccess::Read => OpenMode::Read,
+        };
+        let (superblock_file, superblock, damaged_copy) = SuperblockFile::open(disk, mode)?;
+        let format = format_of(&superblock);
+        let file = PageFile::open(disk, format, mode)?;
+        let recovery =
+            RecoveryFile::open(disk, mode, format, superblock.database, options.recovery_file_bytes)?;
+        let found = recovery.read()?.filter(|found| found.chunk > superblock.completed_chunk);
+        let pages = Arc::new(PublishedPages::new(file, options.cache_bytes));
+        let mut writer = WriterState {
+            space: SpaceMap::new(format, map_reader(&pages)),
+            recovery,
+            superblock_file,
+            completed_chunk: superblock.completed_chunk,
+            superblock,
+            plan: 0,
+            failure: None,
+        };
+        if let Some(found) = &found {
+            match access {
+                TreeAccess::Write => writer.apply_again(&pages, found)?,
+                TreeAccess::Read => writer.show(&pages, found)?,
+            }
+        }
+        let superblock = writer.superblock.clone();
+        let writer = Mutex::new((access == TreeAccess::Write).then_some(writer));
+        let tree = Tree { pages, options, writer };
+        Ok(OpenedTree { tree, superblock, damaged_copy, reapplied_chunk: found.map(|found| found.chunk) })
+    }
+
+    /// Writes new values to the superblock, outside of a chunk: a new timeline, for example. Durable when it returns.
+    ///
+    /// # Errors
+    /// `Superblock` or `Unwritable`.
+    pub fn store_superblock(&self, values: &Superblock) -> Result<(), TreeError> {
+        let mut writer = self.lock_writer()?;
+        let pages = self.pages.file().page_count();
+        writer.store_superblock(values, pages)
+    }
+
+    /// What failed after which the files' state is unknown: nothing more is written until the tree is opened again.
+    pub fn failure(&self) -> Option<String> {
+        self.writer.lock().as_ref().and_then(|writer| writer.failure.clone())
+    }
+
+    /// What all pages have in common.
+    pub fn format(&self) -> &PageFormat {
+        self.pages.format()
+    }
+
+    /// The longest row key that a page can hold.
+    pub fn max_key_bytes(&self) -> usize {
+        self.pages.format().max_key_bytes()
+    }
+
+    /// The state of the one writer, for as long as the guard is held.
+    ///
+    /// # Errors
+    /// `Unwritable` if the tree was opened for reading or the writer has failed.
+    pub(crate) fn lock_writer(&self) -> Result<MappedMutexGuard<'_, WriterState>, TreeError> {
+        let guard = MutexGuard::try_map(self.writer.lock(), Option::as_mut)
+            .map_err(|_| TreeError::Unwritable { reason: "it was opened for reading".to_owned() })?;
+        match &guard.failure {
+            Some(failure) => Err(TreeError::Unwritable { reason: failure.clone() }),
+            None => Ok(guard),
+        }
+    }
+
+    /// Gives pages back that a bulk load had reserved.
+    pub(crate) fn release_runs(&self, runs: &[PageRun]) -> Result<(), TreeError> {
+        let mut writer = self.lock_writer()?;
+        runs.iter().try_for_each(|run| writer.space.release(*run))
+    }
+}
+
+impl WriterState {
+    /// Stores `values` with what only the tree knows.
+    pub(crate) fn store_superblock(&mut self, values: &Superblock, page_count: u64) -> Result<(), TreeError> {
+        let values = Superblock { completed_chunk: self.completed_chunk, page_count, ..values.clone() };
+        match self.superblock_file.store(&values) {
+            Ok(()) => {
+                self.superblock = values;
+                Ok(())
+            }
+            Err(error) => {
+                self.failure = Some(format!("storing the superblock failed: {error}"));
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Writes the images of a chunk in place once more. Idempotent: after a crash here, the next open does it again.
+    fn apply_again(&mut self, pages: &PublishedPages, found: &FoundChunk) -> Result<(), TreeError> {
+        self.recovery.for_each_image(found, |page| pages.file().write(&[PageImage::from(&page)]))?;
+        pages.file().sync()?;
+        self.completed_chunk = found.chunk;
+        let values = found.superblock.clone().unwrap_or_else(|| self.superblock.clone());
+        self.store_superblock(&values, pages.file().page_count())
+    }
+
+    /// Shows readers the images of a chunk without writing them.
+    fn show(&mut self, pages: &PublishedPages, found: &FoundChunk) -> Result<(), TreeError> {
+        let mut overlay = Overlay::default();
+        self.recovery.for_each_image(found, |page| {
+            overlay.insert(page.view().id(), page);
+            Ok(())
+        })?;
+        pages.publish(overlay, std::iter::empty());
+        if let Some(values) = &found.superblock {
+            self.superblock = Superblock { completed_chunk: found.chunk, ..values.clone() };
+        }
+        Ok(())
+    }
+}
+
+fn format_of(values: &Superblock) -> PageFormat {
+    let page_bytes = usize::try_from(values.page_bytes).unwrap_or(0);
+    PageFormat::new(page_bytes, &values.database).expect("a superblock holds a legal page size")
+}
+
+/// Map pages are read past the cache: what `check` or a reader has put there may be older.
+fn map_reader(
+    pages: &Arc<PublishedPages>,
+) -> Box<dyn Fn(PageId) -> Result<crate::page::Page, TreeError> + Send> {
+    let pages = Arc::clone(pages);
+    Box::new(move |page| pages.file().read_page(page))
+}
+
+/// Makes room for a new database: what a creation that was cut short has left is removed, anything else refused.
+fn refuse_existing(disk: &dyn Disk) -> Result<(), TreeError> {
+    let exists = |path: &str| {
+        let error = TreeError::io("creation", &disk.location(path), 0, ErrorKind::AlreadyExists.into());
+        Err(error)
+    };
+    let length_of = |path: &str| match disk.open(path, OpenMode::Read).and_then(|file| file.length()) {
+        Ok(length) => Ok(Some(length)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(TreeError::io("opening", &disk.location(path), 0, error)),
+    };
+    if length_of(crate::superblock::SUPERBLOCK_PATH)?.is_some() {
+        return exists(crate::superblock::SUPERBLOCK_PATH);
+    }
+    for path in [PAGE_FILE_PATH, RECOVERY_FILE_PATH] {
+        let Some(length) = length_of(path)? else { continue };
+        if length > NEW_FILE_BYTES_MAX || holds_stamped_page(disk, path, length)? {
+            return exists(path);
+        }
+        disk.remove(path).map_err(|source| TreeError::io("removal", &disk.location(path), 0, source))?;
+    }
+    Ok(())
+}
+
+/// Whether a page was ever written by a chunk: a lost superblock must not let a new database overwrite an old one.
+fn holds_stamped_page(disk: &dyn Disk, path: &str, length: u64) -> Result<bool, TreeError> {
+    let fail = |source| TreeError::io("read", &disk.location(path), 0, source);
+    let mut bytes = vec![0; usize::try_from(length).expect("at most NEW_FILE_BYTES_MAX")];
+    disk.open(path, OpenMode::Read).map_err(fail)?.read_exact_at(&mut bytes, 0).map_err(fail)?;
+    Ok(bytes
+        .chunks(4096)
+        .any(|block| block.get(24..32).is_some_and(|stamp| stamp.iter().any(|byte| *byte != 0))))
+}
+
+/// No file of a creation that was cut short is longer.
+const NEW_FILE_BYTES_MAX: u64 = 2 << 20;

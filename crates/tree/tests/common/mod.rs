@@ -1,0 +1,212 @@
+//! What the tests of the tree share: a source of changes, a model, and a check of one against the other.
+
+#![allow(dead_code, reason = "each test file uses its own part")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+
+use seawall_codec::compression::Compression;
+use seawall_simulation::{SeededRandom, SimulatedDisk};
+use seawall_tree::{
+    Change, CheckSummary, LeafCursor, MergeSource, PageProtection, Superblock, Tree, TreeAccess, TreeError,
+    TreeOptions, page::LeafValue,
+};
+use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
+
+pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+pub type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
+pub const STAMP: Lsn = Lsn::new(77);
+
+pub fn superblock(page_bytes: u32) -> Superblock {
+    Superblock {
+        sequence: 0,
+        database: DatabaseId::from_bytes([9; 16]),
+        page_bytes,
+        timeline: TimelineId::FIRST,
+        segment_bytes: 1 << 20,
+        redo_point: Lsn::new(1),
+        checkpoint_count: 0,
+        completed_chunk: 0,
+        next_table: TableId::new(1),
+        page_count: 0,
+        created_micros: 0,
+        protection: PageProtection::RecoveryFile,
+    }
+}
+
+pub fn options() -> TreeOptions {
+    // A cache of a few pages, so that most reads go to the file.
+    TreeOptions { cache_bytes: 64 << 10, compression: Compression::Lz4, recovery_file_bytes: 1 << 20 }
+}
+
+pub fn create(disk: &SimulatedDisk, page_bytes: u32) -> Tree {
+    Tree::create(disk, &superblock(page_bytes), options()).unwrap()
+}
+
+pub fn open(disk: &SimulatedDisk) -> Tree {
+    Tree::open(disk, TreeAccess::Write, options()).unwrap().tree
+}
+
+/// Changes in order, and a note of every value they replaced.
+pub struct Source {
+    changes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    next: usize,
+    pub keep: bool,
+    pub replaced: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+}
+
+impl Source {
+    pub fn new(changes: &Changes) -> Source {
+        let changes = changes.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+        Source { changes, next: 0, keep: false, replaced: Vec::new() }
+    }
+}
+
+impl MergeSource for Source {
+    fn peek(&self) -> Option<(&[u8], Change<'_>)> {
+        let (key, value) = self.changes.get(self.next)?;
+        Some((key, value.as_deref().map_or(Change::Delete, Change::Put)))
+    }
+
+    fn advance(&mut self) {
+        self.next += 1;
+    }
+
+    fn keep_replaced(&self) -> bool {
+        self.keep
+    }
+
+    fn replaced(&mut self, key: &[u8], value: Option<&[u8]>) {
+        self.replaced.push((key.to_vec(), value.map(<[u8]>::to_vec)));
+    }
+}
+
+/// Merges all changes, chunk by chunk; returns how many chunks it took.
+pub fn merge(tree: &Tree, changes: &Changes, budget_bytes: u64) -> Result<u64, TreeError> {
+    let mut source = Source::new(changes);
+    let mut chunks = 0;
+    while source.peek().is_some() {
+        let before = source.next;
+        let plan = tree.merge_chunk(&mut source, budget_bytes, STAMP)?;
+        assert!(source.next > before, "a chunk took no change");
+        tree.apply_chunk(plan, None)?;
+        chunks += 1;
+    }
+    Ok(chunks)
+}
+
+pub fn cut(tree: &Tree, from: &[u8], to: &[u8], freed_pages_max: u64) -> Result<u64, TreeError> {
+    for chunks in 1.. {
+        let plan = tree.cut(from, to, freed_pages_max, STAMP)?;
+        tree.apply_chunk(plan.chunk, None)?;
+        if !plan.has_more {
+            return Ok(chunks);
+        }
+    }
+    unreachable!("the loop ends only by returning")
+}
+
+pub fn apply_to(model: &mut Model, changes: &Changes) {
+    for (key, value) in changes {
+        match value {
+            Some(value) => model.insert(key.clone(), value.clone()),
+            None => model.remove(key),
+        };
+    }
+}
+
+pub fn cut_model(model: &mut Model, from: &[u8], to: &[u8]) {
+    model.retain(|key, _| key.as_slice() < from || key.as_slice() >= to);
+}
+
+/// The tree's pages are all right and accounted for.
+pub fn check(tree: &Tree) -> CheckSummary {
+    let mut damages = Vec::new();
+    let summary = tree.check(&mut |damage| damages.push(damage), &mut |_, _| ());
+    assert!(damages.is_empty(), "{damages:#?}");
+    summary
+}
+
+/// All rows, by a forward scan.
+pub fn rows(tree: &Tree) -> Model {
+    let pages = tree.pages();
+    let mut cursor = LeafCursor::seek(pages, &[]).unwrap();
+    let mut rows = Model::new();
+    while let Some(row) = cursor.row() {
+        let value = match row.value {
+            LeafValue::Inline(value) => value.to_vec(),
+            LeafValue::Overflow(reference) => {
+                tree.read_overflow(reference, cursor.position().version()).unwrap().expect("nobody writes")
+            }
+        };
+        assert!(rows.insert(row.key.to_vec(), value).is_none());
+        cursor.advance(pages).unwrap();
+    }
+    rows
+}
+
+pub fn assert_holds(tree: &Tree, model: &Model, context: &str) -> CheckSummary {
+    let summary = check(tree);
+    assert_eq!(summary.rows, model.len() as u64, "{context}");
+    let found = rows(tree);
+    if found != *model {
+        for (key, value) in model {
+            assert_eq!(found.get(key).map(Vec::len), Some(value.len()), "{context}: {}", key.escape_ascii());
+        }
+        panic!("{context}: rows differ");
+    }
+    for (key, value) in model.iter().step_by(17) {
+        assert_eq!(tree.get(key).unwrap().as_ref(), Some(value), "{context}");
+    }
+    summary
+}
+
+/// Keys with much in common, some long; short, long and very long values.
+pub struct Workload {
+    pub random: SeededRandom,
+    pub key_space: u64,
+    pub long_keys: bool,
+    pub max_key_bytes: usize,
+}
+
+impl Workload {
+    pub fn key(&mut self) -> Vec<u8> {
+        let table = self.random.below(3);
+        let number = self.random.below(self.key_space);
+        let mut key = table.to_be_bytes().to_vec();
+        key.extend_from_slice(&number.to_be_bytes()[4..]);
+        if self.long_keys && number.is_multiple_of(11) {
+            key.resize(self.max_key_bytes - usize::try_from(number % 7).unwrap(), b'x');
+            if number.is_multiple_of(2) {
+                // Differ at the very end, so that separators are long too.
+                key[11] = 0;
+                let last = key.len() - 8;
+                key[last..].copy_from_slice(&number.to_be_bytes());
+            }
+        }
+        key
+    }
+
+    pub fn value(&mut self) -> Vec<u8> {
+        let bytes = match self.random.below(40) {
+            0 => self.random.below(3_000),
+            1 => 1_000 + self.random.below(100),
+            2 => self.random.below(60_000),
+            3 => 0,
+            _ => self.random.below(200),
+        };
+        let byte = u8::try_from(self.random.below(256)).unwrap();
+        vec![byte; usize::try_from(bytes).unwrap()]
+    }
+
+    pub fn changes(&mut self, count: u64, deletes_of_10: u64) -> Changes {
+        let mut changes = Changes::new();
+        for _ in 0..count {
+            let key = self.key();
+            let value = (!self.random.chance(deletes_of_10, 10)).then(|| self.value());
+            changes.insert(key, value);
+        }
+        changes
+    }
+}

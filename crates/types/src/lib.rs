@@ -1,0 +1,8 @@
+//! The vocabulary of Seawall. A number with a meaning is a type, so that no page id can stand where a log sequence
+//! number belongs. No IO here.
+
+mod lsn;
+mod names;
+
+pub use lsn::{Lsn, ParseLsnError};
+pub use names::{DatabaseId, PageId, TableId, TimelineId};

@@ -1,0 +1,280 @@
+//! What can go wrong with the log.
+
+use seawall_types::{DatabaseId, Lsn, TimelineId};
+
+/// Why the log could not be created, opened, written or cleaned up.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogError {
+    /// An earlier write or sync failed: what is on disk is unknown, so nothing more is written until the log is
+    /// opened again.
+    #[error("the log takes no more writes: {cause}")]
+    Poisoned {
+        /// The failure.
+        cause: String,
+    },
+    /// There is no room for the next segment. Nothing was written and nothing is lost; try again when there is room.
+    #[error("no space left for log segment {path}")]
+    NoSpace {
+        /// The segment.
+        path: String,
+        /// The disk's answer.
+        source: std::io::Error,
+    },
+    /// A disk call failed before any record was touched.
+    #[error("{action} {path}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// Which file.
+        path: String,
+        /// The disk's answer.
+        source: std::io::Error,
+    },
+    /// The record is longer than the limit.
+    #[error("a log record of {bytes} bytes is over the limit of {limit} bytes")]
+    RecordTooLarge {
+        /// Its length.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The options make no sense.
+    #[error("log options: {problem}")]
+    Options {
+        /// Which, and why.
+        problem: String,
+    },
+    /// There already is a log of this timeline.
+    #[error("{path} exists already: a log is created only once")]
+    AlreadyExists {
+        /// One of its segments.
+        path: String,
+    },
+    /// The segment that the log ends in is not as it should be.
+    #[error("log segment {path}")]
+    Header {
+        /// The segment.
+        path: String,
+        /// What is wrong.
+        source: SegmentHeaderError,
+    },
+}
+
+impl LogError {
+    pub(crate) fn io(action: &'static str, path: impl Into<String>, source: std::io::Error) -> LogError {
+        LogError::Io { action, path: path.into(), source }
+    }
+}
+
+/// Why a segment's header page was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SegmentHeaderError {
+    /// Not a segment at all, or its header was overwritten.
+    #[error("offset 0: no log segment: it starts with {found:02x?}")]
+    Magic {
+        /// The first bytes.
+        found: [u8; 8],
+    },
+    /// Written by another version.
+    #[error("offset 8: segment format {found}, this build reads format {known}")]
+    Version {
+        /// The file's.
+        found: u32,
+        /// Ours.
+        known: u32,
+    },
+    /// Damaged.
+    #[error("offset 44: checksum of the segment header: stored {stored:#010x}, computed {computed:#010x}")]
+    Checksum {
+        /// In the file.
+        stored: u32,
+        /// Of its bytes.
+        computed: u32,
+    },
+    /// A reserved byte is not zero.
+    #[error("offset {offset}: a reserved byte of the segment header is not zero")]
+    Reserved {
+        /// Where.
+        offset: usize,
+    },
+    /// Of another database.
+    #[error("offset 24: segment of database {found}, expected {expected}")]
+    Database {
+        /// The file's.
+        found: DatabaseId,
+        /// Ours.
+        expected: DatabaseId,
+    },
+    /// Of another timeline than its name says.
+    #[error("offset 12: segment of timeline {found}, expected {expected}")]
+    Timeline {
+        /// The file's.
+        found: u32,
+        /// By its name.
+        expected: TimelineId,
+    },
+    /// Of another place in the log than its name says.
+    #[error("offset 16: segment starts at {found}, expected {expected}")]
+    FirstLsn {
+        /// The file's.
+        found: Lsn,
+        /// By its name.
+        expected: Lsn,
+    },
+    /// Of a log with segments of another size.
+    #[error("offset 40: segments of {found} bytes, expected {expected}")]
+    SegmentBytes {
+        /// The file's.
+        found: u64,
+        /// Ours.
+        expected: u64,
+    },
+    /// The file was cut or never finished.
+    #[error("segment file of {found} bytes, expected {expected}")]
+    Length {
+        /// The file's.
+        found: u64,
+        /// A whole segment.
+        expected: u64,
+    },
+}
+
+/// Why a stretch of the log could not be read. The end of the log is not an error: `next` returns `Ok(None)`.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LogReadError {
+    /// A disk call failed.
+    #[error("{action} {path} at offset {offset}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// Which file.
+        path: String,
+        /// Where in it.
+        offset: u64,
+        /// The disk's answer.
+        source: std::io::Error,
+    },
+    /// A segment's header page was refused.
+    #[error("log segment {path}")]
+    Header {
+        /// The segment.
+        path: String,
+        /// What is wrong.
+        source: SegmentHeaderError,
+    },
+    /// The segment that reading starts in does not exist.
+    #[error("log segment {path} with {lsn} is missing")]
+    Missing {
+        /// The segment.
+        path: String,
+        /// Where reading was to start.
+        lsn: Lsn,
+    },
+    /// A record that was durable does not verify.
+    #[error(
+        "log is damaged at {lsn} ({path}, offset {offset}): no valid record there, \
+         although the log goes on at {evidence}, written when {lsn} was already durable"
+    )]
+    Damaged {
+        /// The segment.
+        path: String,
+        /// Where in it.
+        offset: u64,
+        /// The record that does not verify.
+        lsn: Lsn,
+        /// What says that it was durable: a valid record further on, or the position up to which the caller knows
+        /// that the log is durable.
+        evidence: Lsn,
+    },
+    /// A record verifies but its body is not what its kind says: written by another version, or a bug.
+    #[error("record at {lsn}")]
+    Record {
+        /// The record.
+        lsn: Lsn,
+        /// What is wrong.
+        source: RecordError,
+    },
+    /// The reader was asked for something impossible.
+    #[error("cannot read the log from {lsn}: {problem}")]
+    Position {
+        /// Where reading was to start.
+        lsn: Lsn,
+        /// Why not.
+        problem: String,
+    },
+}
+
+/// Why the body of a record was refused, although its checksum is right.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The body ends early.
+    #[error("body ends at byte {offset}, in the middle of {field}")]
+    Short {
+        /// Which field is cut.
+        field: &'static str,
+        /// Where in the body.
+        offset: usize,
+    },
+    /// Bytes are left over.
+    #[error("{bytes} bytes too many at byte {offset} of the body")]
+    Trailing {
+        /// How many.
+        bytes: usize,
+        /// From where in the body.
+        offset: usize,
+    },
+    /// A field has a value that is never written.
+    #[error("{field} at byte {offset} of the body has a value that is never written")]
+    Value {
+        /// Which field.
+        field: &'static str,
+        /// Where in the body.
+        offset: usize,
+    },
+    /// A flag that this version does not know.
+    #[error("flags {flags:#04x} are not known to this version")]
+    Flags {
+        /// The flags.
+        flags: u8,
+    },
+}
+
+/// Why a timeline's history file was refused.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HistoryError {
+    /// A disk call failed.
+    #[error("{action} {path}")]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// Which file.
+        path: String,
+        /// The disk's answer.
+        source: std::io::Error,
+    },
+    /// The text is not a history.
+    #[error("timeline history {path}, line {line}: {problem}")]
+    Malformed {
+        /// Which file.
+        path: String,
+        /// From 1.
+        line: usize,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Longer than any history is.
+    #[error("timeline history {path} has {bytes} bytes, the limit is {limit}")]
+    TooLong {
+        /// Which file.
+        path: String,
+        /// Its length.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
+}

@@ -1,0 +1,55 @@
+//! The write-ahead log: a commit is flushed here before a reader sees it or the tree holds it.
+//!
+//! ```text
+//!   append --copy--> pending buffer --swap, write--> segment files --durable--> wake the batch
+//!     |                                                                 |
+//!   appended LSN                        >=                         flushed LSN --> commits up to here return
+//!
+//!   log/0000000100000000000000A1 ... A2 ... A3 ... A4            segments, first 4 KiB is a header
+//!        [H|rec|rec|re] [H|c|rec|rec] [H|000000000] [H|000000000]
+//!                                    ^ end of log   ^ spares, ready before an LSN in them is given out
+//! ```
+//!
+//! Invariants:
+//! * `flushed <= appended`; neither runs backwards. Flushes are serial: when a batch is written, the log is durable up
+//!   to the batch's start, and every record says how far that is (invariant 10: damage is told from a torn tail).
+//! * A record's LSN lies in a segment that is complete on disk: zero-filled or recycled, header and name durable.
+//! * No system call under the append mutex.
+//! * A record verifies at its own LSN, timeline and database only: a recycled segment's old bytes are not records.
+//! * Beyond the end at which the log was opened, no byte that could be taken for a record is left in a segment when
+//!   that segment is written again.
+//! * A failed write or sync is never tried again; the log takes no more writes until it is opened anew.
+//!
+//! Start at [`Log::append`] and [`LogReader::next`]. Byte layouts are in `segment`, `record`, `commit` and `control`.
+
+mod body;
+mod commit;
+mod control;
+mod error;
+mod geometry;
+mod metrics;
+mod open;
+mod options;
+mod reader;
+mod record;
+mod retention;
+mod segment;
+mod segment_set;
+mod timeline;
+mod writer;
+
+pub use commit::{
+    Change, Changes, Commit, CommitBuilder, ROW_KEY_BYTES_MAX, TABLE_ID_BYTES, VALUE_BYTES_MAX,
+};
+pub use control::{Checkpoint, RESTORE_POINT_NAME_BYTES_MAX, RestorePoint, TimelineSwitch};
+pub use error::{HistoryError, LogError, LogReadError, RecordError, SegmentHeaderError};
+pub use geometry::{HEADER_BYTES, LogGeometry, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
+pub use metrics::LogStatistics;
+pub use options::{FlushBy, LogOptions};
+pub use reader::{EndReason, LogEnd, LogReader, LogRecord};
+pub use record::{PreparedRecord, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, Record, RecordKind, RecordSpan};
+pub use retention::RetentionReport;
+pub use segment::{FORMAT_VERSION, SegmentName};
+pub use segment_set::{SegmentInfo, SegmentState};
+pub use timeline::{TimelineFork, TimelineHistory};
+pub use writer::Log;

@@ -1,0 +1,176 @@
+//! Creating a log, and opening one where recovery found its end.
+//!
+//! Behind the end there may be records of the batch that was torn off. None of them may ever be taken for a record of
+//! the log once it has grown up to it again, so they are zeroed before anything is appended:
+//!
+//! 1. the 14 bytes at the end, where the next header will be; sync. From here on the record at the end can never
+//!    verify, whatever else is on disk: without this step, zeroing half of the rest could complete a record whose
+//!    missing half was zeros;
+//! 2. the rest of the segment; sync;
+//! 3. later segments, each before an LSN in it is given out (`segment_set`).
+//!
+//! A crash after any part of this leaves the same end: what is left behind it belongs to a batch that started at or
+//! before the end, which is no evidence of damage, and the end itself does not verify.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+
+use seawall_io::{BLOCK_BYTES, Disk, DiskFile, OpenMode};
+use seawall_types::Lsn;
+
+use crate::error::{LogError, SegmentHeaderError};
+use crate::geometry::HEADER_BYTES;
+use crate::metrics::Counters;
+use crate::options::LogOptions;
+use crate::record::RECORD_HEADER_BYTES;
+use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, check_header};
+use crate::segment_set::{FoundFiles, SegmentSet, fatal, oldest_without_gap, zero_range};
+
+/// What a writer starts from.
+pub(crate) struct StartState {
+    pub(crate) identity: LogIdentity,
+    pub(crate) segments: SegmentSet,
+    /// Where the next record goes.
+    pub(crate) end: Lsn,
+    /// What the log holds of the block that `end` lies in.
+    pub(crate) carry: Vec<u8>,
+    pub(crate) counters: Counters,
+}
+
+/// Makes the first segment of a timeline that starts at `start`.
+pub(crate) fn create(disk: Arc<dyn Disk>, options: &LogOptions, start: Lsn) -> Result<StartState, LogError> {
+    let identity = options.check()?;
+    if !identity.geometry.is_normal(start) {
+        return Err(LogError::Options { problem: format!("no record can start at {start}") });
+    }
+    disk.create_directory(LOG_DIRECTORY).map_err(|error| LogError::io("create", LOG_DIRECTORY, error))?;
+    disk.sync_directory("").map_err(|error| fatal("sync directory", "", &error))?;
+    let found = FoundFiles::list(&*disk)?;
+    let number = identity.geometry.segment_of(start);
+    for name in found.segments.iter().filter(|name| name.timeline == identity.timeline) {
+        // A crash while the log was created leaves the first segment, empty.
+        if name.number != number || !is_empty(&*disk, *name)? {
+            return Err(LogError::AlreadyExists { path: name.path() });
+        }
+    }
+    let counters = Counters::default();
+    let segments = SegmentSet::new(disk, identity, options.spare_segments, found, number);
+    segments.prepare_through(number, &counters)?;
+    let carry = vec![0; offset_in_block(identity.geometry.offset_of(start))];
+    Ok(StartState { identity, segments, end: start, carry, counters })
+}
+
+fn is_empty(disk: &dyn Disk, name: SegmentName) -> Result<bool, LogError> {
+    let path = name.path();
+    let failed = |error| LogError::io("read", &path, error);
+    let file = disk.open(&path, OpenMode::Read).map_err(failed)?;
+    let length = file.length().map_err(failed)?;
+    let mut piece = vec![0; 64 << 10];
+    let mut offset = HEADER_BYTES;
+    while offset < length {
+        let bytes = usize::try_from(length - offset).unwrap_or(usize::MAX).min(piece.len());
+        file.read_exact_at(&mut piece[..bytes], offset).map_err(failed)?;
+        if piece[..bytes].iter().any(|&byte| byte != 0) {
+            return Ok(false);
+        }
+        offset += bytes as u64;
+    }
+    Ok(true)
+}
+
+/// Prepares the log that ends at `end` for more.
+pub(crate) fn open(disk: Arc<dyn Disk>, options: &LogOptions, end: Lsn) -> Result<StartState, LogError> {
+    let identity = options.check()?;
+    let geometry = identity.geometry;
+    if !geometry.is_normal(end) {
+        return Err(LogError::Options { problem: format!("no record can start at {end}") });
+    }
+    let mut found = FoundFiles::list(&*disk)?;
+    let number = geometry.segment_of(end);
+    drop_recycled(&*disk, &identity, &mut found, number);
+    let counters = Counters::default();
+    let name = SegmentName { number, timeline: identity.timeline };
+    if !found.segments.contains(&name) && end == geometry.first_record_of(number) {
+        let segments = SegmentSet::new(disk, identity, options.spare_segments, found, number);
+        segments.prepare_through(number, &counters)?;
+        return Ok(StartState { identity, segments, end, carry: Vec::new(), counters });
+    }
+    let carry = cut_off_segment(&*disk, &identity, name, geometry.offset_of(end))?;
+    let segments = SegmentSet::new(disk, identity, options.spare_segments, found, number + 1);
+    segments.open_handle(number)?;
+    Ok(StartState { identity, segments, end, carry, counters })
+}
+
+/// Zeroes what lies behind `offset`, durably; returns the part of `offset`'s block before it.
+fn cut_off_segment(
+    disk: &dyn Disk,
+    identity: &LogIdentity,
+    name: SegmentName,
+    offset: u64,
+) -> Result<Vec<u8>, LogError> {
+    let path = name.path();
+    let failed = |action: &'static str| {
+        let path = path.clone();
+        move |error: io::Error| LogError::io(action, path, error)
+    };
+    let refused = |source| LogError::Header { path: path.clone(), source };
+    let file = disk.open(&path, OpenMode::Write).map_err(failed("open"))?;
+    let segment_bytes = identity.geometry.segment_bytes();
+    let length = file.length().map_err(failed("measure"))?;
+    if length != segment_bytes {
+        return Err(refused(SegmentHeaderError::Length { found: length, expected: segment_bytes }));
+    }
+    let mut page = [0; BLOCK_BYTES];
+    file.read_exact_at(&mut page, 0).map_err(failed("read"))?;
+    check_header(&page, identity, name.number).map_err(refused)?;
+    let header_end = (offset + RECORD_HEADER_BYTES as u64).min(segment_bytes);
+    for end in [header_end, segment_bytes] {
+        zero_and_sync(&*file, offset, end).map_err(failed("zero the end of"))?;
+    }
+    let mut carry = vec![0; offset_in_block(offset)];
+    let block_start = offset - carry.len() as u64;
+    file.read_exact_at(&mut carry, block_start).map_err(failed("read"))?;
+    Ok(carry)
+}
+
+/// Zeroes in pieces; syncs only if something was not zero.
+fn zero_and_sync(file: &dyn DiskFile, start: u64, end: u64) -> io::Result<()> {
+    if zero_range(file, start, end)? { file.sync_data() } else { Ok(()) }
+}
+
+/// A crash while segments were recycled leaves old names with the header of another place: they are not part of the log
+/// any more. Recycling goes from the oldest on, so only the first ones can be such.
+fn drop_recycled(disk: &dyn Disk, identity: &LogIdentity, found: &mut FoundFiles, current: u64) {
+    let oldest = oldest_without_gap(&found.segments, current);
+    let run: BTreeSet<SegmentName> =
+        found.segments.iter().filter(|name| (oldest..current).contains(&name.number)).copied().collect();
+    for name in run {
+        let identity = LogIdentity { timeline: name.timeline, ..*identity };
+        let mut page = [0; BLOCK_BYTES];
+        let file = disk.open(&name.path(), OpenMode::Read);
+        let is_read = file.and_then(|file| file.read_exact_at(&mut page, 0));
+        // One that cannot be read now is somebody else's to report.
+        if is_read.is_err() || check_header(&page, &identity, name.number).is_ok() {
+            return;
+        }
+        found.segments.remove(&name);
+        found.leftovers.push(name.path());
+    }
+}
+
+fn offset_in_block(offset: u64) -> usize {
+    usize::try_from(offset % BLOCK_BYTES as u64).expect("an offset in a block is small")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn offsets_in_blocks() {
+        assert_eq!(offset_in_block(0), 0);
+        assert_eq!(offset_in_block(4095), 4095);
+        assert_eq!(offset_in_block(4096 * 7 + 3), 3);
+    }
+}

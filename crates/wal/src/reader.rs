@@ -1,0 +1,283 @@
+//! Reading the log forward from an LSN to its end.
+//!
+//! ```text
+//!   segment files --read--> window [..rec|rec|rec|re]      one record after another, borrowed from the window
+//!                                   ^position
+//! ```
+//! The first record that does not verify ends the log, unless something behind it says that it was durable: then the log
+//! is damaged (`search`).
+
+mod bytes;
+mod search;
+
+use std::sync::Arc;
+
+use seawall_codec::checksum::crc32c;
+use seawall_io::Disk;
+use seawall_types::{DatabaseId, Lsn, TimelineId};
+
+use crate::error::{LogReadError, RecordError};
+use crate::geometry::{LogGeometry, StreamPosition};
+use crate::record::{LogKey, RECORD_HEADER_BYTES, Record, RecordHeader, RecordKind, RecordSpan};
+use crate::segment::LogIdentity;
+
+use bytes::LogBytes;
+
+/// What is read at once, and the window's length unless a record is longer.
+const WINDOW_BYTES: usize = 1 << 20;
+
+/// Where a log ends, and how that was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogEnd {
+    /// Where the next record will start.
+    pub lsn: Lsn,
+    /// What is there instead of a record.
+    pub reason: EndReason,
+}
+
+/// What is at the end of a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndReason {
+    /// Something that does not verify, or zeros; and nothing behind it says that there was a record.
+    NoRecord,
+    /// The last record fills its segment and the next segment does not exist. A log that was written here has it; one
+    /// that was restored from an archive ends so.
+    MissingSegment,
+    /// The reader was told to stop.
+    Limit,
+}
+
+/// A record as it stands in the log; bytes are borrowed from the reader's window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogRecord<'a> {
+    /// Its place.
+    pub span: RecordSpan,
+    /// What it is about.
+    pub kind: RecordKind,
+    /// Zero in this version.
+    pub flags: u8,
+    /// The start of the flush batch that it was written in: up to there the log was durable before.
+    pub batch_start: Lsn,
+    /// Encoded; its checksum is right.
+    pub body: &'a [u8],
+}
+
+impl<'a> LogRecord<'a> {
+    /// Decodes the body.
+    ///
+    /// # Errors
+    /// As [`Record::decode`].
+    pub fn decode(&self) -> Result<Record<'a>, RecordError> {
+        Record::decode(self.kind, self.flags, self.body)
+    }
+}
+
+/// Reads the records of one timeline, one after another.
+#[derive(Debug)]
+pub struct LogReader {
+    bytes: LogBytes,
+    geometry: LogGeometry,
+    key: LogKey,
+    position: Lsn,
+    /// The same place in the stream.
+    stream: StreamPosition,
+    limit: Option<Lsn>,
+    /// Batches start in the order of the log.
+    batch_floor: Lsn,
+    window: Vec<u8>,
+    window_start: StreamPosition,
+    /// Bytes of the window that were read.
+    filled: usize,
+    end: Option<LogEnd>,
+}
+
+/// A record that verified: where its body is in the window.
+struct Verified {
+    header: RecordHeader,
+    span: RecordSpan,
+    batch_start: Lsn,
+    start: usize,
+}
+
+impl LogReader {
+    /// Starts at the record at `from`.
+    ///
+    /// # Errors
+    /// `Position` if no record can start there; `Missing` if its segment does not exist; `Header` if that is not a
+    /// segment of this log.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        database: DatabaseId,
+        timeline: TimelineId,
+        segment_bytes: u64,
+        from: Lsn,
+    ) -> Result<LogReader, LogReadError> {
+        let refuse = |problem: String| LogReadError::Position { lsn: from, problem };
+        let geometry = LogGeometry::new(segment_bytes).map_err(|error| refuse(error.to_string()))?;
+        if !geometry.is_normal(from) {
+            return Err(refuse("no record can start there".to_owned()));
+        }
+        let identity = LogIdentity { database, timeline, geometry };
+        let mut bytes = LogBytes::new(disk, identity);
+        let number = geometry.segment_of(from);
+        if !bytes.open_checked(number)? {
+            return Err(LogReadError::Missing { path: bytes.path_of(number), lsn: from });
+        }
+        let stream = geometry.stream_position(from);
+        Ok(LogReader {
+            bytes,
+            geometry,
+            key: identity.key(),
+            position: from,
+            stream,
+            limit: None,
+            batch_floor: Lsn::ZERO,
+            window: Vec::new(),
+            window_start: stream,
+            filled: 0,
+            end: None,
+        })
+    }
+
+    /// Reads up to `limit` only, the end of some record: the caller knows that the log is durable up to there, so
+    /// that whatever does not verify before is damage. Needed while the log is being written; can be raised later to go
+    /// on.
+    ///
+    /// # Panics
+    /// If `limit` lies before the position.
+    pub fn set_limit(&mut self, limit: Lsn) {
+        assert!(limit >= self.position, "the reader is at {}, past the limit {limit}", self.position);
+        self.limit = Some(limit);
+        self.end = None;
+    }
+
+    /// The record at the position, and moves behind it. `None` at the end of the log or at the limit.
+    ///
+    /// # Errors
+    /// `Damaged` if the record does not verify although it was durable; `Header` if a segment is not one of this log;
+    /// `Io`. The reader stays where it is.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "records are borrowed from the reader, as no `Iterator` can"
+    )]
+    pub fn next(&mut self) -> Result<Option<LogRecord<'_>>, LogReadError> {
+        if self.end.is_some() || self.limit.is_some_and(|limit| self.position >= limit) {
+            return Ok(None);
+        }
+        let Some(Verified { header, span, batch_start, start }) = self.verified_record()? else {
+            self.end = Some(self.conclude()?);
+            return Ok(None);
+        };
+        let length = usize::try_from(header.length).expect("a record has at most 1 GiB");
+        self.position = span.end;
+        self.stream = StreamPosition(self.stream.0 + u64::from(header.length));
+        self.batch_floor = self.batch_floor.max(batch_start);
+        let body = &self.window[start + RECORD_HEADER_BYTES..start + length];
+        Ok(Some(LogRecord { span, kind: header.kind, flags: header.flags, batch_start, body }))
+    }
+
+    /// Where the next record starts.
+    pub fn position(&self) -> Lsn {
+        self.position
+    }
+
+    /// Where the log ends.
+    ///
+    /// # Panics
+    /// If `next` has not returned `None` yet.
+    pub fn finish(self) -> LogEnd {
+        let is_at_limit = self.limit.is_some_and(|limit| self.position >= limit);
+        match self.end {
+            Some(end) => end,
+            None => {
+                assert!(is_at_limit, "the log was read up to {} only, not to its end", self.position);
+                LogEnd { lsn: self.position, reason: EndReason::Limit }
+            }
+        }
+    }
+
+    /// Reads and checks the record at the position; `None` if there is none.
+    fn verified_record(&mut self) -> Result<Option<Verified>, LogReadError> {
+        if !self.fill(RECORD_HEADER_BYTES)? {
+            return Ok(None);
+        }
+        let masks = self.key.masks(self.position);
+        let start = self.window_offset();
+        let Some(header) = RecordHeader::decode(&self.window[start..self.filled], masks) else {
+            return Ok(None);
+        };
+        let Some(batch_start) = header.batch_start(self.position) else { return Ok(None) };
+        if batch_start < self.batch_floor && batch_start != Lsn::ZERO {
+            return Ok(None);
+        }
+        let end = self.geometry.advance(self.position, u64::from(header.length));
+        if self.limit.is_some_and(|limit| end > limit) {
+            return Ok(None);
+        }
+        let length = usize::try_from(header.length).expect("a record has at most 1 GiB");
+        if !self.fill(length)? {
+            return Ok(None);
+        }
+        let start = self.window_offset();
+        let computed = crc32c(&self.window[start + 12..start + length]);
+        let span = RecordSpan { start: self.position, end };
+        let verified = Verified { header, span, batch_start, start };
+        Ok(header.verifies(computed, masks).then_some(verified))
+    }
+
+    fn window_offset(&self) -> usize {
+        usize::try_from(self.stream.0 - self.window_start.0).expect("the position lies in the window")
+    }
+
+    /// Sees to it that `bytes` bytes from the position on are in the window; `false` if the log has fewer. The window
+    /// grows only as bytes really come, at most doubling, so a length that is not yet verified allocates little.
+    fn fill(&mut self, bytes: usize) -> Result<bool, LogReadError> {
+        let mut start = self.window_offset();
+        if start + bytes <= self.filled {
+            return Ok(true);
+        }
+        self.window.copy_within(start..self.filled, 0);
+        self.filled -= start;
+        self.window_start = self.stream;
+        start = 0;
+        while self.filled < start + bytes {
+            if self.filled == self.window.len() {
+                let doubled = (self.window.len() * 2).max(WINDOW_BYTES);
+                self.window.resize(doubled.min(bytes.next_multiple_of(WINDOW_BYTES)), 0);
+            }
+            let room = self.readable(self.window.len() - self.filled);
+            let target = &mut self.window[self.filled..self.filled + room];
+            let read = self.bytes.read(StreamPosition(self.window_start.0 + self.filled as u64), target)?;
+            self.filled += read;
+            if read == 0 {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Bytes from the end of the window on, at most `room`, that lie before the limit: behind it they may still change.
+    fn readable(&self, room: usize) -> usize {
+        let Some(limit) = self.limit else { return room };
+        let window_end = self.window_start.0 + self.filled as u64;
+        let left = self.geometry.stream_position(limit).0.saturating_sub(window_end);
+        usize::try_from(left).unwrap_or(usize::MAX).min(room)
+    }
+
+    /// There is no record at the position: the end of the log, or damage.
+    fn conclude(&mut self) -> Result<LogEnd, LogReadError> {
+        let lsn = self.position;
+        let number = self.geometry.segment_of(lsn);
+        let evidence = match self.limit {
+            Some(limit) => Some(limit),
+            None => search::evidence_after(&mut self.bytes, self.key, lsn)?,
+        };
+        if let Some(evidence) = evidence {
+            let (path, offset) = (self.bytes.path_of(number), self.geometry.offset_of(lsn));
+            return Err(LogReadError::Damaged { path, offset, lsn, evidence });
+        }
+        let has_segment = self.bytes.open_checked(number)?;
+        let reason = if has_segment { EndReason::NoRecord } else { EndReason::MissingSegment };
+        Ok(LogEnd { lsn, reason })
+    }
+}

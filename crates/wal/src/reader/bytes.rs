@@ -1,0 +1,153 @@
+//! The record bytes of a timeline's segment files as one stream.
+
+use std::io;
+use std::sync::Arc;
+
+use seawall_io::{BLOCK_BYTES, Disk, DiskFile, OpenMode};
+
+use crate::error::{LogReadError, SegmentHeaderError};
+use crate::geometry::{HEADER_BYTES, LogGeometry, StreamPosition};
+use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, check_header};
+
+/// Reads across segments; keeps the last one open.
+#[derive(Debug)]
+pub(super) struct LogBytes {
+    disk: Arc<dyn Disk>,
+    identity: LogIdentity,
+    open: Option<OpenSegment>,
+}
+
+#[derive(Debug)]
+struct OpenSegment {
+    number: u64,
+    file: Arc<dyn DiskFile>,
+    /// Length of the file, at most that of a segment.
+    bytes: u64,
+    problem: Option<SegmentHeaderError>,
+}
+
+impl LogBytes {
+    pub(super) fn new(disk: Arc<dyn Disk>, identity: LogIdentity) -> LogBytes {
+        LogBytes { disk, identity, open: None }
+    }
+
+    pub(super) fn geometry(&self) -> LogGeometry {
+        self.identity.geometry
+    }
+
+    pub(super) fn path_of(&self, number: u64) -> String {
+        SegmentName { number, timeline: self.identity.timeline }.path()
+    }
+
+    /// Opens a segment; `false` if there is none.
+    ///
+    /// # Errors
+    /// `Header` if it is not one of this log, or not whole: a file gets its name only after that.
+    pub(super) fn open_checked(&mut self, number: u64) -> Result<bool, LogReadError> {
+        let path = self.path_of(number);
+        match self.open_any(number)? {
+            None => Ok(false),
+            Some(OpenSegment { problem: None, .. }) => Ok(true),
+            Some(OpenSegment { problem: Some(problem), .. }) => {
+                Err(LogReadError::Header { path, source: problem.clone() })
+            }
+        }
+    }
+
+    /// Whether the segment's header page is valid; `false` if there is no such file.
+    pub(super) fn has_valid_header(&mut self, number: u64) -> Result<bool, LogReadError> {
+        Ok(self.open_any(number)?.is_some_and(|segment| segment.problem.is_none()))
+    }
+
+    /// The numbers of this timeline's segments from `first` on, ascending.
+    pub(super) fn numbers_from(&self, first: u64) -> Result<Vec<u64>, LogReadError> {
+        let entries = self.disk.list(LOG_DIRECTORY).map_err(|source| LogReadError::Io {
+            action: "list",
+            path: LOG_DIRECTORY.to_owned(),
+            offset: 0,
+            source,
+        })?;
+        let names = entries.iter().filter_map(|entry| SegmentName::parse(&entry.name));
+        let mut numbers: Vec<u64> = names
+            .filter(|name| name.timeline == self.identity.timeline && name.number >= first)
+            .map(|name| name.number)
+            .collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// Fills `buffer` with the stream from `position` on; fewer bytes only where a segment is missing.
+    pub(super) fn read(
+        &mut self,
+        position: StreamPosition,
+        buffer: &mut [u8],
+    ) -> Result<usize, LogReadError> {
+        let mut done = 0;
+        while done < buffer.len() {
+            let (number, offset) = self.geometry().file_position(StreamPosition(position.0 + done as u64));
+            if !self.open_checked(number)? {
+                break;
+            }
+            done += self.read_piece(number, offset, &mut buffer[done..])?;
+        }
+        Ok(done)
+    }
+
+    /// As `read`, but takes segments as they are, even if the header is wrong or the file too short.
+    pub(super) fn read_anyhow(
+        &mut self,
+        position: StreamPosition,
+        buffer: &mut [u8],
+    ) -> Result<usize, LogReadError> {
+        let mut done = 0;
+        while done < buffer.len() {
+            let (number, offset) = self.geometry().file_position(StreamPosition(position.0 + done as u64));
+            if self.open_any(number)?.is_none_or(|segment| offset >= segment.bytes) {
+                break;
+            }
+            done += self.read_piece(number, offset, &mut buffer[done..])?;
+        }
+        Ok(done)
+    }
+
+    /// Reads up to the end of the open segment.
+    fn read_piece(&mut self, number: u64, offset: u64, buffer: &mut [u8]) -> Result<usize, LogReadError> {
+        let path = self.path_of(number);
+        let segment = self.open.as_ref().expect("the caller has opened it");
+        let left = usize::try_from(segment.bytes - offset).unwrap_or(usize::MAX);
+        let bytes = left.min(buffer.len());
+        let read = segment.file.read_exact_at(&mut buffer[..bytes], offset);
+        read.map_err(|source| LogReadError::Io { action: "read", path, offset, source })?;
+        Ok(bytes)
+    }
+
+    fn open_any(&mut self, number: u64) -> Result<Option<&OpenSegment>, LogReadError> {
+        if self.open.as_ref().is_none_or(|segment| segment.number != number) {
+            self.open = self.open_file(number)?;
+        }
+        Ok(self.open.as_ref())
+    }
+
+    fn open_file(&self, number: u64) -> Result<Option<OpenSegment>, LogReadError> {
+        let path = self.path_of(number);
+        let failed = |action, source| LogReadError::Io { action, path: path.clone(), offset: 0, source };
+        let file = match self.disk.open(&path, OpenMode::Read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed("open", error)),
+            Ok(file) => file,
+        };
+        let expected = self.geometry().segment_bytes();
+        let length = file.length().map_err(|error| failed("measure", error))?;
+        if length < HEADER_BYTES {
+            let problem = Some(SegmentHeaderError::Length { found: length, expected });
+            return Ok(Some(OpenSegment { number, file, bytes: length, problem }));
+        }
+        let mut page = [0; BLOCK_BYTES];
+        file.read_exact_at(&mut page, 0).map_err(|error| failed("read", error))?;
+        let header = check_header(&page, &self.identity, number).err();
+        let is_short = length < expected;
+        let too_short = is_short.then_some(SegmentHeaderError::Length { found: length, expected });
+        let bytes = length.min(expected);
+        Ok(Some(OpenSegment { number, file, bytes, problem: header.or(too_short) }))
+    }
+}

@@ -1,0 +1,345 @@
+//! One log record. Header, integers little-endian, packed without alignment, may cross into the next segment:
+//!
+//! | offset | bytes | field          | meaning                                                               |
+//! |-------:|------:|----------------|-----------------------------------------------------------------------|
+//! |      0 |     4 | length         | of the whole record, header included                                  |
+//! |      4 |     4 | checksum       | CRC-32C of bytes 12..length, XOR a mask (below)                       |
+//! |      8 |     4 | batch_distance | LSN bytes from the start of the flush batch to this record, XOR a mask |
+//! |     12 |     1 | kind           | [`RecordKind`]                                                        |
+//! |     13 |     1 | flags          | zero                                                                  |
+//! |     14 |       | body           | by kind                                                               |
+//!
+//! With `mix` the 64-bit finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014; Stafford's variant 13) and `log_key`
+//! mixed from database id and timeline:
+//!
+//! ```text
+//!   position = mix(lsn XOR log_key)
+//!   stored batch_distance = batch_distance XOR high half of position
+//!   stored checksum = CRC-32C(bytes 12..) XOR low half of mix(position XOR (length << 32 | batch_distance))
+//! ```
+//!
+//! So the checksum of the body is computed outside any lock, and position, database, timeline, length and batch are
+//! mixed in under it in constant time. Old bytes of a recycled segment were masked for another LSN: each of them has
+//! one chance in 2^32 to verify, and its batch distance, unmasked with the wrong mask, is a random number that the
+//! reader's bounds on batches refuse first.
+//!
+//! `batch_distance` carries invariant 10: flushes are serial, so when a batch was written, the log was durable up to
+//! the batch's start. Distances from 4 GiB - 1 on are stored as that and mean "unknown".
+
+use seawall_codec::checksum::crc32c;
+use seawall_types::{DatabaseId, Lsn, TimelineId};
+
+use crate::commit::Commit;
+use crate::control::{Checkpoint, RestorePoint, TimelineSwitch};
+use crate::error::RecordError;
+
+/// The header before a record's body.
+pub const RECORD_HEADER_BYTES: usize = 14;
+/// No record is longer, whatever the options say.
+pub const RECORD_BYTES_MAX: u64 = 1 << 30;
+
+/// What a record is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RecordKind {
+    /// A transaction's write set.
+    Commit,
+    /// A checkpoint was completed; informative, the superblock decides.
+    Checkpoint,
+    /// The log goes on on a new timeline.
+    TimelineSwitch,
+    /// A name for a position to recover to.
+    RestorePoint,
+    /// Nothing: padding.
+    NoOp,
+}
+
+impl RecordKind {
+    /// The kind that `byte` stands for.
+    pub const fn from_byte(byte: u8) -> Option<RecordKind> {
+        match byte {
+            1 => Some(RecordKind::Commit),
+            2 => Some(RecordKind::Checkpoint),
+            3 => Some(RecordKind::TimelineSwitch),
+            4 => Some(RecordKind::RestorePoint),
+            5 => Some(RecordKind::NoOp),
+            _ => None,
+        }
+    }
+
+    /// The byte that stands for it. Zero is never used: a stretch of zeros is no record.
+    pub const fn to_byte(self) -> u8 {
+        match self {
+            RecordKind::Commit => 1,
+            RecordKind::Checkpoint => 2,
+            RecordKind::TimelineSwitch => 3,
+            RecordKind::RestorePoint => 4,
+            RecordKind::NoOp => 5,
+        }
+    }
+}
+
+/// The place of a record in the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordSpan {
+    /// Where its header starts.
+    pub start: Lsn,
+    /// Where the next record starts: the stamp of the commit, and the position up to which the log must be flushed
+    /// for the record to be durable.
+    pub end: Lsn,
+}
+
+/// A decoded record; bytes are borrowed from the reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Record<'a> {
+    /// A transaction's write set.
+    Commit(Commit<'a>),
+    /// A checkpoint was completed.
+    Checkpoint(Checkpoint),
+    /// The log goes on on a new timeline.
+    TimelineSwitch(TimelineSwitch),
+    /// A name for a position to recover to.
+    RestorePoint(RestorePoint<'a>),
+    /// Padding.
+    NoOp,
+}
+
+impl<'a> Record<'a> {
+    /// Reads a record's body.
+    ///
+    /// # Errors
+    /// `RecordError` if it is not what `kind` says. The changes of a commit are checked one by one as they are read.
+    pub fn decode(kind: RecordKind, flags: u8, body: &'a [u8]) -> Result<Record<'a>, RecordError> {
+        if flags != 0 {
+            return Err(RecordError::Flags { flags });
+        }
+        Ok(match kind {
+            RecordKind::Commit => Record::Commit(Commit::decode(body)?),
+            RecordKind::Checkpoint => Record::Checkpoint(Checkpoint::decode(body)?),
+            RecordKind::TimelineSwitch => Record::TimelineSwitch(TimelineSwitch::decode(body)?),
+            RecordKind::RestorePoint => Record::RestorePoint(RestorePoint::decode(body)?),
+            RecordKind::NoOp => Record::NoOp,
+        })
+    }
+}
+
+/// A record ready to be appended: everything is encoded and the checksum of the body is known; only the position is
+/// missing. Can be appended again after an error.
+#[derive(Clone, Debug, Default)]
+pub struct PreparedRecord {
+    /// The record is `bytes[start..]`; what lies before is room that the encoder did not need.
+    bytes: Vec<u8>,
+    start: usize,
+    checksum: u32,
+}
+
+impl PreparedRecord {
+    /// Padding: a record with `body_bytes` zeros.
+    pub fn no_op(body_bytes: usize) -> PreparedRecord {
+        let mut bytes = vec![0; RECORD_HEADER_BYTES];
+        bytes.resize(RECORD_HEADER_BYTES + body_bytes, 0);
+        PreparedRecord::from_bytes(RecordKind::NoOp, bytes)
+    }
+
+    /// Takes over `bytes`: room for a header, then the body.
+    pub(crate) fn from_bytes(kind: RecordKind, bytes: Vec<u8>) -> PreparedRecord {
+        let mut record = PreparedRecord { bytes, start: 0, checksum: 0 };
+        record.complete(kind, 0);
+        record
+    }
+
+    /// The bytes to fill; call `complete` afterwards.
+    pub(crate) fn buffer_mut(&mut self) -> &mut Vec<u8> {
+        self.start = 0;
+        &mut self.bytes
+    }
+
+    /// Makes a record of the buffer's bytes from `start` on: room for a header, then the body.
+    pub(crate) fn complete(&mut self, kind: RecordKind, start: usize) {
+        let record = &mut self.bytes[start..];
+        // A longer one gets a length that is wrong, and `append` refuses it.
+        let length = u32::try_from(record.len()).unwrap_or(u32::MAX);
+        record[0..4].copy_from_slice(&length.to_le_bytes());
+        record[12] = kind.to_byte();
+        record[13] = 0;
+        self.start = start;
+        self.checksum = crc32c(&record[12..]);
+    }
+
+    /// Length in the log, header included.
+    pub fn record_bytes(&self) -> usize {
+        self.bytes.len().saturating_sub(self.start)
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[self.start..]
+    }
+
+    /// Writes header fields 4..12 of the copy of this record that starts at `lsn`, in constant time.
+    pub(crate) fn stamp(&self, copy: &mut [u8], key: LogKey, lsn: Lsn, batch_start: Lsn) {
+        let distance = u32::try_from(lsn.bytes_since(batch_start)).unwrap_or(u32::MAX);
+        let length = u32::from_le_bytes(copy[0..4].try_into().expect("four bytes"));
+        let masks = key.masks(lsn);
+        let checksum = self.checksum ^ masks.checksum_mask(length, distance);
+        copy[4..8].copy_from_slice(&checksum.to_le_bytes());
+        copy[8..12].copy_from_slice(&(distance ^ masks.distance_mask()).to_le_bytes());
+    }
+}
+
+/// What makes the records of one timeline of one database unlike all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LogKey(u64);
+
+impl LogKey {
+    pub(crate) fn new(database: DatabaseId, timeline: TimelineId) -> LogKey {
+        let bytes = database.as_bytes();
+        let low = u64::from_le_bytes(bytes[..8].try_into().expect("eight of sixteen bytes"));
+        let high = u64::from_le_bytes(bytes[8..].try_into().expect("eight of sixteen bytes"));
+        let key = mix(low ^ mix(high ^ mix(u64::from(timeline.get()) ^ 0x5345_4157_414C_4C31)));
+        LogKey(key)
+    }
+
+    pub(crate) fn masks(self, lsn: Lsn) -> PositionMasks {
+        PositionMasks(mix(lsn.get() ^ self.0))
+    }
+}
+
+/// The masks of one position of one log.
+#[derive(Clone, Copy)]
+pub(crate) struct PositionMasks(u64);
+
+impl PositionMasks {
+    fn distance_mask(self) -> u32 {
+        high_half(self.0)
+    }
+
+    fn checksum_mask(self, length: u32, distance: u32) -> u32 {
+        low_half(mix(self.0 ^ (u64::from(length) << 32 | u64::from(distance))))
+    }
+}
+
+/// The finaliser of SplitMix64 (Stafford's variant 13): each output bit depends on each input bit.
+const fn mix(mut value: u64) -> u64 {
+    value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ (value >> 31)
+}
+
+const fn high_half(value: u64) -> u32 {
+    (value >> 32) as u32
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the low half is wanted")]
+const fn low_half(value: u64) -> u32 {
+    value as u32
+}
+
+/// A record's header as it was read, before its checksum is known to be right. Only plausible ones come to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecordHeader {
+    pub(crate) length: u32,
+    pub(crate) kind: RecordKind,
+    pub(crate) flags: u8,
+    checksum: u32,
+    distance: u32,
+}
+
+impl RecordHeader {
+    /// Reads a header; `None` if no record has such a one. Cheap: no checksum is computed.
+    pub(crate) fn decode(bytes: &[u8], masks: PositionMasks) -> Option<RecordHeader> {
+        let header: &[u8; RECORD_HEADER_BYTES] = bytes.first_chunk()?;
+        let kind = RecordKind::from_byte(header[12])?;
+        let length = word(header, 0);
+        if !(RECORD_HEADER_BYTES as u64..=RECORD_BYTES_MAX).contains(&u64::from(length)) {
+            return None;
+        }
+        let distance = word(header, 8) ^ masks.distance_mask();
+        Some(RecordHeader { length, kind, flags: header[13], checksum: word(header, 4), distance })
+    }
+
+    /// The start of the flush batch that the record at `lsn` belongs to: up to there the log was durable when it was
+    /// written. `None` if there is no such position.
+    pub(crate) fn batch_start(&self, lsn: Lsn) -> Option<Lsn> {
+        match self.distance {
+            // Too far away to be told: claims nothing.
+            u32::MAX => Some(Lsn::ZERO),
+            distance => lsn.get().checked_sub(u64::from(distance)).map(Lsn::new),
+        }
+    }
+
+    /// Whether `computed`, the CRC-32C of bytes 12..length, is that of this record at this position.
+    pub(crate) fn verifies(&self, computed: u32, masks: PositionMasks) -> bool {
+        self.checksum == computed ^ masks.checksum_mask(self.length, self.distance)
+    }
+}
+
+fn word(header: &[u8; RECORD_HEADER_BYTES], offset: usize) -> u32 {
+    u32::from_le_bytes([header[offset], header[offset + 1], header[offset + 2], header[offset + 3]])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key() -> LogKey {
+        LogKey::new(DatabaseId::from_bytes([7; 16]), TimelineId::FIRST)
+    }
+
+    fn stamped(lsn: Lsn, batch_start: Lsn) -> Vec<u8> {
+        let record = PreparedRecord::no_op(100);
+        let mut copy = record.as_bytes().to_vec();
+        record.stamp(&mut copy, key(), lsn, batch_start);
+        copy
+    }
+
+    fn verifies(bytes: &[u8], key: LogKey, lsn: Lsn) -> bool {
+        let masks = key.masks(lsn);
+        RecordHeader::decode(bytes, masks).is_some_and(|header| {
+            usize::try_from(header.length).unwrap() == bytes.len()
+                && header.verifies(crc32c(&bytes[12..]), masks)
+        })
+    }
+
+    #[test]
+    fn a_record_verifies_at_its_own_place_only() {
+        let lsn = Lsn::new(123_456_789);
+        let bytes = stamped(lsn, Lsn::new(123_456_000));
+        assert!(verifies(&bytes, key(), lsn));
+        let header = RecordHeader::decode(&bytes, key().masks(lsn)).unwrap();
+        assert_eq!(header.batch_start(lsn), Some(Lsn::new(123_456_000)));
+        assert!(!verifies(&bytes, key(), Lsn::new(123_456_790)));
+        assert!(!verifies(&bytes, key(), Lsn::new(123_456_789 + (16 << 20))));
+        let second_timeline = TimelineId::new(2).unwrap();
+        assert!(!verifies(&bytes, LogKey::new(DatabaseId::from_bytes([7; 16]), second_timeline), lsn));
+        assert!(!verifies(&bytes, LogKey::new(DatabaseId::from_bytes([8; 16]), TimelineId::FIRST), lsn));
+    }
+
+    #[test]
+    fn every_flipped_bit_of_a_record_is_noticed() {
+        let lsn = Lsn::new(123_456_789);
+        let bytes = stamped(lsn, lsn);
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(!verifies(&damaged, key(), lsn), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_batch_too_long_to_tell_claims_nothing() {
+        let lsn = Lsn::new(1 << 40);
+        let bytes = stamped(lsn, Lsn::new(1 << 20));
+        assert!(verifies(&bytes, key(), lsn));
+        let header = RecordHeader::decode(&bytes, key().masks(lsn)).unwrap();
+        assert_eq!(header.batch_start(lsn), Some(Lsn::ZERO));
+    }
+
+    #[test]
+    fn kinds_keep_their_bytes() {
+        for byte in 0..=u8::MAX {
+            if let Some(kind) = RecordKind::from_byte(byte) {
+                assert_eq!(kind.to_byte(), byte);
+            }
+        }
+        assert_eq!(RecordKind::from_byte(0), None);
+    }
+}

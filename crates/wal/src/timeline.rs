@@ -1,0 +1,229 @@
+//! Timeline history: where each timeline left its parent. One text file a timeline, `log/<8 hex>.history`, with a line
+//! for each ancestor, oldest first, and a checksum in a comment line; as PostgreSQL's, with tabs (here: two spaces):
+//!
+//! ```text
+//! 1  0/5000A28  promoted
+//! 2  1/A2B3C4D8  recovered to restore point "before the upgrade"
+//! # crc32c 1a2b3c4d
+//! ```
+//! The checksum is CRC-32C of all bytes before its line.
+
+use std::io;
+use std::sync::Arc;
+
+use seawall_codec::checksum::crc32c;
+use seawall_io::{Disk, DiskFile, OpenMode};
+use seawall_types::{Lsn, TimelineId};
+
+use crate::error::HistoryError;
+use crate::segment::LOG_DIRECTORY;
+
+const HISTORY_BYTES_MAX: u64 = 16 << 20;
+const CHECKSUM_PREFIX: &str = "# crc32c ";
+
+/// One ancestor of a timeline.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimelineFork {
+    /// The ancestor.
+    pub parent: TimelineId,
+    /// Where it was left: its log counts up to here.
+    pub fork: Lsn,
+    /// Why, for people. One line.
+    pub reason: String,
+}
+
+/// The ancestors of a timeline, oldest first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TimelineHistory {
+    /// The timeline.
+    pub timeline: TimelineId,
+    /// Its ancestors; the last one is its parent. Numbers and fork points ascend.
+    pub forks: Vec<TimelineFork>,
+}
+
+impl TimelineHistory {
+    /// The history of a timeline that left none: the first.
+    pub fn first() -> TimelineHistory {
+        TimelineHistory { timeline: TimelineId::FIRST, forks: Vec::new() }
+    }
+
+    /// The history of `timeline`, which leaves this one's timeline at `fork`.
+    ///
+    /// # Panics
+    /// If numbers or fork points would not ascend.
+    #[must_use]
+    pub fn fork(&self, timeline: TimelineId, fork: Lsn, reason: &str) -> TimelineHistory {
+        assert!(timeline > self.timeline, "timeline {timeline} cannot follow {}", self.timeline);
+        assert!(self.forks.last().is_none_or(|last| last.fork <= fork), "a fork before the parent's own");
+        let mut forks = self.forks.clone();
+        let reason = reason.replace(['\t', '\n', '\r'], " ");
+        forks.push(TimelineFork { parent: self.timeline, fork, reason });
+        TimelineHistory { timeline, forks }
+    }
+
+    /// The timeline that the log byte at `lsn` is on.
+    pub fn timeline_at(&self, lsn: Lsn) -> TimelineId {
+        let fork = self.forks.iter().find(|fork| lsn < fork.fork);
+        fork.map_or(self.timeline, |fork| fork.parent)
+    }
+
+    /// `log/<8 hex>.history`.
+    pub fn path(timeline: TimelineId) -> String {
+        format!("{LOG_DIRECTORY}/{:08X}.history", timeline.get())
+    }
+
+    /// The file's text.
+    pub fn encode(&self) -> String {
+        let mut text = String::new();
+        for fork in &self.forks {
+            text.push_str(&format!("{}\t{}\t{}\n", fork.parent, fork.fork, fork.reason));
+        }
+        let checksum = crc32c(text.as_bytes());
+        text.push_str(&format!("{CHECKSUM_PREFIX}{checksum:08x}\n"));
+        text
+    }
+
+    /// Reads the text of `timeline`'s history; `path` is for messages.
+    ///
+    /// # Errors
+    /// `Malformed` with the line.
+    pub fn parse(text: &str, timeline: TimelineId, path: &str) -> Result<TimelineHistory, HistoryError> {
+        let refuse = |line: usize, problem: &str| HistoryError::Malformed {
+            path: path.to_owned(),
+            line,
+            problem: problem.to_owned(),
+        };
+        let last_line = text.lines().count();
+        let body_bytes = text.rfind(CHECKSUM_PREFIX).ok_or_else(|| refuse(last_line, "no checksum"))?;
+        let (body, checksum) = text.split_at(body_bytes);
+        let expected = format!("{CHECKSUM_PREFIX}{:08x}\n", crc32c(body.as_bytes()));
+        if checksum != expected {
+            return Err(refuse(last_line, "wrong checksum"));
+        }
+        let mut forks: Vec<TimelineFork> = Vec::new();
+        for (index, line) in body.lines().enumerate() {
+            let fork = parse_line(line).map_err(|problem| refuse(index + 1, problem))?;
+            let ascends = forks.last().is_none_or(|last| last.parent < fork.parent && last.fork <= fork.fork);
+            if !ascends || fork.parent >= timeline {
+                return Err(refuse(index + 1, "timelines or positions do not ascend"));
+            }
+            forks.push(fork);
+        }
+        Ok(TimelineHistory { timeline, forks })
+    }
+
+    /// Writes the file: under another name first, synced, renamed, the directory synced. Either the whole file is there
+    /// after a crash or none.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn store(&self, disk: &Arc<dyn Disk>) -> Result<(), HistoryError> {
+        let path = TimelineHistory::path(self.timeline);
+        let temporary = format!("{path}.new");
+        let write = || -> io::Result<()> {
+            let file = open_new(&**disk, &temporary)?;
+            file.write_all_at(self.encode().as_bytes(), 0)?;
+            file.sync_data()?;
+            disk.rename(&temporary, &path)?;
+            disk.sync_directory(LOG_DIRECTORY)
+        };
+        write().map_err(|source| HistoryError::Io { action: "write", path: path.clone(), source })
+    }
+
+    /// Reads the file of `timeline`. The first timeline needs none.
+    ///
+    /// # Errors
+    /// `Io` (with `NotFound` if there is no file), `Malformed`, `TooLong`.
+    pub fn load(disk: &Arc<dyn Disk>, timeline: TimelineId) -> Result<TimelineHistory, HistoryError> {
+        let path = TimelineHistory::path(timeline);
+        let failed = |source| HistoryError::Io { action: "read", path: path.clone(), source };
+        let file = match disk.open(&path, OpenMode::Read) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && timeline == TimelineId::FIRST => {
+                return Ok(TimelineHistory::first());
+            }
+            other => other.map_err(failed)?,
+        };
+        let bytes = file.length().map_err(failed)?;
+        if bytes > HISTORY_BYTES_MAX {
+            return Err(HistoryError::TooLong { path: path.clone(), bytes, limit: HISTORY_BYTES_MAX });
+        }
+        let mut text = vec![0; usize::try_from(bytes).expect("at most 16 MiB")];
+        file.read_exact_at(&mut text, 0).map_err(failed)?;
+        let malformed = |problem: String| HistoryError::Malformed { path: path.clone(), line: 1, problem };
+        let text = String::from_utf8(text).map_err(|error| malformed(error.to_string()))?;
+        TimelineHistory::parse(&text, timeline, &path)
+    }
+}
+
+/// A new file; one that a crash left behind is removed.
+fn open_new(disk: &dyn Disk, path: &str) -> io::Result<Arc<dyn DiskFile>> {
+    match disk.open(path, OpenMode::Create) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            disk.remove(path)?;
+            disk.open(path, OpenMode::Create)
+        }
+        other => other,
+    }
+}
+
+fn parse_line(line: &str) -> Result<TimelineFork, &'static str> {
+    let mut fields = line.splitn(3, '\t');
+    let parent = fields.next().and_then(|field| field.parse().ok()).and_then(TimelineId::new);
+    let parent = parent.ok_or("the first field is no timeline")?;
+    let fork = fields.next().and_then(|field| field.parse().ok());
+    let fork = fork.ok_or("the second field is no LSN")?;
+    let reason = fields.next().ok_or("there is no third field")?.to_owned();
+    Ok(TimelineFork { parent, fork, reason })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn history() -> TimelineHistory {
+        let second = TimelineId::new(2).unwrap();
+        let fourth = TimelineId::new(4).unwrap();
+        TimelineHistory::first().fork(second, Lsn::new(0x500_0A28), "promoted").fork(
+            fourth,
+            Lsn::new(0x1_A2B3_C4D8),
+            "recovered\tto a point",
+        )
+    }
+
+    fn parse(text: &str) -> Result<TimelineHistory, HistoryError> {
+        TimelineHistory::parse(text, TimelineId::new(4).unwrap(), "log/00000004.history")
+    }
+
+    #[test]
+    fn a_history_comes_back() {
+        let text = history().encode();
+        assert!(text.starts_with("1\t0/5000A28\tpromoted\n2\t1/A2B3C4D8\trecovered to a point\n# crc32c "));
+        assert_eq!(parse(&text).unwrap(), history());
+        let first = TimelineHistory::first();
+        assert_eq!(TimelineHistory::parse(&first.encode(), TimelineId::FIRST, "x").unwrap(), first);
+    }
+
+    #[test]
+    fn cut_and_changed_histories_are_refused() {
+        let text = history().encode();
+        for cut in 0..text.len() {
+            assert!(parse(&text[..cut]).is_err(), "cut at {cut}");
+        }
+        for position in 0..text.len() {
+            let mut bytes = text.clone().into_bytes();
+            bytes[position] ^= 1;
+            let damaged = String::from_utf8(bytes).unwrap();
+            assert!(parse(&damaged).is_err(), "byte {position}");
+        }
+        assert!(TimelineHistory::parse(&text, TimelineId::new(2).unwrap(), "x").is_err());
+    }
+
+    #[test]
+    fn positions_belong_to_the_timeline_that_wrote_them() {
+        let history = history();
+        assert_eq!(history.timeline_at(Lsn::new(0x500_0A27)).get(), 1);
+        assert_eq!(history.timeline_at(Lsn::new(0x500_0A28)).get(), 2);
+        assert_eq!(history.timeline_at(Lsn::new(0x1_A2B3_C4D7)).get(), 2);
+        assert_eq!(history.timeline_at(Lsn::MAX).get(), 4);
+    }
+}

@@ -1,0 +1,399 @@
+//! Appending to the log and waiting until it is durable.
+//!
+//! Lock order: flusher, then appender. The preparation of segments has a mutex of its own (`segment_set`), which is
+//! taken with neither of them held. What is atomic is written under the mutex named and read without.
+
+mod buffer;
+mod flush;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+use seawall_io::{AlignedBuffer, Clock, Disk, WaitWord};
+use seawall_types::{Lsn, TimelineId};
+
+use crate::error::LogError;
+use crate::geometry::LogGeometry;
+use crate::metrics::{Counters, LogStatistics};
+use crate::open::StartState;
+use crate::options::{FlushBy, LogOptions};
+use crate::reader::LogEnd;
+use crate::record::{PreparedRecord, RecordSpan};
+use crate::segment_set::{SegmentInfo, SegmentSet};
+
+use buffer::{Appender, Room, buffer_capacity};
+use flush::{FlusherState, InFlight};
+
+/// Called with the flushed LSN.
+type FlushObserver = Box<dyn Fn(Lsn) + Send + Sync>;
+/// Called without anything.
+type SparesObserver = Box<dyn Fn() + Send + Sync>;
+
+/// The log of one database, open for writing. Dropping it flushes nothing: what must be durable was waited for.
+pub struct Log {
+    shared: Arc<Shared>,
+    flusher_thread: Option<JoinHandle<()>>,
+}
+
+/// What the log's own thread needs, too.
+pub(crate) struct Shared {
+    pub(crate) geometry: LogGeometry,
+    pub(crate) segments: SegmentSet,
+    pub(crate) counters: Counters,
+    timeline: TimelineId,
+    record_bytes_max: u64,
+    buffer_capacity: usize,
+    flush_by: FlushBy,
+    clock: Option<Arc<dyn Clock>>,
+    appender: Mutex<Appender>,
+    /// Whoever holds it is the flusher.
+    flusher: Mutex<FlusherState>,
+    /// End of the last record. Written under `appender`.
+    appended: AtomicU64,
+    /// Everything before is durable. Written under `flusher`.
+    flushed: AtomicU64,
+    /// The last batch that was started: which LSNs it ends at, and the parity of its number. Written under `appender`.
+    in_flight: InFlight,
+    /// The highest LSN that somebody wants flushed.
+    wanted: AtomicU64,
+    /// Threads that wait for a batch sleep on the word of its parity: one call wakes exactly those of one batch.
+    durable: [WaitWord; 2],
+    /// Threads that wait for room in the buffer.
+    room: WaitWord,
+    /// The flusher thread.
+    work: WaitWord,
+    stop: AtomicBool,
+    poison: OnceLock<String>,
+    flush_observer: OnceLock<FlushObserver>,
+    spares_observer: OnceLock<SparesObserver>,
+}
+
+impl std::fmt::Debug for Log {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("Log")
+            .field("timeline", &self.timeline())
+            .field("appended", &self.appended())
+            .field("flushed", &self.flushed())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Log {
+    /// Creates the log of a new database: the directory and the first segment. The first record will start at
+    /// [`LogGeometry::first_lsn`]. Spares are the business of [`Log::prepare_ahead`].
+    ///
+    /// # Errors
+    /// `AlreadyExists` if there are segments of this timeline that hold anything; `NoSpace`, `Io`.
+    pub fn create(disk: Arc<dyn Disk>, options: LogOptions) -> Result<Log, LogError> {
+        let first = options.check()?.geometry.first_lsn();
+        Log::create_at(disk, options, first)
+    }
+
+    /// Creates the first segment of a new timeline, which starts at `start`: the log before it is on other timelines.
+    ///
+    /// # Errors
+    /// As [`Log::create`], and `Options` if no record can start at `start`.
+    pub fn create_at(disk: Arc<dyn Disk>, options: LogOptions, start: Lsn) -> Result<Log, LogError> {
+        let state = crate::open::create(disk, &options, start)?;
+        Log::start(&options, state)
+    }
+
+    /// Opens the log for writing where recovery found that it ends. Whatever lies behind the end and could be taken for
+    /// a record once the log has grown to it is zeroed first, durably; a crash in the middle leaves the same end.
+    ///
+    /// # Errors
+    /// `Header` if the segment is not one of this log; `NoSpace`, `Io`. The log can be opened again.
+    pub fn open(disk: Arc<dyn Disk>, options: LogOptions, end: LogEnd) -> Result<Log, LogError> {
+        let state = crate::open::open(disk, &options, end.lsn)?;
+        Log::start(&options, state)
+    }
+
+    fn start(options: &LogOptions, state: StartState) -> Result<Log, LogError> {
+        let capacity = buffer_capacity(options.buffer_bytes);
+        let StartState { identity, segments, end, carry, counters } = state;
+        let shared = Arc::new(Shared {
+            geometry: identity.geometry,
+            segments,
+            counters,
+            timeline: identity.timeline,
+            record_bytes_max: options.record_bytes_max,
+            buffer_capacity: capacity,
+            flush_by: options.flush_by,
+            clock: options.clock.clone(),
+            appender: Mutex::new(Appender::new(identity.geometry, identity.key(), end, &carry, capacity)),
+            flusher: Mutex::new(FlusherState::new(AlignedBuffer::zeroed(capacity))),
+            appended: AtomicU64::new(end.get()),
+            flushed: AtomicU64::new(end.get()),
+            in_flight: InFlight::new(end),
+            wanted: AtomicU64::new(0),
+            durable: [WaitWord::new(), WaitWord::new()],
+            room: WaitWord::new(),
+            work: WaitWord::new(),
+            stop: AtomicBool::new(false),
+            poison: OnceLock::new(),
+            flush_observer: OnceLock::new(),
+            spares_observer: OnceLock::new(),
+        });
+        let flusher_thread = match options.flush_by {
+            FlushBy::Caller => None,
+            FlushBy::Thread => {
+                let shared = Arc::clone(&shared);
+                let builder = std::thread::Builder::new().name("seawall-log-flusher".to_owned());
+                let thread = builder.spawn(move || shared.run_flusher());
+                Some(thread.map_err(|source| LogError::io("start the flusher thread of", "log", source))?)
+            }
+        };
+        Ok(Log { shared, flusher_thread })
+    }
+
+    /// Gives `record` the next place in the log and copies it into the buffer; it is durable once
+    /// `flush_until(span.end)` has returned. `in_order` runs under the append mutex, so its calls come in the order of
+    /// the log; it must be short and make no system call. If it refuses, the record is not appended, the place goes to
+    /// the next one, and the refusal comes back as the inner result.
+    ///
+    /// Waits while the buffer is full, and prepares the next segment if nobody did it ahead.
+    ///
+    /// # Errors
+    /// `Poisoned`; `RecordTooLarge`; `NoSpace` or `Io` if the next segment cannot be prepared: nothing was appended and
+    /// the same record can be appended later.
+    pub fn append<R, E>(
+        &self,
+        record: &mut PreparedRecord,
+        in_order: impl FnOnce(RecordSpan) -> Result<R, E>,
+    ) -> Result<Result<(RecordSpan, R), E>, LogError> {
+        self.shared.append(record, in_order)
+    }
+
+    /// Returns once everything before `end` is durable. One thread flushes for all who wait.
+    ///
+    /// # Errors
+    /// `Poisoned` if a write failed: whether the records in question survive is decided by recovery.
+    ///
+    /// # Panics
+    /// If `end` is beyond what was appended.
+    pub fn flush_until(&self, end: Lsn) -> Result<(), LogError> {
+        self.shared.flush_until(end)
+    }
+
+    /// Asks for a flush up to `end` and does not wait for it if the log has a thread; flushes here if it has none. A
+    /// failure shows in the next `append` or `flush_until`.
+    pub fn request_flush(&self, end: Lsn) {
+        self.shared.request_flush(end);
+    }
+
+    /// The end of the last record.
+    pub fn appended(&self) -> Lsn {
+        self.shared.appended()
+    }
+
+    /// Everything before is durable.
+    pub fn flushed(&self) -> Lsn {
+        self.shared.flushed()
+    }
+
+    /// The timeline that is written on.
+    pub fn timeline(&self) -> TimelineId {
+        self.shared.timeline
+    }
+
+    /// Segment size and what follows from it.
+    pub fn geometry(&self) -> LogGeometry {
+        self.shared.geometry
+    }
+
+    /// Why the log takes no more writes, if so.
+    pub fn poison_cause(&self) -> Option<&str> {
+        self.shared.poison.get().map(String::as_str)
+    }
+
+    /// Has `observer` called with the flushed LSN after each flush, before those who wait for it wake. It must be
+    /// short; it may not call the log's waiting methods.
+    ///
+    /// # Panics
+    /// If there is one already.
+    pub fn set_flush_observer(&self, observer: Box<dyn Fn(Lsn) + Send + Sync>) {
+        assert!(self.shared.flush_observer.set(observer).is_ok(), "a log has one flush observer");
+    }
+
+    /// Has `observer` called by `append` when fewer spare segments are ready than the options want: time for somebody
+    /// to call [`Log::prepare_ahead`] or [`Log::retain_from`]. It must be short.
+    ///
+    /// # Panics
+    /// If there is one already.
+    pub fn set_spares_low_observer(&self, observer: Box<dyn Fn() + Send + Sync>) {
+        assert!(self.shared.spares_observer.set(observer).is_ok(), "a log has one observer of spares");
+    }
+
+    /// Prepares segments until as many spares are ready as the options want. For a background thread.
+    ///
+    /// # Errors
+    /// `NoSpace`, `Io`: nothing is lost, try again later. `Poisoned` if a sync of the directory failed.
+    pub fn prepare_ahead(&self) -> Result<(), LogError> {
+        self.shared.check_poison()?;
+        let outcome = self.shared.segments.prepare_ahead(self.appended(), &self.shared.counters);
+        self.shared.poison_if_fatal(outcome)
+    }
+
+    /// The first LSN of the oldest segment from which on none is missing.
+    pub fn oldest_retained(&self) -> Lsn {
+        self.shared.segments.oldest_retained(self.shared.geometry.segment_of(self.flushed()))
+    }
+
+    /// The segments on disk, oldest first.
+    pub fn segments(&self) -> Vec<SegmentInfo> {
+        self.shared.segments.list(self.shared.geometry.segment_of(self.appended()))
+    }
+
+    /// What the log has done since it was opened.
+    pub fn statistics(&self) -> LogStatistics {
+        let (records, record_bytes) = {
+            let appender = self.shared.appender.lock();
+            (appender.records, appender.record_bytes)
+        };
+        self.shared.counters.snapshot(records, record_bytes)
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+}
+
+impl Drop for Log {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        self.shared.work.wake_all();
+        if let Some(thread) = self.flusher_thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the log's flusher thread panicked");
+        }
+    }
+}
+
+impl Shared {
+    fn append<R, E>(
+        &self,
+        record: &mut PreparedRecord,
+        in_order: impl FnOnce(RecordSpan) -> Result<R, E>,
+    ) -> Result<Result<(RecordSpan, R), E>, LogError> {
+        let bytes = record.record_bytes();
+        if bytes as u64 > self.record_bytes_max {
+            return Err(LogError::RecordTooLarge { bytes: bytes as u64, limit: self.record_bytes_max });
+        }
+        assert!(bytes >= crate::record::RECORD_HEADER_BYTES, "a record is finished before it is appended");
+        let mut larger: Option<AlignedBuffer> = None;
+        loop {
+            let room_seen = self.room.read();
+            let mut appender = self.appender.lock();
+            self.check_poison()?;
+            match appender.room_for(bytes) {
+                Room::Here(span) => {
+                    // The next record's segment, too: a log that fills its segment to the last byte ends in the next
+                    // one, which must then hold nothing that could be taken for a record.
+                    let segment = self.geometry.segment_of(span.end);
+                    if segment >= self.segments.prepared_until() {
+                        drop(appender);
+                        self.prepare_through(segment)?;
+                        continue;
+                    }
+                    let answer = match in_order(span) {
+                        Ok(answer) => answer,
+                        Err(refusal) => return Ok(Err(refusal)),
+                    };
+                    appender.place(record, span);
+                    self.appended.store(span.end.get(), Ordering::SeqCst);
+                    let pending = appender.pending_bytes();
+                    drop(appender);
+                    self.after_append(span, bytes, pending);
+                    return Ok(Ok((span, answer)));
+                }
+                Room::Full => {
+                    let end = appender.next();
+                    drop(appender);
+                    self.wait_for_room(end, room_seen);
+                }
+                Room::Grow(capacity) => match larger.take().filter(|buffer| buffer.len() >= capacity) {
+                    Some(buffer) => {
+                        let old = appender.grow(buffer);
+                        drop(appender);
+                        drop(old);
+                    }
+                    None => {
+                        drop(appender);
+                        larger = Some(AlignedBuffer::zeroed(capacity));
+                    }
+                },
+            }
+        }
+    }
+
+    /// Things that can be done without the append mutex.
+    fn after_append(&self, span: RecordSpan, bytes: usize, pending: usize) {
+        let half = self.buffer_capacity / 2;
+        // Once a batch: the log's thread starts before appenders have to wait for room.
+        if self.flush_by == FlushBy::Thread && pending >= half && pending - bytes.min(pending) < half {
+            self.request_flush(span.end);
+        }
+        let segment = self.geometry.segment_of(span.end);
+        if segment != self.geometry.segment_of(span.start)
+            && self.segments.spares_are_low(segment)
+            && let Some(observer) = self.spares_observer.get()
+        {
+            observer();
+        }
+    }
+
+    fn wait_for_room(&self, end: Lsn, room_seen: u32) {
+        self.counters.buffer_waits.add(1);
+        match self.flush_by {
+            FlushBy::Thread => {
+                self.request_flush(end);
+                self.room.wait(room_seen, None);
+            }
+            // A failure shows in the next round of `append`.
+            FlushBy::Caller => self.flush_until(end).unwrap_or(()),
+        }
+    }
+
+    fn prepare_through(&self, segment: u64) -> Result<(), LogError> {
+        self.counters.segment_waits.add(1);
+        let outcome = self.segments.prepare_through(segment, &self.counters);
+        self.poison_if_fatal(outcome)
+    }
+
+    pub(crate) fn appended(&self) -> Lsn {
+        Lsn::new(self.appended.load(Ordering::SeqCst))
+    }
+
+    pub(crate) fn flushed(&self) -> Lsn {
+        Lsn::new(self.flushed.load(Ordering::SeqCst))
+    }
+
+    pub(crate) fn check_poison(&self) -> Result<(), LogError> {
+        match self.poison.get() {
+            None => Ok(()),
+            Some(cause) => Err(LogError::Poisoned { cause: cause.clone() }),
+        }
+    }
+
+    /// What a failed sync of the directory leaves on disk is unknown, like that of a file.
+    pub(crate) fn poison_if_fatal<T>(&self, outcome: Result<T, LogError>) -> Result<T, LogError> {
+        if let Err(LogError::Poisoned { cause }) = &outcome {
+            self.poison(cause.clone());
+        }
+        outcome
+    }
+
+    /// From now on nothing is written, and nobody waits.
+    fn poison(&self, cause: String) {
+        tracing::error!(%cause, "the log takes no more writes");
+        // Only the first cause counts.
+        self.poison.get_or_init(|| cause);
+        self.durable.iter().for_each(WaitWord::wake_all);
+        self.room.wake_all();
+        self.work.wake_all();
+    }
+}

@@ -1,0 +1,238 @@
+//! Group flush: one thread makes a batch durable for all who wait, while the next batch fills.
+//!
+//! ```text
+//!   batch 7 (odd)    |= fill =|===== write =====|wake those on word 1|
+//!   batch 8 (even)            |====== fill =====|===== write =====|wake those on word 0|
+//! ```
+//! A thread that waits registers what it wants, then tries to become the flusher; if there is one already it sleeps on
+//! the word of its batch. The flusher gives up its role *before* it looks whether anything more is wanted, so whoever
+//! failed to become the flusher has registered in time to be seen.
+
+use std::fmt::Display;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::MutexGuard;
+use seawall_io::{AlignedBuffer, DiskFile};
+use seawall_types::Lsn;
+
+use super::Shared;
+use super::buffer::Batch;
+use crate::error::LogError;
+use crate::geometry::StreamPosition;
+use crate::options::FlushBy;
+
+/// What only the flusher touches.
+#[derive(Debug)]
+pub(super) struct FlusherState {
+    /// The buffer of the last batch.
+    spare: Option<AlignedBuffer>,
+    /// The segment that was written last.
+    segment: Option<(u64, Arc<dyn DiskFile>)>,
+}
+
+/// The last batch that was started: the LSN it ends at, times two, plus the parity of its number.
+#[derive(Debug)]
+pub(super) struct InFlight(AtomicU64);
+
+impl InFlight {
+    pub(super) fn new(end: Lsn) -> InFlight {
+        InFlight(AtomicU64::new(end.get() << 1))
+    }
+
+    fn start(&self, batch: &Batch) {
+        self.0.store(batch.end.get() << 1 | (batch.number & 1), Ordering::SeqCst);
+    }
+
+    /// The parity of the batch that a record ending at `end`, already appended, belongs to: that of the last batch
+    /// started, or of the one after it. Earlier ones are durable, and nobody waits for them.
+    fn parity_of(&self, end: Lsn) -> usize {
+        let value = self.0.load(Ordering::SeqCst);
+        let is_odd = value & 1 == 1;
+        let belongs_to_it = end.get() <= value >> 1;
+        usize::from(is_odd == belongs_to_it)
+    }
+
+    /// The parity of the batch after the last one started.
+    fn next_parity(&self) -> usize {
+        usize::from(self.0.load(Ordering::SeqCst) & 1 == 0)
+    }
+}
+
+impl FlusherState {
+    pub(super) fn new(spare: AlignedBuffer) -> FlusherState {
+        FlusherState { spare: Some(spare), segment: None }
+    }
+}
+
+impl Shared {
+    pub(super) fn flush_until(&self, end: Lsn) -> Result<(), LogError> {
+        if self.flushed() >= end {
+            return Ok(());
+        }
+        assert!(
+            end <= self.appended(),
+            "nothing was appended up to {end}, so nothing can be flushed up to it"
+        );
+        self.want(end);
+        loop {
+            let word = &self.durable[self.in_flight.parity_of(end)];
+            let seen = word.read();
+            if self.flushed() >= end {
+                return Ok(());
+            }
+            self.check_poison()?;
+            match self.flusher.try_lock() {
+                Some(mut flusher) => {
+                    if self.flushed() < end {
+                        self.flush_batch(&mut flusher);
+                    }
+                    drop(flusher);
+                    self.hand_over();
+                }
+                None => word.wait(seen, None),
+            }
+        }
+    }
+
+    pub(super) fn request_flush(&self, end: Lsn) {
+        if self.flushed() >= end {
+            return;
+        }
+        match self.flush_by {
+            // A failure shows in the next `append` or `flush_until`.
+            FlushBy::Caller => self.flush_until(end).unwrap_or(()),
+            FlushBy::Thread => {
+                self.want(end);
+                self.work.wake_one();
+            }
+        }
+    }
+
+    fn want(&self, end: Lsn) {
+        self.wanted.fetch_max(end.get(), Ordering::SeqCst);
+    }
+
+    fn more_is_wanted(&self) -> bool {
+        self.wanted.load(Ordering::SeqCst) > self.flushed().get() && self.poison.get().is_none()
+    }
+
+    /// Finds somebody to go on. The role is free already: whoever registered a wish later can take it.
+    fn hand_over(&self) {
+        if !self.more_is_wanted() {
+            return;
+        }
+        match self.flush_by {
+            FlushBy::Thread => self.work.wake_one(),
+            FlushBy::Caller => self.durable[self.in_flight.next_parity()].wake_one(),
+        }
+    }
+
+    /// The flusher thread: works while something is wanted, sleeps else.
+    pub(super) fn run_flusher(&self) {
+        loop {
+            let seen = self.work.read();
+            if self.stop.load(Ordering::SeqCst) {
+                return;
+            }
+            if !self.more_is_wanted() {
+                self.work.wait(seen, None);
+                continue;
+            }
+            match self.flusher.try_lock() {
+                // Keeps the role while it is needed: threads that wake append again instead of flushing in turns.
+                Some(mut flusher) => while self.flush_if_wanted(&mut flusher).is_continue() {},
+                // A caller is at it, and hands over when it is done.
+                None => self.work.wait(seen, None),
+            }
+        }
+    }
+
+    fn flush_if_wanted(&self, flusher: &mut MutexGuard<'_, FlusherState>) -> ControlFlow<()> {
+        if !self.more_is_wanted() {
+            return ControlFlow::Break(());
+        }
+        self.flush_batch(flusher);
+        ControlFlow::Continue(())
+    }
+
+    /// Makes durable what is pending, and tells those who wait.
+    fn flush_batch(&self, flusher: &mut FlusherState) {
+        if self.poison.get().is_some() {
+            return;
+        }
+        let batch = {
+            let mut appender = self.appender.lock();
+            let batch = appender.take_batch(&mut flusher.spare);
+            if let Some(batch) = &batch {
+                self.in_flight.start(batch);
+            }
+            batch
+        };
+        let Some(mut batch) = batch else { return };
+        self.room.wake_all();
+        batch.pad();
+        let started = self.clock.as_ref().map(|clock| clock.monotonic());
+        if let Err(error) = self.write_batch(flusher, &batch) {
+            self.poison(error);
+            return;
+        }
+        if let (Some(started), Some(clock)) = (started, &self.clock) {
+            let nanos = clock.monotonic().saturating_sub(started).as_nanos();
+            self.counters.flush_nanos.add(u64::try_from(nanos).unwrap_or(u64::MAX));
+        }
+        self.counters.batches.add(1);
+        self.publish_flushed(batch.end);
+        let parity = usize::from(batch.number & 1 == 1);
+        // A buffer that a long record brought is not kept.
+        let is_ordinary = batch.buffer.len() == self.buffer_capacity;
+        flusher.spare =
+            Some(if is_ordinary { batch.buffer } else { AlignedBuffer::zeroed(self.buffer_capacity) });
+        self.durable[parity].wake_all();
+    }
+
+    fn publish_flushed(&self, end: Lsn) {
+        let (flushed, appended) = (self.flushed(), self.appended());
+        assert!(flushed < end, "flushed ran backwards: {flushed} to {end}");
+        assert!(end <= appended, "flushed {end} is past appended {appended}");
+        self.flushed.store(end.get(), Ordering::SeqCst);
+        if let Some(observer) = self.flush_observer.get() {
+            observer(end);
+        }
+    }
+
+    /// One durable write for each segment that the batch touches, in order.
+    fn write_batch(&self, flusher: &mut FlusherState, batch: &Batch) -> Result<(), String> {
+        let total = batch.padded_bytes();
+        let mut done = 0;
+        while done < total {
+            let (number, offset) = self.geometry.file_position(StreamPosition(batch.first.0 + done as u64));
+            let left_in_segment =
+                usize::try_from(self.geometry.segment_bytes() - offset).expect("a segment has at most 1 GiB");
+            let bytes = left_in_segment.min(total - done);
+            let path = self.segments.path_of(number);
+            let failed =
+                |error: &dyn Display| format!("write {bytes} bytes at offset {offset} of {path}: {error}");
+            let file = self.segment_file(flusher, number).map_err(|error| failed(&error))?;
+            file.write_durable_at(&batch.buffer, done..done + bytes, offset)
+                .map_err(|error| failed(&error))?;
+            self.counters.flushes.add(1);
+            self.counters.flushed_bytes.add(bytes as u64);
+            done += bytes;
+        }
+        Ok(())
+    }
+
+    fn segment_file<'f>(
+        &self,
+        flusher: &'f mut FlusherState,
+        number: u64,
+    ) -> Result<&'f Arc<dyn DiskFile>, LogError> {
+        if flusher.segment.as_ref().is_none_or(|(open, _)| *open != number) {
+            flusher.segment = Some((number, self.segments.take_handle(number)?));
+        }
+        let (_, file) = flusher.segment.as_ref().expect("it was just put there");
+        Ok(file)
+    }
+}

@@ -1,0 +1,186 @@
+//! What lies behind the end at which a log was opened is never taken for a record later.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use common::{append, arc, commit, create, geometry, options, overwrite, place, read_all};
+use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
+use seawall_wal::{Log, RecordSpan};
+
+/// A log whose last batch, of records with `value_bytes` each, has lost its first record: the others are stale.
+fn log_with_stale_records(value_bytes: usize) -> (SimulatedDisk, Vec<RecordSpan>) {
+    let disk = SimulatedDisk::new(1);
+    let log = create(&disk);
+    commit(&log, b"durable").unwrap();
+    let spans: Vec<_> = (0..6_u8).map(|index| append(&log, &vec![index; value_bytes]).unwrap()).collect();
+    log.flush_until(log.appended()).unwrap();
+    drop(log);
+    // As if its sector had not been written: the value differs.
+    overwrite(&disk, geometry().advance(spans[0].start, 30), &[0xEE; 4]);
+    (disk, spans)
+}
+
+#[test]
+fn stale_records_are_not_found_behind_new_ones_of_the_same_length() {
+    for value_bytes in [10, 2000, 10_000, 30_000] {
+        let (disk, spans) = log_with_stale_records(value_bytes);
+        let (found, end) = read_all(&disk).unwrap();
+        assert_eq!((found.len(), end.lsn), (1, spans[0].start));
+        let log = Log::open(arc(&disk), options(), end).unwrap();
+        for round in 0..5_u8 {
+            let span = commit(&log, &vec![100 + round; value_bytes]).unwrap();
+            assert_eq!(span, spans[usize::from(round)], "new records lie where the stale ones did");
+            let (found, end) = read_all(&disk).unwrap();
+            assert_eq!(found.len(), 2 + usize::from(round), "{value_bytes} bytes, round {round}");
+            assert!(found.iter().skip(1).all(|found| found.value[0] >= 100));
+            assert_eq!(end.lsn, span.end);
+        }
+    }
+}
+
+#[test]
+fn stale_records_are_not_found_after_a_second_crash_either() {
+    for value_bytes in [10, 10_000] {
+        let (disk, spans) = log_with_stale_records(value_bytes);
+        for count in 1..5_u8 {
+            let disk = disk.copy();
+            let (_, end) = read_all(&disk).unwrap();
+            let log = Log::open(arc(&disk), options(), end).unwrap();
+            for round in 0..count {
+                commit(&log, &vec![100 + round; value_bytes]).unwrap();
+            }
+            drop(log);
+            let disk = disk.after_power_loss(PowerLoss::LoseAll);
+            let (found, end) = read_all(&disk).unwrap();
+            assert_eq!(found.len(), 1 + usize::from(count));
+            assert_eq!(end.lsn, spans[usize::from(count)].start);
+        }
+    }
+}
+
+#[test]
+fn a_crash_at_any_call_of_open_leaves_the_same_end() {
+    for value_bytes in [10, 3000, 30_000] {
+        let (original, spans) = log_with_stale_records(value_bytes);
+        let mut call = 0;
+        loop {
+            let disk = original.copy();
+            let end = read_all(&disk).unwrap().1;
+            disk.crash_at(disk.calls() + call);
+            let opened = Log::open(arc(&disk), options(), end);
+            for outcome in [
+                PowerLoss::LoseAll,
+                PowerLoss::KeepAll,
+                PowerLoss::Random(call),
+                PowerLoss::Random(call + 99),
+            ] {
+                let after = disk.after_power_loss(outcome);
+                let (found, end) = read_all(&after).unwrap();
+                assert_eq!(
+                    (found.len(), end.lsn),
+                    (1, spans[0].start),
+                    "{value_bytes}, call {call}, {outcome:?}"
+                );
+                let log = Log::open(arc(&after), options(), end).unwrap();
+                commit(&log, &vec![200; value_bytes]).unwrap();
+                assert_eq!(read_all(&after).unwrap().0.len(), 2, "{value_bytes}, call {call}, {outcome:?}");
+            }
+            if opened.is_ok() {
+                break;
+            }
+            call += 1;
+        }
+        assert!(call > 1, "opening zeroes something");
+    }
+}
+
+#[test]
+fn a_record_whose_missing_half_was_zeros_is_not_completed_by_zeroing() {
+    let disk = SimulatedDisk::new(1);
+    let log = create(&disk);
+    let durable = commit(&log, b"durable").unwrap();
+    let span = commit(&log, &[0; 9000]).unwrap();
+    drop(log);
+    // The last sectors of the record are what a recycled segment held before.
+    overwrite(&disk, geometry().advance(span.start, 5000), &[0x77; 900]);
+    let end = read_all(&disk).unwrap().1;
+    assert_eq!(end.lsn, durable.end);
+    for call in 0..8 {
+        let disk = disk.copy();
+        disk.crash_at(disk.calls() + call);
+        drop(Log::open(arc(&disk), options(), end));
+        for seed in 0..20 {
+            let after = disk.after_power_loss(PowerLoss::Random(seed));
+            assert_eq!(read_all(&after).unwrap().1.lsn, end.lsn, "call {call}, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_clean_log_is_opened_without_a_write() {
+    let disk = SimulatedDisk::new(1);
+    let log = create(&disk);
+    commit(&log, b"one").unwrap();
+    drop(log);
+    let end = read_all(&disk).unwrap().1;
+    let calls = disk.calls();
+    let log = Log::open(arc(&disk), options(), end).unwrap();
+    assert_eq!(disk.calls(), calls);
+    let span = commit(&log, b"two").unwrap();
+    assert_eq!(span.start, end.lsn);
+    assert_eq!(read_all(&disk).unwrap().0.len(), 2);
+}
+
+#[test]
+fn a_log_is_created_once_and_a_half_created_one_again() {
+    let disk = SimulatedDisk::new(1);
+    let log = create(&disk);
+    commit(&log, b"one").unwrap();
+    drop(log);
+    assert!(matches!(Log::create(arc(&disk), options()), Err(seawall_wal::LogError::AlreadyExists { .. })));
+    let mut call = 0;
+    loop {
+        let disk = SimulatedDisk::new(call);
+        disk.crash_at(call);
+        let outcome = Log::create(arc(&disk), options());
+        let after = disk.after_power_loss(PowerLoss::Random(call));
+        let log = create(&after);
+        commit(&log, b"one").unwrap();
+        assert_eq!(read_all(&after).unwrap().0.len(), 1);
+        if outcome.is_ok() {
+            break;
+        }
+        call += 1;
+    }
+}
+
+#[test]
+fn a_new_timeline_starts_in_the_middle_of_a_segment() {
+    let disk = SimulatedDisk::new(1);
+    let log = create(&disk);
+    let mut random = SeededRandom::new(5);
+    for _ in 0..5 {
+        commit(&log, &random.bytes(1000)).unwrap();
+    }
+    let fork = log.flushed();
+    drop(log);
+    let timeline = seawall_types::TimelineId::new(2).unwrap();
+    let log = Log::create_at(arc(&disk), seawall_wal::LogOptions { timeline, ..options() }, fork).unwrap();
+    let span = commit(&log, b"on the new timeline").unwrap();
+    assert_eq!(span.start, fork);
+    let reader = |timeline, from| {
+        seawall_wal::LogReader::open(arc(&disk), common::DATABASE, timeline, common::SEGMENT_BYTES, from)
+            .unwrap()
+    };
+    let mut old = reader(seawall_types::TimelineId::FIRST, geometry().first_lsn());
+    old.set_limit(fork);
+    let mut count = 0;
+    while old.next().unwrap().is_some() {
+        count += 1;
+    }
+    let mut new = reader(timeline, old.finish().lsn);
+    assert_eq!(new.next().unwrap().unwrap().span, span);
+    assert!(new.next().unwrap().is_none());
+    assert_eq!(count, 5);
+    assert!(disk.read_file(&place(fork).0).is_some());
+}

@@ -1,0 +1,118 @@
+//! Invariant 9, and cleaning up: batches with one directory sync; old bytes are never replayed; a crash anywhere is fine.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use common::{arc, commit, create, geometry, options, read_from};
+use seawall_simulation::{Operation, PowerLoss, SeededRandom, SimulatedDisk};
+use seawall_wal::{Log, RecordSpan, SegmentState};
+
+fn fill(log: &Log, segments: u64, random: &mut SeededRandom) -> Vec<RecordSpan> {
+    let until = geometry().segment_of(log.appended()) + segments;
+    let mut spans = Vec::new();
+    while geometry().segment_of(log.appended()) < until {
+        spans.push(commit(log, &random.bytes(3000)).unwrap());
+    }
+    spans
+}
+
+#[test]
+fn a_thousand_old_segments_go_with_one_directory_sync() {
+    let disk = SimulatedDisk::new(1);
+    let log = create(&disk);
+    for _ in 0..1000 {
+        // One record that fills a segment and a bit.
+        commit(&log, &[1; 62_000]).unwrap();
+    }
+    let before = disk.trace().len();
+    let report = log.retain_from(log.flushed()).unwrap();
+    assert_eq!((report.recycled, report.directory_syncs), (2, 1));
+    assert!(report.removed >= 998);
+    let trace = disk.trace();
+    let syncs = trace[before..].iter().filter(|call| call.operation == Operation::SyncDirectory).count();
+    assert_eq!(syncs, 1);
+    assert_eq!(trace.last().unwrap().operation, Operation::SyncDirectory);
+    let segments = log.segments();
+    assert_eq!(segments.len(), 3);
+    let states: Vec<_> = segments.iter().map(|segment| segment.state).collect();
+    assert_eq!(states, [SegmentState::Live, SegmentState::Spare, SegmentState::Spare]);
+    assert_eq!(log.oldest_retained(), segments[0].first_lsn);
+    assert_eq!(log.retain_from(log.flushed()).unwrap().directory_syncs, 0);
+}
+
+#[test]
+fn old_bytes_of_recycled_segments_are_never_replayed() {
+    let disk = SimulatedDisk::new(1);
+    let log = create(&disk);
+    let mut random = SeededRandom::new(1);
+    for round in 0..20 {
+        let spans = fill(&log, 3, &mut random);
+        let redo = spans[spans.len() / 2].start;
+        log.retain_from(redo).unwrap();
+        let after = disk.after_power_loss(PowerLoss::Random(round));
+        let (found, end) = read_from(&after, redo).unwrap();
+        assert_eq!(end.lsn, log.flushed(), "round {round}");
+        assert_eq!(found.len(), spans.len() - spans.len() / 2);
+    }
+    assert!(log.statistics().segments_recycled > 20);
+    // Nothing of what is before the retained part is found.
+    assert!(read_from(&disk, geometry().first_lsn()).is_err());
+}
+
+#[test]
+fn a_crash_at_any_call_of_retention_loses_nothing_and_is_made_up_for() {
+    let original = SimulatedDisk::new(1);
+    let log = create(&original);
+    let spans = fill(&log, 7, &mut SeededRandom::new(2));
+    let (redo, end) = (spans[spans.len() - 3].start, log.flushed());
+    drop(log);
+    let mut call = 0;
+    loop {
+        let disk = original.copy();
+        let log_end = read_from(&disk, redo).unwrap().1;
+        let log = Log::open(arc(&disk), options(), log_end).unwrap();
+        disk.crash_at(disk.calls() + call);
+        let outcome = log.retain_from(redo);
+        for loss in (0..6).map(PowerLoss::Random).chain([PowerLoss::KeepAll, PowerLoss::LoseAll]) {
+            let after = disk.after_power_loss(loss);
+            let (found, log_end) = read_from(&after, redo).unwrap();
+            assert_eq!((found.len(), log_end.lsn), (3, end), "call {call}, {loss:?}");
+            let log = Log::open(arc(&after), options(), log_end).unwrap();
+            assert!(log.oldest_retained() <= redo);
+            read_from(&after, log.oldest_retained()).map(drop).unwrap_or_else(|error| {
+                // A record that began in a segment that is gone is no start; the header must be right, though.
+                assert!(!matches!(error, seawall_wal::LogReadError::Header { .. }), "{error}");
+            });
+            fill(&log, 2, &mut SeededRandom::new(3));
+            log.retain_from(redo).unwrap();
+            let names: Vec<_> = after.list_all().into_iter().map(|entry| entry.name).collect();
+            assert!(names.iter().all(|name| !name.contains("spare")), "{names:?}");
+            // Segments of the two records' length, the one being written, two spares; nothing from before.
+            assert!(log.segments()[0].name.number >= geometry().segment_of(redo), "call {call}, {loss:?}");
+            let (found, _) = read_from(&after, redo).unwrap();
+            assert!(found.len() > 3);
+        }
+        if outcome.is_ok() {
+            break;
+        }
+        call += 1;
+    }
+    assert!(call > 5);
+}
+
+#[test]
+fn spares_are_prepared_ahead_and_asked_for() {
+    let disk = SimulatedDisk::new(1);
+    let log = create(&disk);
+    let asked = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
+    let counter = asked.clone();
+    log.set_spares_low_observer(Box::new(move || {
+        counter.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    }));
+    log.prepare_ahead().unwrap();
+    assert_eq!(log.segments().len(), 3);
+    let waits = log.statistics().segment_waits;
+    fill(&log, 2, &mut SeededRandom::new(1));
+    assert!(asked.load(std::sync::atomic::Ordering::SeqCst) >= 1);
+    assert_eq!(log.statistics().segment_waits, waits, "nobody had to wait for a segment");
+}
