@@ -190,7 +190,9 @@ mod tests {
 
     #[test]
     fn senseless_arguments_are_refused() {
-        for line in ["put --seconds 0", "put --seconds nan", "put --rows 0", "mix --read-percent 101", "put --runs 0"] {
+        for line in
+            ["put --seconds 0", "put --seconds nan", "put --rows 0", "mix --read-percent 101", "put --runs 0"]
+        {
             let words = std::iter::once("seawall-bench").chain(line.split(' '));
             assert!(CommandLine::try_parse_from(words).is_err(), "{line}");
         }

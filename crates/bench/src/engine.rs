@@ -289,12 +289,7 @@ mod tests {
         engine.close().unwrap();
     }
 
-    fn check(
-        kind: EngineKind,
-        session: &mut dyn Session,
-        keys: KeySpace,
-        model: &BTreeMap<Key, Vec<u8>>,
-    ) {
+    fn check(kind: EngineKind, session: &mut dyn Session, keys: KeySpace, model: &BTreeMap<Key, Vec<u8>>) {
         for number in 0..keys.count() {
             let key = keys.key(number);
             assert_eq!(

@@ -193,7 +193,11 @@ fn planned(draft: Draft, common: &Common) -> Vec<PlannedRow> {
         draft.threads.clone()
     } else {
         let reach_at = |wanted| draft.threads.iter().find(|(threads, _)| *threads == wanted);
-        common.threads.iter().map(|wanted| (*wanted, reach_at(*wanted).and_then(|(_, reach)| *reach))).collect()
+        common
+            .threads
+            .iter()
+            .map(|wanted| (*wanted, reach_at(*wanted).and_then(|(_, reach)| *reach)))
+            .collect()
     };
     let engines = engines(draft.workload, &common.engines);
     threads
@@ -250,7 +254,8 @@ mod tests {
         let rows = plan_of("all");
         assert_eq!(rows.len(), 23);
         assert!(rows.iter().all(|row| row.reach.is_some()));
-        let labels: std::collections::BTreeSet<String> = rows.iter().map(|row| row.workload.label()).collect();
+        let labels: std::collections::BTreeSet<String> =
+            rows.iter().map(|row| row.workload.label()).collect();
         assert_eq!(labels.len(), 17);
     }
 

@@ -22,7 +22,8 @@ impl ReportRow {
     /// The run with the median value, so that its latencies and its memory belong to the value shown; of an even
     /// number the worse one of the middle two.
     fn median(&self, engine: EngineKind) -> Option<&Measurement> {
-        let mut runs: Vec<&Measurement> = self.measurements.iter().filter(|run| run.engine == engine).collect();
+        let mut runs: Vec<&Measurement> =
+            self.measurements.iter().filter(|run| run.engine == engine).collect();
         runs.sort_by(|one, other| match self.better {
             Better::Higher => one.value.total_cmp(&other.value),
             Better::Lower => other.value.total_cmp(&one.value),
@@ -64,7 +65,9 @@ impl ReportRow {
             Some(Reach::RatioToBestPeer(ratio)) => format!("{ratio}x"),
             Some(Reach::ValueAtLeast(value)) => format!(">= {} {}", number(value), self.unit),
             Some(Reach::ValueAtMost(value)) => format!("<= {} {}", number(value), self.unit),
-            Some(Reach::ExtraAtMost(name, value)) => format!("{} <= {}", name.replace('_', " "), number(value)),
+            Some(Reach::ExtraAtMost(name, value)) => {
+                format!("{} <= {}", name.replace('_', " "), number(value))
+            }
             None => "".into(),
         }
     }
@@ -88,7 +91,9 @@ fn values_table(rows: &[ReportRow], engines: &[EngineKind]) -> String {
     lines[0].extend(["best peer", "ratio", "reach", "reached"].map(String::from));
     for row in rows {
         let mut line = vec![row.label.clone(), row.threads.to_string(), row.unit.to_owned()];
-        line.extend(engines.iter().map(|kind| row.median(*kind).map_or(String::new(), |run| number(run.value))));
+        line.extend(
+            engines.iter().map(|kind| row.median(*kind).map_or(String::new(), |run| number(run.value))),
+        );
         line.push(row.best_peer().map_or(String::new(), |run| run.engine.name().into()));
         line.push(row.ratio().map_or(String::new(), |ratio| format!("{ratio:.2}x")));
         line.push(row.wanted());
@@ -124,8 +129,11 @@ fn costs_table(rows: &[ReportRow], engines: &[EngineKind]) -> String {
 
 fn cost_line(row: &ReportRow, run: &Measurement) -> Vec<String> {
     let mebibytes = |bytes: u64| number(bytes as f64 / f64::from(1 << 20));
-    let more: Vec<String> =
-        run.extra.iter().map(|(name, value)| format!("{} {}", name.replace('_', " "), number(*value))).collect();
+    let more: Vec<String> = run
+        .extra
+        .iter()
+        .map(|(name, value)| format!("{} {}", name.replace('_', " "), number(*value)))
+        .collect();
     vec![
         row.label.clone(),
         row.threads.to_string(),
@@ -152,8 +160,11 @@ fn table(lines: &[Vec<String>], numbers_from: usize) -> String {
     for (index, line) in lines.iter().enumerate() {
         for (column, cell) in line.iter().enumerate() {
             let width = widths[column];
-            let aligned =
-                if column < numbers_from { format!("| {cell:<width$} ") } else { format!("| {cell:>width$} ") };
+            let aligned = if column < numbers_from {
+                format!("| {cell:<width$} ")
+            } else {
+                format!("| {cell:>width$} ")
+            };
             text.push_str(&aligned);
         }
         text.push_str("|\n");
@@ -175,6 +186,7 @@ fn number(value: f64) -> String {
         return "0".into();
     }
     match value.abs() {
+        tiny if tiny < 0.01 => format!("{value:.6}"),
         small if small < 1.0 => format!("{value:.3}"),
         small if small < 10.0 => format!("{value:.2}"),
         small if small < 100.0 => format!("{value:.1}"),
@@ -239,8 +251,14 @@ mod tests {
     #[test]
     fn medians_and_the_best_peer_make_the_ratio() {
         use EngineKind::{Fjall, Rocksdb, Seawall};
-        let values =
-            [(Seawall, 300.0), (Seawall, 100.0), (Seawall, 200.0), (Rocksdb, 90.0), (Fjall, 80.0), (Fjall, 999.0)];
+        let values = [
+            (Seawall, 300.0),
+            (Seawall, 100.0),
+            (Seawall, 200.0),
+            (Rocksdb, 90.0),
+            (Fjall, 80.0),
+            (Fjall, 999.0),
+        ];
         let row = row(Better::Higher, Reach::RatioToBestPeer(2.0), &values);
         // Of two runs the worse one counts, for Seawall as for a peer: fjall has 80.
         assert_eq!(row.best_peer().unwrap().engine, Rocksdb);
@@ -264,8 +282,11 @@ mod tests {
         assert_eq!((alone.ratio(), alone.reached()), (None, None));
         let absent = row(Better::Higher, Reach::ExtraAtMost("absent", 1.0), &[(EngineKind::Seawall, 1.0)]);
         assert_eq!(absent.reached(), None);
-        let there =
-            row(Better::Higher, Reach::ExtraAtMost("log_overhead_per_commit", 40.0), &[(EngineKind::Seawall, 1.0)]);
+        let there = row(
+            Better::Higher,
+            Reach::ExtraAtMost("log_overhead_per_commit", 40.0),
+            &[(EngineKind::Seawall, 1.0)],
+        );
         assert_eq!(there.reached(), Some(true));
     }
 
@@ -286,7 +307,7 @@ mod tests {
 
     #[test]
     fn numbers_have_three_digits_or_all() {
-        let shown = [0.0, 0.0123, 1.234, 12.34, 123.4, 1234.0, 1_234_567.0, -1234.0].map(number);
-        assert_eq!(shown, ["0", "0.012", "1.23", "12.3", "123", "1,234", "1,234,567", "-1,234"]);
+        let shown = [0.0, 0.000_412, 0.0123, 1.234, 12.34, 123.4, 1234.0, 1_234_567.0, -1234.0].map(number);
+        assert_eq!(shown, ["0", "0.000412", "0.012", "1.23", "12.3", "123", "1,234", "1,234,567", "-1,234"]);
     }
 }

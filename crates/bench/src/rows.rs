@@ -46,7 +46,8 @@ pub(crate) enum Order {
 #[derive(Debug)]
 pub(crate) struct RowSource {
     keys: KeySpace,
-    order: Order,
+    /// Engines may have a better way for sorted rows.
+    pub(crate) order: Order,
     shuffle: Shuffle,
     random: Random,
     position: u64,
@@ -56,17 +57,19 @@ pub(crate) struct RowSource {
 impl RowSource {
     pub(crate) fn new(keys: KeySpace, value_bytes: usize, order: Order, seed: u64) -> RowSource {
         let shuffle = Shuffle::new(keys.count(), seed);
-        RowSource { keys, order, shuffle, random: Random::new(seed), position: 0, value: vec![0; value_bytes] }
+        RowSource {
+            keys,
+            order,
+            shuffle,
+            random: Random::new(seed),
+            position: 0,
+            value: vec![0; value_bytes],
+        }
     }
 
     /// Other values for the same rows.
     pub(crate) fn reseed_values(&mut self, seed: u64) {
         self.random = Random::new(seed);
-    }
-
-    /// Engines have a better way for sorted rows.
-    pub(crate) fn order(&self) -> Order {
-        self.order
     }
 
     pub(crate) fn next(&mut self) -> Option<(Key, &[u8])> {

@@ -46,7 +46,8 @@ fn measure_row(common: &Common, row: &PlannedRow, scratch: &Path) -> (ReportRow,
     for run in 1..=common.runs {
         for engine in &row.engines {
             let cell = cell(common, row, scratch, *engine, run);
-            let name = format!("{}, {} threads, {}, run {run}", row.workload.label(), row.threads, engine.name());
+            let name =
+                format!("{}, {} threads, {}, run {run}", row.workload.label(), row.threads, engine.name());
             match in_child(&cell) {
                 Ok(measurement) => {
                     eprintln!("{name}: {:.4} {}", measurement.value, measurement.unit);

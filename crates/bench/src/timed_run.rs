@@ -90,7 +90,8 @@ where
                     start.wait();
                     let mut recorder =
                         Recorder { stop, last: now(), histogram: Histogram::new(), operations: 0, rows: 0 };
-                    let result = session.and_then(|mut session| body(thread, session.as_mut(), &mut recorder));
+                    let result =
+                        session.and_then(|mut session| body(thread, session.as_mut(), &mut recorder));
                     if result.is_err() {
                         stop.store(true, Ordering::Relaxed);
                     }

@@ -17,7 +17,11 @@ fn measured(arguments: &str) -> Vec<serde_json::Value> {
     let directory = tempfile::tempdir().expect("scratch space");
     let output = bench(directory.path(), &format!("{arguments} --json --engines seawall"));
     assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(std::fs::read_dir(directory.path()).expect("it is there").count(), 0, "{arguments}: files are left");
+    assert_eq!(
+        std::fs::read_dir(directory.path()).expect("it is there").count(),
+        0,
+        "{arguments}: files are left"
+    );
     let text = String::from_utf8(output.stdout).expect("JSON is UTF-8");
     text.lines().map(|line| serde_json::from_str(line).expect("one JSON value a line")).collect()
 }

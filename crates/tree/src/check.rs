@@ -342,3 +342,122 @@ impl PageSet {
         (usize::try_from(page / 64).expect("fewer pages than memory"), 1 << (page % 64))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use seawall_simulation::SimulatedDisk;
+    use seawall_types::Lsn;
+
+    use super::*;
+    use crate::page::tests::format_of;
+    use crate::page::{InteriorBuilder, Page, Row, encode_leaf};
+    use crate::page_file::{PAGE_FILE_PATH, PageFile, PageImage};
+    use crate::space_map::SpaceMap;
+
+    fn leaf(page: u64, keys: &[&[u8]]) -> Page {
+        let row = |key: &&'static [u8]| Row { key: RowKey::from(*key), value: LeafValue::Inline(b"value") };
+        let keys: Vec<&'static [u8]> = keys.iter().map(|key| &*key.to_vec().leak()).collect();
+        let rows: Vec<Row<'_>> = keys.iter().map(row).collect();
+        encode_leaf(&format_of(4096), &rows, PageId::new(page), Lsn::ZERO)
+    }
+
+    fn root(level: u8, children: &[(&[u8], u64)]) -> Page {
+        let mut builder = InteriorBuilder::new(format_of(4096));
+        builder.push_first(Child::new(PageId::new(children[0].1)));
+        for (separator, child) in &children[1..] {
+            builder.push(RowKey::from(*separator), Child::new(PageId::new(*child)));
+        }
+        builder.finish(level, ROOT_PAGE, Lsn::ZERO)
+    }
+
+    /// A map page that says that pages 0 and 1 and `count` more are allocated.
+    fn map(count: u32) -> Page {
+        let format = format_of(4096);
+        let first = SpaceMap::first_image(&format, Lsn::ZERO);
+        if count == 0 {
+            return first;
+        }
+        let mut space = SpaceMap::new(format, Box::new(move |_| Ok(first.clone())));
+        space.allocate(count).unwrap();
+        space.seal(Lsn::ZERO).unwrap().remove(0)
+    }
+
+    fn disk_with(pages: &[Page]) -> SimulatedDisk {
+        let disk = SimulatedDisk::new(1);
+        let file = PageFile::create(&disk, format_of(4096)).unwrap();
+        file.write(&pages.iter().map(PageImage::from).collect::<Vec<_>>()).unwrap();
+        file.sync().unwrap();
+        seawall_io::Disk::sync_directory(&disk, "").unwrap();
+        disk
+    }
+
+    fn check_of(disk: &SimulatedDisk) -> (CheckSummary, Vec<(u64, String)>) {
+        let file = PageFile::open(disk, format_of(4096), seawall_io::OpenMode::Read).unwrap();
+        let mut found = Vec::new();
+        let mut report = |damage: Damage| {
+            assert_eq!(damage.offset, damage.page.get() * 4096);
+            found.push((damage.page.get(), damage.what));
+        };
+        let summary = check_pages(&PublishedPages::new(file, 0), &mut report, &mut |_, _| ());
+        assert_eq!(summary.damages, found.len() as u64);
+        (summary, found)
+    }
+
+    fn sound() -> Vec<Page> {
+        let children: [(&[u8], u64); 3] = [(b"", 2), (b"k", 3), (b"r", 4)];
+        vec![
+            map(3),
+            root(1, &children),
+            leaf(2, &[b"a", b"b"]),
+            leaf(3, &[b"k", b"m"]),
+            leaf(4, &[b"r", b"z"]),
+        ]
+    }
+
+    #[test]
+    fn sound_tree_passes() {
+        let (summary, found) = check_of(&disk_with(&sound()));
+        assert_eq!(found, []);
+        assert_eq!((summary.pages, summary.leaves, summary.rows, summary.depth), (5, 3, 6, 2));
+    }
+
+    #[test]
+    fn each_fault_is_reported_with_its_page() {
+        let children: [(&[u8], u64); 3] = [(b"", 2), (b"k", 3), (b"r", 2)];
+        let faults: [(usize, Page, u64, &str); 6] = [
+            (0, map(2), 4, "marked as free"),
+            (0, map(7), 5, "nothing refers"),
+            (1, root(1, &children), 2, "more than one reference"),
+            (1, root(2, &[(b"", 2)]), 2, "level 0 where 1"),
+            (3, leaf(3, &[b"k", b"r"]), 3, "outside"),
+            (4, leaf(4, &[]), 4, "without rows"),
+        ];
+        for (index, page, damaged, what) in faults {
+            let mut pages = sound();
+            pages[index] = page;
+            let (_, found) = check_of(&disk_with(&pages));
+            assert!(
+                found.iter().any(|(page, text)| *page == damaged && text.contains(what)),
+                "{what}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn flipped_bit_is_found_and_the_rest_checked() {
+        let disk = disk_with(&sound());
+        for page in 0..5 {
+            for offset in (0..4096).step_by(61) {
+                let damaged = disk.copy();
+                damaged.flip_bit(PAGE_FILE_PATH, page * 4096 + offset, 5);
+                let (summary, found) = check_of(&damaged);
+                assert_eq!(found.len(), 1, "page {page} offset {offset}: {found:?}");
+                assert_eq!(found[0].0, page);
+                assert!(page < 2 || summary.leaves == 2);
+            }
+        }
+        let cut = disk.copy();
+        cut.truncate(PAGE_FILE_PATH, 4 * 4096 + 100);
+        assert_eq!(check_of(&cut).1, [(4, "the file ends before the page does".to_owned())]);
+    }
+}

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use seawall_io::{AlignedBuffer, Clock, Disk, OpenMode, OsDisk, SystemClock};
-use seawall_types::{DatabaseId, TimelineId};
+use seawall_types::{DatabaseId, Lsn, TimelineId};
 use seawall_wal::{CommitBuilder, FlushBy, Log, LogOptions, LogReader};
 
 const DATABASE: DatabaseId = DatabaseId::from_bytes([1; 16]);
@@ -36,8 +36,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     log.prepare_ahead()?;
     measure_appends(&log, threads, duration)?;
     let bytes = log.statistics().record_bytes;
+    let end = log.flushed();
     drop(log);
-    measure_reading(&disk, bytes)
+    measure_reading(&disk, bytes, end)
 }
 
 fn rate(count: u64, elapsed: Duration) -> f64 {
@@ -106,21 +107,26 @@ fn measure_appends(log: &Log, threads: usize, duration: Duration) -> Result<(), 
     Ok(())
 }
 
-fn measure_reading(disk: &Arc<dyn Disk>, bytes: u64) -> Result<(), Box<dyn Error>> {
+fn measure_reading(disk: &Arc<dyn Disk>, bytes: u64, end: Lsn) -> Result<(), Box<dyn Error>> {
     let segment_bytes = 16 << 20;
     let from = seawall_wal::LogGeometry::new(segment_bytes)?.first_lsn();
-    for _ in 0..2 {
+    for limit in [None, Some(end), None, Some(end)] {
         let started = SystemClock.monotonic();
         let mut reader = LogReader::open(Arc::clone(disk), DATABASE, TimelineId::FIRST, segment_bytes, from)?;
+        if let Some(limit) = limit {
+            reader.set_limit(limit);
+        }
         let mut count = 0;
         while reader.next()?.is_some() {
             count += 1;
         }
         let elapsed = SystemClock.monotonic() - started;
         println!(
-            "read {count} records, {:.2} GB/s, {:.0} ns a record, with the search behind the end",
+            "read {count} records, {:.2} GB/s, {:.0} ns a record, {:.1} ms in all, {} what lies behind the end",
             rate(bytes / 1000, elapsed) / 1e6,
             elapsed.as_secs_f64() * 1e9 / rate(count, Duration::from_secs(1)).max(1.0),
+            elapsed.as_secs_f64() * 1e3,
+            if limit.is_some() { "without" } else { "with" },
         );
     }
     Ok(())

@@ -108,7 +108,7 @@ impl SegmentSet {
     }
 
     pub(crate) fn missing_spares(&self, current: u64) -> u64 {
-        (current + 1 + self.spare_segments).saturating_sub(self.prepared_until())
+        (current + 1).saturating_add(self.spare_segments).saturating_sub(self.prepared_until())
     }
 
     /// Makes the segments up to and including `segment` ready.

@@ -4,8 +4,10 @@
 mod common;
 
 use common::{SEGMENT_BYTES, append, arc, commit, create, options, read_all};
-use seawall_simulation::{FaultKind, PowerLoss, SimulatedDisk};
-use seawall_wal::{Log, LogError};
+use seawall_simulation::{
+    Fault, FaultError, FaultKind, FaultTarget, Operation, Operations, PowerLoss, SimulatedDisk,
+};
+use seawall_wal::{Log, LogError, LogReadError};
 
 #[test]
 fn after_a_failed_sync_the_log_takes_no_more_writes_until_it_is_opened_again() {
@@ -65,21 +67,23 @@ fn a_failed_directory_sync_stops_the_log() {
     let disk = SimulatedDisk::new(1);
     let log = create(&disk);
     commit(&log, b"good").unwrap();
-    // The second sync is that of the directory: the first is that of the new segment.
-    let mut tries = 0;
-    loop {
-        disk.fail_next(FaultKind::SyncError);
-        match log.prepare_ahead() {
-            Err(LogError::Poisoned { .. }) => break,
-            Err(_) => tries += 1,
-            Ok(()) => panic!("the fault did not strike"),
-        }
-        disk.clear_faults();
-        assert!(tries < 2 || log.poison_cause().is_none());
-        if tries == 2 {
-            return;
-        }
-    }
+    let operations = Operations::Only(Operation::SyncDirectory);
+    let target = FaultTarget::Path { prefix: "log".to_owned(), operations };
+    disk.inject(Fault { target, error: FaultError::Number(5), skip: 0, count: 1 });
+    assert!(matches!(log.prepare_ahead(), Err(LogError::Poisoned { .. })));
+    assert!(matches!(append(&log, b"more"), Err(LogError::Poisoned { .. })));
+}
+
+#[test]
+fn a_new_segment_whose_sync_failed_is_thrown_away_and_made_again() {
+    let disk = SimulatedDisk::new(1);
+    let log = create(&disk);
+    disk.fail_next(FaultKind::SyncError);
+    assert!(matches!(log.prepare_ahead(), Err(LogError::Io { .. })));
+    assert!(disk.list_all().iter().all(|entry| !entry.name.contains("spare")));
+    log.prepare_ahead().unwrap();
+    commit(&log, &[3; 100_000]).unwrap();
+    assert_eq!(read_all(&disk.after_power_loss(PowerLoss::LoseAll)).unwrap().0.len(), 1);
 }
 
 #[test]
@@ -109,4 +113,55 @@ fn a_refused_record_leaves_its_place_to_the_next() {
     let span = commit(&log, b"next").unwrap();
     assert_eq!(span.start, common::geometry().first_lsn());
     assert_eq!(read_all(&disk).unwrap().0.len(), 1);
+}
+
+/// What a run acknowledged, and how far it was appended.
+fn work(disk: &SimulatedDisk) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let (mut appended, mut acknowledged) = (Vec::new(), Vec::new());
+    let Ok(log) = Log::create(arc(disk), options()) else { return (appended, acknowledged) };
+    for index in 0..25_u8 {
+        let value = vec![index; 500 + usize::from(index) * 400];
+        if append(&log, &value).is_ok() {
+            appended.push(value);
+            if log.flush_until(log.appended()).is_ok() {
+                acknowledged.clone_from(&appended);
+            }
+        }
+        // Each may fail; what counts is what is acknowledged.
+        drop((index % 6 == 0).then(|| log.prepare_ahead()));
+    }
+    (appended, acknowledged)
+}
+
+#[test]
+fn whichever_disk_call_fails_nothing_acknowledged_is_lost() {
+    let calls = {
+        let disk = SimulatedDisk::new(1);
+        work(&disk);
+        disk.calls()
+    };
+    assert!(calls > 50);
+    for call in 0..calls {
+        for error in [FaultError::Number(5), FaultError::Number(28)] {
+            let disk = SimulatedDisk::new(call);
+            disk.inject(Fault { target: FaultTarget::Call(call), error, skip: 0, count: 1 });
+            let (appended, acknowledged) = work(&disk);
+            for loss in [PowerLoss::LoseAll, PowerLoss::KeepAll, PowerLoss::Random(call)] {
+                let after = disk.after_power_loss(loss);
+                let found = match read_all(&after) {
+                    Ok((found, end)) => {
+                        drop(Log::open(arc(&after), options(), end).unwrap());
+                        found
+                    }
+                    Err(error) => {
+                        assert!(matches!(error, LogReadError::Missing { .. }), "call {call}: {error}");
+                        Vec::new()
+                    }
+                };
+                let found: Vec<_> = found.into_iter().map(|found| found.value).collect();
+                assert!(found.len() >= acknowledged.len(), "call {call}, {loss:?}");
+                assert_eq!(found, appended[..found.len()], "call {call}, {loss:?}");
+            }
+        }
+    }
 }

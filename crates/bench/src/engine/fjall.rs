@@ -46,7 +46,7 @@ impl Engine for Fjall {
     }
 
     fn bulk_load(&self, rows: &mut RowSource) -> Result<(), BenchError> {
-        match rows.order() {
+        match rows.order {
             Order::Sorted => {
                 let mut ingestion =
                     self.rows.start_ingestion().map_err(engine_error(NAME, "start an ingestion"))?;
@@ -56,7 +56,8 @@ impl Engine for Fjall {
                 ingestion.finish().map_err(engine_error(NAME, "finish an ingestion"))?;
             }
             Order::Random => {
-                let mut loader = FjallSession { mode: PersistMode::Buffer, database: &self.database, rows: &self.rows };
+                let mut loader =
+                    FjallSession { mode: PersistMode::Buffer, database: &self.database, rows: &self.rows };
                 loop {
                     let batch = rows.next_batch(LOAD_BATCH_ROWS);
                     if batch.is_empty() {

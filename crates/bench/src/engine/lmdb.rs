@@ -32,8 +32,7 @@ pub(super) fn open(settings: &Settings) -> Result<Box<dyn Engine>, BenchError> {
         unsafe { options.flags(EnvFlags::NO_SYNC) };
     }
     // SAFETY: nobody else opens or changes the file while it is mapped: the directory belongs to this process.
-    let environment =
-        unsafe { options.open(&settings.directory) }.map_err(engine_error(NAME, "open"))?;
+    let environment = unsafe { options.open(&settings.directory) }.map_err(engine_error(NAME, "open"))?;
     let transaction = environment.write_txn().map_err(engine_error(NAME, "begin"))?;
     let rows = environment
         .create_databases_and_commit(transaction, |opener, transaction| {
@@ -50,7 +49,7 @@ impl Engine for Lmdb {
     }
 
     fn bulk_load(&self, rows: &mut RowSource) -> Result<(), BenchError> {
-        let flags = match rows.order() {
+        let flags = match rows.order {
             Order::Sorted => PutFlags::APPEND,
             Order::Random => PutFlags::empty(),
         };
@@ -119,7 +118,10 @@ impl Session for LmdbSession<'_> {
             return Ok(scanned);
         }
         // LMDB knows no empty key, not even as the start of a range.
-        let bounds = (std::ops::Bound::Included(if from.is_empty() { &[0][..] } else { from }), std::ops::Bound::Unbounded);
+        let bounds = (
+            std::ops::Bound::Included(if from.is_empty() { &[0][..] } else { from }),
+            std::ops::Bound::Unbounded,
+        );
         for row in self.rows.range(&transaction, &bounds).map_err(engine_error(NAME, "scan"))? {
             let (key, value) = row.map_err(engine_error(NAME, "scan"))?;
             scanned.add(key, value);

@@ -86,10 +86,7 @@ struct RedbSession<'engine> {
 }
 
 impl RedbSession<'_> {
-    fn put_all<'row>(
-        &self,
-        rows: impl Iterator<Item = (&'row [u8], &'row [u8])>,
-    ) -> Result<(), BenchError> {
+    fn put_all<'row>(&self, rows: impl Iterator<Item = (&'row [u8], &'row [u8])>) -> Result<(), BenchError> {
         let transaction = begin(self.database, self.durability)?;
         {
             let mut table = transaction.open_table(ROWS).map_err(engine_error(NAME, "open the table"))?;

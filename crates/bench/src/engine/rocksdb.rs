@@ -95,7 +95,7 @@ impl Engine for Rocksdb {
     }
 
     fn bulk_load(&self, rows: &mut RowSource) -> Result<(), BenchError> {
-        match rows.order() {
+        match rows.order {
             Order::Sorted => self.load_sorted(rows),
             Order::Random => self.load_random(rows),
         }

@@ -115,9 +115,7 @@ impl Session for SeawallSession<'_> {
     }
 
     fn get(&mut self, key: &[u8]) -> Result<Option<u64>, BenchError> {
-        self.database
-            .get_with(self.table, key, |value| value.map(digest))
-            .map_err(engine_error(NAME, "get"))
+        self.database.get_with(self.table, key, |value| value.map(digest)).map_err(engine_error(NAME, "get"))
     }
 
     fn scan(&mut self, from: &[u8], limit: u64) -> Result<Scanned, BenchError> {

@@ -30,7 +30,9 @@ pub(super) fn open(settings: &Settings) -> Result<Box<dyn Engine>, BenchError> {
     let path = settings.directory.join("rows.sqlite");
     let connection = connect(&path, settings)?;
     connection
-        .execute_batch("CREATE TABLE IF NOT EXISTS rows (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
+        .execute_batch(
+            "CREATE TABLE IF NOT EXISTS rows (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID",
+        )
         .map_err(engine_error(NAME, "create the table"))?;
     Ok(Box::new(Sqlite { path, settings: settings.clone(), writer: Mutex::new(connection) }))
 }
@@ -70,8 +72,9 @@ impl Engine for Sqlite {
         let mut writer = self.writer();
         let transaction = writer.transaction().map_err(engine_error(NAME, "begin"))?;
         {
-            let mut put =
-                transaction.prepare("INSERT INTO rows (key, value) VALUES (?1, ?2)").map_err(engine_error(NAME, "prepare"))?;
+            let mut put = transaction
+                .prepare("INSERT INTO rows (key, value) VALUES (?1, ?2)")
+                .map_err(engine_error(NAME, "prepare"))?;
             while let Some((key, value)) = rows.next() {
                 put.execute(params![key.as_slice(), value]).map_err(engine_error(NAME, "load a row"))?;
             }

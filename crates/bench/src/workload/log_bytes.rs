@@ -17,15 +17,16 @@ pub(super) fn log_bytes(cell: &Cell) -> Result<Measurement, BenchError> {
     drop(engine.session()?);
     Memory::reset_peak();
     let begin = engine.log_position();
-    let totals = timed_run::run(engine.as_ref(), cell.threads, cell.duration(), |thread, session, recorder| {
-        let mut stream = PutStream::new(cell.keys(), cell.value_bytes, cell.thread_seed(thread));
-        while recorder.running() {
-            let (key, value) = stream.next();
-            session.put(&key, value)?;
-            recorder.done(1);
-        }
-        Ok(())
-    })?;
+    let totals =
+        timed_run::run(engine.as_ref(), cell.threads, cell.duration(), |thread, session, recorder| {
+            let mut stream = PutStream::new(cell.keys(), cell.value_bytes, cell.thread_seed(thread));
+            while recorder.running() {
+                let (key, value) = stream.next();
+                session.put(&key, value)?;
+                recorder.done(1);
+            }
+            Ok(())
+        })?;
     let end = engine.log_position();
     let device_bytes = per(totals.usage.device_written_bytes as f64, totals.operations);
     let mut measurement = Measurement::new(cell, device_bytes, &totals, engine.configured_bytes());

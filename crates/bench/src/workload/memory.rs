@@ -114,7 +114,11 @@ fn work(
     })
 }
 
-fn put(session: &mut dyn Session, recorder: &mut Recorder<'_>, mut stream: PutStream) -> Result<(), BenchError> {
+fn put(
+    session: &mut dyn Session,
+    recorder: &mut Recorder<'_>,
+    mut stream: PutStream,
+) -> Result<(), BenchError> {
     while recorder.running() {
         let (key, value) = stream.next();
         session.put(&key, value)?;

@@ -34,7 +34,10 @@ pub(super) fn reopen(cell: &Cell) -> Result<Measurement, BenchError> {
 
 pub(super) fn recovery(cell: &Cell) -> Result<Measurement, BenchError> {
     if matches!(cell.engine, EngineKind::Lmdb | EngineKind::Redb) {
-        return Err(BenchError::Unsupported { engine: cell.engine.name(), operation: "a log to recover from" });
+        return Err(BenchError::Unsupported {
+            engine: cell.engine.name(),
+            operation: "a log to recover from",
+        });
     }
     let opened = fill_kill_open(cell)?;
     let value = opened.totals.rows_per_second();

@@ -31,17 +31,18 @@ pub(super) fn short(cell: &Cell, scan_rows: u64) -> Result<Measurement, BenchErr
     // A scan that starts near the end would be shorter than it says.
     let last_start = cell.rows.saturating_sub(scan_rows).max(1);
     let expected = scan_rows.min(cell.rows);
-    let totals = timed_run::run(engine.as_ref(), cell.threads, cell.duration(), |thread, session, recorder| {
-        let mut random = Random::new(cell.thread_seed(thread));
-        while recorder.running() {
-            let scanned = session.scan(&keys.key(random.below(last_start)), scan_rows)?;
-            if scanned.rows != expected {
-                return Err(cell.wrong(format!("a scan of {expected} rows saw {}", scanned.rows)));
+    let totals =
+        timed_run::run(engine.as_ref(), cell.threads, cell.duration(), |thread, session, recorder| {
+            let mut random = Random::new(cell.thread_seed(thread));
+            while recorder.running() {
+                let scanned = session.scan(&keys.key(random.below(last_start)), scan_rows)?;
+                if scanned.rows != expected {
+                    return Err(cell.wrong(format!("a scan of {expected} rows saw {}", scanned.rows)));
+                }
+                recorder.done(scanned.rows);
             }
-            recorder.done(scanned.rows);
-        }
-        Ok(())
-    })?;
+            Ok(())
+        })?;
     let measurement =
         Measurement::new(cell, totals.operations_per_second(), &totals, engine.configured_bytes())
             .with("rows_per_second", totals.rows_per_second());

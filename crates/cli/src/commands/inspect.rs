@@ -2,14 +2,14 @@
 
 use std::path::Path;
 
-use seawall::{CheckSummary, CheckpointStatistics, Database, DatabaseInfo, OpenMode};
+use seawall::{CheckSummary, CheckpointStatistics, Damage, Database, DatabaseInfo, OpenMode};
 use serde_json::{Value, json};
 
 use super::{open, options};
 use crate::arguments::Shared;
 use crate::failure::Failure;
 use crate::files::utc;
-use crate::output::{Output, duration, grouped, size};
+use crate::output::{Output, duration, escape, grouped, hex, size};
 use crate::progress;
 
 pub(crate) fn info(shared: &Shared, directory: &Path, output: &mut Output) -> Result<(), Failure> {
@@ -73,7 +73,7 @@ pub(crate) fn check(shared: &Shared, directory: &Path, output: &mut Output) -> R
     let summary = Database::check_directory(directory, options(shared, OpenMode::ReadOnly), &mut |damage| {
         damages += 1;
         if written.is_ok() {
-            written = output.answer(&json!({ "damage": damage.to_string() }), &damage);
+            written = output.answer(&damage_json(&damage), damage_text(&damage));
         }
     });
     bar.finish_and_clear();
@@ -93,15 +93,38 @@ pub(crate) fn check(shared: &Shared, directory: &Path, output: &mut Output) -> R
 /// What a check has read.
 pub(crate) fn read_by(summary: &CheckSummary) -> String {
     format!(
-        "{} pages, {} rows, {} log records",
+        "{} pages with {} rows, {} tables, {} log records",
         grouped(summary.pages),
         grouped(summary.rows),
-        grouped(summary.log_records)
+        grouped(summary.tables),
+        grouped(summary.records)
     )
 }
 
+/// File, offset, what, and which rows.
+pub(crate) fn damage_text(damage: &Damage) -> String {
+    let offset = damage.offset.map_or_else(String::new, |offset| format!(", offset {offset}"));
+    let rows = damage.keys.as_ref().map_or_else(String::new, |keys| {
+        let place = |bound: &Option<(u64, Vec<u8>)>, open: &str| match bound {
+            Some((storage, key)) => format!("key {} of storage {storage}", escape(key)),
+            None => open.to_owned(),
+        };
+        format!("; affects rows from {} to {}", place(&keys.from, "the first"), place(&keys.to, "the last"))
+    });
+    format!("{}{offset}: {}{rows}", damage.path, damage.what)
+}
+
+fn damage_json(damage: &Damage) -> Value {
+    let bound = |bound: &Option<(u64, Vec<u8>)>| match bound {
+        Some((storage, key)) => json!({ "storage": storage, "key_hex": hex(key) }),
+        None => Value::Null,
+    };
+    let keys = damage.keys.as_ref().map(|keys| json!({ "from": bound(&keys.from), "to": bound(&keys.to) }));
+    json!({ "damage": damage.what, "file": damage.path, "offset": damage.offset, "keys": keys })
+}
+
 fn summary_json(summary: &CheckSummary) -> Value {
-    json!({ "pages": summary.pages, "rows": summary.rows, "log_records": summary.log_records })
+    json!({ "pages": summary.pages, "rows": summary.rows, "log_records": summary.records, "tables": summary.tables, "depth": summary.depth })
 }
 
 pub(crate) fn checkpoint(shared: &Shared, directory: &Path, output: &mut Output) -> Result<(), Failure> {

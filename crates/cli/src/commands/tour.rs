@@ -131,7 +131,7 @@ fn recover(shared: &Shared, directory: &Path, report: &mut Report<'_>) -> Result
 /// Reads every page and the whole log.
 fn check(database: &Database, report: &mut Report<'_>) -> Result<(), Failure> {
     let mut damage = Vec::new();
-    let summary = database.check(&mut |found| damage.push(found.to_string()))?;
+    let summary = database.check(&mut |found| damage.push(super::inspect::damage_text(&found)))?;
     if let Some(first) = damage.first() {
         return Err(Failure::Broken(format!("check found {} places damaged, first: {first}", damage.len())));
     }

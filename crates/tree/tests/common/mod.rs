@@ -13,12 +13,12 @@ use seawall_tree::{
 };
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
 
-pub type Model = BTreeMap<Vec<u8>, Vec<u8>>;
-pub type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+pub(crate) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
-pub const STAMP: Lsn = Lsn::new(77);
+pub(crate) const STAMP: Lsn = Lsn::new(77);
 
-pub fn superblock(page_bytes: u32) -> Superblock {
+pub(crate) fn superblock(page_bytes: u32) -> Superblock {
     Superblock {
         sequence: 0,
         database: DatabaseId::from_bytes([9; 16]),
@@ -35,29 +35,29 @@ pub fn superblock(page_bytes: u32) -> Superblock {
     }
 }
 
-pub fn options() -> TreeOptions {
+pub(crate) fn options() -> TreeOptions {
     // A cache of a few pages, so that most reads go to the file.
     TreeOptions { cache_bytes: 64 << 10, compression: Compression::Lz4, recovery_file_bytes: 1 << 20 }
 }
 
-pub fn create(disk: &SimulatedDisk, page_bytes: u32) -> Tree {
+pub(crate) fn create(disk: &SimulatedDisk, page_bytes: u32) -> Tree {
     Tree::create(disk, &superblock(page_bytes), options()).unwrap()
 }
 
-pub fn open(disk: &SimulatedDisk) -> Tree {
+pub(crate) fn open(disk: &SimulatedDisk) -> Tree {
     Tree::open(disk, TreeAccess::Write, options()).unwrap().tree
 }
 
 /// Changes in order, and a note of every value they replaced.
-pub struct Source {
+pub(crate) struct Source {
     changes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     next: usize,
-    pub keep: bool,
-    pub replaced: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    pub(crate) keep: bool,
+    pub(crate) replaced: Vec<(Vec<u8>, Option<Vec<u8>>)>,
 }
 
 impl Source {
-    pub fn new(changes: &Changes) -> Source {
+    pub(crate) fn new(changes: &Changes) -> Source {
         let changes = changes.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         Source { changes, next: 0, keep: false, replaced: Vec::new() }
     }
@@ -83,7 +83,7 @@ impl MergeSource for Source {
 }
 
 /// Merges all changes, chunk by chunk; returns how many chunks it took.
-pub fn merge(tree: &Tree, changes: &Changes, budget_bytes: u64) -> Result<u64, TreeError> {
+pub(crate) fn merge(tree: &Tree, changes: &Changes, budget_bytes: u64) -> Result<u64, TreeError> {
     let mut source = Source::new(changes);
     let mut chunks = 0;
     while source.peek().is_some() {
@@ -96,7 +96,7 @@ pub fn merge(tree: &Tree, changes: &Changes, budget_bytes: u64) -> Result<u64, T
     Ok(chunks)
 }
 
-pub fn cut(tree: &Tree, from: &[u8], to: &[u8], freed_pages_max: u64) -> Result<u64, TreeError> {
+pub(crate) fn cut(tree: &Tree, from: &[u8], to: &[u8], freed_pages_max: u64) -> Result<u64, TreeError> {
     for chunks in 1.. {
         let plan = tree.cut(from, to, freed_pages_max, STAMP)?;
         tree.apply_chunk(plan.chunk, None)?;
@@ -107,7 +107,7 @@ pub fn cut(tree: &Tree, from: &[u8], to: &[u8], freed_pages_max: u64) -> Result<
     unreachable!("the loop ends only by returning")
 }
 
-pub fn apply_to(model: &mut Model, changes: &Changes) {
+pub(crate) fn apply_to(model: &mut Model, changes: &Changes) {
     for (key, value) in changes {
         match value {
             Some(value) => model.insert(key.clone(), value.clone()),
@@ -116,12 +116,12 @@ pub fn apply_to(model: &mut Model, changes: &Changes) {
     }
 }
 
-pub fn cut_model(model: &mut Model, from: &[u8], to: &[u8]) {
+pub(crate) fn cut_model(model: &mut Model, from: &[u8], to: &[u8]) {
     model.retain(|key, _| key.as_slice() < from || key.as_slice() >= to);
 }
 
 /// The tree's pages are all right and accounted for.
-pub fn check(tree: &Tree) -> CheckSummary {
+pub(crate) fn check(tree: &Tree) -> CheckSummary {
     let mut damages = Vec::new();
     let summary = tree.check(&mut |damage| damages.push(damage), &mut |_, _| ());
     assert!(damages.is_empty(), "{damages:#?}");
@@ -129,7 +129,7 @@ pub fn check(tree: &Tree) -> CheckSummary {
 }
 
 /// All rows, by a forward scan.
-pub fn rows(tree: &Tree) -> Model {
+pub(crate) fn rows(tree: &Tree) -> Model {
     let pages = tree.pages();
     let mut cursor = LeafCursor::seek(pages, &[]).unwrap();
     let mut rows = Model::new();
@@ -146,7 +146,7 @@ pub fn rows(tree: &Tree) -> Model {
     rows
 }
 
-pub fn assert_holds(tree: &Tree, model: &Model, context: &str) -> CheckSummary {
+pub(crate) fn assert_holds(tree: &Tree, model: &Model, context: &str) -> CheckSummary {
     let summary = check(tree);
     assert_eq!(summary.rows, model.len() as u64, "{context}");
     let found = rows(tree);
@@ -163,15 +163,15 @@ pub fn assert_holds(tree: &Tree, model: &Model, context: &str) -> CheckSummary {
 }
 
 /// Keys with much in common, some long; short, long and very long values.
-pub struct Workload {
-    pub random: SeededRandom,
-    pub key_space: u64,
-    pub long_keys: bool,
-    pub max_key_bytes: usize,
+pub(crate) struct Workload {
+    pub(crate) random: SeededRandom,
+    pub(crate) key_space: u64,
+    pub(crate) long_keys: bool,
+    pub(crate) max_key_bytes: usize,
 }
 
 impl Workload {
-    pub fn key(&mut self) -> Vec<u8> {
+    pub(crate) fn key(&mut self) -> Vec<u8> {
         let table = self.random.below(3);
         let number = self.random.below(self.key_space);
         let mut key = table.to_be_bytes().to_vec();
@@ -188,7 +188,7 @@ impl Workload {
         key
     }
 
-    pub fn value(&mut self) -> Vec<u8> {
+    pub(crate) fn value(&mut self) -> Vec<u8> {
         let bytes = match self.random.below(40) {
             0 => self.random.below(3_000),
             1 => 1_000 + self.random.below(100),
@@ -200,7 +200,7 @@ impl Workload {
         vec![byte; usize::try_from(bytes).unwrap()]
     }
 
-    pub fn changes(&mut self, count: u64, deletes_of_10: u64) -> Changes {
+    pub(crate) fn changes(&mut self, count: u64, deletes_of_10: u64) -> Changes {
         let mut changes = Changes::new();
         for _ in 0..count {
             let key = self.key();

@@ -19,6 +19,8 @@ use crate::geometry::{LogGeometry, StreamPosition};
 use crate::record::{LogKey, RECORD_HEADER_BYTES, RecordHeader};
 
 const WINDOW_BYTES: usize = 1 << 20;
+/// Zeros are passed over in steps of this.
+const ZERO_RUN_BYTES: usize = 64;
 
 /// A valid record behind `lsn` whose batch started behind `lsn`, or which lies in a segment whose header is damaged
 /// (a header is durable before the first record is written): the log was durable at `lsn`.
@@ -87,15 +89,22 @@ impl Search<'_> {
     }
 
     fn search_window(&mut self, window: &[u8], start: StreamPosition) -> Result<Option<Lsn>, LogReadError> {
-        for (index, header) in window.windows(RECORD_HEADER_BYTES).enumerate() {
-            // Kind and flags; zero is no kind, so zeros go by quickly.
-            if header[13] != 0 || header[12].wrapping_sub(1) > 7 {
+        let candidates = window.len().saturating_sub(RECORD_HEADER_BYTES - 1);
+        let mut index = 0;
+        while index < candidates {
+            let header = &window[index..index + RECORD_HEADER_BYTES];
+            // Zero is no kind: where there are zeros, the next headers are none.
+            if header[12] == 0 && window[index + 12..].starts_with(&[0; ZERO_RUN_BYTES]) {
+                index += ZERO_RUN_BYTES;
                 continue;
             }
-            let position = StreamPosition(start.0 + index as u64);
-            if let Some(lsn) = self.check(header, &window[index..], position)? {
-                return Ok(Some(lsn));
+            if header[13] == 0 && header[12].wrapping_sub(1) < 8 {
+                let position = StreamPosition(start.0 + index as u64);
+                if let Some(lsn) = self.check(header, &window[index..], position)? {
+                    return Ok(Some(lsn));
+                }
             }
+            index += 1;
         }
         Ok(None)
     }

@@ -97,6 +97,8 @@ impl Shared {
     }
 
     pub(super) fn request_flush(&self, end: Lsn) {
+        // The thread would never be done with a wish for what was not appended.
+        let end = end.min(self.appended());
         if self.flushed() >= end {
             return;
         }

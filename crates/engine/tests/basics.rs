@@ -1,0 +1,194 @@
+//! What every program does first: open, write, read, reopen.
+#![expect(clippy::unwrap_used, reason = "a test that fails panics")]
+
+use std::sync::Arc;
+
+use seawall_engine::{Background, Database, Durability, Environment, Error, Isolation, Options, TransactionOptions};
+use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk};
+
+fn options() -> Options {
+    Options {
+        segment_bytes: 64 << 10,
+        memtable_bytes: 1 << 20,
+        cache_bytes: 1 << 20,
+        checkpoint_chunk_bytes: 64 << 10,
+        recovery_threads: 1,
+        background: Background::Manual,
+        ..Options::default()
+    }
+}
+
+fn open(disk: &SimulatedDisk) -> Database {
+    let environment =
+        Environment { disk: Arc::new(disk.clone()), clock: Arc::new(SimulatedClock::default()) };
+    Database::open_in(environment, options(), |_| {}).unwrap()
+}
+
+#[test]
+fn rows_are_there_after_commit_checkpoint_and_reopen() {
+    let disk = SimulatedDisk::new(1);
+    let database = open(&disk);
+    let table = database.create_table("t").unwrap();
+    for index in 0..1000_u32 {
+        database.put(&table, index.to_be_bytes(), format!("value {index}")).unwrap();
+    }
+    database.delete(&table, 500_u32.to_be_bytes()).unwrap();
+    let expect = |database: &Database| {
+        let table = database.table("t").unwrap();
+        let rows: Vec<_> =
+            database.snapshot().range::<&[u8]>(&table, ..).collect::<Result<_, _>>().unwrap();
+        assert_eq!(rows.len(), 999);
+        let mut backwards: Vec<_> =
+            database.snapshot().range_reverse::<&[u8]>(&table, ..).collect::<Result<_, _>>().unwrap();
+        backwards.reverse();
+        assert_eq!(rows, backwards);
+        assert_eq!(database.get(&table, 7_u32.to_be_bytes()).unwrap().unwrap(), b"value 7");
+        assert_eq!(database.get(&table, 500_u32.to_be_bytes()).unwrap(), None);
+    };
+    expect(&database);
+    database.checkpoint().unwrap();
+    expect(&database);
+    let crashed = disk.after_power_loss(PowerLoss::LoseAll);
+    expect(&open(&crashed));
+    database.put(&table, 7_u32.to_be_bytes(), "other").unwrap();
+    let crashed = disk.after_power_loss(PowerLoss::LoseAll);
+    let reopened = open(&crashed);
+    let table = reopened.table("t").unwrap();
+    assert_eq!(reopened.get(&table, 7_u32.to_be_bytes()).unwrap().unwrap(), b"other");
+    assert_eq!(reopened.statistics().recovery.pages_read, 0);
+    reopened.close().unwrap();
+    let reopened = open(&crashed);
+    let table = reopened.table("t").unwrap();
+    assert_eq!(reopened.get(&table, 7_u32.to_be_bytes()).unwrap().unwrap(), b"other");
+    let summary = reopened.check(&mut |damage| panic!("{damage}")).unwrap();
+    assert_eq!(summary.damages, 0);
+}
+
+#[test]
+fn a_snapshot_does_not_change_while_checkpoints_pass() {
+    let disk = SimulatedDisk::new(2);
+    let database = open(&disk);
+    let table = database.create_table("t").unwrap();
+    for round in 0..5_u32 {
+        for index in 0..300_u32 {
+            database.put(&table, index.to_be_bytes(), format!("{round} {index}")).unwrap();
+        }
+        if round == 1 {
+            database.checkpoint().unwrap();
+        }
+        if round == 2 {
+            let snapshot = database.snapshot();
+            let before: Vec<_> = snapshot.range::<&[u8]>(&table, ..).collect::<Result<_, _>>().unwrap();
+            for later in 3..8_u32 {
+                for index in 0..300_u32 {
+                    match index % 3 {
+                        0 => database.delete(&table, index.to_be_bytes()).unwrap(),
+                        _ => database.put(&table, index.to_be_bytes(), format!("{later}")).unwrap(),
+                    };
+                }
+                database.checkpoint().unwrap();
+                let after: Vec<_> = snapshot.range::<&[u8]>(&table, ..).collect::<Result<_, _>>().unwrap();
+                assert_eq!(before, after);
+                let value = snapshot.get(&table, 6_u32.to_be_bytes()).unwrap().unwrap();
+                assert_eq!(value, b"2 6");
+            }
+        }
+    }
+}
+
+#[test]
+fn tables_are_created_renamed_truncated_and_dropped() {
+    let disk = SimulatedDisk::new(3);
+    let database = open(&disk);
+    let table = database.create_table("a").unwrap();
+    assert!(matches!(database.create_table("a"), Err(Error::TableExists { .. })));
+    database.put(&table, "k", "v").unwrap();
+    database.rename_table("a", "b").unwrap();
+    assert!(matches!(database.table("a"), Err(Error::NoSuchTable { .. })));
+    let table = database.table("b").unwrap();
+    assert_eq!(database.get(&table, "k").unwrap().unwrap(), b"v");
+    let snapshot = database.snapshot();
+    database.truncate_table("b").unwrap();
+    assert_eq!(database.get(&table, "k").unwrap(), None);
+    assert_eq!(snapshot.get(&table, "k").unwrap().unwrap(), b"v");
+    database.checkpoint().unwrap();
+    assert_eq!(snapshot.get(&table, "k").unwrap().unwrap(), b"v");
+    drop(snapshot);
+    database.put(&table, "k", "w").unwrap();
+    let statistics = database.checkpoint().unwrap();
+    assert_eq!(statistics.tables_reclaimed, 1);
+    database.drop_table("b").unwrap();
+    assert!(matches!(database.get(&table, "k"), Err(Error::NoSuchTable { .. })));
+    assert!(matches!(database.put(&table, "k", "x"), Err(Error::NoSuchTable { .. })));
+    database.checkpoint().unwrap();
+    assert!(database.tables().unwrap().is_empty());
+    database.check(&mut |damage| panic!("{damage}")).unwrap();
+}
+
+#[test]
+fn isolation_levels_keep_their_promises_between_two_transactions() {
+    let disk = SimulatedDisk::new(4);
+    let database = open(&disk);
+    let table = database.create_table("t").unwrap();
+    database.put(&table, "a", "1").unwrap();
+    database.put(&table, "b", "1").unwrap();
+    let with = |isolation| TransactionOptions { isolation, ..Options::default().transaction() };
+    // Lost update.
+    let mut first = database.begin_with(with(Isolation::Snapshot));
+    let mut second = database.begin_with(with(Isolation::Snapshot));
+    first.get(&table, "a").unwrap();
+    second.get(&table, "a").unwrap();
+    first.put(&table, "a", "2").unwrap();
+    first.commit().unwrap();
+    assert!(matches!(second.put(&table, "a", "3"), Err(Error::Conflict { .. })));
+    assert!(matches!(second.commit(), Err(Error::TransactionFailed { .. })));
+    // Write skew.
+    for (isolation, allowed) in [(Isolation::Snapshot, true), (Isolation::Serializable, false)] {
+        let mut first = database.begin_with(with(isolation));
+        let mut second = database.begin_with(with(isolation));
+        first.get(&table, "a").unwrap();
+        second.get(&table, "b").unwrap();
+        first.put(&table, "b", "0").unwrap();
+        second.put(&table, "a", "0").unwrap();
+        first.commit().unwrap();
+        assert_eq!(second.commit().is_ok(), allowed);
+    }
+}
+
+#[test]
+fn asynchronous_commits_are_seen_at_once_and_durable_after_a_flush() {
+    let disk = SimulatedDisk::new(5);
+    let database = open(&disk);
+    let table = database.create_table("t").unwrap();
+    database.put_with(&table, "a", "1", Durability::Async).unwrap();
+    assert_eq!(database.get(&table, "a").unwrap().unwrap(), b"1");
+    let lost = open(&disk.after_power_loss(PowerLoss::LoseAll));
+    assert_eq!(lost.get(&lost.table("t").unwrap(), "a").unwrap(), None);
+    database.flush().unwrap();
+    let kept = open(&disk.after_power_loss(PowerLoss::LoseAll));
+    assert_eq!(kept.get(&kept.table("t").unwrap(), "a").unwrap().unwrap(), b"1");
+}
+
+#[test]
+fn rows_load_in_bulk_in_any_order() {
+    for in_order in [true, false] {
+        let disk = SimulatedDisk::new(6);
+        let database = open(&disk);
+        let mut load = database.bulk_load("t").unwrap();
+        for index in 0..20_000_u32 {
+            let key = if in_order || index < 5000 { index } else { index.wrapping_mul(2_654_435_761) };
+            load.add(key.to_be_bytes(), index.to_be_bytes()).unwrap();
+        }
+        let table = load.finish().unwrap();
+        for database in [database, open(&disk.after_power_loss(PowerLoss::LoseAll))] {
+            let rows = database.snapshot().range::<&[u8]>(&table, ..).map(|row| row.unwrap().0).collect::<Vec<_>>();
+            assert!(rows.is_sorted());
+            assert!(rows.len() > 19_900, "{}", rows.len());
+            assert_eq!(database.get(&table, 7_u32.to_be_bytes()).unwrap().unwrap(), 7_u32.to_be_bytes());
+            database.checkpoint().unwrap();
+            database.checkpoint().unwrap();
+            assert_eq!(database.snapshot().range::<&[u8]>(&table, ..).count(), rows.len());
+            database.check(&mut |damage| panic!("{damage}")).unwrap();
+        }
+    }
+}
