@@ -139,6 +139,9 @@ pub(crate) struct Common {
     /// One JSON line a run instead of the Markdown table
     #[arg(long)]
     pub(crate) json: bool,
+    /// Do not write the machine's dirty pages before each cell: quicker, and cells disturb each other
+    #[arg(long)]
+    pub(crate) unsettled: bool,
     /// Cache of each engine
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub(crate) cache_mib: u64,

@@ -14,20 +14,23 @@ use crate::plan::PlannedRow;
 use crate::report::{ReportRow, markdown};
 use crate::workload::{Cell, Measurement};
 
-const PROBE: Duration = Duration::from_millis(500);
+const PROBE_MAX: Duration = Duration::from_millis(500);
 
 /// Prints as it goes with `--json`, else one table at the end; returns how many cells failed.
 pub(crate) fn measure(common: &Common, rows: &[PlannedRow]) -> Result<usize, BenchError> {
     let scratch = Scratch::create(&common.dir)?;
     let mut failures = 0;
     let mut report = Vec::new();
-    let syncs_before = device::syncs_per_second(&scratch.directory, PROBE)?;
+    // No longer than what it is compared with.
+    let shortest = rows.iter().map(|row| Duration::from_secs_f64(row.seconds)).min().unwrap_or(PROBE_MAX);
+    let probe = shortest.min(PROBE_MAX);
+    let syncs_before = device::syncs_per_second(&scratch.directory, probe)?;
     for row in rows {
         let (measured, failed) = measure_row(common, row, &scratch.directory);
         failures += failed;
         report.push(measured);
     }
-    let syncs_after = device::syncs_per_second(&scratch.directory, PROBE)?;
+    let syncs_after = device::syncs_per_second(&scratch.directory, probe)?;
     if !common.json {
         println!("{}", markdown(&report));
         println!(
@@ -48,7 +51,7 @@ fn measure_row(common: &Common, row: &PlannedRow, scratch: &Path) -> (ReportRow,
             let cell = cell(common, row, scratch, *engine, run);
             let name =
                 format!("{}, {} threads, {}, run {run}", row.workload.label(), row.threads, engine.name());
-            match in_child(&cell) {
+            match in_child(&cell, !common.unsettled) {
                 Ok(measurement) => {
                     eprintln!("{name}: {:.4} {}", measurement.value, measurement.unit);
                     print_json(common, &measurement);
@@ -95,10 +98,12 @@ fn cell(common: &Common, row: &PlannedRow, scratch: &Path, engine: EngineKind, r
     }
 }
 
-fn in_child(cell: &Cell) -> Result<Measurement, BenchError> {
+fn in_child(cell: &Cell, settle: bool) -> Result<Measurement, BenchError> {
     let failed = |what: &str, error: std::io::Error| BenchError::Process(format!("{what}: {error}"));
-    // What the last cell left to write would be measured in this one.
-    rustix::fs::sync();
+    if settle {
+        // What the last cell left to write would be measured in this one.
+        rustix::fs::sync();
+    }
     let program = std::env::current_exe().map_err(|error| failed("find this program", error))?;
     let output = Command::new(program)
         .arg("cell")

@@ -15,7 +15,7 @@ fn bench(directory: &Path, arguments: &str) -> Output {
 /// JSON lines of a run that succeeded and left nothing behind.
 fn measured(arguments: &str) -> Vec<serde_json::Value> {
     let directory = tempfile::tempdir().expect("scratch space");
-    let output = bench(directory.path(), &format!("{arguments} --json --engines seawall"));
+    let output = bench(directory.path(), &format!("{arguments} --json --unsettled --engines seawall"));
     assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(
         std::fs::read_dir(directory.path()).expect("it is there").count(),

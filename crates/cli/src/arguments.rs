@@ -92,7 +92,7 @@ pub(crate) enum Command {
     Load(Load),
     /// Write all rows of a table as CSV, TSV or JSON lines, which `load` reads back exactly.
     Dump(Dump),
-    /// Show the records of the log: every committed transaction, oldest first.
+    /// Show the records of the log: every committed transaction, oldest first. Works while the database is in use.
     Log(Log),
     /// Move everything that changed into the page file now, so that the next start has nothing to replay.
     Checkpoint(Directory),
@@ -310,7 +310,7 @@ pub(crate) struct Dump {
 pub(crate) struct Log {
     /// Directory of the database.
     pub(crate) dir: PathBuf,
-    /// Start at this LSN: the start of a record. Default: the oldest record that is kept.
+    /// Start at this LSN, where a record starts. Default: the redo point, where a recovery would start.
     #[arg(long, value_name = "LSN")]
     pub(crate) from: Option<seawall::Lsn>,
     /// Show at most this many records.

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     fn page() -> Vec<u8> {
-        (0..8192_u32).map(|index| if index % 3 == 0 { (index / 64 % 251) as u8 } else { 0 }).collect()
+        (0..128_u8).flat_map(|byte| [byte, 0, 0].into_iter().cycle().take(64)).collect()
     }
 
     #[test]

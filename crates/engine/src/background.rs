@@ -131,7 +131,6 @@ impl Engine {
                 if self.flush_until(self.appended()).is_err() {
                     return;
                 }
-                self.queue.advance(|| self.flushed());
             } else {
                 background.log_work.wait(seen, Some(RETRY));
             }

@@ -81,6 +81,9 @@ enum Refused {
     QueueFull,
 }
 
+/// A thread keeps the memory of its last record for the next one, unless that was large.
+const BUILDER_BYTES_KEPT: usize = 1 << 20;
+
 thread_local! {
     static BUILDER: std::cell::RefCell<CommitBuilder> = std::cell::RefCell::new(CommitBuilder::new());
 }
@@ -117,7 +120,10 @@ impl Engine {
             }
             self.queue().applied(ticket, request.durability);
             if request.durability == Durability::Async {
-                self.queue().advance(|| self.flushed());
+                self.queue().advance();
+            }
+            if builder.record_bytes() > BUILDER_BYTES_KEPT {
+                *builder = CommitBuilder::new();
             }
             Ok(stamp)
         })
@@ -148,7 +154,7 @@ impl Engine {
                 // The ring is full of commits that are not durable: make them so.
                 Err(Refused::QueueFull) => {
                     self.flush_until(self.appended())?;
-                    self.queue().advance(|| self.flushed());
+                    self.queue().advance();
                 }
             }
         }
@@ -229,6 +235,7 @@ impl Engine {
     pub(crate) fn log_error(&self, error: &LogError) -> Error {
         match error {
             LogError::NoSpace { .. } => Error::DiskFull { message: crate::error::chain(error) },
+            LogError::Closed => Error::Closed,
             LogError::Poisoned { .. } => Error::Stopped { cause: crate::error::chain(error) },
             other => Error::Log { message: crate::error::chain(other) },
         }

@@ -47,6 +47,8 @@ pub(crate) struct CommitQueue {
     /// Tickets whose commits are visible.
     head: CachePadded<AtomicU64>,
     visible: CachePadded<AtomicU64>,
+    /// The log is durable up to here, as far as the queue was told.
+    flushed: AtomicU64,
     /// Stamp of the commit that entered last.
     last_entered: AtomicU64,
     /// Requests to advance; who raises it from zero does the work for all.
@@ -62,6 +64,7 @@ impl CommitQueue {
             tail: CachePadded::default(),
             head: CachePadded::default(),
             visible: CachePadded::new(AtomicU64::new(visible.get())),
+            flushed: AtomicU64::new(visible.get()),
             last_entered: AtomicU64::new(visible.get()),
             requests: CachePadded::default(),
             became_visible: WaitWord::new(),
@@ -103,16 +106,22 @@ impl CommitQueue {
         self.slot(ticket.0).state.store(state, Ordering::SeqCst);
     }
 
-    /// Makes visible what can be. `flushed` reads how far the log is durable.
+    /// The log is durable up to `flushed`.
+    pub(crate) fn flushed_until(&self, flushed: Lsn) {
+        self.flushed.fetch_max(flushed.get(), Ordering::SeqCst);
+        self.advance();
+    }
+
+    /// Makes visible what can be.
     ///
     /// Never blocks: if another thread is at it, that thread goes round once more for this call.
-    pub(crate) fn advance(&self, flushed: impl Fn() -> Lsn) {
+    pub(crate) fn advance(&self) {
         if self.requests.fetch_add(1, Ordering::SeqCst) > 0 {
             return;
         }
         loop {
             let served = self.requests.load(Ordering::SeqCst);
-            self.advance_alone(&flushed);
+            self.advance_alone();
             // Requests that came meanwhile may have seen a state older than ours: serve them too.
             if self.requests.compare_exchange(served, 0, Ordering::SeqCst, Ordering::SeqCst).is_ok() {
                 return;
@@ -120,8 +129,8 @@ impl CommitQueue {
         }
     }
 
-    fn advance_alone(&self, flushed: &impl Fn() -> Lsn) {
-        let flushed = flushed();
+    fn advance_alone(&self) {
+        let flushed = Lsn::new(self.flushed.load(Ordering::SeqCst));
         let (start, tail) = (self.head.load(Ordering::SeqCst), self.tail.load(Ordering::SeqCst));
         let mut head = start;
         let mut visible = None;
@@ -158,13 +167,13 @@ impl CommitQueue {
     }
 
     /// Waits until `stamp` is visible, or `give_up` says that it never will be.
-    pub(crate) fn wait_visible(&self, stamp: Lsn, flushed: impl Fn() -> Lsn, give_up: impl Fn() -> bool) {
+    pub(crate) fn wait_visible(&self, stamp: Lsn, give_up: impl Fn() -> bool) {
         loop {
             let seen = self.became_visible.read();
             if self.visible() >= stamp {
                 return;
             }
-            self.advance(&flushed);
+            self.advance();
             if self.visible() >= stamp || give_up() {
                 return;
             }
@@ -205,22 +214,19 @@ mod tests {
     #[test]
     fn commits_become_visible_in_log_order_and_as_durable_as_they_ask() {
         let queue = CommitQueue::new(Lsn::ZERO);
-        let flushed = AtomicU64::new(0);
-        let advance = || queue.advance(|| Lsn::new(flushed.load(Ordering::SeqCst)));
         let first = queue.enter(Lsn::new(10)).unwrap();
         let second = queue.enter(Lsn::new(20)).unwrap();
         let third = queue.enter(Lsn::new(30)).unwrap();
         queue.applied(second, Durability::Async);
-        advance();
+        queue.advance();
         assert_eq!(queue.visible(), Lsn::ZERO, "the commit ahead is not applied");
         queue.applied(first, Durability::Async);
-        advance();
+        queue.advance();
         assert_eq!(queue.visible(), Lsn::new(20));
         queue.applied(third, Durability::Sync);
-        advance();
+        queue.advance();
         assert_eq!(queue.visible(), Lsn::new(20), "a Sync commit waits for the flush");
-        flushed.store(30, Ordering::SeqCst);
-        advance();
+        queue.flushed_until(Lsn::new(30));
         assert_eq!(queue.visible(), Lsn::new(30));
         assert_eq!(queue.in_flight(), 0);
     }
@@ -239,7 +245,7 @@ mod tests {
                             (Lsn::new(*end), queue.enter(Lsn::new(*end)).unwrap())
                         };
                         queue.applied(ticket, Durability::Async);
-                        queue.wait_visible(stamp, || Lsn::ZERO, || false);
+                        queue.wait_visible(stamp, || false);
                     }
                 });
             }

@@ -48,7 +48,7 @@ pub(crate) struct Engine {
     pub(crate) tree: Arc<Tree>,
     /// Swapped in the log's critical section when the active memtable is frozen, under `checkpoint` otherwise.
     pub(crate) view: ArcSwap<View>,
-    pub(crate) queue: CommitQueue,
+    pub(crate) queue: Arc<CommitQueue>,
     pub(crate) locks: LockTable,
     pub(crate) snapshots: Arc<SnapshotRegistry>,
     pub(crate) objects: OpenObjects,
@@ -70,7 +70,7 @@ pub(crate) struct Engine {
     stopped: OnceLock<String>,
     /// Changes when a checkpoint has made room in memory, or failed.
     pub(crate) room: WaitWord,
-    pub(crate) background: BackgroundThreads,
+    pub(crate) background: Arc<BackgroundThreads>,
     /// Kept until the engine goes; given up early by `close`.
     pub(crate) directory_lock: Mutex<Option<Box<dyn DirectoryLock>>>,
 }
@@ -96,7 +96,7 @@ impl Engine {
             locks: LockTable::new(Arc::clone(clock)),
             throttle: Throttle::new(Arc::clone(clock)),
             counters: Counters::default(),
-            queue: CommitQueue::new(parts.end_of_log),
+            queue: Arc::new(CommitQueue::new(parts.end_of_log)),
             snapshots: SnapshotRegistry::new(),
             objects: OpenObjects::new(parts.next_table),
             redo_point: AtomicU64::new(parts.superblock.redo_point.get()),
@@ -109,7 +109,7 @@ impl Engine {
             closed: AtomicBool::new(false),
             stopped: OnceLock::new(),
             room: WaitWord::new(),
-            background: BackgroundThreads::default(),
+            background: Arc::default(),
             directory_lock: Mutex::new(Some(parts.directory_lock)),
             environment: parts.environment,
             options: parts.options,
@@ -236,7 +236,7 @@ impl Engine {
         // A commit ahead may be `Sync` and nobody be waiting for its flush: its handle may be held unwaited.
         self.request_flush(self.appended());
         let give_up = || self.log.as_ref().is_none_or(|log| log.poison_cause().is_some());
-        self.queue.wait_visible(stamp, || self.flushed(), give_up);
+        self.queue.wait_visible(stamp, give_up);
     }
 
     /// An `Async` commit was acknowledged: whoever begins from now on sees it.

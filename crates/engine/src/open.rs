@@ -174,21 +174,13 @@ impl Engine {
     }
 
     /// Lets the log tell when it has flushed, and when it needs segments.
-    fn observe_log(self: &Arc<Self>) {
+    fn observe_log(&self) {
         let Some(log) = &self.log else { return };
-        // Weak: the log is part of the engine.
-        let engine = Arc::downgrade(self);
-        log.set_flush_observer(Box::new(move |flushed| {
-            if let Some(engine) = engine.upgrade() {
-                engine.queue.advance(|| flushed.max(engine.flushed()));
-            }
-        }));
-        let engine = Arc::downgrade(self);
-        log.set_spares_low_observer(Box::new(move || {
-            if let Some(engine) = engine.upgrade() {
-                engine.background.want_segments();
-            }
-        }));
+        // Not the engine itself: the log is part of it, and its thread must not be the last to hold it.
+        let queue = Arc::clone(&self.queue);
+        log.set_flush_observer(Box::new(move |flushed| queue.flushed_until(flushed)));
+        let background = Arc::clone(&self.background);
+        log.set_spares_low_observer(Box::new(move || background.want_segments()));
     }
 
     /// Merges and flushes everything, and lets go of the directory. A second call does nothing.
@@ -197,13 +189,19 @@ impl Engine {
             return Ok(());
         }
         self.stop_background();
-        let result = if self.log.is_some() && self.has_changes() {
-            self.checkpoint(crate::checkpoint::Trigger::Close).and_then(|_| self.flush_until(self.appended()))
+        let merged = if self.log.is_some() && self.has_changes() {
+            self.checkpoint(crate::checkpoint::Trigger::Close).map(|_| ())
         } else {
             Ok(())
         };
+        // Commits that passed the mark before it was set are in the log now, or refused: the directory is let go only
+        // when nobody here can write to it any more.
+        let closed = match &self.log {
+            Some(log) => log.close().map_err(|error| self.log_error(&error)),
+            None => Ok(()),
+        };
         *self.directory_lock.lock() = None;
-        result
+        merged.and(closed)
     }
 
     fn has_changes(&self) -> bool {

@@ -20,7 +20,7 @@ use std::time::Duration;
 use seawall_memtable::{Memtable, ReplayPartition};
 use seawall_tree::{Superblock, Tree};
 use seawall_types::{Lsn, TableId};
-use seawall_wal::{LogEnd, LogReader, Record};
+use seawall_wal::{EndReason, LogEnd, LogReader, Record};
 
 use crate::catalog::{self, FIRST_USER_TABLE, ObjectRow};
 use crate::engine::Environment;
@@ -256,6 +256,15 @@ impl<'a> Replay<'a> {
 
     fn finish(mut self, memtable: Memtable) -> Result<Replayed, Error> {
         let end = self.reader.finish();
+        if end.reason == EndReason::MissingSegment {
+            return Err(Error::Log {
+                message: format!(
+                    "the segment at {} is missing: a log that was written here has it, even if it is empty; put it back, \
+                     or restore the database from a backup",
+                    end.lsn
+                ),
+            });
+        }
         let now = self.environment.clock.monotonic();
         self.statistics.end_of_log = end.lsn;
         self.statistics.duration = now.saturating_sub(self.started);

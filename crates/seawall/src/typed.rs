@@ -41,7 +41,8 @@ use crate::{Database, Error, Lsn, Snapshot, Table, Transaction};
 /// A table read and written as rows of `K` and `V`. Cheap to clone; the rows are in the table, not in here.
 pub struct TypedTable<K, V> {
     table: Table,
-    types: PhantomData<fn(K, V) -> (K, V)>,
+    /// Neither owned nor borrowed: rows of any types may be sent between threads.
+    types: PhantomData<fn() -> Types<K, V>>,
 }
 
 impl<K, V> Clone for TypedTable<K, V> {
@@ -56,6 +57,7 @@ impl<K, V> std::fmt::Debug for TypedTable<K, V> {
     }
 }
 
+type Types<K, V> = (K, V);
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 type Row = (Vec<u8>, Vec<u8>);
 
@@ -179,7 +181,8 @@ impl<K: Key, V: Value> TypedTable<K, V> {
         database.delete(&self.table, encoded(&key))
     }
 
-    /// The rows between `bounds`, in the order of their keys. See [`TypedTable::rows`] for all of them.
+    /// The rows between `bounds`, in the order of their keys: `(7, 0)..(8, 0)` or `"a".."b"`, owned keys or text. See
+    /// [`TypedTable::rows`] for all of them.
     pub fn range<Q: AsKey<K>>(
         &self,
         transaction: &mut Transaction,
@@ -307,7 +310,108 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+    use crate::Options;
+
+    type Id = (u16, String, i8);
+    type Content = (String, Option<u32>);
+
+    fn database(scratch: &tempfile::TempDir) -> Database {
+        Database::open(scratch.path().join("database"), Options::default()).unwrap()
+    }
+
+    /// Few different keys, with prefixes of each other and bytes that are escaped.
+    fn id(number: u64) -> Id {
+        const TEXTS: [&str; 6] = ["", "a", "a\0", "a\0b", "ab", "\u{ff}"];
+        let small = |divisor: u64, count: u64| usize::try_from(number / divisor % count).unwrap();
+        let part = u16::try_from(small(1, 3)).unwrap();
+        (part, TEXTS[small(3, 6)].to_owned(), i8::try_from(small(18, 5)).unwrap() - 2)
+    }
+
+    #[test]
+    fn a_typed_table_is_an_ordered_map() {
+        let scratch = tempfile::tempdir().unwrap();
+        let database = database(&scratch);
+        let table: TypedTable<Id, Content> = TypedTable::create(&database, "t").unwrap();
+        let mut model: BTreeMap<Id, Content> = BTreeMap::new();
+        let mut state = 7u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state >> 33
+        };
+        for _ in 0..40 {
+            let mut transaction = database.begin();
+            for _ in 0..10 {
+                let key = id(next());
+                if next() % 3 == 0 {
+                    table.delete(&mut transaction, &key).unwrap();
+                    model.remove(&key);
+                } else {
+                    let value = (next().to_string(), u32::try_from(next() % 9).ok());
+                    table.put(&mut transaction, &key, &value).unwrap();
+                    model.insert(key, value);
+                }
+            }
+            let rows = |rows: &mut dyn Iterator<Item = Result<(Id, Content), Error>>| {
+                rows.collect::<Result<Vec<_>, _>>().unwrap()
+            };
+            assert!(rows(&mut table.rows(&mut transaction)).into_iter().eq(model.clone()));
+            transaction.commit().unwrap();
+
+            let snapshot = database.snapshot();
+            let (mut from, mut to) = (id(next()), id(next()));
+            if from > to {
+                std::mem::swap(&mut from, &mut to);
+            }
+            let expected: Vec<_> =
+                model.range(&from..&to).map(|(key, value)| (key.clone(), value.clone())).collect();
+            assert_eq!(rows(&mut table.range_at(&snapshot, from.clone()..to.clone())), expected);
+            let mut reversed = rows(&mut table.range_reverse_at(&snapshot, from.clone()..to));
+            reversed.reverse();
+            assert_eq!(reversed, expected);
+            let expected: Vec<_> = model
+                .iter()
+                .filter(|(key, _)| (key.0, &key.1) == (from.0, &from.1))
+                .map(|(key, _)| key.clone())
+                .collect();
+            let found = rows(&mut table.prefix_at(&snapshot, (from.0, from.1.clone())));
+            assert_eq!(found.into_iter().map(|(key, _)| key).collect::<Vec<_>>(), expected);
+            assert_eq!(table.get_at(&snapshot, &from).unwrap(), model.get(&from).cloned());
+            assert_eq!(table.get_now(&database, &from).unwrap(), model.get(&from).cloned());
+        }
+    }
+
+    #[test]
+    fn borrowed_keys_and_values_stand_for_owned_ones() {
+        let scratch = tempfile::tempdir().unwrap();
+        let database = database(&scratch);
+        let table: TypedTable<String, Vec<u8>> = TypedTable::open_or_create(&database, "t").unwrap();
+        table.put_now(&database, "a", b"1").unwrap();
+        table.put_now(&database, "b".to_owned(), vec![b'2']).unwrap();
+        assert_eq!(table.get_now(&database, "b").unwrap(), Some(b"2".to_vec()));
+        assert_eq!(database.get(table.table(), "a").unwrap(), Some(b"1".to_vec()));
+        let found: Vec<_> =
+            table.range_at(&database.snapshot(), "a".."b").map(|row| row.unwrap().0).collect();
+        assert_eq!(found, ["a"]);
+        table.delete_now(&database, "a").unwrap();
+        assert_eq!(table.rows(&mut database.begin()).count(), 1);
+    }
+
+    #[test]
+    fn a_row_of_other_types_is_refused() {
+        let scratch = tempfile::tempdir().unwrap();
+        let database = database(&scratch);
+        let plain = database.create_table("t").unwrap();
+        database.put(&plain, "abc", "not eight bytes").unwrap();
+        let typed: TypedTable<u64, u64> = TypedTable::open(&database, "t").unwrap();
+        let refused = typed.rows_at(&database.snapshot()).next().unwrap().unwrap_err();
+        assert!(matches!(&refused, Error::RowType { table, .. } if table == "t"), "{refused}");
+        let texts: TypedTable<String, u64> = TypedTable::new(plain);
+        let refused = texts.get_now(&database, "abc").unwrap_err();
+        assert!(refused.to_string().contains("15 bytes"), "{refused}");
+    }
 
     #[test]
     fn a_prefix_of_all_ones_is_open_at_the_end() {

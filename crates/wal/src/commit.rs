@@ -272,8 +272,8 @@ mod tests {
     fn a_write_set_comes_back() {
         let mut builder = CommitBuilder::new();
         let long_key = vec![b'k'; 4096];
-        let changes: Vec<(u64, &[u8], Option<Vec<u8>>)> = vec![
-            (7, b"a", Some(b"1".to_vec())),
+        let changes = [
+            (7, &b"a"[..], Some(b"1".to_vec())),
             (7, b"", Some(Vec::new())),
             (7, b"b", None),
             (u64::MAX, &long_key, Some(vec![3; 70_000])),

@@ -13,6 +13,9 @@ pub enum LogError {
         /// The failure.
         cause: String,
     },
+    /// The log was closed.
+    #[error("the log is closed")]
+    Closed,
     /// There is no room for the next segment. Nothing was written and nothing is lost; try again when there is room.
     #[error("no space left for log segment {path}")]
     NoSpace {

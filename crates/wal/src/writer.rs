@@ -178,6 +178,15 @@ impl Log {
         self.shared.flush_until(end)
     }
 
+    /// Takes no more records, and makes those it has durable. When it returns, nobody writes to the log any more.
+    ///
+    /// # Errors
+    /// As `flush_until`.
+    pub fn close(&self) -> Result<(), LogError> {
+        self.shared.appender.lock().closed = true;
+        self.flush_until(self.appended())
+    }
+
     /// Asks for a flush up to `end` and does not wait for it if the log has a thread; flushes here if it has none. A
     /// failure shows in the next `append` or `flush_until`.
     pub fn request_flush(&self, end: Lsn) {
@@ -289,6 +298,9 @@ impl Shared {
             let room_seen = self.room.read();
             let mut appender = self.appender.lock();
             self.check_poison()?;
+            if appender.closed {
+                return Err(LogError::Closed);
+            }
             match appender.room_for(bytes) {
                 Room::Here(span) => {
                     // The next record's segment, too: a log that fills its segment to the last byte ends in the next

@@ -3,8 +3,6 @@
 
 mod common;
 
-use std::sync::Arc;
-
 use common::{
     DATABASE, SEGMENT_BYTES, arc, commit, create, geometry, open_reader, place, read_all, read_from,
 };
@@ -80,7 +78,7 @@ fn a_zeroed_stretch_is_damage() {
 
 #[test]
 fn cut_and_foreign_segments_are_refused() {
-    let (disk, spans) = log_of(60);
+    let (disk, _) = log_of(60);
     let second = place(geometry().first_record_of(2)).0;
     for bytes in [0, 100, 4096, 20_000, SEGMENT_BYTES - 1] {
         let damaged = disk.copy();
@@ -110,7 +108,6 @@ fn cut_and_foreign_segments_are_refused() {
     let inside_header =
         LogReader::open(arc(&disk), DATABASE, TimelineId::FIRST, SEGMENT_BYTES, Lsn::new(65_537));
     assert!(matches!(inside_header, Err(LogReadError::Position { .. })));
-    assert!(spans.len() == 60 && Arc::strong_count(&arc(&disk)) == 1);
 }
 
 #[test]

@@ -184,3 +184,48 @@ fn a_new_timeline_starts_in_the_middle_of_a_segment() {
     assert_eq!(count, 5);
     assert!(disk.read_file(&place(fork).0).is_some());
 }
+
+/// Records that fill whole blocks, so that a flush of one leaves the header of the next one alone: nothing but the
+/// zeroing at open stands between the log and the stale records, in this segment and in later ones.
+#[test]
+fn stale_records_at_block_borders_are_not_found_in_this_segment_or_later_ones() {
+    let disk = SimulatedDisk::new(1);
+    let log = create(&disk);
+    let overhead = {
+        let other = create(&SimulatedDisk::new(2));
+        let span = append(&other, &[0; 4000]).unwrap();
+        usize::try_from(geometry().payload_between(span.start, span.end)).unwrap() - 4000
+    };
+    let value_bytes = 4096 - overhead;
+    commit(&log, &vec![1; value_bytes]).unwrap();
+    let spans: Vec<_> = (0..45).map(|_| append(&log, &vec![2; value_bytes]).unwrap()).collect();
+    log.flush_until(log.appended()).unwrap();
+    drop(log);
+    assert_eq!(spans[14].start, geometry().first_record_of(2), "one of them starts a segment");
+    overwrite(&disk, geometry().advance(spans[0].start, 100), &[0xEE]);
+    let end = read_all(&disk).unwrap().1;
+    assert_eq!(end.lsn, spans[0].start);
+    let log = Log::open(arc(&disk), options(), end).unwrap();
+    for (index, stale) in spans.iter().enumerate() {
+        assert_eq!(commit(&log, &vec![3; value_bytes]).unwrap(), *stale);
+        for disk in [disk.copy(), disk.after_power_loss(PowerLoss::LoseAll)] {
+            let (found, end) = read_all(&disk).unwrap();
+            assert_eq!((found.len(), end.lsn), (index + 2, stale.end));
+            assert!(found[1..].iter().all(|found| found.value[0] == 3));
+            // A reader that starts at the end has seen no batch, whose start would tell it that what follows is older.
+            assert!(common::read_from(&disk, end.lsn).unwrap().0.is_empty(), "stale record at {}", end.lsn);
+        }
+    }
+}
+
+#[test]
+fn behind_the_end_there_are_zeros_up_to_the_next_block() {
+    let disk = SimulatedDisk::new(1);
+    let log = create(&disk);
+    for length in [3000, 10, 5000, 1, 12_000, 7] {
+        let span = commit(&log, &vec![0xFF; length]).unwrap();
+        let block_end = span.end.get().next_multiple_of(4096);
+        let rest = common::bytes_between(&disk, span.end, seawall_types::Lsn::new(block_end));
+        assert!(rest.iter().all(|&byte| byte == 0), "after a value of {length} bytes");
+    }
+}

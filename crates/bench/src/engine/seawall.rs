@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use seawall::{CommitHandle, Database, Options, Table};
+use seawall::{CommitHandle, Database, Options, Table, Transaction};
 
 use super::{Durability, Engine, LogLimits, Scanned, Session, Settings, digest};
 use crate::error::{BenchError, engine_error};
@@ -83,11 +83,11 @@ impl Engine for Seawall {
     }
 
     fn log_position(&self) -> Option<u64> {
-        self.database.flush().ok().map(|lsn| lsn.value())
+        self.database.flush().ok().map(|lsn| lsn.get())
     }
 
     fn page_reads(&self) -> Option<u64> {
-        Some(self.database.statistics().page_reads)
+        Some(self.database.statistics().pages_read)
     }
 
     fn configured_bytes(&self) -> u64 {
@@ -107,11 +107,11 @@ impl Session for SeawallSession<'_> {
     }
 
     fn put_batch(&mut self, rows: &[Row]) -> Result<(), BenchError> {
-        let mut transaction = self.database.begin();
-        for row in rows {
-            transaction.put(self.table, row.key, &row.value).map_err(engine_error(NAME, "put in a batch"))?;
-        }
-        transaction.commit().map(drop).map_err(engine_error(NAME, "commit"))
+        // Rows come in random order, so two batches may lock each other out: one is then tried again.
+        let put_all = |transaction: &mut Transaction| {
+            rows.iter().try_for_each(|row| transaction.put(self.table, row.key, &row.value))
+        };
+        self.database.transact(put_all).map_err(engine_error(NAME, "commit a batch"))
     }
 
     fn get(&mut self, key: &[u8]) -> Result<Option<u64>, BenchError> {

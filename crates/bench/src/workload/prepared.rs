@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Advice, fadvise, sync};
+use rustix::fs::{Advice, fadvise};
 
 use super::Cell;
 use crate::engine::{Durability, Settings};
@@ -34,10 +34,10 @@ pub(super) fn prepare(cell: &Cell) -> Result<Settings, BenchError> {
 
 /// Drops every file below `directory` from the page cache.
 pub(super) fn drop_page_cache(directory: &Path) -> Result<(), BenchError> {
-    // Dirty pages stay in the cache whatever the advice.
-    sync();
     for path in files(directory)? {
         let file = OpenOptions::new().read(true).open(&path).map_err(file_error("open", &path))?;
+        // Dirty pages stay in the cache whatever the advice.
+        file.sync_all().map_err(file_error("sync", &path))?;
         fadvise(&file, 0, None, Advice::DontNeed)
             .map_err(|errno| file_error("drop from the page cache", &path)(errno.into()))?;
     }

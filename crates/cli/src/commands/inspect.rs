@@ -97,7 +97,7 @@ pub(crate) fn read_by(summary: &CheckSummary) -> String {
         grouped(summary.pages),
         grouped(summary.rows),
         grouped(summary.tables),
-        grouped(summary.records)
+        grouped(summary.log_records)
     )
 }
 
@@ -124,7 +124,7 @@ fn damage_json(damage: &Damage) -> Value {
 }
 
 fn summary_json(summary: &CheckSummary) -> Value {
-    json!({ "pages": summary.pages, "rows": summary.rows, "log_records": summary.records, "tables": summary.tables, "depth": summary.depth })
+    json!({ "pages": summary.pages, "rows": summary.rows, "log_records": summary.log_records, "tables": summary.tables, "depth": summary.depth })
 }
 
 pub(crate) fn checkpoint(shared: &Shared, directory: &Path, output: &mut Output) -> Result<(), Failure> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use seawall::{LogChange, LogContent, LogRecordInfo, OpenMode};
+use seawall::{Error, LogChange, LogContent, LogRecordInfo, OpenMode};
 use serde_json::{Map, Value, json};
 
 use super::open;
@@ -16,24 +16,33 @@ use crate::output::{Notation, Output, escape, grouped};
 const CHANGES_SHOWN: usize = 20;
 
 pub(crate) fn log(shared: &Shared, log: &Log, output: &mut Output) -> Result<(), Failure> {
-    let names = table_names(shared, log)?;
+    let names = table_names(shared, log);
     let mut left = log.limit.unwrap_or(u64::MAX);
     if left == 0 {
         return Ok(());
     }
     let mut shown = Ok(());
-    seawall::log_records(&log.dir, log.from, &mut |record| {
+    let mut seen_any = false;
+    let read = seawall::log_records(&log.dir, log.from, &mut |record| {
         left -= 1;
+        seen_any = true;
         shown = if output.json() { output.line(record_json(&record)) } else { show(&record, &names, output) };
         if shown.is_err() || left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
-    shown
+    });
+    match (read, log.from) {
+        // More likely a wrong number than a damaged log; `check` tells.
+        (Err(Error::Log { message }), Some(from)) if !seen_any => {
+            Err(Failure::Usage(format!("no record starts at {from}, or the log is damaged there: {message}")))
+        }
+        (read, _) => Ok(read.map(|()| shown)??),
+    }
 }
 
-/// Names of the tables of now; the log says only their ids, and a dropped one has no name any more.
-fn table_names(shared: &Shared, log: &Log) -> Result<BTreeMap<u64, String>, Failure> {
-    let database = open(shared, &log.dir, OpenMode::ReadOnly)?;
-    Ok(database.tables()?.into_iter().map(|table| (table.id, table.name)).collect())
+/// Names of the tables of now, by the number under which the log has their rows. None if the database is being written
+/// or does not open: the log can be read all the same.
+fn table_names(shared: &Shared, log: &Log) -> BTreeMap<u64, String> {
+    let tables = open(shared, &log.dir, OpenMode::ReadOnly).and_then(|database| Ok(database.tables()?));
+    tables.unwrap_or_default().into_iter().map(|table| (table.storage, table.name)).collect()
 }
 
 fn show(record: &LogRecordInfo, names: &BTreeMap<u64, String>, output: &mut Output) -> Result<(), Failure> {
@@ -43,7 +52,7 @@ fn show(record: &LogRecordInfo, names: &BTreeMap<u64, String>, output: &mut Outp
             format!("commit of {} changes, {}", grouped(changes.len() as u64), utc(*time_micros))
         }
         LogContent::Checkpoint { redo_point, time_micros } => {
-            format!("checkpoint, redo point {redo_point}, {}", utc(*time_micros))
+            format!("checkpoint, replay started at {redo_point} before it, {}", utc(*time_micros))
         }
         LogContent::TimelineSwitch { timeline, parent, fork, time_micros } => {
             format!("timeline {timeline} leaves {parent} at {fork}, {}", utc(*time_micros))

@@ -12,6 +12,8 @@ use crate::failure::Failure;
 use crate::files;
 use crate::output::{Notation, Output};
 
+type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
 pub(crate) fn put(shared: &Shared, put: &Put, output: &mut Output) -> Result<(), Failure> {
     let row = &put.row;
     let notation = Notation::new(row.hex);
@@ -95,7 +97,7 @@ pub(crate) fn scan(shared: &Shared, scan: &Scan, output: &mut Output) -> Result<
     Ok(())
 }
 
-fn bounds(scan: &Scan, notation: Notation) -> Result<(Bound<Vec<u8>>, Bound<Vec<u8>>), Failure> {
+fn bounds(scan: &Scan, notation: Notation) -> Result<Bounds, Failure> {
     let parse = |text: &Option<String>| text.as_deref().map(|text| notation.parse(text)).transpose();
     if let Some(prefix) = parse(&scan.prefix)? {
         let end = end_of_prefix(&prefix).map_or(Bound::Unbounded, Bound::Excluded);

@@ -76,7 +76,7 @@ fn answers_are_json_where_asked_for() {
     let made = json_lines(&scratch.ok(["init", "db", "--json"]));
     let created = json_lines(&scratch.ok(["create", "db", "t", "--json"]));
     assert_eq!(created, [serde_json::json!({ "created": "t" })]);
-    assert!(json_lines(&scratch.ok(["put", "db", "t", "a", "1", "--json"]))[0]["lsn"].is_string());
+    let put = json_lines(&scratch.ok(["put", "db", "t", "a", "1", "--json"]));
     let row = json_lines(&scratch.ok(["get", "db", "t", "a", "--json"]));
     assert_eq!(row, [serde_json::json!({ "key": "a", "value": "1" })]);
     let info = json_lines(&scratch.ok(["info", "db", "--json"]));
@@ -86,9 +86,18 @@ fn answers_are_json_where_asked_for() {
     json_lines(&scratch.ok(["checkpoint", "db", "--json"]));
     let checked = json_lines(&scratch.ok(["check", "db", "--json"]));
     assert_eq!(checked.last().unwrap(), &serde_json::json!({ "ok": true }));
-    let records = json_lines(&scratch.ok(["log", "db", "--json", "--limit", "3"]));
-    assert!(!records.is_empty() && records.len() <= 3);
+
+    scratch.ok(["put", "db", "t", "b", "22"]);
+    let from = put[0]["lsn"].as_str().unwrap();
+    let records = json_lines(&scratch.ok(["log", "db", "--json", "--from", from]));
     assert!(records.iter().all(|record| record["lsn"].is_string() && record["kind"].is_string()));
+    assert!(records.iter().any(|record| record["changes"][0]["key"] == "b"), "{records:?}");
+    let first = json_lines(&scratch.ok(["log", "db", "--json", "--from", from, "--limit", "1"]));
+    assert_eq!(first, records[..1]);
+    let text = scratch.ok(["log", "db", "--from", from]);
+    assert!(text.contains("put t b (2 bytes)"), "{text}");
+    let message = scratch.fails(2, ["log", "db", "--from", "0/1001001"]);
+    assert!(message.contains("no record starts at 0/1001001"), "{message}");
 }
 
 #[test]

@@ -1,4 +1,5 @@
 //! The real command, end to end. One binary, because linking it is what takes time.
+#![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
 mod damage;
 mod documents;

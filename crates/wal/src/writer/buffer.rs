@@ -35,6 +35,8 @@ pub(crate) struct Appender {
     batch_number: u64,
     pub(crate) records: u64,
     pub(crate) record_bytes: u64,
+    /// Nothing more is appended.
+    pub(crate) closed: bool,
 }
 
 /// A batch on its way to the disk.
@@ -88,6 +90,7 @@ impl Appender {
             batch_number: 1,
             records: 0,
             record_bytes: 0,
+            closed: false,
         }
     }
 

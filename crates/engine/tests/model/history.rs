@@ -1,0 +1,700 @@
+//! One random history: calls on a real database and on the plain model, compared at every step.
+
+use std::collections::BTreeMap;
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+use seawall_engine::{
+    Background, CommitHandle, Compression, Database, Durability, Environment, Error, Isolation, LockWait, OpenMode,
+    Options, Savepoint, Snapshot, Table, Transaction, TransactionOptions,
+};
+use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk};
+use seawall_types::Lsn;
+
+use crate::plain::{
+    Bounds, Content, Key, Model, Object, Outcome, Overlay, Place, PlainTransaction, Read, Rows, State, assert_rows,
+    draw_bounds,
+};
+
+/// The power is gone: what follows is a reopen.
+pub(crate) struct PowerLost;
+
+type Step<T = ()> = Result<T, PowerLost>;
+
+struct Open {
+    real: Option<Transaction>,
+    plain: PlainTransaction,
+    durability: Durability,
+    savepoints: Vec<(Savepoint, Option<Overlay>)>,
+}
+
+struct Handle {
+    real: Table,
+    id: u64,
+}
+
+struct Held {
+    real: Snapshot,
+    content: Content,
+}
+
+pub(crate) struct History {
+    random: SeededRandom,
+    disk: SimulatedDisk,
+    options: Options,
+    database: Option<Database>,
+    model: Model,
+    keys: Vec<Key>,
+    key_bytes_max: usize,
+    handles: Vec<Handle>,
+    open: Vec<Open>,
+    held: Vec<Held>,
+    commits: Vec<(CommitHandle, Durability, Lsn)>,
+    next_owner: u64,
+}
+
+const NAMES: [&str; 6] = ["a", "b", "c", "größe", "a table with a longer name", "z"];
+
+fn draw_options(random: &mut SeededRandom) -> Options {
+    Options {
+        page_bytes: *random.pick(&[4096, 8192, 16384]),
+        segment_bytes: *random.pick(&[64 << 10, 128 << 10]),
+        memtable_bytes: *random.pick(&[64 << 10, 100_000, 1 << 20]),
+        cache_bytes: *random.pick(&[16 << 10, 128 << 10, 1 << 20]),
+        checkpoint_log_bytes: *random.pick(&[6000, 60_000, 100 << 20]),
+        checkpoint_chunk_bytes: *random.pick(&[16 << 10, 50_000, 1 << 20]),
+        recovery_file_compression: *random.pick(&[Compression::None, Compression::Lz4]),
+        recovery_threads: *random.pick(&[1, 1, 1, 2]),
+        durability: *random.pick(&[Durability::Sync, Durability::Async]),
+        lock_wait: LockWait::NoWait,
+        spare_segments: random.index(3),
+        background: Background::Manual,
+        ..Options::default()
+    }
+}
+
+fn draw_keys(random: &mut SeededRandom, bytes_max: usize) -> Vec<Key> {
+    let count = random.range(4..50);
+    let style = random.below(4);
+    let mut keys: Vec<Key> = (0..count)
+        .map(|index| match (style, random.below(12)) {
+            (_, 0) => {
+                let length = random.index(bytes_max + 1);
+                random.bytes(length)
+            }
+            (_, 1) => vec![u8::MAX; random.index(20)],
+            (0, _) => index.to_be_bytes().to_vec(),
+            (1, _) => [&vec![b'p'; 60][..], &index.to_string().into_bytes()].concat(),
+            (2, _) => vec![b'k'; random.index(300)],
+            _ => {
+                let length = random.index(9);
+                random.bytes(length)
+            }
+        })
+        .collect();
+    keys.extend([Vec::new(), vec![0], vec![0, 0], vec![b'm'; bytes_max], vec![u8::MAX; bytes_max]]);
+    keys
+}
+
+fn read_content(snapshot: &Snapshot, database: &Database) -> Result<Content, Error> {
+    let mut content = BTreeMap::new();
+    for info in database.tables()? {
+        let table = snapshot.table(&info.name)?;
+        let rows: Rows = snapshot.range::<&[u8]>(&table, ..).collect::<Result<_, _>>()?;
+        let mut backwards: Rows = snapshot.range_reverse::<&[u8]>(&table, ..).collect::<Result<_, _>>()?;
+        backwards.reverse();
+        assert_rows(&backwards, &rows, &|| format!("{} backwards", info.name));
+        assert_eq!(table.id(), info.id);
+        content.insert(info.name, (info.id, rows));
+    }
+    Ok(content)
+}
+
+fn assert_content(actual: &Content, expected: &Content, what: &str) {
+    let tables = |content: &Content| {
+        content.iter().map(|(name, (id, _))| (name.clone(), *id)).collect::<Vec<_>>()
+    };
+    assert_eq!(tables(actual), tables(expected), "{what}: tables");
+    for (name, (_, rows)) in expected {
+        assert_rows(&actual[name].1, rows, &|| format!("{what}: table {name}"));
+    }
+}
+
+impl History {
+    pub(crate) fn run(seed: u64) {
+        let mut random = SeededRandom::new(seed);
+        let options = draw_options(&mut random);
+        let page_bytes = usize::try_from(options.page_bytes).unwrap();
+        let key_bytes_max = (page_bytes / 8 * 5).min(8 + 4096) - 8;
+        let keys = draw_keys(&mut random, key_bytes_max);
+        let mut history = History {
+            disk: SimulatedDisk::new(seed),
+            database: None,
+            model: Model::new(Lsn::ZERO, State::default()),
+            handles: Vec::new(),
+            open: Vec::new(),
+            held: Vec::new(),
+            commits: Vec::new(),
+            next_owner: 0,
+            options,
+            keys,
+            key_bytes_max,
+            random,
+        };
+        history.reopen();
+        for _ in 0..history.random.range(30..160) {
+            if history.random.chance(1, 60) {
+                let call = history.disk.calls() + history.random.below(60);
+                history.disk.crash_at(call);
+            }
+            if history.step().is_err() {
+                history.crash();
+            }
+        }
+        if history.end().is_err() {
+            history.crash();
+            assert!(history.end().is_ok(), "the power went twice");
+        }
+    }
+
+    fn database(&self) -> &Database {
+        self.database.as_ref().expect("a database is open between two steps")
+    }
+
+    /// The value of a call that must succeed, unless the power went.
+    fn must<T>(&self, result: Result<T, Error>) -> Step<T> {
+        match result {
+            Ok(value) => Ok(value),
+            Err(_) if self.disk.crashed() => Err(PowerLost),
+            Err(error) => panic!("unexpected error: {error}"),
+        }
+    }
+
+    fn expect<T>(&self, result: &Result<T, Error>, expected: Outcome, call: &str) -> Step {
+        if result.is_err() && self.disk.crashed() {
+            return Err(PowerLost);
+        }
+        let error = result.as_ref().err();
+        assert_eq!(Outcome::of(result), Some(expected), "{call}: {error:?}");
+        Ok(())
+    }
+
+    /// What is visible now, which must include all that was acknowledged.
+    fn visible(&self) -> Lsn {
+        let lsn = self.database().snapshot().lsn();
+        assert!(lsn >= self.model.acknowledged, "{lsn} does not see {}", self.model.acknowledged);
+        lsn
+    }
+
+    fn step(&mut self) -> Step {
+        match self.random.below(100) {
+            0..24 => self.write_in_transaction(),
+            24..34 => self.read_in_transaction(),
+            34..42 => self.scan_in_transaction(),
+            42..46 => self.define_in_transaction(),
+            46..51 => self.savepoint_or_rollback(),
+            51..61 => self.end_transaction(),
+            61..70 => self.write_directly(),
+            70..74 => self.read_directly(),
+            74..78 => self.define_directly(),
+            78..81 => self.hold_or_drop_snapshot(),
+            81..85 => self.check_held_snapshots(),
+            85..88 => self.scan_while_writing(),
+            88..90 => self.bulk_load(),
+            90..93 => self.checkpoint(),
+            93..95 => self.flush_or_wait(),
+            95..97 => self.open_handle(),
+            97 => self.check(),
+            98 => self.close_and_reopen(),
+            _ => Err(PowerLost),
+        }
+    }
+
+    // ---- drawing --------------------------------------------------------------------------------------------------
+
+    fn key(&mut self) -> Key {
+        if self.random.chance(1, 60) {
+            return vec![b'x'; self.key_bytes_max + 1 + self.random.index(3)];
+        }
+        self.random.pick(&self.keys).clone()
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        let length = match self.random.below(40) {
+            0 => self.random.index(40_000),
+            1..4 => self.random.index(3000),
+            4..6 => 0,
+            _ => self.random.index(40),
+        };
+        self.random.bytes(length)
+    }
+
+    fn name(&mut self) -> String {
+        match self.random.below(40) {
+            0 => String::new(),
+            1 => "n".repeat(256),
+            _ => (*self.random.pick(&NAMES)).to_owned(),
+        }
+    }
+
+    fn handle(&mut self) -> Option<(Table, u64)> {
+        if self.handles.is_empty() {
+            return None;
+        }
+        let index = self.random.index(self.handles.len());
+        Some((self.handles[index].real.clone(), self.handles[index].id))
+    }
+
+    fn remember(&mut self, table: Table) {
+        if self.handles.len() >= 8 {
+            let index = self.random.index(self.handles.len());
+            self.handles.swap_remove(index);
+        }
+        let id = table.id();
+        self.handles.push(Handle { real: table, id });
+    }
+
+    /// An open transaction, taken out of the list; put it back with `self.open.push`.
+    fn transaction(&mut self) -> Open {
+        if self.open.len() < 4 && (self.open.is_empty() || self.random.chance(1, 5)) {
+            let isolation =
+                *self.random.pick(&[Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable]);
+            let durability = *self.random.pick(&[Durability::Sync, Durability::Async]);
+            self.next_owner += 1;
+            let options = TransactionOptions { isolation, durability, lock_wait: LockWait::NoWait };
+            return Open {
+                real: Some(self.database().begin_with(options)),
+                plain: PlainTransaction::new(self.next_owner, isolation),
+                durability,
+                savepoints: Vec::new(),
+            };
+        }
+        let index = self.random.index(self.open.len());
+        self.open.swap_remove(index)
+    }
+
+    /// Runs a step with one of the open transactions and checks what that did to its snapshot.
+    fn with_transaction(&mut self, step: impl FnOnce(&mut History, &mut Open, &mut Transaction) -> Step) -> Step {
+        let mut open = self.transaction();
+        let mut real = open.real.take().expect("an open transaction is real");
+        let result = step(self, &mut open, &mut real);
+        if result.is_ok() {
+            let snapshot = if open.plain.failed { None } else { open.plain.snapshot };
+            assert_eq!(real.snapshot_lsn(), snapshot);
+        }
+        open.real = Some(real);
+        self.open.push(open);
+        result
+    }
+
+    // ---- inside transactions --------------------------------------------------------------------------------------
+
+    fn write_in_transaction(&mut self) -> Step {
+        let Some((table, id)) = self.handle() else { return self.define_directly() };
+        let key = self.key();
+        let value = self.value();
+        let kind = self.random.below(8);
+        self.with_transaction(|history, open, real| match kind {
+            0..5 => {
+                let result = real.put(&table, &key, &value);
+                let expected = history.plain_write(open, id, &key, Some(&value));
+                history.expect(&result, expected, "put")
+            }
+            5..7 => {
+                let result = real.delete(&table, &key);
+                let expected = history.plain_write(open, id, &key, None);
+                history.expect(&result, expected, "delete")
+            }
+            _ => history.get_for_update(open, real, &table, id, &key),
+        })
+    }
+
+    fn plain_write(&mut self, open: &mut Open, id: u64, key: &[u8], value: Option<&[u8]>) -> Outcome {
+        if open.plain.failed {
+            return Outcome::TransactionFailed;
+        }
+        if key.len() > self.key_bytes_max {
+            return Outcome::KeyTooLarge;
+        }
+        let Some(storage) = self.model.storage_for_write(&open.plain, id) else { return Outcome::NoSuchTable };
+        let locked = self.model.lock(&mut open.plain, Place::Row(storage, key.to_vec()));
+        if locked == Outcome::Ok {
+            open.plain.overlay.use_table(id, storage);
+            open.plain.overlay.rows.insert((storage, key.to_vec()), value.map(Arc::from));
+        }
+        locked
+    }
+
+    fn get_for_update(&mut self, open: &mut Open, real: &mut Transaction, table: &Table, id: u64, key: &[u8]) -> Step {
+        let result = real.get_for_update(table, key);
+        if open.plain.failed {
+            return self.expect(&result, Outcome::TransactionFailed, "get_for_update");
+        }
+        let Some(storage) = self.model.storage_for_write(&open.plain, id) else {
+            return self.expect(&result, Outcome::NoSuchTable, "get_for_update");
+        };
+        let locked = self.model.lock(&mut open.plain, Place::Row(storage, key.to_vec()));
+        self.expect(&result, locked, "get_for_update")?;
+        if let Ok(value) = result {
+            open.plain.overlay.use_table(id, storage);
+            let lsn = open.plain.statement_lsn(self.visible());
+            let expected = open.plain.overlay.row(self.model.at(lsn), storage, key);
+            assert_eq!(value.as_deref(), expected.map(|value| &value[..]), "get_for_update");
+        }
+        Ok(())
+    }
+
+    fn read_in_transaction(&mut self) -> Step {
+        let Some((table, id)) = self.handle() else { return self.define_directly() };
+        let key = self.key();
+        self.with_transaction(|history, open, real| {
+            let result = real.get(&table, &key);
+            if open.plain.failed {
+                return history.expect(&result, Outcome::TransactionFailed, "get");
+            }
+            if history.disk.crashed() {
+                return Err(PowerLost);
+            }
+            let lsn = open.plain.statement_lsn(history.visible());
+            let Some(storage) = history.plain_table_for_read(open, id, lsn) else {
+                return history.expect(&result, Outcome::NoSuchTable, "get");
+            };
+            let value = history.must(result)?;
+            let expected = open.plain.overlay.row(history.model.at(lsn), storage, &key);
+            assert_eq!(value.as_deref(), expected.map(|value| &value[..]), "get in {:?}", open.plain.isolation);
+            if !open.plain.overlay.rows.contains_key(&(storage, key.clone())) {
+                open.plain.remember(Read::Place(Place::Row(storage, key)));
+            }
+            Ok(())
+        })
+    }
+
+    /// Where a read finds the rows of a table; under `Serializable` that is a read of the catalog.
+    fn plain_table_for_read(&mut self, open: &mut Open, id: u64, lsn: Lsn) -> Option<u64> {
+        if !open.plain.overlay.defined.contains_key(&id) {
+            open.plain.remember(Read::Place(Place::Object(id)));
+        }
+        self.model.storage_for_read(&open.plain, id, lsn)
+    }
+
+    fn scan_in_transaction(&mut self) -> Step {
+        let Some((table, id)) = self.handle() else { return self.define_directly() };
+        let bounds = draw_bounds(&mut self.random, &self.keys);
+        let reverse = self.random.chance(1, 2);
+        let limit = if self.random.chance(1, 4) { self.random.index(5) } else { usize::MAX };
+        self.with_transaction(|history, open, real| {
+            let rows = if reverse {
+                real.range_reverse(&table, bounds.clone())
+            } else {
+                real.range(&table, bounds.clone())
+            };
+            let result: Result<Rows, Error> = rows.take(limit.max(1)).collect();
+            if open.plain.failed {
+                return history.expect(&result, Outcome::TransactionFailed, "range");
+            }
+            if history.disk.crashed() {
+                return Err(PowerLost);
+            }
+            let lsn = open.plain.statement_lsn(history.visible());
+            let Some(storage) = history.plain_table_for_read(open, id, lsn) else {
+                return history.expect(&result, Outcome::NoSuchTable, "range");
+            };
+            let actual = history.must(result)?;
+            let mut expected = open.plain.overlay.range(history.model.at(lsn), storage, &bounds);
+            if reverse {
+                expected.reverse();
+            }
+            expected.truncate(limit.max(1));
+            assert_rows(&actual, &expected, &|| format!("range {bounds:?}, reverse {reverse}"));
+            open.plain.remember(Read::Range(storage, bounds));
+            Ok(())
+        })
+    }
+
+    fn define_in_transaction(&mut self) -> Step {
+        let (name, other) = (self.name(), self.name());
+        let kind = self.random.below(6);
+        self.with_transaction(|history, open, real| match kind {
+            0 | 1 => {
+                let result = real.create_table(&name);
+                let id = result.as_ref().map_or(0, Table::id);
+                let expected = history.plain_create(open, &name, id);
+                history.expect(&result, expected, "create_table")?;
+                result.into_iter().for_each(|table| history.remember(table));
+                Ok(())
+            }
+            2 => {
+                let result = real.drop_table(&name);
+                let expected = history.plain_drop(open, &name);
+                history.expect(&result, expected, "drop_table")
+            }
+            3 => {
+                let result = real.truncate_table(&name);
+                let expected = history.plain_truncate(open, &name);
+                history.expect(&result, expected, "truncate_table")
+            }
+            4 => {
+                let result = real.rename_table(&name, &other);
+                let expected = history.plain_rename(open, &name, &other);
+                history.expect(&result, expected, "rename_table")
+            }
+            _ => history.open_in_transaction(open, real, &name),
+        })
+    }
+
+    fn open_in_transaction(&mut self, open: &mut Open, real: &mut Transaction, name: &str) -> Step {
+        let result = real.table(name);
+        if open.plain.failed {
+            return self.expect(&result, Outcome::TransactionFailed, "table");
+        }
+        if self.disk.crashed() {
+            return Err(PowerLost);
+        }
+        let lsn = open.plain.statement_lsn(self.visible());
+        let place = Place::Name(name.to_owned());
+        let found = open.plain.overlay.id_of(self.model.at(lsn), name);
+        if !open.plain.overlay.system.contains(&place) {
+            open.plain.remember(Read::Place(place));
+        }
+        let expected = if found.is_some() { Outcome::Ok } else { Outcome::NoSuchTable };
+        self.expect(&result, expected, "table")?;
+        if let Ok(table) = result {
+            assert_eq!(Some(table.id()), found);
+            self.remember(table);
+        }
+        Ok(())
+    }
+
+    /// Locks a place and reads what is there: `Err` is how the call ends.
+    fn plain_lock(&mut self, open: &mut Open, place: Place) -> Result<Lsn, Outcome> {
+        if open.plain.failed {
+            return Err(Outcome::TransactionFailed);
+        }
+        match self.model.lock(&mut open.plain, place) {
+            Outcome::Ok => Ok(open.plain.statement_lsn(self.visible())),
+            refused => Err(refused),
+        }
+    }
+
+    fn plain_lock_object(&mut self, open: &mut Open, name: &str) -> Result<(u64, Object), Outcome> {
+        let lsn = self.plain_lock(open, Place::Name(name.to_owned()))?;
+        let id = open.plain.overlay.id_of(self.model.at(lsn), name).ok_or(Outcome::NoSuchTable)?;
+        let lsn = self.plain_lock(open, Place::Object(id))?;
+        let object = open.plain.overlay.object(self.model.at(lsn), id).cloned();
+        Ok((id, object.ok_or(Outcome::NoSuchTable)?))
+    }
+
+    fn plain_create(&mut self, open: &mut Open, name: &str, id: u64) -> Outcome {
+        if name.is_empty() || name.len() > 255 {
+            return Outcome::TableName;
+        }
+        let lsn = match self.plain_lock(open, Place::Name(name.to_owned())) {
+            Ok(lsn) => lsn,
+            Err(refused) => return refused,
+        };
+        if open.plain.overlay.id_of(self.model.at(lsn), name).is_some() {
+            return Outcome::TableExists;
+        }
+        let storage = self.model.draw_storage();
+        let overlay = &mut open.plain.overlay;
+        overlay.objects.insert(id, Some(Object { name: name.to_owned(), storage }));
+        overlay.defined.insert(id, Some(storage));
+        overlay.system.extend([Place::Name(name.to_owned()), Place::Object(id)]);
+        Outcome::Ok
+    }
+
+    fn plain_drop(&mut self, open: &mut Open, name: &str) -> Outcome {
+        let (id, _) = match self.plain_lock_object(open, name) {
+            Ok(found) => found,
+            Err(refused) => return refused,
+        };
+        let overlay = &mut open.plain.overlay;
+        overlay.objects.insert(id, None);
+        overlay.defined.insert(id, None);
+        overlay.system.extend([Place::Name(name.to_owned()), Place::Object(id)]);
+        Outcome::Ok
+    }
+
+    fn plain_truncate(&mut self, open: &mut Open, name: &str) -> Outcome {
+        let (id, object) = match self.plain_lock_object(open, name) {
+            Ok(found) => found,
+            Err(refused) => return refused,
+        };
+        let storage = self.model.draw_storage();
+        let overlay = &mut open.plain.overlay;
+        overlay.objects.insert(id, Some(Object { storage, ..object }));
+        overlay.defined.insert(id, Some(storage));
+        overlay.system.insert(Place::Object(id));
+        Outcome::Ok
+    }
+
+    fn plain_rename(&mut self, open: &mut Open, from: &str, to: &str) -> Outcome {
+        if to.is_empty() || to.len() > 255 {
+            return Outcome::TableName;
+        }
+        let (id, object) = match self.plain_lock_object(open, from) {
+            Ok(found) => found,
+            Err(refused) => return refused,
+        };
+        let lsn = match self.plain_lock(open, Place::Name(to.to_owned())) {
+            Ok(lsn) => lsn,
+            Err(refused) => return refused,
+        };
+        if open.plain.overlay.id_of(self.model.at(lsn), to).is_some() {
+            return Outcome::TableExists;
+        }
+        let overlay = &mut open.plain.overlay;
+        overlay.objects.insert(id, Some(Object { name: to.to_owned(), ..object }));
+        let names = [from, to].map(|name| Place::Name(name.to_owned()));
+        overlay.system.extend(names.into_iter().chain([Place::Object(id)]));
+        Outcome::Ok
+    }
+
+    fn savepoint_or_rollback(&mut self) -> Step {
+        let create = self.random.chance(1, 2);
+        let draw = self.random.next_u64();
+        self.with_transaction(|history, open, real| {
+            if create || open.savepoints.is_empty() {
+                let overlay = open.plain.overlay.clone();
+                open.savepoints.push((real.savepoint(), Some(overlay)));
+                return Ok(());
+            }
+            let index = usize::try_from(draw % u64::try_from(open.savepoints.len()).unwrap()).unwrap();
+            let result = real.rollback_to(&open.savepoints[index].0);
+            let expected = match (&open.savepoints[index].1, open.plain.failed) {
+                (_, true) => Outcome::TransactionFailed,
+                (None, false) => Outcome::NoSuchSavepoint,
+                (Some(overlay), false) => {
+                    open.plain.overlay = overlay.clone();
+                    open.savepoints[index + 1..].iter_mut().for_each(|(_, later)| *later = None);
+                    Outcome::Ok
+                }
+            };
+            history.expect(&result, expected, "rollback_to")
+        })
+    }
+
+    fn end_transaction(&mut self) -> Step {
+        let mut open = self.transaction();
+        let real = open.real.take().expect("an open transaction is real");
+        let kind = self.random.below(8);
+        if kind == 0 {
+            real.rollback();
+            self.model.release(open.plain.owner);
+            return Ok(());
+        }
+        let expected = self.model.commit_outcome(&open.plain);
+        let owner = open.plain.owner;
+        if kind <= 2 {
+            let result = real.commit_async();
+            self.ended(&open, &result, expected)?;
+            let handle = self.must(result)?;
+            if !open.plain.overlay.is_empty() {
+                self.model.commit(handle.lsn(), &open.plain.overlay);
+                self.commits.push((handle, open.durability, self.model.newest_stamp()));
+            }
+        } else {
+            let result = real.commit();
+            self.ended(&open, &result, expected)?;
+            let stamp = self.must(result)?;
+            if !open.plain.overlay.is_empty() {
+                self.model.commit(stamp, &open.plain.overlay);
+                self.committed(stamp, open.durability);
+            }
+        }
+        self.model.release(owner);
+        Ok(())
+    }
+
+    /// The real commit ended; `Ok` if it should have succeeded and did.
+    fn ended<T>(&mut self, open: &Open, result: &Result<T, Error>, expected: Outcome) -> Step {
+        self.model.release(open.plain.owner);
+        if result.is_err() && self.disk.crashed() {
+            if expected == Outcome::Ok {
+                self.model.commit_in_doubt(&open.plain.overlay);
+            }
+            return Err(PowerLost);
+        }
+        self.expect(result, expected, "commit")?;
+        if expected == Outcome::Ok { Ok(()) } else { self.refused() }
+    }
+
+    /// A refused commit ends the step, and the history goes on.
+    fn refused(&self) -> Step {
+        Ok(())
+    }
+
+    fn committed(&mut self, stamp: Lsn, durability: Durability) {
+        self.model.acknowledged = self.model.acknowledged.max(stamp);
+        if durability == Durability::Sync {
+            self.model.made_durable(stamp);
+        }
+    }
+}
+
+#[path = "steps.rs"]
+mod steps;
+
+impl History {
+    fn bounds(&mut self) -> Bounds {
+        draw_bounds(&mut self.random, &self.keys)
+    }
+
+    fn end(&mut self) -> Step {
+        self.check_held_snapshots()?;
+        self.check()?;
+        self.close_and_reopen()?;
+        self.check()
+    }
+
+    fn reopen(&mut self) {
+        let environment =
+            Environment { disk: Arc::new(self.disk.clone()), clock: Arc::new(SimulatedClock::default()) };
+        let options = Options {
+            page_bytes: self.options.page_bytes,
+            segment_bytes: self.options.segment_bytes,
+            ..draw_options(&mut self.random)
+        };
+        if self.random.chance(1, 4) && self.database.is_none() && self.disk.calls() > 0 {
+            self.read_only(&options);
+        }
+        self.options = options.clone();
+        let database = Database::open_in(environment, options, |_| {});
+        self.database = Some(database.unwrap_or_else(|error| panic!("open: {error}")));
+    }
+
+    /// A read-only open shows the same as the one that follows, and changes nothing.
+    fn read_only(&mut self, options: &Options) {
+        let copy = self.disk.copy();
+        let environment =
+            Environment { disk: Arc::new(copy.clone()), clock: Arc::new(SimulatedClock::default()) };
+        let options = Options { mode: OpenMode::ReadOnly, ..options.clone() };
+        let files = copy.list_all();
+        let database = Database::open_in(environment, options, |_| {}).unwrap();
+        let content = read_content(&database.snapshot(), &database).unwrap();
+        assert!(self.model.survivors().any(|state| state.content() == content), "read-only shows what never was");
+        assert!(matches!(database.create_table("new"), Err(Error::ReadOnly)));
+        database.close().unwrap();
+        assert_eq!(copy.list_all(), files, "read-only changed files");
+    }
+
+    fn content_now(&self) -> Content {
+        let snapshot = self.database().snapshot();
+        read_content(&snapshot, self.database()).unwrap_or_else(|error| panic!("reading everything: {error}"))
+    }
+
+    /// Everything anew after a reopen that found `state`.
+    fn start_over(&mut self, state: State) {
+        let lsn = self.database().snapshot().lsn();
+        self.model = Model::new(lsn, state);
+        self.handles.clear();
+        for name in self.model.newest().content().into_keys() {
+            let table = self.database().table(&name).unwrap();
+            self.remember(table);
+        }
+    }
+
+    fn range_of(rows: &Rows, bounds: &Bounds) -> Rows {
+        rows.iter().filter(|(key, _)| bounds.contains(key)).cloned().collect()
+    }
+}

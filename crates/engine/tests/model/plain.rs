@@ -1,0 +1,396 @@
+//! What the database should say: whole states by stamp, who holds which row, and what an open transaction has done.
+//! Plain maps, nothing clever: where this and the engine differ, one of them is wrong.
+
+use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::ops::{Bound, RangeBounds};
+use std::sync::Arc;
+
+use seawall_engine::{Error, Isolation, TableChange};
+use seawall_simulation::SeededRandom;
+use seawall_types::Lsn;
+
+pub(crate) type Storage = u64;
+pub(crate) type Key = Vec<u8>;
+pub(crate) type Value = Arc<[u8]>;
+pub(crate) type Rows = Vec<(Vec<u8>, Vec<u8>)>;
+pub(crate) type Bounds = (Bound<Key>, Bound<Key>);
+
+/// A table: its name, and which rows are its.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Object {
+    pub(crate) name: String,
+    pub(crate) storage: Storage,
+}
+
+/// Everything committed at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct State {
+    pub(crate) objects: BTreeMap<u64, Object>,
+    rows: BTreeMap<Storage, Arc<BTreeMap<Key, Value>>>,
+}
+
+/// A state as a user can read it: the tables by name, each with its id and rows.
+pub(crate) type Content = BTreeMap<String, (u64, Rows)>;
+
+impl State {
+    pub(crate) fn content(&self) -> Content {
+        let rows = |object: &Object| {
+            let rows = self.rows.get(&object.storage).into_iter().flat_map(|rows| rows.iter());
+            rows.map(|(key, value)| (key.clone(), value.to_vec())).collect()
+        };
+        self.objects.iter().map(|(&id, object)| (object.name.clone(), (id, rows(object)))).collect()
+    }
+
+    fn row(&self, storage: Storage, key: &[u8]) -> Option<&Value> {
+        self.rows.get(&storage)?.get(key)
+    }
+
+    fn apply(&mut self, overlay: &Overlay) {
+        for (&id, object) in &overlay.objects {
+            match object {
+                Some(object) => self.objects.insert(id, object.clone()),
+                None => self.objects.remove(&id),
+            };
+        }
+        for ((storage, key), value) in &overlay.rows {
+            let rows = Arc::make_mut(self.rows.entry(*storage).or_default());
+            match value {
+                Some(value) => rows.insert(key.clone(), Arc::clone(value)),
+                None => rows.remove(key),
+            };
+        }
+        let alive: BTreeSet<_> = self.objects.values().map(|object| object.storage).collect();
+        self.rows.retain(|storage, _| alive.contains(storage));
+    }
+}
+
+/// What a lock is about, and what a commit writes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Place {
+    Name(String),
+    Object(u64),
+    Row(Storage, Key),
+}
+
+/// What a serializable transaction has read.
+#[derive(Clone, Debug)]
+pub(crate) enum Read {
+    Place(Place),
+    Range(Storage, Bounds),
+}
+
+/// What a transaction has done and not committed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Overlay {
+    pub(crate) objects: BTreeMap<u64, Option<Object>>,
+    pub(crate) rows: BTreeMap<(Storage, Key), Option<Value>>,
+    /// Names and objects written.
+    pub(crate) system: BTreeSet<Place>,
+    /// Where it put tables that it created, truncated or dropped.
+    pub(crate) defined: BTreeMap<u64, Option<Storage>>,
+    /// Tables it has written to, or locked rows of, and where it took their rows to be.
+    pub(crate) used: Vec<(u64, Storage)>,
+}
+
+impl Overlay {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty() && self.system.is_empty()
+    }
+
+    pub(crate) fn object<'a>(&'a self, state: &'a State, id: u64) -> Option<&'a Object> {
+        match self.objects.get(&id) {
+            Some(own) => own.as_ref(),
+            None => state.objects.get(&id),
+        }
+    }
+
+    pub(crate) fn id_of(&self, state: &State, name: &str) -> Option<u64> {
+        let own = self.objects.iter().find(|(_, object)| object.as_ref().is_some_and(|own| own.name == name));
+        if let Some((&id, _)) = own {
+            return Some(id);
+        }
+        let found = state.objects.iter().find(|(_, object)| object.name == name)?;
+        (!self.objects.contains_key(found.0)).then_some(*found.0)
+    }
+
+    pub(crate) fn row<'a>(&'a self, state: &'a State, storage: Storage, key: &[u8]) -> Option<&'a Value> {
+        match self.rows.get(&(storage, key.to_vec())) {
+            Some(own) => own.as_ref(),
+            None => state.row(storage, key),
+        }
+    }
+
+    pub(crate) fn range(&self, state: &State, storage: Storage, bounds: &Bounds) -> Rows {
+        let mut rows: BTreeMap<&Key, &Value> = BTreeMap::new();
+        if let Some(committed) = state.rows.get(&storage) {
+            rows.extend(committed.iter());
+        }
+        for ((_, key), value) in self.rows.iter().filter(|((own, _), _)| *own == storage) {
+            match value {
+                Some(value) => rows.insert(key, value),
+                None => rows.remove(key),
+            };
+        }
+        let inside = rows.into_iter().filter(|(key, _)| bounds.contains(*key));
+        inside.map(|(key, value)| (key.clone(), value.to_vec())).collect()
+    }
+
+    pub(crate) fn use_table(&mut self, id: u64, storage: Storage) {
+        if !self.used.iter().any(|(_, used)| *used == storage) {
+            self.used.push((id, storage));
+        }
+    }
+}
+
+/// How a call should end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Ok,
+    NoSuchTable,
+    TableExists,
+    TableName,
+    KeyTooLarge,
+    TransactionFailed,
+    NoSuchSavepoint,
+    Conflict,
+    Locked,
+    Changed(TableChange),
+}
+
+impl Outcome {
+    /// Of a real call; `None` is an error that no call here may end with.
+    pub(crate) fn of<T>(result: &Result<T, Error>) -> Option<Outcome> {
+        Some(match result {
+            Ok(_) => Outcome::Ok,
+            Err(Error::NoSuchTable { .. }) => Outcome::NoSuchTable,
+            Err(Error::TableExists { .. }) => Outcome::TableExists,
+            Err(Error::TableName { .. }) => Outcome::TableName,
+            Err(Error::KeyTooLarge { .. }) => Outcome::KeyTooLarge,
+            Err(Error::TransactionFailed { .. }) => Outcome::TransactionFailed,
+            Err(Error::NoSuchSavepoint) => Outcome::NoSuchSavepoint,
+            Err(Error::Conflict { .. }) => Outcome::Conflict,
+            Err(Error::Locked { .. }) => Outcome::Locked,
+            Err(Error::TableChanged { change, .. }) => Outcome::Changed(*change),
+            Err(_) => return None,
+        })
+    }
+}
+
+/// A transaction as it should be.
+#[derive(Debug)]
+pub(crate) struct PlainTransaction {
+    pub(crate) owner: u64,
+    pub(crate) isolation: Isolation,
+    pub(crate) snapshot: Option<Lsn>,
+    pub(crate) overlay: Overlay,
+    pub(crate) reads: Vec<Read>,
+    pub(crate) failed: bool,
+}
+
+impl PlainTransaction {
+    pub(crate) fn new(owner: u64, isolation: Isolation) -> PlainTransaction {
+        let overlay = Overlay::default();
+        PlainTransaction { owner, isolation, snapshot: None, overlay, reads: Vec::new(), failed: false }
+    }
+
+    /// What its next read sees, when `visible` is what is visible now.
+    pub(crate) fn statement_lsn(&mut self, visible: Lsn) -> Lsn {
+        match self.isolation {
+            Isolation::ReadCommitted => visible,
+            Isolation::Snapshot | Isolation::Serializable => *self.snapshot.get_or_insert(visible),
+        }
+    }
+
+    pub(crate) fn remember(&mut self, read: Read) {
+        if self.isolation == Isolation::Serializable {
+            self.reads.push(read);
+        }
+    }
+}
+
+/// The whole database as it should be.
+#[derive(Debug)]
+pub(crate) struct Model {
+    /// States by the stamp of the commit that made them, oldest first.
+    history: Vec<(Lsn, State)>,
+    /// Stamps of the last commits that wrote a place.
+    touched: BTreeMap<Place, Lsn>,
+    pub(crate) locks: BTreeMap<Place, u64>,
+    /// A crash must leave the state with this index, or a later one.
+    durable: usize,
+    /// A snapshot taken now must see this.
+    pub(crate) acknowledged: Lsn,
+    next_storage: Storage,
+}
+
+impl Model {
+    pub(crate) fn new(lsn: Lsn, state: State) -> Model {
+        let next_storage = state.objects.values().map(|object| object.storage).max().unwrap_or(0) + 1;
+        Model {
+            history: vec![(lsn, state)],
+            touched: BTreeMap::new(),
+            locks: BTreeMap::new(),
+            durable: 0,
+            acknowledged: lsn,
+            next_storage,
+        }
+    }
+
+    pub(crate) fn draw_storage(&mut self) -> Storage {
+        self.next_storage += 1;
+        self.next_storage
+    }
+
+    pub(crate) fn newest(&self) -> &State {
+        &self.history.last().expect("a history has a beginning").1
+    }
+
+    pub(crate) fn newest_stamp(&self) -> Lsn {
+        self.history.last().expect("a history has a beginning").0
+    }
+
+    pub(crate) fn at(&self, lsn: Lsn) -> &State {
+        let after = self.history.partition_point(|(stamp, _)| *stamp <= lsn);
+        &self.history[after.checked_sub(1).expect("a snapshot is not older than the history")].1
+    }
+
+    /// States that a crash may leave.
+    pub(crate) fn survivors(&self) -> impl Iterator<Item = &State> {
+        self.history[self.durable..].iter().map(|(_, state)| state)
+    }
+
+    pub(crate) fn commit(&mut self, stamp: Lsn, overlay: &Overlay) {
+        assert!(stamp > self.newest_stamp(), "stamp {stamp} after {}", self.newest_stamp());
+        let mut state = self.newest().clone();
+        state.apply(overlay);
+        self.history.push((stamp, state));
+        let rows = overlay.rows.keys().map(|(storage, key)| Place::Row(*storage, key.clone()));
+        for place in rows.chain(overlay.system.iter().cloned()) {
+            self.touched.insert(place, stamp);
+        }
+    }
+
+    /// A commit of which it is not known whether it is in the log.
+    pub(crate) fn commit_in_doubt(&mut self, overlay: &Overlay) {
+        self.commit(Lsn::MAX, overlay);
+    }
+
+    /// Everything stamped at most `stamp` is durable.
+    pub(crate) fn made_durable(&mut self, stamp: Lsn) {
+        let after = self.history.partition_point(|(other, _)| *other <= stamp);
+        self.durable = self.durable.max(after.saturating_sub(1));
+    }
+
+    pub(crate) fn all_durable(&mut self) {
+        self.durable = self.history.len() - 1;
+    }
+
+    /// Takes a lock and makes sure that writing the place is allowed; a refusal ends the transaction.
+    pub(crate) fn lock(&mut self, transaction: &mut PlainTransaction, place: Place) -> Outcome {
+        if self.locks.get(&place).is_some_and(|owner| *owner != transaction.owner) {
+            self.fail(transaction);
+            return Outcome::Locked;
+        }
+        self.locks.insert(place.clone(), transaction.owner);
+        let touched = self.touched.get(&place).copied();
+        if transaction.isolation != Isolation::ReadCommitted
+            && transaction.snapshot.is_some_and(|snapshot| touched.is_some_and(|stamp| stamp > snapshot))
+        {
+            self.fail(transaction);
+            return Outcome::Conflict;
+        }
+        Outcome::Ok
+    }
+
+    fn fail(&mut self, transaction: &mut PlainTransaction) {
+        transaction.failed = true;
+        self.release(transaction.owner);
+    }
+
+    pub(crate) fn release(&mut self, owner: u64) {
+        self.locks.retain(|_, other| *other != owner);
+    }
+
+    pub(crate) fn storage_for_read(&self, transaction: &PlainTransaction, id: u64, lsn: Lsn) -> Option<Storage> {
+        match transaction.overlay.defined.get(&id) {
+            Some(own) => *own,
+            None => self.at(lsn).objects.get(&id).map(|object| object.storage),
+        }
+    }
+
+    pub(crate) fn storage_for_write(&self, transaction: &PlainTransaction, id: u64) -> Option<Storage> {
+        if let Some(own) = transaction.overlay.defined.get(&id) {
+            return *own;
+        }
+        let state = transaction.snapshot.map_or(self.newest(), |snapshot| self.at(snapshot));
+        state.objects.get(&id).map(|object| object.storage)
+    }
+
+    /// How the commit should end.
+    pub(crate) fn commit_outcome(&self, transaction: &PlainTransaction) -> Outcome {
+        if transaction.failed {
+            return Outcome::TransactionFailed;
+        }
+        if transaction.overlay.is_empty() {
+            return Outcome::Ok;
+        }
+        for (id, storage) in &transaction.overlay.used {
+            let newest = self.newest().objects.get(id).map(|object| object.storage);
+            if newest != Some(*storage) && !transaction.overlay.defined.contains_key(id) {
+                let change = if newest.is_some() { TableChange::Truncated } else { TableChange::Dropped };
+                return Outcome::Changed(change);
+            }
+        }
+        let Some(snapshot) = transaction.snapshot else { return Outcome::Ok };
+        let changed = |read: &Read| match read {
+            Read::Place(place) => self.touched.get(place).is_some_and(|stamp| *stamp > snapshot),
+            Read::Range(storage, bounds) => self.touched.iter().any(|(place, stamp)| match place {
+                Place::Row(other, key) => other == storage && bounds.contains(key) && *stamp > snapshot,
+                Place::Name(_) | Place::Object(_) => false,
+            }),
+        };
+        if transaction.reads.iter().any(changed) { Outcome::Conflict } else { Outcome::Ok }
+    }
+}
+
+/// Says where two row lists part, without printing all of them.
+pub(crate) fn assert_rows(actual: &Rows, expected: &Rows, what: &dyn Fn() -> String) {
+    if actual == expected {
+        return;
+    }
+    let at = actual.iter().zip(expected).take_while(|(left, right)| left == right).count();
+    let show = |rows: &Rows| {
+        rows.get(at).map(|(key, value)| {
+            let start = &key[..key.len().min(24)];
+            let value_start = &value[..value.len().min(24)];
+            format!("{} ({} bytes) = {} ({} bytes)", start.escape_ascii(), key.len(), value_start.escape_ascii(), value.len())
+        })
+    };
+    panic!(
+        "{}: {} rows, expected {}; row {at} is {:?}, expected {:?}",
+        what(),
+        actual.len(),
+        expected.len(),
+        show(actual),
+        show(expected)
+    );
+}
+
+/// Bounds of all kinds, empty and upside-down ones too.
+pub(crate) fn draw_bounds(random: &mut SeededRandom, keys: &[Key]) -> Bounds {
+    let mut bound = || match random.below(4) {
+        0 => Bound::Unbounded,
+        1 => Bound::Excluded(random.pick(keys).clone()),
+        _ => Bound::Included(random.pick(keys).clone()),
+    };
+    let (one, other) = (bound(), bound());
+    let key = |bound: &Bound<Key>| match bound {
+        Bound::Included(key) | Bound::Excluded(key) => Some(key.clone()),
+        Bound::Unbounded => None,
+    };
+    match (key(&one), key(&other)) {
+        (Some(from), Some(to)) if from > to && random.chance(9, 10) => (other, one),
+        _ => (one, other),
+    }
+}
