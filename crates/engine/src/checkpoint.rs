@@ -291,7 +291,8 @@ impl Engine {
         totals: &mut Totals,
     ) -> Result<(), Error> {
         let skipped = reclaim.iter().map(|(storage, _)| *storage).collect();
-        let mut rows = FrozenRows::of_users(&frozen.memtable, frozen.start, skipped);
+        let mut rows =
+            FrozenRows::of_users(&frozen.memtable, frozen.start, skipped).behind(self.kept_behind(frozen));
         let all = frozen.memtable.row_count().max(1);
         while !rows.is_done() {
             rows.keep_replaced(self.is_needed(frozen));
@@ -311,6 +312,13 @@ impl Engine {
         Ok(())
     }
 
+    /// Memtables merged before this one. Stays as it is while the caller holds `checkpoint`.
+    fn kept_behind(&self, frozen: &Frozen) -> Vec<Arc<Memtable>> {
+        let view = self.view();
+        let older = view.frozen.iter().filter(|other| !Arc::ptr_eq(&other.memtable, &frozen.memtable));
+        older.map(|other| Arc::clone(&other.memtable)).collect()
+    }
+
     /// Whether a snapshot older than the freeze point is alive. Asked once per chunk: one taken after the merge began
     /// is not older.
     fn is_needed(&self, frozen: &Frozen) -> bool {
@@ -319,7 +327,8 @@ impl Engine {
 
     /// The last chunk: see the module.
     fn merge_system_rows(&self, frozen: &Frozen, totals: &mut Totals) -> Result<Superblock, Error> {
-        let mut rows = FrozenRows::of_system(&frozen.memtable, frozen.start);
+        let mut rows =
+            FrozenRows::of_system(&frozen.memtable, frozen.start).behind(self.kept_behind(frozen));
         rows.keep_replaced(self.is_needed(frozen));
         let plan =
             self.tree.merge_chunk(&mut rows, u64::MAX, frozen.end).map_err(|error| Error::tree(&error))?;

@@ -1,4 +1,10 @@
 //! The newest versions in a frozen memtable, in key order, as changes to the tree.
+//!
+//! What a merge replaces in the tree is kept behind the row's versions, as their base, for old snapshots. Of a row
+//! that an older memtable still knows, the base is stamped with the start of this one: snapshots before it go on to
+//! the older one. Of other rows it is what every snapshot alive saw before, so it is stamped zero.
+
+use std::sync::Arc;
 
 use seawall_memtable::{Cursor, Lookup, Memtable};
 use seawall_tree::{Change, MergeSource};
@@ -19,6 +25,8 @@ pub(crate) struct FrozenRows<'a> {
     /// Storages whose rows are about to be cut out, ascending.
     skipped: Vec<TableId>,
     keep_replaced: bool,
+    /// Memtables that were merged before and are kept for old snapshots.
+    older: Vec<Arc<Memtable>>,
     taken: u64,
 }
 
@@ -51,11 +59,18 @@ impl<'a> FrozenRows<'a> {
             end,
             skipped,
             keep_replaced: false,
+            older: Vec::new(),
             taken: 0,
         };
         rows.step();
         rows.skip_unwanted();
         rows
+    }
+
+    /// Tells of memtables that were merged before this one and are kept for old snapshots.
+    pub(crate) fn behind(mut self, older: Vec<Arc<Memtable>>) -> FrozenRows<'a> {
+        self.older = older;
+        self
     }
 
     /// Whether what the merge replaces is kept, behind the row's versions, for a snapshot older than the freeze point.
@@ -121,7 +136,9 @@ impl MergeSource for FrozenRows<'_> {
             .versions(key)
             .is_some_and(|versions| !matches!(versions.visible(self.start), Lookup::Missing));
         if !has_base {
-            self.memtable.add_base(key, self.start, value);
+            let known_behind = self.older.iter().any(|older| older.newest_stamp(key).is_some());
+            let stamp = if known_behind { self.start } else { Lsn::ZERO };
+            self.memtable.add_base(key, stamp, value);
         }
     }
 }

@@ -8,7 +8,7 @@
 //! ```
 //! Reads go from top to bottom and stop at the first that knows the row. A frozen memtable that is merged stays while
 //! a snapshot older than its end is alive: behind the versions of each row it holds the value that the merge
-//! replaced in the tree, stamped with the memtable's start, because the tree shows that snapshot too new a row.
+//! replaced in the tree (its base, see `merge_source`), because the tree shows that snapshot too new a row.
 
 use std::sync::Arc;
 

@@ -93,7 +93,7 @@ pub(crate) fn check(shared: &Shared, directory: &Path, output: &mut Output) -> R
 /// What a check has read.
 pub(crate) fn read_by(summary: &CheckSummary) -> String {
     format!(
-        "{} pages with {} rows, {} tables, {} log records",
+        "{} pages with {} rows in {} tables, {} log records",
         grouped(summary.pages),
         grouped(summary.rows),
         grouped(summary.tables),

@@ -55,7 +55,7 @@ fn show(shared: &Shared, tour: &Tour, scratch: &Path, report: &mut Report<'_>) -
 
     report.step("Load, and kill the loader in the middle")?;
     open_with(&directory, options(shared, OpenMode::New))?.close()?;
-    report.fact("rows", data.rows(), &format!("{} ({})", grouped(data.rows()), data.description()))?;
+    report.fact("rows", data.rows(), &format!("{} rows: {}", grouped(data.rows()), data.description()))?;
     let killed = loader::load_and_kill(&directory, &data, tour.seed, report)?;
 
     report.step("Recover")?;
@@ -70,8 +70,8 @@ fn show(shared: &Shared, tour: &Tour, scratch: &Path, report: &mut Report<'_>) -
         found,
         &format!("{} in the table: {}", grouped(found), in_flight(&killed, found)),
     )?;
-    check(&database, report)?;
     database.close()?;
+    check(shared, &directory, report)?;
 
     report.step("Load the rest")?;
     loader::load_rest(&directory, &data, found, report)?;
@@ -93,8 +93,8 @@ fn show(shared: &Shared, tour: &Tour, scratch: &Path, report: &mut Report<'_>) -
         grouped(data.rows()),
         grouped(moved)
     ))?;
-    check(&database, report)?;
     database.close()?;
+    check(shared, &directory, report)?;
 
     report.end("Everything held: nothing acknowledged was lost, nothing was there by halves.")
 }
@@ -128,12 +128,14 @@ fn recover(shared: &Shared, directory: &Path, report: &mut Report<'_>) -> Result
     Ok(database)
 }
 
-/// Reads every page and the whole log.
-fn check(database: &Database, report: &mut Report<'_>) -> Result<(), Failure> {
+/// Reads every page and the log.
+fn check(shared: &Shared, directory: &Path, report: &mut Report<'_>) -> Result<(), Failure> {
     let mut damage = Vec::new();
-    let summary = database.check(&mut |found| damage.push(super::inspect::damage_text(&found)))?;
+    let summary = Database::check_directory(directory, options(shared, OpenMode::ReadOnly), &mut |found| {
+        damage.push(super::inspect::damage_text(&found));
+    })?;
     if let Some(first) = damage.first() {
         return Err(Failure::Broken(format!("check found {} places damaged, first: {first}", damage.len())));
     }
-    report.say(&format!("checked: {}: no damage", super::inspect::read_by(&summary)))
+    report.say(&format!("seawall check: {}; no damage", super::inspect::read_by(&summary)))
 }

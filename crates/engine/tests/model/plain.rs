@@ -46,6 +46,12 @@ impl State {
         self.rows.get(&storage)?.get(key)
     }
 
+    /// The same tables with the ids that `content` shows.
+    pub(crate) fn with_ids(&self, content: &Content) -> State {
+        let objects = self.objects.values().map(|object| (content[&object.name].0, object.clone())).collect();
+        State { objects, rows: self.rows.clone() }
+    }
+
     fn apply(&mut self, overlay: &Overlay) {
         for (&id, object) in &overlay.objects {
             match object {

@@ -357,7 +357,7 @@ impl History {
 }
 
 /// A table whose creation was cut short has the id `u64::MAX` in the model.
-fn same_but_for_unknown_ids(expected: &Content, actual: &Content) -> bool {
+pub(super) fn same_but_for_unknown_ids(expected: &Content, actual: &Content) -> bool {
     expected.len() == actual.len()
         && expected.iter().zip(actual).all(|((name, (id, rows)), (other, (other_id, other_rows)))| {
             name == other && (id == other_id || *id == u64::MAX) && rows == other_rows

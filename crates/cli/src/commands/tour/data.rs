@@ -10,7 +10,7 @@ use crate::arguments::{Format, Tour};
 use crate::commands::load::batch_end;
 use crate::failure::Failure;
 use crate::files::{self, OutputFile};
-use crate::output::escape;
+use crate::output::{escape, grouped};
 use crate::rows::{Header, Row, RowReader, Shape, format_of};
 
 /// 3,376 airports of the United States; see data/README.md.
@@ -36,7 +36,8 @@ impl DataSet {
                 let file = scratch.join("airports.csv");
                 write_airports(&file)?;
                 let airports = AIRPORTS.lines().count() - 1;
-                let description = format!("{airports} airports, a report of each for {DAYS} days");
+                let airports = grouped(count(airports));
+                let description = format!("{airports} airports of the United States, each on {DAYS} days");
                 (file, vec!["day".to_owned(), "iata".to_owned()], description)
             }
         };

@@ -1,0 +1,66 @@
+//! `docs/formats.md` is put together from the byte tables that stand beside the code, so that it cannot differ from
+//! them. `SEAWALL_BLESS=1 cargo test -p seawall --test formats` writes it anew.
+#![expect(clippy::unwrap_used, reason = "a test that fails panics")]
+
+use std::fmt::Write;
+use std::path::Path;
+
+const INTRODUCTION: &str = "\
+# Every byte on disk
+
+Put together from the byte tables beside the code. Every format has a version; a newer one is refused.
+
+```text
+bank/
+  superblock      what must be known first, in two copies
+  pages           the page file: space map, interior pages, leaves, overflow extents
+  recovery/chunk  images of the pages that the last chunk overwrote; `recovery/sort-*` is scratch of a bulk load
+  log/            segments, named by timeline (8 hex digits) and number (16), and timeline histories; `spare.*` is a
+                  segment that is being made
+  lock            held by the process that has the database open
+  creating        there while the database is being created
+```
+Only `superblock`, `pages`, `recovery/chunk` and `log/` are the database: copy them together, with the database closed.
+";
+
+/// Title and source of each format.
+const FORMATS: [(&str, &str); 13] = [
+    ("Superblock", "tree/src/superblock.rs"),
+    ("Log segment", "wal/src/segment.rs"),
+    ("Log record", "wal/src/record.rs"),
+    ("Log record: commit", "wal/src/commit.rs"),
+    ("Log record: others", "wal/src/control.rs"),
+    ("Timeline history", "wal/src/timeline.rs"),
+    ("Page header", "tree/src/page/header.rs"),
+    ("Leaf", "tree/src/page/leaf.rs"),
+    ("Interior page", "tree/src/page/interior.rs"),
+    ("Overflow extent", "tree/src/page/overflow.rs"),
+    ("Space map", "tree/src/space_map.rs"),
+    ("Recovery file", "tree/src/recovery_file.rs"),
+    ("Catalog", "engine/src/catalog.rs"),
+];
+
+/// The documentation at the top of a source file.
+fn module_documentation(source: &str) -> String {
+    source
+        .lines()
+        .take_while(|line| line.starts_with("//!"))
+        .map(|line| line.trim_start_matches("//!").strip_prefix(' ').unwrap_or(""))
+        .fold(String::new(), |text, line| text + line + "\n")
+}
+
+#[test]
+fn the_document_of_formats_is_what_stands_beside_the_code() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut document = INTRODUCTION.to_owned();
+    for (title, path) in FORMATS {
+        let text = module_documentation(&std::fs::read_to_string(crates.join(path)).unwrap());
+        assert!(text.contains('|') || text.contains("```"), "{path} has no table");
+        write!(document, "\n## {title}\n\n`crates/{path}`\n\n{text}").unwrap();
+    }
+    let place = crates.parent().unwrap().join("docs/formats.md");
+    if std::env::var_os("SEAWALL_BLESS").is_some() {
+        std::fs::write(&place, &document).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&place).unwrap(), document, "run this test with SEAWALL_BLESS=1");
+}

@@ -1,0 +1,28 @@
+//! Entry functions of the fuzzers: each takes bytes that nobody chose and drives one decoder with them.
+//!
+//! ```text
+//!   fuzz_targets/X.rs --------------------------+
+//!   regressions/X/* --> tests/regressions.rs ---+--> entry function --> the crate's public API
+//!                   \-> crates/*/tests/fuzz_regressions.rs (log, tree, codec)
+//! ```
+//! Invariants:
+//! * An entry function returns. A panic, more than 10 s or more than 2 GiB is a finding: whatever the bytes are, a
+//!   decoder answers with data or with a typed error.
+//! * What is accepted is checked: it must read the same after it was written again.
+//! * The same bytes give the same run: no clock, no randomness.
+//!
+//! `log`, `tree` and `codec` use nothing but the crates they test, so that those crates' own tests can include them.
+
+pub mod codec;
+pub mod directory;
+pub mod input;
+pub mod log;
+pub mod tree;
+
+/// An entry function.
+pub type Entry = fn(&[u8]);
+
+/// The entry functions of all targets, by the target's name.
+pub fn entries() -> Vec<(&'static str, Entry)> {
+    [log::ENTRIES, tree::ENTRIES, codec::ENTRIES, directory::ENTRIES].concat()
+}

@@ -1,0 +1,316 @@
+//! The log: records in segments, bodies of records, segment headers, timeline histories.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use seawall_codec::checksum::crc32c;
+use seawall_io::Disk;
+use seawall_simulation::SimulatedDisk;
+use seawall_types::{DatabaseId, Lsn, TimelineId};
+use seawall_wal::{
+    CommitBuilder, FORMAT_VERSION, HEADER_BYTES, Log, LogEnd, LogGeometry, LogOptions, LogReadError,
+    LogReader, RECORD_HEADER_BYTES, ROW_KEY_BYTES_MAX, Record, RecordKind, RecordSpan, SegmentName,
+    TimelineHistory, VALUE_BYTES_MAX,
+};
+
+use crate::input::{Choices, Input, mutate};
+
+/// The entry functions of this file, by the name of their target.
+pub const ENTRIES: &[(&str, fn(&[u8]))] = &[
+    ("log_record", records),
+    ("log_body", body),
+    ("segment_header", segment_header),
+    ("timeline_history", timeline_history),
+];
+
+const SEGMENT_BYTES: usize = 64 << 10;
+const HEADER: usize = 4096;
+const _: () = assert!(HEADER as u64 == HEADER_BYTES);
+const DATABASE: DatabaseId = DatabaseId::from_bytes([0xDB; 16]);
+/// A limit, so that one run stays short: the reader goes over three segments at most.
+const STREAM_BYTES_MAX: usize = 2 * (SEGMENT_BYTES - HEADER);
+
+fn geometry() -> LogGeometry {
+    LogGeometry::new(SEGMENT_BYTES as u64).expect("a legal segment size")
+}
+
+fn name(number: u64) -> SegmentName {
+    SegmentName { number, timeline: TimelineId::FIRST }
+}
+
+/// The header page of segment `number`: what `seawall_wal` writes, made a second time.
+fn header_page(number: u64) -> [u8; HEADER] {
+    let mut page = [0; HEADER];
+    page[0..8].copy_from_slice(b"SWLOG\r\n\x1A");
+    page[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+    page[12..16].copy_from_slice(&1_u32.to_le_bytes());
+    page[16..24].copy_from_slice(&geometry().first_record_of(number).get().to_le_bytes());
+    page[24..40].copy_from_slice(DATABASE.as_bytes());
+    page[40..44].copy_from_slice(&(64_u32 << 10).to_le_bytes());
+    seal_header(&mut page);
+    page
+}
+
+fn seal_header(page: &mut [u8]) {
+    let checksum = crc32c(&page[..44]);
+    page[44..48].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// Writes segments 1, 2, ... with `stream` from `start` on.
+fn write_segments(disk: &SimulatedDisk, start: Lsn, stream: &[u8], count: u64) {
+    let mut rest = stream;
+    for number in 1..=count {
+        let mut segment = vec![0; SEGMENT_BYTES];
+        segment[..HEADER].copy_from_slice(&header_page(number));
+        let from = if number == 1 { offset_of(start) } else { HEADER };
+        let (here, later) = rest.split_at(rest.len().min(SEGMENT_BYTES - from));
+        segment[from..from + here.len()].copy_from_slice(here);
+        rest = later;
+        disk.write_file(&name(number).path(), &segment);
+    }
+}
+
+fn offset_of(lsn: Lsn) -> usize {
+    usize::try_from(geometry().offset_of(lsn)).expect("an offset in a segment is small")
+}
+
+/// The masks of record headers, as the table in `seawall_wal::record` says.
+fn mix(mut value: u64) -> u64 {
+    value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    value = (value ^ (value >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    value ^ (value >> 31)
+}
+
+fn position_mask(lsn: Lsn) -> u64 {
+    let half = u64::from_le_bytes([0xDB; 8]);
+    let timeline = u64::from(TimelineId::FIRST.get());
+    let key = mix(half ^ mix(half ^ mix(timeline ^ 0x5345_4157_414C_4C31)));
+    mix(lsn.get() ^ key)
+}
+
+fn low_half(value: u64) -> u32 {
+    let [a, b, c, d, ..] = value.to_le_bytes();
+    u32::from_le_bytes([a, b, c, d])
+}
+
+fn word(bytes: &[u8], offset: usize) -> u32 {
+    u32::from_le_bytes([bytes[offset], bytes[offset + 1], bytes[offset + 2], bytes[offset + 3]])
+}
+
+/// Gives every record of `stream` that has a possible length the checksum of its place. The batch distance in it is
+/// taken as what it should come out as.
+fn fix_up_records(start: Lsn, stream: &mut [u8]) {
+    let mut offset = 0;
+    while stream.len() - offset >= RECORD_HEADER_BYTES {
+        let left = stream.len() - offset;
+        let length = usize::try_from(word(stream, offset)).unwrap_or(usize::MAX);
+        if !(RECORD_HEADER_BYTES..=left).contains(&length) {
+            return;
+        }
+        let position = position_mask(geometry().advance(start, offset as u64));
+        let record = &mut stream[offset..offset + length];
+        let distance = word(record, 8);
+        let length_and_distance = u64::from(word(record, 0)) << 32 | u64::from(distance);
+        let checksum = crc32c(&record[12..]) ^ low_half(mix(position ^ length_and_distance));
+        record[4..8].copy_from_slice(&checksum.to_le_bytes());
+        record[8..12].copy_from_slice(&(distance ^ low_half(position >> 32)).to_le_bytes());
+        offset += length;
+    }
+}
+
+fn arc(disk: &SimulatedDisk) -> Arc<dyn Disk> {
+    Arc::new(disk.clone())
+}
+
+fn open_reader(disk: &SimulatedDisk, from: Lsn) -> Result<LogReader, LogReadError> {
+    LogReader::open(arc(disk), DATABASE, TimelineId::FIRST, SEGMENT_BYTES as u64, from)
+}
+
+/// Reads to the end of the log; the places of all records.
+fn read_all(
+    disk: &SimulatedDisk,
+    from: Lsn,
+    limit: Option<Lsn>,
+) -> Result<(Vec<RecordSpan>, LogEnd), LogReadError> {
+    let mut reader = open_reader(disk, from)?;
+    if let Some(limit) = limit {
+        reader.set_limit(limit);
+    }
+    let mut spans: Vec<RecordSpan> = Vec::new();
+    while let Some(record) = reader.next()? {
+        assert_eq!(record.span.start, spans.last().map_or(from, |last| last.end), "records lie end to end");
+        assert!(record.span.end > record.span.start, "a record has a length");
+        assert!(record.batch_start <= record.span.start, "a batch starts before its records end");
+        check_body(record.kind, record.flags, record.body);
+        spans.push(record.span);
+        assert!(spans.len() <= STREAM_BYTES_MAX, "more records than bytes");
+    }
+    Ok((spans, reader.finish()))
+}
+
+/// Segments with valid headers and these bytes behind them are read to the end; then the log is opened there, goes on,
+/// and is read once more.
+pub fn records(data: &[u8]) {
+    let mut input = Input::new(data);
+    let choices = Choices::of(&mut input);
+    // Near the end of a segment, so that few bytes cross into the next one.
+    let room = if choices.has(1) { usize::from(input.u16()) % 2048 } else { SEGMENT_BYTES - HEADER };
+    let start = Lsn::new((2 * SEGMENT_BYTES - room) as u64);
+    let start = geometry().normalise(start);
+    let limit_bytes = u64::from(input.u16());
+    let mut stream = input.rest().to_vec();
+    stream.truncate(STREAM_BYTES_MAX);
+    if !choices.has(0) {
+        fix_up_records(start, &mut stream);
+    }
+    let disk = SimulatedDisk::new(1);
+    write_segments(&disk, start, &stream, if choices.has(2) { 1 } else { 3 });
+    if choices.has(3) {
+        // Any damage: evidence is then looked for in this segment without asking its header.
+        disk.flip_bit(&name(2).path(), limit_bytes % HEADER_BYTES, 0);
+    }
+    if choices.has(4) {
+        let number = if choices.has(5) { 1 } else { 2 };
+        disk.truncate(&name(number).path(), limit_bytes * 2);
+    }
+    let limit = choices.has(6).then(|| geometry().advance(start, limit_bytes));
+    let Ok((spans, end)) = read_all(&disk, start, limit) else { return };
+    if limit.is_none() {
+        go_on(&disk, start, &spans, end);
+    }
+}
+
+/// A log opened at its end takes a record, and has what it had before and that record.
+fn go_on(disk: &SimulatedDisk, start: Lsn, spans: &[RecordSpan], end: LogEnd) {
+    let options = LogOptions {
+        segment_bytes: SEGMENT_BYTES as u64,
+        buffer_bytes: 64 << 10,
+        spare_segments: 0,
+        ..LogOptions::new(DATABASE, TimelineId::FIRST)
+    };
+    let Ok(log) = Log::open(arc(disk), options, end) else { return };
+    let mut builder = CommitBuilder::new();
+    builder.begin(7);
+    builder.put(b"\0\0\0\0\0\0\0\x09key", &[0x5A; 300]);
+    let appended = log.append(builder.finish(), |_| Ok::<(), Infallible>(()));
+    let Ok((span, ())) = appended.expect("the simulated disk takes everything");
+    log.flush_until(span.end).expect("the simulated disk takes everything");
+    drop(log);
+    let (again, end) = read_all(disk, start, None).expect("what was read can be read again");
+    assert_eq!(again.last(), Some(&span), "the new record is the last one");
+    assert_eq!(&again[..again.len() - 1], spans, "the records before are what they were");
+    assert_eq!(end.lsn, span.end);
+}
+
+/// Reads all of a record; what it says can be written and read again.
+fn check_body(kind: RecordKind, flags: u8, body: &[u8]) {
+    let Ok(record) = Record::decode(kind, flags, body) else { return };
+    match record {
+        Record::Commit(commit) => check_changes(&commit, body),
+        Record::Checkpoint(checkpoint) => assert_eq!(checkpoint.prepare().record_bytes(), 14 + body.len()),
+        Record::TimelineSwitch(switch) => assert_eq!(switch.prepare().record_bytes(), 14 + body.len()),
+        Record::RestorePoint(point) => assert_eq!(point.prepare().record_bytes(), 14 + body.len()),
+        Record::NoOp => {}
+    }
+}
+
+fn check_changes(commit: &seawall_wal::Commit<'_>, body: &[u8]) {
+    assert!(commit.count <= body.len() as u64, "a change takes at least a byte");
+    let mut builder = CommitBuilder::new();
+    builder.begin(commit.time_micros);
+    let mut row_key = Vec::new();
+    let mut errors = 0;
+    let mut changes = 0;
+    for change in commit.changes() {
+        let Ok(change) = change else {
+            errors += 1;
+            continue;
+        };
+        changes += 1;
+        change.copy_row_key(&mut row_key);
+        assert!(row_key.len() <= ROW_KEY_BYTES_MAX, "a key of {} bytes", row_key.len());
+        match change.value() {
+            Some(value) => {
+                assert!(value.len() <= VALUE_BYTES_MAX, "a value of {} bytes", value.len());
+                builder.put(&row_key, value);
+            }
+            None => builder.delete(&row_key),
+        }
+    }
+    assert!(errors <= 1, "nothing comes after an error");
+    if errors == 0 {
+        assert_eq!(changes, commit.count);
+        // Ours may be shorter, as a table id may have been repeated or a number written with too many bytes.
+        assert!(builder.finish().record_bytes() <= RECORD_HEADER_BYTES + body.len());
+    }
+}
+
+/// The body of a record of any kind.
+pub fn body(data: &[u8]) {
+    let mut input = Input::new(data);
+    let (kind, flags) = (input.byte(), input.byte());
+    // Most inputs should get past these two.
+    let kind = RecordKind::from_byte(kind).or_else(|| RecordKind::from_byte(kind % 4 + 1));
+    let Some(kind) = kind else { return };
+    check_body(kind, if flags == 1 { 1 } else { 0 }, input.rest());
+}
+
+/// A segment whose header page, length and name are changed: refused unless all of them are right.
+pub fn segment_header(data: &[u8]) {
+    let mut input = Input::new(data);
+    let choices = Choices::of(&mut input);
+    let length = u64::from(input.u32());
+    let number = [1, 5, 1 << 32, u64::MAX >> 17, u64::MAX >> 16, u64::MAX][usize::from(choices.number(0, 6))];
+    let mut page = header_page(number);
+    mutate(&mut page, &mut input);
+    if choices.has(3) {
+        seal_header(&mut page);
+    }
+    let disk = SimulatedDisk::new(1);
+    let path = name(number).path();
+    disk.write_file(&path, &page);
+    let length = if choices.has(4) { length % (2 * SEGMENT_BYTES as u64) } else { SEGMENT_BYTES as u64 };
+    disk.truncate(&path, length);
+    let from = geometry().first_record_of(number);
+    let is_right = page == header_page(number) && length >= SEGMENT_BYTES as u64;
+    match open_reader(&disk, from) {
+        Ok(mut reader) => while let Ok(Some(_)) = reader.next() {},
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    // Only numbers whose segment lies before the end of all LSNs have a first record.
+    if geometry().segment_of(from) == number {
+        let outcome = read_all(&disk, from, None);
+        assert_eq!(outcome.is_ok(), is_right, "{outcome:?}");
+        if let Ok((spans, end)) = outcome {
+            go_on(&disk, from, &spans, end);
+        }
+    }
+    let text = String::from_utf8_lossy(data.get(5..29).unwrap_or_default()).into_owned();
+    if let Some(name) = SegmentName::parse(&text) {
+        assert_eq!(name.file_name(), text);
+    }
+}
+
+/// The history file of a timeline.
+pub fn timeline_history(data: &[u8]) {
+    let mut input = Input::new(data);
+    let choices = Choices::of(&mut input);
+    let Some(timeline) = TimelineId::new(input.u32()) else { return };
+    let mut file = input.rest().to_vec();
+    if choices.has(0) {
+        let checksum = crc32c(&file);
+        file.extend_from_slice(format!("# crc32c {checksum:08x}\n").as_bytes());
+    }
+    let disk = SimulatedDisk::new(1);
+    disk.write_file(&TimelineHistory::path(timeline), &file);
+    let Ok(history) = TimelineHistory::load(&arc(&disk), timeline) else { return };
+    assert_eq!(history.timeline, timeline);
+    for fork in &history.forks {
+        assert!(history.timeline_at(fork.fork) > fork.parent, "behind a fork its parent has ended");
+        assert!(fork.parent < timeline);
+    }
+    assert_eq!(history.timeline_at(Lsn::MAX), timeline);
+    history.store(&arc(&disk)).expect("the simulated disk takes everything");
+    let again = TimelineHistory::load(&arc(&disk), timeline).expect("what was stored can be loaded");
+    assert_eq!(again, history);
+}
