@@ -9,10 +9,10 @@ use seawall_codec::key::{self, Key, Timestamp};
 use seawall_codec::value::{self, Value};
 use uuid::Uuid;
 
-use crate::input::Input;
+use crate::input::{Entries, Input};
 
 /// The entry functions of this file, by the name of their target.
-pub const ENTRIES: &[(&str, fn(&[u8]))] =
+pub const ENTRIES: &Entries =
     &[("typed_key", typed_key), ("typed_value", typed_value), ("compression", compression)];
 
 /// What is decoded is exactly what `encode` writes, at the end of a key and in the middle of one; and two keys are in

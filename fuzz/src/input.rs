@@ -1,6 +1,12 @@
 //! Taking a fuzzer's bytes apart: choices first, then content. Every read succeeds; behind the end there are zeros, so
 //! that an input cut short means the same up to the cut.
 
+/// A function that takes a fuzzer's bytes.
+pub type Entry = fn(&[u8]);
+
+/// Entry functions, by the name of their target.
+pub type Entries = [(&'static str, Entry)];
+
 /// Bytes that are used up from the front.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {

@@ -19,10 +19,7 @@ pub mod input;
 pub mod log;
 pub mod tree;
 
-/// An entry function.
-pub type Entry = fn(&[u8]);
-
 /// The entry functions of all targets, by the target's name.
-pub fn entries() -> Vec<(&'static str, Entry)> {
+pub fn entries() -> Vec<(&'static str, input::Entry)> {
     [log::ENTRIES, tree::ENTRIES, codec::ENTRIES, directory::ENTRIES].concat()
 }

@@ -13,10 +13,10 @@ use seawall_wal::{
     TimelineHistory, VALUE_BYTES_MAX,
 };
 
-use crate::input::{Choices, Input, mutate};
+use crate::input::{Choices, Entries, Input, mutate};
 
 /// The entry functions of this file, by the name of their target.
-pub const ENTRIES: &[(&str, fn(&[u8]))] = &[
+pub const ENTRIES: &Entries = &[
     ("log_record", records),
     ("log_body", body),
     ("segment_header", segment_header),

@@ -40,7 +40,7 @@ Keys and values are text; `--hex` reads and shows bytes. With `--json` every ans
 /// is on disk and survives kill -9 and power failure. One process at a time may write to a database; several may read
 /// one that nobody writes to.
 #[derive(Debug, Parser)]
-#[command(name = "seawall", version, after_long_help = OVERVIEW, max_term_width = 110)]
+#[command(name = "seawall", version, after_long_help = OVERVIEW, max_term_width = 100)]
 pub(crate) struct Arguments {
     #[command(flatten)]
     pub(crate) shared: Shared,
@@ -52,13 +52,13 @@ pub(crate) struct Arguments {
 #[derive(Debug, Args)]
 pub(crate) struct Shared {
     /// Answer in JSON, one value a line; errors are JSON on standard error.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 1000)]
     pub(crate) json: bool,
     /// Memory for cached pages, in MiB. Default 256.
-    #[arg(long, global = true, value_name = "MIB", hide_short_help = true)]
+    #[arg(long, global = true, value_name = "MIB", hide_short_help = true, display_order = 1001)]
     pub(crate) cache_mib: Option<u64>,
     /// Memory for rows changed since the last checkpoint, in MiB. Default 256.
-    #[arg(long, global = true, value_name = "MIB", hide_short_help = true)]
+    #[arg(long, global = true, value_name = "MIB", hide_short_help = true, display_order = 1001)]
     pub(crate) memtable_mib: Option<u64>,
 }
 
@@ -310,7 +310,7 @@ pub(crate) struct Dump {
 pub(crate) struct Log {
     /// Directory of the database.
     pub(crate) dir: PathBuf,
-    /// Start at this LSN, where a record starts. Default: the redo point, where a recovery would start.
+    /// Start at this LSN, where a record starts. Default: the oldest record that is kept.
     #[arg(long, value_name = "LSN")]
     pub(crate) from: Option<seawall::Lsn>,
     /// Show at most this many records.

@@ -11,7 +11,7 @@ mod tour;
 
 use std::path::Path;
 
-use seawall::{Database, OpenMode, Options};
+use seawall::{Database, Error, OpenMode, Options};
 
 use crate::arguments::{Arguments, Command, Shared};
 use crate::failure::Failure;
@@ -57,7 +57,15 @@ fn options(shared: &Shared, mode: OpenMode) -> Options {
 
 /// Opens a database, with a progress bar if the last process left something to replay.
 fn open(shared: &Shared, directory: &Path, mode: OpenMode) -> Result<Database, Failure> {
-    open_with(directory, options(shared, mode))
+    open_with(directory, options(shared, mode)).map_err(not_a_database)
+}
+
+/// Where a database must be, a directory of something else is none; it is "not empty" only to `init`.
+fn not_a_database(failure: Failure) -> Failure {
+    match failure {
+        Failure::Database(Error::NotEmpty { directory, .. }) => Error::NoDatabase { directory }.into(),
+        other => other,
+    }
 }
 
 fn open_with(directory: &Path, options: Options) -> Result<Database, Failure> {

@@ -19,7 +19,7 @@ use std::io;
 pub(crate) enum Failure {
     #[error("{0}")]
     Database(#[from] seawall::Error),
-    #[error("there is no row with key {key} in table {table:?}")]
+    #[error("there is no row with key {key:?} in table {table:?}")]
     NoSuchKey { table: String, key: String },
     #[error("{findings} found; see above for file, offset and key range")]
     Damage { findings: String },

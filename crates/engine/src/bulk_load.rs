@@ -216,13 +216,13 @@ fn load_sorted(
     target: &Loading,
 ) -> Result<(), Error> {
     let mut loader = target.loader();
-    let mut push =
-        |key: &[u8], value: &[u8]| loader.push(key, value).map_err(|error| Error::tree(&error));
+    let mut push = |key: &[u8], value: &[u8]| loader.push(key, value).map_err(|error| Error::tree(&error));
     match first {
         None => sorter.drain(push)?,
         Some(first) => {
             let (from, to) = crate::scan::row_bounds::<&[u8]>(first.storage, &..);
-            let mut older = Range::new(engine, engine.register_snapshot(), None, from, to, Direction::Forward);
+            let mut older =
+                Range::new(engine, engine.register_snapshot(), None, from, to, Direction::Forward);
             let mut row_key = Vec::new();
             let mut next = copy_row(&mut older, target.storage)?;
             sorter.drain(|key, value| {

@@ -85,17 +85,19 @@ pub(crate) fn reclaim_key(storage: TableId) -> Vec<u8> {
 
 /// The object id in a row of `names`.
 pub(crate) fn decode_name_row(name: &str, row: &[u8]) -> Result<u64, Error> {
-    let bytes = row
-        .try_into()
-        .map_err(|_| Error::Catalog { place: format!("name {name:?}"), problem: "the row is not 8 bytes long" })?;
+    let bytes = row.try_into().map_err(|_| Error::Catalog {
+        place: format!("name {name:?}"),
+        problem: "the row is not 8 bytes long",
+    })?;
     Ok(u64::from_le_bytes(bytes))
 }
 
 /// The storage id in a key of `reclaim`, or the object id in a key of `objects`.
 pub(crate) fn decode_id_key(key: &[u8]) -> Result<u64, Error> {
-    let bytes = row_key::key_of(key)
-        .try_into()
-        .map_err(|_| Error::Catalog { place: format!("key {key:02x?}"), problem: "the key is not 8 bytes long" })?;
+    let bytes = row_key::key_of(key).try_into().map_err(|_| Error::Catalog {
+        place: format!("key {key:02x?}"),
+        problem: "the key is not 8 bytes long",
+    })?;
     Ok(u64::from_be_bytes(bytes))
 }
 
@@ -145,7 +147,12 @@ pub(crate) enum Storage {
 impl OpenObject {
     fn new(id: u64, storage: Option<TableId>, since: Lsn) -> OpenObject {
         let storage = storage.map_or(NONE, TableId::get);
-        OpenObject { id, storage: AtomicU64::new(storage), since: AtomicU64::new(since.get()), changing: Mutex::default() }
+        OpenObject {
+            id,
+            storage: AtomicU64::new(storage),
+            since: AtomicU64::new(since.get()),
+            changing: Mutex::default(),
+        }
     }
 
     /// Where the rows are that a snapshot sees.

@@ -172,11 +172,11 @@ impl Engine {
         self.check_open()?;
         let mut reports = Reports { report, count: 0 };
         let mut summary = CheckSummary::default();
-        check_tree(&self.tree, &mut reports, &mut summary);
-        let limit = self.log.as_ref().map(|_| self.flushed());
         {
-            // Held so that no checkpoint moves the redo point on and recycles what is being read.
+            // Held so that no checkpoint moves rows from the log to the tree behind the back of the check.
             let _state = self.checkpoint.lock();
+            check_tree(&self.tree, &mut reports, &mut summary);
+            let limit = self.log.as_ref().map(|_| self.flushed());
             let superblock = self.superblock.lock().clone();
             check_log(&self.environment, &superblock, limit, &mut reports, &mut summary);
         }
@@ -242,7 +242,9 @@ pub(crate) fn check_directory(
     let mut reports = Reports { report, count: 0 };
     let mut summary = CheckSummary::default();
     match SuperblockFile::open(&*disk, seawall_io::OpenMode::Read) {
-        Err(error) => reports.tell_plain(&disk.location(seawall_tree::SUPERBLOCK_PATH), crate::error::chain(&error)),
+        Err(error) => {
+            reports.tell_plain(&disk.location(seawall_tree::SUPERBLOCK_PATH), crate::error::chain(&error))
+        }
         Ok((_, superblock, damaged_copy)) => {
             if let Some(copy) = damaged_copy {
                 let path = disk.location(seawall_tree::SUPERBLOCK_PATH);

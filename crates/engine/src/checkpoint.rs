@@ -312,11 +312,11 @@ impl Engine {
         Ok(())
     }
 
-    /// Memtables merged before this one. Stays as it is while the caller holds `checkpoint`.
-    fn kept_behind(&self, frozen: &Frozen) -> Vec<Arc<Memtable>> {
+    /// Memtables merged before this one, newest first. They stay while the caller holds `checkpoint`.
+    fn kept_behind(&self, frozen: &Frozen) -> Vec<Frozen> {
         let view = self.view();
         let older = view.frozen.iter().filter(|other| !Arc::ptr_eq(&other.memtable, &frozen.memtable));
-        older.map(|other| Arc::clone(&other.memtable)).collect()
+        older.cloned().collect()
     }
 
     /// Whether a snapshot older than the freeze point is alive. Asked once per chunk: one taken after the merge began
@@ -327,8 +327,7 @@ impl Engine {
 
     /// The last chunk: see the module.
     fn merge_system_rows(&self, frozen: &Frozen, totals: &mut Totals) -> Result<Superblock, Error> {
-        let mut rows =
-            FrozenRows::of_system(&frozen.memtable, frozen.start).behind(self.kept_behind(frozen));
+        let mut rows = FrozenRows::of_system(&frozen.memtable, frozen.start).behind(self.kept_behind(frozen));
         rows.keep_replaced(self.is_needed(frozen));
         let plan =
             self.tree.merge_chunk(&mut rows, u64::MAX, frozen.end).map_err(|error| Error::tree(&error))?;
@@ -410,7 +409,8 @@ impl Engine {
         }
         let horizon = self.horizon();
         let waiting = state.reclaim.get_or_insert_default();
-        waiting.sort_unstable();
+        // A storage that was loaded in bulk is entered twice if its table is dropped: the drop is what counts.
+        waiting.sort_unstable_by_key(|(storage, dropped)| (*storage, std::cmp::Reverse(*dropped)));
         waiting.dedup_by_key(|(storage, _)| *storage);
         let unseen = |dropped: Lsn| dropped <= frozen.end && dropped <= horizon;
         let mut wanted = Vec::new();
@@ -432,7 +432,8 @@ impl Engine {
         let mut found = Vec::new();
         while let Some((key, _)) = rows.next_row()? {
             let storage = TableId::new(catalog::decode_id_key(&row_key::encode(catalog::RECLAIM, key))?);
-            let dropped = frozen.memtable.newest_stamp(&catalog::reclaim_key(storage)).unwrap_or(frozen.start);
+            let dropped =
+                frozen.memtable.newest_stamp(&catalog::reclaim_key(storage)).unwrap_or(frozen.start);
             let active = self.view().active.newest_stamp(&catalog::reclaim_key(storage));
             found.push((storage, active.unwrap_or(dropped)));
         }
@@ -442,10 +443,7 @@ impl Engine {
     fn cut_out(&self, storage: TableId, stamp: Lsn, totals: &mut Totals) -> Result<(), Error> {
         let (from, to) = row_key::table_range(storage);
         loop {
-            let cut = self
-                .tree
-                .cut(&from, &to, CUT_PAGES_MAX, stamp)
-                .map_err(|error| Error::tree(&error))?;
+            let cut = self.tree.cut(&from, &to, CUT_PAGES_MAX, stamp).map_err(|error| Error::tree(&error))?;
             if !cut.chunk.is_empty() {
                 totals.add(cut.chunk.statistics());
                 self.tree.apply_chunk(cut.chunk, None).map_err(|error| self.tree_write_error(&error))?;

@@ -51,11 +51,7 @@ impl Transaction {
     pub fn table(&mut self, name: &str) -> Result<Table, Error> {
         self.check_usable()?;
         let lsn = self.statement_snapshot()?;
-        let row_key = catalog::name_key(name);
-        let row = match self.writes.get(&row_key) {
-            Some(written) => written.map(<[u8]>::to_vec),
-            None => self.engine.read_row(&row_key, lsn.lsn(), |row| row.map(<[u8]>::to_vec))?,
-        };
+        let row = self.read_row(&catalog::name_key(name), lsn.lsn())?;
         let row = row.ok_or_else(|| Error::NoSuchTable { name: name.to_owned() })?;
         let id = catalog::decode_name_row(name, &row)?;
         let own = self.definitions.iter().rev().find(|own| own.object.id == id);

@@ -75,10 +75,8 @@ impl Database {
         options: Options,
         progress: impl FnMut(RecoveryProgress),
     ) -> Result<Database, Error> {
-        let environment = Environment {
-            disk: Arc::new(OsDisk::new(directory.as_ref())),
-            clock: Arc::new(SystemClock),
-        };
+        let environment =
+            Environment { disk: Arc::new(OsDisk::new(directory.as_ref())), clock: Arc::new(SystemClock) };
         Database::open_in(environment, options, progress)
     }
 
@@ -167,7 +165,12 @@ impl Database {
                 problem: "the key is not 8 bytes long",
             })?;
             let row = ObjectRow::decode(id, value)?;
-            tables.push(TableInfo { name: row.name, id, storage: row.storage.get(), created_micros: row.created });
+            tables.push(TableInfo {
+                name: row.name,
+                id,
+                storage: row.storage.get(),
+                created_micros: row.created,
+            });
         }
         tables.sort_by(|left, right| left.name.cmp(&right.name));
         Ok(tables)
@@ -396,6 +399,11 @@ impl Snapshot {
     ) -> Result<R, Error> {
         self.engine.check_open()?;
         self.engine.read_table_row(table, key.as_ref(), self.lsn(), read)
+    }
+
+    /// All rows of `table`, ascending.
+    pub fn rows(&self, table: &Table) -> Range<'_> {
+        self.range::<&[u8]>(table, ..)
     }
 
     /// The rows of `table` in `bounds`, ascending.

@@ -101,7 +101,9 @@ pub enum Error {
     },
     /// A write or a sync failed, so what is on disk is unknown: the database takes no more writes until it is opened
     /// again.
-    #[error("the database stopped taking writes after a failed write: {cause}; close it and open it again to recover")]
+    #[error(
+        "the database stopped taking writes after a failed write: {cause}; close it and open it again to recover"
+    )]
     Stopped {
         /// The failure.
         cause: String,
@@ -113,7 +115,9 @@ pub enum Error {
     #[error("the database is closed")]
     Closed,
     /// Another process (or another handle of this one) has the directory open.
-    #[error("{directory} is in use by another process; close it there first, or open it read-only if no writer has it")]
+    #[error(
+        "{directory} is in use by another process; close it there first, or open it read-only if no writer has it"
+    )]
     InUse {
         /// The directory.
         directory: String,

@@ -66,7 +66,7 @@ pub use log_records::{LogChange, LogContent, LogRecordInfo, log_records};
 pub use options::{Background, Compression, Durability, Isolation, OpenMode, Options, TransactionOptions};
 pub use recovery::{RecoveryProgress, RecoveryStatistics};
 pub use row_key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-pub use scan::Range;
+pub use scan::{LentRow, Range};
 pub use statistics::{DatabaseInfo, SegmentInfo, Statistics};
 pub use throttle::ThrottleStatistics;
 pub use transaction::{Savepoint, Transaction};

@@ -57,7 +57,8 @@ pub(crate) enum Acquired {
 #[derive(Debug)]
 struct Lock {
     owner: LockOwner,
-    waiters: Option<Box<VecDeque<Arc<Waiter>>>>,
+    /// In order of arrival; takes memory only once somebody waits.
+    waiters: VecDeque<Arc<Waiter>>,
 }
 
 const WAITING: u32 = 0;
@@ -127,12 +128,17 @@ impl LockTable {
     }
 
     /// Takes the lock `name` for `owner`, waiting as `wait` says.
-    pub(crate) fn acquire(&self, owner: LockOwner, name: u64, wait: LockWait) -> Result<Acquired, LockRefused> {
+    pub(crate) fn acquire(
+        &self,
+        owner: LockOwner,
+        name: u64,
+        wait: LockWait,
+    ) -> Result<Acquired, LockRefused> {
         let waiter = {
             let mut locks = self.shard(name).lock();
             let lock = match locks.entry(name) {
                 Entry::Vacant(entry) => {
-                    entry.insert(Lock { owner, waiters: None });
+                    entry.insert(Lock { owner, waiters: VecDeque::new() });
                     return Ok(Acquired::Now);
                 }
                 Entry::Occupied(entry) => entry.into_mut(),
@@ -143,9 +149,8 @@ impl LockTable {
             if wait == LockWait::NoWait {
                 return Err(LockRefused::Held);
             }
-            let waiter =
-                Arc::new(Waiter { owner, state: AtomicU32::new(WAITING), changed: WaitWord::new() });
-            lock.waiters.get_or_insert_default().push_back(Arc::clone(&waiter));
+            let waiter = Arc::new(Waiter { owner, state: AtomicU32::new(WAITING), changed: WaitWord::new() });
+            lock.waiters.push_back(Arc::clone(&waiter));
             waiter
         };
         self.wait_for_grant(owner, name, wait, &waiter)
@@ -199,7 +204,9 @@ impl LockTable {
         // Bounded by the number of waiters: a cycle that `owner` is not part of has its own victim.
         for _ in 0..=waiting.len() {
             let Some(&name) = waiting.get(&next) else { return false };
-            let Some(holder) = self.shard(name).lock().get(&name).map(|lock| lock.owner) else { return false };
+            let Some(holder) = self.shard(name).lock().get(&name).map(|lock| lock.owner) else {
+                return false;
+            };
             if holder == owner {
                 return true;
             }
@@ -214,8 +221,8 @@ impl LockTable {
         if waiter.state.compare_exchange(WAITING, ABANDONED, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             return false;
         }
-        if let Some(waiters) = locks.get_mut(&name).and_then(|lock| lock.waiters.as_mut()) {
-            waiters.retain(|other| !Arc::ptr_eq(other, waiter));
+        if let Some(lock) = locks.get_mut(&name) {
+            lock.waiters.retain(|other| !Arc::ptr_eq(other, waiter));
         }
         true
     }
@@ -229,7 +236,7 @@ impl LockTable {
             };
             let lock = entry.get_mut();
             assert_eq!(lock.owner, owner, "lock {name:#x} released by one who does not hold it");
-            let next = lock.waiters.as_mut().and_then(|waiters| waiters.pop_front());
+            let next = lock.waiters.pop_front();
             match next {
                 Some(waiter) => {
                     lock.owner = waiter.owner;

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use seawall_io::{Disk, OpenMode, OsDisk};
-use seawall_tree::SuperblockFile;
+use seawall_tree::{Superblock, SuperblockFile};
 use seawall_types::{Lsn, TimelineId};
-use seawall_wal::{LogReader, LogRecord, Record};
+use seawall_wal::{HEADER_BYTES, LogReadError, LogReader, LogRecord, Record};
 
 use crate::error::Error;
 use crate::row_key;
@@ -35,9 +35,9 @@ pub enum LogContent {
         /// What it wrote.
         changes: Vec<LogChange>,
     },
-    /// A checkpoint froze the memtable here.
+    /// A checkpoint began: it froze the memtable here.
     Checkpoint {
-        /// Where replay started before it.
+        /// Where a replay starts until the checkpoint is done.
         redo_point: Lsn,
         /// When, in microseconds since 1970.
         time_micros: i64,
@@ -75,7 +75,7 @@ pub struct LogChange {
     pub value_bytes: Option<u64>,
 }
 
-/// Tells `visit` of each record from `from` on (by default, from the redo point on) until it breaks or the log ends.
+/// Tells `visit` of each record from `from` on (by default, from the oldest that is kept) until it breaks or the log ends.
 /// The database may be open elsewhere: what is not flushed yet is not seen.
 ///
 /// # Errors
@@ -93,14 +93,11 @@ pub fn log_records(
         }
         _ => Error::Tree { message: crate::error::chain(&error) },
     })?;
-    let mut reader = LogReader::open(
-        disk,
-        superblock.database,
-        superblock.timeline,
-        superblock.segment_bytes,
-        from.unwrap_or(superblock.redo_point),
-    )
-    .map_err(|error| Error::log_read(&error))?;
+    let from = match from {
+        Some(from) => from,
+        None => oldest_record(&disk, &superblock)?,
+    };
+    let mut reader = open_reader(&disk, &superblock, from)?;
     while let Some(record) = reader.next().map_err(|error| Error::log_read(&error))? {
         let content = content_of(&record).map_err(|problem| Error::Log {
             message: format!("record at {}: {problem}", record.span.start),
@@ -112,6 +109,34 @@ pub fn log_records(
         }
     }
     Ok(())
+}
+
+fn open_reader(disk: &Arc<dyn Disk>, superblock: &Superblock, from: Lsn) -> Result<LogReader, Error> {
+    LogReader::open(
+        Arc::clone(disk),
+        superblock.database,
+        superblock.timeline,
+        superblock.segment_bytes,
+        from,
+    )
+    .map_err(|error| Error::log_read(&error))
+}
+
+/// Where the first whole record of the oldest segment starts: the segment may begin in the middle of one.
+fn oldest_record(disk: &Arc<dyn Disk>, superblock: &Superblock) -> Result<Lsn, Error> {
+    let segments = crate::open::list_segments(&**disk, superblock.segment_bytes)?;
+    let redo_point = superblock.redo_point;
+    let Some(oldest) = segments.first().filter(|segment| segment.first_lsn < redo_point) else {
+        return Ok(redo_point);
+    };
+    let start = Lsn::new(oldest.first_lsn.get() + HEADER_BYTES);
+    match open_reader(disk, superblock, start)?.next() {
+        Ok(Some(_)) => Ok(start),
+        // What does not verify there is the rest of a record; the search that tells damage from the end of the log
+        // finds the next one.
+        Err(LogReadError::Damaged { evidence, .. }) => Ok(evidence),
+        Ok(None) | Err(_) => Ok(redo_point),
+    }
 }
 
 fn content_of(record: &LogRecord<'_>) -> Result<LogContent, String> {
@@ -131,10 +156,9 @@ fn content_of(record: &LogRecord<'_>) -> Result<LogContent, String> {
             }
             LogContent::Commit { time_micros: commit.time_micros, changes }
         }
-        Record::Checkpoint(checkpoint) => LogContent::Checkpoint {
-            redo_point: checkpoint.redo_point,
-            time_micros: checkpoint.time_micros,
-        },
+        Record::Checkpoint(checkpoint) => {
+            LogContent::Checkpoint { redo_point: checkpoint.redo_point, time_micros: checkpoint.time_micros }
+        }
         Record::TimelineSwitch(switch) => LogContent::TimelineSwitch {
             timeline: switch.timeline,
             parent: switch.parent,

@@ -1,10 +1,8 @@
 //! The newest versions in a frozen memtable, in key order, as changes to the tree.
 //!
-//! What a merge replaces in the tree is kept behind the row's versions, as their base, for old snapshots. Of a row
-//! that an older memtable still knows, the base is stamped with the start of this one: snapshots before it go on to
-//! the older one. Of other rows it is what every snapshot alive saw before, so it is stamped zero.
-
-use std::sync::Arc;
+//! What a merge replaces in the tree is kept behind the row's versions, as their base, for old snapshots. If an older
+//! memtable still knows the row, the base is stamped with the end of that one: snapshots before it go on to the older
+//! one. Otherwise the row has not changed since before the oldest snapshot, and the base is stamped zero.
 
 use seawall_memtable::{Cursor, Lookup, Memtable};
 use seawall_tree::{Change, MergeSource};
@@ -12,6 +10,7 @@ use seawall_types::{Lsn, TableId};
 
 use crate::catalog::FIRST_USER_TABLE;
 use crate::row_key;
+use crate::view::Frozen;
 
 /// See the module.
 pub(crate) struct FrozenRows<'a> {
@@ -25,8 +24,8 @@ pub(crate) struct FrozenRows<'a> {
     /// Storages whose rows are about to be cut out, ascending.
     skipped: Vec<TableId>,
     keep_replaced: bool,
-    /// Memtables that were merged before and are kept for old snapshots.
-    older: Vec<Arc<Memtable>>,
+    /// Memtables that were merged before and are kept for old snapshots, newest first.
+    older: Vec<Frozen>,
     taken: u64,
 }
 
@@ -67,8 +66,8 @@ impl<'a> FrozenRows<'a> {
         rows
     }
 
-    /// Tells of memtables that were merged before this one and are kept for old snapshots.
-    pub(crate) fn behind(mut self, older: Vec<Arc<Memtable>>) -> FrozenRows<'a> {
+    /// Tells of memtables that were merged before this one and are kept for old snapshots, newest first.
+    pub(crate) fn behind(mut self, older: Vec<Frozen>) -> FrozenRows<'a> {
         self.older = older;
         self
     }
@@ -136,9 +135,8 @@ impl MergeSource for FrozenRows<'_> {
             .versions(key)
             .is_some_and(|versions| !matches!(versions.visible(self.start), Lookup::Missing));
         if !has_base {
-            let known_behind = self.older.iter().any(|older| older.newest_stamp(key).is_some());
-            let stamp = if known_behind { self.start } else { Lsn::ZERO };
-            self.memtable.add_base(key, stamp, value);
+            let known = self.older.iter().find(|older| older.memtable.newest_stamp(key).is_some());
+            self.memtable.add_base(key, known.map_or(Lsn::ZERO, |older| older.end), value);
         }
     }
 }

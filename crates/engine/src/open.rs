@@ -82,6 +82,10 @@ fn log_options(environment: &Environment, superblock: &Superblock, options: &Opt
             Background::Manual => FlushBy::Caller,
         },
         clock: Some(Arc::clone(&environment.clock)),
+        // In proportion where little memory is given: the log has several such buffers.
+        buffer_bytes: usize::try_from(options.memtable_bytes / 16)
+            .unwrap_or(usize::MAX)
+            .clamp(64 << 10, 4 << 20),
         ..LogOptions::new(superblock.database, superblock.timeline)
     }
 }
@@ -139,8 +143,14 @@ impl Engine {
             OpenMode::ReadOnly => LockMode::Shared,
             OpenMode::CreateIfMissing | OpenMode::Existing | OpenMode::New => LockMode::Exclusive,
         };
-        if !creates && matches!(look_or_missing(&*disk)?, Found::Nothing | Found::Remains) {
-            return Err(Error::NoDatabase { directory: disk.location("") });
+        if !creates {
+            match look_or_missing(&*disk) {
+                Ok(Found::Database) => {}
+                Ok(Found::Nothing | Found::Remains) | Err(Error::NotEmpty { .. }) => {
+                    return Err(Error::NoDatabase { directory: disk.location("") });
+                }
+                Err(error) => return Err(error),
+            }
         }
         let lock = disk.lock(LOCK_PATH, lock_mode).map_err(|error| match error.kind() {
             ErrorKind::WouldBlock => Error::InUse { directory: disk.location("") },
@@ -154,7 +164,8 @@ impl Engine {
                     found: SUPERBLOCK_PATH.to_owned(),
                 });
             }
-            (Found::Database, _) => {}
+            (Found::Database, OpenMode::ReadOnly) => {}
+            (Found::Database, OpenMode::CreateIfMissing | OpenMode::Existing) => finish_creation(&*disk)?,
             (Found::Nothing | Found::Remains, OpenMode::CreateIfMissing | OpenMode::New) => {
                 create(&environment, &options)?;
             }
@@ -241,6 +252,18 @@ fn create(environment: &Environment, options: &Options) -> Result<(), Error> {
     disk.sync_directory("").map_err(io)
 }
 
+/// Ends a creation that was cut short after the superblock had got its name: that name must be durable before a commit
+/// is, and a marker that stayed would let a database that lost its superblock later be taken for an unfinished one.
+fn finish_creation(disk: &dyn Disk) -> Result<(), Error> {
+    let io = |error: std::io::Error| Error::io(&error);
+    if disk.list("").map_err(io)?.iter().all(|entry| entry.name != CREATING_PATH) {
+        return Ok(());
+    }
+    disk.sync_directory("").map_err(io)?;
+    disk.remove(CREATING_PATH).map_err(io)?;
+    disk.sync_directory("").map_err(io)
+}
+
 fn new_superblock(environment: &Environment, options: &Options) -> Superblock {
     Superblock {
         sequence: 0,
@@ -282,7 +305,11 @@ fn open_existing(
         records = replayed.statistics.records, rows = replayed.statistics.rows,
         milliseconds = replayed.statistics.duration.as_millis(), "database recovered");
     let end_of_log = replayed.end.lsn;
-    let log = if read_only { None } else { Some(open_log(&environment, &replayed.superblock, &options, replayed.end)?) };
+    let log = if read_only {
+        None
+    } else {
+        Some(open_log(&environment, &replayed.superblock, &options, replayed.end)?)
+    };
     let engine = Engine::assemble(Parts {
         view: replayed.view,
         next_table: replayed.next_table,

@@ -80,7 +80,7 @@ pub struct Options {
     pub mode: OpenMode,
     /// Page size of a new database: 4096 to 65536, a power of two. Default 8192. An existing one keeps its own.
     pub page_bytes: u32,
-    /// Log segment size of a new database: 1 MiB to 1 GiB, a power of two. Default 16 MiB. An existing one keeps its own.
+    /// Log segment size of a new database: 64 KiB to 1 GiB, a power of two. Default 16 MiB. An existing one keeps its own.
     pub segment_bytes: u64,
     /// Memory for rows changed since the last checkpoint: half for those that arrive, half for those that a
     /// checkpoint is merging. Default 256 MiB.

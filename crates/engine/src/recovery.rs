@@ -194,7 +194,9 @@ impl<'a> Replay<'a> {
         let place = |problem: &dyn std::fmt::Display| Error::Log {
             message: format!("record at {}: {problem}", span.start),
         };
-        let commit = match Record::decode(found.kind, found.flags, found.body).map_err(|error| place(&error))? {
+        let commit = match Record::decode(found.kind, found.flags, found.body)
+            .map_err(|error| place(&error))?
+        {
             Record::Commit(commit) => commit,
             Record::Checkpoint(_) | Record::TimelineSwitch(_) | Record::RestorePoint(_) | Record::NoOp => {
                 return Ok(Some(0));
@@ -216,7 +218,7 @@ impl<'a> Replay<'a> {
 
     fn report(&mut self, progress: &mut dyn FnMut(RecoveryProgress)) {
         // The clock is asked once in a while, not for each record.
-        if self.statistics.records % 4096 != 0 {
+        if !self.statistics.records.is_multiple_of(4096) {
             return;
         }
         let now = self.environment.clock.monotonic();
@@ -237,6 +239,8 @@ impl<'a> Replay<'a> {
     fn merge_part(&mut self, memtable: &Memtable) -> Result<(), Error> {
         let end = self.reader.position();
         let failed = |error| Error::tree(&error);
+        // No page may hold a change whose record the power can take.
+        self.reader.make_durable().map_err(|error| Error::Log { message: crate::error::chain(&error) })?;
         let mut rows = FrozenRows::of_users(memtable, self.part_start, Vec::new());
         while !rows.is_done() {
             let budget = self.options.checkpoint_chunk_bytes;
@@ -276,11 +280,8 @@ impl<'a> Replay<'a> {
             merged: false,
         });
         let active = Memtable::new(usize::try_from(self.options.memtable_bytes / 2).unwrap_or(usize::MAX));
-        let view = View {
-            active: Arc::new(active),
-            active_start: end.lsn,
-            frozen: frozen.into_iter().collect(),
-        };
+        let view =
+            View { active: Arc::new(active), active_start: end.lsn, frozen: frozen.into_iter().collect() };
         let (superblock, next_table, statistics) = (self.superblock, self.next_table, self.statistics);
         Ok(Replayed { view, end, superblock, next_table, statistics })
     }

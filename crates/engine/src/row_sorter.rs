@@ -95,7 +95,12 @@ struct Run {
 
 impl RowSorter {
     /// A sorter that keeps about `buffer_limit` bytes in memory. Keys share their first `shared_bytes` bytes.
-    pub(crate) fn new(disk: Arc<dyn Disk>, name: &str, buffer_limit: usize, shared_bytes: usize) -> RowSorter {
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        name: &str,
+        buffer_limit: usize,
+        shared_bytes: usize,
+    ) -> RowSorter {
         RowSorter {
             disk,
             name: name.to_owned(),
@@ -260,9 +265,9 @@ impl<'a> RunReader<'a> {
                     let current = self.buffer[self.position..self.position + length].to_vec();
                     self.position += length;
                     self.fill()?;
-                    let same = self.key().is_some_and(|next| {
-                        parse_row(&current).is_some_and(|(key, _, _)| next == key)
-                    });
+                    let same = self
+                        .key()
+                        .is_some_and(|next| parse_row(&current).is_some_and(|(key, _, _)| next == key));
                     if !same {
                         self.buffer.splice(..self.position, current);
                         self.position = 0;

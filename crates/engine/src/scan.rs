@@ -83,6 +83,9 @@ fn is_after_start(key: &[u8], start: Bound<&Vec<u8>>) -> bool {
     }
 }
 
+/// A row's key and value, lent by the range until its next call.
+pub type LentRow<'r> = (&'r [u8], &'r [u8]);
+
 /// Where a row was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
@@ -215,7 +218,11 @@ pub struct Range<'a> {
 
 impl std::fmt::Debug for Range<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Range").field("from", &self.from).field("to", &self.to).finish_non_exhaustive()
+        formatter
+            .debug_struct("Range")
+            .field("from", &self.from)
+            .field("to", &self.to)
+            .finish_non_exhaustive()
     }
 }
 
@@ -243,12 +250,7 @@ impl<'a> Range<'a> {
         range
     }
 
-    fn over(
-        engine: &'a Engine,
-        direction: Direction,
-        from: Bound<Vec<u8>>,
-        to: Bound<Vec<u8>>,
-    ) -> Range<'a> {
+    fn over(engine: &'a Engine, direction: Direction, from: Bound<Vec<u8>>, to: Bound<Vec<u8>>) -> Range<'a> {
         Range {
             engine,
             snapshot: None,
@@ -277,7 +279,7 @@ impl<'a> Range<'a> {
     ///
     /// # Errors
     /// Damage met on the way. The range ends there.
-    pub fn next_row(&mut self) -> Result<Option<(&[u8], &[u8])>, Error> {
+    pub fn next_row(&mut self) -> Result<Option<LentRow<'_>>, Error> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
@@ -342,9 +344,10 @@ impl<'a> Range<'a> {
         }
         let mut nearest: Option<(&[u8], Place)> = None;
         let writes = self.next_written().map(|(key, _)| (key, Place::Writes));
-        let memtables = self.sources.iter().enumerate().filter_map(|(index, source)| {
-            source.found.map(|_| (&source.key[..], Place::Memtable(index)))
-        });
+        let memtables =
+            self.sources.iter().enumerate().filter_map(|(index, source)| {
+                source.found.map(|_| (&source.key[..], Place::Memtable(index)))
+            });
         let leaf = leaf.map(|leaf| (&leaf.key[..], Place::Leaf));
         for (key, place) in writes.into_iter().chain(memtables).chain(leaf) {
             let nearer = match nearest {
@@ -571,9 +574,7 @@ fn inside_batch<'b>(
     direction: Direction,
 ) -> impl Fn(&[u8]) -> bool + use<'b> {
     move |key| match direction {
-        Direction::Forward => {
-            is_before_end(key, to.as_ref()) && batch_end.is_none_or(|fence| key < fence)
-        }
+        Direction::Forward => is_before_end(key, to.as_ref()) && batch_end.is_none_or(|fence| key < fence),
         Direction::Reverse => {
             is_after_start(key, from.as_ref()) && batch_end.is_none_or(|fence| key >= fence)
         }
@@ -584,7 +585,9 @@ fn is_empty_range(from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
     match (from, to) {
         (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
         (Bound::Included(from), Bound::Included(to)) => from > to,
-        (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) => from >= to,
+        (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) => {
+            from >= to
+        }
     }
 }
 

@@ -49,11 +49,7 @@ enum Place {
 impl SnapshotRegistry {
     pub(crate) fn new() -> Arc<SnapshotRegistry> {
         let slots = (0..SLOT_COUNT).map(|_| CachePadded::new(AtomicU64::new(FREE))).collect();
-        Arc::new(SnapshotRegistry {
-            slots,
-            used_slots: AtomicUsize::new(0),
-            overflow: Mutex::default(),
-        })
+        Arc::new(SnapshotRegistry { slots, used_slots: AtomicUsize::new(0), overflow: Mutex::default() })
     }
 
     /// Registers a snapshot of everything visible now.
@@ -100,7 +96,10 @@ impl SnapshotRegistry {
                 continue;
             }
             self.used_slots.fetch_max(index + 1, Ordering::SeqCst);
-            if self.slots[index].compare_exchange(FREE, lsn.get(), Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            if self.slots[index]
+                .compare_exchange(FREE, lsn.get(), Ordering::SeqCst, Ordering::Relaxed)
+                .is_ok()
+            {
                 return Place::Slot(index);
             }
         }

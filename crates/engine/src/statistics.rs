@@ -153,14 +153,18 @@ impl Engine {
 
     pub(crate) fn info(&self) -> Result<DatabaseInfo, Error> {
         let superblock = self.superblock.lock().clone();
-        let segments = crate::open::list_segments(&*self.environment.disk, superblock.segment_bytes)?;
+        let mut segments = crate::open::list_segments(&*self.environment.disk, superblock.segment_bytes)?;
+        let end_of_log = self.appended();
+        for segment in &mut segments {
+            segment.spare = segment.first_lsn > end_of_log;
+        }
         Ok(DatabaseInfo {
             database: superblock.database,
             page_bytes: u64::from(superblock.page_bytes),
             segment_bytes: superblock.segment_bytes,
             timeline: superblock.timeline,
             redo_point: superblock.redo_point,
-            end_of_log: self.appended(),
+            end_of_log,
             checkpoint_count: superblock.checkpoint_count,
             created_micros: superblock.created_micros,
             page_file_bytes: self.tree.pages().file().page_count() * self.page_bytes(),

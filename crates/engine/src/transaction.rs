@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use seawall_types::{Lsn, TableId};
 
-use crate::catalog::{Storage, Table};
+use crate::catalog::{self, Storage, Table};
 use crate::commit::{CommitHandle, CommitRequest, TableUse};
 use crate::data_definition::Definition;
 use crate::engine::Engine;
@@ -74,6 +74,8 @@ pub struct Transaction {
     tables: Vec<TableUse>,
     pub(crate) definitions: Vec<Definition>,
     reads: Vec<ReadItem>,
+    /// Objects whose place is among `reads`.
+    read_objects: Vec<u64>,
     failed: Option<String>,
     row_key: Vec<u8>,
 }
@@ -92,6 +94,7 @@ impl Transaction {
             tables: Vec::new(),
             definitions: Vec::new(),
             reads: Vec::new(),
+            read_objects: Vec::new(),
             failed: None,
             row_key: Vec::new(),
         }
@@ -112,7 +115,7 @@ impl Transaction {
         result
     }
 
-    fn read_row(&mut self, row_key: &[u8], lsn: Lsn) -> Result<Option<Vec<u8>>, Error> {
+    pub(crate) fn read_row(&mut self, row_key: &[u8], lsn: Lsn) -> Result<Option<Vec<u8>>, Error> {
         if let Some(written) = self.writes.get(row_key) {
             return Ok(written.map(<[u8]>::to_vec));
         }
@@ -171,7 +174,7 @@ impl Transaction {
     fn write(&mut self, table: &Table, key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
         self.check_usable()?;
         row_key::check_sizes(key, value, self.engine.key_bytes_max())?;
-        self.check_room(key, value)?;
+        self.check_room(table, key, value)?;
         let storage = self.lock_row(table, key)?;
         let mut row_key = std::mem::take(&mut self.row_key);
         row_key::encode_into(&mut row_key, storage, key);
@@ -180,10 +183,19 @@ impl Transaction {
         Ok(())
     }
 
-    fn check_room(&self, key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
-        let more = row_key::TABLE_BYTES + key.len() + value.map_or(0, <[u8]>::len);
-        let bytes = self.writes.bytes() + u64::try_from(more).expect("a row fits into memory");
+    fn check_room(&self, table: &Table, key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
+        let row_bytes = |value: Option<&[u8]>| {
+            let bytes = row_key::TABLE_BYTES + key.len() + value.map_or(0, <[u8]>::len);
+            u64::try_from(bytes).expect("a row fits into memory")
+        };
+        let bytes = self.writes.bytes() + row_bytes(value);
         let limit = self.engine.options().max_transaction_bytes;
+        if bytes <= limit {
+            return Ok(());
+        }
+        // A row that is written again counts once. Looked up only here, where it matters.
+        let row_key = row_key::encode(self.storage_for_write(table)?, key);
+        let bytes = bytes - self.writes.get(&row_key).map_or(0, row_bytes);
         if bytes > limit { Err(Error::TransactionTooLarge { bytes, limit }) } else { Ok(()) }
     }
 
@@ -229,17 +241,18 @@ impl Transaction {
         Ok(())
     }
 
+    /// All rows of `table`, ascending, as this transaction sees them.
+    pub fn rows(&mut self, table: &Table) -> Range<'_> {
+        self.range::<&[u8]>(table, ..)
+    }
+
     /// The rows of `table` in `bounds`, ascending, as this transaction sees them.
     pub fn range<K: AsRef<[u8]>>(&mut self, table: &Table, bounds: impl RangeBounds<K>) -> Range<'_> {
         self.scan(table, bounds, Direction::Forward)
     }
 
     /// The rows of `table` in `bounds`, descending.
-    pub fn range_reverse<K: AsRef<[u8]>>(
-        &mut self,
-        table: &Table,
-        bounds: impl RangeBounds<K>,
-    ) -> Range<'_> {
+    pub fn range_reverse<K: AsRef<[u8]>>(&mut self, table: &Table, bounds: impl RangeBounds<K>) -> Range<'_> {
         self.scan(table, bounds, Direction::Reverse)
     }
 
@@ -295,11 +308,17 @@ impl Transaction {
         Ok(StatementSnapshot::OfTransaction(lsn))
     }
 
-    fn storage_for_read(&self, table: &Table, lsn: Lsn) -> Result<TableId, Error> {
-        match self.own_storage(table) {
-            Some(storage) => storage,
-            None => self.engine.storage_at(table, lsn),
+    fn storage_for_read(&mut self, table: &Table, lsn: Lsn) -> Result<TableId, Error> {
+        if let Some(storage) = self.own_storage(table) {
+            return storage;
         }
+        let id = table.object.id;
+        if self.options.isolation == Isolation::Serializable && !self.read_objects.contains(&id) {
+            // A truncate or drop changes what was read, and none of the rows.
+            self.read_objects.push(id);
+            self.reads.push(ReadItem::Row(catalog::object_key(id)));
+        }
+        self.engine.storage_at(table, lsn)
     }
 
     fn storage_for_write(&self, table: &Table) -> Result<TableId, Error> {

@@ -39,7 +39,11 @@ pub(crate) struct View {
 
 impl std::fmt::Debug for View {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("View").field("rows", &self.active.row_count()).field("frozen", &self.frozen.len()).finish()
+        formatter
+            .debug_struct("View")
+            .field("rows", &self.active.row_count())
+            .field("frozen", &self.frozen.len())
+            .finish()
     }
 }
 
@@ -63,7 +67,8 @@ impl View {
 
     /// Stamp of the newest version of the row here, visible or not.
     pub(crate) fn newest_stamp(&self, row_key: &[u8]) -> Option<Lsn> {
-        let memtables = std::iter::once(&self.active).chain(self.frozen.iter().map(|frozen| &frozen.memtable));
+        let memtables =
+            std::iter::once(&self.active).chain(self.frozen.iter().map(|frozen| &frozen.memtable));
         memtables.filter_map(|memtable| memtable.newest_stamp(row_key)).next()
     }
 

@@ -3,7 +3,9 @@
 
 use std::sync::Arc;
 
-use seawall_engine::{Background, Database, Durability, Environment, Error, Isolation, Options, TransactionOptions};
+use seawall_engine::{
+    Background, Database, Durability, Environment, Error, Isolation, Options, TransactionOptions,
+};
 use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk};
 
 fn options() -> Options {
@@ -35,8 +37,7 @@ fn rows_are_there_after_commit_checkpoint_and_reopen() {
     database.delete(&table, 500_u32.to_be_bytes()).unwrap();
     let expect = |database: &Database| {
         let table = database.table("t").unwrap();
-        let rows: Vec<_> =
-            database.snapshot().range::<&[u8]>(&table, ..).collect::<Result<_, _>>().unwrap();
+        let rows: Vec<_> = database.snapshot().range::<&[u8]>(&table, ..).collect::<Result<_, _>>().unwrap();
         assert_eq!(rows.len(), 999);
         let mut backwards: Vec<_> =
             database.snapshot().range_reverse::<&[u8]>(&table, ..).collect::<Result<_, _>>().unwrap();
@@ -181,7 +182,8 @@ fn rows_load_in_bulk_in_any_order() {
         }
         let table = load.finish().unwrap();
         for database in [database, open(&disk.after_power_loss(PowerLoss::LoseAll))] {
-            let rows = database.snapshot().range::<&[u8]>(&table, ..).map(|row| row.unwrap().0).collect::<Vec<_>>();
+            let rows =
+                database.snapshot().range::<&[u8]>(&table, ..).map(|row| row.unwrap().0).collect::<Vec<_>>();
             assert!(rows.is_sorted());
             assert!(rows.len() > 19_900, "{}", rows.len());
             assert_eq!(database.get(&table, 7_u32.to_be_bytes()).unwrap().unwrap(), 7_u32.to_be_bytes());

@@ -17,7 +17,8 @@ const HISTORIES: u64 = 2000;
 
 #[test]
 fn random_histories_agree_with_a_plain_model() {
-    let count = std::env::var("SEAWALL_HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(HISTORIES);
+    let count =
+        std::env::var("SEAWALL_HISTORIES").ok().and_then(|text| text.parse().ok()).unwrap_or(HISTORIES);
     let seeds = seawall_simulation::seeds(count);
     let (next, failed) = (AtomicU64::new(seeds.start), Mutex::new(Vec::new()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(4);

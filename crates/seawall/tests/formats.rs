@@ -1,6 +1,5 @@
 //! `docs/formats.md` is put together from the byte tables that stand beside the code, so that it cannot differ from
 //! them. `SEAWALL_BLESS=1 cargo test -p seawall --test formats` writes it anew.
-#![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
 use std::fmt::Write;
 use std::path::Path;

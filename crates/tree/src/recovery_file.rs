@@ -96,6 +96,7 @@ struct Entry {
 pub(crate) struct FoundChunk {
     pub(crate) chunk: u64,
     pub(crate) superblock: Option<Superblock>,
+    table_offset: u64,
     entries: Vec<Entry>,
 }
 
@@ -183,7 +184,26 @@ impl RecoveryFile {
         };
         let Some(entries) = self.read_table(&header, length)? else { return Ok(None) };
         let complete = self.verify_images(&entries)?;
-        Ok(complete.then_some(FoundChunk { chunk: header.chunk, superblock, entries }))
+        let table_offset = header.table_offset;
+        Ok(complete.then_some(FoundChunk { chunk: header.chunk, superblock, table_offset, entries }))
+    }
+
+    /// Writes the chunk that was found once more and syncs it: the process that wrote it may have ended before it was
+    /// durable, or its sync may have failed, and then it is in the operating system's cache only. A crash in the middle
+    /// does no harm, since nothing changes.
+    pub(crate) fn write_again(&self, chunk: &FoundChunk) -> Result<(), TreeError> {
+        let table_bytes = (chunk.entries.len() * ENTRY_BYTES) as u64;
+        let end = chunk.table_offset + table_bytes;
+        let mut piece = Vec::new();
+        let mut offset = 0;
+        while offset < end {
+            let bytes = usize::try_from(end - offset).unwrap_or(usize::MAX).min(WRITE_BYTES);
+            piece.resize(bytes, 0);
+            self.read_at(&mut piece, offset)?;
+            self.write_at(&piece, offset)?;
+            offset += bytes as u64;
+        }
+        self.commit()
     }
 
     /// Calls `each` with every image of the chunk, each one decoded and checked as a page.

@@ -175,6 +175,19 @@ impl SuperblockFile {
         Ok((SuperblockFile { file, path, sequence: values.sequence }, values, damaged))
     }
 
+    /// Writes the newer copy, which holds `values`, once more and syncs. The process that stored it may have ended
+    /// before it was durable, or its sync may have failed; the next store overwrites the other copy, which may be the
+    /// only durable one.
+    pub(crate) fn write_again(&self, values: &Superblock) -> Result<(), SuperblockError> {
+        let fail = |operation| {
+            let path = self.path.clone();
+            move |source| SuperblockError::Io { operation, path, source }
+        };
+        let offset = copy_offset(values.sequence);
+        self.file.write_all_at(&values.encode(), offset).map_err(fail("write"))?;
+        self.file.sync_data().map_err(fail("sync"))
+    }
+
     /// Writes `values` over the older copy and syncs. Durable when it returns.
     ///
     /// # Errors

@@ -137,6 +137,9 @@ impl Tree {
             TreeAccess::Read => OpenMode::Read,
         };
         let (superblock_file, superblock, damaged_copy) = SuperblockFile::open(disk, mode)?;
+        if access == TreeAccess::Write {
+            superblock_file.write_again(&superblock)?;
+        }
         let format = format_of(&superblock);
         let file = PageFile::open(disk, format, mode)?;
         let recovery =
@@ -227,6 +230,8 @@ impl WriterState {
 
     /// Writes the images of a chunk in place once more. Idempotent: after a crash here, the next open does it again.
     fn apply_again(&mut self, pages: &PublishedPages, found: &FoundChunk) -> Result<(), TreeError> {
+        // No page is overwritten before its image is durable for sure.
+        self.recovery.write_again(found)?;
         self.recovery.for_each_image(found, |page| pages.file().write(&[PageImage::from(&page)]))?;
         pages.file().sync()?;
         self.completed_chunk = found.chunk;

@@ -2,7 +2,7 @@
 //!
 //! | kind            | bytes | field          | meaning                                                  |
 //! |-----------------|------:|----------------|----------------------------------------------------------|
-//! | checkpoint      |     8 | redo_point     | where replay starts from now on                          |
+//! | checkpoint      |     8 | redo_point     | where a replay starts until the checkpoint is done       |
 //! |                 |     8 | time           | microseconds since 1970, signed                          |
 //! | timeline switch |     4 | timeline       | the new one                                              |
 //! |                 |     4 | parent         | the one that it leaves                                   |
@@ -21,12 +21,12 @@ use crate::record::{PreparedRecord, RECORD_HEADER_BYTES, RecordKind};
 /// The longest name of a restore point, in bytes.
 pub const RESTORE_POINT_NAME_BYTES_MAX: usize = 255;
 
-/// A checkpoint was completed.
+/// A checkpoint began: the memtable was frozen here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Checkpoint {
-    /// Where replay starts from now on.
+    /// Where a replay starts until the checkpoint is done.
     pub redo_point: Lsn,
-    /// When it was completed, microseconds since 1970.
+    /// When it began, microseconds since 1970.
     pub time_micros: i64,
 }
 

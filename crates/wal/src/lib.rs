@@ -36,6 +36,7 @@ mod retention;
 mod segment;
 mod segment_set;
 mod timeline;
+mod write_again;
 mod writer;
 
 pub use commit::{

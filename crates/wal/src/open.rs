@@ -9,6 +9,8 @@
 //! 2. the rest of the segment; sync;
 //! 3. later segments, each before an LSN in it is given out (`segment_set`).
 //!
+//! Before that, the last batch is made durable (`write_again`).
+//!
 //! A crash after any part of this leaves the same end: what is left behind it belongs to a batch that started at or
 //! before the end, which is no evidence of damage, and the end itself does not verify.
 
@@ -23,9 +25,11 @@ use crate::error::{LogError, SegmentHeaderError};
 use crate::geometry::HEADER_BYTES;
 use crate::metrics::Counters;
 use crate::options::LogOptions;
+use crate::reader::LogEnd;
 use crate::record::RECORD_HEADER_BYTES;
 use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, check_header};
 use crate::segment_set::{FoundFiles, SegmentSet, fatal, oldest_without_gap, zero_range};
+use crate::write_again::write_again;
 
 /// What a writer starts from.
 pub(crate) struct StartState {
@@ -80,12 +84,14 @@ fn is_empty(disk: &dyn Disk, name: SegmentName) -> Result<bool, LogError> {
 }
 
 /// Prepares the log that ends at `end` for more.
-pub(crate) fn open(disk: Arc<dyn Disk>, options: &LogOptions, end: Lsn) -> Result<StartState, LogError> {
+pub(crate) fn open(disk: Arc<dyn Disk>, options: &LogOptions, end: LogEnd) -> Result<StartState, LogError> {
     let identity = options.check()?;
     let geometry = identity.geometry;
+    let LogEnd { lsn: end, durable, .. } = end;
     if !geometry.is_normal(end) {
         return Err(LogError::Options { problem: format!("no record can start at {end}") });
     }
+    write_again(&*disk, &identity, durable, end)?;
     let mut found = FoundFiles::list(&*disk)?;
     let number = geometry.segment_of(end);
     drop_recycled(&*disk, &identity, &mut found, number);

@@ -16,7 +16,7 @@ use seawall_codec::checksum::crc32c;
 use seawall_io::Disk;
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 
-use crate::error::{LogReadError, RecordError};
+use crate::error::{LogError, LogReadError, RecordError};
 use crate::geometry::{LogGeometry, StreamPosition};
 use crate::record::{LogKey, RECORD_HEADER_BYTES, Record, RecordHeader, RecordKind, RecordSpan};
 use crate::segment::LogIdentity;
@@ -31,6 +31,9 @@ const WINDOW_BYTES: usize = 1 << 20;
 pub struct LogEnd {
     /// Where the next record will start.
     pub lsn: Lsn,
+    /// What was read from here on may be in the operating system's cache only: its batch may have been cut short by the
+    /// end of a process, or its sync may have failed. [`crate::Log::open`] writes it once more.
+    pub durable: Lsn,
     /// What is there instead of a record.
     pub reason: EndReason,
 }
@@ -78,6 +81,8 @@ pub struct LogReader {
     bytes: LogBytes,
     geometry: LogGeometry,
     key: LogKey,
+    /// Where it started: who starts there knows that what lies before is durable.
+    from: Lsn,
     position: Lsn,
     /// The same place in the stream.
     stream: StreamPosition,
@@ -128,6 +133,7 @@ impl LogReader {
             bytes,
             geometry,
             key: identity.key(),
+            from,
             position: from,
             stream,
             limit: None,
@@ -176,6 +182,20 @@ impl LogReader {
         Ok(Some(LogRecord { span, kind: header.kind, flags: header.flags, batch_start, body }))
     }
 
+    /// Writes what was read and may not be durable once more, and syncs it: the last batch. To be called before
+    /// anything is made of its records that outlives a power failure.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn make_durable(&self) -> Result<(), LogError> {
+        self.bytes.write_again(self.durable(), self.position)
+    }
+
+    /// Everything before was durable when the last record was written.
+    fn durable(&self) -> Lsn {
+        self.batch_floor.max(self.from).min(self.position)
+    }
+
     /// Where the next record starts.
     pub fn position(&self) -> Lsn {
         self.position
@@ -191,7 +211,7 @@ impl LogReader {
             Some(end) => end,
             None => {
                 assert!(is_at_limit, "the log was read up to {} only, not to its end", self.position);
-                LogEnd { lsn: self.position, reason: EndReason::Limit }
+                LogEnd { lsn: self.position, durable: self.durable(), reason: EndReason::Limit }
             }
         }
     }
@@ -278,6 +298,6 @@ impl LogReader {
         }
         let has_segment = self.bytes.open_checked(number)?;
         let reason = if has_segment { EndReason::NoRecord } else { EndReason::MissingSegment };
-        Ok(LogEnd { lsn, reason })
+        Ok(LogEnd { lsn, durable: self.durable(), reason })
     }
 }

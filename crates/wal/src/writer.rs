@@ -107,7 +107,7 @@ impl Log {
     /// # Errors
     /// `Header` if the segment is not one of this log; `NoSpace`, `Io`. The log can be opened again.
     pub fn open(disk: Arc<dyn Disk>, options: LogOptions, end: LogEnd) -> Result<Log, LogError> {
-        let state = crate::open::open(disk, &options, end.lsn)?;
+        let state = crate::open::open(disk, &options, end)?;
         Log::start(&options, state)
     }
 

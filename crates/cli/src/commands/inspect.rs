@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
-use seawall::{CheckSummary, CheckpointStatistics, Damage, Database, DatabaseInfo, OpenMode};
+use seawall::{CheckSummary, CheckpointStatistics, Damage, Database, DatabaseInfo, OpenMode, SegmentInfo};
 use serde_json::{Value, json};
 
-use super::{open, options};
+use super::{not_a_database, open, options};
 use crate::arguments::Shared;
 use crate::failure::Failure;
 use crate::files::utc;
@@ -35,10 +35,16 @@ pub(crate) fn info(shared: &Shared, directory: &Path, output: &mut Output) -> Re
     }
     line("segments", format!("{} of {}", info.segments.len(), size(info.segment_bytes)))?;
     for segment in &info.segments {
-        let state = if segment.spare { "spare".to_owned() } else { format!("from {}", segment.first_lsn) };
+        let state =
+            if is_spare(&info, segment) { "spare".to_owned() } else { format!("from {}", segment.first_lsn) };
         line("", format!("{} {state}", segment.name))?;
     }
     Ok(())
+}
+
+/// Waiting to be written: the log has not come to it.
+fn is_spare(info: &DatabaseInfo, segment: &SegmentInfo) -> bool {
+    segment.spare || segment.first_lsn > info.end_of_log
 }
 
 fn info_json(info: &DatabaseInfo, tables: usize) -> Value {
@@ -46,7 +52,7 @@ fn info_json(info: &DatabaseInfo, tables: usize) -> Value {
         .segments
         .iter()
         .map(|segment| {
-            json!({ "name": segment.name, "first_lsn": segment.first_lsn.to_string(), "spare": segment.spare })
+            json!({ "name": segment.name, "first_lsn": segment.first_lsn.to_string(), "spare": is_spare(info, segment) })
         })
         .collect();
     json!({
@@ -78,7 +84,7 @@ pub(crate) fn check(shared: &Shared, directory: &Path, output: &mut Output) -> R
     });
     bar.finish_and_clear();
     written?;
-    let summary = summary?;
+    let summary = summary.map_err(|error| not_a_database(error.into()))?;
     output.answer(
         &json!({ "checked": summary_json(&summary), "damages": damages }),
         format_args!("checked {}", read_by(&summary)),

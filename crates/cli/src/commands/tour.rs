@@ -68,7 +68,7 @@ fn show(shared: &Shared, tour: &Tour, scratch: &Path, report: &mut Report<'_>) -
     report.fact(
         "rows_recovered",
         found,
-        &format!("{} in the table: {}", grouped(found), in_flight(&killed, found)),
+        &format!("{} rows are in the table: {}", grouped(found), in_flight(&killed, found)),
     )?;
     database.close()?;
     check(shared, &directory, report)?;

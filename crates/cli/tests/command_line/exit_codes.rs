@@ -24,6 +24,11 @@ fn missing_is_3() {
     let scratch = Scratch::with_database();
     scratch.fails(3, ["info", "nowhere"]);
     scratch.fails(3, ["check", "nowhere"]);
+    std::fs::create_dir(scratch.path("other")).unwrap();
+    scratch.write("other/file", b"of something else");
+    scratch.fails(3, ["info", "other"]);
+    scratch.fails(3, ["check", "other"]);
+    scratch.fails(6, ["init", "other"]);
     scratch.fails(3, ["get", "db", "nothing", "key"]);
     scratch.fails(3, ["drop", "db", "nothing"]);
     scratch.fails(3, ["load", "db", "t", "missing.csv"]);

@@ -5,15 +5,15 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use seawall_engine::{
-    Background, CommitHandle, Compression, Database, Durability, Environment, Error, Isolation, LockWait, OpenMode,
-    Options, Savepoint, Snapshot, Table, Transaction, TransactionOptions,
+    Background, CommitHandle, Compression, Database, Durability, Environment, Error, Isolation, LockWait,
+    OpenMode, Options, Savepoint, Snapshot, Table, Transaction, TransactionOptions,
 };
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk};
 use seawall_types::Lsn;
 
 use crate::plain::{
-    Bounds, Content, Key, Model, Object, Outcome, Overlay, Place, PlainTransaction, Read, Rows, State, assert_rows,
-    draw_bounds,
+    Bounds, Content, Key, Model, Object, Outcome, Overlay, Place, PlainTransaction, Read, Rows, State,
+    assert_rows, draw_bounds,
 };
 
 /// The power is gone: what follows is a reopen.
@@ -111,9 +111,8 @@ fn read_content(snapshot: &Snapshot, database: &Database) -> Result<Content, Err
 }
 
 fn assert_content(actual: &Content, expected: &Content, what: &str) {
-    let tables = |content: &Content| {
-        content.iter().map(|(name, (id, _))| (name.clone(), *id)).collect::<Vec<_>>()
-    };
+    let tables =
+        |content: &Content| content.iter().map(|(name, (id, _))| (name.clone(), *id)).collect::<Vec<_>>();
     assert_eq!(tables(actual), tables(expected), "{what}: tables");
     for (name, (_, rows)) in expected {
         assert_rows(&actual[name].1, rows, &|| format!("{what}: table {name}"));
@@ -275,7 +274,10 @@ impl History {
     }
 
     /// Runs a step with one of the open transactions and checks what that did to its snapshot.
-    fn with_transaction(&mut self, step: impl FnOnce(&mut History, &mut Open, &mut Transaction) -> Step) -> Step {
+    fn with_transaction(
+        &mut self,
+        step: impl FnOnce(&mut History, &mut Open, &mut Transaction) -> Step,
+    ) -> Step {
         let mut open = self.transaction();
         let mut real = open.real.take().expect("an open transaction is real");
         let result = step(self, &mut open, &mut real);
@@ -317,7 +319,9 @@ impl History {
         if key.len() > self.key_bytes_max {
             return Outcome::KeyTooLarge;
         }
-        let Some(storage) = self.model.storage_for_write(&open.plain, id) else { return Outcome::NoSuchTable };
+        let Some(storage) = self.model.storage_for_write(&open.plain, id) else {
+            return Outcome::NoSuchTable;
+        };
         let locked = self.model.lock(&mut open.plain, Place::Row(storage, key.to_vec()));
         if locked == Outcome::Ok {
             open.plain.overlay.use_table(id, storage);
@@ -326,7 +330,14 @@ impl History {
         locked
     }
 
-    fn get_for_update(&mut self, open: &mut Open, real: &mut Transaction, table: &Table, id: u64, key: &[u8]) -> Step {
+    fn get_for_update(
+        &mut self,
+        open: &mut Open,
+        real: &mut Transaction,
+        table: &Table,
+        id: u64,
+        key: &[u8],
+    ) -> Step {
         let result = real.get_for_update(table, key);
         if open.plain.failed {
             return self.expect(&result, Outcome::TransactionFailed, "get_for_update");
@@ -362,7 +373,12 @@ impl History {
             };
             let value = history.must(result)?;
             let expected = open.plain.overlay.row(history.model.at(lsn), storage, &key);
-            assert_eq!(value.as_deref(), expected.map(|value| &value[..]), "get in {:?}", open.plain.isolation);
+            assert_eq!(
+                value.as_deref(),
+                expected.map(|value| &value[..]),
+                "get in {:?}",
+                open.plain.isolation
+            );
             if !open.plain.overlay.rows.contains_key(&(storage, key.clone())) {
                 open.plain.remember(Read::Place(Place::Row(storage, key)));
             }

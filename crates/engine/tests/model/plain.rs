@@ -318,7 +318,12 @@ impl Model {
         self.locks.retain(|_, other| *other != owner);
     }
 
-    pub(crate) fn storage_for_read(&self, transaction: &PlainTransaction, id: u64, lsn: Lsn) -> Option<Storage> {
+    pub(crate) fn storage_for_read(
+        &self,
+        transaction: &PlainTransaction,
+        id: u64,
+        lsn: Lsn,
+    ) -> Option<Storage> {
         match transaction.overlay.defined.get(&id) {
             Some(own) => *own,
             None => self.at(lsn).objects.get(&id).map(|object| object.storage),
@@ -370,7 +375,13 @@ pub(crate) fn assert_rows(actual: &Rows, expected: &Rows, what: &dyn Fn() -> Str
         rows.get(at).map(|(key, value)| {
             let start = &key[..key.len().min(24)];
             let value_start = &value[..value.len().min(24)];
-            format!("{} ({} bytes) = {} ({} bytes)", start.escape_ascii(), key.len(), value_start.escape_ascii(), value.len())
+            format!(
+                "{} ({} bytes) = {} ({} bytes)",
+                start.escape_ascii(),
+                key.len(),
+                value_start.escape_ascii(),
+                value.len()
+            )
         })
     };
     panic!(

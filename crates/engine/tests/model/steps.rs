@@ -12,7 +12,14 @@ impl History {
     }
 
     /// A transaction of one row.
-    fn write_row(&mut self, table: &Table, id: u64, key: &[u8], value: Option<&[u8]>, durability: Durability) -> Step {
+    fn write_row(
+        &mut self,
+        table: &Table,
+        id: u64,
+        key: &[u8],
+        value: Option<&[u8]>,
+        durability: Durability,
+    ) -> Step {
         let (result, durability) = match value {
             Some(value) => (self.database().put_with(table, key, value, durability), durability),
             None => (self.database().delete(table, key), self.options.durability),
@@ -26,7 +33,12 @@ impl History {
 
     fn open_plain(&mut self, isolation: Isolation, durability: Durability) -> Open {
         self.next_owner += 1;
-        Open { real: None, plain: PlainTransaction::new(self.next_owner, isolation), durability, savepoints: Vec::new() }
+        Open {
+            real: None,
+            plain: PlainTransaction::new(self.next_owner, isolation),
+            durability,
+            savepoints: Vec::new(),
+        }
     }
 
     /// A transaction that is over when its call is: the commit's stamp is what is visible now.
@@ -143,7 +155,9 @@ impl History {
                 let part: Result<Rows, Error> = held.real.range_reverse(&table, bounds.clone()).collect();
                 let mut part = self.must(part)?;
                 part.reverse();
-                assert_rows(&part, &History::range_of(rows, &bounds), &|| format!("{name} {bounds:?} backwards"));
+                assert_rows(&part, &History::range_of(rows, &bounds), &|| {
+                    format!("{name} {bounds:?} backwards")
+                });
                 let expected = rows.iter().find(|(other, _)| *other == key).map(|(_, value)| value);
                 let value = self.must(held.real.get(&table, &key))?;
                 assert_eq!(value.as_ref(), expected, "snapshot {}, table {name}", held.real.lsn());

@@ -4,10 +4,12 @@ use std::io;
 use std::sync::Arc;
 
 use seawall_io::{BLOCK_BYTES, Disk, DiskFile, OpenMode};
+use seawall_types::Lsn;
 
-use crate::error::{LogReadError, SegmentHeaderError};
+use crate::error::{LogError, LogReadError, SegmentHeaderError};
 use crate::geometry::{HEADER_BYTES, LogGeometry, StreamPosition};
 use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, check_header};
+use crate::write_again::write_again;
 
 /// Reads across segments; keeps the last one open.
 #[derive(Debug)]
@@ -108,6 +110,11 @@ impl LogBytes {
             done += self.read_piece(number, offset, &mut buffer[done..])?;
         }
         Ok(done)
+    }
+
+    /// See [`LogReader::make_durable`](super::LogReader::make_durable).
+    pub(super) fn write_again(&self, from: Lsn, to: Lsn) -> Result<(), LogError> {
+        write_again(&*self.disk, &self.identity, from, to)
     }
 
     /// Reads up to the end of the open segment.

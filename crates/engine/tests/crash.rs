@@ -1,0 +1,385 @@
+//! The power goes: at every disk call of a workload that does everything, again during the recovery, and again during
+//! that one's; and in random workloads at random calls. What is found must be a prefix of the commit order that holds
+//! every acknowledged commit, each commit whole; and the database must go on working.
+#![allow(clippy::unwrap_used, reason = "a test that fails panics")]
+
+#[path = "crash/mod.rs"]
+mod harness;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use seawall_engine::{Compression, Options};
+use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, seeds};
+
+use harness::plan;
+use harness::recover::{check_clean, find_state, go_on, recover};
+use harness::session::{Progress, Session, Step};
+use harness::state::State;
+use harness::watched_disk::{CrashPoint, WatchedDisk};
+use harness::{crash_count, open, small_options, template, try_open};
+
+/// Runs the plan on a copy of `start`, and hands `visit` every crash point on the way.
+fn watch(start: &SimulatedDisk, options: &Options, steps: &[Step], mut visit: impl FnMut(CrashPoint)) {
+    let progress = Progress::shared(Arc::default());
+    let disk = WatchedDisk::new(start.copy(), Arc::clone(&progress));
+    let mut session = Session::closed(Arc::new(disk.clone()), options, progress);
+    for (number, step) in steps.iter().enumerate() {
+        session.run(step).unwrap_or_else(|error| panic!("step {number}: {error}"));
+        disk.take_points().into_iter().for_each(&mut visit);
+    }
+    drop(session);
+    disk.take_points().into_iter().for_each(&mut visit);
+}
+
+/// Recovers one outcome of a crash; a failure says which.
+fn recover_point(point: &CrashPoint, outcome: PowerLoss, options: &Options) -> Arc<State> {
+    let disk = point.disk.after_power_loss(outcome);
+    recover(&disk, &point.candidates, options).unwrap_or_else(|reason| {
+        panic!("crash in call {} ({}), {outcome:?}: {reason}", point.index, point.call)
+    })
+}
+
+/// The outcome `number` of the call `index`.
+fn outcome(number: u64, index: u64) -> PowerLoss {
+    match number {
+        0 => PowerLoss::LoseAll,
+        1 => PowerLoss::KeepAll,
+        other => PowerLoss::Random(other << 32 | index),
+    }
+}
+
+fn crash_everywhere(number: u64) {
+    let options = small_options();
+    let mut points = 0;
+    watch(&template(&options), &options, &plan::thorough(), |point| {
+        points += 1;
+        recover_point(&point, outcome(number, point.index), &options);
+    });
+    println!("{points} crash points");
+    assert!(points > 400, "{points} disk calls: the plan does not do much");
+}
+
+#[test]
+fn a_crash_at_any_call_that_loses_all_unsynced_writes() {
+    crash_everywhere(0);
+}
+
+#[test]
+fn a_crash_at_any_call_that_keeps_all_unsynced_writes() {
+    crash_everywhere(1);
+}
+
+#[test]
+fn a_crash_at_any_call_that_tears_unsynced_writes_one() {
+    crash_everywhere(2);
+}
+
+#[test]
+fn a_crash_at_any_call_that_tears_unsynced_writes_two() {
+    crash_everywhere(3);
+}
+
+#[test]
+fn a_crash_at_any_call_that_tears_unsynced_writes_three() {
+    let campaign = crash_count(1000).div_ceil(1000);
+    (4..4 + campaign).for_each(crash_everywhere);
+}
+
+#[test]
+fn a_crash_at_any_call_of_a_creation() {
+    let options = small_options();
+    let step = plan::thorough().swap_remove(0);
+    let mut points = 0;
+    watch(&SimulatedDisk::new(1), &options, &[step, Step::Checkpoint], |point| {
+        points += 1;
+        (0..8).for_each(|number| drop(recover_point(&point, outcome(number, point.index), &options)));
+    });
+    println!("{points} crash points, 8 outcomes each");
+}
+
+#[test]
+fn the_plan_does_everything_once() {
+    let options = small_options();
+    let disk = template(&options);
+    let progress = Progress::shared(Arc::default());
+    let mut session = Session::open(Arc::new(disk.clone()), &options, progress).unwrap();
+    let (mut deepest, mut shrunk, mut reclaimed, mut recycled, mut removed) = (0, false, 0, 0, 0);
+    for step in plan::thorough() {
+        let before = session.database().unwrap().statistics();
+        session.run(&step).unwrap();
+        let depth = check_clean(session.database().unwrap()).depth;
+        shrunk |= depth < deepest;
+        deepest = deepest.max(depth);
+        let statistics = session.database().unwrap().statistics();
+        if matches!(step, Step::Checkpoint) {
+            reclaimed += statistics.last_checkpoint.unwrap().tables_reclaimed;
+            recycled += statistics.segments_recycled - before.segments_recycled;
+            removed += statistics.segments_removed - before.segments_removed;
+        }
+    }
+    println!(
+        "{} calls, depth {deepest}, {reclaimed} reclaimed, {recycled} recycled, {removed} removed",
+        disk.calls()
+    );
+    assert!(deepest >= 3 && shrunk, "depth {deepest}, and it shrank: {shrunk}");
+    assert!(reclaimed >= 4 && recycled >= 2 && removed >= 2, "{reclaimed} {recycled} {removed}");
+}
+
+/// Recovers `disk`, works on, and hands `visit` every crash point of that.
+fn watch_recovery(
+    disk: &SimulatedDisk,
+    candidates: &[Arc<State>],
+    options: &Options,
+    mut visit: impl FnMut(CrashPoint),
+) {
+    let progress = Arc::new(Mutex::new(Progress::unknown(candidates)));
+    let watched = WatchedDisk::new(disk.copy(), Arc::clone(&progress));
+    let mut session = Session::closed(Arc::new(watched.clone()), options, Arc::clone(&progress));
+    let found = find_state(session.database().unwrap(), candidates).unwrap();
+    // From now on it has been seen.
+    *progress.lock() = Progress::new(Arc::clone(&found));
+    let mut random = SeededRandom::new(1);
+    for step in [plan::random_commit(&mut random, &found), Step::Checkpoint] {
+        session.run(&step).unwrap_or_else(|error| panic!("{step:?}: {error}"));
+    }
+    watched.take_points().into_iter().for_each(&mut visit);
+    watched.crash();
+}
+
+/// What recovery makes of `disk`; the disk is not changed.
+fn state_of(disk: &SimulatedDisk, candidates: &[Arc<State>], options: &Options) -> Arc<State> {
+    let copy = disk.copy();
+    let database = open(&copy, options);
+    let state = find_state(&database, candidates).unwrap();
+    copy.crash();
+    state
+}
+
+/// Crashes in every `stride`-th call of the plan, from the `first` on, and in every call of the recovery.
+fn crash_twice(first: u64, stride: u64) {
+    let options = small_options();
+    let mut states = 0;
+    watch(&template(&options), &options, &plan::thorough(), |point| {
+        if point.index % stride != first {
+            return;
+        }
+        let disk = point.disk.after_power_loss(PowerLoss::Random(point.index));
+        let state = state_of(&disk, &point.candidates, &options);
+        watch_recovery(&disk, &[state], &options, |second| {
+            states += 1;
+            let found = recover_point(&second, outcome(second.index % 5, point.index), &options);
+            assert!(second.candidates.contains(&found));
+        });
+    });
+    println!("{states} states after two crashes");
+}
+
+#[test]
+fn a_crash_in_the_recovery_from_a_crash_one() {
+    crash_twice(0, 26);
+}
+
+#[test]
+fn a_crash_in_the_recovery_from_a_crash_two() {
+    crash_twice(13, 26);
+}
+
+#[test]
+fn a_third_crash_in_the_recovery_from_two() {
+    let options = small_options();
+    let mut states = 0;
+    watch(&template(&options), &options, &plan::thorough(), |point| {
+        if point.index % 150 != 75 {
+            return;
+        }
+        let disk = point.disk.after_power_loss(PowerLoss::Random(point.index));
+        let state = state_of(&disk, &point.candidates, &options);
+        watch_recovery(&disk, &[state], &options, |second| {
+            if second.index % 7 != 3 {
+                return;
+            }
+            let disk = second.disk.after_power_loss(PowerLoss::Random(second.index));
+            let state = state_of(&disk, &second.candidates, &options);
+            watch_recovery(&disk, &[state], &options, |third| {
+                states += 1;
+                recover_point(&third, outcome(third.index % 5, second.index), &options);
+            });
+        });
+    });
+    println!("{states} states after three crashes");
+}
+
+/// The process is killed in a call, and what it wrote is in the system's cache; the next one reads it there. The power
+/// goes after the next process has committed once.
+#[test]
+fn a_killed_process_at_any_call_and_a_power_loss_soon_after() {
+    let options = small_options();
+    let mut points = 0;
+    watch(&template(&options), &options, &plan::thorough(), |point| {
+        points += 1;
+        let place = format!("killed in call {} ({})", point.index, point.call);
+        let disk = point.disk.copy();
+        let database = open(&disk, &options);
+        let found =
+            find_state(&database, &point.candidates).unwrap_or_else(|error| panic!("{place}: {error}"));
+        check_clean(&database);
+        let mut next = State::clone(&found);
+        database.create_table("killed").unwrap();
+        next.tables.insert("killed".to_owned(), Arc::default());
+        let crashed = disk.after_power_loss(outcome(point.index % 3, point.index));
+        disk.crash();
+        drop(database);
+        recover(&crashed, &[Arc::new(next)], &options).unwrap_or_else(|error| panic!("{place}: {error}"));
+    });
+    println!("{points} calls");
+}
+
+/// As before, but the power goes in every call of the next process's recovery.
+fn kill_and_crash(first: u64, stride: u64) {
+    let options = small_options();
+    let mut states = 0;
+    watch(&template(&options), &options, &plan::thorough(), |point| {
+        if point.index % stride != first {
+            return;
+        }
+        watch_recovery(&point.disk.copy(), &point.candidates, &options, |second| {
+            states += 1;
+            for number in [0, 2 + second.index % 5] {
+                let disk = second.disk.after_power_loss(outcome(number, point.index));
+                recover(&disk, &second.candidates, &options).unwrap_or_else(|reason| {
+                    let (first, then) = (&point.call, &second.call);
+                    panic!(
+                        "killed in call {} ({first}), crash in call {} ({then}), outcome {number}: {reason}",
+                        point.index, second.index
+                    )
+                });
+            }
+        });
+    });
+    println!("{states} crash points after a kill");
+}
+
+#[test]
+fn a_killed_process_and_a_power_loss_in_the_recovery_one() {
+    kill_and_crash(3, 18);
+}
+
+#[test]
+fn a_killed_process_and_a_power_loss_in_the_recovery_two() {
+    kill_and_crash(12, 18);
+}
+
+fn random_options(random: &mut SeededRandom) -> Options {
+    Options {
+        page_bytes: *random.pick(&[4096, 4096, 8192, 16384]),
+        segment_bytes: *random.pick(&[64 << 10, 64 << 10, 128 << 10]),
+        memtable_bytes: *random.pick(&[64 << 10, 128 << 10, 512 << 10]),
+        checkpoint_chunk_bytes: *random.pick(&[16 << 10, 40 << 10, 200 << 10]),
+        checkpoint_log_bytes: *random.pick(&[100 << 10, 400 << 10, 4 << 20]),
+        cache_bytes: *random.pick(&[64 << 10, 1 << 20]),
+        spare_segments: *random.pick(&[0, 1, 3]),
+        recovery_file_compression: *random.pick(&[Compression::None, Compression::Lz4]),
+        ..small_options()
+    }
+}
+
+/// Several lives of a database, each ended by a power loss in a random call.
+fn crash_at_random(seed: u64) -> u64 {
+    let mut random = SeededRandom::new(seed);
+    let options = random_options(&mut random);
+    let mut disk = SimulatedDisk::new(seed);
+    let mut candidates = vec![Arc::<State>::default()];
+    let lives = random.range(2..6);
+    for life in 0..lives {
+        disk.crash_at(random.range(1..300));
+        candidates = live(&disk, &candidates, &options, &mut random)
+            .unwrap_or_else(|reason| panic!("SEAWALL_SEED={seed}, life {life}: {reason}"));
+        let outcome = match random.below(6) {
+            0 => PowerLoss::LoseAll,
+            1 => PowerLoss::KeepAll,
+            _ => PowerLoss::Random(random.next_u64()),
+        };
+        disk = disk.after_power_loss(outcome);
+    }
+    recover(&disk, &candidates, &options)
+        .unwrap_or_else(|reason| panic!("SEAWALL_SEED={seed}, at the end: {reason}"));
+    lives
+}
+
+/// Works until the power goes. What may be there then, newest first.
+fn live(
+    disk: &SimulatedDisk,
+    candidates: &[Arc<State>],
+    options: &Options,
+    random: &mut SeededRandom,
+) -> Result<Vec<Arc<State>>, String> {
+    let database = match try_open(disk, options) {
+        Ok(database) => database,
+        Err(_) if disk.crashed() => return Ok(candidates.to_vec()),
+        Err(error) => return Err(format!("open: {error}")),
+    };
+    let found = match find_state(&database, candidates) {
+        Ok(found) => found,
+        Err(_) if disk.crashed() => return Ok(candidates.to_vec()),
+        Err(reason) => return Err(reason),
+    };
+    let progress = Progress::shared(found);
+    let mut session = Session::with(database, Arc::new(disk.clone()), options, Arc::clone(&progress));
+    for _ in 0..150 {
+        let state = Arc::clone(progress.lock().current());
+        let step = plan::random_step(random, &state);
+        if let Err(error) = session.run(&step) {
+            if disk.crashed() {
+                break;
+            }
+            return Err(format!("{step:?}: {error}"));
+        }
+    }
+    disk.crash();
+    drop(session);
+    let left = progress.lock().candidates();
+    Ok(left)
+}
+
+fn random_crashes(part: u64) {
+    let mut lives = 0;
+    let mut runs = 0;
+    for seed in seeds(crash_count(1000)) {
+        if seed % 2 == part {
+            lives += crash_at_random(seed);
+            runs += 1;
+        }
+    }
+    println!("{runs} runs, {lives} crashes");
+}
+
+#[test]
+fn random_workloads_crash_at_random_calls_even_seeds() {
+    random_crashes(0);
+}
+
+#[test]
+fn random_workloads_crash_at_random_calls_odd_seeds() {
+    random_crashes(1);
+}
+
+#[test]
+fn a_database_that_recovered_reclaims_what_a_crash_left() {
+    // `go_on` counts the rows in the tree: an abandoned load and a dropped table leave none.
+    let options = small_options();
+    let disk = template(&options);
+    let database = open(&disk, &options);
+    database.create_table("dropped").unwrap();
+    let table = database.table("dropped").unwrap();
+    for key in 0..200_u32 {
+        database.put(&table, key.to_be_bytes(), [1; 200]).unwrap();
+    }
+    database.checkpoint().unwrap();
+    let mut load = database.bulk_load("abandoned").unwrap();
+    (0..200_u32).for_each(|key| load.add(key.to_be_bytes(), [2; 200]).unwrap());
+    database.drop_table("dropped").unwrap();
+    let crashed = disk.after_power_loss(PowerLoss::Random(3));
+    let database = open(&crashed, &options);
+    go_on(&database, &Arc::default()).unwrap();
+}

@@ -1,0 +1,63 @@
+//! What the crash, fault and damage tests share.
+//!
+//! ```text
+//!   plan --steps--> Session --calls--> WatchedDisk --> SimulatedDisk
+//!                      |                    |
+//!                   Progress            CrashPoint: the disk with the power gone during this call,
+//!         what may be there after a crash   and what may be there then  --> recover
+//! ```
+#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(unreachable_pub, reason = "shared by several test files")]
+#![allow(clippy::unwrap_used, reason = "a test that fails panics")]
+
+pub mod plan;
+pub mod recover;
+pub mod session;
+pub mod state;
+pub mod watched_disk;
+
+use std::sync::Arc;
+
+use seawall_engine::{Background, Database, Environment, Error, Options};
+use seawall_io::Disk;
+use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk};
+
+/// Everything as small as it can be, so that a short workload meets every border.
+pub fn small_options() -> Options {
+    Options {
+        page_bytes: 4096,
+        segment_bytes: 64 << 10,
+        memtable_bytes: 512 << 10,
+        cache_bytes: 256 << 10,
+        checkpoint_log_bytes: 400 << 10,
+        checkpoint_chunk_bytes: 24 << 10,
+        recovery_threads: 1,
+        spare_segments: 1,
+        background: Background::Manual,
+        ..Options::default()
+    }
+}
+
+pub fn environment(disk: Arc<dyn Disk>) -> Environment {
+    Environment { disk, clock: Arc::new(SimulatedClock::default()) }
+}
+
+pub fn try_open(disk: &SimulatedDisk, options: &Options) -> Result<Database, Error> {
+    Database::open_in(environment(Arc::new(disk.clone())), options.clone(), |_| {})
+}
+
+pub fn open(disk: &SimulatedDisk, options: &Options) -> Database {
+    try_open(disk, options).unwrap_or_else(|error| panic!("it does not open: {error}"))
+}
+
+/// A disk with a new, empty, closed database.
+pub fn template(options: &Options) -> SimulatedDisk {
+    let disk = SimulatedDisk::new(0);
+    open(&disk, options).close().unwrap();
+    disk.after_power_loss(PowerLoss::KeepAll)
+}
+
+/// How many random runs: `SEAWALL_CRASHES` if it is set, for campaigns.
+pub fn crash_count(default: u64) -> u64 {
+    std::env::var("SEAWALL_CRASHES").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}

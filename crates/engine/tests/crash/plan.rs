@@ -1,0 +1,267 @@
+//! What the sessions do: a fixed plan that meets everything once, and random ones.
+
+use std::sync::Arc;
+
+use seawall_engine::Durability;
+use seawall_simulation::SeededRandom;
+
+use super::session::Step;
+use super::state::{Change, State};
+
+fn text(name: &str) -> String {
+    name.to_owned()
+}
+
+fn put(table: &str, key: impl Into<Vec<u8>>, value: Vec<u8>) -> Change {
+    Change::Put { table: text(table), key: key.into(), value: value.into() }
+}
+
+fn delete(table: &str, key: impl Into<Vec<u8>>) -> Change {
+    Change::Delete { table: text(table), key: key.into() }
+}
+
+fn sync(changes: Vec<Change>) -> Step {
+    Step::Commit { changes, durability: Durability::Sync }
+}
+
+fn unsynced(changes: Vec<Change>) -> Step {
+    Step::Commit { changes, durability: Durability::Async }
+}
+
+/// Two neighbours of one group differ only after 600 bytes, so separators in the interior pages are long, and the tree
+/// grows high with few rows.
+pub fn long_key(number: u32) -> Vec<u8> {
+    let group = (number / 3).wrapping_mul(2_654_435_761);
+    let mut key = group.to_be_bytes().to_vec();
+    key.resize(600, b'-');
+    key.extend_from_slice(&number.to_be_bytes());
+    key
+}
+
+/// Everything once: commits of each kind, splits, joins, trees growing and shrinking, dropped and truncated tables,
+/// long values, bulk loads, segments recycled and removed, close and open.
+pub fn thorough() -> Vec<Step> {
+    let mut random = SeededRandom::new(7);
+    let mut steps = Vec::new();
+    grow(&mut random, &mut steps);
+    overwrite(&mut random, &mut steps);
+    shrink(&mut steps);
+    load(&mut random, &mut steps);
+    fill_segments(&mut random, &mut steps);
+    steps
+}
+
+/// The beginning of the thorough plan, and something of everything else, for tests that run it often.
+pub fn short() -> Vec<Step> {
+    let mut random = SeededRandom::new(8);
+    let mut steps = vec![sync(vec![
+        Change::Create { table: text("a") },
+        Change::Create { table: text("b") },
+        put("a", "first", random.bytes(50)),
+    ])];
+    for number in 0..12_u32 {
+        let change = put("a", number.to_be_bytes(), random.bytes(700));
+        steps.push(if number % 3 == 1 { unsynced(vec![change]) } else { sync(vec![change]) });
+    }
+    steps.push(Step::Checkpoint);
+    steps.push(sync((0..9).map(|number| put("b", long_key(number), random.bytes(40))).collect()));
+    steps.push(sync(vec![put("b", "large", random.bytes(70_000)), delete("a", "first")]));
+    steps.push(Step::Checkpoint);
+    let rows = (0..30_u32).map(|number| (number.to_be_bytes().to_vec(), random.bytes(200).into()));
+    steps.push(Step::BulkLoad { table: text("loaded"), rows: rows.collect(), finished: true });
+    steps.push(sync(vec![
+        Change::Truncate { table: text("a") },
+        put("a", "after", random.bytes(9)),
+        Change::Drop { table: text("b") },
+    ]));
+    steps.push(unsynced(vec![put("a", "more", random.bytes(60_000))]));
+    steps.push(Step::Checkpoint);
+    steps.push(sync(vec![put("loaded", "x", random.bytes(65_000))]));
+    steps.push(Step::Reopen);
+    steps.push(unsynced(vec![put("a", "last but one", random.bytes(10))]));
+    steps.push(Step::Checkpoint);
+    steps.push(sync(vec![put("a", "last", random.bytes(10))]));
+    steps
+}
+
+fn grow(random: &mut SeededRandom, steps: &mut Vec<Step>) {
+    steps.push(sync(vec![
+        Change::Create { table: text("small") },
+        Change::Create { table: text("emptied") },
+        put("small", "first", random.bytes(100)),
+    ]));
+    for number in 0..24_u32 {
+        let change = put("small", number.wrapping_mul(2_654_435_761).to_be_bytes(), random.bytes(350));
+        steps.push(match number % 6 {
+            2 | 3 => unsynced(vec![change]),
+            _ => sync(vec![change]),
+        });
+    }
+    steps.push(Step::Flush);
+    steps.push(Step::Checkpoint);
+    steps.push(sync(vec![Change::Create { table: text("high") }]));
+    for part in 0..12_u32 {
+        let changes = (0..12).map(|index| put("high", long_key(part * 12 + index), random.bytes(60)));
+        steps.push(sync(changes.collect()));
+    }
+    steps.push(Step::Checkpoint);
+    steps.push(sync(
+        (0..20_u32).map(|number| put("emptied", number.to_be_bytes(), random.bytes(400))).collect(),
+    ));
+    steps.push(Step::RolledBack { changes: vec![put("small", "never", random.bytes(10))] });
+}
+
+fn overwrite(random: &mut SeededRandom, steps: &mut Vec<Step>) {
+    steps.push(sync(vec![
+        Change::Create { table: text("large") },
+        put("large", "spanning", random.bytes(150_000)),
+    ]));
+    steps
+        .push(unsynced(vec![put("large", "a", random.bytes(9_000)), put("large", "b", random.bytes(2_000))]));
+    steps.push(Step::Checkpoint);
+    steps.push(sync(vec![
+        put("large", "spanning", random.bytes(20_000)),
+        delete("large", "b"),
+        put("small", "first", random.bytes(200)),
+    ]));
+    steps.push(unsynced(
+        (0..40_u32).map(|number| put("high", long_key(number * 3), random.bytes(90))).collect(),
+    ));
+    steps.push(Step::Checkpoint);
+}
+
+fn shrink(steps: &mut Vec<Step>) {
+    steps.push(sync((0..130_u32).map(|number| delete("high", long_key(number))).collect()));
+    steps.push(Step::Checkpoint);
+    steps.push(sync(vec![
+        Change::Truncate { table: text("emptied") },
+        put("emptied", "after", b"truncate".to_vec()),
+        Change::Drop { table: text("high") },
+        Change::Rename { from: text("small"), to: text("renamed") },
+    ]));
+    steps.push(Step::Checkpoint);
+    steps.push(sync(vec![delete("large", "spanning"), Change::Create { table: text("high") }]));
+    steps.push(Step::Checkpoint);
+}
+
+fn load(random: &mut SeededRandom, steps: &mut Vec<Step>) {
+    let mut rows: Vec<(Vec<u8>, Arc<[u8]>)> = Vec::new();
+    for number in 0..60_u32 {
+        let length = if number % 20 == 7 { 6_000 } else { 150 };
+        rows.push((number.to_be_bytes().to_vec(), random.bytes(length).into()));
+    }
+    steps.push(Step::BulkLoad { table: text("sorted"), rows: rows.clone(), finished: true });
+    steps.push(sync(vec![put("sorted", "changed", random.bytes(30))]));
+    random.shuffle(&mut rows[20..]);
+    steps.push(Step::BulkLoad { table: text("given up"), rows: rows.clone(), finished: false });
+    steps.push(Step::BulkLoad { table: text("unsorted"), rows, finished: true });
+    steps.push(Step::Checkpoint);
+}
+
+fn fill_segments(random: &mut SeededRandom, steps: &mut Vec<Step>) {
+    for round in 0..5_u32 {
+        let change = put("large", "again", random.bytes(60_000));
+        steps.push(if round % 2 == 0 { unsynced(vec![change]) } else { sync(vec![change]) });
+    }
+    steps.push(Step::Checkpoint);
+    steps.push(sync(vec![put("large", "again", random.bytes(65_400))]));
+    steps.push(Step::Reopen);
+    steps.push(sync(vec![
+        put("large", "again", random.bytes(64_000)),
+        Change::Drop { table: text("sorted") },
+    ]));
+    steps.push(Step::Checkpoint);
+    steps.push(unsynced(vec![put("large", "last", random.bytes(100))]));
+    steps.push(Step::Checkpoint);
+    steps.push(sync(vec![put("large", "end", random.bytes(100))]));
+}
+
+/// Draws the next step of a random plan; it can be run on a database that holds `state`.
+pub fn random_step(random: &mut SeededRandom, state: &State) -> Step {
+    match random.below(100) {
+        0..76 => {
+            let durability = if random.chance(1, 3) { Durability::Async } else { Durability::Sync };
+            Step::Commit { changes: random_changes(random, state), durability }
+        }
+        76..80 => Step::RolledBack { changes: random_changes(random, state) },
+        80..90 => Step::Checkpoint,
+        90..93 => Step::Flush,
+        93..97 => match free_name(random, state) {
+            Some(table) => Step::BulkLoad { table, rows: random_rows(random), finished: random.chance(3, 4) },
+            None => Step::Checkpoint,
+        },
+        _ => Step::Reopen,
+    }
+}
+
+/// A durable commit that a database with `state` can take.
+pub fn random_commit(random: &mut SeededRandom, state: &State) -> Step {
+    sync(random_changes(random, state))
+}
+
+fn random_rows(random: &mut SeededRandom) -> Vec<(Vec<u8>, Arc<[u8]>)> {
+    let count = random.below(60);
+    let mut rows: Vec<_> = (0..count).map(|_| (random_key(random), random_value(random))).collect();
+    if random.chance(1, 2) {
+        rows.sort();
+        rows.dedup_by(|left, right| left.0 == right.0);
+    }
+    rows
+}
+
+fn free_name(random: &mut SeededRandom, state: &State) -> Option<String> {
+    let free: Vec<_> =
+        (0..6).map(|number| format!("t{number}")).filter(|name| !state.tables.contains_key(name)).collect();
+    (!free.is_empty()).then(|| random.pick(&free).clone())
+}
+
+fn random_key(random: &mut SeededRandom) -> Vec<u8> {
+    let number = u32::try_from(random.below(90)).unwrap();
+    match number % 9 {
+        0..3 => long_key(number),
+        3 if number < 10 => Vec::new(),
+        _ => number.to_be_bytes().to_vec(),
+    }
+}
+
+fn random_value(random: &mut SeededRandom) -> Arc<[u8]> {
+    let lengths = [0, 5, 20, 100, 100, 300, 300, 700, 700, 1_500, 4_000, 9_000, 25_000];
+    let length = if random.chance(1, 60) { 70_000 } else { *random.pick(&lengths) };
+    random.bytes(length).into()
+}
+
+fn random_changes(random: &mut SeededRandom, state: &State) -> Vec<Change> {
+    let mut state = state.clone();
+    let mut changes = Vec::new();
+    let count = random.range(1..9);
+    for _ in 0..count {
+        let change = random_change(random, &state);
+        state.apply(&change);
+        changes.push(change);
+    }
+    changes
+}
+
+fn random_change(random: &mut SeededRandom, state: &State) -> Change {
+    let names: Vec<&String> = state.tables.keys().collect();
+    let free = free_name(random, state);
+    if names.is_empty() {
+        return Change::Create { table: free.expect("no name is taken") };
+    }
+    let table = (*random.pick(&names)).clone();
+    match (random.below(100), free) {
+        (0..5, Some(free)) => Change::Create { table: free },
+        (5..7, _) => Change::Drop { table },
+        (7..9, _) => Change::Truncate { table },
+        (9..11, Some(free)) => Change::Rename { from: table, to: free },
+        (11..35, _) => {
+            let rows = &state.tables[&table];
+            let key = match rows.len() {
+                0 => random_key(random),
+                count => rows.keys().nth(random.index(count)).cloned().unwrap_or_default(),
+            };
+            Change::Delete { table, key }
+        }
+        _ => Change::Put { table, key: random_key(random), value: random_value(random) },
+    }
+}

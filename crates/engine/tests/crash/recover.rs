@@ -1,0 +1,76 @@
+//! Opens what a crash left, and looks whether it is what it must be.
+
+use std::sync::Arc;
+
+use seawall_engine::{Database, Options};
+use seawall_simulation::{PowerLoss, SimulatedDisk};
+
+use super::state::{Rows, State};
+use super::{open, try_open};
+
+/// Which of the candidates the database holds.
+pub fn find_state(database: &Database, candidates: &[Arc<State>]) -> Result<Arc<State>, String> {
+    let mut reasons = Vec::new();
+    for state in candidates {
+        match state.compare(database) {
+            Ok(()) => return Ok(Arc::clone(state)),
+            Err(reason) => reasons.push(reason),
+        }
+    }
+    Err(format!("none of {} states is there:\n  {}", candidates.len(), reasons.join("\n  ")))
+}
+
+/// Panics if a check finds damage.
+pub fn check_clean(database: &Database) -> seawall_engine::CheckSummary {
+    let mut damages = Vec::new();
+    let summary = database.check(&mut |damage| damages.push(damage.to_string())).unwrap();
+    assert!(damages.is_empty(), "check reports:\n  {}", damages.join("\n  "));
+    summary
+}
+
+/// Opens `disk`, finds out which candidate is there, and goes on working with the database: writes, checkpoints,
+/// crashes once more and opens again. Returns what was found.
+pub fn recover(
+    disk: &SimulatedDisk,
+    candidates: &[Arc<State>],
+    options: &Options,
+) -> Result<Arc<State>, String> {
+    let database = try_open(disk, options).map_err(|error| format!("open: {error}"))?;
+    let found = find_state(&database, candidates)?;
+    check_clean(&database);
+    let next = go_on(&database, &found)?;
+    let crashed = disk.after_power_loss(PowerLoss::LoseAll);
+    // Without power, dropping the database does not close it at length.
+    disk.crash();
+    drop(database);
+    let database = open(&crashed, options);
+    next.compare(&database).map_err(|reason| format!("after going on and a second crash: {reason}"))?;
+    crashed.crash();
+    Ok(found)
+}
+
+/// Writes, checkpoints until nothing is left to reclaim, and counts: no row may be left that no table has.
+pub fn go_on(database: &Database, found: &Arc<State>) -> Result<State, String> {
+    let mut next = State::clone(found);
+    let failed = |error: seawall_engine::Error| format!("going on: {error}");
+    let table = database.create_table("after").map_err(failed)?;
+    let mut rows = Rows::new();
+    for number in 0..3_u8 {
+        database.put(&table, [number], [number; 300]).map_err(failed)?;
+        rows.insert(vec![number], Arc::from([number; 300]));
+    }
+    next.tables.insert("after".to_owned(), Arc::new(rows));
+    database.checkpoint().map_err(failed)?;
+    database.checkpoint().map_err(failed)?;
+    next.compare(database).map_err(|reason| format!("after going on: {reason}"))?;
+    let summary = check_clean(database);
+    // Each table has a row in `names` and one in `objects`; `reclaim` is empty.
+    let expected = next.row_count() + 2 * next.tables.len() as u64;
+    if summary.rows != expected {
+        return Err(format!(
+            "{} rows in the tree where {expected} are expected: a storage leaks",
+            summary.rows
+        ));
+    }
+    Ok(next)
+}

@@ -1,0 +1,224 @@
+//! Runs the steps of a plan against a database, and keeps account of what a crash may leave.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use seawall_engine::{Database, Durability, Error, Isolation, Options, Transaction, TransactionOptions};
+use seawall_io::Disk;
+
+use super::environment;
+use super::state::{Change, Rows, State};
+
+/// One step of a plan.
+#[derive(Clone, Debug)]
+pub enum Step {
+    Commit {
+        changes: Vec<Change>,
+        durability: Durability,
+    },
+    RolledBack {
+        changes: Vec<Change>,
+    },
+    /// Rows in the order in which they are added; of equal keys the last one stays.
+    BulkLoad {
+        table: String,
+        rows: Vec<(Vec<u8>, Arc<[u8]>)>,
+        finished: bool,
+    },
+    Flush,
+    Checkpoint,
+    Reopen,
+}
+
+/// What may be in the database after a crash: the states after each commit from the last one that is known to be
+/// durable, and after the one that is being tried.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    states: Vec<Arc<State>>,
+    attempted: Option<Arc<State>>,
+}
+
+/// Shared by the session, which goes on, and the disk, which looks at it in the middle of a call.
+pub type SharedProgress = Arc<Mutex<Progress>>;
+
+impl Progress {
+    pub fn new(state: Arc<State>) -> Progress {
+        Progress { states: vec![state], attempted: None }
+    }
+
+    /// When nobody has looked yet which of the candidates, newest first, is there.
+    pub fn unknown(candidates: &[Arc<State>]) -> Progress {
+        Progress { states: candidates.iter().rev().cloned().collect(), attempted: None }
+    }
+
+    pub fn shared(state: Arc<State>) -> SharedProgress {
+        Arc::new(Mutex::new(Progress::new(state)))
+    }
+
+    /// What is there if nothing was lost.
+    pub fn current(&self) -> &Arc<State> {
+        self.states.last().expect("there is always one state")
+    }
+
+    /// From the newest to the oldest.
+    pub fn candidates(&self) -> Vec<Arc<State>> {
+        self.attempted.iter().chain(self.states.iter().rev()).cloned().collect()
+    }
+
+    fn attempt(&mut self, state: State) {
+        self.attempted = Some(Arc::new(state));
+    }
+
+    fn committed(&mut self) {
+        let state = self.attempted.take().expect("a commit was attempted before it succeeded");
+        self.states.push(state);
+    }
+
+    /// The attempt was refused, so that it cannot be there later.
+    pub fn refused(&mut self) {
+        self.attempted = None;
+    }
+
+    fn all_durable(&mut self) {
+        self.states.drain(..self.states.len() - 1);
+    }
+}
+
+/// A database that is being worked with.
+#[derive(Debug)]
+pub struct Session {
+    disk: Arc<dyn Disk>,
+    pub options: Options,
+    database: Option<Database>,
+    pub progress: SharedProgress,
+}
+
+impl Session {
+    pub fn open(disk: Arc<dyn Disk>, options: &Options, progress: SharedProgress) -> Result<Session, Error> {
+        let mut session = Session { disk, options: options.clone(), database: None, progress };
+        session.reopen()?;
+        Ok(session)
+    }
+
+    /// A session whose database is not open yet: the first step opens it.
+    pub fn closed(disk: Arc<dyn Disk>, options: &Options, progress: SharedProgress) -> Session {
+        Session { disk, options: options.clone(), database: None, progress }
+    }
+
+    /// A session with a database that is open.
+    pub fn with(
+        database: Database,
+        disk: Arc<dyn Disk>,
+        options: &Options,
+        progress: SharedProgress,
+    ) -> Session {
+        Session { disk, options: options.clone(), database: Some(database), progress }
+    }
+
+    pub fn reopen(&mut self) -> Result<(), Error> {
+        self.database = None;
+        self.database =
+            Some(Database::open_in(environment(Arc::clone(&self.disk)), self.options.clone(), |_| {})?);
+        Ok(())
+    }
+
+    /// Opens it if it is not open.
+    pub fn database(&mut self) -> Result<&Database, Error> {
+        if self.database.is_none() {
+            self.reopen()?;
+        }
+        Ok(self.database.as_ref().expect("it was just opened"))
+    }
+
+    /// Runs one step. After an error the attempted commit may be there or not.
+    pub fn run(&mut self, step: &Step) -> Result<(), Error> {
+        self.progress.lock().refused();
+        self.database()?;
+        match step {
+            Step::Commit { changes, durability } => self.commit(changes, *durability),
+            Step::RolledBack { changes } => {
+                let mut transaction = self.begin(Durability::Sync)?;
+                for change in changes {
+                    run_change(&mut transaction, change)?;
+                }
+                transaction.rollback();
+                Ok(())
+            }
+            Step::BulkLoad { table, rows, finished } => self.bulk_load(table, rows, *finished),
+            Step::Flush => {
+                self.database()?.flush()?;
+                self.progress.lock().all_durable();
+                Ok(())
+            }
+            Step::Checkpoint => {
+                self.database()?.checkpoint()?;
+                self.progress.lock().all_durable();
+                Ok(())
+            }
+            Step::Reopen => {
+                let database = self.database.take().expect("it is open");
+                database.close()?;
+                self.progress.lock().all_durable();
+                self.reopen()
+            }
+        }
+    }
+
+    fn begin(&mut self, durability: Durability) -> Result<Transaction, Error> {
+        let defaults = self.options.transaction();
+        let options = TransactionOptions { isolation: Isolation::Snapshot, durability, ..defaults };
+        Ok(self.database()?.begin_with(options))
+    }
+
+    fn commit(&mut self, changes: &[Change], durability: Durability) -> Result<(), Error> {
+        let mut next = State::clone(self.progress.lock().current());
+        changes.iter().for_each(|change| next.apply(change));
+        let mut transaction = self.begin(durability)?;
+        for change in changes {
+            run_change(&mut transaction, change)?;
+        }
+        self.progress.lock().attempt(next);
+        transaction.commit()?;
+        let mut progress = self.progress.lock();
+        progress.committed();
+        if durability == Durability::Sync {
+            progress.all_durable();
+        }
+        Ok(())
+    }
+
+    fn bulk_load(&mut self, table: &str, rows: &[(Vec<u8>, Arc<[u8]>)], finished: bool) -> Result<(), Error> {
+        let mut load = self.database()?.bulk_load(table)?;
+        for (key, value) in rows {
+            load.add(key, value)?;
+        }
+        if finished {
+            let mut next = State::clone(self.progress.lock().current());
+            let rows: Rows = rows.iter().cloned().collect();
+            next.tables.insert(table.to_owned(), Arc::new(rows));
+            self.progress.lock().attempt(next);
+            load.finish()?;
+            let mut progress = self.progress.lock();
+            progress.committed();
+            progress.all_durable();
+        }
+        Ok(())
+    }
+}
+
+fn run_change(transaction: &mut Transaction, change: &Change) -> Result<(), Error> {
+    match change {
+        Change::Create { table } => transaction.create_table(table).map(|_| ()),
+        Change::Drop { table } => transaction.drop_table(table),
+        Change::Truncate { table } => transaction.truncate_table(table),
+        Change::Rename { from, to } => transaction.rename_table(from, to),
+        Change::Put { table, key, value } => {
+            let table = transaction.table(table)?;
+            transaction.put(&table, key, value)
+        }
+        Change::Delete { table, key } => {
+            let table = transaction.table(table)?;
+            transaction.delete(&table, key)
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! A simulated disk that keeps, for each call, what would be left if the power went during it.
+
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use seawall_io::{AlignedBuffer, DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode};
+use seawall_simulation::SimulatedDisk;
+
+use super::session::SharedProgress;
+use super::state::State;
+
+/// A disk whose power went during a call.
+pub struct CrashPoint {
+    /// Number of the call, from 0.
+    pub index: u64,
+    /// Which call it was.
+    pub call: String,
+    /// Without power; `after_power_loss` gives what a restart finds.
+    pub disk: SimulatedDisk,
+    /// What the database may hold, newest first.
+    pub candidates: Vec<Arc<State>>,
+}
+
+/// See the module.
+#[derive(Clone)]
+pub struct WatchedDisk {
+    inner: SimulatedDisk,
+    progress: SharedProgress,
+    seen: Arc<Mutex<Seen>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    calls: u64,
+    points: Vec<CrashPoint>,
+}
+
+impl fmt::Debug for WatchedDisk {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("WatchedDisk")
+    }
+}
+
+impl WatchedDisk {
+    pub fn new(inner: SimulatedDisk, progress: SharedProgress) -> WatchedDisk {
+        WatchedDisk { inner, progress, seen: Arc::default() }
+    }
+
+    /// Cuts the power now.
+    pub fn crash(&self) {
+        self.inner.crash();
+    }
+
+    /// The points since the last call of this.
+    pub fn take_points(&self) -> Vec<CrashPoint> {
+        std::mem::take(&mut self.seen.lock().points)
+    }
+
+    /// Makes the call on a copy that loses power in it.
+    fn watch(&self, call: impl FnOnce(&SimulatedDisk) -> io::Result<()>) {
+        let copy = self.inner.copy();
+        copy.crash_at(0);
+        let outcome = call(&copy);
+        // A call that changes nothing is not counted, and one that is refused does nothing.
+        if outcome.is_ok() || !copy.crashed() {
+            return;
+        }
+        let name = copy.trace().last().map(ToString::to_string).unwrap_or_default();
+        let candidates = self.progress.lock().candidates();
+        let seen = &mut *self.seen.lock();
+        seen.points.push(CrashPoint { index: seen.calls, call: name, disk: copy, candidates });
+        seen.calls += 1;
+    }
+}
+
+impl Disk for WatchedDisk {
+    fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
+        if mode == OpenMode::Create {
+            self.watch(|copy| copy.open(path, mode).map(|_| ()));
+        }
+        let file = self.inner.open(path, mode)?;
+        Ok(Arc::new(WatchedFile { file, path: path.to_owned(), mode, disk: self.clone() }))
+    }
+
+    fn create_directory(&self, path: &str) -> io::Result<()> {
+        self.watch(|copy| copy.create_directory(path));
+        self.inner.create_directory(path)
+    }
+
+    fn list(&self, directory: &str) -> io::Result<Vec<DirectoryEntry>> {
+        self.inner.list(directory)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.watch(|copy| copy.rename(from, to));
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &str) -> io::Result<()> {
+        self.watch(|copy| copy.remove(path));
+        self.inner.remove(path)
+    }
+
+    fn sync_directory(&self, directory: &str) -> io::Result<()> {
+        self.watch(|copy| copy.sync_directory(directory));
+        self.inner.sync_directory(directory)
+    }
+
+    fn lock(&self, path: &str, mode: LockMode) -> io::Result<Box<dyn DirectoryLock>> {
+        self.watch(|copy| copy.lock(path, mode).map(|_| ()));
+        self.inner.lock(path, mode)
+    }
+
+    fn location(&self, path: &str) -> String {
+        self.inner.location(path)
+    }
+}
+
+#[derive(Debug)]
+struct WatchedFile {
+    file: Arc<dyn DiskFile>,
+    path: String,
+    mode: OpenMode,
+    disk: WatchedDisk,
+}
+
+impl WatchedFile {
+    fn watch(&self, call: impl FnOnce(&dyn DiskFile) -> io::Result<()>) {
+        let mode = if self.mode == OpenMode::Create { OpenMode::Write } else { self.mode };
+        self.disk.watch(|copy| {
+            let file = copy.open(&self.path, mode);
+            call(&*file.unwrap_or_else(|error| panic!("a file is written under an old name: {error}")))
+        });
+    }
+}
+
+impl DiskFile for WatchedFile {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset)
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.watch(|file| file.write_all_at(bytes, offset));
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn write_vectored_at(&self, slices: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
+        self.watch(|file| file.write_vectored_at(slices, offset));
+        self.file.write_vectored_at(slices, offset)
+    }
+
+    fn write_durable_at(&self, buffer: &AlignedBuffer, range: Range<usize>, offset: u64) -> io::Result<()> {
+        self.watch(|file| file.write_durable_at(buffer, range.clone(), offset));
+        self.file.write_durable_at(buffer, range, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.watch(|file| file.sync_data());
+        self.file.sync_data()
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.file.length()
+    }
+
+    fn set_length(&self, bytes: u64) -> io::Result<()> {
+        self.watch(|file| file.set_length(bytes));
+        self.file.set_length(bytes)
+    }
+
+    fn fill_zeros(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.watch(|file| file.fill_zeros(offset, bytes));
+        self.file.fill_zeros(offset, bytes)
+    }
+
+    fn punch_hole(&self, offset: u64, bytes: u64) -> io::Result<bool> {
+        self.watch(|file| file.punch_hole(offset, bytes).map(|_| ()));
+        self.file.punch_hole(offset, bytes)
+    }
+}

@@ -1,0 +1,75 @@
+//! What transactions may see of each other, with real threads on a simulated disk: every isolation level keeps its
+//! promises, with threads of the database's own and without.
+#![expect(clippy::unwrap_used, reason = "a test that fails panics")]
+
+#[path = "isolation/anomalies.rs"]
+mod anomalies;
+#[path = "isolation/definitions.rs"]
+mod definitions;
+#[path = "isolation/lists.rs"]
+mod lists;
+#[path = "isolation/locks.rs"]
+mod locks;
+#[path = "isolation/prefixes.rs"]
+mod prefixes;
+#[path = "isolation/snapshots.rs"]
+mod snapshots;
+#[path = "isolation/sums.rs"]
+mod sums;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_engine::{
+    Background, Database, Durability, Environment, Isolation, LockWait, Options, Transaction,
+    TransactionOptions,
+};
+use seawall_io::SystemClock;
+use seawall_simulation::SimulatedDisk;
+
+const ALL: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
+const BACKGROUNDS: [Background; 2] = [Background::Threads, Background::Manual];
+
+/// A small database: checkpoints come often, and lock waits are longer than any test.
+fn open(background: Background) -> Database {
+    open_on(&SimulatedDisk::new(0), background)
+}
+
+fn open_on(disk: &SimulatedDisk, background: Background) -> Database {
+    let options = Options {
+        segment_bytes: 64 << 10,
+        memtable_bytes: 256 << 10,
+        cache_bytes: 256 << 10,
+        checkpoint_log_bytes: 100_000,
+        checkpoint_chunk_bytes: 16 << 10,
+        recovery_threads: 1,
+        lock_wait: LockWait::Timeout(Duration::from_secs(120)),
+        background,
+        ..Options::default()
+    };
+    let environment = Environment { disk: Arc::new(disk.clone()), clock: Arc::new(SystemClock) };
+    Database::open_in(environment, options, |_| {}).unwrap()
+}
+
+fn with(isolation: Isolation) -> TransactionOptions {
+    TransactionOptions { isolation, ..Options::default().transaction() }
+}
+
+fn begin(database: &Database, isolation: Isolation) -> Transaction {
+    database.begin_with(with(isolation))
+}
+
+fn durability(random: &mut seawall_simulation::SeededRandom) -> Durability {
+    *random.pick(&[Durability::Sync, Durability::Async])
+}
+
+fn number(value: Option<Vec<u8>>) -> u64 {
+    value.map_or(0, |value| u64::from_be_bytes(value.try_into().unwrap()))
+}
+
+fn check_and_close(database: Database) {
+    let statistics = database.statistics();
+    assert_eq!((statistics.locks_held, statistics.snapshots), (0, 0), "locks or snapshots were left behind");
+    database.check(&mut |damage| panic!("{damage}")).unwrap();
+    database.close().unwrap();
+}
