@@ -13,6 +13,7 @@
 //!
 //! `log`, `tree` and `codec` use nothing but the crates they test, so that those crates' own tests can include them.
 
+pub mod cases;
 pub mod codec;
 pub mod directory;
 pub mod input;

@@ -75,6 +75,9 @@ impl EngineKind {
 
     /// Opens a database, and makes it if the directory is empty.
     pub(crate) fn open(self, settings: &Settings) -> Result<Box<dyn Engine>, BenchError> {
+        if !self.is_built() {
+            return Err(BenchError::NotBuilt(self.name()));
+        }
         match self {
             EngineKind::Seawall => seawall::open(settings),
             #[cfg(feature = "rocksdb")]
@@ -94,7 +97,7 @@ impl EngineKind {
                 feature = "fjall",
                 feature = "sqlite"
             )))]
-            missing => Err(BenchError::NotBuilt(missing.name())),
+            missing => unreachable!("{} is not built, and was refused above", missing.name()),
         }
     }
 }
@@ -126,7 +129,8 @@ pub(crate) struct Settings {
     pub(crate) directory: PathBuf,
     pub(crate) cache_bytes: u64,
     pub(crate) durability: Durability,
-    pub(crate) log_limits: LogLimits,
+    /// Keys and values that the log must take before anything is moved out of it; `None` for the engine's own limits.
+    pub(crate) log_room_bytes: Option<u64>,
 }
 
 /// What a scan saw; `digest` depends on every row, so that no row can be skipped by the compiler or by laziness.
@@ -263,7 +267,7 @@ mod tests {
             directory: directory.path().to_path_buf(),
             cache_bytes: 16 << 20,
             durability,
-            log_limits: LogLimits::Default,
+            log_room_bytes: None,
         };
         let keys = KeySpace::new(300);
         let mut model = BTreeMap::new();
@@ -317,7 +321,7 @@ mod tests {
                 directory: directory.path().to_path_buf(),
                 cache_bytes: 16 << 20,
                 durability: Durability::Synced,
-                log_limits: LogLimits::Default,
+                log_room_bytes: None,
             };
             let engine = kind.open(&settings).unwrap();
             // Values of one constant byte: those of two orders differ otherwise.

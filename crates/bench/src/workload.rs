@@ -166,7 +166,7 @@ impl Cell {
             directory: self.directory.clone(),
             cache_bytes: self.cache_bytes,
             durability,
-            log_limits: LogLimits::Default,
+            log_room_bytes: None,
         }
     }
 

@@ -83,7 +83,7 @@ impl Loading {
     fn graft(&self, loader: BulkLoader) -> Result<(), Error> {
         let _state = self.engine.checkpoint.lock();
         let plan = loader.graft().map_err(|error| Error::tree(&error))?;
-        self.engine.tree.apply_chunk(plan, None).map_err(|error| Error::tree(&error))?;
+        self.engine.tree.apply_chunk(plan, None).map_err(|error| self.engine.tree_write_error(&error))?;
         Ok(())
     }
 }

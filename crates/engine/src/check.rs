@@ -121,6 +121,23 @@ fn check_tree(tree: &Tree, reports: &mut Reports<'_>, summary: &mut CheckSummary
     summary.depth = seen.depth;
 }
 
+/// Reads both copies of the superblock: an open gets by with one.
+fn check_superblock(environment: &Environment, reports: &mut Reports<'_>) -> Option<seawall_tree::Superblock> {
+    let path = environment.disk.location(seawall_tree::SUPERBLOCK_PATH);
+    match SuperblockFile::open(&*environment.disk, seawall_io::OpenMode::Read) {
+        Err(error) => {
+            reports.tell_plain(&path, crate::error::chain(&error));
+            None
+        }
+        Ok((_, superblock, damaged_copy)) => {
+            if let Some(copy) = damaged_copy {
+                reports.tell(Damage { path, offset: Some(copy.offset), what: copy.what, keys: None });
+            }
+            Some(superblock)
+        }
+    }
+}
+
 /// Reads the log from the redo point on, up to `limit` if the database is being written.
 fn check_log(
     environment: &Environment,
@@ -175,6 +192,7 @@ impl Engine {
         {
             // Held so that no checkpoint moves rows from the log to the tree behind the back of the check.
             let _state = self.checkpoint.lock();
+            check_superblock(&self.environment, &mut reports);
             check_tree(&self.tree, &mut reports, &mut summary);
             let limit = self.log.as_ref().map(|_| self.flushed());
             let superblock = self.superblock.lock().clone();
@@ -241,21 +259,12 @@ pub(crate) fn check_directory(
     }
     let mut reports = Reports { report, count: 0 };
     let mut summary = CheckSummary::default();
-    match SuperblockFile::open(&*disk, seawall_io::OpenMode::Read) {
-        Err(error) => {
-            reports.tell_plain(&disk.location(seawall_tree::SUPERBLOCK_PATH), crate::error::chain(&error))
+    if let Some(superblock) = check_superblock(&environment, &mut reports) {
+        match Tree::open(&*disk, TreeAccess::Read, TreeOptions::default()) {
+            Ok(opened) => check_tree(&opened.tree, &mut reports, &mut summary),
+            Err(error) => reports.tell_plain(&disk.location(""), crate::error::chain(&error)),
         }
-        Ok((_, superblock, damaged_copy)) => {
-            if let Some(copy) = damaged_copy {
-                let path = disk.location(seawall_tree::SUPERBLOCK_PATH);
-                reports.tell(Damage { path, offset: Some(copy.offset), what: copy.what, keys: None });
-            }
-            match Tree::open(&*disk, TreeAccess::Read, TreeOptions::default()) {
-                Ok(opened) => check_tree(&opened.tree, &mut reports, &mut summary),
-                Err(error) => reports.tell_plain(&disk.location(""), crate::error::chain(&error)),
-            }
-            check_log(&environment, &superblock, None, &mut reports, &mut summary);
-        }
+        check_log(&environment, &superblock, None, &mut reports, &mut summary);
     }
     summary.damages = reports.count;
     Ok(summary)

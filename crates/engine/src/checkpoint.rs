@@ -350,7 +350,7 @@ impl Engine {
 
     /// A write of the tree failed. Unless the disk was full before anything was overwritten, what is on disk is
     /// unknown, and the database takes no more writes.
-    fn tree_write_error(&self, error: &TreeError) -> Error {
+    pub(crate) fn tree_write_error(&self, error: &TreeError) -> Error {
         match self.tree.failure() {
             Some(_) => self.stop(crate::error::chain(error)),
             None => Error::tree(error),

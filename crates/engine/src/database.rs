@@ -348,7 +348,18 @@ impl Database {
         report: &mut dyn FnMut(Damage),
     ) -> Result<CheckSummary, Error> {
         let disk: Arc<dyn Disk> = Arc::new(OsDisk::new(directory.as_ref()));
-        let environment = Environment { disk, clock: Arc::new(SystemClock) };
+        Database::check_directory_in(Environment { disk, clock: Arc::new(SystemClock) }, options, report)
+    }
+
+    /// As [`Database::check_directory`], on any disk and clock.
+    ///
+    /// # Errors
+    /// As `check_directory`.
+    pub fn check_directory_in(
+        environment: Environment,
+        options: Options,
+        report: &mut dyn FnMut(Damage),
+    ) -> Result<CheckSummary, Error> {
         crate::check::check_directory(environment, Options { mode: OpenMode::ReadOnly, ..options }, report)
     }
 }

@@ -167,7 +167,8 @@ impl Engine {
         self.check_open()?;
         match self.stopped.get() {
             Some(cause) => Err(Error::Stopped { cause: cause.clone() }),
-            None => self.log().map(|_| ()),
+            None if self.log()?.poison_cause().is_some() => Err(self.stopped_error()),
+            None => Ok(()),
         }
     }
 

@@ -140,14 +140,16 @@ struct LeafRows {
     /// The key of the row it stands at; its beginning, the page's prefix, is written once.
     key: Vec<u8>,
     prefix_bytes: usize,
+    has_overflow: bool,
 }
 
 impl LeafRows {
     fn new(page: Page, next: usize, end: usize, direction: Direction) -> LeafRows {
-        let mut rows = LeafRows { page, next, end, key: Vec::new(), prefix_bytes: 0 };
+        let mut rows = LeafRows { page, next, end, key: Vec::new(), prefix_bytes: 0, has_overflow: false };
         let view = rows.page.view().leaf().expect("a descent ends at a leaf");
         rows.key.extend_from_slice(view.prefix());
         rows.prefix_bytes = rows.key.len();
+        rows.has_overflow = view.has_overflow();
         rows.load_key(direction);
         rows
     }
@@ -173,11 +175,26 @@ impl LeafRows {
         self.key.extend_from_slice(view.row(index).key.suffix());
     }
 
-    fn advance(&mut self, direction: Direction) {
+    /// The next row; only for leaves without overflow values. What most rows of most scans go through.
+    fn take(&mut self, direction: Direction) -> LentRow<'_> {
+        let index = self.index(direction);
+        self.step(direction);
+        let row = self.page.view().leaf().expect("a descent ends at a leaf").row(index);
+        self.key.truncate(self.prefix_bytes);
+        self.key.extend_from_slice(row.key.suffix());
+        let LeafValue::Inline(value) = row.value else { unreachable!("the leaf has no overflow values") };
+        (row_key::key_of(&self.key), value)
+    }
+
+    fn step(&mut self, direction: Direction) {
         match direction {
             Direction::Forward => self.next += 1,
             Direction::Reverse => self.end -= 1,
         }
+    }
+
+    fn advance(&mut self, direction: Direction) {
+        self.step(direction);
         self.load_key(direction);
     }
 }
@@ -209,6 +226,8 @@ pub struct Range<'a> {
     leaf_version: u64,
     /// Fence at the far end of the batch; `None`: the batch reaches the end of the tree.
     batch_end: Option<Vec<u8>>,
+    /// See `is_plain`.
+    plain: bool,
     started: bool,
     done: bool,
     failed: Option<Error>,
@@ -263,6 +282,7 @@ impl<'a> Range<'a> {
             leaf: None,
             leaf_version: 0,
             batch_end: None,
+            plain: false,
             started: false,
             done: false,
             failed: None,
@@ -282,6 +302,13 @@ impl<'a> Range<'a> {
     pub fn next_row(&mut self) -> Result<Option<LentRow<'_>>, Error> {
         if let Some(error) = self.failed.take() {
             return Err(error);
+        }
+        if self.plain
+            && !self.done
+            && self.leaf.as_ref().is_some_and(|leaf| !leaf.is_done())
+        {
+            let leaf = self.leaf.as_mut().expect("it was just looked at");
+            return Ok(Some(leaf.take(self.direction)));
         }
         match self.find_row() {
             Ok(None) => {
@@ -304,6 +331,12 @@ impl<'a> Range<'a> {
                 Err(error)
             }
         }
+    }
+
+    /// Whether, for the rest of the batch, rows come from the leaf and from nowhere else.
+    fn is_plain(&self) -> bool {
+        let in_leaf = self.leaf.as_ref().is_some_and(|leaf| !leaf.has_overflow);
+        in_leaf && self.sources.is_empty() && self.writes.is_none()
     }
 
     fn find_row(&mut self) -> Result<Option<FoundRow>, Error> {
@@ -382,12 +415,6 @@ impl<'a> Range<'a> {
 
     /// Takes the row at `place` and moves every source that stands at the same key; `None` if it is deleted.
     fn take_row(&mut self, place: Place) -> Result<Option<FoundRow>, Error> {
-        if let Place::Leaf = place
-            && self.sources.is_empty()
-            && self.writes.is_none()
-        {
-            return self.take_leaf_row().map(Some);
-        }
         let found = match place {
             Place::Writes => {
                 let (key, value) = self.next_written().expect("the nearest row is a written one");
@@ -472,6 +499,7 @@ impl<'a> Range<'a> {
             }
         }
         self.sources.retain(|source| source.found.is_some());
+        self.plain = self.is_plain();
     }
 
     /// Reads the leaf at the near end of the range, and sets the memtables to it.
@@ -497,6 +525,7 @@ impl<'a> Range<'a> {
         self.leaf = Some(LeafRows::new(position.page().clone(), start, end.max(start), self.direction));
         self.load_memtables(&view);
         self.view = Some(view);
+        self.plain = self.is_plain();
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-const HISTORIES: u64 = 2000;
+const HISTORIES: u64 = 4000;
 
 #[test]
 fn random_histories_agree_with_a_plain_model() {

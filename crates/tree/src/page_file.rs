@@ -259,6 +259,10 @@ impl PageFile {
 
     fn read_at(&self, id: PageId, buffer: &mut [u8]) -> Result<(), TreeError> {
         let offset = self.format.offset_of(id);
+        // Here, as an offset past what the operating system can count with is another error than the end of the file.
+        if offset.saturating_add(buffer.len() as u64) > self.length.load(Ordering::Acquire) {
+            return Err(TreeError::Truncated { path: self.path.clone(), page: id, offset });
+        }
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.read_bytes.fetch_add(buffer.len() as u64, Ordering::Relaxed);
         self.file.read_exact_at(buffer, offset).map_err(|source| match source.kind() {

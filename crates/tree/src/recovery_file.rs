@@ -48,7 +48,7 @@ use seawall_types::{DatabaseId, PageId};
 
 use crate::error::TreeError;
 use crate::page::{Page, PageFormat};
-use crate::superblock::{SUPERBLOCK_BYTES, Superblock, u32_at, u64_at};
+use crate::superblock::{COUNTER_MAX, SUPERBLOCK_BYTES, Superblock, u32_at, u64_at};
 
 /// Path of the recovery file in the database's directory.
 pub const RECOVERY_FILE_PATH: &str = "recovery/chunk";
@@ -60,6 +60,8 @@ const IMAGES_AT: u64 = 8192;
 const ENTRY_BYTES: usize = 32;
 const WRITE_BYTES: usize = 1 << 20;
 const GROWTH_BYTES: u64 = 1 << 20;
+/// Page numbers are smaller: even of the largest pages, the file then has fewer than 2^62 bytes.
+const PAGES_MAX: u64 = 1 << 46;
 const _: () = assert!(SUPERBLOCK_BYTES == BLOCK_BYTES);
 
 /// A chunk to be made durable.
@@ -177,7 +179,7 @@ impl RecoveryFile {
             return Ok(None);
         }
         let superblock = if header.has_superblock {
-            let Some(superblock) = Superblock::from_block(&blocks[1]) else { return Ok(None) };
+            let Some(superblock) = self.decode_superblock(&blocks[1]) else { return Ok(None) };
             Some(superblock)
         } else {
             None
@@ -280,7 +282,9 @@ impl RecoveryFile {
             let what = format!("format version {version} is not known");
             return Err(TreeError::damaged_file(&self.path, 8, what));
         }
-        let fits = u32_at(block, 40) as usize == self.format.page_bytes() && u32_at(block, 60) <= 1;
+        let fits = u32_at(block, 40) as usize == self.format.page_bytes()
+            && u32_at(block, 60) <= 1
+            && u64_at(block, 32) <= COUNTER_MAX;
         let header = Header {
             chunk: u64_at(block, 32),
             image_count: u32_at(block, 44),
@@ -290,6 +294,14 @@ impl RecoveryFile {
             block_checksum: u32_at(block, 64),
         };
         Ok(fits.then_some(header))
+    }
+
+    /// The superblock in the second block; `None` if it is damaged, or not that of these pages.
+    fn decode_superblock(&self, block: &[u8; BLOCK_BYTES]) -> Option<Superblock> {
+        let superblock = Superblock::from_block(block)?;
+        let fits = superblock.database == self.database
+            && superblock.page_bytes as usize == self.format.page_bytes();
+        fits.then_some(superblock)
     }
 
     fn read_table(&self, header: &Header, length: u64) -> Result<Option<Vec<Entry>>, TreeError> {
@@ -349,7 +361,7 @@ impl Entry {
         table.extend_from_slice(&[0; 4]);
     }
 
-    /// The entry, unless its bytes would lie outside `IMAGES_AT..limit` or are more than a page.
+    /// The entry, unless its page cannot be, its bytes would lie outside `IMAGES_AT..limit` or are more than a page.
     fn decode(bytes: &[u8], limit: u64, format: &PageFormat) -> Option<Entry> {
         let entry = Entry {
             page: PageId::new(u64_at(bytes, 0)),
@@ -359,7 +371,8 @@ impl Entry {
             checksum: u32_at(bytes, 24),
         };
         let end = entry.offset.checked_add(u64::from(entry.stored_bytes))?;
-        let fits = entry.offset >= IMAGES_AT && end <= limit && entry.compression <= 1;
+        let is_page = entry.page.get() < PAGES_MAX;
+        let fits = is_page && entry.offset >= IMAGES_AT && end <= limit && entry.compression <= 1;
         (fits && entry.stored_bytes as usize <= format.page_bytes()).then_some(entry)
     }
 }

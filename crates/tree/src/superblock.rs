@@ -2,7 +2,7 @@
 //!
 //! The file `superblock` holds two copies of one block; copy `sequence % 2` is the newer. A store overwrites the older
 //! copy and syncs, so a crash in the middle leaves the other one. One lost copy is survived and reported. All integers
-//! little-endian, reserved bytes zero:
+//! little-endian, positions and counters at most `COUNTER_MAX`, reserved bytes zero:
 //!
 //! | offset | bytes | field            | meaning                                                             |
 //! |-------:|------:|------------------|---------------------------------------------------------------------|
@@ -41,6 +41,8 @@ const MAGIC: [u8; 8] = *b"SEAWALL\n";
 const FORMAT_VERSION: u32 = 1;
 const RESERVED_AT: usize = 108;
 const COPIES: u64 = 2;
+/// No position or counter ever comes this far: whoever adds to one need not fear that it runs over.
+pub(crate) const COUNTER_MAX: u64 = 1 << 62;
 const _: () = assert!(RESERVED_AT + 3988 == SUPERBLOCK_BYTES);
 
 /// How a torn page is repaired after a crash.
@@ -305,6 +307,9 @@ impl Superblock {
         let segment_bytes = u64_at(block, 48);
         if !segment_bytes.is_power_of_two() {
             return Err("segment size is not a power of two");
+        }
+        if [16, 56, 64, 72, 80, 88].iter().any(|offset| u64_at(block, *offset) > COUNTER_MAX) {
+            return Err("a position or counter is larger than any can become");
         }
         Ok(Superblock {
             sequence: u64_at(block, 16),

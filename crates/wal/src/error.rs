@@ -168,12 +168,12 @@ pub enum LogReadError {
         /// What is wrong.
         source: SegmentHeaderError,
     },
-    /// The segment that reading starts in does not exist.
-    #[error("log segment {path} with {lsn} is missing")]
+    /// A segment does not exist: the one that reading starts in, or one that a record goes on in.
+    #[error("log segment {path} is missing: the record at {lsn} needs it")]
     Missing {
         /// The segment.
         path: String,
-        /// Where reading was to start.
+        /// Where reading was to start or go on.
         lsn: Lsn,
     },
     /// A record that was durable does not verify.

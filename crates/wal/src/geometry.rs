@@ -18,6 +18,10 @@ use crate::error::LogError;
 
 /// The header page at the start of each segment.
 pub const HEADER_BYTES: u64 = 4096;
+/// No record starts further on.
+const POSITION_MAX: u64 = 1 << 62;
+/// No segment has a higher number: the smallest ones then end at `POSITION_MAX`.
+pub(crate) const SEGMENT_NUMBER_MAX: u64 = POSITION_MAX / SEGMENT_BYTES_MIN;
 /// The smallest segment; meant for tests.
 pub const SEGMENT_BYTES_MIN: u64 = 64 << 10;
 /// The largest segment.
@@ -85,9 +89,10 @@ impl LogGeometry {
         if self.offset_of(lsn) < HEADER_BYTES { self.first_record_of(self.segment_of(lsn)) } else { lsn }
     }
 
-    /// Whether a record may start at `lsn`.
+    /// Whether a record may start at `lsn`. No log becomes so long that adding to a position would run over.
     pub const fn is_normal(self, lsn: Lsn) -> bool {
-        self.offset_of(lsn) >= HEADER_BYTES && lsn.get() >= self.segment_bytes
+        let is_within = lsn.get() >= self.segment_bytes && lsn.get() <= POSITION_MAX;
+        is_within && self.offset_of(lsn) >= HEADER_BYTES
     }
 
     /// The normalised position `bytes` record bytes after the normalised `lsn`.

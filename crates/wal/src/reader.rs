@@ -94,6 +94,8 @@ pub struct LogReader {
     /// Bytes of the window that were read.
     filled: usize,
     end: Option<LogEnd>,
+    /// A segment that the record at the position needs, if it was removed.
+    missing: Option<u64>,
 }
 
 /// A record that verified: where its body is in the window.
@@ -142,6 +144,7 @@ impl LogReader {
             window_start: stream,
             filled: 0,
             end: None,
+            missing: None,
         })
     }
 
@@ -160,7 +163,7 @@ impl LogReader {
     /// The record at the position, and moves behind it. `None` at the end of the log or at the limit.
     ///
     /// # Errors
-    /// `Damaged` if the record does not verify although it was durable; `Header` if a segment is not one of this log;
+    /// `Damaged` if the record does not verify although it was durable; `Missing` if a segment was removed; `Header` if a segment is not one of this log;
     /// `Io`. The reader stays where it is.
     #[expect(
         clippy::should_implement_trait,
@@ -236,6 +239,7 @@ impl LogReader {
         }
         let length = usize::try_from(header.length).expect("a record has at most 1 GiB");
         if !self.fill(length)? {
+            self.missing = self.removed_segment(end)?;
             return Ok(None);
         }
         let start = self.window_offset();
@@ -243,6 +247,17 @@ impl LogReader {
         let span = RecordSpan { start: self.position, end };
         let verified = Verified { header, span, batch_start, start };
         Ok(header.verifies(computed, masks).then_some(verified))
+    }
+
+    /// The record at the position, which ends at `end`, goes on in a segment that does not exist. A log that was
+    /// restored from an archive may end so; but segments are made in order, each before a record goes into it: if there
+    /// is a later one, this one was removed.
+    fn removed_segment(&mut self, end: Lsn) -> Result<Option<u64>, LogReadError> {
+        let first = self.geometry.segment_of(self.position) + 1;
+        let numbers = self.bytes.numbers_from(first)?;
+        let last = self.geometry.segment_of(end);
+        let missing = (first..=last).find(|number| numbers.binary_search(number).is_err());
+        Ok(missing.filter(|missing| numbers.last().is_some_and(|last| last > missing)))
     }
 
     fn window_offset(&self) -> usize {
@@ -295,6 +310,9 @@ impl LogReader {
         if let Some(evidence) = evidence {
             let (path, offset) = (self.bytes.path_of(number), self.geometry.offset_of(lsn));
             return Err(LogReadError::Damaged { path, offset, lsn, evidence });
+        }
+        if let Some(missing) = self.missing.take() {
+            return Err(LogReadError::Missing { path: self.bytes.path_of(missing), lsn });
         }
         let has_segment = self.bytes.open_checked(number)?;
         let reason = if has_segment { EndReason::NoRecord } else { EndReason::MissingSegment };

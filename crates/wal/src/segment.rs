@@ -18,7 +18,7 @@ use seawall_codec::checksum::crc32c;
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 
 use crate::error::SegmentHeaderError;
-use crate::geometry::{HEADER_BYTES, LogGeometry};
+use crate::geometry::{HEADER_BYTES, LogGeometry, SEGMENT_NUMBER_MAX};
 
 /// The directory of all files of the log.
 pub(crate) const LOG_DIRECTORY: &str = "log";
@@ -66,7 +66,7 @@ impl SegmentName {
         }
         let timeline = TimelineId::new(u32::from_str_radix(&file_name[..8], 16).ok()?)?;
         let number = u64::from_str_radix(&file_name[8..], 16).ok()?;
-        Some(SegmentName { number, timeline })
+        (number <= SEGMENT_NUMBER_MAX).then_some(SegmentName { number, timeline })
     }
 }
 

@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::{append, arc, commit, create, geometry, options, overwrite, place, read_all};
-use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
+use common::{append, arc, commit, create, geometry, options, overwrite, place, read_all, read_from};
+use seawall_simulation::{Operation, PowerLoss, SeededRandom, SimulatedDisk};
 use seawall_wal::{Log, RecordSpan};
 
 /// A log whose last batch, of records with `value_bytes` each, has lost its first record: the others are stale.
@@ -117,12 +117,23 @@ fn a_record_whose_missing_half_was_zeros_is_not_completed_by_zeroing() {
 }
 
 #[test]
-fn a_clean_log_is_opened_without_a_write() {
+fn a_clean_log_is_opened_with_one_write_of_its_last_batch() {
     let disk = SimulatedDisk::new(1);
     let log = create(&disk);
     commit(&log, b"one").unwrap();
     drop(log);
     let end = read_all(&disk).unwrap().1;
+    let calls = disk.calls();
+    let log = Log::open(arc(&disk), options(), end).unwrap();
+    // Whether the process before ended in the middle of its last flush, nobody knows: the batch is made durable.
+    let trace = disk.trace().split_off(usize::try_from(calls).unwrap());
+    let operations: Vec<_> = trace.iter().map(|call| call.operation).collect();
+    assert_eq!(operations, [Operation::Write, Operation::Sync]);
+    let batch = geometry().offset_of(end.durable)..geometry().offset_of(end.lsn);
+    assert_eq!(trace[0].range, Some(batch));
+    drop(log);
+    // The log that ends where reading starts has nothing to make durable.
+    let (_, end) = read_from(&disk, end.lsn).unwrap();
     let calls = disk.calls();
     let log = Log::open(arc(&disk), options(), end).unwrap();
     assert_eq!(disk.calls(), calls);

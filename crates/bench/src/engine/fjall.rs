@@ -5,7 +5,7 @@
 
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
-use super::{Durability, Engine, LogLimits, Scanned, Session, Settings, digest};
+use super::{Durability, Engine, Scanned, Session, Settings, digest};
 use crate::error::{BenchError, engine_error};
 use crate::rows::{Order, Row, RowSource};
 
@@ -13,7 +13,10 @@ const NAME: &str = "fjall";
 const LOAD_BATCH_ROWS: usize = 10_000;
 /// fjall's default.
 const MEMTABLE_BYTES: u64 = 64 << 20;
-const RAISED_BYTES: u64 = 16 << 30;
+/// Memtable for each byte that must stay in the log.
+const MEMTABLE_SHARE: u64 = 4;
+/// fjall's default.
+const JOURNAL_BYTES: u64 = 512 << 20;
 
 struct Fjall {
     database: Database,
@@ -23,13 +26,13 @@ struct Fjall {
 }
 
 pub(super) fn open(settings: &Settings) -> Result<Box<dyn Engine>, BenchError> {
-    let mut builder = Database::builder(&settings.directory).cache_size(settings.cache_bytes);
-    let mut memtable_bytes = MEMTABLE_BYTES;
-    if settings.log_limits == LogLimits::Raised {
-        builder = builder.max_journaling_size(RAISED_BYTES);
-        memtable_bytes = RAISED_BYTES;
-    }
-    let database = builder.open().map_err(engine_error(NAME, "open"))?;
+    let room_bytes = settings.log_room_bytes.unwrap_or(0).saturating_mul(MEMTABLE_SHARE);
+    let memtable_bytes = MEMTABLE_BYTES.max(room_bytes);
+    let database = Database::builder(&settings.directory)
+        .cache_size(settings.cache_bytes)
+        .max_journaling_size(JOURNAL_BYTES.max(room_bytes))
+        .open()
+        .map_err(engine_error(NAME, "open"))?;
     let rows = database
         .keyspace("rows", || KeyspaceCreateOptions::default().max_memtable_size(memtable_bytes))
         .map_err(engine_error(NAME, "open the table"))?;

@@ -10,7 +10,7 @@ use rocksdb::{
     WriteBatch, WriteOptions,
 };
 
-use super::{Durability, Engine, LogLimits, Scanned, Session, Settings, digest};
+use super::{Durability, Engine, Scanned, Session, Settings, digest};
 use crate::error::{BenchError, engine_error};
 use crate::rows::{Order, Row, RowSource};
 
@@ -19,7 +19,8 @@ const LOAD_BATCH_ROWS: usize = 10_000;
 /// RocksDB's default.
 const MEMTABLE_BYTES: usize = 64 << 20;
 const MEMTABLES: i32 = 2;
-const RAISED_BYTES: usize = 16 << 30;
+/// Memtable for each byte that must stay in the log.
+const MEMTABLE_SHARE: u64 = 4;
 
 struct Rocksdb {
     database: DB,
@@ -40,11 +41,9 @@ pub(super) fn open(settings: &Settings) -> Result<Box<dyn Engine>, BenchError> {
     options.set_compression_type(DBCompressionType::Lz4);
     options.increase_parallelism(2);
     options.set_max_write_buffer_number(MEMTABLES);
-    let memtable_bytes = match settings.log_limits {
-        LogLimits::Default => MEMTABLE_BYTES,
-        LogLimits::Raised => RAISED_BYTES,
-    };
-    options.set_write_buffer_size(memtable_bytes);
+    let room_bytes = settings.log_room_bytes.unwrap_or(0).saturating_mul(MEMTABLE_SHARE);
+    let room_bytes = usize::try_from(room_bytes).expect("a memtable fits the address space");
+    options.set_write_buffer_size(MEMTABLE_BYTES.max(room_bytes));
     let database = DB::open(&options, &settings.directory).map_err(engine_error(NAME, "open"))?;
     Ok(Box::new(Rocksdb {
         database,

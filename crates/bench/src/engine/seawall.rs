@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use seawall::{CommitHandle, Database, Options, Table, Transaction};
 
-use super::{Durability, Engine, LogLimits, Scanned, Session, Settings, digest};
+use super::{Durability, Engine, Scanned, Session, Settings, digest};
 use crate::error::{BenchError, engine_error};
 use crate::rows::{Row, RowSource};
 
 const NAME: &str = "seawall";
 const TABLE: &str = "rows";
-/// More than any run writes.
-const RAISED_BYTES: u64 = 64 << 30;
+/// Memory for each byte that must stay in the log: half of it takes what arrives, and a row there is at most twice its
+/// size in the log. Not more than that, for a memtable makes its filter for all the rows that it may get.
+const MEMTABLE_SHARE: u64 = 4;
+const LONGER_THAN_ANY_RUN: Duration = Duration::from_secs(24 * 3600);
 
 struct Seawall {
     database: Database,
@@ -30,10 +32,11 @@ pub(super) fn open(settings: &Settings) -> Result<Box<dyn Engine>, BenchError> {
         Durability::Synced => seawall::Durability::Sync,
         Durability::Buffered => seawall::Durability::Async,
     };
-    if settings.log_limits == LogLimits::Raised {
-        options.memtable_bytes = RAISED_BYTES;
-        options.checkpoint_log_bytes = RAISED_BYTES;
-        options.checkpoint_interval = Duration::from_secs(24 * 3600);
+    if let Some(room_bytes) = settings.log_room_bytes {
+        let memtable_bytes = room_bytes.saturating_mul(MEMTABLE_SHARE);
+        options.memtable_bytes = options.memtable_bytes.max(memtable_bytes);
+        options.checkpoint_log_bytes = options.checkpoint_log_bytes.max(memtable_bytes);
+        options.checkpoint_interval = LONGER_THAN_ANY_RUN;
     }
     let configured_bytes = options.cache_bytes + options.memtable_bytes;
     let database = Database::open(&settings.directory, options).map_err(engine_error(NAME, "open"))?;

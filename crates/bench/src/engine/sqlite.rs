@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Durability, Engine, LogLimits, Scanned, Session, Settings, digest};
+use super::{Durability, Engine, Scanned, Session, Settings, digest};
 use crate::error::{BenchError, engine_error};
 use crate::rows::{Row, RowSource};
 
@@ -43,10 +43,8 @@ fn connect(path: &PathBuf, settings: &Settings) -> Result<Connection, BenchError
         Durability::Synced => "FULL",
         Durability::Buffered => "NORMAL",
     };
-    let checkpoint_pages = match settings.log_limits {
-        LogLimits::Default => 1000,
-        LogLimits::Raised => 0,
-    };
+    // Zero is never; a thousand is SQLite's default.
+    let checkpoint_pages = if settings.log_room_bytes.is_some() { 0 } else { 1000 };
     let cache_kib = settings.cache_bytes / 1024;
     connection
         .execute_batch(&format!(

@@ -72,10 +72,11 @@ fn fill_kill_open(cell: &Cell) -> Result<Opened, BenchError> {
     let directory_bytes = size(&cell.directory)?;
     let keys = cell.keys();
     let order = Shuffle::new(cell.rows, cell.seed);
-    let Filling { rows: written, limits, .. } = filling(cell)?;
+    let filling = filling(cell)?;
+    let written = filling.rows;
     Memory::reset_peak();
     let (begin, before) = (now(), Usage::of_this_process());
-    let engine = cell.engine.open(&settings(cell, limits))?;
+    let engine = cell.engine.open(&settings(cell, &filling))?;
     let page_reads = engine.page_reads();
     let first = engine.session()?.get(&keys.key(order.at(0)))?;
     let totals = Totals {
@@ -109,13 +110,18 @@ fn check_rows(cell: &Cell, engine: &dyn Engine, distinct: u64) -> Result<(), Ben
     Ok(())
 }
 
-fn settings(cell: &Cell, log_limits: LogLimits) -> Settings {
-    Settings { log_limits, ..cell.settings(Durability::Buffered) }
+fn settings(cell: &Cell, filling: &Filling) -> Settings {
+    let log_room_bytes = match filling.limits {
+        LogLimits::Default => None,
+        LogLimits::Raised => Some(filling.written_bytes),
+    };
+    Settings { log_room_bytes, ..cell.settings(Durability::Buffered) }
 }
 
 /// What the filling process writes, and how.
 struct Filling {
     rows: u64,
+    written_bytes: u64,
     limits: LogLimits,
     batch_rows: usize,
 }
@@ -127,7 +133,7 @@ fn filling(cell: &Cell) -> Result<Filling, BenchError> {
         other => return Err(BenchError::Process(format!("{} has nothing to fill", other.label()))),
     };
     let rows = (written_bytes / (8 + cell.value_bytes as u64)).max(1);
-    Ok(Filling { rows, limits, batch_rows })
+    Ok(Filling { rows, written_bytes, limits, batch_rows })
 }
 
 fn fill_and_kill(cell: &Cell) -> Result<(), BenchError> {
@@ -162,9 +168,9 @@ fn first_line(filler: &mut Child) -> Result<String, BenchError> {
 
 /// The filling process: writes, says so, and waits to be killed.
 pub(crate) fn fill(cell: &Cell) -> Result<(), BenchError> {
-    let Filling { rows, limits, batch_rows } = filling(cell)?;
-    let engine = cell.engine.open(&settings(cell, limits))?;
-    write_rows(cell, engine.as_ref(), rows, batch_rows)?;
+    let filling = filling(cell)?;
+    let engine = cell.engine.open(&settings(cell, &filling))?;
+    write_rows(cell, engine.as_ref(), filling.rows, filling.batch_rows)?;
     engine.flush()?;
     let failed = |error: std::io::Error| BenchError::Process(format!("tell the cell: {error}"));
     let mut stdout = std::io::stdout();

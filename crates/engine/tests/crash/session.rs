@@ -122,6 +122,10 @@ impl Session {
         Ok(())
     }
 
+    pub fn is_open(&self) -> bool {
+        self.database.is_some()
+    }
+
     /// Opens it if it is not open.
     pub fn database(&mut self) -> Result<&Database, Error> {
         if self.database.is_none() {

@@ -24,6 +24,9 @@ pub struct CrashPoint {
     pub candidates: Vec<Arc<State>>,
 }
 
+/// Called with a description of each call, in the middle of it, before it has done anything.
+pub type Observer = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// See the module.
 #[derive(Clone)]
 pub struct WatchedDisk {
@@ -34,6 +37,7 @@ pub struct WatchedDisk {
 
 #[derive(Default)]
 struct Seen {
+    observer: Option<Observer>,
     calls: u64,
     points: Vec<CrashPoint>,
 }
@@ -47,6 +51,11 @@ impl fmt::Debug for WatchedDisk {
 impl WatchedDisk {
     pub fn new(inner: SimulatedDisk, progress: SharedProgress) -> WatchedDisk {
         WatchedDisk { inner, progress, seen: Arc::default() }
+    }
+
+    /// From now on `observer` hears of each call.
+    pub fn observe(&self, observer: Option<Observer>) {
+        self.seen.lock().observer = observer;
     }
 
     /// Cuts the power now.
@@ -69,6 +78,8 @@ impl WatchedDisk {
             return;
         }
         let name = copy.trace().last().map(ToString::to_string).unwrap_or_default();
+        let observer = self.seen.lock().observer.clone();
+        observer.inspect(|observer| observer(&name));
         let candidates = self.progress.lock().candidates();
         let seen = &mut *self.seen.lock();
         seen.points.push(CrashPoint { index: seen.calls, call: name, disk: copy, candidates });

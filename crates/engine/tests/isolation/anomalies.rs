@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use seawall_engine::{Error, Isolation, Table, Transaction, TransactionOptions};
+use seawall_engine::{Durability, Error, Isolation, Table, Transaction, TransactionOptions};
 use seawall_simulation::SeededRandom;
 
 use super::{ALL, BACKGROUNDS, begin, check_and_close, number, open, with};
@@ -225,6 +225,44 @@ fn doctors_on_call_never_all_leave_under_serializable() {
         }
         check_and_close(database);
     }
+}
+
+/// A commit is in the log before its rows are in memory, and a large one for longer.
+#[test]
+fn a_serializable_commit_waits_for_the_rows_of_those_ahead_of_it() {
+    const ROWS: u64 = 1000;
+    let database = open(BACKGROUNDS[1]);
+    let table = database.create_table("t").unwrap();
+    let barrier = std::sync::Barrier::new(2);
+    let mut random = SeededRandom::new(1);
+    for round in 0..60_u64 {
+        let pause = random.below(30_000);
+        let options = TransactionOptions { durability: Durability::Async, ..with(Isolation::Serializable) };
+        let (large, small) = std::thread::scope(|scope| {
+            let (database, table, barrier) = (&database, &table, &barrier);
+            let large = scope.spawn(move || {
+                let mut transaction = database.begin_with(options);
+                transaction.get(table, "flag").unwrap();
+                for row in 0..ROWS {
+                    transaction.put(table, row.to_be_bytes(), round.to_be_bytes()).unwrap();
+                }
+                barrier.wait();
+                transaction.commit().is_ok()
+            });
+            let small = scope.spawn(move || {
+                let mut transaction = database.begin_with(options);
+                transaction.get(table, (ROWS - 1).to_be_bytes()).unwrap();
+                transaction.put(table, "flag", round.to_be_bytes()).unwrap();
+                barrier.wait();
+                // So that the one commit falls into various moments of the other.
+                (0..pause).for_each(|_| std::hint::spin_loop());
+                transaction.commit().is_ok()
+            });
+            (large.join().unwrap(), small.join().unwrap())
+        });
+        assert!(large != small, "round {round}: large {large}, small {small}");
+    }
+    check_and_close(database);
 }
 
 fn key(pair: u64, doctor: u64) -> [u8; 16] {

@@ -169,3 +169,21 @@ fn an_asynchronous_commit_waits_for_the_synchronous_ones_ahead_of_it() {
     }
     check_and_close(database);
 }
+
+#[test]
+fn an_asynchronous_commit_is_seen_while_a_synchronous_one_ahead_is_on_its_way_to_the_disk() {
+    let database = open(BACKGROUNDS[0]);
+    let table = database.create_table("t").unwrap();
+    for round in 1..1500_u64 {
+        let mut ahead = begin(&database, Isolation::ReadCommitted);
+        ahead.put(&table, "ahead", round.to_be_bytes()).unwrap();
+        let ahead = ahead.commit_async().unwrap();
+        let stamp = database.put_with(&table, "k", round.to_be_bytes(), Durability::Async).unwrap();
+        let snapshot = database.snapshot();
+        assert!(snapshot.lsn() >= stamp && stamp > ahead.lsn());
+        assert!(ahead.is_durable(), "a Sync commit was seen before it was durable");
+        assert_eq!(number(snapshot.get(&table, "k").unwrap()), round);
+        assert_eq!(number(snapshot.get(&table, "ahead").unwrap()), round);
+    }
+    check_and_close(database);
+}

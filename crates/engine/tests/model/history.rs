@@ -140,7 +140,7 @@ impl History {
             key_bytes_max,
             random,
         };
-        history.open_database();
+        assert!(history.open_database().is_ok(), "nothing cuts the power yet");
         for _ in 0..history.random.range(30..160) {
             if history.random.chance(1, 60) {
                 let call = history.disk.calls() + history.random.below(60);
@@ -150,9 +150,8 @@ impl History {
                 history.crash();
             }
         }
-        if history.end().is_err() {
+        while history.end().is_err() {
             history.crash();
-            assert!(history.end().is_ok(), "the power went twice");
         }
     }
 
@@ -658,24 +657,25 @@ impl History {
         self.check()
     }
 
-    fn reopen(&mut self) {
+    fn reopen(&mut self) -> Step {
         let options = Options {
             page_bytes: self.options.page_bytes,
             segment_bytes: self.options.segment_bytes,
             ..draw_options(&mut self.random)
         };
-        if self.random.chance(1, 4) {
+        if self.random.chance(1, 4) && !self.disk.crashed() {
             self.read_only(&options);
         }
         self.options = options;
-        self.open_database();
+        self.open_database()
     }
 
-    fn open_database(&mut self) {
+    fn open_database(&mut self) -> Step {
         let environment =
             Environment { disk: Arc::new(self.disk.clone()), clock: Arc::new(SimulatedClock::default()) };
         let database = Database::open_in(environment, self.options.clone(), |_| {});
-        self.database = Some(database.unwrap_or_else(|error| panic!("open: {error}")));
+        self.database = Some(self.must(database)?);
+        Ok(())
     }
 
     /// A read-only open shows the same as the one that follows, and changes nothing.

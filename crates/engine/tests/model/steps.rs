@@ -186,7 +186,6 @@ impl History {
         };
         let pause = self.random.range(1..12);
         let mut actual = Rows::new();
-        let mut outcome = Ok(());
         loop {
             match range.next_row() {
                 Ok(None) => break,
@@ -194,15 +193,12 @@ impl History {
                 Err(_) if self.disk.crashed() => return Err(PowerLost),
                 Err(error) => panic!("range: {error}"),
             }
-            if self.random.below(pause) == 0 && outcome.is_ok() {
-                outcome = match self.random.below(5) {
-                    0 => self.checkpoint(),
-                    1 => self.define_directly(),
-                    _ => self.write_directly(),
-                };
-            }
-            if outcome.is_err() {
-                return outcome;
+            if self.random.below(pause) == 0 {
+                match self.random.below(5) {
+                    0 => self.checkpoint()?,
+                    1 => self.define_directly()?,
+                    _ => self.write_directly()?,
+                }
             }
         }
         assert_rows(&actual, &expected, &|| format!("scan while writing, reverse {reverse}"));
@@ -333,7 +329,7 @@ impl History {
         assert!(matches!(other_handle.flush(), Err(Error::Closed)));
         self.commits.clear();
         drop(other_handle);
-        self.reopen();
+        self.reopen()?;
         let state = self.model.newest().clone();
         assert_content(&self.content_now(), &state.content(), "after close and open");
         let replayed = self.database().statistics().recovery.rows;
@@ -345,19 +341,28 @@ impl History {
     /// The power goes; what is there afterwards is a prefix of the commits with everything acknowledged in it.
     pub(super) fn crash(&mut self) {
         self.disk.crash();
-        let outcome = match self.random.below(5) {
-            0 | 1 => PowerLoss::LoseAll,
-            2 => PowerLoss::KeepAll,
-            _ => PowerLoss::Random(self.random.next_u64()),
-        };
-        let disk = self.disk.after_power_loss(outcome);
         self.open.clear();
         self.held.clear();
         self.commits.clear();
         self.handles.clear();
-        self.database = None;
-        self.disk = disk;
-        self.reopen();
+        let outcome = loop {
+            let outcome = match self.random.below(5) {
+                0 | 1 => PowerLoss::LoseAll,
+                2 => PowerLoss::KeepAll,
+                _ => PowerLoss::Random(self.random.next_u64()),
+            };
+            let disk = self.disk.after_power_loss(outcome);
+            // The old disk still stands for it when the database is dropped.
+            self.database = None;
+            self.disk = disk;
+            if self.random.chance(1, 4) {
+                // The power goes again, during recovery or soon after.
+                self.disk.crash_at(self.random.below(40));
+            }
+            if self.reopen().is_ok() {
+                break outcome;
+            }
+        };
         let content = self.content_now();
         let found = self.model.survivors().find(|state| same_but_for_unknown_ids(&state.content(), &content));
         let Some(state) = found else {

@@ -10,7 +10,7 @@
 //! |                  |           | unused     | `lower..upper`                                                   |
 //! |            upper |           | separators | after the prefix, in order, end to end, up to the page's end     |
 //!
-//! A last separator is never all prefix, so that each one starts within the page.
+//! No separator is all prefix, so that each one starts within the page.
 //!
 //! Flags of a child: at level 1, bit 0 says that the leaf refers to overflow extents. The others are zero.
 
@@ -181,6 +181,9 @@ pub(super) fn validate(format: &PageFormat, header: &PageHeader, image: &[u8]) -
         let end = view.offsets.get(index + 1).map_or(view.bytes.len(), |end| u16::from_le_bytes(*end).into());
         if view.start(index) != start || end < start || end > view.bytes.len() {
             return Err(PageDamage::Structure("the separators do not lie end to end"));
+        }
+        if start == end {
+            return Err(PageDamage::Structure("a separator with no byte of its own"));
         }
         if view.separator(index).len() > format.max_key_bytes() {
             return Err(PageDamage::Structure("a separator is longer than a key can be"));

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Runs every fuzzer for SECONDS, one after another, and fails if any of them finds something.
+#
+#   fuzz/run.sh SECONDS [TARGET...]
+#
+# Memory and the time of one input are bounded; what a target learns stays in fuzz/corpus, findings in fuzz/artifacts.
+set -euo pipefail
+seconds=${1:?"usage: fuzz/run.sh SECONDS [TARGET...]"}
+shift
+cd "$(dirname "$0")/.."
+
+if [ $# -gt 0 ]; then targets=("$@"); else mapfile -t targets < <(cd fuzz/fuzz_targets && basename -s .rs -- *.rs); fi
+cargo +nightly fuzz build
+
+failed=()
+for target in "${targets[@]}"; do
+    mkdir -p "fuzz/corpus/$target"
+    echo "== $target, $seconds s"
+    # The kept cases come second: only the first directory is written to.
+    cargo +nightly fuzz run "$target" "fuzz/corpus/$target" "fuzz/regressions/$target" -- \
+        -max_total_time="$seconds" -rss_limit_mb=2048 -malloc_limit_mb=512 -timeout=10 -max_len=8192 \
+        -print_final_stats=1 || failed+=("$target")
+done
+
+if [ ${#failed[@]} -gt 0 ]; then
+    echo "findings in: ${failed[*]}; the inputs are in fuzz/artifacts" >&2
+    exit 1
+fi
+echo "no findings in ${#targets[@]} targets"
