@@ -221,7 +221,7 @@ fn use_database(database: &Database, choices: Choices) {
 fn change_files(disk: &SimulatedDisk, sample: &Sample, input: &mut Input<'_>, fixes: bool) -> bool {
     let mut count = 0;
     let mut is_burst = !fixes;
-    while !input.is_empty() && count < 64 {
+    while !input.is_empty() && count < 16 {
         count += 1;
         let path = &sample.files[usize::from(input.byte()) % sample.files.len()];
         let change = Choices::of(input);

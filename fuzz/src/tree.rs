@@ -3,6 +3,7 @@
 //! The files start as those of a small, sound tree with everything in it: two levels of interior pages, long keys, long
 //! values over several extents. The input says what to change; checksums are then made right, or not.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use seawall_codec::checksum::crc32c;
@@ -434,8 +435,10 @@ pub fn page_file(data: &[u8]) {
     let mut input = Input::new(data);
     let choices = Choices::of(&mut input);
     let mut pages = SAMPLE.pages.clone();
-    while !input.is_empty() {
+    let mut changed = BTreeSet::new();
+    while !input.is_empty() && changed.len() < 16 {
         let page = usize::from(input.byte()) * PAGE_BYTES % pages.len();
+        changed.insert(page);
         let change = Choices::of(&mut input);
         match change.number(3, 8) {
             // Another page in its place.
@@ -451,9 +454,9 @@ pub fn page_file(data: &[u8]) {
                 patch_at(&mut pages[page..page + PAGE_BYTES], place % PAGE_BYTES, patch, change.has(7));
             }
         }
-        if !choices.has(0) {
-            reseal(&mut pages, page);
-        }
+    }
+    for page in changed.into_iter().filter(|_| !choices.has(0)) {
+        reseal(&mut pages, page);
     }
     if choices.has(6) {
         pages.truncate(pages.len() - PAGE_BYTES - 5);

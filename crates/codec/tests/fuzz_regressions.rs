@@ -3,10 +3,10 @@
 
 #[path = "../../../fuzz/src/cases.rs"]
 mod cases;
-#[path = "../../../fuzz/src/input.rs"]
-mod input;
 #[path = "../../../fuzz/src/codec.rs"]
 mod codec;
+#[path = "../../../fuzz/src/input.rs"]
+mod input;
 
 #[test]
 fn every_case_ends_in_data_or_a_typed_error() {

@@ -16,6 +16,8 @@ use crate::error::Error;
 
 /// How long a failed checkpoint waits before it is tried again.
 const RETRY: Duration = Duration::from_secs(1);
+/// How often a thread with nothing to do looks around.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -94,19 +96,28 @@ impl Engine {
             let wanted = background.checkpoint_wanted.swap(false, Ordering::SeqCst);
             let left = self.view().unmerged().map(|_| Trigger::Recovery);
             let trigger = if wanted { self.limit_reached().or(left) } else { self.interval_over() };
-            match trigger {
-                Some(trigger) => {
-                    if let Err(error) = self.checkpoint(trigger) {
-                        tracing::error!(%error, "checkpoint failed; it will be tried again");
-                        self.room.wake_all();
-                        background.checkpoint_wanted.store(true, Ordering::SeqCst);
-                        background.checkpoint_work.wait(seen, Some(RETRY));
-                    }
-                }
-                None => {
-                    self.drop_unneeded_memtables();
-                    background.checkpoint_work.wait(seen, Some(self.time_to_checkpoint().min(RETRY)));
-                }
+            let Some(trigger) = trigger else {
+                self.drop_unneeded_memtables();
+                background.checkpoint_work.wait(seen, Some(IDLE));
+                continue;
+            };
+            // A bug in there must not leave writers waiting for a checkpoint that nobody makes any more.
+            let checkpoint =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.checkpoint(trigger)));
+            let error = match checkpoint {
+                Ok(Ok(_)) => continue,
+                Ok(Err(error)) => error,
+                Err(_) => self.stop("a checkpoint panicked".to_owned()),
+            };
+            tracing::error!(%error, "checkpoint failed; it will be tried again");
+            *self.counters.last_checkpoint_error.lock() = Some(error);
+            self.throttle.release();
+            self.room.wake_all();
+            // Read again: whoever asked for a checkpoint meanwhile has its answer, and waits like us.
+            let seen = background.checkpoint_work.read();
+            background.checkpoint_wanted.store(true, Ordering::SeqCst);
+            if !background.stopping() {
+                background.checkpoint_work.wait(seen, Some(RETRY));
             }
         }
     }
@@ -132,7 +143,7 @@ impl Engine {
                     return;
                 }
             } else {
-                background.log_work.wait(seen, Some(RETRY));
+                background.log_work.wait(seen, Some(IDLE));
             }
         }
     }

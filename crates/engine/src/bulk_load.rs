@@ -82,6 +82,7 @@ impl Loading {
     /// Links the leaves into the tree.
     fn graft(&self, loader: BulkLoader) -> Result<(), Error> {
         let _state = self.engine.checkpoint.lock();
+        self.engine.check_writable()?;
         let plan = loader.graft().map_err(|error| Error::tree(&error))?;
         self.engine.tree.apply_chunk(plan, None).map_err(|error| self.engine.tree_write_error(&error))?;
         Ok(())
@@ -134,6 +135,11 @@ impl BulkLoad {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.engine.check_open()?;
         row_key::check_sizes(key, Some(value), self.engine.key_bytes_max())?;
+        // A load that missed a row must not be published without it.
+        self.add_checked(key, value).inspect_err(|_| self.rows = Rows::Failed)
+    }
+
+    fn add_checked(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         if let Rows::InOrder(ordered) = &mut self.rows {
             if ordered.last.as_ref().is_none_or(|last| last[..] < *key) {
                 row_key::encode_into(&mut self.row_key, ordered.target.storage, key);

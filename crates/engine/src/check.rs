@@ -122,7 +122,10 @@ fn check_tree(tree: &Tree, reports: &mut Reports<'_>, summary: &mut CheckSummary
 }
 
 /// Reads both copies of the superblock: an open gets by with one.
-fn check_superblock(environment: &Environment, reports: &mut Reports<'_>) -> Option<seawall_tree::Superblock> {
+fn check_superblock(
+    environment: &Environment,
+    reports: &mut Reports<'_>,
+) -> Option<seawall_tree::Superblock> {
     let path = environment.disk.location(seawall_tree::SUPERBLOCK_PATH);
     match SuperblockFile::open(&*environment.disk, seawall_io::OpenMode::Read) {
         Err(error) => {

@@ -18,9 +18,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use parking_lot::MutexGuard;
+use rustc_hash::FxHashSet;
 use seawall_memtable::{Cursor, Memtable};
 use seawall_tree::{ChunkStatistics, Superblock, TreeError};
 use seawall_types::{Lsn, TableId};
+use seawall_wal::Log;
 
 use crate::catalog;
 use crate::commit::CommitRequest;
@@ -228,12 +230,10 @@ impl Engine {
     /// Starts a new active memtable. The old one takes no more commits when this returns, and has all it will.
     fn freeze(&self) -> Result<Frozen, Error> {
         let log = self.log()?;
-        let redo_point = Lsn::new(self.redo_point.load(Ordering::SeqCst));
-        let time_micros = self.clock().wall_micros();
-        let mut record = seawall_wal::Checkpoint { redo_point, time_micros }.prepare();
         let limit = usize::try_from(self.active_limit()).unwrap_or(usize::MAX);
         let active = Arc::new(Memtable::new(limit));
-        let appended = log.append(&mut record, |_| {
+        // Without a record of its own: the checkpoint that frees the log must not need room in it.
+        let frozen = log.in_order(|_| {
             let view = self.view.load_full();
             let end = self.queue.last_entered();
             let frozen =
@@ -241,15 +241,24 @@ impl Engine {
             let mut all = vec![frozen.clone()];
             all.extend(view.frozen.iter().cloned());
             self.view.store(Arc::new(View { active: Arc::clone(&active), active_start: end, frozen: all }));
-            Ok::<_, std::convert::Infallible>(frozen)
+            frozen
         });
-        let frozen = match appended.map_err(|error| self.log_error(&error))? {
-            Ok((_, frozen)) => frozen,
-            Err(never) => match never {},
-        };
+        let frozen = frozen.map_err(|error| self.log_error(&error))?;
         // Commits that entered before may still be on their way into it.
         self.queue.wait_applied();
+        self.room.wake_all();
+        self.note_checkpoint(log);
         Ok(frozen)
+    }
+
+    /// Leaves a record of the checkpoint in the log, for those who read it.
+    fn note_checkpoint(&self, log: &Log) {
+        let redo_point = Lsn::new(self.redo_point.load(Ordering::SeqCst));
+        let time_micros = self.clock().wall_micros();
+        let mut record = seawall_wal::Checkpoint { redo_point, time_micros }.prepare();
+        if let Err(error) = log.append(&mut record, |_| Ok::<_, std::convert::Infallible>(())) {
+            tracing::debug!(%error, "no record of the checkpoint in the log");
+        }
     }
 
     /// Merges one frozen memtable and advances the redo point past it.
@@ -263,6 +272,9 @@ impl Engine {
         if self.log.is_some() {
             self.flush_until(frozen.end)?;
             self.wait_visible(frozen.end);
+            if self.visible() < frozen.end {
+                return Err(self.stopped_error());
+            }
         }
         let mut totals = Totals::default();
         let reclaim = self.storages_to_reclaim(state, frozen)?;
@@ -274,6 +286,9 @@ impl Engine {
         self.release(frozen);
         self.forget_reclaimed(state, &reclaim)?;
         if let Some(log) = &self.log {
+            // The other copy still has the redo point before this one, and needs segments that are about to go: it
+            // must be of use when this one is damaged.
+            self.tree.store_superblock(&superblock).map_err(|error| self.tree_write_error(&error))?;
             log.retain_from(superblock.redo_point).map_err(|error| self.log_error(&error))?;
         }
         let end = self.clock().monotonic();
@@ -404,6 +419,7 @@ impl Engine {
         } else {
             let (dropped, kept) = reclaim_rows(&frozen.memtable)?;
             let waiting = state.reclaim.get_or_insert_default();
+            let kept: FxHashSet<TableId> = kept.into_iter().collect();
             waiting.retain(|(storage, _)| !kept.contains(storage));
             waiting.extend(dropped);
         }
@@ -428,7 +444,8 @@ impl Engine {
     /// All rows of `reclaim`, read once after open. Those in the tree were dropped before any snapshot of now.
     fn storages_in_catalog(&self, frozen: &Frozen) -> Result<Vec<(TableId, Lsn)>, Error> {
         let (from, to) = crate::scan::row_bounds::<&[u8]>(catalog::RECLAIM, &..);
-        let mut rows = Range::new(self, self.register_snapshot(), None, from, to, Direction::Forward);
+        let rows = Range::new(self, self.register_snapshot(), None, from, to, Direction::Forward);
+        let mut rows = rows.even_if_closed();
         let mut found = Vec::new();
         while let Some((key, _)) = rows.next_row()? {
             let storage = TableId::new(catalog::decode_id_key(&row_key::encode(catalog::RECLAIM, key))?);
@@ -468,8 +485,8 @@ impl Engine {
             // No lock: nobody else writes a row of `reclaim` twice.
             self.log_commit_unthrottled(&request, keys.iter().map(|key| (&key[..], None)))?;
         }
-        let waiting = state.reclaim.get_or_insert_default();
-        waiting.retain(|(storage, _)| !gone.iter().any(|(other, _)| other == storage));
+        let gone: FxHashSet<TableId> = gone.iter().map(|(storage, _)| *storage).collect();
+        state.reclaim.get_or_insert_default().retain(|(storage, _)| !gone.contains(storage));
         Ok(())
     }
 }

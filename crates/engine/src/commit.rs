@@ -119,7 +119,8 @@ impl Engine {
                 view.active.insert(key, stamp, value, || self.horizon());
             }
             self.queue().applied(ticket, request.durability);
-            if request.durability == Durability::Async {
+            // A flush that came before the rows were applied could not make the commit visible: nobody else will.
+            if request.durability == Durability::Async || self.flushed() >= stamp {
                 self.queue().advance();
             }
             if builder.record_bytes() > BUILDER_BYTES_KEPT {
@@ -169,7 +170,7 @@ impl Engine {
                 return Err(Refused::Changed(index));
             }
         }
-        if request.reads.is_empty() {
+        if request.reads.is_empty() || self.queue().last_entered() <= request.snapshot {
             return Ok(());
         }
         // Commits ahead of this one may still be on their way into the memtable. They need no lock for that.

@@ -176,7 +176,7 @@ impl Engine {
         let engine = Arc::new(open_existing(environment, options, lock, &mut progress)?);
         engine.observe_log();
         if engine.log.is_some() && !engine.is_manual() {
-            engine.start_background()?;
+            engine.start_background().inspect_err(|_| engine.stop_background())?;
             if engine.view().unmerged().is_some() {
                 engine.background.want_checkpoint();
             }
@@ -211,6 +211,10 @@ impl Engine {
             Some(log) => log.close().map_err(|error| self.log_error(&error)),
             None => Ok(()),
         };
+        {
+            let _state = self.checkpoint.lock();
+            self.tree.close();
+        }
         *self.directory_lock.lock() = None;
         merged.and(closed)
     }

@@ -144,7 +144,7 @@ impl<'a> Replay<'a> {
         let last = segments.last().map_or(redo_point, |segment| segment.first_lsn);
         let started = environment.clock.monotonic();
         Ok(Replay {
-            end_at_most: Lsn::new(last.get() + superblock.segment_bytes).max(redo_point),
+            end_at_most: Lsn::new(last.get().saturating_add(superblock.segment_bytes)).max(redo_point),
             next_table: superblock.next_table.get(),
             statistics: RecoveryStatistics { redo_point, ..RecoveryStatistics::default() },
             part_start: redo_point,
@@ -293,7 +293,9 @@ fn ratio(part: u64, whole: u64) -> f64 {
 }
 
 fn row_bytes(row_key: &[u8], value: Option<&[u8]>) -> u64 {
-    u64::try_from(row_key.len() + value.map_or(0, <[u8]>::len)).unwrap_or(u64::MAX)
+    // What a short row costs beyond its bytes until the memtable is built, in part.
+    const OVERHEAD: usize = 48;
+    u64::try_from(row_key.len() + value.map_or(0, <[u8]>::len) + OVERHEAD).unwrap_or(u64::MAX)
 }
 
 /// The highest table id that a row of the catalog shows to be in use.

@@ -228,6 +228,8 @@ pub struct Range<'a> {
     batch_end: Option<Vec<u8>>,
     /// See `is_plain`.
     plain: bool,
+    /// The engine's own scan, which its last checkpoint needs.
+    even_if_closed: bool,
     started: bool,
     done: bool,
     failed: Option<Error>,
@@ -261,6 +263,12 @@ impl<'a> Range<'a> {
         range
     }
 
+    /// Goes on when the engine is being closed.
+    pub(crate) fn even_if_closed(mut self) -> Range<'a> {
+        self.even_if_closed = true;
+        self
+    }
+
     /// A range that gives one error and ends.
     pub(crate) fn failed(engine: &'a Engine, error: Error) -> Range<'a> {
         let mut range = Range::over(engine, Direction::Forward, Bound::Unbounded, Bound::Unbounded);
@@ -283,6 +291,7 @@ impl<'a> Range<'a> {
             leaf_version: 0,
             batch_end: None,
             plain: false,
+            even_if_closed: false,
             started: false,
             done: false,
             failed: None,
@@ -303,10 +312,7 @@ impl<'a> Range<'a> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        if self.plain
-            && !self.done
-            && self.leaf.as_ref().is_some_and(|leaf| !leaf.is_done())
-        {
+        if self.plain && !self.done && self.leaf.as_ref().is_some_and(|leaf| !leaf.is_done()) {
             let leaf = self.leaf.as_mut().expect("it was just looked at");
             return Ok(Some(leaf.take(self.direction)));
         }
@@ -504,6 +510,9 @@ impl<'a> Range<'a> {
 
     /// Reads the leaf at the near end of the range, and sets the memtables to it.
     fn load_batch(&mut self) -> Result<(), Error> {
+        if !self.even_if_closed {
+            self.engine.check_open()?;
+        }
         let (position, view) = self.read_leaf()?;
         let leaf = position.leaf();
         let start_of = |bound: &Bound<Vec<u8>>| match bound {

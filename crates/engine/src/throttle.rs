@@ -58,6 +58,8 @@ impl Throttle {
 
     /// Lets writers go.
     pub(crate) fn release(&self) {
+        // Debts end with the checkpoint that made them.
+        self.paid_until.store(0, Ordering::Relaxed);
         self.rate.store(UNLIMITED, Ordering::Relaxed);
     }
 
@@ -71,7 +73,9 @@ impl Throttle {
         let now = self.now_nanos();
         // Nobody saves up: a pause does not entitle to a burst.
         self.paid_until.fetch_max(now, Ordering::Relaxed);
-        let due = self.paid_until.fetch_add(cost, Ordering::Relaxed) + cost;
+        // Nobody runs up more debt than is ever slept for: a large commit does not punish those that come after it.
+        let cost = cost.min(SLEEP_NANOS_MAX);
+        let due = self.paid_until.fetch_add(cost, Ordering::Relaxed).saturating_add(cost);
         let ahead = due.saturating_sub(now);
         if ahead >= SLEEP_NANOS_MIN {
             let delay = ahead.min(SLEEP_NANOS_MAX);

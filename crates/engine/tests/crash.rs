@@ -9,7 +9,7 @@ mod harness;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use seawall_engine::{Compression, Options};
+use seawall_engine::{Compression, Durability, Options};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, seeds};
 
 use harness::plan;
@@ -268,6 +268,86 @@ fn a_killed_process_and_a_power_loss_in_the_recovery_one() {
 #[test]
 fn a_killed_process_and_a_power_loss_in_the_recovery_two() {
     kill_and_crash(12, 18);
+}
+
+/// What a commit is acknowledged in must have a name that the power cannot take.
+#[test]
+fn a_killed_creation_and_a_power_loss_after_the_first_commit() {
+    let options = small_options();
+    watch(&SimulatedDisk::new(1), &options, &[Step::Flush], |point| {
+        let disk = point.disk.copy();
+        let database = open(&disk, &options);
+        database.create_table("first").unwrap();
+        let mut state = State::default();
+        state.tables.insert("first".to_owned(), Arc::default());
+        let crashed = disk.after_power_loss(PowerLoss::LoseAll);
+        disk.crash();
+        drop(database);
+        recover(&crashed, &[Arc::new(state)], &options)
+            .unwrap_or_else(|reason| panic!("killed in call {} ({}): {reason}", point.index, point.call));
+    });
+}
+
+/// A log longer than the memory for it is merged into the tree in parts while it is replayed: a crash or a kill in the
+/// middle of that.
+#[test]
+fn a_crash_in_a_recovery_that_merges_parts() {
+    let options = Options { memtable_bytes: 4 << 20, checkpoint_log_bytes: 4 << 20, ..small_options() };
+    let little_memory = Options { memtable_bytes: 64 << 10, cache_bytes: 64 << 10, ..options.clone() };
+    let mut steps = vec![plan::thorough().swap_remove(0)];
+    let mut random = SeededRandom::new(3);
+    let mut puts = (0..24).map(|number| plan::put_random(&mut random, "small", number, 25_000)).peekable();
+    while puts.peek().is_some() {
+        let durability = if puts.len() % 4 == 1 { Durability::Sync } else { Durability::Async };
+        steps.push(Step::Commit { changes: puts.by_ref().take(2).collect(), durability });
+    }
+    let (mut states, mut merges) = (0, 0);
+    watch(&template(&options), &options, &steps, |point| {
+        if !point.call.contains("write and sync log/") || point.index < 8 {
+            return;
+        }
+        for disk in [point.disk.copy(), point.disk.after_power_loss(PowerLoss::Random(point.index))] {
+            let copy = disk.copy();
+            merges += open(&copy, &little_memory).statistics().recovery.merges;
+            copy.crash();
+            watch_recovery(&disk, &point.candidates, &little_memory, |second| {
+                states += 1;
+                for number in [0, 2 + second.index % 5] {
+                    recover_point(&second, outcome(number, point.index), &little_memory);
+                }
+            });
+        }
+    });
+    println!("{states} crash points in recoveries with {merges} merges");
+    assert!(merges > 20 && states > 300, "{merges} {states}");
+}
+
+/// The next store overwrites the other copy, which may be the only durable one.
+#[test]
+fn a_superblock_left_in_the_cache_is_durable_once_the_database_is_open() {
+    let options = small_options();
+    let mut seen = 0;
+    let sequence = |disk: &SimulatedDisk| {
+        let opened = seawall_tree::SuperblockFile::open(disk, seawall_io::OpenMode::Read);
+        opened.unwrap().1.sequence
+    };
+    watch(&template(&options), &options, &plan::short(), |point| {
+        if !point.call.contains("sync superblock") {
+            return;
+        }
+        let disk = point.disk.copy();
+        let found = sequence(&disk);
+        if sequence(&disk.after_power_loss(PowerLoss::LoseAll)) == found {
+            // An open writes the same once more.
+            return;
+        }
+        let database = open(&disk, &options);
+        assert_eq!(sequence(&disk.after_power_loss(PowerLoss::LoseAll)), found);
+        disk.crash();
+        drop(database);
+        seen += 1;
+    });
+    assert!(seen > 3, "{seen}");
 }
 
 fn random_options(random: &mut SeededRandom) -> Options {

@@ -52,7 +52,8 @@ fn base_with_seed(seed: u64) -> Base {
     database.checkpoint().unwrap();
     let redo = database.info().unwrap().redo_point.get();
     let lengths = [300, 40_000, 20, 45_000, 30_000, 50_000, 700];
-    let states = (0_u32..).zip(lengths).map(|(number, length)| put(number.to_be_bytes().to_vec(), length)).collect();
+    let states =
+        (0_u32..).zip(lengths).map(|(number, length)| put(number.to_be_bytes().to_vec(), length)).collect();
     let crashed = disk.after_power_loss(PowerLoss::KeepAll);
     Base { disk: crashed, options, states, redo_segment: redo / SEGMENT }
 }
@@ -90,11 +91,18 @@ enum Verdict {
 /// Opens, reads and checks; wrong rows are a failure of the test.
 fn judge(base: &Base, disk: &SimulatedDisk, what: &str) -> (Verdict, Vec<Damage>) {
     let mut damages = Vec::new();
-    let checked = Database::check_directory_in(environment(Arc::new(disk.copy())), base.options.clone(), &mut |damage| {
-        damages.push(damage);
-    });
+    let checked = Database::check_directory_in(
+        environment(Arc::new(disk.copy())),
+        base.options.clone(),
+        &mut |damage| {
+            damages.push(damage);
+        },
+    );
     if let Err(error) = checked {
-        assert!(matches!(error, Error::NoDatabase { .. } | Error::NotEmpty { .. }), "{what}: check ends with {error}");
+        assert!(
+            matches!(error, Error::NoDatabase { .. } | Error::NotEmpty { .. }),
+            "{what}: check ends with {error}"
+        );
     }
     let database = match try_open(disk, &base.options) {
         Ok(database) => database,
@@ -125,7 +133,11 @@ fn names_a_file(error: &Error, what: &str) {
     let message = error.to_string();
     let known = matches!(
         error,
-        Error::Log { .. } | Error::Tree { .. } | Error::Io { .. } | Error::Catalog { .. } | Error::Stopped { .. }
+        Error::Log { .. }
+            | Error::Tree { .. }
+            | Error::Io { .. }
+            | Error::Catalog { .. }
+            | Error::Stopped { .. }
     );
     let named = ["superblock", "pages", "log", "recovery"].iter().any(|name| message.contains(name));
     assert!(known && named, "{what}: {error:?}");
@@ -173,12 +185,17 @@ fn a_lost_copy_of_the_superblock_is_survived_and_two_are_not() {
             let (verdict, damages) = judge(&base, &flip(&base, "superblock", copy * 4096 + offset, 3), &what);
             // The other copy may be that of the checkpoint before: the log is there, unless it was recycled.
             assert!(matches!(verdict, Verdict::Whole { lost: 0 }), "{what}: {verdict:?}");
-            let reported = damages.iter().any(|damage| damage.path.contains("superblock") && damage.offset == Some(copy * 4096));
+            let reported = damages
+                .iter()
+                .any(|damage| damage.path.contains("superblock") && damage.offset == Some(copy * 4096));
             assert!(reported, "{what}: {damages:?}");
             let disk = flip(&base, "superblock", copy * 4096 + offset, 3);
             disk.flip_bit("superblock", (1 - copy) * 4096 + 50, 0);
             let (verdict, damages) = judge(&base, &disk, &what);
-            assert!(matches!(&verdict, Verdict::Refused(Error::Tree { message }) if message.contains("offset 4096")), "{what}: {verdict:?}");
+            assert!(
+                matches!(&verdict, Verdict::Refused(Error::Tree { message }) if message.contains("offset 4096")),
+                "{what}: {verdict:?}"
+            );
             assert!(!damages.is_empty());
         }
     }
@@ -204,7 +221,8 @@ fn a_flipped_bit_in_a_page_is_found_with_the_keys_it_affects() {
             } else {
                 // An extent of several pages is reported where it starts.
                 let near = damages.iter().any(|damage| {
-                    damage.path.contains("pages") && damage.offset.is_some_and(|at| (at..at + 4 * PAGE).contains(&(page * PAGE)))
+                    damage.path.contains("pages")
+                        && damage.offset.is_some_and(|at| (at..at + 4 * PAGE).contains(&(page * PAGE)))
                 });
                 assert!(near, "{what}: {damages:?}");
                 with_keys += usize::from(damages.iter().any(|damage| damage.keys.is_some()));
@@ -214,7 +232,9 @@ fn a_flipped_bit_in_a_page_is_found_with_the_keys_it_affects() {
             assert_eq!(*used.get_or_insert(damages.is_empty()), damages.is_empty(), "{what}");
         }
     }
-    println!("{pages} pages: {found} flips found, {with_keys} of them with keys, {unused} in pages not in use");
+    println!(
+        "{pages} pages: {found} flips found, {with_keys} of them with keys, {unused} in pages not in use"
+    );
     assert!(found > 500 && with_keys * 10 > found * 8, "{found} {with_keys}");
 }
 
@@ -222,8 +242,20 @@ fn a_flipped_bit_in_a_page_is_found_with_the_keys_it_affects() {
 fn a_page_header_that_lies_with_a_right_checksum_is_found() {
     let base = base();
     let pages = base.disk.read_file("pages").unwrap().len() as u64 / PAGE;
-    let fields: [(usize, usize); 12] =
-        [(4, 4), (8, 8), (16, 1), (17, 1), (18, 1), (19, 1), (20, 2), (22, 2), (32, 4), (36, 4), (40, 8), (48, 16)];
+    let fields: [(usize, usize); 12] = [
+        (4, 4),
+        (8, 8),
+        (16, 1),
+        (17, 1),
+        (18, 1),
+        (19, 1),
+        (20, 2),
+        (22, 2),
+        (32, 4),
+        (36, 4),
+        (40, 8),
+        (48, 16),
+    ];
     let (mut found, mut harmless) = (0, 0);
     for page in 0..pages {
         let kind = base.disk.read_file("pages").unwrap()[usize::try_from(page * PAGE).unwrap() + 17];
@@ -233,10 +265,13 @@ fn a_page_header_that_lies_with_a_right_checksum_is_found() {
         for (offset, length) in fields {
             for byte in [0, 1, 0x7F, 0xFF] {
                 let what = format!("page {page} of kind {kind}, bytes {offset}.. set to {byte:#x}");
-                let (verdict, damages) = judge(&base, &forge(&base, page, offset, &vec![byte; length]), &what);
+                let (verdict, damages) =
+                    judge(&base, &forge(&base, page, offset, &vec![byte; length]), &what);
                 match (verdict, damages.is_empty()) {
                     (Verdict::Whole { lost: 0 }, true) => harmless += 1,
-                    (Verdict::Whole { lost: 0 } | Verdict::Unreadable(_) | Verdict::Refused(_), false) => found += 1,
+                    (Verdict::Whole { lost: 0 } | Verdict::Unreadable(_) | Verdict::Refused(_), false) => {
+                        found += 1
+                    }
                     (verdict, _) => panic!("{what}: {verdict:?}, {damages:?}"),
                 }
             }
@@ -316,7 +351,9 @@ fn files_cut_at_any_length_are_noticed() {
             let is_superblock = entry.name == "superblock";
             match verdict {
                 Verdict::Whole { lost: 0 } => {}
-                Verdict::Refused(_) if is_superblock && length < 4096 => assert!(!damages.is_empty(), "{what}"),
+                Verdict::Refused(_) if is_superblock && length < 4096 => {
+                    assert!(!damages.is_empty(), "{what}")
+                }
                 Verdict::Refused(_) | Verdict::Unreadable(_) if !is_superblock => {
                     assert!(!damages.is_empty(), "{what}");
                 }
@@ -355,7 +392,8 @@ fn removed_files_are_missed() {
 }
 
 fn is_last_segment(base: &Base, name: &str) -> bool {
-    let segments = base.disk.list_all().into_iter().map(|entry| entry.name).filter(|name| name.starts_with("log/"));
+    let segments =
+        base.disk.list_all().into_iter().map(|entry| entry.name).filter(|name| name.starts_with("log/"));
     segments.max().as_deref() == Some(name)
 }
 
@@ -375,7 +413,9 @@ fn files_of_another_database_are_refused() {
         let (verdict, damages) = judge(&base, &disk, &what);
         match verdict {
             Verdict::Whole { lost: 0 } => {
-                let unused = entry.name == "lock" || entry.name.starts_with("recovery") || entry.name.starts_with("log/");
+                let unused = entry.name == "lock"
+                    || entry.name.starts_with("recovery")
+                    || entry.name.starts_with("log/");
                 assert!(unused, "{what}: nobody notices");
             }
             Verdict::Refused(_) | Verdict::Unreadable(_) => assert!(!damages.is_empty(), "{what}"),
@@ -422,7 +462,10 @@ fn newer_formats_are_refused_by_their_version() {
     judge_version(&disk, "recovery file");
     // Page 1 is the root: it is read by the first read.
     let (verdict, damages) = judge(&base, &forge(&base, 1, 16, &[2]), "root page");
-    assert!(matches!(&verdict, Verdict::Unreadable(error) if error.to_string().contains("version 2")), "{verdict:?}");
+    assert!(
+        matches!(&verdict, Verdict::Unreadable(error) if error.to_string().contains("version 2")),
+        "{verdict:?}"
+    );
     assert!(damages.iter().any(|damage| damage.what.contains("version 2")));
 }
 

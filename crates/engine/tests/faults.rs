@@ -100,7 +100,12 @@ fn check_kind(error: &Error) -> Result<(), String> {
 }
 
 /// Opens again, in a new process and after a power loss: everything acknowledged is there.
-fn recover_all(disk: &SimulatedDisk, candidates: &[Arc<State>], options: &Options, seed: u64) -> Result<(), String> {
+fn recover_all(
+    disk: &SimulatedDisk,
+    candidates: &[Arc<State>],
+    options: &Options,
+    seed: u64,
+) -> Result<(), String> {
     for outcome in [PowerLoss::LoseAll, PowerLoss::Random(seed)] {
         recover(&disk.after_power_loss(outcome), candidates, options)
             .map_err(|reason| format!("after {outcome:?}: {reason}"))?;
@@ -115,7 +120,8 @@ fn recover_all(disk: &SimulatedDisk, candidates: &[Arc<State>], options: &Option
     let crashed = disk.after_power_loss(PowerLoss::LoseAll);
     disk.crash();
     drop(database);
-    recover(&crashed, &[Arc::new(next)], options).map_err(|reason| format!("after that one's commit: {reason}"))?;
+    recover(&crashed, &[Arc::new(next)], options)
+        .map_err(|reason| format!("after that one's commit: {reason}"))?;
     Ok(())
 }
 
@@ -174,9 +180,11 @@ fn each_read_fails_once() {
     run(&disk, &options, &plan::short()).unwrap();
     let reads = disk.read_count("").calls;
     let mut failed = 0;
-    for (operations, count) in
-        [(Operations::Reads, reads), (Operations::Only(Operation::Open), 40), (Operations::Only(Operation::List), 12)]
-    {
+    for (operations, count) in [
+        (Operations::Reads, reads),
+        (Operations::Only(Operation::Open), 40),
+        (Operations::Only(Operation::List), 12),
+    ] {
         for skip in 0..count {
             let met = with_fault(fault(target(operations), skip), skip, &options)
                 .unwrap_or_else(|reason| panic!("{operations:?}, after {skip} that succeed: {reason}"));

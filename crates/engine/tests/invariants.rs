@@ -8,7 +8,9 @@ mod harness;
 use std::sync::Arc;
 
 use seawall_engine::{Database, Durability, Error, Options, Table};
-use seawall_simulation::{Call, Fault, FaultError, FaultTarget, Operation, Operations, PowerLoss, SimulatedDisk};
+use seawall_simulation::{
+    Call, Fault, FaultError, FaultTarget, Operation, Operations, PowerLoss, SimulatedDisk,
+};
 use seawall_tree::{Tree, TreeAccess, TreeOptions};
 use seawall_types::Lsn;
 
@@ -47,7 +49,8 @@ fn checkpoint_points(options: &Options) -> (State, Vec<CrashPoint>) {
     let mut state = State::default();
     let progress = Progress::shared(Arc::default());
     let watched = WatchedDisk::new(disk, Arc::clone(&progress));
-    let database = Database::open_in(environment(Arc::new(watched.clone())), options.clone(), |_| {}).unwrap();
+    let database =
+        Database::open_in(environment(Arc::new(watched.clone())), options.clone(), |_| {}).unwrap();
     let table = database.create_table("t").unwrap();
     let mut all = Rows::new();
     for round in 0..2_u8 {
@@ -147,7 +150,8 @@ fn invariant_3_recovery_restores_a_prefix_of_the_commit_order() {
         disk.crash_at(disk.calls());
         assert!(database.flush().is_err());
         let rows = rows(&open(&disk.after_power_loss(PowerLoss::Random(seed)), &options));
-        let expected: Vec<_> = (0..u32::try_from(rows.len()).unwrap()).map(|number| key(number).to_vec()).collect();
+        let expected: Vec<_> =
+            (0..u32::try_from(rows.len()).unwrap()).map(|number| key(number).to_vec()).collect();
         assert_eq!(rows.into_keys().collect::<Vec<_>>(), expected, "seed {seed}");
         lengths.insert(expected.len());
     }
@@ -159,9 +163,13 @@ fn invariant_4_no_page_holds_a_change_whose_record_is_not_durable() {
     let options = small_options();
     let (state, points) = checkpoint_points(&options);
     // As soon as a page is about to be written, the log alone has every commit that can be in it.
-    let is_page_write = |point: &CrashPoint| point.call.contains("write pages") || point.call.contains("write recovery");
+    let is_page_write =
+        |point: &CrashPoint| point.call.contains("write pages") || point.call.contains("write recovery");
     let first = points.iter().position(is_page_write).expect("a checkpoint writes pages");
-    assert!(points[..first].iter().any(|point| point.call.contains("write and sync log/")), "no flush before");
+    assert!(
+        points[..first].iter().any(|point| point.call.contains("write and sync log/")),
+        "no flush before"
+    );
     assert!(!points[first..].iter().any(|point| point.call.contains("write and sync log/")), "a flush after");
     for point in &points[first..] {
         for outcome in [PowerLoss::LoseAll, PowerLoss::KeepAll] {
@@ -181,7 +189,11 @@ fn invariant_5_replay_onto_a_tree_that_has_some_of_the_changes_gives_the_same_st
     for point in points.iter().filter(|point| !point.call.contains("log/")) {
         let disk = point.disk.after_power_loss(PowerLoss::KeepAll);
         let redo_point = tree_of(&disk).0;
-        if redo_point == *redo_points.first().unwrap() { old += 1 } else { new += 1 }
+        if redo_point == *redo_points.first().unwrap() {
+            old += 1
+        } else {
+            new += 1
+        }
         // Replayed, merged again from the start, and replayed once more.
         for _ in 0..2 {
             let database = open(&disk, &options);
@@ -237,7 +249,8 @@ fn invariant_7_the_system_keyspace_moves_with_the_redo_point() {
 fn invariant_8_readers_see_complete_commits_in_order_and_as_durable_as_they_asked() {
     let options = small_options();
     let watched = WatchedDisk::new(template(&options), Progress::shared(Arc::default()));
-    let database = Database::open_in(environment(Arc::new(watched.clone())), options.clone(), |_| {}).unwrap();
+    let database =
+        Database::open_in(environment(Arc::new(watched.clone())), options.clone(), |_| {}).unwrap();
     let table = database.create_table("t").unwrap();
     let old = database.snapshot();
     database.put_with(&table, "first", "async", Durability::Async).unwrap();
@@ -284,7 +297,8 @@ fn invariant_9_old_records_in_a_recycled_segment_are_not_taken_for_new_ones() {
     for more in 1..30 {
         database.put(&table, key(number), [6; 10_000]).unwrap();
         number += 1;
-        let crashed = disk.after_power_loss(if more % 2 == 0 { PowerLoss::LoseAll } else { PowerLoss::KeepAll });
+        let crashed =
+            disk.after_power_loss(if more % 2 == 0 { PowerLoss::LoseAll } else { PowerLoss::KeepAll });
         let found = rows(&open(&crashed, &options));
         assert_eq!(found.len(), expected + more);
         assert_eq!(&found[&key(number - 1)[..]][..], &[6; 10_000]);
@@ -295,7 +309,8 @@ fn invariant_9_old_records_in_a_recycled_segment_are_not_taken_for_new_ones() {
 fn invariant_10_a_damaged_log_is_not_a_short_log() {
     let options = small_options();
     let (disk, database, table) = new_table(&options);
-    let stamps: Vec<Lsn> = (0..30).map(|number| database.put(&table, key(number), [4; 500]).unwrap()).collect();
+    let stamps: Vec<Lsn> =
+        (0..30).map(|number| database.put(&table, key(number), [4; 500]).unwrap()).collect();
     let crashed = disk.after_power_loss(PowerLoss::KeepAll);
     for (index, stamp) in stamps.iter().enumerate() {
         let damaged = crashed.copy();
@@ -409,6 +424,8 @@ fn a_commit_is_one_durable_write() {
     let before = disk.calls();
     (0..5).for_each(|number| assert!(database.put(&table, key(number), "v").unwrap() > Lsn::ZERO));
     let trace: Vec<Call> = disk.trace().split_off(usize::try_from(before).unwrap());
-    assert!(trace.iter().all(|call| call.operation == Operation::WriteDurable && call.path.starts_with("log/")));
+    assert!(
+        trace.iter().all(|call| call.operation == Operation::WriteDurable && call.path.starts_with("log/"))
+    );
     assert_eq!(trace.len(), 5);
 }

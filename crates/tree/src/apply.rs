@@ -127,8 +127,13 @@ impl Tree {
         let mut punched_bytes = 0;
         for run in writer.space.freed_runs() {
             let bytes = u64::from(run.count) * self.format().page_bytes() as u64;
-            if bytes >= PUNCHED_BYTES_MIN && self.pages.file().punch_hole(run.first, u64::from(run.count))? {
-                punched_bytes += bytes;
+            if bytes >= PUNCHED_BYTES_MIN {
+                match self.pages.file().punch_hole(run.first, u64::from(run.count)) {
+                    Ok(true) => punched_bytes += bytes,
+                    Ok(false) => {}
+                    // The chunk is in place without it: the space is used again, only not by others.
+                    Err(error) => tracing::warn!(%error, "freed space was not given back to the file system"),
+                }
             }
             self.forget(run);
         }

@@ -12,7 +12,7 @@ use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use seawall_io::{Disk, DiskFile, OpenMode};
 use seawall_types::PageId;
 
@@ -65,6 +65,8 @@ pub struct PageFile {
     /// Held while the file is made longer: a bulk load writes beside the writer, and the shorter length set last would
     /// cut off what the other has written.
     growing: Mutex<()>,
+    /// Held shared while pages are written; `true` once nothing may be written any more.
+    closed: RwLock<bool>,
     reads: AtomicU64,
     read_bytes: AtomicU64,
 }
@@ -103,6 +105,7 @@ impl PageFile {
             format,
             length: AtomicU64::new(length),
             growing: Mutex::new(()),
+            closed: RwLock::new(false),
             reads,
             read_bytes,
         })
@@ -188,6 +191,10 @@ impl PageFile {
     /// If they are not sorted, overlap or are not whole pages.
     pub fn write(&self, images: &[PageImage<'_>]) -> Result<(), TreeError> {
         let Some(last) = images.last() else { return Ok(()) };
+        let closed = self.closed.read();
+        if *closed {
+            return Err(TreeError::Unwritable { reason: "it was closed".to_owned() });
+        }
         self.grow_to(self.end_of(last))?;
         let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(SLICES_PER_WRITE.min(images.len()));
         let (mut start, mut end) = (images[0].first, images[0].first);
@@ -204,6 +211,11 @@ impl PageFile {
             end = self.end_of(image);
         }
         self.write_run(start, &slices)
+    }
+
+    /// Ends writing; waits for writes that are under way.
+    pub(crate) fn close(&self) {
+        *self.closed.write() = true;
     }
 
     /// Makes earlier writes durable.

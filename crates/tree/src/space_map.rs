@@ -367,18 +367,18 @@ impl SpaceMap {
     }
 
     fn map(&mut self, index: usize) -> Result<&mut MapPage, TreeError> {
-        if self.maps.len() <= index {
-            self.maps.resize_with(index + 1, || None);
-        }
-        let slot = &mut self.maps[index];
-        if slot.is_none() {
+        if self.maps.get(index).is_none_or(Option::is_none) {
             let id = PageId::new(index as u64 * pages_per_map(&self.format));
+            // Read before there is room for it: the index may come from a damaged page.
             let page = (self.read)(id)?;
             let view = SpaceMapView::new(page.view())
                 .map_err(|damage| TreeError::damaged(&self.format, id, damage))?;
-            *slot = Some(MapPage::new(view.words(), view.has_next(), false));
+            if self.maps.len() <= index {
+                self.maps.resize_with(index + 1, || None);
+            }
+            self.maps[index] = Some(MapPage::new(view.words(), view.has_next(), false));
         }
-        Ok(slot.as_mut().expect("the map page was just loaded"))
+        Ok(self.maps[index].as_mut().expect("the map page was just loaded"))
     }
 
     fn append_map(&mut self, last: usize) {

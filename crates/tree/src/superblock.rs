@@ -219,7 +219,13 @@ enum CopyError {
 fn read_copy(file: &dyn DiskFile, offset: u64) -> Result<Superblock, CopyError> {
     let mut bytes = [0; SUPERBLOCK_BYTES];
     match file.read_exact_at(&mut bytes, offset) {
-        Ok(()) => Superblock::decode(&bytes),
+        Ok(()) => {
+            let values = Superblock::decode(&bytes)?;
+            // The next store goes where the sequence says: it must not overwrite the only copy that is right.
+            let is_in_place = copy_offset(values.sequence) == offset;
+            let what = || format!("its sequence, {}, belongs to the other copy", values.sequence);
+            if is_in_place { Ok(values) } else { Err(CopyError::Damaged(what())) }
+        }
         Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
             Err(CopyError::Damaged("the file ends before it".to_owned()))
         }

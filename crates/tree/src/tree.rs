@@ -182,6 +182,12 @@ impl Tree {
         self.writer.lock().as_ref().and_then(|writer| writer.failure.clone())
     }
 
+    /// Ends writing: when it returns, nothing is being written, and nothing will be. Readers go on.
+    pub fn close(&self) {
+        self.pages.file().close();
+        *self.writer.lock() = None;
+    }
+
     /// What all pages have in common.
     pub fn format(&self) -> &PageFormat {
         self.pages.format()
@@ -197,8 +203,9 @@ impl Tree {
     /// # Errors
     /// `Unwritable` if the tree was opened for reading or the writer has failed.
     pub(crate) fn lock_writer(&self) -> Result<MappedMutexGuard<'_, WriterState>, TreeError> {
-        let guard = MutexGuard::try_map(self.writer.lock(), Option::as_mut)
-            .map_err(|_| TreeError::Unwritable { reason: "it was opened for reading".to_owned() })?;
+        let guard = MutexGuard::try_map(self.writer.lock(), Option::as_mut).map_err(|_| {
+            TreeError::Unwritable { reason: "it was opened for reading, or closed".to_owned() }
+        })?;
         match &guard.failure {
             Some(failure) => Err(TreeError::Unwritable { reason: failure.clone() }),
             None => Ok(guard),

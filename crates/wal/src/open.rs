@@ -31,6 +31,9 @@ use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, check_header};
 use crate::segment_set::{FoundFiles, SegmentSet, fatal, oldest_without_gap, zero_range};
 use crate::write_again::write_again;
 
+/// How far behind the end of the log zeros are written without looking.
+const REWRITTEN_BYTES: u64 = 32 << 20;
+
 /// What a writer starts from.
 pub(crate) struct StartState {
     pub(crate) identity: LogIdentity,
@@ -140,9 +143,16 @@ fn cut_off_segment(
     Ok(carry)
 }
 
-/// Zeroes in pieces; syncs only if something was not zero.
+/// Zeroes and syncs. The first part is written even if it reads as zeros: an earlier attempt may have been cut short
+/// before its sync, so that the zeros are in the operating system's cache and old records on the disk. What lies
+/// further behind the end than any batch reaches is written only if it is not zero.
 fn zero_and_sync(file: &dyn DiskFile, start: u64, end: u64) -> io::Result<()> {
-    if zero_range(file, start, end)? { file.sync_data() } else { Ok(()) }
+    let certain = end.min(start.saturating_add(REWRITTEN_BYTES));
+    if start < certain {
+        file.fill_zeros(start, certain - start)?;
+    }
+    zero_range(file, certain, end)?;
+    file.sync_data()
 }
 
 /// A crash while segments were recycled leaves old names with the header of another place: they are not part of the log

@@ -173,7 +173,15 @@ impl LogReader {
         if self.end.is_some() || self.limit.is_some_and(|limit| self.position >= limit) {
             return Ok(None);
         }
-        let Some(Verified { header, span, batch_start, start }) = self.verified_record()? else {
+        let mut verified = self.verified_record()?;
+        if verified.is_none() && self.limit.is_none() {
+            // The log may be growing: what was read into the window a while ago is looked at once more, before later
+            // records are taken for evidence of damage here.
+            self.window_start = self.stream;
+            self.filled = 0;
+            verified = self.verified_record()?;
+        }
+        let Some(Verified { header, span, batch_start, start }) = verified else {
             self.end = Some(self.conclude()?);
             return Ok(None);
         };

@@ -28,8 +28,8 @@ pub struct RetentionReport {
 }
 
 impl Log {
-    /// Says that nobody needs the log before `lsn`. Segments wholly below are recycled as far as spares are wanted, the
-    /// others removed, those of older timelines as well. For a background thread: appends and flushes go on meanwhile.
+    /// Says that nobody needs the log before `lsn`. Of the segments wholly below, as many are recycled as were filled since
+    /// the last call (or as the options want spares, if that is more); the others are removed, those of older timelines as well. For a background thread: appends and flushes go on meanwhile.
     ///
     /// # Errors
     /// `Io`: call again, what was done is not done twice. `Poisoned` if a sync failed.
@@ -52,12 +52,19 @@ fn retain(
 ) -> Result<RetentionReport, LogError> {
     let _retaining = segments.retaining.lock();
     let mut report = RetentionReport::default();
-    for leftover in segments.take_leftovers() {
-        remove(segments, &leftover)?;
-        report.leftovers_removed += 1;
+    {
+        // A leftover may have the name of the spare that an `append` in want of a segment is about to make.
+        let _preparing = segments.lock_preparing();
+        for leftover in segments.take_leftovers() {
+            remove(segments, &leftover)?;
+            report.leftovers_removed += 1;
+        }
     }
     let old = segments.below(first_needed);
-    let wanted = usize::try_from(segments.missing_spares(current)).unwrap_or(usize::MAX);
+    // As many as were filled since the last time will be wanted until the next: recycled, none of them costs zeros.
+    let target = segments.spares_for_the_next_round(current);
+    let ready = segments.prepared_until().saturating_sub(current + 1);
+    let wanted = usize::try_from(target.saturating_sub(ready)).unwrap_or(usize::MAX);
     // The oldest are recycled, so that after a crash those with the header of another place come first: see `open`.
     let (to_recycle, to_remove) = old.split_at(wanted.min(old.len()));
     for &name in to_remove {
@@ -68,11 +75,11 @@ fn retain(
     let mut until = segments.prepared_until();
     for &name in to_recycle {
         // Found at open: nearer than a segment to recycle, but it must be cleaned first.
-        while segments.contains(segments.name_of(until)) && until <= current.saturating_add(wanted as u64) {
+        while segments.contains(segments.name_of(until)) && until <= current.saturating_add(target) {
             segments.prepare_one(until, counters)?;
             until += 1;
         }
-        let is_wanted = until <= current.saturating_add(wanted as u64);
+        let is_wanted = until <= current.saturating_add(target);
         if is_wanted && segments.is_whole(name)? {
             segments.recycle(name, until)?;
             counters.segments_recycled.add(1);

@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use seawall_io::{Disk, DiskFile, OpenMode};
@@ -26,6 +26,9 @@ use crate::error::LogError;
 use crate::geometry::HEADER_BYTES;
 use crate::metrics::Counters;
 use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, check_header, encode_header};
+
+/// Segments kept for use again at most, whatever the log has filled: more would only take space on the disk.
+const RECYCLED_MAX: u64 = 64;
 
 /// Prefix of the names of segments that are being made.
 pub(crate) const SPARE_PREFIX: &str = "spare.";
@@ -59,6 +62,10 @@ pub(crate) struct SegmentSet {
     /// Segments below are ready. Written under `preparing`; read by `append`.
     prepared_until: AtomicU64,
     preparing: Mutex<()>,
+    /// The segment that was written when the log was last cleaned up, or opened.
+    last_retained_at: AtomicU64,
+    /// Set under `preparing`: no segment is made any more.
+    closed: AtomicBool,
     /// One retention at a time; taken before `preparing`.
     pub(crate) retaining: Mutex<()>,
     files: Mutex<BTreeSet<SegmentName>>,
@@ -83,6 +90,8 @@ impl SegmentSet {
             spare_segments,
             prepared_until: AtomicU64::new(prepared_until),
             preparing: Mutex::new(()),
+            last_retained_at: AtomicU64::new(u64::MAX),
+            closed: AtomicBool::new(false),
             retaining: Mutex::new(()),
             files: Mutex::new(found.segments),
             handles: Mutex::new(BTreeMap::new()),
@@ -111,9 +120,20 @@ impl SegmentSet {
         (current + 1).saturating_add(self.spare_segments).saturating_sub(self.prepared_until())
     }
 
+    /// How many spares to keep when the log has reached segment `current`: as many as it filled since the last call,
+    /// at least as many as the options want, and at most `RECYCLED_MAX`.
+    pub(crate) fn spares_for_the_next_round(&self, current: u64) -> u64 {
+        let last = self.last_retained_at.swap(current, Ordering::SeqCst);
+        let filled = current.saturating_sub(last).min(RECYCLED_MAX);
+        self.spare_segments.max(filled)
+    }
+
     /// Makes the segments up to and including `segment` ready.
     pub(crate) fn prepare_through(&self, segment: u64, counters: &Counters) -> Result<(), LogError> {
         let preparing = self.preparing.lock();
+        if self.closed.load(Ordering::SeqCst) {
+            return Err(LogError::Closed);
+        }
         let first = self.prepared_until();
         if first > segment {
             return Ok(());
@@ -131,6 +151,12 @@ impl SegmentSet {
             self.prepare_through(self.prepared_until(), counters)?;
         }
         Ok(())
+    }
+
+    /// Waits for a segment that is being made; none is made after that.
+    pub(crate) fn close(&self) {
+        let _preparing = self.preparing.lock();
+        self.closed.store(true, Ordering::SeqCst);
     }
 
     pub(crate) fn lock_preparing(&self) -> MutexGuard<'_, ()> {

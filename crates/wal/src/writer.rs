@@ -167,6 +167,20 @@ impl Log {
         self.shared.append(record, in_order)
     }
 
+    /// Runs `in_order` in the place between two records, with the LSN of the next one: everything appended before is
+    /// before it, everything after it after. Needs no room in the log.
+    ///
+    /// # Errors
+    /// `Closed`, `Poisoned`.
+    pub fn in_order<R>(&self, in_order: impl FnOnce(Lsn) -> R) -> Result<R, LogError> {
+        let appender = self.shared.appender.lock();
+        self.shared.check_poison()?;
+        if appender.closed {
+            return Err(LogError::Closed);
+        }
+        Ok(in_order(self.shared.appended()))
+    }
+
     /// Returns once everything before `end` is durable. One thread flushes for all who wait.
     ///
     /// # Errors
@@ -184,6 +198,7 @@ impl Log {
     /// As `flush_until`.
     pub fn close(&self) -> Result<(), LogError> {
         self.shared.appender.lock().closed = true;
+        self.shared.segments.close();
         self.flush_until(self.appended())
     }
 

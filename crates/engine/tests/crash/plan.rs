@@ -194,6 +194,11 @@ pub fn random_step(random: &mut SeededRandom, state: &State) -> Step {
     }
 }
 
+/// A row of random bytes.
+pub fn put_random(random: &mut SeededRandom, table: &str, number: u32, bytes: usize) -> Change {
+    put(table, number.to_be_bytes(), random.bytes(bytes))
+}
+
 /// A durable commit that a database with `state` can take.
 pub fn random_commit(random: &mut SeededRandom, state: &State) -> Step {
     sync(random_changes(random, state))
