@@ -31,17 +31,16 @@ pub(crate) fn row_bounds<K: AsRef<[u8]>>(
     table: TableId,
     bounds: &impl RangeBounds<K>,
 ) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
-    let (first, after) = row_key::table_range(table);
     let row = |key: &K| row_key::encode(table, key.as_ref());
     let from = match bounds.start_bound() {
         Bound::Included(key) => Bound::Included(row(key)),
         Bound::Excluded(key) => Bound::Excluded(row(key)),
-        Bound::Unbounded => Bound::Included(first),
+        Bound::Unbounded => Bound::Included(row_key::encode(table, b"")),
     };
     let to = match bounds.end_bound() {
         Bound::Included(key) => Bound::Included(row(key)),
         Bound::Excluded(key) => Bound::Excluded(row(key)),
-        Bound::Unbounded => Bound::Excluded(after),
+        Bound::Unbounded => Bound::Excluded(row_key::encode(TableId::new(table.get() + 1), b"")),
     };
     (from, to)
 }
@@ -144,8 +143,11 @@ struct LeafRows {
 }
 
 impl LeafRows {
-    fn new(page: Page, next: usize, end: usize, direction: Direction) -> LeafRows {
-        let mut rows = LeafRows { page, next, end, key: Vec::new(), prefix_bytes: 0, has_overflow: false };
+    /// `key` is a buffer whose content does not matter.
+    fn new(page: Page, rows: std::ops::Range<usize>, direction: Direction, mut key: Vec<u8>) -> LeafRows {
+        key.clear();
+        let (next, end) = (rows.start, rows.end);
+        let mut rows = LeafRows { page, next, end, key, prefix_bytes: 0, has_overflow: false };
         let view = rows.page.view().leaf().expect("a descent ends at a leaf");
         rows.key.extend_from_slice(view.prefix());
         rows.prefix_bytes = rows.key.len();
@@ -531,7 +533,8 @@ impl<'a> Range<'a> {
             Direction::Reverse => position.lower().map(<[u8]>::to_vec),
         };
         self.leaf_version = position.version();
-        self.leaf = Some(LeafRows::new(position.page().clone(), start, end.max(start), self.direction));
+        let key = self.leaf.take().map(|leaf| leaf.key).unwrap_or_default();
+        self.leaf = Some(LeafRows::new(position.page().clone(), start..end.max(start), self.direction, key));
         self.load_memtables(&view);
         self.view = Some(view);
         self.plain = self.is_plain();

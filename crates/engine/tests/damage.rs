@@ -11,8 +11,10 @@ use seawall_codec::checksum::crc32c;
 use seawall_engine::{Damage, Database, Error, Options};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 
-use harness::plan::long_key;
+use harness::plan::{self, long_key};
+use harness::session::{Progress, Session};
 use harness::state::{Rows, State};
+use harness::watched_disk::WatchedDisk;
 use harness::{environment, open, small_options, template, try_open};
 
 const PAGE: u64 = 4096;
@@ -332,6 +334,49 @@ fn a_damaged_recovery_file_matters_only_when_it_is_needed() {
         assert!(matches!(verdict, Verdict::Whole { lost: 0 }), "{what}: {verdict:?}");
         assert!(damages.is_empty(), "{what}: {damages:?}");
     }
+}
+
+/// A crash while a chunk was being written in place, and then damage to the file that would repair it: two failures at
+/// once. What is left is noticed by the checksums of pages, unless the crash left only whole pages.
+#[test]
+fn a_recovery_file_damaged_while_it_is_needed_never_ends_in_a_panic() {
+    let options = small_options();
+    let progress = Progress::shared(Arc::default());
+    let watched = WatchedDisk::new(template(&options), Arc::clone(&progress));
+    let mut session = Session::closed(Arc::new(watched.clone()), &options, progress);
+    let (mut whole, mut noticed, mut unnoticed) = (0, 0, 0);
+    for step in plan::short() {
+        session.run(&step).unwrap();
+        for point in watched.take_points().iter().filter(|point| point.call.contains("sync pages")) {
+            for offset in [3, 9, 12, 20, 33, 41, 45, 50, 57, 61, 65, 4100, 8200, 9000] {
+                let disk = point.disk.after_power_loss(PowerLoss::Random(point.index << 16 | offset));
+                let length = disk.read_file("recovery/chunk").map_or(0, |bytes| bytes.len() as u64);
+                if offset >= length {
+                    continue;
+                }
+                disk.flip_bit("recovery/chunk", offset, 1);
+                let database = match try_open(&disk, &options) {
+                    Ok(database) => database,
+                    Err(error) => {
+                        names_a_file(&error, &point.call);
+                        noticed += 1;
+                        continue;
+                    }
+                };
+                match read_all(&database) {
+                    Ok(found) if point.candidates.iter().any(|state| **state == found) => whole += 1,
+                    Ok(_) => unnoticed += 1,
+                    Err(error) => {
+                        names_a_file(&error, &point.call);
+                        noticed += 1;
+                    }
+                }
+                database.check(&mut |_| ()).unwrap();
+                disk.crash();
+            }
+        }
+    }
+    println!("{whole} whole, {noticed} noticed, {unnoticed} not noticed");
 }
 
 #[test]

@@ -8,8 +8,8 @@
 //! It is written from the start for each chunk, in sequence but for the header, which comes last, and made durable by
 //! one sync: the chunk's commit point. The header's checksum covers the table's, the table covers each image's, so a
 //! file of which any sector is of an older chunk does not verify. An incomplete file is no error, it is a chunk that was
-//! never committed. A complete file that was damaged later cannot be told from an incomplete one; if its chunk was not
-//! yet in place, the checksums of the pages that it would have repaired show the damage.
+//! never committed. A complete file that was damaged later cannot be told from an incomplete one by itself; but if its
+//! chunk was being written in place, some of its images stand in place and some do not, which is refused.
 //!
 //! Header block, integers little-endian:
 //!
@@ -48,6 +48,7 @@ use seawall_types::{DatabaseId, PageId};
 
 use crate::error::TreeError;
 use crate::page::{Page, PageFormat};
+use crate::page_file::PageFile;
 use crate::superblock::{COUNTER_MAX, SUPERBLOCK_BYTES, Superblock, u32_at, u64_at};
 
 /// Path of the recovery file in the database's directory.
@@ -100,6 +101,8 @@ pub(crate) struct FoundChunk {
     pub(crate) superblock: Option<Superblock>,
     table_offset: u64,
     entries: Vec<Entry>,
+    /// Every image verifies.
+    pub(crate) is_complete: bool,
 }
 
 impl RecoveryFile {
@@ -166,7 +169,7 @@ impl RecoveryFile {
         self.file.sync_data().map_err(|source| TreeError::io("sync", &self.path, 0, source))
     }
 
-    /// The complete chunk in the file; `None` if it is empty, torn, or of another database.
+    /// The chunk in the file; `None` if it is empty, of another database, or so torn that it does not say what it holds.
     pub(crate) fn read(&self) -> Result<Option<FoundChunk>, TreeError> {
         let length = self.prepared_bytes;
         if length < IMAGES_AT {
@@ -185,9 +188,47 @@ impl RecoveryFile {
             None
         };
         let Some(entries) = self.read_table(&header, length)? else { return Ok(None) };
-        let complete = self.verify_images(&entries)?;
+        let is_complete = self.verify_images(&entries)?;
         let table_offset = header.table_offset;
-        Ok(complete.then_some(FoundChunk { chunk: header.chunk, superblock, table_offset, entries }))
+        Ok(Some(FoundChunk { chunk: header.chunk, superblock, table_offset, entries, is_complete }))
+    }
+
+    /// Whether a chunk that is not complete was being written in place when the power went: its recovery file was
+    /// damaged since.
+    ///
+    /// Of a chunk that was never committed no image stands in place; of one that was followed by another, which was on
+    /// its way into the file, all do. Where some do and some do not, the tree is a mixture of two.
+    pub(crate) fn is_half_in_place(&self, chunk: &FoundChunk, pages: &PageFile) -> Result<bool, TreeError> {
+        let (mut in_place, mut missing) = (false, false);
+        let mut stored = Vec::new();
+        for entry in &chunk.entries {
+            stored.resize(entry.stored_bytes as usize, 0);
+            self.read_at(&mut stored, entry.offset)?;
+            if crc32c(&stored) != entry.checksum {
+                continue;
+            }
+            let Some(image) = expand(&stored, entry.compression, self.format.page_bytes()) else { continue };
+            match pages.read_page(entry.page) {
+                Ok(page) if page.bytes() == image => in_place = true,
+                Ok(_) => missing = true,
+                Err(error) if error.is_damage() => missing = true,
+                Err(error) => return Err(error),
+            }
+            if in_place && missing {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The error of a chunk that can be neither applied nor ignored.
+    pub(crate) fn half_in_place(&self, chunk: &FoundChunk) -> TreeError {
+        let what = format!(
+            "chunk {} was being written in place, and its images here are damaged: some pages are those of the chunk and \
+             some are older; restore the database from a backup",
+            chunk.chunk
+        );
+        TreeError::damaged_file(&self.path, IMAGES_AT, what)
     }
 
     /// Writes the chunk that was found once more and syncs it: the process that wrote it may have ended before it was

@@ -145,6 +145,15 @@ impl Tree {
         let recovery =
             RecoveryFile::open(disk, mode, format, superblock.database, options.recovery_file_bytes)?;
         let found = recovery.read()?.filter(|found| found.chunk > superblock.completed_chunk);
+        let found = match found {
+            Some(torn) if !torn.is_complete => {
+                if recovery.is_half_in_place(&torn, &file)? {
+                    return Err(recovery.half_in_place(&torn));
+                }
+                None
+            }
+            other => other,
+        };
         let pages = Arc::new(PublishedPages::new(file, options.cache_bytes));
         let mut writer = WriterState {
             space: SpaceMap::new(format, map_reader(&pages)),

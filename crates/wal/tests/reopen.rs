@@ -129,7 +129,9 @@ fn a_clean_log_is_opened_with_its_last_batch_and_the_zeros_behind_it_made_durabl
     let trace = disk.trace().split_off(usize::try_from(calls).unwrap());
     let operations: Vec<_> = trace.iter().map(|call| call.operation).collect();
     assert_eq!(operations[..2], [Operation::Write, Operation::Sync]);
-    assert!(operations[2..].iter().all(|operation| matches!(operation, Operation::FillZeros | Operation::Sync)));
+    assert!(
+        operations[2..].iter().all(|operation| matches!(operation, Operation::FillZeros | Operation::Sync))
+    );
     let batch = geometry().offset_of(end.durable)..geometry().offset_of(end.lsn);
     assert_eq!(trace[0].range, Some(batch));
     drop(log);

@@ -182,7 +182,7 @@ impl Walk<'_, '_, '_> {
                 release_below(self.chunk, child, 0)?;
                 rows.note_removed();
             } else {
-                let page = read_child(self.chunk, child, 0)?;
+                let page = read_child_within(self.chunk, child, 0, child_bounds)?;
                 rows.begin_page(page.clone());
                 self.edits.edit_leaf(self.chunk, &page, child_bounds, &mut rows, &mut entries)?;
             }
@@ -223,7 +223,7 @@ impl Walk<'_, '_, '_> {
             if self.edits.removes(level, child_bounds) {
                 release_below(self.chunk, child, level)?;
             } else {
-                let page = read_child(self.chunk, child, level)?;
+                let page = read_child_within(self.chunk, child, level, child_bounds)?;
                 let edited = self.edit_children(&page, child_bounds)?;
                 match edited {
                     None if at == index => {
@@ -305,6 +305,33 @@ fn read_child(chunk: &ChunkBuilder<'_>, child: Child, level: u8) -> Result<Page,
     let page = chunk.read(child.page)?;
     expect_level(chunk, &page, level)?;
     Ok(page)
+}
+
+/// As `read_child`, of a page whose keys go into the pages that are built: a page that a lost write has left as it once
+/// was has a right checksum, and may hold keys that now belong to its neighbours.
+fn read_child_within(
+    chunk: &ChunkBuilder<'_>,
+    child: Child,
+    level: u8,
+    bounds: Bounds<'_>,
+) -> Result<Page, TreeError> {
+    let page = read_child(chunk, child, level)?;
+    if holds_keys_within(&page, bounds) {
+        return Ok(page);
+    }
+    Err(damaged(chunk, &page, PageDamage::Structure("keys outside of the range that the parent gives")))
+}
+
+fn holds_keys_within(page: &Page, bounds: Bounds<'_>) -> bool {
+    let is_below = |key: RowKey<'_>| bounds.upper.is_none_or(|upper| key < upper);
+    if let Ok(leaf) = page.view().leaf() {
+        return leaf.is_empty() || (leaf.key(0) >= bounds.lower && is_below(leaf.key(leaf.len() - 1)));
+    }
+    let Ok(interior) = page.view().interior() else { return true };
+    match (interior.upper_fence(0), interior.lower_fence(interior.len() - 1)) {
+        (Some(first), Some(last)) => first > bounds.lower && is_below(last),
+        _ => true,
+    }
 }
 
 fn expect_level(chunk: &ChunkBuilder<'_>, page: &Page, expected: u8) -> Result<(), TreeError> {
