@@ -407,9 +407,14 @@ fn exercise_writes(tree: &Arc<Tree>, choices: Choices) -> Result<(), TreeError> 
     Ok(())
 }
 
+fn tree_page_bytes(tree: &Tree) -> u32 {
+    u32::try_from(tree.format().page_bytes()).expect("a page has at most 64 KiB")
+}
+
 /// Opens the tree, reads it, writes it, reads it; whether nothing was wrong.
 fn exercise(disk: &SimulatedDisk, choices: Choices) -> bool {
     let access = if choices.has(1) { TreeAccess::Read } else { TreeAccess::Write };
+    let before = SuperblockFile::open(disk, OpenMode::Read);
     let opened = match Tree::open(disk, access, options()) {
         Ok(opened) => opened,
         Err(error) => {
@@ -417,6 +422,17 @@ fn exercise(disk: &SimulatedDisk, choices: Choices) -> bool {
             return false;
         }
     };
+    let (_, before, _) = before.expect("the tree was opened with it");
+    let (_, stored, _) = SuperblockFile::open(disk, OpenMode::Read).expect("the tree was opened with it");
+    let fixed = |values: &Superblock| (values.database, values.page_bytes);
+    // A tree opened for reading keeps what the chunk says to itself.
+    assert!(access == TreeAccess::Read || fixed(&stored) == fixed(&opened.superblock), "{stored:?}");
+    assert_eq!(opened.superblock.database, before.database, "no chunk changes the database");
+    assert_eq!(
+        tree_page_bytes(&opened.tree),
+        opened.superblock.page_bytes,
+        "no chunk changes the size of pages"
+    );
     let tree = Arc::new(opened.tree);
     exercise_reads(&tree, &SAMPLE.keys);
     let outcome = exercise_writes(&tree, choices);

@@ -198,10 +198,27 @@ impl OpenObject {
     }
 }
 
+#[derive(Debug, Default)]
+struct ById {
+    objects: FxHashMap<u64, Arc<OpenObject>>,
+    /// At this many objects, those that nobody has open any more are forgotten.
+    sweep_at: usize,
+}
+
+impl ById {
+    fn enter(&mut self, id: u64, make: impl FnOnce() -> Arc<OpenObject>) -> Arc<OpenObject> {
+        if self.objects.len() >= self.sweep_at {
+            self.objects.retain(|_, object| Arc::strong_count(object) > 1);
+            self.sweep_at = (self.objects.len() * 2).max(1024);
+        }
+        Arc::clone(self.objects.entry(id).or_insert_with(make))
+    }
+}
+
 /// The objects that somebody has open, and the counter of ids.
 #[derive(Debug)]
 pub(crate) struct OpenObjects {
-    by_id: Mutex<FxHashMap<u64, Arc<OpenObject>>>,
+    by_id: Mutex<ById>,
     next_id: AtomicU64,
 }
 
@@ -224,18 +241,12 @@ impl OpenObjects {
     ///
     /// Entered first and told later, so that a change that is logged in between finds it here.
     pub(crate) fn open(&self, id: u64) -> Arc<OpenObject> {
-        let mut by_id = self.by_id.lock();
-        if by_id.len() >= 1024 && by_id.len().is_power_of_two() {
-            by_id.retain(|_, object| Arc::strong_count(object) > 1);
-        }
-        Arc::clone(by_id.entry(id).or_insert_with(|| Arc::new(OpenObject::new(id, None, Lsn::MAX))))
+        self.by_id.lock().enter(id, || Arc::new(OpenObject::new(id, None, Lsn::MAX)))
     }
 
     /// An object that its transaction has not committed yet.
     pub(crate) fn open_uncommitted(&self, id: u64) -> Arc<OpenObject> {
-        let object = Arc::new(OpenObject::new(id, None, Lsn::ZERO));
-        self.by_id.lock().insert(id, Arc::clone(&object));
-        object
+        self.by_id.lock().enter(id, || Arc::new(OpenObject::new(id, None, Lsn::ZERO)))
     }
 }
 

@@ -28,6 +28,7 @@ use crate::catalog;
 use crate::commit::CommitRequest;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::lock_table::{LockWait, lock_name};
 use crate::merge_source::FrozenRows;
 use crate::options::Durability;
 use crate::row_key;
@@ -394,7 +395,9 @@ impl Engine {
 
     fn drop_unneeded_memtables_locked(&self) {
         let horizon = self.horizon();
-        self.change_frozen(|all| all.retain(|frozen| !frozen.merged || frozen.end > horizon));
+        self.change_frozen(|all| {
+            all.retain(|frozen| !frozen.merged || (frozen.end > horizon && !frozen.memtable.is_empty()))
+        });
     }
 
     /// Changes the list of frozen memtables. The caller holds `checkpoint`, so only the freeze, which it makes
@@ -473,8 +476,25 @@ impl Engine {
 
     /// Deletes the rows of `reclaim` whose storages are gone.
     fn forget_reclaimed(&self, state: &mut CheckpointState, gone: &[(TableId, Lsn)]) -> Result<(), Error> {
+        let mut forgotten = FxHashSet::default();
         for batch in gone.chunks(1000) {
-            let keys: Vec<_> = batch.iter().map(|(storage, _)| catalog::reclaim_key(*storage)).collect();
+            let owner = self.new_lock_owner();
+            // One that is locked, or was entered again since, is some transaction's that wrote to the storage before it
+            // was given up: it stays, and is cut out once more.
+            let mut locked = Vec::new();
+            for (storage, dropped) in batch {
+                let key = catalog::reclaim_key(*storage);
+                let name = lock_name(&key);
+                if self.lock_one(owner, name, LockWait::NoWait).is_err() {
+                    continue;
+                }
+                if self.newest_stamp(&key).is_some_and(|stamp| stamp > *dropped) {
+                    self.locks.release(owner, name);
+                    continue;
+                }
+                locked.push((key, name));
+                forgotten.insert(*storage);
+            }
             let request = CommitRequest {
                 tables: &[],
                 definitions: &[],
@@ -482,11 +502,13 @@ impl Engine {
                 snapshot: Lsn::ZERO,
                 durability: Durability::Async,
             };
-            // No lock: nobody else writes a row of `reclaim` twice.
-            self.log_commit_unthrottled(&request, keys.iter().map(|key| (&key[..], None)))?;
+            let rows = locked.iter().map(|(key, _)| (&key[..], None));
+            let logged =
+                if locked.is_empty() { Ok(Lsn::ZERO) } else { self.log_commit_unthrottled(&request, rows) };
+            locked.iter().for_each(|(_, name)| self.locks.release(owner, *name));
+            logged?;
         }
-        let gone: FxHashSet<TableId> = gone.iter().map(|(storage, _)| *storage).collect();
-        state.reclaim.get_or_insert_default().retain(|(storage, _)| !gone.contains(storage));
+        state.reclaim.get_or_insert_default().retain(|(storage, _)| !forgotten.contains(storage));
         Ok(())
     }
 }

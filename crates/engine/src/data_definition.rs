@@ -70,7 +70,7 @@ impl Transaction {
         let (object, row) = self.lock_object(name)?;
         self.write_row(&catalog::name_key(name), None)?;
         self.write_row(&catalog::object_key(object.id), None)?;
-        self.write_row(&catalog::reclaim_key(row.storage), Some(b""))?;
+        self.reclaim(&object, row.storage)?;
         self.definitions.push(Definition { object, storage: None });
         Ok(())
     }
@@ -98,11 +98,19 @@ impl Transaction {
     pub fn truncate_table(&mut self, name: &str) -> Result<(), Error> {
         let (object, row) = self.lock_object(name)?;
         let storage = TableId::new(self.engine.objects().draw_id());
-        self.write_row(&catalog::reclaim_key(row.storage), Some(b""))?;
+        self.reclaim(&object, row.storage)?;
         let truncated = ObjectRow { storage, ..row };
         self.write_row(&catalog::object_key(object.id), Some(&truncated.encode()))?;
         self.definitions.push(Definition { object, storage: Some(storage) });
         Ok(())
+    }
+
+    /// Gives up the object's rows at `storage`, and what this transaction wrote where the object was before.
+    fn reclaim(&mut self, object: &OpenObject, storage: TableId) -> Result<(), Error> {
+        for elsewhere in self.wrote_elsewhere(object.id, storage) {
+            self.write_row(&catalog::reclaim_key(elsewhere), Some(b""))?;
+        }
+        self.write_row(&catalog::reclaim_key(storage), Some(b""))
     }
 
     fn lock_object(&mut self, name: &str) -> Result<(Arc<OpenObject>, ObjectRow), Error> {

@@ -188,8 +188,12 @@ impl Transaction {
             let bytes = row_key::TABLE_BYTES + key.len() + value.map_or(0, <[u8]>::len);
             u64::try_from(bytes).expect("a row fits into memory")
         };
-        let bytes = self.writes.bytes() + row_bytes(value);
         let limit = self.engine.options().max_transaction_bytes;
+        // What savepoints keep may take as much memory again.
+        if self.writes.undo_bytes() > limit {
+            return Err(Error::TransactionTooLarge { bytes: self.writes.undo_bytes(), limit });
+        }
+        let bytes = self.writes.bytes() + row_bytes(value);
         if bytes <= limit {
             return Ok(());
         }
@@ -202,12 +206,20 @@ impl Transaction {
     /// Locks the row and makes sure that writing it is allowed; the storage of its table.
     fn lock_row(&mut self, table: &Table, key: &[u8]) -> Result<TableId, Error> {
         self.engine.check_writable()?;
-        let storage = self.storage_for_write(table)?;
-        let mut row_key = std::mem::take(&mut self.row_key);
-        row_key::encode_into(&mut row_key, storage, key);
-        let result = self.lock_row_key(&row_key);
-        self.row_key = row_key;
-        result?;
+        let mut storage = self.storage_for_write(table)?;
+        loop {
+            let mut row_key = std::mem::take(&mut self.row_key);
+            row_key::encode_into(&mut row_key, storage, key);
+            let result = self.lock_row_key(&row_key);
+            self.row_key = row_key;
+            result?;
+            // While this one waited for the row, the table may have been truncated.
+            let now = self.storage_for_write(table)?;
+            if now == storage {
+                break;
+            }
+            storage = now;
+        }
         self.use_table(table, storage);
         Ok(storage)
     }
@@ -329,6 +341,12 @@ impl Transaction {
             Some(snapshot) => self.engine.storage_at(table, snapshot.lsn()),
             None => table.object.newest_storage().ok_or_else(|| no_such_table(table)),
         }
+    }
+
+    /// Storages other than `storage` where this transaction wrote rows of the object: another one truncated it since.
+    pub(crate) fn wrote_elsewhere(&self, object: u64, storage: TableId) -> Vec<TableId> {
+        let of_object = self.tables.iter().filter(|used| used.table.object.id == object);
+        of_object.map(|used| used.storage).filter(|used| *used != storage).collect()
     }
 
     /// Where this transaction itself has put the table, if it created, truncated or dropped it.

@@ -6,6 +6,10 @@ use std::ops::Bound;
 /// A row as the transaction left it; `None` is a delete.
 pub(crate) type Written = Option<Box<[u8]>>;
 
+fn undo_size(key: &[u8], replaced: Option<&Written>) -> u64 {
+    size_of(key, replaced.unwrap_or(&None))
+}
+
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet {
@@ -14,6 +18,8 @@ pub(crate) struct WriteSet {
     bytes: u64,
     /// What each write since the first savepoint replaced; `None` if the row was not in the set.
     undo: Vec<(Box<[u8]>, Option<Written>)>,
+    /// Keys and values in `undo`, in bytes.
+    undo_bytes: u64,
     /// Lengths of `undo` at the savepoints alive.
     savepoints: Vec<(u64, usize)>,
     next_savepoint: u64,
@@ -39,6 +45,7 @@ impl WriteSet {
             self.bytes -= size_of(key, replaced);
         }
         if !self.savepoints.is_empty() {
+            self.undo_bytes += undo_size(key, replaced.as_ref());
             self.undo.push((Box::from(key), replaced));
         }
     }
@@ -74,6 +81,11 @@ impl WriteSet {
         self.bytes
     }
 
+    /// Bytes of keys and values that are kept for savepoints only.
+    pub(crate) fn undo_bytes(&self) -> u64 {
+        self.undo_bytes
+    }
+
     /// Marks this moment; [`WriteSet::rollback_to`] returns to it.
     pub(crate) fn savepoint(&mut self) -> u64 {
         let savepoint = self.next_savepoint;
@@ -90,6 +102,7 @@ impl WriteSet {
         let length = self.savepoints[index].1;
         self.savepoints.truncate(index + 1);
         for (key, replaced) in self.undo.drain(length..).rev() {
+            self.undo_bytes -= undo_size(&key, replaced.as_ref());
             let current = match replaced {
                 Some(replaced) => {
                     self.bytes += size_of(&key, &replaced);

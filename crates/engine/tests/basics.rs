@@ -194,3 +194,46 @@ fn rows_load_in_bulk_in_any_order() {
         }
     }
 }
+
+#[test]
+fn a_bulk_load_that_outlives_its_database_writes_nothing_more() {
+    let disk = SimulatedDisk::new(7);
+    let database = open(&disk);
+    let mut load = database.bulk_load("t").unwrap();
+    for index in 0..5000_u32 {
+        load.add(index.to_be_bytes(), [7; 100]).unwrap();
+    }
+    database.close().unwrap();
+    let reopened = open(&disk);
+    let table = reopened.create_table("t").unwrap();
+    for index in 0..5000_u32 {
+        reopened.put_with(&table, index.to_be_bytes(), [8; 100], Durability::Async).unwrap();
+    }
+    reopened.checkpoint().unwrap();
+    let calls = disk.calls();
+    assert!(matches!(load.add(9999_u32.to_be_bytes(), "late"), Err(Error::Closed)));
+    assert!(load.finish().is_err());
+    assert_eq!(disk.calls(), calls, "the closed database wrote to the directory");
+    reopened.check(&mut |damage| panic!("{damage}")).unwrap();
+}
+
+#[test]
+fn rows_written_to_a_table_that_another_truncates_are_reclaimed() {
+    let disk = SimulatedDisk::new(8);
+    let database = open(&disk);
+    let table = database.create_table("t").unwrap();
+    let options =
+        TransactionOptions { isolation: Isolation::ReadCommitted, ..Options::default().transaction() };
+    let mut writer = database.begin_with(options);
+    writer.put(&table, "a", "1").unwrap();
+    database.truncate_table("t").unwrap();
+    database.checkpoint().unwrap();
+    writer.truncate_table("t").unwrap();
+    writer.commit().unwrap();
+    assert_eq!(database.get(&table, "a").unwrap(), None);
+    database.checkpoint().unwrap();
+    database.checkpoint().unwrap();
+    database.checkpoint().unwrap();
+    let summary = database.check(&mut |damage| panic!("{damage}")).unwrap();
+    assert_eq!(summary.rows, 2, "the catalog's two rows of the table are all that is left");
+}

@@ -377,6 +377,7 @@ fn a_recovery_file_damaged_while_it_is_needed_never_ends_in_a_panic() {
         }
     }
     println!("{whole} whole, {noticed} noticed, {unnoticed} not noticed");
+    assert!(whole > 50 && noticed > 10 && unnoticed * 10 < noticed, "{whole} {noticed} {unnoticed}");
 }
 
 #[test]

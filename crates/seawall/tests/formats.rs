@@ -61,5 +61,9 @@ fn the_document_of_formats_is_what_stands_beside_the_code() {
     if std::env::var_os("SEAWALL_BLESS").is_some() {
         std::fs::write(&place, &document).unwrap();
     }
-    assert_eq!(std::fs::read_to_string(&place).unwrap(), document, "run this test with SEAWALL_BLESS=1");
+    let written = std::fs::read_to_string(&place).unwrap();
+    assert!(
+        written == document,
+        "a table has changed: run this test with SEAWALL_BLESS=1 and look at the difference"
+    );
 }
