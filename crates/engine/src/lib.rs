@@ -42,6 +42,7 @@ mod merge_source;
 mod open;
 mod options;
 mod read;
+mod reclaim;
 mod recovery;
 mod row_key;
 mod row_sorter;

@@ -100,6 +100,9 @@ impl TimelineHistory {
         if checksum != expected {
             return Err(refuse(last_line, "wrong checksum"));
         }
+        if body.contains('\r') || !(body.is_empty() || body.ends_with('\n')) {
+            return Err(refuse(last_line, "a line that does not end with a line feed alone"));
+        }
         let mut forks: Vec<TimelineFork> = Vec::new();
         for (index, line) in body.lines().enumerate() {
             let fork = parse_line(line).map_err(|problem| refuse(index + 1, problem))?;
