@@ -207,7 +207,7 @@ impl<'a> Replay<'a> {
             let change = change.map_err(|error| place(&error))?;
             change.copy_row_key(&mut dealer.row_key);
             if change.table().get() < FIRST_USER_TABLE {
-                self.next_table = self.next_table.max(highest_id(&dealer.row_key, change.value())? + 1);
+                self.next_table = self.next_table.max(next_id(&dealer.row_key, change.value())?);
             }
             self.statistics.rows += 1;
             bytes += row_bytes(&dealer.row_key, change.value());
@@ -298,17 +298,20 @@ fn row_bytes(row_key: &[u8], value: Option<&[u8]>) -> u64 {
     u64::try_from(row_key.len() + value.map_or(0, <[u8]>::len) + OVERHEAD).unwrap_or(u64::MAX)
 }
 
-/// The highest table id that a row of the catalog shows to be in use.
-fn highest_id(row_key: &[u8], value: Option<&[u8]>) -> Result<u64, Error> {
+/// The lowest table id that is free, as far as a row of the catalog shows.
+fn next_id(row_key: &[u8], value: Option<&[u8]>) -> Result<u64, Error> {
     let table = row_key::table_of(row_key);
     if table != Some(catalog::OBJECTS) && table != Some(catalog::RECLAIM) {
         return Ok(0);
     }
     let id = catalog::decode_id_key(row_key)?;
-    match value {
-        Some(row) if table == Some(catalog::OBJECTS) => Ok(id.max(ObjectRow::decode(id, row)?.storage.get())),
-        _ => Ok(id),
-    }
+    let highest = match value {
+        Some(row) if table == Some(catalog::OBJECTS) => id.max(ObjectRow::decode(id, row)?.storage.get()),
+        _ => id,
+    };
+    let too_high =
+        || Error::Catalog { place: format!("table {highest}"), problem: "no table has so high a number" };
+    highest.checked_add(1).ok_or_else(too_high)
 }
 
 /// Rows on their way to a worker.
