@@ -388,7 +388,7 @@ impl Transaction {
     }
 
     /// Commits. When it returns, the commit is as durable as the options ask, and every later transaction sees it.
-    /// The stamp of the commit; of the snapshot, if nothing was written.
+    /// The stamp of the commit; what is visible now, if nothing was written.
     ///
     /// # Errors
     /// `Conflict` (retryable) when what was read has changed, under `Serializable`; `TableChanged`; `DiskFull`;
