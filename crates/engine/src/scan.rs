@@ -9,13 +9,17 @@
 //! The tree is read a leaf at a time, at a version noted before the memtables were looked up, as in `read`. Within a
 //! batch the leaf is an immutable image, so whatever is merged meanwhile does not show.
 
-use std::ops::{Bound, RangeBounds};
+mod bounds;
+mod leaf_rows;
+mod memtable_source;
+
+use std::ops::Bound;
 use std::sync::Arc;
 
-use seawall_memtable::{Cursor, Lookup, Memtable};
+use seawall_memtable::Cursor;
 use seawall_tree::LeafPosition;
-use seawall_tree::page::{LeafValue, OverflowReference, Page};
-use seawall_types::{Lsn, TableId};
+use seawall_tree::page::{LeafValue, OverflowReference};
+use seawall_types::Lsn;
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -24,26 +28,12 @@ use crate::snapshots::RegisteredSnapshot;
 use crate::view::View;
 use crate::write_set::WriteSet;
 
-pub(crate) use seawall_tree::Direction;
+use bounds::{inside_batch, is_after_start, is_before_end, is_empty_range};
+use leaf_rows::LeafRows;
+use memtable_source::{Found, MemtableSource};
 
-/// Row keys of `table` that lie in `bounds` of users' keys.
-pub(crate) fn row_bounds<K: AsRef<[u8]>>(
-    table: TableId,
-    bounds: &impl RangeBounds<K>,
-) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
-    let row = |key: &K| row_key::encode(table, key.as_ref());
-    let from = match bounds.start_bound() {
-        Bound::Included(key) => Bound::Included(row(key)),
-        Bound::Excluded(key) => Bound::Excluded(row(key)),
-        Bound::Unbounded => Bound::Included(row_key::encode(table, b"")),
-    };
-    let to = match bounds.end_bound() {
-        Bound::Included(key) => Bound::Included(row(key)),
-        Bound::Excluded(key) => Bound::Excluded(row(key)),
-        Bound::Unbounded => Bound::Excluded(row_key::encode(TableId::new(table.get() + 1), b"")),
-    };
-    (from, to)
-}
+pub(crate) use bounds::row_bounds;
+pub(crate) use seawall_tree::Direction;
 
 /// Whether a memtable has, in the range, a version newer than `snapshot`.
 pub(crate) fn any_newer_in(view: &View, from: Bound<&Vec<u8>>, to: Bound<&Vec<u8>>, snapshot: Lsn) -> bool {
@@ -66,140 +56,8 @@ pub(crate) fn any_newer_in(view: &View, from: Bound<&Vec<u8>>, to: Bound<&Vec<u8
     })
 }
 
-fn is_before_end(key: &[u8], end: Bound<&Vec<u8>>) -> bool {
-    match end {
-        Bound::Included(end) => key <= &end[..],
-        Bound::Excluded(end) => key < &end[..],
-        Bound::Unbounded => true,
-    }
-}
-
-fn is_after_start(key: &[u8], start: Bound<&Vec<u8>>) -> bool {
-    match start {
-        Bound::Included(start) => key >= &start[..],
-        Bound::Excluded(start) => key > &start[..],
-        Bound::Unbounded => true,
-    }
-}
-
 /// A row's key and value, lent by the range until its next call.
 pub type LentRow<'r> = (&'r [u8], &'r [u8]);
-
-/// Where a row was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
-    Value,
-    Deleted,
-}
-
-/// A memtable, standing at its next row that the snapshot sees.
-struct MemtableSource {
-    memtable: Arc<Memtable>,
-    cursor: Cursor,
-    /// The row it stands at, copied: the cursor's own borrow would not outlive a call.
-    key: Vec<u8>,
-    value: Vec<u8>,
-    found: Option<Found>,
-}
-
-impl MemtableSource {
-    /// Moves to the next row that `snapshot` sees and that is still inside.
-    fn advance(&mut self, direction: Direction, snapshot: Lsn, inside: impl Fn(&[u8]) -> bool) {
-        self.found = loop {
-            let next = match direction {
-                Direction::Forward => self.cursor.next(&self.memtable),
-                Direction::Reverse => self.cursor.previous(&self.memtable),
-            };
-            let Some((key, versions)) = next else { break None };
-            if !inside(key) {
-                break None;
-            }
-            let found = match versions.visible(snapshot) {
-                Lookup::Missing => continue,
-                Lookup::Deleted => Found::Deleted,
-                Lookup::Value(value) => {
-                    self.value.clear();
-                    self.value.extend_from_slice(value);
-                    Found::Value
-                }
-            };
-            self.key.clear();
-            self.key.extend_from_slice(key);
-            break Some(found);
-        };
-    }
-}
-
-/// The leaf of the batch, and which of its rows are left.
-struct LeafRows {
-    page: Page,
-    /// Rows `next..end` are to come; taken from the end when going backwards.
-    next: usize,
-    end: usize,
-    /// The key of the row it stands at; its beginning, the page's prefix, is written once.
-    key: Vec<u8>,
-    prefix_bytes: usize,
-    has_overflow: bool,
-}
-
-impl LeafRows {
-    /// `key` is a buffer whose content does not matter.
-    fn new(page: Page, rows: std::ops::Range<usize>, direction: Direction, mut key: Vec<u8>) -> LeafRows {
-        key.clear();
-        let (next, end) = (rows.start, rows.end);
-        let mut rows = LeafRows { page, next, end, key, prefix_bytes: 0, has_overflow: false };
-        let view = rows.page.view().leaf().expect("a descent ends at a leaf");
-        rows.key.extend_from_slice(view.prefix());
-        rows.prefix_bytes = rows.key.len();
-        rows.has_overflow = view.has_overflow();
-        rows.load_key(direction);
-        rows
-    }
-
-    fn is_done(&self) -> bool {
-        self.next >= self.end
-    }
-
-    fn index(&self, direction: Direction) -> usize {
-        match direction {
-            Direction::Forward => self.next,
-            Direction::Reverse => self.end - 1,
-        }
-    }
-
-    fn load_key(&mut self, direction: Direction) {
-        if self.is_done() {
-            return;
-        }
-        let index = self.index(direction);
-        let view = self.page.view().leaf().expect("a descent ends at a leaf");
-        self.key.truncate(self.prefix_bytes);
-        self.key.extend_from_slice(view.row(index).key.suffix());
-    }
-
-    /// The next row; only for leaves without overflow values. What most rows of most scans go through.
-    fn take(&mut self, direction: Direction) -> LentRow<'_> {
-        let index = self.index(direction);
-        self.step(direction);
-        let row = self.page.view().leaf().expect("a descent ends at a leaf").row(index);
-        self.key.truncate(self.prefix_bytes);
-        self.key.extend_from_slice(row.key.suffix());
-        let LeafValue::Inline(value) = row.value else { unreachable!("the leaf has no overflow values") };
-        (row_key::key_of(&self.key), value)
-    }
-
-    fn step(&mut self, direction: Direction) {
-        match direction {
-            Direction::Forward => self.next += 1,
-            Direction::Reverse => self.end -= 1,
-        }
-    }
-
-    fn advance(&mut self, direction: Direction) {
-        self.step(direction);
-        self.load_key(direction);
-    }
-}
 
 /// Which source the next row comes from.
 #[derive(Clone, Copy, Debug)]
@@ -385,10 +243,11 @@ impl<'a> Range<'a> {
         }
         let mut nearest: Option<(&[u8], Place)> = None;
         let writes = self.next_written().map(|(key, _)| (key, Place::Writes));
-        let memtables =
-            self.sources.iter().enumerate().filter_map(|(index, source)| {
-                source.found.map(|_| (&source.key[..], Place::Memtable(index)))
-            });
+        let memtables = self
+            .sources
+            .iter()
+            .enumerate()
+            .filter_map(|(index, source)| source.current().map(|key| (key, Place::Memtable(index))));
         let leaf = leaf.map(|leaf| (&leaf.key[..], Place::Leaf));
         for (key, place) in writes.into_iter().chain(memtables).chain(leaf) {
             let nearer = match nearest {
@@ -502,11 +361,11 @@ impl<'a> Range<'a> {
         let snapshot = self.snapshot.as_ref().expect("a range that is not done has a snapshot").lsn();
         let inside = inside_batch(&self.from, &self.to, self.batch_end.as_deref(), self.direction);
         for source in &mut self.sources {
-            if source.found.is_some() && source.key == *key {
+            if source.current().is_some_and(|at| at == &key[..]) {
                 source.advance(self.direction, snapshot, &inside);
             }
         }
-        self.sources.retain(|source| source.found.is_some());
+        self.sources.retain(|source| source.current().is_some());
         self.plain = self.is_plain();
     }
 
@@ -569,21 +428,15 @@ impl<'a> Range<'a> {
     fn load_memtables(&mut self, view: &Arc<View>) {
         let snapshot = self.lsn();
         let inside = inside_batch(&self.from, &self.to, self.batch_end.as_deref(), self.direction);
-        self.sources.clear();
-        for memtable in view.memtables(snapshot).filter(|memtable| !memtable.is_empty()) {
-            let mut source = MemtableSource {
-                memtable: Arc::clone(memtable),
-                cursor: Cursor::new(),
-                key: Vec::new(),
-                value: Vec::new(),
-                found: None,
-            };
-            seek(&mut source, &self.from, &self.to, self.direction);
-            source.advance(self.direction, snapshot, &inside);
-            if source.found.is_some() {
-                self.sources.push(source);
-            }
-        }
+        let bounds = (&self.from, &self.to);
+        self.sources = view
+            .memtables(snapshot)
+            .filter(|memtable| !memtable.is_empty())
+            .map(|memtable| {
+                MemtableSource::starting_at(Arc::clone(memtable), self.direction, bounds, snapshot, &inside)
+            })
+            .filter(|source| source.current().is_some())
+            .collect();
     }
 }
 
@@ -591,45 +444,6 @@ impl<'a> Range<'a> {
 enum FoundRow {
     Copied,
     InLeaf(usize),
-}
-
-fn seek(source: &mut MemtableSource, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>, direction: Direction) {
-    // `seek` goes before a key: after an excluded one, the smallest key that is greater is sought.
-    let successor = |key: &Vec<u8>| [&key[..], &[0]].concat();
-    let MemtableSource { memtable, cursor, .. } = source;
-    match (direction, from, to) {
-        (Direction::Forward, Bound::Included(key), _) => cursor.seek(memtable, key),
-        (Direction::Forward, Bound::Excluded(key), _) => cursor.seek(memtable, &successor(key)),
-        (Direction::Forward, Bound::Unbounded, _) => cursor.seek_to_first(memtable),
-        (Direction::Reverse, _, Bound::Included(key)) => cursor.seek_reverse(memtable, &successor(key)),
-        (Direction::Reverse, _, Bound::Excluded(key)) => cursor.seek_reverse(memtable, key),
-        (Direction::Reverse, _, Bound::Unbounded) => cursor.seek_to_last(memtable),
-    }
-}
-
-/// Whether a key, met in `direction`, is still inside the range and the batch.
-fn inside_batch<'b>(
-    from: &'b Bound<Vec<u8>>,
-    to: &'b Bound<Vec<u8>>,
-    batch_end: Option<&'b [u8]>,
-    direction: Direction,
-) -> impl Fn(&[u8]) -> bool + use<'b> {
-    move |key| match direction {
-        Direction::Forward => is_before_end(key, to.as_ref()) && batch_end.is_none_or(|fence| key < fence),
-        Direction::Reverse => {
-            is_after_start(key, from.as_ref()) && batch_end.is_none_or(|fence| key >= fence)
-        }
-    }
-}
-
-fn is_empty_range(from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
-    match (from, to) {
-        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
-        (Bound::Included(from), Bound::Included(to)) => from > to,
-        (Bound::Included(from) | Bound::Excluded(from), Bound::Included(to) | Bound::Excluded(to)) => {
-            from >= to
-        }
-    }
 }
 
 impl Iterator for Range<'_> {
