@@ -236,7 +236,7 @@ pub fn page(data: &[u8]) {
     if !choices.has(0) {
         seal(&mut image);
     }
-    let Ok(page) = Page::decode(&format, PAGE, image.into()) else { return };
+    let Ok(page) = Page::decode(&format, PAGE, &image) else { return };
     assert_eq!(page.view().id(), PAGE);
     assert!(!format!("{page:?}").is_empty());
     if let Ok(leaf) = page.view().leaf() {
@@ -275,7 +275,7 @@ fn check_leaf(format: &PageFormat, leaf: &LeafView<'_>) {
     assert!(leaf.search(&[]).is_ok_and(|index| index == 0) || leaf.search(&[]) == Err(0));
     assert_eq!(leaf.search(&[0xFF; 5000]), Err(leaf.len()));
     let again = encode_leaf(format, &rows, PAGE, STAMP);
-    let again = Page::decode(format, PAGE, again.bytes().into()).expect("what was encoded decodes");
+    let again = Page::decode(format, PAGE, again.bytes()).expect("what was encoded decodes");
     assert_eq!(again.view().leaf().expect("it is a leaf").rows().collect::<Vec<_>>(), rows);
 }
 
@@ -303,7 +303,7 @@ fn check_interior(format: &PageFormat, interior: &InteriorView<'_>) {
     assert_eq!(interior.child_for(&[]), 0);
     assert_eq!(interior.child_for(&[0xFF; 5000]), interior.len() - 1);
     let again = builder.finish(interior.level(), PAGE, STAMP);
-    let again = Page::decode(format, PAGE, again.bytes().into()).expect("what was encoded decodes");
+    let again = Page::decode(format, PAGE, again.bytes()).expect("what was encoded decodes");
     let again = again.view().interior().expect("it is an interior page");
     assert!((0..interior.len()).all(|index| interior.child(index) == again.child(index)));
     assert!((1..interior.len()).all(|index| interior.lower_fence(index) == again.lower_fence(index)));

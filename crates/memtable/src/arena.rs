@@ -8,13 +8,12 @@
 //! The first chunk comes with the first piece, so an empty arena costs nothing.
 #![expect(unsafe_code, reason = "raw memory behind a face that only hands out pieces that do not overlap")]
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 
-use crate::huge_pages::{self, HUGE_PAGE_BYTES};
+use seawall_io::{HUGE_PAGE_BYTES, ZeroedMemory};
 
 /// Chunks start on a cache line; so do pieces, if all sizes asked of an arena are multiples of it.
 pub(crate) const LINE_BYTES: usize = 64;
@@ -41,9 +40,8 @@ struct Chunks {
 }
 
 struct Chunk {
-    start: NonNull<u8>,
-    capacity: usize,
-    /// Offset of the next piece. Runs past `capacity` when pieces did not fit.
+    memory: ZeroedMemory,
+    /// Offset of the next piece. Runs past the memory's end when pieces did not fit.
     used: AtomicUsize,
 }
 
@@ -83,7 +81,7 @@ impl Arena {
         let Some(chunk) = NonNull::new(self.current.load(Ordering::Acquire)) else { return closed };
         // SAFETY: chunks are freed only in `drop`.
         let chunk = unsafe { chunk.as_ref() };
-        closed + chunk.used.load(Ordering::Relaxed).min(chunk.capacity)
+        closed + chunk.used.load(Ordering::Relaxed).min(chunk.memory.bytes())
     }
 
     fn allocate_from_current(&self, bytes: usize) -> Option<NonNull<u8>> {
@@ -93,11 +91,11 @@ impl Arena {
         let chunk = unsafe { chunk.as_ref() };
         // Relaxed: the addition alone decides whose piece it is.
         let offset = chunk.used.fetch_add(bytes, Ordering::Relaxed);
-        if offset + bytes > chunk.capacity {
+        if offset + bytes > chunk.memory.bytes() {
             return None;
         }
         // SAFETY: `offset + bytes` lies within the chunk's allocation.
-        Some(unsafe { chunk.start.add(offset) })
+        Some(unsafe { chunk.memory.start().add(offset) })
     }
 
     #[cold]
@@ -108,7 +106,7 @@ impl Arena {
             chunks.all.push(chunk);
             self.closed_bytes.fetch_add(bytes, Ordering::Relaxed);
             // SAFETY: just created.
-            return unsafe { chunk.as_ref() }.start;
+            return unsafe { chunk.as_ref() }.memory.start();
         }
         // Whoever held the mutex before may have brought a new chunk.
         if let Some(piece) = self.allocate_from_current(bytes) {
@@ -118,26 +116,23 @@ impl Arena {
         chunks.next_bytes = (chunks.next_bytes * 2).min(CHUNK_BYTES_MAX);
         if let Some(full) = NonNull::new(self.current.load(Ordering::Relaxed)) {
             // SAFETY: chunks are freed only in `drop`.
-            self.closed_bytes.fetch_add(unsafe { full.as_ref() }.capacity, Ordering::Relaxed);
+            self.closed_bytes.fetch_add(unsafe { full.as_ref() }.memory.bytes(), Ordering::Relaxed);
         }
         let chunk = Chunk::create(capacity, bytes);
         chunks.all.push(chunk);
         // Release pairs with the acquire loads of `current`: who finds the chunk finds its fields.
         self.current.store(chunk.as_ptr(), Ordering::Release);
         // SAFETY: just created, and its first `bytes` bytes are taken.
-        unsafe { chunk.as_ref() }.start
+        unsafe { chunk.as_ref() }.memory.start()
     }
 }
 
 impl Drop for Arena {
     fn drop(&mut self) {
         for chunk in &self.chunks.get_mut().all {
-            // SAFETY: `Chunk::create` leaked the box and allocated the memory; nobody else frees them, and the
-            // lifetimes of what was handed out end with the arena.
-            unsafe {
-                let chunk = Box::from_raw(chunk.as_ptr());
-                dealloc(chunk.start.as_ptr(), Chunk::layout(chunk.capacity));
-            }
+            // SAFETY: `Chunk::create` leaked the box; nobody else frees it, and the lifetimes of what was handed out end
+            // with the arena.
+            drop(unsafe { Box::from_raw(chunk.as_ptr()) });
         }
     }
 }
@@ -145,18 +140,8 @@ impl Drop for Arena {
 impl Chunk {
     /// A chunk of `capacity` bytes whose first `used` are taken. Leaked: `Arena::drop` frees it.
     fn create(capacity: usize, used: usize) -> NonNull<Chunk> {
-        let layout = Chunk::layout(capacity);
-        // SAFETY: `capacity` is not zero: no caller asks for an empty piece.
-        let start = unsafe { alloc(layout) };
-        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
-        // SAFETY: allocated just now.
-        unsafe { huge_pages::advise(start, capacity) };
-        NonNull::from(Box::leak(Box::new(Chunk { start, capacity, used: AtomicUsize::new(used) })))
-    }
-
-    fn layout(capacity: usize) -> Layout {
-        Layout::from_size_align(capacity, huge_pages::alignment_for(capacity))
-            .expect("a chunk is smaller than the address space")
+        let memory = ZeroedMemory::new(capacity);
+        NonNull::from(Box::leak(Box::new(Chunk { memory, used: AtomicUsize::new(used) })))
     }
 }
 

@@ -28,7 +28,6 @@ mod cursor;
 mod directory;
 mod entry;
 mod filter;
-mod huge_pages;
 mod index;
 mod lines;
 mod memtable;

@@ -1,15 +1,11 @@
 //! A fixed table of cache lines that start as zeros: the memory under filter and directory.
-#![expect(
-    unsafe_code,
-    reason = "zeroed pages straight from the allocator, so that a large table is made at once"
-)]
+#![expect(unsafe_code, reason = "lines over zeroed memory, so that a large table is made at once")]
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
-use std::ptr::{self, NonNull};
+use std::ptr;
 
 use crate::arena::LINE_BYTES;
-use crate::huge_pages;
+use seawall_io::ZeroedMemory;
 
 /// What fills one cache line.
 ///
@@ -19,11 +15,8 @@ pub(crate) unsafe trait Line: Send + Sync {}
 
 /// The table. A line is found by 32 bits of a hash.
 pub(crate) struct Lines<T> {
-    start: NonNull<T>,
+    memory: ZeroedMemory,
     count: usize,
-    /// The allocation that the lines lie in.
-    allocated: NonNull<u8>,
-    layout: Layout,
     lines: PhantomData<T>,
 }
 
@@ -40,18 +33,7 @@ impl<T: Line> Lines<T> {
         let () = Lines::<T>::IS_A_LINE;
         let count = count.clamp(1, u32::MAX as usize);
         let bytes = count * LINE_BYTES;
-        let alignment = huge_pages::alignment_for(bytes);
-        // Aligned by hand: asked for more than its own alignment, an allocator gets its zeros by writing them.
-        let layout = Layout::from_size_align(bytes + alignment, align_of::<u64>())
-            .expect("a table is smaller than the address space");
-        // SAFETY: the layout is not empty.
-        let allocated = unsafe { alloc_zeroed(layout) };
-        let Some(allocated) = NonNull::new(allocated) else { handle_alloc_error(layout) };
-        // SAFETY: the first aligned address is less than `alignment` bytes further on, and `bytes` follow it.
-        let start = unsafe { allocated.add(allocated.align_offset(alignment)) };
-        // SAFETY: as above.
-        unsafe { huge_pages::advise(start, bytes) };
-        Lines { start: start.cast(), count, allocated, layout, lines: PhantomData }
+        Lines { memory: ZeroedMemory::new(bytes), count, lines: PhantomData }
     }
 
     /// Bytes of all lines.
@@ -64,7 +46,7 @@ impl<T: Line> Lines<T> {
         let index = ((hash >> 32) * self.count as u64) >> 32;
         let index = usize::try_from(index).expect("less than the number of lines");
         // SAFETY: `index < count`, as the high half of the hash is below 2^32; and zeros are valid lines.
-        unsafe { self.start.add(index).as_ref() }
+        unsafe { self.memory.start().cast::<T>().add(index).as_ref() }
     }
 
     /// Starts loading the line of a hash into the cache.
@@ -78,12 +60,5 @@ impl<T: Line> Lines<T> {
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         let _ = line;
-    }
-}
-
-impl<T> Drop for Lines<T> {
-    fn drop(&mut self) {
-        // SAFETY: `new` allocated it with this layout. Lines are atomics, which need no drop.
-        unsafe { dealloc(self.allocated.as_ptr(), self.layout) };
     }
 }

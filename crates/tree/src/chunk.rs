@@ -11,15 +11,13 @@
 //!
 //! A page is in at most one of the three.
 
-use std::sync::Arc;
-
 use parking_lot::MappedMutexGuard;
 use seawall_types::{Lsn, PageId};
 
 use crate::error::TreeError;
 use crate::page::{
     EXTENT_HEADER_BYTES, EXTENT_PAGES_MAX, ExtentHeader, LeafValue, LeafView, OverflowReference, Page,
-    PageDamage, PageFormat, encode_extent, extent_pages, image_bytes, seal,
+    PageDamage, PageFormat, SharedImage, encode_extent, extent_pages, seal,
 };
 use crate::space_map::PageRun;
 use crate::tree::{Tree, WriterState};
@@ -282,8 +280,8 @@ pub(crate) fn encode_value(
 
 /// The same page under another number.
 pub(crate) fn renumbered(page: &Page, id: PageId) -> Page {
-    let mut image: Arc<[u8]> = page.bytes().into();
-    let bytes = image_bytes(&mut image);
+    let mut image: SharedImage = SharedImage::copy_of(page.bytes());
+    let bytes = image.unshared_mut();
     bytes[8..16].copy_from_slice(&id.get().to_le_bytes());
     seal(bytes);
     Page::from_sealed(image)

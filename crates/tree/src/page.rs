@@ -11,18 +11,19 @@
 //! Byte layouts are in `header`, `leaf`, `interior` and `overflow`.
 
 mod header;
+mod image;
 mod interior;
 mod key;
 mod leaf;
 mod overflow;
 
 use std::fmt;
-use std::sync::Arc;
 
 use seawall_types::{DatabaseId, Lsn, PageId};
 
 pub use header::{PAGE_HEADER_BYTES, PageDamage, PageKind};
 pub(crate) use header::{PageHeader, seal, u32_at, u64_at};
+pub(crate) use image::SharedImage;
 pub use interior::{CHILD_HAS_OVERFLOW, Child, InteriorBuilder, InteriorView};
 pub use key::{RowKey, common_prefix_bytes, shortest_separator};
 pub use leaf::{LeafBuilder, LeafSize, LeafValue, LeafView, OverflowReference, Row, encode_leaf};
@@ -78,7 +79,7 @@ impl PageFormat {
 /// An immutable, checked page image. Cloning one counts a reference.
 #[derive(Clone)]
 pub struct Page {
-    image: Arc<[u8]>,
+    image: SharedImage,
 }
 
 impl Page {
@@ -86,7 +87,20 @@ impl Page {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn decode(format: &PageFormat, id: PageId, image: Arc<[u8]>) -> Result<Page, PageDamage> {
+    pub fn decode(format: &PageFormat, id: PageId, image: &[u8]) -> Result<Page, PageDamage> {
+        let (expected, found) = (format.page_bytes(), image.len());
+        if found != expected {
+            return Err(PageDamage::Length { expected, found });
+        }
+        Page::decode_shared(format, id, SharedImage::copy_of(image))
+    }
+
+    /// As `decode`, of an image that has the length of a page.
+    pub(crate) fn decode_shared(
+        format: &PageFormat,
+        id: PageId,
+        image: SharedImage,
+    ) -> Result<Page, PageDamage> {
         let header = PageHeader::decode(format, id, &image)?;
         match header.kind {
             PageKind::Leaf => leaf::validate(format, &header, &image)?,
@@ -99,7 +113,7 @@ impl Page {
     }
 
     /// A page that was just built and sealed here, and is therefore right.
-    pub(crate) fn from_sealed(image: Arc<[u8]>) -> Page {
+    pub(crate) fn from_sealed(image: SharedImage) -> Page {
         Page { image }
     }
 
@@ -114,7 +128,7 @@ impl Page {
     }
 
     /// The shared image.
-    pub(crate) fn into_image(self) -> Arc<[u8]> {
+    pub(crate) fn into_image(self) -> SharedImage {
         self.image
     }
 }
@@ -185,16 +199,6 @@ impl fmt::Debug for PageView<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{:?} page {} at level {}, {}", self.kind(), self.id(), self.level(), self.lsn())
     }
-}
-
-/// A zeroed image that nobody shares yet: fill it through `Arc::get_mut`.
-pub(crate) fn zeroed_image(bytes: usize) -> Arc<[u8]> {
-    std::iter::repeat_n(0, bytes).collect()
-}
-
-/// The bytes of an image that nobody shares yet.
-pub(crate) fn image_bytes(image: &mut Arc<[u8]>) -> &mut [u8] {
-    Arc::get_mut(image).expect("the image was just allocated and is not shared yet")
 }
 
 #[cfg(test)]

@@ -18,8 +18,7 @@ use seawall_types::PageId;
 
 use crate::error::TreeError;
 use crate::page::{
-    EXTENT_HEADER_BYTES, EXTENT_PAGES_MAX, Extent, ExtentHeader, Page, PageDamage, PageFormat, image_bytes,
-    zeroed_image,
+    EXTENT_HEADER_BYTES, EXTENT_PAGES_MAX, Extent, ExtentHeader, Page, PageDamage, PageFormat, SharedImage,
 };
 
 /// Path of the page file in the database's directory.
@@ -140,9 +139,9 @@ impl PageFile {
     /// # Errors
     /// `Truncated`, `Page` or `Io`.
     pub fn read_page(&self, id: PageId) -> Result<Page, TreeError> {
-        let mut image = zeroed_image(self.format.page_bytes());
-        self.read_at(id, image_bytes(&mut image))?;
-        Page::decode(&self.format, id, image).map_err(|damage| self.damaged(id, damage))
+        let mut image = SharedImage::zeroed(self.format.page_bytes());
+        self.read_at(id, image.unshared_mut())?;
+        Page::decode_shared(&self.format, id, image).map_err(|damage| self.damaged(id, damage))
     }
 
     /// Reads and checks the extent at `first`, which holds at most `data_bytes_max` bytes of its value: the checked

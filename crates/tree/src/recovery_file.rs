@@ -262,7 +262,7 @@ impl RecoveryFile {
             let damaged = |what: String| TreeError::damaged_file(&self.path, entry.offset, what);
             let image = expand(&stored, entry.compression, self.format.page_bytes())
                 .ok_or_else(|| damaged(format!("the image of page {} does not decompress", entry.page)))?;
-            let page = Page::decode(&self.format, entry.page, image.into())
+            let page = Page::decode(&self.format, entry.page, &image)
                 .map_err(|damage| damaged(format!("the image of page {}: {damage}", entry.page)))?;
             each(page)?;
         }

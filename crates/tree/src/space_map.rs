@@ -30,8 +30,8 @@ use seawall_types::{Lsn, PageId};
 
 use crate::error::TreeError;
 use crate::page::{
-    PAGE_HEADER_BYTES, Page, PageDamage, PageFormat, PageHeader, PageKind, PageView, image_bytes, seal,
-    u32_at, u64_at, zeroed_image,
+    PAGE_HEADER_BYTES, Page, PageDamage, PageFormat, PageHeader, PageKind, PageView, SharedImage, seal,
+    u32_at, u64_at,
 };
 
 const ALLOCATED_AT: usize = PAGE_HEADER_BYTES;
@@ -164,8 +164,8 @@ impl MapPage {
     }
 
     fn image(&self, format: &PageFormat, page: PageId, stamp: Lsn, allocated: &[u64]) -> Page {
-        let mut image = zeroed_image(format.page_bytes());
-        let bytes = image_bytes(&mut image);
+        let mut image = SharedImage::zeroed(format.page_bytes());
+        let bytes = image.unshared_mut();
         PageHeader::empty(page, PageKind::SpaceMap, stamp).encode(format, bytes);
         let count: u32 = allocated.iter().map(|word| word.count_ones()).sum();
         bytes[ALLOCATED_AT..NEXT_AT].copy_from_slice(&count.to_le_bytes());
@@ -428,7 +428,7 @@ mod tests {
     fn store(map: &mut SpaceMap, images: &Images) -> Vec<PageRun> {
         for page in map.seal(Lsn::new(5)).unwrap() {
             let id = page.view().id();
-            let page = Page::decode(&format(), id, page.bytes().into()).unwrap();
+            let page = Page::decode(&format(), id, page.bytes()).unwrap();
             SpaceMapView::new(page.view()).unwrap();
             images.lock().unwrap().insert(id.get(), page);
         }

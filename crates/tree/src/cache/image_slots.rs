@@ -1,10 +1,12 @@
 //! Pointers to shared images that readers follow without a lock, with a safe face.
 #![expect(unsafe_code, reason = "readers borrow images under an epoch guard, without counting references")]
 
-use std::sync::Arc;
+use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crossbeam_epoch::Guard;
+
+use crate::page::SharedImage;
 
 /// Slots of one set.
 pub(super) const WAYS: usize = 8;
@@ -61,33 +63,25 @@ impl ImageSlots {
             return None;
         }
         prefetch_lines(start, SEARCHED_LINES);
-        // SAFETY: a slot's pointer comes from `Arc::into_raw` of an image of `image_bytes` bytes, which nobody changes.
+        // SAFETY: a slot's pointer comes from `SharedImage::into_raw` of an image of `image_bytes` bytes, which nobody changes.
         // The slot's reference to it is given up only through a deferred function of the same collector, which cannot
         // run while a guard that was pinned before the image left the slot is held; this one was.
         Some(unsafe { std::slice::from_raw_parts(start, self.image_bytes) })
     }
 
     /// The image in a slot, shared.
-    pub(super) fn load_shared(&self, set: usize, way: usize, _guard: &Guard) -> Option<Arc<[u8]>> {
-        let start = self.lines[set].0[way].load(Ordering::Acquire);
-        if start.is_null() {
-            return None;
-        }
-        let image = std::ptr::slice_from_raw_parts(start.cast_const(), self.image_bytes);
-        // SAFETY: as in `load`, the slot's reference is alive until the guard is dropped, so the count is at least one
-        // and the pointer is one from `Arc::into_raw`. The count is raised first, for the `Arc` made here.
-        Some(unsafe {
-            Arc::increment_strong_count(image);
-            Arc::from_raw(image)
-        })
+    pub(super) fn load_shared(&self, set: usize, way: usize, _guard: &Guard) -> Option<SharedImage> {
+        let start = NonNull::new(self.lines[set].0[way].load(Ordering::Acquire))?;
+        // SAFETY: as in `load`, the slot's reference is alive until the guard is dropped.
+        Some(unsafe { SharedImage::clone_raw(start, self.image_bytes) })
     }
 
     /// Puts `image` into a slot, or empties it; what was there is freed once its readers are done.
-    pub(super) fn swap(&self, set: usize, way: usize, image: Option<Arc<[u8]>>, guard: &Guard) {
+    pub(super) fn swap(&self, set: usize, way: usize, image: Option<SharedImage>, guard: &Guard) {
         let start = match image {
             Some(image) => {
                 assert_eq!(image.len(), self.image_bytes, "images of one cache are of one size");
-                Arc::into_raw(image).cast::<u8>().cast_mut()
+                image.into_raw()
             }
             None => std::ptr::null_mut(),
         };
@@ -98,14 +92,11 @@ impl ImageSlots {
     }
 
     /// The reference that a slot owned through `start`, which no slot holds any more.
-    fn take_back(&self, start: *mut u8) -> Option<Arc<[u8]>> {
-        if start.is_null() {
-            return None;
-        }
-        let image = std::ptr::slice_from_raw_parts(start.cast_const(), self.image_bytes);
-        // SAFETY: the pointer comes from `Arc::into_raw` in `swap`, of an image of this length, and it was taken out of
-        // its slot by an atomic swap or under `&mut self`: its one reference passes to the `Arc` made here.
-        Some(unsafe { Arc::from_raw(image) })
+    fn take_back(&self, start: *mut u8) -> Option<SharedImage> {
+        let start = NonNull::new(start)?;
+        // SAFETY: the pointer comes from `into_raw` in `swap`, of an image of this length, and it was taken out of its
+        // slot by an atomic swap or under `&mut self`: its one reference passes to the image made here.
+        Some(unsafe { SharedImage::from_raw(start, self.image_bytes) })
     }
 }
 

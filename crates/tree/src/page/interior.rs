@@ -20,7 +20,7 @@ use seawall_types::{Lsn, PageId};
 
 use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind, u16_at};
 use super::key::{RowKey, head_of, order_to_prefix, search_suffixes};
-use super::{Page, PageDamage, PageFormat, common_prefix_bytes, image_bytes, seal, zeroed_image};
+use super::{Page, PageDamage, PageFormat, SharedImage, common_prefix_bytes, seal};
 
 const SLOT_BYTES: usize = 4 + 2;
 const CHILD_BYTES: usize = 8;
@@ -275,10 +275,10 @@ impl InteriorBuilder {
             level > 0 && !self.children.is_empty(),
             "an interior page has a child and is above the leaves"
         );
-        let mut image = zeroed_image(self.format.page_bytes());
-        let header = self.fill(level, page, lsn, image_bytes(&mut image));
-        header.encode(&self.format, image_bytes(&mut image));
-        seal(image_bytes(&mut image));
+        let mut image = SharedImage::zeroed(self.format.page_bytes());
+        let header = self.fill(level, page, lsn, image.unshared_mut());
+        header.encode(&self.format, image.unshared_mut());
+        seal(image.unshared_mut());
         self.children.clear();
         self.ends.clear();
         self.bytes.clear();

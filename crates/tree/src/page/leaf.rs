@@ -21,13 +21,11 @@
 //!
 //! A row costs 8 bytes besides its suffix and value. `LeafSize` adds a row in constant time.
 
-use std::sync::Arc;
-
 use seawall_types::{Lsn, PageId};
 
 use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind, u16_at, u64_at};
 use super::key::{RowKey, common_prefix_bytes, head_of, head_of_parts, order_to_prefix, search_suffixes};
-use super::{Page, PageDamage, PageFormat, image_bytes, seal, zeroed_image};
+use super::{Page, PageDamage, PageFormat, SharedImage, seal};
 
 /// Bytes of a row besides its key suffix and its value: head, offset, shape.
 const ROW_OVERHEAD_BYTES: usize = SLOT_BYTES + SHAPE_BYTES;
@@ -449,7 +447,7 @@ fn shared_bytes(first: &[u8], key: &RowKey<'_>) -> usize {
 
 /// Writes the cells of a leaf whose size is known into its image.
 struct LeafWriter {
-    image: Arc<[u8]>,
+    image: SharedImage,
     size: LeafSize,
     index: usize,
     cell: usize,
@@ -459,8 +457,8 @@ struct LeafWriter {
 impl LeafWriter {
     fn new(format: &PageFormat, size: LeafSize, first: RowKey<'_>) -> LeafWriter {
         assert!(size.encoded_bytes() <= format.page_bytes(), "{size:?} does not fit {format:?}");
-        let mut image = zeroed_image(format.page_bytes());
-        let prefix = &mut image_bytes(&mut image)[PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + size.prefix_bytes];
+        let mut image = SharedImage::zeroed(format.page_bytes());
+        let prefix = &mut image.unshared_mut()[PAGE_HEADER_BYTES..PAGE_HEADER_BYTES + size.prefix_bytes];
         let in_prefix = first.prefix().len().min(prefix.len());
         let (start, rest) = prefix.split_at_mut(in_prefix);
         start.copy_from_slice(&first.prefix()[..in_prefix]);
@@ -499,7 +497,7 @@ impl LeafWriter {
         overflow: bool,
         parts: [&[u8]; N],
     ) {
-        let image = image_bytes(&mut self.image);
+        let image = self.image.unshared_mut();
         let heads_at = PAGE_HEADER_BYTES + self.size.prefix_bytes;
         let head_at = heads_at + self.index * 4;
         image[head_at..head_at + 4].copy_from_slice(&head.to_le_bytes());
@@ -536,7 +534,7 @@ impl LeafWriter {
             upper: number(cells_end - self.size.cell_bytes()),
             ..PageHeader::empty(page, PageKind::Leaf, lsn)
         };
-        let image = image_bytes(&mut self.image);
+        let image = self.image.unshared_mut();
         header.encode(format, image);
         seal(image);
         Page::from_sealed(self.image)

@@ -1,7 +1,5 @@
 //! Pages against plain vectors of rows, and mutated pages against their checks.
 
-use std::sync::Arc;
-
 use seawall_types::{DatabaseId, Lsn, PageId};
 
 use super::*;
@@ -63,7 +61,7 @@ fn as_row<'a>((key, value): &'a (Vec<u8>, Vec<u8>)) -> Row<'a> {
 }
 
 fn decode(format: &PageFormat, page: &Page) -> Page {
-    Page::decode(format, page.view().id(), Arc::from(page.bytes())).unwrap()
+    Page::decode(format, page.view().id(), page.bytes()).unwrap()
 }
 
 #[test]
@@ -170,11 +168,12 @@ fn longest_key_fits_alone_beside_the_longest_value() {
 #[test]
 fn page_of_another_place_or_database_is_refused() {
     let format = format_of(8192);
-    let image: Arc<[u8]> = Arc::from(encode_leaf(&format, &[], PageId::new(4), Lsn::ZERO).bytes());
-    let misplaced = Page::decode(&format, PageId::new(5), Arc::clone(&image)).unwrap_err();
+    let page = encode_leaf(&format, &[], PageId::new(4), Lsn::ZERO);
+    let image = page.bytes();
+    let misplaced = Page::decode(&format, PageId::new(5), image).unwrap_err();
     assert_eq!(misplaced, PageDamage::Misplaced { found: PageId::new(4) });
     let other = PageFormat::new(8192, &DatabaseId::from_bytes([3; 16])).unwrap();
-    let foreign = Page::decode(&other, PageId::new(4), Arc::clone(&image)).unwrap_err();
+    let foreign = Page::decode(&other, PageId::new(4), image).unwrap_err();
     assert!(matches!(foreign, PageDamage::Database { .. }));
     for bit in 0..image.len() * 8 {
         if bit > 1000 && bit % 97 != 0 {
@@ -182,7 +181,7 @@ fn page_of_another_place_or_database_is_refused() {
         }
         let mut flipped = image.to_vec();
         flipped[bit / 8] ^= 1 << (bit % 8);
-        let damage = Page::decode(&format, PageId::new(4), Arc::from(flipped)).unwrap_err();
+        let damage = Page::decode(&format, PageId::new(4), &flipped).unwrap_err();
         assert!(matches!(damage, PageDamage::Checksum { .. }), "bit {bit}: {damage}");
     }
 }
@@ -216,7 +215,7 @@ fn mutated_pages_are_refused_or_can_be_used() {
             image[at] = [0, 1, 255, image[at] ^ 1, image[at].wrapping_add(1)][random.below(5)];
         }
         seal(&mut image);
-        if let Ok(page) = Page::decode(&format, PageId::new(1), Arc::from(image)) {
+        if let Ok(page) = Page::decode(&format, PageId::new(1), &image) {
             passed += 1;
             use_all(&page, &rows);
         }
