@@ -9,8 +9,14 @@
 //! Every byte behind `x` may start a record. Cheap tests come first: kind, flags, and a batch that starts behind `x`,
 //! which random bytes pass once in millions; then the checksum. Records of another life of a recycled segment fail them,
 //! too, since their distances are masked for another LSN.
+//!
+//! Bytes that were made to pass the cheap tests, each claiming a record as long as the rest of the log, cost no more
+//! than a few readings of it: checksums of stretches are differences of those of prefixes (`checksums`), asked for in
+//! the order of their ends, a window of candidates at a time.
 
-use seawall_codec::checksum::Crc32c;
+mod checksums;
+
+use seawall_codec::checksum::combine;
 use seawall_types::Lsn;
 
 use super::bytes::LogBytes;
@@ -18,9 +24,13 @@ use crate::error::LogReadError;
 use crate::geometry::{LogGeometry, StreamPosition};
 use crate::record::{LogKey, RECORD_HEADER_BYTES, RecordHeader};
 
+use checksums::PrefixChecksums;
+
 const WINDOW_BYTES: usize = 1 << 20;
 /// Zeros are passed over in steps of this.
 const ZERO_RUN_BYTES: usize = 64;
+/// The first byte of a record that its checksum covers.
+const CHECKSUMMED_FROM: u64 = 12;
 
 /// A valid record behind `lsn` whose batch started behind `lsn`, or which lies in a segment whose header is damaged
 /// (a header is durable before the first record is written): the log was durable at `lsn`.
@@ -43,7 +53,7 @@ pub(super) fn evidence_after(
             geometry.stream_position(geometry.first_record_of(start))
         };
         let to = geometry.stream_position(geometry.first_record_of(last + 1));
-        let mut search = Search { bytes, key, geometry, lsn, to };
+        let mut search = Search { bytes, key, geometry, lsn, to, checksums: PrefixChecksums::from(from) };
         if let Some(evidence) = search.run(from)? {
             return Ok(Some(evidence));
         }
@@ -58,6 +68,22 @@ struct Search<'a> {
     geometry: LogGeometry,
     lsn: Lsn,
     to: StreamPosition,
+    /// Of the stream from `from` or the last gap on.
+    checksums: PrefixChecksums,
+}
+
+/// What passed the cheap tests.
+struct Candidate {
+    header: RecordHeader,
+    start: StreamPosition,
+    /// Checksum of the stream up to the byte from which on the record's checksum counts.
+    before: u32,
+}
+
+impl Candidate {
+    fn end(&self) -> StreamPosition {
+        StreamPosition(self.start.0 + u64::from(self.header.length))
+    }
 }
 
 impl Search<'_> {
@@ -70,9 +96,11 @@ impl Search<'_> {
             let read = self.bytes.read_anyhow(start, &mut window[..bytes])?;
             if read < RECORD_HEADER_BYTES {
                 start = self.next_segment(start);
+                self.checksums.restart(start);
                 continue;
             }
-            if let Some(evidence) = self.search_window(&window[..read], start)? {
+            let candidates = self.candidates(&window[..read], start)?;
+            if let Some(evidence) = self.first_verified(candidates)? {
                 return Ok(Some(evidence));
             }
             // The last bytes may start a header that goes on in the next window.
@@ -88,10 +116,12 @@ impl Search<'_> {
         self.geometry.stream_position(self.geometry.first_record_of(number + 1))
     }
 
-    fn search_window(&mut self, window: &[u8], start: StreamPosition) -> Result<Option<Lsn>, LogReadError> {
-        let candidates = window.len().saturating_sub(RECORD_HEADER_BYTES - 1);
+    /// What in the window passes the cheap tests.
+    fn candidates(&mut self, window: &[u8], start: StreamPosition) -> Result<Vec<Candidate>, LogReadError> {
+        let header_count = window.len().saturating_sub(RECORD_HEADER_BYTES - 1);
+        let mut candidates = Vec::new();
         let mut index = 0;
-        while index < candidates {
+        while index < header_count {
             let header = &window[index..index + RECORD_HEADER_BYTES];
             // Zero is no kind: where there are zeros, the next headers are none.
             if header[12] == 0 && window[index + 12..].starts_with(&[0; ZERO_RUN_BYTES]) {
@@ -100,59 +130,47 @@ impl Search<'_> {
             }
             if header[13] == 0 && header[12].wrapping_sub(1) < 8 {
                 let position = StreamPosition(start.0 + index as u64);
-                if let Some(lsn) = self.check(header, &window[index..], position)? {
-                    return Ok(Some(lsn));
-                }
+                candidates.extend(self.candidate(header, position)?);
             }
             index += 1;
         }
-        Ok(None)
+        Ok(candidates)
     }
 
-    /// The position's LSN if a record verifies there and is evidence. `bytes` is what the window has of it.
-    fn check(
-        &mut self,
-        header: &[u8],
-        bytes: &[u8],
-        position: StreamPosition,
-    ) -> Result<Option<Lsn>, LogReadError> {
-        let lsn = self.geometry.lsn_at(position);
-        let masks = self.key.masks(lsn);
-        let Some(header) = RecordHeader::decode(header, masks) else { return Ok(None) };
+    /// What the header at `start` claims, if a record there would be evidence.
+    fn candidate(&mut self, header: &[u8], start: StreamPosition) -> Result<Option<Candidate>, LogReadError> {
+        let lsn = self.geometry.lsn_at(start);
+        let Some(header) = RecordHeader::decode(header, self.key.masks(lsn)) else { return Ok(None) };
         let Some(batch_start) = header.batch_start(lsn) else { return Ok(None) };
-        if position.0 + u64::from(header.length) > self.to.0 {
+        if start.0 + u64::from(header.length) > self.to.0 {
             return Ok(None);
         }
         let number = self.geometry.segment_of(lsn);
         if batch_start <= self.lsn && self.bytes.has_valid_header(number)? {
             return Ok(None);
         }
-        let Some(computed) = self.checksum(header.length, bytes, position)? else { return Ok(None) };
-        Ok(header.verifies(computed, masks).then_some(lsn))
+        let checked_from = StreamPosition(start.0 + CHECKSUMMED_FROM);
+        let before = self.checksums.up_to(self.bytes, checked_from)?;
+        Ok(before.map(|before| Candidate { header, start, before }))
     }
 
-    /// CRC-32C of the bytes 12.. of a record of `length` bytes; `None` if there are fewer.
-    fn checksum(
-        &mut self,
-        length: u32,
-        bytes: &[u8],
-        position: StreamPosition,
-    ) -> Result<Option<u32>, LogReadError> {
-        let length = usize::try_from(length).expect("a record has at most 1 GiB");
-        let at_hand = bytes.len().min(length);
-        let mut checksum = Crc32c::new();
-        checksum.update(&bytes[12..at_hand]);
-        let mut piece = Vec::new();
-        let mut done = at_hand;
-        while done < length {
-            piece.resize((length - done).min(WINDOW_BYTES), 0);
-            let read = self.bytes.read_anyhow(StreamPosition(position.0 + done as u64), &mut piece)?;
-            if read == 0 {
-                return Ok(None);
+    /// The first of the candidates that is a record.
+    fn first_verified(&mut self, mut candidates: Vec<Candidate>) -> Result<Option<Lsn>, LogReadError> {
+        // In this order the prefixes are read once, however the candidates overlap.
+        candidates.sort_unstable_by_key(Candidate::end);
+        let mut first: Option<Lsn> = None;
+        for candidate in candidates {
+            let Some(whole) = self.checksums.up_to(self.bytes, candidate.end())? else { continue };
+            let bytes = u64::from(candidate.header.length) - CHECKSUMMED_FROM;
+            let computed = combine(candidate.before, whole, bytes);
+            let lsn = self.geometry.lsn_at(candidate.start);
+            if candidate.header.verifies(computed, self.key.masks(lsn)) {
+                first = Some(first.map_or(lsn, |first| first.min(lsn)));
             }
-            checksum.update(&piece[..read]);
-            done += read;
         }
-        Ok(Some(checksum.finish()))
+        Ok(first)
     }
 }
+
+#[cfg(test)]
+mod tests;

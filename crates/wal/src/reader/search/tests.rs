@@ -1,0 +1,100 @@
+use std::sync::Arc;
+
+use seawall_simulation::{SeededRandom, SimulatedDisk};
+use seawall_types::{DatabaseId, TimelineId};
+
+use super::*;
+use crate::record::PreparedRecord;
+use crate::segment::{LogIdentity, SegmentName, encode_header};
+
+fn identity(segment_bytes: u64) -> LogIdentity {
+    let geometry = LogGeometry::new(segment_bytes).unwrap();
+    LogIdentity { database: DatabaseId::from_bytes([3; 16]), timeline: TimelineId::FIRST, geometry }
+}
+
+fn put_segment(disk: &SimulatedDisk, identity: &LogIdentity, number: u64, payload: &[u8]) {
+    let bytes = [&encode_header(identity, number)[..], payload].concat();
+    disk.write_file(&SegmentName { number, timeline: identity.timeline }.path(), &bytes);
+}
+
+fn search_from(
+    disk: &SimulatedDisk,
+    identity: &LogIdentity,
+    to_segment: u64,
+) -> (Option<Lsn>, PrefixChecksums) {
+    let geometry = identity.geometry;
+    let mut bytes = LogBytes::new(Arc::new(disk.clone()), *identity);
+    let lsn = geometry.first_lsn();
+    let from = StreamPosition(geometry.stream_position(lsn).0 + 1);
+    let to = geometry.stream_position(geometry.first_record_of(to_segment + 1));
+    let (bytes, key) = (&mut bytes, identity.key());
+    let mut search = Search { bytes, key, geometry, lsn, to, checksums: PrefixChecksums::from(from) };
+    let evidence = search.run(from).unwrap();
+    (evidence, search.checksums)
+}
+
+/// Headers end to end, each of which says that it starts a batch and a record that goes on to the end of the segment
+/// or to a place before it.
+fn crafted(identity: &LogIdentity, number: u64, random: &mut SeededRandom) -> (Vec<u8>, u64) {
+    let geometry = identity.geometry;
+    let payload_bytes = geometry.payload_bytes();
+    let mut payload = vec![0; usize::try_from(payload_bytes).unwrap()];
+    let mut count = 0;
+    for (index, header) in payload.chunks_exact_mut(RECORD_HEADER_BYTES).enumerate() {
+        let offset = (index * RECORD_HEADER_BYTES) as u64;
+        let lsn = Lsn::new(geometry.first_record_of(number).get() + offset);
+        let left = payload_bytes - offset;
+        let length = if index % 2 == 0 { left } else { left - random.below(left / 2 + 1) };
+        let length = u32::try_from(length.max(RECORD_HEADER_BYTES as u64)).unwrap();
+        header[12] = 1;
+        header[0..4].copy_from_slice(&length.to_le_bytes());
+        PreparedRecord::no_op(0).stamp(header, identity.key(), lsn, lsn);
+        // As `no_op` has the checksum of another body, none of them verifies.
+        count += 1;
+    }
+    (payload, count)
+}
+
+#[test]
+fn crafted_bytes_cost_a_few_readings_of_the_segment() {
+    let identity = identity(16 << 20);
+    let disk = SimulatedDisk::new(1);
+    let (payload, count) = crafted(&identity, 1, &mut SeededRandom::new(5));
+    put_segment(&disk, &identity, 1, &payload);
+    let (evidence, checksums) = search_from(&disk, &identity, 1);
+    assert_eq!(evidence, None);
+    let segment_bytes = 16 << 20;
+    assert!(count > 1_000_000, "{count} headers were crafted");
+    // A window of candidates reads what lies behind it once: 16 windows. To check each for itself would be 2^43 bytes.
+    let checksummed = checksums.checksummed_bytes;
+    assert!(checksummed <= 17 * segment_bytes, "{checksummed} bytes");
+    let read = disk.read_count("log/").bytes;
+    assert!(read <= 2 * 17 * segment_bytes, "{read} bytes read");
+}
+
+#[test]
+fn a_record_among_crafted_bytes_is_found() {
+    let identity = identity(64 << 10);
+    let geometry = identity.geometry;
+    let mut random = SeededRandom::new(6);
+    for seed in 0..20 {
+        let disk = SimulatedDisk::new(seed);
+        let (mut payload, _) = crafted(&identity, 1, &mut random);
+        let (more, _) = crafted(&identity, 2, &mut random);
+        payload.extend_from_slice(&more);
+        // It crosses into the second segment.
+        let start = usize::try_from(20_000 + random.below(30_000)).unwrap();
+        let record = PreparedRecord::no_op(usize::try_from(45_000 + random.below(10_000)).unwrap());
+        let lsn = geometry.advance(geometry.first_lsn(), start as u64);
+        let copy = &mut payload[start..start + record.record_bytes()];
+        copy.copy_from_slice(record.as_bytes());
+        record.stamp(copy, identity.key(), lsn, lsn);
+        let (first, second) = payload.split_at(usize::try_from(geometry.payload_bytes()).unwrap());
+        put_segment(&disk, &identity, 1, first);
+        put_segment(&disk, &identity, 2, second);
+        assert_eq!(search_from(&disk, &identity, 2).0, Some(lsn), "seed {seed}");
+        // A record that says it goes on where the file has been cut does not verify, and does no harm.
+        disk.truncate("log/000000010000000000000001", 4096 + start as u64 + 100);
+        assert_eq!(search_from(&disk, &identity, 2).0, None, "seed {seed}");
+    }
+}
