@@ -51,7 +51,12 @@ fn values() -> Superblock {
 
 fn options() -> TreeOptions {
     // A cache of a few pages, so that most reads go to the file.
-    TreeOptions { cache_bytes: 64 << 10, compression: Compression::Lz4, recovery_file_bytes: 64 << 10 }
+    TreeOptions {
+        cache_bytes: 64 << 10,
+        compression: Compression::Lz4,
+        recovery_file_bytes: 64 << 10,
+        clock: None,
+    }
 }
 
 fn format(page_bytes: usize) -> PageFormat {

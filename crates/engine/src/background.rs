@@ -10,7 +10,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use seawall_io::WaitWord;
 
-use crate::checkpoint::Trigger;
+use crate::checkpoint_statistics::Trigger;
 use crate::engine::Engine;
 use crate::error::Error;
 

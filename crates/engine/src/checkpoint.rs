@@ -19,59 +19,16 @@ use std::time::Duration;
 
 use parking_lot::MutexGuard;
 use seawall_memtable::Memtable;
-use seawall_tree::{ChunkStatistics, Superblock, TreeError};
+use seawall_tree::{ChunkPlan, Superblock, TreeError};
 use seawall_types::{Lsn, TableId};
 use seawall_wal::Log;
 
+use crate::checkpoint_statistics::{CheckpointStatistics, Totals, Trigger};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::merge_source::FrozenRows;
 use crate::throttle::sustainable_rate;
 use crate::view::{Frozen, View};
-
-/// Why a checkpoint was started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trigger {
-    /// The active memtable reached its share of `memtable_bytes`.
-    MemtableFull,
-    /// `checkpoint_log_bytes` of log lay behind the last one.
-    LogVolume,
-    /// `checkpoint_interval` went by.
-    Interval,
-    /// Somebody asked.
-    Request,
-    /// The database was closed.
-    Close,
-    /// A long replay reached the memory limit.
-    Recovery,
-}
-
-/// One checkpoint, in numbers.
-#[derive(Clone, Debug, PartialEq)]
-pub struct CheckpointStatistics {
-    /// Why it was started.
-    pub trigger: Trigger,
-    /// Where replay starts from now on.
-    pub redo_point: Lsn,
-    /// Rows merged into the tree.
-    pub rows: u64,
-    /// Chunks applied.
-    pub chunks: u64,
-    /// Leaves built.
-    pub leaves: u64,
-    /// Interior pages built.
-    pub interiors: u64,
-    /// Pages written once, without protection.
-    pub fresh_pages: u64,
-    /// Pages written through the recovery file.
-    pub protected_pages: u64,
-    /// Pages that became free.
-    pub freed_pages: u64,
-    /// Tables cut out of the tree.
-    pub tables_reclaimed: u64,
-    /// From the freeze to the end.
-    pub duration: Duration,
-}
 
 /// What checkpoints remember from one to the next; its mutex is held by whoever changes the tree.
 #[derive(Debug)]
@@ -181,7 +138,7 @@ impl Engine {
         let mut state = self.checkpoint.lock();
         // Whoever waited here for another checkpoint may find nothing left to do.
         if trigger == Trigger::MemtableFull && self.limit_reached().is_none() {
-            let last = self.counters.last_checkpoint.lock().clone();
+            let last = self.counters.checkpoint_history.lock().last().cloned();
             if let Some(last) = last {
                 return Ok(last);
             }
@@ -192,7 +149,7 @@ impl Engine {
         match &result {
             Ok(statistics) => {
                 self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
-                *self.counters.last_checkpoint.lock() = Some(statistics.clone());
+                self.counters.checkpoint_history.lock().push(statistics.clone());
             }
             Err(_) => {
                 self.counters.checkpoint_failures.fetch_add(1, Ordering::Relaxed);
@@ -210,11 +167,14 @@ impl Engine {
         if let Some(left) = self.view().unmerged().cloned() {
             self.merge(state, &left, trigger)?;
         }
+        let before = self.clock().monotonic();
         let frozen = self.freeze()?;
-        let statistics = self.merge(state, &frozen, trigger)?;
-        tracing::info!(?trigger, redo_point = %statistics.redo_point, rows = statistics.rows,
-            pages = statistics.protected_pages + statistics.fresh_pages,
-            milliseconds = statistics.duration.as_millis(), "checkpoint done");
+        let freeze = self.clock().monotonic().saturating_sub(before);
+        let mut statistics = self.merge(state, &frozen, trigger)?;
+        statistics.durations.freeze = freeze;
+        statistics.durations.total += freeze;
+        statistics.duration = statistics.durations.total;
+        statistics.log_line();
         Ok(statistics)
     }
 
@@ -260,14 +220,12 @@ impl Engine {
         trigger: Trigger,
     ) -> Result<CheckpointStatistics, Error> {
         let started = self.clock().monotonic();
-        if self.log.is_some() {
-            self.flush_until(frozen.end)?;
-            self.wait_visible(frozen.end);
-            if self.visible() < frozen.end {
-                return Err(self.stopped_error());
-            }
-        }
+        let started_micros = self.clock().wall_micros();
+        let redo_point_before = self.superblock.lock().redo_point;
+        let reads_before = self.tree.pages().writer_reads();
         let mut totals = Totals::default();
+        self.flush_for_merge(frozen)?;
+        totals.durations.log_flush = self.clock().monotonic().saturating_sub(started);
         let reclaim = self.storages_to_reclaim(state, frozen)?;
         self.merge_user_rows(frozen, &reclaim, started, state.last_duration, &mut totals)?;
         for (storage, _) in &reclaim {
@@ -285,7 +243,50 @@ impl Engine {
         let end = self.clock().monotonic();
         state.last_end = end;
         state.last_duration = Some(end.saturating_sub(started));
-        Ok(totals.into_statistics(trigger, &superblock, reclaim.len(), end.saturating_sub(started)))
+        totals.durations.total = end.saturating_sub(started);
+        Ok(CheckpointStatistics {
+            trigger,
+            started_micros,
+            redo_point_before,
+            redo_point: superblock.redo_point,
+            rows: totals.rows,
+            chunks: totals.chunks,
+            leaves: totals.chunk.leaves,
+            interiors: totals.chunk.interiors,
+            pages_read: self.tree.pages().writer_reads() - reads_before,
+            fresh_pages: totals.chunk.fresh_pages,
+            protected_pages: totals.chunk.protected_pages,
+            freed_pages: totals.chunk.freed_pages,
+            tables_reclaimed: u64::try_from(reclaim.len()).expect("a count fits into 64 bits"),
+            page_file_bytes: totals.page_file_bytes,
+            image_bytes: totals.chunk.protected_pages * u64::from(superblock.page_bytes),
+            recovery_file_bytes: totals.recovery_file_bytes,
+            punched_bytes: totals.punched_bytes,
+            duration: totals.durations.total,
+            durations: totals.durations,
+        })
+    }
+
+    /// Makes the log durable past every commit in the memtable: see the module.
+    fn flush_for_merge(&self, frozen: &Frozen) -> Result<(), Error> {
+        if self.log.is_none() {
+            return Ok(());
+        }
+        self.flush_until(frozen.end)?;
+        self.wait_visible(frozen.end);
+        if self.visible() < frozen.end { Err(self.stopped_error()) } else { Ok(()) }
+    }
+
+    /// Applies a planned chunk.
+    pub(crate) fn apply_chunk(
+        &self,
+        plan: ChunkPlan,
+        finish: Option<&Superblock>,
+        totals: &mut Totals,
+    ) -> Result<(), Error> {
+        let applied = self.tree.apply_chunk(plan, finish).map_err(|error| self.tree_write_error(&error))?;
+        totals.add(&applied);
+        Ok(())
     }
 
     fn merge_user_rows(
@@ -302,12 +303,13 @@ impl Engine {
         let all = frozen.memtable.row_count().max(1);
         while !rows.is_done() {
             rows.keep_replaced(self.is_needed(frozen));
+            let before = self.clock().monotonic();
             let plan = self
                 .tree
                 .merge_chunk(&mut rows, self.options.checkpoint_chunk_bytes, frozen.end)
                 .map_err(|error| Error::tree(&error))?;
-            totals.add(plan.statistics());
-            self.tree.apply_chunk(plan, None).map_err(|error| self.tree_write_error(&error))?;
+            totals.durations.merge += self.clock().monotonic().saturating_sub(before);
+            self.apply_chunk(plan, None, totals)?;
             self.pace_writers(
                 share(rows.taken(), all),
                 self.clock().monotonic().saturating_sub(started),
@@ -338,7 +340,6 @@ impl Engine {
         let plan =
             self.tree.merge_chunk(&mut rows, u64::MAX, frozen.end).map_err(|error| Error::tree(&error))?;
         totals.rows += rows.taken();
-        totals.add(plan.statistics());
         let superblock = {
             let current = self.superblock.lock();
             Superblock {
@@ -348,7 +349,7 @@ impl Engine {
                 ..current.clone()
             }
         };
-        self.tree.apply_chunk(plan, Some(&superblock)).map_err(|error| self.tree_write_error(&error))?;
+        self.apply_chunk(plan, Some(&superblock), totals)?;
         self.redo_point.store(superblock.redo_point.get(), Ordering::SeqCst);
         *self.superblock.lock() = superblock.clone();
         Ok(superblock)
@@ -402,45 +403,4 @@ impl Engine {
 #[expect(clippy::cast_precision_loss, reason = "a share needs no 53 bits")]
 fn share(done: u64, all: usize) -> f64 {
     (done as f64 / all as f64).min(1.0)
-}
-
-/// Sums over the chunks of a checkpoint.
-#[derive(Debug, Default)]
-pub(crate) struct Totals {
-    rows: u64,
-    chunks: u64,
-    chunk: ChunkStatistics,
-}
-
-impl Totals {
-    pub(crate) fn add(&mut self, chunk: ChunkStatistics) {
-        self.chunks += 1;
-        self.chunk.leaves += chunk.leaves;
-        self.chunk.interiors += chunk.interiors;
-        self.chunk.fresh_pages += chunk.fresh_pages;
-        self.chunk.protected_pages += chunk.protected_pages;
-        self.chunk.freed_pages += chunk.freed_pages;
-    }
-
-    fn into_statistics(
-        self,
-        trigger: Trigger,
-        superblock: &Superblock,
-        reclaimed: usize,
-        duration: Duration,
-    ) -> CheckpointStatistics {
-        CheckpointStatistics {
-            trigger,
-            redo_point: superblock.redo_point,
-            rows: self.rows,
-            chunks: self.chunks,
-            leaves: self.chunk.leaves,
-            interiors: self.chunk.interiors,
-            fresh_pages: self.chunk.fresh_pages,
-            protected_pages: self.chunk.protected_pages,
-            freed_pages: self.chunk.freed_pages,
-            tables_reclaimed: u64::try_from(reclaimed).expect("a count fits into 64 bits"),
-            duration,
-        }
-    }
 }

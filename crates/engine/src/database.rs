@@ -10,7 +10,7 @@ use seawall_types::Lsn;
 use crate::bulk_load::BulkLoad;
 use crate::catalog::{self, ObjectRow, Table};
 use crate::check::{CheckSummary, Damage};
-use crate::checkpoint::CheckpointStatistics;
+use crate::checkpoint_statistics::CheckpointStatistics;
 use crate::engine::{Engine, Environment};
 use crate::error::Error;
 use crate::options::{Durability, Isolation, OpenMode, Options, TransactionOptions};

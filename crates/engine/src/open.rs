@@ -62,7 +62,7 @@ fn check_options(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-fn tree_options(options: &Options) -> TreeOptions {
+fn tree_options(environment: &Environment, options: &Options) -> TreeOptions {
     TreeOptions {
         cache_bytes: usize::try_from(options.cache_bytes).unwrap_or(usize::MAX),
         compression: match options.recovery_file_compression {
@@ -70,6 +70,7 @@ fn tree_options(options: &Options) -> TreeOptions {
             Compression::Lz4 => seawall_codec::compression::Compression::Lz4,
         },
         recovery_file_bytes: options.checkpoint_chunk_bytes,
+        clock: Some(Arc::clone(&environment.clock)),
     }
 }
 
@@ -201,7 +202,7 @@ impl Engine {
         }
         self.stop_background();
         let merged = if self.log.is_some() && self.has_changes() {
-            self.checkpoint(crate::checkpoint::Trigger::Close).map(|_| ())
+            self.checkpoint(crate::checkpoint_statistics::Trigger::Close).map(|_| ())
         } else {
             Ok(())
         };
@@ -251,7 +252,8 @@ fn create(environment: &Environment, options: &Options) -> Result<(), Error> {
     let log = log.map_err(|error| Error::Log { message: crate::error::chain(&error) })?;
     superblock.redo_point = log.appended();
     drop(log);
-    Tree::create(disk, &superblock, tree_options(options)).map_err(|error| Error::tree(&error))?;
+    Tree::create(disk, &superblock, tree_options(environment, options))
+        .map_err(|error| Error::tree(&error))?;
     disk.remove(CREATING_PATH).map_err(io)?;
     disk.sync_directory("").map_err(io)
 }
@@ -293,7 +295,7 @@ fn open_existing(
 ) -> Result<Engine, Error> {
     let read_only = options.mode == OpenMode::ReadOnly;
     let access = if read_only { TreeAccess::Read } else { TreeAccess::Write };
-    let opened = Tree::open(&*environment.disk, access, tree_options(&options));
+    let opened = Tree::open(&*environment.disk, access, tree_options(&environment, &options));
     let opened = opened.map_err(|error| Error::tree(&error))?;
     if let Some(copy) = &opened.damaged_copy {
         tracing::warn!(offset = copy.offset, what = copy.what, "a copy of the superblock is damaged");

@@ -9,7 +9,8 @@ use seawall_memtable::{Cursor, Memtable};
 use seawall_types::{Lsn, TableId};
 
 use crate::catalog;
-use crate::checkpoint::{CheckpointState, Totals};
+use crate::checkpoint::CheckpointState;
+use crate::checkpoint_statistics::Totals;
 use crate::commit::CommitRequest;
 use crate::engine::Engine;
 use crate::error::Error;
@@ -77,8 +78,7 @@ impl Engine {
         loop {
             let cut = self.tree.cut(&from, &to, CUT_PAGES_MAX, stamp).map_err(|error| Error::tree(&error))?;
             if !cut.chunk.is_empty() {
-                totals.add(cut.chunk.statistics());
-                self.tree.apply_chunk(cut.chunk, None).map_err(|error| self.tree_write_error(&error))?;
+                self.apply_chunk(cut.chunk, None, totals)?;
             }
             if !cut.has_more {
                 return Ok(());

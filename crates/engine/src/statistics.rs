@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 
-use crate::checkpoint::CheckpointStatistics;
+use crate::checkpoint_statistics::{CheckpointHistory, CheckpointStatistics};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::recovery::RecoveryStatistics;
@@ -15,7 +15,7 @@ use crate::throttle::ThrottleStatistics;
 pub(crate) struct Counters {
     pub(crate) checkpoints: AtomicU64,
     pub(crate) checkpoint_failures: AtomicU64,
-    pub(crate) last_checkpoint: parking_lot::Mutex<Option<CheckpointStatistics>>,
+    pub(crate) checkpoint_history: parking_lot::Mutex<CheckpointHistory>,
     pub(crate) last_checkpoint_error: parking_lot::Mutex<Option<Error>>,
     pub(crate) recovery: parking_lot::Mutex<RecoveryStatistics>,
 }
@@ -107,8 +107,8 @@ pub struct DatabaseInfo {
     pub page_file_bytes: u64,
     /// Files of the log, oldest first.
     pub segments: Vec<SegmentInfo>,
-    /// The last checkpoint since open.
-    pub last_checkpoint: Option<CheckpointStatistics>,
+    /// The last 100 checkpoints, oldest first.
+    pub recent_checkpoints: Vec<CheckpointStatistics>,
 }
 
 fn count(number: usize) -> u64 {
@@ -132,7 +132,7 @@ impl Engine {
             frozen_memtables: count(view.frozen.len()),
             checkpoints: self.counters.checkpoints.load(Ordering::Relaxed),
             checkpoint_failures: self.counters.checkpoint_failures.load(Ordering::Relaxed),
-            last_checkpoint: self.counters.last_checkpoint.lock().clone(),
+            last_checkpoint: self.counters.checkpoint_history.lock().last().cloned(),
             throttle: self.throttle.statistics(),
             recovery: self.counters.recovery.lock().clone(),
             log_records: log.records,
@@ -169,7 +169,7 @@ impl Engine {
             created_micros: superblock.created_micros,
             page_file_bytes: self.tree.pages().file().page_count() * self.page_bytes(),
             segments,
-            last_checkpoint: self.counters.last_checkpoint.lock().clone(),
+            recent_checkpoints: self.counters.checkpoint_history.lock().to_vec(),
         })
     }
 }

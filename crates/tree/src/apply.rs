@@ -20,6 +20,9 @@
 //! and the chunk can be planned again. Any other one leaves files in an unknown state: the writer refuses to go on, and
 //! the next open finds out which chunk was committed.
 
+use std::time::Duration;
+
+use seawall_io::Clock;
 use seawall_types::PageId;
 
 use crate::chunk::{ChunkPlan, ChunkStatistics, FreshImage};
@@ -45,6 +48,23 @@ pub struct AppliedChunk {
     pub page_bytes: u64,
     /// Bytes given back to the file system.
     pub punched_bytes: u64,
+    /// How long its parts took.
+    pub durations: ApplyDurations,
+}
+
+/// How long the parts of applying a chunk took; zero without a clock in the options.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ApplyDurations {
+    /// Compressing the images and writing them to the recovery file.
+    pub recovery_write: Duration,
+    /// Making them durable.
+    pub recovery_sync: Duration,
+    /// Showing the new pages to readers: who begins a descent meanwhile waits.
+    pub publish: Duration,
+    /// Writing pages in place, fresh ones included.
+    pub page_write: Duration,
+    /// Making them durable.
+    pub page_sync: Duration,
 }
 
 impl Tree {
@@ -98,10 +118,13 @@ impl Tree {
             .iter()
             .map(|image: &FreshImage| PageImage { first: image.first(), bytes: image.bytes() })
             .collect();
+        let mut watch = Watch::start(self.options.clock.as_deref());
         file.write(&fresh).map_err(ChunkFailure::before_commit)?;
+        applied.durations.page_write += watch.lap();
         if plan.wrote_ahead || !fresh.is_empty() {
             file.sync().map_err(ChunkFailure::Unknown)?;
         }
+        applied.durations.page_sync += watch.lap();
         let chunk = writer.completed_chunk + 1;
         let page_count = file.page_count();
         let superblock =
@@ -109,12 +132,18 @@ impl Tree {
         let images = ChunkImages { chunk, images: &plan.protected, superblock: superblock.as_ref() };
         applied.recovery_bytes =
             writer.recovery.write(&images, self.options.compression).map_err(ChunkFailure::before_commit)?;
+        applied.durations.recovery_write = watch.lap();
         writer.recovery.commit().map_err(ChunkFailure::Unknown)?;
+        applied.durations.recovery_sync = watch.lap();
         let overlay: Overlay = plan.protected.iter().map(|page| (page.view().id(), page.clone())).collect();
+        watch.lap();
         self.pages.publish(overlay, std::iter::empty());
+        applied.durations.publish = watch.lap();
         let protected: Vec<PageImage<'_>> = plan.protected.iter().map(PageImage::from).collect();
         file.write(&protected).map_err(ChunkFailure::Unknown)?;
+        applied.durations.page_write += watch.lap();
         file.sync().map_err(ChunkFailure::Unknown)?;
+        applied.durations.page_sync += watch.lap();
         writer.completed_chunk = chunk;
         let bytes =
             |images: &[PageImage<'_>]| images.iter().map(|image| image.bytes.len() as u64).sum::<u64>();
@@ -146,6 +175,24 @@ impl Tree {
     fn forget(&self, run: PageRun) {
         let first = run.first.get();
         (first..first + u64::from(run.count)).for_each(|page| self.pages.cache().remove(PageId::new(page)));
+    }
+}
+
+/// Measures one part after another.
+struct Watch<'c> {
+    clock: Option<&'c dyn Clock>,
+    since: Duration,
+}
+
+impl<'c> Watch<'c> {
+    fn start(clock: Option<&'c dyn Clock>) -> Watch<'c> {
+        Watch { clock, since: clock.map_or(Duration::ZERO, Clock::monotonic) }
+    }
+
+    /// Time since the last call.
+    fn lap(&mut self) -> Duration {
+        let now = self.clock.map_or(Duration::ZERO, Clock::monotonic);
+        now.saturating_sub(std::mem::replace(&mut self.since, now))
     }
 }
 

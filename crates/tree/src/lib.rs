@@ -37,7 +37,7 @@ mod space_map;
 mod superblock;
 mod tree;
 
-pub use apply::AppliedChunk;
+pub use apply::{AppliedChunk, ApplyDurations};
 pub use bulk_load::BulkLoader;
 pub use cache::PageCache;
 pub use check::{CheckSummary, Damage};

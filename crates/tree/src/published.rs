@@ -43,6 +43,8 @@ pub struct PublishedPages {
     /// Odd while a chunk is being published.
     version: AtomicU64,
     overlay: ArcSwapOption<Overlay>,
+    /// Pages that the writer did not find in the cache.
+    writer_reads: AtomicU64,
 }
 
 /// A page that stays readable as long as this is held: in the cache, under an epoch guard, or owned.
@@ -65,7 +67,13 @@ impl PublishedPages {
     /// The pages of `file`, with a cache of `cache_bytes`.
     pub fn new(file: PageFile, cache_bytes: usize) -> PublishedPages {
         let cache = PageCache::new(cache_bytes, file.format().page_bytes());
-        PublishedPages { file, cache, version: AtomicU64::new(0), overlay: ArcSwapOption::empty() }
+        PublishedPages {
+            file,
+            cache,
+            version: AtomicU64::new(0),
+            overlay: ArcSwapOption::empty(),
+            writer_reads: AtomicU64::new(0),
+        }
     }
 
     /// The page file. Whoever writes in place must have published the images first.
@@ -155,7 +163,17 @@ impl PublishedPages {
 
     /// The page as the one writer sees it between two chunks of its own: nothing can change under it.
     pub(crate) fn writer_page(&self, id: PageId) -> Result<Page, TreeError> {
-        self.shared_page(id, self.version.load(Ordering::SeqCst))
+        if let Some(page) = self.cache.get_shared(id) {
+            return Ok(page);
+        }
+        // Relaxed: a counter for people.
+        self.writer_reads.fetch_add(1, Ordering::Relaxed);
+        self.fetch(id, self.version.load(Ordering::SeqCst))
+    }
+
+    /// Pages that merges had to read from the file so far.
+    pub fn writer_reads(&self) -> u64 {
+        self.writer_reads.load(Ordering::Relaxed)
     }
 
     #[cold]

@@ -30,7 +30,7 @@ pub(crate) fn info(shared: &Shared, directory: &Path, output: &mut Output) -> Re
     line("end of log", info.end_of_log.to_string())?;
     line("to replay", size(info.end_of_log.bytes_since(info.redo_point)))?;
     line("checkpoints", info.checkpoint_count.to_string())?;
-    if let Some(last) = &info.last_checkpoint {
+    if let Some(last) = &info.recent_checkpoints.last() {
         line("last checkpoint", checkpoint_text(last))?;
     }
     line("segments", format!("{} of {}", info.segments.len(), size(info.segment_bytes)))?;
@@ -67,7 +67,8 @@ fn info_json(info: &DatabaseInfo, tables: usize) -> Value {
         "end_of_log": info.end_of_log.to_string(),
         "replay_bytes": info.end_of_log.bytes_since(info.redo_point),
         "checkpoints": info.checkpoint_count,
-        "last_checkpoint": info.last_checkpoint.as_ref().map(checkpoint_json),
+        "last_checkpoint": info.recent_checkpoints.last().map(checkpoint_json),
+        "recent_checkpoints": info.recent_checkpoints.iter().map(checkpoint_json).collect::<Vec<_>>(),
         "segments": segments,
     })
 }
@@ -142,27 +143,50 @@ pub(crate) fn checkpoint(shared: &Shared, directory: &Path, output: &mut Output)
 
 fn checkpoint_text(checkpoint: &CheckpointStatistics) -> String {
     format!(
-        "redo point {}: {} rows merged in {} chunks, {} pages written, {}",
+        "redo point {}: {} rows merged in {} chunks, {} pages written, {} ({})",
         checkpoint.redo_point,
         grouped(checkpoint.rows),
         grouped(checkpoint.chunks),
-        grouped(checkpoint.fresh_pages + checkpoint.protected_pages),
-        duration(checkpoint.duration)
+        grouped(checkpoint.pages_written()),
+        duration(checkpoint.duration),
+        checkpoint.trigger.name()
     )
 }
 
 fn checkpoint_json(checkpoint: &CheckpointStatistics) -> Value {
+    let durations = &checkpoint.durations;
     json!({
-        "trigger": format!("{:?}", checkpoint.trigger),
+        "trigger": checkpoint.trigger.name(),
+        "started_micros": checkpoint.started_micros,
+        "redo_point_before": checkpoint.redo_point_before.to_string(),
         "redo_point": checkpoint.redo_point.to_string(),
         "rows": checkpoint.rows,
         "chunks": checkpoint.chunks,
         "leaves": checkpoint.leaves,
         "interiors": checkpoint.interiors,
+        "pages_read": checkpoint.pages_read,
+        "pages_written": checkpoint.pages_written(),
         "fresh_pages": checkpoint.fresh_pages,
         "protected_pages": checkpoint.protected_pages,
         "freed_pages": checkpoint.freed_pages,
         "tables_reclaimed": checkpoint.tables_reclaimed,
+        "page_file_bytes": checkpoint.page_file_bytes,
+        "image_bytes": checkpoint.image_bytes,
+        "recovery_file_bytes": checkpoint.recovery_file_bytes,
+        "punched_bytes": checkpoint.punched_bytes,
         "seconds": checkpoint.duration.as_secs_f64(),
+        "durations_seconds": {
+            "freeze": durations.freeze.as_secs_f64(),
+            "log_flush": durations.log_flush.as_secs_f64(),
+            "merge": durations.merge.as_secs_f64(),
+            "recovery_write": durations.recovery_write.as_secs_f64(),
+            "recovery_sync": durations.recovery_sync.as_secs_f64(),
+            "page_write": durations.page_write.as_secs_f64(),
+            "page_sync": durations.page_sync.as_secs_f64(),
+            "publish": durations.publish.as_secs_f64(),
+            "publish_max": durations.publish_max.as_secs_f64(),
+            "paused": durations.paused.as_secs_f64(),
+            "total": durations.total.as_secs_f64(),
+        },
     })
 }

@@ -37,7 +37,12 @@ pub(crate) fn superblock(page_bytes: u32) -> Superblock {
 
 pub(crate) fn options() -> TreeOptions {
     // A cache of a few pages, so that most reads go to the file.
-    TreeOptions { cache_bytes: 64 << 10, compression: Compression::Lz4, recovery_file_bytes: 1 << 20 }
+    TreeOptions {
+        cache_bytes: 64 << 10,
+        compression: Compression::Lz4,
+        recovery_file_bytes: 1 << 20,
+        clock: None,
+    }
 }
 
 pub(crate) fn create(disk: &SimulatedDisk, page_bytes: u32) -> Tree {
