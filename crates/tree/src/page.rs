@@ -27,6 +27,7 @@ pub(crate) use image::SharedImage;
 pub use interior::{CHILD_HAS_OVERFLOW, Child, InteriorBuilder, InteriorView};
 pub use key::{RowKey, common_prefix_bytes, shortest_separator};
 pub use leaf::{LeafBuilder, LeafSize, LeafValue, LeafView, OverflowReference, Row, encode_leaf};
+pub(crate) use leaf::{RowRun, encode_leaf_of_runs, size_of_runs};
 pub use overflow::{
     EXTENT_HEADER_BYTES, EXTENT_PAGES_MAX, Extent, ExtentHeader, encode_extent, extent_pages,
 };

@@ -1,15 +1,14 @@
 //! The rows of one or more neighbouring leaves while they are merged with changes, and the leaves built from them.
 //!
-//! Rows of old leaves are not copied before the new leaf is encoded; changed ones wait in an arena.
-
-use seawall_types::PageId;
+//! Rows of old leaves are not copied, nor looked at one by one, before the new leaf is encoded; changed ones wait in an
+//! arena. A leaf that stays one leaf is put together from runs of old rows and the changed ones between.
 
 use super::children::{ChildList, Fill, Home, target_bytes};
 use crate::chunk::ChunkBuilder;
 use crate::error::TreeError;
 use crate::page::{
-    CHILD_HAS_OVERFLOW, Child, LeafSize, LeafValue, LeafView, OverflowReference, Page, Row, RowKey,
-    encode_leaf, shortest_separator,
+    CHILD_HAS_OVERFLOW, Child, LeafSize, LeafValue, LeafView, OverflowReference, Page, Row, RowKey, RowRun,
+    encode_leaf_of_runs, shortest_separator, size_of_runs,
 };
 use crate::tree::ROOT_PAGE;
 
@@ -22,7 +21,7 @@ const KEPT_PAGES: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
 enum RowSource {
-    Old { page: u32, index: u32 },
+    Old { page: usize, start: usize, end: usize },
     Inline { key_start: usize, key_end: usize, value_end: usize },
     Overflow { key_start: usize, key_end: usize, reference: OverflowReference },
 }
@@ -77,12 +76,13 @@ impl RowSet {
         }
         self.appended &= self.new_rows == 0;
         self.old_rows += rows.len();
-        let number = |value: usize| u32::try_from(value).expect("a leaf has fewer than 2^16 rows");
-        let page = number(self.pages.len() - 1);
-        for index in rows {
-            let row = view.row(index);
-            self.bytes += ROW_OVERHEAD_BYTES + row.key.len() + row.value.stored_bytes();
-            self.rows.push(RowSource::Old { page, index: number(index) });
+        self.bytes += rows.len() * ROW_OVERHEAD_BYTES + view.row_bytes(&rows);
+        let page = self.pages.len() - 1;
+        match self.rows.last_mut() {
+            Some(RowSource::Old { page: last, end, .. }) if *last == page && *end == rows.start => {
+                *end = rows.end
+            }
+            _ => self.rows.push(RowSource::Old { page, start: rows.start, end: rows.end }),
         }
     }
 
@@ -125,8 +125,7 @@ impl RowSet {
         if self.rows.is_empty() || self.last_key.is_some() {
             return false;
         }
-        self.bytes < few
-            || (self.bytes < page_bytes * 4 && size_of(&self.materialized()).encoded_bytes() < few)
+        self.bytes < few || (self.bytes < page_bytes * 4 && size_of_runs(&self.runs()).encoded_bytes() < few)
     }
 
     /// Builds leaves while many rows wait, so that a long run does not pile up.
@@ -176,33 +175,31 @@ impl RowSet {
 
     /// Whether one leaf holds all rows, and none was built before.
     pub(super) fn fits_one_leaf(&self, page_bytes: usize) -> bool {
-        self.last_key.is_none() && size_of(&self.materialized()).encoded_bytes() <= page_bytes
+        self.last_key.is_none() && size_of_runs(&self.runs()).encoded_bytes() <= page_bytes
     }
 
     /// Builds the one leaf that is the whole tree.
     pub(super) fn finish_root(self, chunk: &mut ChunkBuilder<'_>) -> Result<(), TreeError> {
-        put_leaf(chunk, &self.materialized(), Home::Replace(ROOT_PAGE)).map(|_| ())
+        let runs = self.runs();
+        put_leaf(chunk, &runs, size_of_runs(&runs), Home::Replace(ROOT_PAGE)).map(|_| ())
     }
 
-    fn row(&self, source: RowSource) -> Row<'_> {
-        match source {
-            RowSource::Old { page, index } => {
-                let leaf = self.pages[page as usize].view().leaf().expect("only leaves are begun");
-                leaf.row(index as usize)
+    fn runs(&self) -> Vec<RowRun<'_>> {
+        let run = |source: &RowSource| match *source {
+            RowSource::Old { page, start, end } => {
+                let leaf = self.pages[page].view().leaf().expect("only leaves are begun");
+                RowRun::Kept(leaf, start..end)
             }
-            RowSource::Inline { key_start, key_end, value_end } => Row {
+            RowSource::Inline { key_start, key_end, value_end } => RowRun::One(Row {
                 key: RowKey::from(&self.arena[key_start..key_end]),
                 value: LeafValue::Inline(&self.arena[key_end..value_end]),
-            },
-            RowSource::Overflow { key_start, key_end, reference } => Row {
+            }),
+            RowSource::Overflow { key_start, key_end, reference } => RowRun::One(Row {
                 key: RowKey::from(&self.arena[key_start..key_end]),
                 value: LeafValue::Overflow(reference),
-            },
-        }
-    }
-
-    fn materialized(&self) -> Vec<Row<'_>> {
-        self.rows.iter().map(|source| self.row(*source)).collect()
+            }),
+        };
+        self.rows.iter().map(run).collect()
     }
 
     /// Builds leaves until at most `keep_bytes` of rows wait.
@@ -212,37 +209,90 @@ impl RowSet {
         out: &mut ChildList,
         keep_bytes: usize,
     ) -> Result<(), TreeError> {
-        let rows = self.materialized();
+        let runs = self.runs();
+        let size = size_of_runs(&runs);
+        let page_bytes = chunk.format.page_bytes();
+        if keep_bytes > 0 || size.encoded_bytes() > page_bytes {
+            return self.build_several(chunk, out, keep_bytes);
+        }
+        if let Some(first) = runs.first() {
+            let separator = self.separator_before(first.first());
+            out.push(RowKey::from(&separator[..]), put_leaf(chunk, &runs, size, self.home)?);
+            let last_key = runs.last().map(|run| run.last().to_vec());
+            (self.home, self.last_key) = (Home::Fresh, last_key);
+        }
+        (self.bytes, self.rows, self.arena) = (0, Vec::new(), Vec::new());
+        Ok(())
+    }
+
+    /// What stands between the last leaf that was built and one that starts with `first`.
+    fn separator_before(&self, first: RowKey<'_>) -> Vec<u8> {
+        match &self.last_key {
+            Some(last) => shortest_separator(&RowKey::from(&last[..]), &first),
+            None => self.lower.clone(),
+        }
+    }
+
+    fn build_several(
+        &mut self,
+        chunk: &mut ChunkBuilder<'_>,
+        out: &mut ChildList,
+        keep_bytes: usize,
+    ) -> Result<(), TreeError> {
+        let rows: Vec<Row<'_>> = self.runs().iter().flat_map(RowRun::rows).collect();
         let page_bytes = chunk.format.page_bytes();
         let fill = if self.appended && self.old_rows > 0 { Fill::Packed } else { Fill::Even };
         // With more to come, the rows kept back even things out: what is built now has room for changes only.
-        let total = size_of(&rows).encoded_bytes();
         let target = match (keep_bytes, fill) {
-            (0, _) | (_, Fill::Packed) => target_bytes(page_bytes, total, fill),
+            (0, _) | (_, Fill::Packed) => {
+                target_bytes(page_bytes, size_of_runs(&self.runs()).encoded_bytes(), fill)
+            }
             (_, Fill::Even) => page_bytes / 10 * 9,
         };
         let (mut start, mut left, mut home) = (0, self.bytes, self.home);
         let mut last_key: Option<RowKey<'_>> = self.last_key.as_deref().map(RowKey::from);
         while start < rows.len() && (keep_bytes == 0 || left > keep_bytes) {
             let end = start + rows_of_leaf(&rows[start..], page_bytes, target);
-            let leaf = &rows[start..end];
+            let leaf: Vec<RowRun<'_>> = rows[start..end].iter().map(|row| RowRun::One(*row)).collect();
             let separator = match &last_key {
-                Some(last) => shortest_separator(last, &leaf[0].key),
+                Some(last) => shortest_separator(last, &rows[start].key),
                 None => self.lower.clone(),
             };
-            out.push(RowKey::from(&separator[..]), put_leaf(chunk, leaf, home)?);
+            out.push(RowKey::from(&separator[..]), put_leaf(chunk, &leaf, size_of_runs(&leaf), home)?);
             home = Home::Fresh;
-            last_key = leaf.last().map(|row| row.key);
-            left -= leaf.iter().map(payload).sum::<usize>();
+            last_key = Some(rows[end - 1].key);
+            left -= rows[start..end].iter().map(payload).sum::<usize>();
             start = end;
         }
         let last_key = last_key.map(|key| key.to_vec());
         self.last_key = last_key;
         self.home = home;
         self.bytes = left;
-        self.rows.drain(..start);
+        self.drop_rows(start);
         self.trim_arena();
         Ok(())
+    }
+
+    /// Forgets the first `count` rows.
+    fn drop_rows(&mut self, mut count: usize) {
+        let mut whole = 0;
+        for source in &mut self.rows {
+            let len = match source {
+                RowSource::Old { start, end, .. } => *end - *start,
+                RowSource::Inline { .. } | RowSource::Overflow { .. } => 1,
+            };
+            if let RowSource::Old { start, .. } = source
+                && count < len
+            {
+                *start += count;
+            }
+            if count < len {
+                break;
+            }
+            count -= len;
+            whole += 1;
+        }
+        self.rows.drain(..whole);
     }
 
     /// Forgets the bytes of rows that were built.
@@ -274,16 +324,6 @@ fn payload(row: &Row<'_>) -> usize {
     ROW_OVERHEAD_BYTES + row.key.len() + row.value.stored_bytes()
 }
 
-/// Size of one leaf with all `rows`.
-fn size_of(rows: &[Row<'_>]) -> LeafSize {
-    let shared = match (rows.first(), rows.last()) {
-        (Some(first), Some(last)) => first.key.common_prefix_bytes(&last.key),
-        _ => 0,
-    };
-    let add = |size: LeafSize, row: &Row<'_>| size.with_row(row.key.len(), shared, row.value.stored_bytes());
-    rows.iter().fold(LeafSize::default(), add)
-}
-
 /// How many of `rows` go into the next leaf: up to `target` bytes if they fit, at least one.
 fn rows_of_leaf(rows: &[Row<'_>], page_bytes: usize, target: usize) -> usize {
     let first = rows[0].key;
@@ -299,20 +339,23 @@ fn rows_of_leaf(rows: &[Row<'_>], page_bytes: usize, target: usize) -> usize {
     rows.len()
 }
 
-fn put_leaf(chunk: &mut ChunkBuilder<'_>, rows: &[Row<'_>], home: Home) -> Result<Child, TreeError> {
+fn put_leaf(
+    chunk: &mut ChunkBuilder<'_>,
+    runs: &[RowRun<'_>],
+    size: LeafSize,
+    home: Home,
+) -> Result<Child, TreeError> {
     chunk.statistics.leaves += 1;
-    let has_overflow = rows.iter().any(|row| matches!(row.value, LeafValue::Overflow(_)));
-    let flags = if has_overflow { CHILD_HAS_OVERFLOW } else { 0 };
-    let page: PageId = match home {
-        Home::Replace(id) => {
-            chunk.put_protected(encode_leaf(&chunk.format, rows, id, chunk.stamp));
-            id
-        }
-        Home::Fresh => {
-            let id = chunk.allocate_page()?;
-            chunk.put_fresh(encode_leaf(&chunk.format, rows, id, chunk.stamp));
-            id
-        }
+    let (id, is_fresh) = match home {
+        Home::Replace(id) => (id, false),
+        Home::Fresh => (chunk.allocate_page()?, true),
     };
-    Ok(Child { page, flags })
+    let page = encode_leaf_of_runs(&chunk.format, runs, size, id, chunk.stamp);
+    let has_overflow = page.view().leaf().is_ok_and(|leaf| leaf.has_overflow());
+    if is_fresh {
+        chunk.put_fresh(page);
+    } else {
+        chunk.put_protected(page);
+    }
+    Ok(Child { page: id, flags: if has_overflow { CHILD_HAS_OVERFLOW } else { 0 } })
 }

@@ -21,6 +21,8 @@
 //!
 //! A row costs 8 bytes besides its suffix and value. `LeafSize` adds a row in constant time.
 
+use std::ops::Range;
+
 use seawall_types::{Lsn, PageId};
 
 use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind, u16_at, u64_at};
@@ -87,7 +89,7 @@ pub struct Row<'a> {
 }
 
 /// A checked leaf.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub struct LeafView<'a> {
     bytes: &'a [u8],
     heads: &'a [[u8; 4]],
@@ -156,6 +158,15 @@ impl<'a> LeafView<'a> {
             LeafValue::Overflow(OverflowReference::decode(value))
         };
         Row { key: RowKey::new(self.prefix, suffix), value }
+    }
+
+    /// Bytes of the keys, whole, and of the stored values of `rows`. Costs the same however many they are.
+    pub(crate) fn row_bytes(&self, rows: &Range<usize>) -> usize {
+        if rows.is_empty() {
+            return 0;
+        }
+        let cells = self.cell_end(rows.end - 1) - self.cell_start(rows.start);
+        cells - rows.len() * SHAPE_BYTES + rows.len() * self.prefix.len()
     }
 
     /// The rows in ascending order; runs backwards too.
@@ -278,6 +289,13 @@ impl LeafSize {
         }
     }
 
+    /// The size with `rows` more rows between the first and the last one, whose keys and stored values take `bytes`.
+    #[must_use]
+    fn with_inner_rows(self, rows: usize, bytes: usize) -> LeafSize {
+        // What is a key's and what a value's does not matter to the sum.
+        LeafSize { rows: self.rows + rows, key_bytes: self.key_bytes + bytes, ..self }
+    }
+
     /// Bytes of a page that the rows take, header included.
     pub fn encoded_bytes(&self) -> usize {
         let suffixes = self.key_bytes - self.rows * self.prefix_bytes;
@@ -292,6 +310,90 @@ impl LeafSize {
     fn cell_bytes(&self) -> usize {
         self.key_bytes - self.rows * self.prefix_bytes + self.value_bytes + self.rows * SHAPE_BYTES
     }
+}
+
+/// Neighbouring rows on their way into a leaf.
+#[derive(Clone, Debug)]
+pub(crate) enum RowRun<'a> {
+    /// Rows of another leaf, at least one.
+    Kept(LeafView<'a>, Range<usize>),
+    /// One row.
+    One(Row<'a>),
+}
+
+impl<'a> RowRun<'a> {
+    /// How many rows.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            RowRun::Kept(_, rows) => rows.len(),
+            RowRun::One(_) => 1,
+        }
+    }
+
+    /// The first row's key.
+    pub(crate) fn first(&self) -> RowKey<'a> {
+        match self {
+            RowRun::Kept(view, rows) => view.key(rows.start),
+            RowRun::One(row) => row.key,
+        }
+    }
+
+    /// The last row's key.
+    pub(crate) fn last(&self) -> RowKey<'a> {
+        match self {
+            RowRun::Kept(view, rows) => view.key(rows.end - 1),
+            RowRun::One(row) => row.key,
+        }
+    }
+
+    /// Its rows.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = Row<'a>> + use<'a> {
+        let (view, rows, one) = match self {
+            RowRun::Kept(view, rows) => (Some(*view), rows.clone(), None),
+            RowRun::One(row) => (None, 0..0, Some(*row)),
+        };
+        let kept = view.into_iter().flat_map(move |view| rows.clone().map(move |index| view.row(index)));
+        kept.chain(one)
+    }
+
+    fn row_bytes(&self) -> usize {
+        match self {
+            RowRun::Kept(view, rows) => view.row_bytes(rows),
+            RowRun::One(row) => row.key.len() + row.value.stored_bytes(),
+        }
+    }
+}
+
+/// The exact size of one leaf with all rows of `runs`, which ascend. Costs the same however many rows a run has.
+pub(crate) fn size_of_runs(runs: &[RowRun<'_>]) -> LeafSize {
+    let (Some(first), Some(last)) = (runs.first(), runs.last()) else { return LeafSize::default() };
+    // What first and last row share is what all between share.
+    let size =
+        LeafSize { prefix_bytes: first.first().common_prefix_bytes(&last.last()), ..LeafSize::default() };
+    runs.iter().fold(size, |size, run| size.with_inner_rows(run.len(), run.row_bytes()))
+}
+
+/// Builds a leaf of `runs`, which ascend and have the given size. Where a run shares as much as the leaf does, as it
+/// nearly always does, its cells are copied in one piece: a leaf with a few changed rows costs little more than a copy.
+///
+/// # Panics
+/// If they do not fit.
+pub(crate) fn encode_leaf_of_runs(
+    format: &PageFormat,
+    runs: &[RowRun<'_>],
+    size: LeafSize,
+    page: PageId,
+    lsn: Lsn,
+) -> Page {
+    let first = runs.first().map_or(RowKey::new(&[], &[]), RowRun::first);
+    let mut writer = LeafWriter::new(format, size, first);
+    for run in runs {
+        match run {
+            RowRun::Kept(view, rows) => writer.add_run(view, rows),
+            RowRun::One(row) => writer.add(row.key.skip(size.prefix_bytes), row.value),
+        }
+    }
+    writer.finish(format, page, lsn)
 }
 
 /// Builds a leaf of `rows`, which ascend and fit (see [`LeafSize`]).
@@ -482,6 +584,37 @@ impl LeafWriter {
             overflow,
             [suffix.prefix(), suffix.suffix(), value],
         );
+    }
+
+    /// Adds rows of another leaf.
+    fn add_run(&mut self, view: &LeafView<'_>, rows: &Range<usize>) {
+        if view.prefix.len() != self.size.prefix_bytes {
+            for row in rows.clone().map(|index| view.row(index)) {
+                self.add(row.key.skip(self.size.prefix_bytes), row.value);
+            }
+            return;
+        }
+        let cells = &view.bytes[view.cell_start(rows.start)..view.cell_end(rows.end - 1)];
+        let image = self.image.unshared_mut();
+        let heads_at = PAGE_HEADER_BYTES + self.size.prefix_bytes;
+        let heads = view.heads[rows.clone()].as_flattened();
+        let head_at = heads_at + self.index * 4;
+        image[head_at..head_at + heads.len()].copy_from_slice(heads);
+        let offset_at = heads_at + self.size.rows * 4 + self.index * 2;
+        let offsets = image[offset_at..offset_at + rows.len() * 2].as_chunks_mut::<2>().0;
+        let number = |at: usize| u16::try_from(at).expect("a cell starts within a page of at most 64 KiB");
+        // Modulo 2^16: cells move down as well as up.
+        let moved = number(self.cell).wrapping_sub(number(view.cell_start(rows.start)));
+        for (to, from) in offsets.iter_mut().zip(&view.offsets[rows.clone()]) {
+            *to = u16::from_le_bytes(*from).wrapping_add(moved).to_le_bytes();
+        }
+        image[self.cell..self.cell + cells.len()].copy_from_slice(cells);
+        self.cell += cells.len();
+        self.index += rows.len();
+        let is_reference = |index| u16_at(view.bytes, view.cell_start(index)) & OVERFLOW_BIT != 0;
+        if view.has_overflow() && rows.clone().any(is_reference) {
+            self.flags |= FLAG_HAS_OVERFLOW;
+        }
     }
 
     /// Adds a row whose key after the prefix and stored value stand end to end in `cell`.

@@ -103,6 +103,56 @@ fn leaf_gives_back_its_rows() {
     }
 }
 
+/// Rows kept from leaves that share more, less and as much as the new one, with single rows between.
+#[test]
+fn leaf_of_runs_is_the_leaf_of_its_rows() {
+    for seed in 0..600 {
+        let mut random = Random(seed);
+        let format = format_of(4096 << random.below(5));
+        let rows = random_rows(&mut random, &format);
+        let reference = OverflowReference { total_bytes: 1 + seed, first: PageId::new(9) };
+        let borrowed: Vec<Row<'_>> = rows
+            .iter()
+            .map(as_row)
+            .map(|row| match row.value {
+                LeafValue::Inline(value) if value.len() >= 16 && random.below(5) == 0 => {
+                    Row { value: LeafValue::Overflow(reference), ..row }
+                }
+                LeafValue::Inline(_) | LeafValue::Overflow(_) => row,
+            })
+            .collect();
+        // Old leaves hold neighbouring rows, so their prefix is as long as the new leaf's, or longer.
+        let mut old = Vec::new();
+        let mut start = 0;
+        while start < borrowed.len() {
+            let end = (start + 1 + random.below(40)).min(borrowed.len());
+            old.push(encode_leaf(&format, &borrowed[start..end], PageId::new(3), Lsn::new(1)));
+            start = end;
+        }
+        let mut runs = Vec::new();
+        for leaf in &old {
+            let view = leaf.view().leaf().unwrap();
+            let mut at = 0;
+            while at < view.len() {
+                let end = (at + 1 + random.below(10)).min(view.len());
+                if random.below(3) == 0 {
+                    runs.extend((at..end).map(|index| RowRun::One(view.row(index))));
+                } else {
+                    runs.push(RowRun::Kept(view, at..end));
+                }
+                at = end;
+            }
+        }
+        let size = size_of_runs(&runs);
+        let built = encode_leaf_of_runs(&format, &runs, size, PageId::new(7), Lsn::new(99));
+        let expected = encode_leaf(&format, &borrowed, PageId::new(7), Lsn::new(99));
+        assert_eq!(built.bytes(), expected.bytes(), "seed {seed}");
+        assert_eq!(size.encoded_bytes(), expected.view().leaf().unwrap().used_bytes(), "seed {seed}");
+        let again: Vec<Row<'_>> = runs.iter().flat_map(RowRun::rows).collect();
+        assert_eq!(again, borrowed, "seed {seed}");
+    }
+}
+
 #[test]
 fn interior_page_leads_to_the_right_child() {
     for seed in 0..400 {

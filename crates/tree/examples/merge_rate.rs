@@ -1,0 +1,140 @@
+//! How many rows a second a checkpoint merges into the tree, and how long its chunks take to apply, on a real disk:
+//! `merge_rate <empty directory> [rows in the tree] [rows changed at a time] [rounds]`.
+#![expect(clippy::print_stdout, reason = "it is what a measurement is for")]
+
+use std::error::Error;
+use std::time::Duration;
+
+use seawall_io::{Clock, Disk, OsDisk, SystemClock};
+use seawall_memtable::{Cursor, Memtable};
+use seawall_tree::{Change, MergeSource, PageProtection, Superblock, Tree, TreeOptions};
+use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
+
+const CHUNK_BYTES: u64 = 16 << 20;
+const VALUE_BYTES: usize = 100;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let directory = arguments.next().ok_or("which directory?")?;
+    let mut number = |default: u64| arguments.next().map_or(Ok(default), |text| text.parse());
+    let (rows, changed, rounds) = (number(1_000_000)?, number(500_000)?, number(3)?);
+    let disk = OsDisk::new(directory);
+    disk.create_directory("")?;
+    let options = TreeOptions { cache_bytes: 256 << 20, ..TreeOptions::default() };
+    let tree = Tree::create(&disk, &superblock(), options)?;
+    for start in (0..rows).step_by(500_000) {
+        let count = (rows - start).min(500_000);
+        merge(&tree, "first rows, in random order", (start..start + count).map(spread))?;
+    }
+    let mut random = 1_u64;
+    for round in 0..rounds {
+        let keys = (0..changed).map(|_| {
+            random = spread(random.wrapping_add(round));
+            spread(random % rows)
+        });
+        merge(&tree, "overwrites of random rows", keys)?;
+    }
+    for round in 0..rounds {
+        let first = rows + round * changed;
+        merge(&tree, "new rows at random places", (first..first + changed).map(spread))?;
+    }
+    for round in 0..rounds {
+        let first = round * changed;
+        merge(&tree, "new rows behind all others", (first..first + changed).map(|key| u64::MAX / 2 + key))?;
+    }
+    Ok(())
+}
+
+/// Merges one memtable with the rows `keys`, as a checkpoint does.
+fn merge(tree: &Tree, name: &str, keys: impl Iterator<Item = u64>) -> Result<(), Box<dyn Error>> {
+    static STAMP: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    let stamp = Lsn::new(STAMP.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
+    let memtable = Memtable::new(128 << 20);
+    for key in keys {
+        let mut row_key = 1000_u64.to_be_bytes().to_vec();
+        row_key.extend_from_slice(&(key >> 1).to_be_bytes());
+        memtable.insert(&row_key, stamp, Some(&value(key, stamp)), || stamp);
+    }
+    let (mut planning, mut applying, mut chunks, mut pages) = (Duration::ZERO, Duration::ZERO, 0_u32, 0);
+    let mut source = Rows::new(&memtable);
+    while source.peek().is_some() {
+        let started = SystemClock.monotonic();
+        let plan = tree.merge_chunk(&mut source, CHUNK_BYTES, stamp)?;
+        let planned = SystemClock.monotonic();
+        let applied = tree.apply_chunk(plan, None)?;
+        planning += planned - started;
+        applying += SystemClock.monotonic() - planned;
+        chunks += 1;
+        pages += applied.statistics.fresh_pages + applied.statistics.protected_pages;
+    }
+    let count = f64::from(u32::try_from(memtable.row_count())?);
+    println!(
+        "{name}: {count} rows, {pages} pages, {chunks} chunks; planning {:.0} rows/s ({:.3} s), applying {:.3} s",
+        count / planning.as_secs_f64(),
+        planning.as_secs_f64(),
+        applying.as_secs_f64()
+    );
+    Ok(())
+}
+
+struct Rows<'a> {
+    memtable: &'a Memtable,
+    cursor: Cursor,
+    current: Option<(&'a [u8], Option<&'a [u8]>)>,
+}
+
+impl<'a> Rows<'a> {
+    fn new(memtable: &'a Memtable) -> Rows<'a> {
+        let mut cursor = Cursor::new();
+        cursor.seek_to_first(memtable);
+        let mut rows = Rows { memtable, cursor, current: None };
+        rows.advance();
+        rows
+    }
+}
+
+impl MergeSource for Rows<'_> {
+    fn peek(&self) -> Option<(&[u8], Change<'_>)> {
+        self.current.map(|(key, value)| (key, value.map_or(Change::Delete, Change::Put)))
+    }
+
+    fn advance(&mut self) {
+        self.current = self.cursor.next(self.memtable).map(|(key, versions)| (key, versions.newest().1));
+    }
+}
+
+/// Half random, half constant, as in `seawall-bench`.
+fn value(key: u64, stamp: Lsn) -> Vec<u8> {
+    let mut value = vec![b'v'; VALUE_BYTES];
+    let mut random = key ^ stamp.get().wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    for word in value[..VALUE_BYTES / 2].chunks_mut(8) {
+        random = spread(random);
+        word.copy_from_slice(&random.to_le_bytes()[..word.len()]);
+    }
+    value
+}
+
+/// A bijection that scatters numbers over 64 bits.
+fn spread(number: u64) -> u64 {
+    let mut mixed = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    mixed ^ (mixed >> 31)
+}
+
+fn superblock() -> Superblock {
+    Superblock {
+        sequence: 0,
+        database: DatabaseId::from_bytes([9; 16]),
+        page_bytes: 8192,
+        timeline: TimelineId::FIRST,
+        segment_bytes: 16 << 20,
+        redo_point: Lsn::new(1),
+        checkpoint_count: 0,
+        completed_chunk: 0,
+        next_table: TableId::new(1),
+        page_count: 0,
+        created_micros: 0,
+        protection: PageProtection::RecoveryFile,
+    }
+}
