@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use seawall_codec::checksum::crc32c;
-use seawall_codec::compression::Compression;
+use seawall_codec::compression::{Compression, Compressor};
 use seawall_io::OpenMode;
 use seawall_simulation::{SeededRandom, SimulatedDisk};
 use seawall_tree::page::{
@@ -15,8 +15,9 @@ use seawall_tree::page::{
     RowKey, encode_extent, encode_leaf, extent_pages,
 };
 use seawall_tree::{
-    Change, Direction, LeafCursor, MergeSource, PAGE_FILE_PATH, PageProtection, RECOVERY_FILE_PATH,
-    SUPERBLOCK_PATH, SpaceMapView, Superblock, SuperblockFile, Tree, TreeAccess, TreeError, TreeOptions,
+    Change, Direction, ImageCompression, LeafCursor, MergeSource, PAGE_FILE_PATH, PageProtection,
+    RECOVERY_FILE_PATH, SUPERBLOCK_PATH, SpaceMapView, Superblock, SuperblockFile, Tree, TreeAccess,
+    TreeError, TreeOptions,
 };
 use seawall_types::{DatabaseId, Lsn, PageId, TableId, TimelineId};
 
@@ -53,7 +54,7 @@ fn options() -> TreeOptions {
     // A cache of a few pages, so that most reads go to the file.
     TreeOptions {
         cache_bytes: 64 << 10,
-        compression: Compression::Lz4,
+        compression: ImageCompression::Lz4,
         recovery_file_bytes: 64 << 10,
         clock: None,
     }
@@ -597,7 +598,7 @@ fn built_recovery_file(input: &mut Input<'_>) -> Vec<u8> {
 
 fn packed(image: &[u8]) -> Vec<u8> {
     let mut packed = Vec::new();
-    Compression::Lz4.compress(image, &mut packed);
+    Compressor::new(Compression::Lz4).compress(image, &mut packed);
     packed
 }
 

@@ -15,7 +15,7 @@ use seawall_wal::{FlushBy, Log, LogEnd, LogOptions, SegmentName};
 use crate::catalog::FIRST_USER_TABLE;
 use crate::engine::{Engine, Environment, Parts};
 use crate::error::Error;
-use crate::options::{Background, Compression, OpenMode, Options};
+use crate::options::{Background, OpenMode, Options};
 use crate::recovery::{self, RecoveryProgress};
 use crate::row_sorter::{RUN_DIRECTORY, RUN_PREFIX};
 use crate::statistics::SegmentInfo;
@@ -65,10 +65,7 @@ fn check_options(options: &Options) -> Result<(), Error> {
 fn tree_options(environment: &Environment, options: &Options) -> TreeOptions {
     TreeOptions {
         cache_bytes: usize::try_from(options.cache_bytes).unwrap_or(usize::MAX),
-        compression: match options.recovery_file_compression {
-            Compression::None => seawall_codec::compression::Compression::None,
-            Compression::Lz4 => seawall_codec::compression::Compression::Lz4,
-        },
+        compression: options.page_image_compression,
         recovery_file_bytes: options.checkpoint_chunk_bytes,
         clock: Some(Arc::clone(&environment.clock)),
     }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use seawall_tree::ImageCompression;
+
 use crate::lock_table::LockWait;
 
 /// How durable a commit is when it returns.
@@ -52,16 +54,6 @@ pub enum OpenMode {
     ReadOnly,
 }
 
-/// Compression of the page images in the recovery file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Compression {
-    /// As they are.
-    None,
-    /// LZ4: about half the bytes for typical rows, at over 1 GB/s.
-    #[default]
-    Lz4,
-}
-
 /// Who does the work that no caller waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Background {
@@ -93,8 +85,8 @@ pub struct Options {
     pub checkpoint_interval: Duration,
     /// Page images that a checkpoint makes durable together. Default 16 MiB, at most 64 MiB.
     pub checkpoint_chunk_bytes: u64,
-    /// Compression of the page images in the recovery file. Default LZ4.
-    pub recovery_file_compression: Compression,
+    /// Compression of the page images that protect against torn pages. Default LZ4.
+    pub page_image_compression: ImageCompression,
     /// Threads that replay the log. Default: the processors of the machine, at most 8.
     pub recovery_threads: usize,
     /// Default isolation of transactions. Default `Snapshot`.
@@ -124,7 +116,7 @@ impl Default for Options {
             checkpoint_log_bytes: 256 << 20,
             checkpoint_interval: Duration::from_secs(300),
             checkpoint_chunk_bytes: 16 << 20,
-            recovery_file_compression: Compression::default(),
+            page_image_compression: ImageCompression::default(),
             recovery_threads: std::thread::available_parallelism().map_or(1, |count| count.get().min(8)),
             isolation: Isolation::default(),
             durability: Durability::default(),

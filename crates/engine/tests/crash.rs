@@ -9,7 +9,7 @@ mod harness;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use seawall_engine::{Compression, Durability, Options};
+use seawall_engine::{Durability, ImageCompression, Options};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, seeds};
 
 use harness::plan;
@@ -359,7 +359,7 @@ fn random_options(random: &mut SeededRandom) -> Options {
         checkpoint_log_bytes: *random.pick(&[100 << 10, 400 << 10, 4 << 20]),
         cache_bytes: *random.pick(&[64 << 10, 1 << 20]),
         spare_segments: *random.pick(&[0, 1, 3]),
-        recovery_file_compression: *random.pick(&[Compression::None, Compression::Lz4]),
+        page_image_compression: *random.pick(&ImageCompression::ALL),
         ..small_options()
     }
 }

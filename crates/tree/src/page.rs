@@ -22,7 +22,7 @@ use std::fmt;
 use seawall_types::{DatabaseId, Lsn, PageId};
 
 pub use header::{PAGE_HEADER_BYTES, PageDamage, PageKind};
-pub(crate) use header::{PageHeader, seal, u32_at, u64_at};
+pub(crate) use header::{PageHeader, UNUSED_FIELDS_END, seal, u32_at, u64_at, unused_range};
 pub(crate) use image::SharedImage;
 pub use interior::{CHILD_HAS_OVERFLOW, Child, InteriorBuilder, InteriorView};
 pub use key::{RowKey, common_prefix_bytes, shortest_separator};

@@ -35,18 +35,18 @@
 //! |      0 |     8 | page         | page number                                   |
 //! |      8 |     8 | offset       | where the stored bytes start                  |
 //! |     16 |     4 | stored_bytes | how many                                      |
-//! |     20 |     4 | compression  | 0: the image as it is, 1: LZ4 block           |
+//! |     20 |     4 | compression  | a code, see "Page images"                    |
 //! |     24 |     4 | checksum     | CRC-32C of the stored bytes                   |
 //! |     28 |     4 | reserved     | zero                                          |
 
 use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
-use seawall_codec::compression::Compression;
 use seawall_io::{Disk, DiskFile, OpenMode};
 use seawall_types::{DatabaseId, PageId};
 
 use crate::error::TreeError;
+use crate::image_compression::{ImageCompression, ImagePacker, ImageUnpacker};
 use crate::page::{Page, PageFormat};
 use crate::page_file::PageFile;
 use crate::superblock::{COUNTER_MAX, SUPERBLOCK_BYTES, Superblock, u32_at, u64_at};
@@ -135,19 +135,19 @@ impl RecoveryFile {
     pub(crate) fn write(
         &mut self,
         contents: &ChunkImages<'_>,
-        compression: Compression,
+        compression: ImageCompression,
     ) -> Result<u64, TreeError> {
         self.prepare(contents.images.len())?;
         let mut sink = Sink { file: self, buffer: Vec::with_capacity(WRITE_BYTES * 2), offset: IMAGES_AT };
         let mut table = Vec::with_capacity(contents.images.len() * ENTRY_BYTES);
-        let mut compressed = Vec::new();
+        let mut packer = ImagePacker::new(compression);
         for image in contents.images {
-            let (stored, kind) = shrink(image.bytes(), compression, &mut compressed);
+            let (stored, code) = packer.pack(image.bytes());
             let entry = Entry {
                 page: image.view().id(),
                 offset: sink.position(),
                 stored_bytes: u32::try_from(stored.len()).expect("an image is shorter than 2^32 bytes"),
-                compression: kind,
+                compression: code.into(),
                 checksum: crc32c(stored),
             };
             entry.encode(&mut table);
@@ -201,13 +201,17 @@ impl RecoveryFile {
     pub(crate) fn is_half_in_place(&self, chunk: &FoundChunk, pages: &PageFile) -> Result<bool, TreeError> {
         let (mut in_place, mut missing) = (false, false);
         let mut stored = Vec::new();
+        let mut image = vec![0; self.format.page_bytes()];
+        let mut unpacker = ImageUnpacker::default();
         for entry in &chunk.entries {
             stored.resize(entry.stored_bytes as usize, 0);
             self.read_at(&mut stored, entry.offset)?;
             if crc32c(&stored) != entry.checksum {
                 continue;
             }
-            let Some(image) = expand(&stored, entry.compression, self.format.page_bytes()) else { continue };
+            if unpacker.unpack(&stored, entry.compression, &mut image).is_none() {
+                continue;
+            }
             match pages.read_page(entry.page) {
                 Ok(page) if page.bytes() == image => in_place = true,
                 Ok(_) => missing = true,
@@ -256,11 +260,14 @@ impl RecoveryFile {
         mut each: impl FnMut(Page) -> Result<(), TreeError>,
     ) -> Result<(), TreeError> {
         let mut stored = Vec::new();
+        let mut unpacker = ImageUnpacker::default();
         for entry in &chunk.entries {
             stored.resize(entry.stored_bytes as usize, 0);
             self.read_at(&mut stored, entry.offset)?;
             let damaged = |what: String| TreeError::damaged_file(&self.path, entry.offset, what);
-            let image = expand(&stored, entry.compression, self.format.page_bytes())
+            let mut image = vec![0; self.format.page_bytes()];
+            unpacker
+                .unpack(&stored, entry.compression, &mut image)
                 .ok_or_else(|| damaged(format!("the image of page {} does not decompress", entry.page)))?;
             let page = Page::decode(&self.format, entry.page, &image)
                 .map_err(|damage| damaged(format!("the image of page {}: {damage}", entry.page)))?;
@@ -413,7 +420,10 @@ impl Entry {
         };
         let end = entry.offset.checked_add(u64::from(entry.stored_bytes))?;
         let is_page = entry.page.get() < PAGES_MAX;
-        let fits = is_page && entry.offset >= IMAGES_AT && end <= limit && entry.compression <= 1;
+        let fits = is_page
+            && entry.offset >= IMAGES_AT
+            && end <= limit
+            && ImageUnpacker::is_known(entry.compression);
         (fits && entry.stored_bytes as usize <= format.page_bytes()).then_some(entry)
     }
 }
@@ -441,23 +451,4 @@ impl Sink<'_> {
         self.buffer.clear();
         Ok(())
     }
-}
-
-/// The bytes to store for `image`: compressed where that makes them fewer.
-fn shrink<'a>(image: &'a [u8], compression: Compression, compressed: &'a mut Vec<u8>) -> (&'a [u8], u32) {
-    if compression == Compression::None {
-        return (image, 0);
-    }
-    compressed.clear();
-    compression.compress(image, compressed);
-    if compressed.len() < image.len() { (compressed, 1) } else { (image, 0) }
-}
-
-fn expand(stored: &[u8], compression: u32, page_bytes: usize) -> Option<Vec<u8>> {
-    if compression == 0 {
-        return (stored.len() == page_bytes).then(|| stored.to_vec());
-    }
-    let mut image = vec![0; page_bytes];
-    Compression::Lz4.decompress(stored, &mut image).ok()?;
-    Some(image)
 }

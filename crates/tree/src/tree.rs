@@ -7,11 +7,11 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
-use seawall_codec::compression::Compression;
 use seawall_io::{Clock, Disk, OpenMode};
 use seawall_types::{Lsn, PageId};
 
 use crate::error::TreeError;
+use crate::image_compression::ImageCompression;
 use crate::page::{PageFormat, encode_leaf};
 use crate::page_file::{PAGE_FILE_PATH, PageFile, PageImage};
 use crate::published::{Overlay, PublishedPages};
@@ -28,8 +28,8 @@ const RECOVERY_DIRECTORY: &str = "recovery";
 pub struct TreeOptions {
     /// Memory for cached pages, in bytes.
     pub cache_bytes: usize,
-    /// Compression of the images in the recovery file.
-    pub compression: Compression,
+    /// Compression of the page images that protect against torn pages.
+    pub compression: ImageCompression,
     /// The recovery file is filled with zeros ahead of need up to this length in bytes; a chunk may make it longer.
     pub recovery_file_bytes: u64,
     /// Measures the parts of applying a chunk. Without it they take no time.
@@ -40,7 +40,7 @@ impl Default for TreeOptions {
     fn default() -> TreeOptions {
         TreeOptions {
             cache_bytes: 256 << 20,
-            compression: Compression::Lz4,
+            compression: ImageCompression::default(),
             recovery_file_bytes: 64 << 20,
             clock: None,
         }

@@ -5,8 +5,8 @@ use std::ops::RangeBounds;
 use std::sync::Arc;
 
 use seawall_engine::{
-    Background, CommitHandle, Compression, Database, Durability, Environment, Error, Isolation, LockWait,
-    OpenMode, Options, Savepoint, Snapshot, Table, Transaction, TransactionOptions,
+    Background, CommitHandle, Database, Durability, Environment, Error, ImageCompression, Isolation,
+    LockWait, OpenMode, Options, Savepoint, Snapshot, Table, Transaction, TransactionOptions,
 };
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk};
 use seawall_types::Lsn;
@@ -63,7 +63,7 @@ fn draw_options(random: &mut SeededRandom) -> Options {
         cache_bytes: *random.pick(&[16 << 10, 128 << 10, 1 << 20]),
         checkpoint_log_bytes: *random.pick(&[6000, 60_000, 100 << 20]),
         checkpoint_chunk_bytes: *random.pick(&[16 << 10, 50_000, 1 << 20]),
-        recovery_file_compression: *random.pick(&[Compression::None, Compression::Lz4]),
+        page_image_compression: *random.pick(&ImageCompression::ALL),
         recovery_threads: *random.pick(&[1, 1, 1, 2]),
         durability: *random.pick(&[Durability::Sync, Durability::Async]),
         lock_wait: LockWait::NoWait,

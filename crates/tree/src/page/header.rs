@@ -207,6 +207,15 @@ impl PageHeader {
     }
 }
 
+/// The fields that `unused_range` reads lie before this byte.
+pub(crate) const UNUSED_FIELDS_END: usize = 40;
+
+/// The bytes between slots and cells, `lower..upper`; empty if the page has no such middle, or says what cannot be.
+pub(crate) fn unused_range(image: &[u8]) -> std::ops::Range<usize> {
+    let (lower, upper) = (u32_at(image, 32) as usize, u32_at(image, 36) as usize);
+    if lower < PAGE_HEADER_BYTES || lower > upper || upper > image.len() { 0..0 } else { lower..upper }
+}
+
 /// Stores the checksum of a finished image.
 pub(crate) fn seal(image: &mut [u8]) {
     let checksum = crc32c(&image[4..]);

@@ -5,11 +5,10 @@
 
 use std::collections::BTreeMap;
 
-use seawall_codec::compression::Compression;
 use seawall_simulation::{SeededRandom, SimulatedDisk};
 use seawall_tree::{
-    Change, CheckSummary, LeafCursor, MergeSource, PageProtection, Superblock, Tree, TreeAccess, TreeError,
-    TreeOptions, page::LeafValue,
+    Change, CheckSummary, ImageCompression, LeafCursor, MergeSource, PageProtection, Superblock, Tree,
+    TreeAccess, TreeError, TreeOptions, page::LeafValue,
 };
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
 
@@ -39,7 +38,7 @@ pub(crate) fn options() -> TreeOptions {
     // A cache of a few pages, so that most reads go to the file.
     TreeOptions {
         cache_bytes: 64 << 10,
-        compression: Compression::Lz4,
+        compression: ImageCompression::Lz4,
         recovery_file_bytes: 1 << 20,
         clock: None,
     }
