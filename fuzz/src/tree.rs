@@ -57,6 +57,7 @@ fn options() -> TreeOptions {
         compression: ImageCompression::Lz4,
         recovery_file_bytes: 64 << 10,
         clock: None,
+        threads: 1,
     }
 }
 
@@ -543,8 +544,10 @@ pub fn superblock(data: &[u8]) {
 
 // ---- recovery file -------------------------------------------------------------------------------------------------
 
-const IMAGES_AT: usize = 8192;
-const ENTRY_BYTES: usize = 32;
+const IMAGES_AT: usize = 12288;
+const ENTRY_BYTES: usize = 40;
+const REGION_AT: usize = 64;
+const SECTOR_BYTES: usize = 512;
 
 /// The recovery file of a tree: some of its pages, changed, as the images of the next chunk.
 pub fn recovery_file(data: &[u8]) {
@@ -561,12 +564,11 @@ pub fn recovery_file(data: &[u8]) {
     exercise(&disk, choices);
 }
 
-/// Header, superblock, up to seven images with a change in each, table.
+/// Headers, superblock, and one region: table, and up to seven images with a change in each.
 fn built_recovery_file(input: &mut Input<'_>) -> Vec<u8> {
-    let mut file = vec![0; IMAGES_AT];
-    let mut table = Vec::new();
     let count = input.byte() % 8;
-    for _ in 0..count {
+    let mut file = vec![0; IMAGES_AT + usize::from(count) * ENTRY_BYTES];
+    for index in 0..usize::from(count) {
         let place = usize::from(input.byte()) * PAGE_BYTES % SAMPLE.pages.len();
         let mut image = SAMPLE.pages[place..place + PAGE_BYTES].to_vec();
         let change = Choices::of(input);
@@ -574,24 +576,30 @@ fn built_recovery_file(input: &mut Input<'_>) -> Vec<u8> {
         patch_at(&mut image, at, input.take(usize::from(change.number(0, 8))), change.has(7));
         seal(&mut image);
         let stored = if change.has(3) { image.clone() } else { packed(&image) };
-        table.extend_from_slice(&image[8..16]);
-        table.extend_from_slice(&(file.len() as u64).to_le_bytes());
-        table.extend_from_slice(&u32::try_from(stored.len()).unwrap_or(0).to_le_bytes());
-        table.extend_from_slice(&u32::from(!change.has(3)).to_le_bytes());
-        table.extend_from_slice(&crc32c(&stored).to_le_bytes());
-        table.extend_from_slice(&[0; 4]);
+        let mut entry = image[8..16].to_vec();
+        entry.extend_from_slice(&(file.len() as u64).to_le_bytes());
+        entry.extend_from_slice(&u32::try_from(stored.len()).unwrap_or(0).to_le_bytes());
+        entry.extend_from_slice(&u32::from(!change.has(3)).to_le_bytes());
+        entry.extend_from_slice(&crc32c(&stored).to_le_bytes());
+        entry.extend_from_slice(&image[0..4]);
+        let entry_at = IMAGES_AT + index * ENTRY_BYTES;
+        file[entry_at..entry_at + entry.len()].copy_from_slice(&entry);
         file.extend_from_slice(&stored);
     }
-    let table_offset = file.len() as u64;
-    file.extend_from_slice(&table);
+    // The second table, which nobody makes right: zeros.
+    file.resize(file.len() + usize::from(count) * ENTRY_BYTES, 0);
+    let region_bytes = (file.len() - IMAGES_AT) as u64;
     file[0..8].copy_from_slice(b"SWCHUNK\n");
     file[8] = 1;
     file[16..32].copy_from_slice(DATABASE.as_bytes());
     file[32..40].copy_from_slice(&1_000_u64.to_le_bytes());
     file[40..44].copy_from_slice(&4096_u32.to_le_bytes());
     file[44] = count;
-    file[48..56].copy_from_slice(&table_offset.to_le_bytes());
+    file[48] = 1;
     file[60] = 1;
+    file[REGION_AT..REGION_AT + 8].copy_from_slice(&(IMAGES_AT as u64).to_le_bytes());
+    file[REGION_AT + 8..REGION_AT + 16].copy_from_slice(&region_bytes.to_le_bytes());
+    file[REGION_AT + 16] = count;
     file[4096..8192].copy_from_slice(&SAMPLE.superblock[..4096]);
     file
 }
@@ -602,14 +610,15 @@ fn packed(image: &[u8]) -> Vec<u8> {
     packed
 }
 
-/// Makes the checksums right that `choices` names: of images, table, superblock, header.
+/// Makes the checksums right that `choices` names: of images, entries, table, superblock, header.
 fn fix_up_recovery_file(file: &mut [u8], choices: Choices) {
     let number = |file: &[u8], at: usize, bytes: usize| {
         let mut number = [0; 8];
         number[..bytes].copy_from_slice(&file[at..at + bytes]);
         usize::try_from(u64::from_le_bytes(number)).unwrap_or(usize::MAX)
     };
-    let (table_at, count) = (number(file, 48, 8), number(file, 44, 4));
+    let chunk = number(file, 32, 8) as u64;
+    let (table_at, count) = (number(file, REGION_AT, 8), number(file, REGION_AT + 16, 4));
     let table_end = count.checked_mul(ENTRY_BYTES).and_then(|bytes| table_at.checked_add(bytes));
     let table = table_end.filter(|end| *end <= file.len()).map(|end| table_at..end);
     if let Some(table) = table.filter(|table| table.start >= IMAGES_AT) {
@@ -620,14 +629,20 @@ fn fix_up_recovery_file(file: &mut [u8], choices: Choices) {
                 let checksum = crc32c(stored);
                 file[entry + 24..entry + 28].copy_from_slice(&checksum.to_le_bytes());
             }
+            let checksum = crc32c(&[&chunk.to_le_bytes()[..], &file[entry..entry + 32]].concat());
+            file[entry + 32..entry + 36].copy_from_slice(&checksum.to_le_bytes());
         }
         let checksum = crc32c(&file[table]);
-        file[56..60].copy_from_slice(&checksum.to_le_bytes());
+        file[REGION_AT + 20..REGION_AT + 24].copy_from_slice(&checksum.to_le_bytes());
     }
     if !choices.has(2) {
         seal_block(&mut file[4096..8192]);
     }
     let checksum = crc32c(&file[4096..8192]);
-    file[64..68].copy_from_slice(&checksum.to_le_bytes());
-    seal_block(&mut file[..4096]);
+    file[52..56].copy_from_slice(&checksum.to_le_bytes());
+    seal_block(&mut file[..SECTOR_BYTES]);
+    // The second header is that of the first, or damaged.
+    if !choices.has(3) && file.len() >= IMAGES_AT {
+        file.copy_within(..SECTOR_BYTES, 8192);
+    }
 }

@@ -49,6 +49,9 @@ fn check_options(options: &Options) -> Result<(), Error> {
     if !options.segment_bytes.is_power_of_two() || !(64 << 10..=1 << 30).contains(&options.segment_bytes) {
         return refuse("segment_bytes", "must be a power of two from 64 KiB to 1 GiB");
     }
+    if !(1..=16).contains(&options.checkpoint_threads) {
+        return refuse("checkpoint_threads", "must be from 1 to 16");
+    }
     if options.memtable_bytes < 64 << 10 {
         return refuse("memtable_bytes", "must be at least 64 KiB");
     }
@@ -67,6 +70,7 @@ fn tree_options(environment: &Environment, options: &Options) -> TreeOptions {
         cache_bytes: usize::try_from(options.cache_bytes).unwrap_or(usize::MAX),
         compression: options.page_image_compression,
         recovery_file_bytes: options.checkpoint_chunk_bytes,
+        threads: options.checkpoint_threads,
         clock: Some(Arc::clone(&environment.clock)),
     }
 }

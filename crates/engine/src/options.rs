@@ -85,6 +85,9 @@ pub struct Options {
     pub checkpoint_interval: Duration,
     /// Page images that a checkpoint makes durable together. Default 16 MiB, at most 64 MiB.
     pub checkpoint_chunk_bytes: u64,
+    /// Threads that a checkpoint uses, 1 to 16. With one, whoever runs the checkpoint does all of it, in a repeatable
+    /// order. Default: the processors of the machine, at most 2.
+    pub checkpoint_threads: usize,
     /// Compression of the page images that protect against torn pages. Default LZ4.
     pub page_image_compression: ImageCompression,
     /// Threads that replay the log. Default: the processors of the machine, at most 8.
@@ -116,6 +119,7 @@ impl Default for Options {
             checkpoint_log_bytes: 256 << 20,
             checkpoint_interval: Duration::from_secs(300),
             checkpoint_chunk_bytes: 16 << 20,
+            checkpoint_threads: std::thread::available_parallelism().map_or(1, |count| count.get().min(2)),
             page_image_compression: ImageCompression::default(),
             recovery_threads: std::thread::available_parallelism().map_or(1, |count| count.get().min(8)),
             isolation: Isolation::default(),

@@ -16,6 +16,7 @@ fn options() -> Options {
         checkpoint_chunk_bytes: 64 << 10,
         recovery_threads: 1,
         background: Background::Manual,
+        checkpoint_threads: 1,
         ..Options::default()
     }
 }

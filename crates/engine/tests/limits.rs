@@ -21,6 +21,7 @@ fn options() -> Options {
         recovery_threads: 1,
         lock_wait: LockWait::NoWait,
         background: Background::Manual,
+        checkpoint_threads: 1,
         ..Options::default()
     }
 }

@@ -23,7 +23,7 @@ Only `superblock`, `pages`, `recovery/chunk` and `log/` are the database: copy t
 ";
 
 /// Title and source of each format.
-const FORMATS: [(&str, &str); 14] = [
+const FORMATS: [(&str, &str); 16] = [
     ("Superblock", "tree/src/superblock.rs"),
     ("Log segment", "wal/src/segment.rs"),
     ("Log record", "wal/src/record.rs"),
@@ -36,6 +36,8 @@ const FORMATS: [(&str, &str); 14] = [
     ("Overflow extent", "tree/src/page/overflow.rs"),
     ("Space map", "tree/src/space_map.rs"),
     ("Recovery file", "tree/src/recovery_file.rs"),
+    ("Recovery file: header", "tree/src/recovery_file/header.rs"),
+    ("Recovery file: region", "tree/src/recovery_file/region.rs"),
     ("Page images", "tree/src/image_compression.rs"),
     ("Catalog", "engine/src/catalog.rs"),
 ];

@@ -2,24 +2,42 @@
 //!
 //! | step | what                                                       | a crash here leaves                             |
 //! |-----:|------------------------------------------------------------|-------------------------------------------------|
-//! |    1 | write fresh pages in place, sync                           | the old tree: nothing refers to fresh pages     |
-//! |    2 | write images to the recovery file, sync: **committed**     | the old tree before the sync, as a torn recovery file does not verify; the new tree after it, as opening writes the images in place again |
-//! |    3 | publish the images to readers                              | the new tree                                    |
-//! |    4 | write the images in place, sync                            | the new tree: opening repairs what is torn      |
-//! |    5 | store the superblock, if this chunk ends a checkpoint      | the new tree; the images carry the new superblock, so opening stores it, and the redo point and the pages move together |
-//! |    6 | drop the overlay, punch and hand out freed pages           | the new tree                                    |
+//! |    1 | write fresh pages in place                                 | the old tree: nothing refers to fresh pages     |
+//! |    2 | sync the page file: fresh pages, and the last chunk's in place; beside it, pack the images; then write them to the recovery file or the log | the old tree, which is whole in place by the time the recovery file that protects it is overwritten |
+//! |    3 | write the recovery file's header, sync: **committed**      | the old tree before the sync, as the header is of the chunk before or of images that do not all verify; the new tree after it, as opening writes the images in place again |
+//! |    4 | publish the images to readers                              | the new tree                                    |
+//! |    5 | write the images in place                                  | the new tree: opening repairs what is torn      |
+//! |    6 | if this chunk ends a checkpoint: sync the page file, store the superblock | the new tree; the header's second block is the new superblock, so opening stores it, and the redo point and the pages move together |
+//! |    7 | drop the overlay, punch and hand out freed pages           | the new tree                                    |
+//!
+//! Two syncs a chunk, and one more at the end of a checkpoint besides the superblock's. None can go:
+//! * *The page file's, in step 2,* makes two things durable that the commit needs: the fresh pages, which the new tree
+//!   refers to, and the pages that the chunk before has written in place, whose other copy is overwritten now. So a
+//!   chunk's own pages in place are synced by the next one, or by the end of the checkpoint. Until then the recovery
+//!   file has them, and a crash writes them again. Pages that the chunk before has freed may be among the fresh ones:
+//!   if the power goes, that chunk is written again, whose tree does not refer to them.
+//! * *The recovery file's, in step 3,* is the commit. The header is written after step 2 has come back, since the
+//!   operating system may write it at any time. Images in the log need a flush of the log before it, a third sync.
 //!
 //! The superblock says which chunk is known to be in place only at the end of a checkpoint, so opening may apply a chunk
 //! again that had been in place for long. That is harmless:
-//! * It is always the last committed chunk, as each overwrites the recovery file of the one before, which was in place
-//!   and synced by then. No later chunk has written its pages in place, so their images are what they should be.
+//! * It is always the last committed chunk, as each overwrites the header of the one before, which was in place and
+//!   synced by then. No later chunk has written its pages in place, so their images are what they should be.
 //! * A later chunk that was not committed may have written fresh pages. They were free after the last committed chunk,
 //!   and that one's images are of pages in use after it, so none of them is overwritten.
 //!
-//! A failure before the commit point that is no failed sync or damaged device (the disk is full) leaves the old tree,
+//! With `TreeOptions::threads` above one, that many threads pack and write images, each its own region of the recovery
+//! file or its own records of the log, while the calling thread waits for the sync. With one, everything is done by the
+//! calling thread, in the order of the table.
+//!
+//! A failure before the header that is no failed sync or damaged device (the disk is full) leaves the old tree,
 //! and the chunk can be planned again. Any other one leaves files in an unknown state: the writer refuses to go on, and
-//! the next open finds out which chunk was committed.
+//! the next open finds out which chunk was committed. A log that has no room for images is not waited for: the checkpoint
+//! that will give it room uses the recovery file.
 
+use std::cell::Cell;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use seawall_io::Clock;
@@ -27,12 +45,16 @@ use seawall_types::PageId;
 
 use crate::chunk::{ChunkPlan, ChunkStatistics, FreshImage};
 use crate::error::TreeError;
+use crate::image_compression::{ImageCompression, ImagePacker};
+use crate::image_log::{ImageLog, ImageLogError, ImagePiece, PIECE_BYTES, PieceTally, StoredImage};
+use crate::page::Page;
 use crate::page_file::PageImage;
 use crate::published::Overlay;
-use crate::recovery_file::ChunkImages;
+use crate::recovery_file::ImagePlace;
 use crate::space_map::PageRun;
 use crate::superblock::Superblock;
-use crate::tree::{Tree, WriterState};
+use crate::sync_gate::SyncGate;
+use crate::tree::{Tree, TreeOptions, WriterState};
 
 /// Freed runs of at least so many bytes are given back to the file system.
 const PUNCHED_BYTES_MIN: u64 = 1 << 20;
@@ -44,6 +66,8 @@ pub struct AppliedChunk {
     pub statistics: ChunkStatistics,
     /// Bytes written to the recovery file.
     pub recovery_bytes: u64,
+    /// Bytes of page images appended to the log.
+    pub log_bytes: u64,
     /// Bytes written to the page file.
     pub page_bytes: u64,
     /// Bytes given back to the file system.
@@ -55,15 +79,17 @@ pub struct AppliedChunk {
 /// How long the parts of applying a chunk took; zero without a clock in the options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ApplyDurations {
-    /// Compressing the images and writing them to the recovery file.
+    /// Compressing the images and writing them to the recovery file or the log, as far as that went on after the page
+    /// file's sync, beside which it begins.
     pub recovery_write: Duration,
-    /// Making them durable.
+    /// Making the header durable that commits them.
     pub recovery_sync: Duration,
     /// Showing the new pages to readers: who begins a descent meanwhile waits.
     pub publish: Duration,
     /// Writing pages in place, fresh ones included.
     pub page_write: Duration,
-    /// Making them durable.
+    /// Making the fresh ones durable, and those that the chunk before has written in place; at the end of a checkpoint
+    /// also this one's.
     pub page_sync: Duration,
 }
 
@@ -94,17 +120,22 @@ impl Tree {
             return Err(writer.fail(error));
         }
         if let Some(values) = finish {
-            // Step 5. With an empty plan the store alone is the atomic step.
-            writer.store_superblock(values, self.pages.file().page_count())?;
+            // Step 6. With an empty plan the store alone is the atomic step.
+            let mut watch = Watch::start(self.options.clock.as_deref());
+            writer.sync_pages(self.pages.file())?;
+            applied.durations.page_sync += watch.lap();
+            writer.store_superblock(values, self.pages.file())?;
+            let trimmed = writer.recovery.trim();
+            trimmed.map_err(|error| writer.poison(error))?;
         }
-        // Step 6.
+        // Step 7.
         self.pages.drop_overlay();
         let punched = self.take_back(&mut writer);
         applied.punched_bytes = punched.map_err(|error| writer.poison(error))?;
         Ok(applied)
     }
 
-    /// Steps 1 to 4.
+    /// Steps 1 to 5.
     fn write_chunk(
         &self,
         writer: &mut WriterState,
@@ -121,18 +152,23 @@ impl Tree {
         let mut watch = Watch::start(self.options.clock.as_deref());
         file.write(&fresh).map_err(ChunkFailure::before_commit)?;
         applied.durations.page_write += watch.lap();
-        if plan.wrote_ahead || !fresh.is_empty() {
-            file.sync().map_err(ChunkFailure::Unknown)?;
-        }
-        applied.durations.page_sync += watch.lap();
         let chunk = writer.completed_chunk + 1;
-        let page_count = file.page_count();
-        let superblock =
-            finish.map(|values| Superblock { completed_chunk: chunk, page_count, ..values.clone() });
-        let images = ChunkImages { chunk, images: &plan.protected, superblock: superblock.as_ref() };
-        applied.recovery_bytes =
-            writer.recovery.write(&images, self.options.compression).map_err(ChunkFailure::before_commit)?;
-        applied.durations.recovery_write = watch.lap();
+        let needs_sync = plan.wrote_ahead || !fresh.is_empty() || writer.has_unsynced_pages;
+        let page_sync = Cell::new(Duration::ZERO);
+        let sync = || {
+            let mut watch = Watch::start(self.options.clock.as_deref());
+            let synced = if needs_sync { file.sync() } else { Ok(()) };
+            page_sync.set(page_sync.get() + watch.lap());
+            synced
+        };
+        let place = self.write_images(writer, chunk, &plan.protected, sync, applied)?;
+        writer.has_unsynced_pages = false;
+        let superblock = finish.map(|values| writer.filled_in(values, chunk, file.page_count()));
+        // A header that was written in part may still reach the disk: only the next open knows.
+        let header = writer.recovery.write_header(chunk, plan.protected.len(), superblock.as_ref(), place);
+        applied.recovery_bytes += header.map_err(ChunkFailure::Unknown)?;
+        applied.durations.page_sync = page_sync.get();
+        applied.durations.recovery_write = watch.lap().saturating_sub(page_sync.get());
         writer.recovery.commit().map_err(ChunkFailure::Unknown)?;
         applied.durations.recovery_sync = watch.lap();
         let overlay: Overlay = plan.protected.iter().map(|page| (page.view().id(), page.clone())).collect();
@@ -141,9 +177,8 @@ impl Tree {
         applied.durations.publish = watch.lap();
         let protected: Vec<PageImage<'_>> = plan.protected.iter().map(PageImage::from).collect();
         file.write(&protected).map_err(ChunkFailure::Unknown)?;
+        writer.has_unsynced_pages |= !protected.is_empty();
         applied.durations.page_write += watch.lap();
-        file.sync().map_err(ChunkFailure::Unknown)?;
-        applied.durations.page_sync += watch.lap();
         writer.completed_chunk = chunk;
         let bytes =
             |images: &[PageImage<'_>]| images.iter().map(|image| image.bytes.len() as u64).sum::<u64>();
@@ -196,6 +231,133 @@ impl<'c> Watch<'c> {
     }
 }
 
+/// Step 2: the other copy of the images.
+impl Tree {
+    /// Runs `sync` and writes the images, packed, to where they are protected.
+    fn write_images(
+        &self,
+        writer: &mut WriterState,
+        chunk: u64,
+        images: &[Page],
+        sync: impl Fn() -> Result<(), TreeError>,
+        applied: &mut AppliedChunk,
+    ) -> Result<ImagePlace, ChunkFailure> {
+        if let Some(log) = writer.image_log.clone().filter(|_| !images.is_empty()) {
+            let appended = append_images(&*log, chunk, images, &self.options, &sync)
+                .and_then(|tally| flush_images(&*log, tally));
+            match appended {
+                Ok((place, bytes)) => {
+                    applied.log_bytes = bytes;
+                    return Ok(place);
+                }
+                Err(ChunkFailure::NotCommitted(TreeError::ImageLog(ImageLogError::Full { source }))) => {
+                    tracing::warn!(%source, "page images go to the recovery file: the log has no room for them");
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        let regions = writer.recovery.plan_regions(images.len(), self.options.threads);
+        let regions = regions.map_err(ChunkFailure::before_commit)?;
+        let (recovery, compression) = (&writer.recovery, self.options.compression);
+        let places = beside_sync(regions, sync, |(range, offset), gate| {
+            recovery.write_region(offset, chunk, &images[range], compression, gate)
+        })?;
+        applied.recovery_bytes = places.iter().map(|region| region.bytes).sum();
+        Ok(ImagePlace::Regions(places))
+    }
+}
+
+/// Appends all images, split among the threads; they are packed and appended while the sync is under way.
+fn append_images(
+    log: &dyn ImageLog,
+    chunk: u64,
+    images: &[Page],
+    options: &TreeOptions,
+    sync: impl Fn() -> Result<(), TreeError>,
+) -> Result<PieceTally, ChunkFailure> {
+    let count = options.threads.clamp(1, images.len());
+    let share = |index: usize| images.len() * index / count;
+    let shares: Vec<Range<usize>> = (0..count).map(|index| share(index)..share(index + 1)).collect();
+    let numbers = AtomicU32::new(0);
+    let tallies = beside_sync(shares, sync, |range, _| {
+        append_share(log, chunk, &images[range], options.compression, &numbers)
+    })?;
+    let mut all = PieceTally::default();
+    tallies.into_iter().for_each(|tally| all.merge(tally));
+    Ok(all)
+}
+
+fn append_share(
+    log: &dyn ImageLog,
+    chunk: u64,
+    images: &[Page],
+    compression: ImageCompression,
+    numbers: &AtomicU32,
+) -> Result<PieceTally, TreeError> {
+    let mut packer = ImagePacker::new(compression);
+    let mut tally = PieceTally::default();
+    let mut piece = ImagePiece { chunk, number: 0, images: Vec::new(), bytes: Vec::new() };
+    for (index, image) in images.iter().enumerate() {
+        let (stored, code) = packer.pack(image.bytes());
+        piece.images.push(StoredImage {
+            page: image.view().id(),
+            stored_bytes: u32::try_from(stored.len()).expect("an image is shorter than 2^32 bytes"),
+            compression: code.into(),
+        });
+        piece.bytes.extend_from_slice(stored);
+        if piece.bytes.len() >= PIECE_BYTES || index + 1 == images.len() {
+            // Relaxed: each writer needs a number that nobody else gets, and no order.
+            piece.number = numbers.fetch_add(1, Ordering::Relaxed);
+            let place = log.append(&piece)?;
+            tally.add_appended(&piece, place);
+            piece.images.clear();
+            piece.bytes.clear();
+        }
+    }
+    Ok(tally)
+}
+
+fn flush_images(log: &dyn ImageLog, tally: PieceTally) -> Result<(ImagePlace, u64), ChunkFailure> {
+    let bytes = tally.record_bytes();
+    let span = tally.into_span().expect("a chunk with images has appended a piece");
+    log.flush(span.end).map_err(|error| ChunkFailure::before_commit(error.into()))?;
+    Ok((ImagePlace::Log(span), bytes))
+}
+
+/// Runs each job on a thread of its own while the caller runs `sync`; a single one after it, on the caller's.
+fn beside_sync<J: Clone + Send, R: Send>(
+    jobs: Vec<J>,
+    sync: impl Fn() -> Result<(), TreeError>,
+    work: impl Fn(J, &SyncGate) -> Result<R, TreeError> + Sync,
+) -> Result<Vec<R>, ChunkFailure> {
+    if jobs.len() == 1 {
+        sync().map_err(ChunkFailure::Unknown)?;
+        let gate = SyncGate::open();
+        let done: Result<Vec<R>, TreeError> = jobs.into_iter().map(|job| work(job, &gate)).collect();
+        return done.map_err(ChunkFailure::before_commit);
+    }
+    let gate = SyncGate::closed();
+    let (synced, done) = std::thread::scope(|scope| {
+        let (gate, work) = (&gate, &work);
+        let start = |job: J| {
+            let builder = std::thread::Builder::new().name("seawall-image-writer".to_owned());
+            let own = job.clone();
+            // Where no thread can be had the caller does it, after the sync.
+            builder.spawn_scoped(scope, move || work(own, gate)).map_err(|_| job)
+        };
+        let started: Vec<_> = jobs.into_iter().map(start).collect();
+        let synced = sync();
+        gate.set(synced.is_ok());
+        let finish = |thread: Result<std::thread::ScopedJoinHandle<'_, _>, J>| match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(job) => work(job, gate),
+        };
+        (synced, started.into_iter().map(finish).collect::<Vec<Result<R, TreeError>>>())
+    });
+    synced.map_err(ChunkFailure::Unknown)?;
+    done.into_iter().collect::<Result<Vec<R>, TreeError>>().map_err(ChunkFailure::before_commit)
+}
+
 /// Why a chunk was not applied.
 enum ChunkFailure {
     /// The old tree stands, and so do its files.
@@ -215,6 +377,8 @@ impl ChunkFailure {
             {
                 ChunkFailure::NotCommitted(error)
             }
+            // Whatever became of the images, nothing refers to them.
+            TreeError::ImageLog(_) => ChunkFailure::NotCommitted(error),
             _ => ChunkFailure::Unknown(error),
         }
     }
@@ -229,7 +393,7 @@ impl WriterState {
         }
     }
 
-    fn poison(&mut self, error: TreeError) -> TreeError {
+    pub(crate) fn poison(&mut self, error: TreeError) -> TreeError {
         self.failure = Some(format!("applying a chunk failed: {error}"));
         error
     }

@@ -4,6 +4,7 @@ use std::io;
 
 use seawall_types::PageId;
 
+use crate::image_log::ImageLogError;
 use crate::page::{PageDamage, PageFormat};
 use crate::page_file::PAGE_FILE_PATH;
 use crate::superblock::SuperblockError;
@@ -85,6 +86,9 @@ pub enum TreeError {
         /// Why.
         reason: String,
     },
+    /// Page images could not be put into the log, or read from it.
+    #[error(transparent)]
+    ImageLog(#[from] ImageLogError),
     /// The superblock could not be read or written.
     #[error(transparent)]
     Superblock(#[from] SuperblockError),
@@ -124,6 +128,7 @@ impl TreeError {
             | TreeError::File { .. }
             | TreeError::NotAllocated { .. } => true,
             TreeError::Superblock(error) => !matches!(error, SuperblockError::Io { .. }),
+            TreeError::ImageLog(error) => matches!(error, ImageLogError::Unreadable { .. }),
             TreeError::Io { .. }
             | TreeError::KeyTooLong { .. }
             | TreeError::KeyOrder

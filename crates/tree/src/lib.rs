@@ -28,6 +28,7 @@ mod cursor;
 mod cut;
 mod error;
 mod image_compression;
+mod image_log;
 mod lookup;
 mod merge;
 pub mod page;
@@ -36,6 +37,7 @@ mod published;
 mod recovery_file;
 mod space_map;
 mod superblock;
+mod sync_gate;
 mod tree;
 
 pub use apply::{AppliedChunk, ApplyDurations};
@@ -47,6 +49,9 @@ pub use cursor::{Direction, LeafCursor, LeafPosition};
 pub use cut::CutPlan;
 pub use error::TreeError;
 pub use image_compression::{ImageCompression, UnknownImageCompression};
+pub use image_log::{
+    AppendedPiece, ImageLog, ImageLogError, ImagePiece, ImageSource, ImageSpan, NoImageSource, StoredImage,
+};
 pub use merge::{Change, MergeSource};
 pub use page_file::{PAGE_FILE_PATH, PageFile, PageImage, ReadCounts};
 pub use published::{PublishedPages, ROOT_PAGE};

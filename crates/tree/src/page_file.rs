@@ -144,6 +144,19 @@ impl PageFile {
         Page::decode_shared(&self.format, id, image).map_err(|damage| self.damaged(id, damage))
     }
 
+    /// Whether a page was never written: zeros, or behind the end of the file.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn is_blank(&self, id: PageId) -> Result<bool, TreeError> {
+        let mut image = vec![0; self.format.page_bytes()];
+        match self.read_at(id, &mut image) {
+            Ok(()) => Ok(image.iter().all(|byte| *byte == 0)),
+            Err(TreeError::Truncated { .. }) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Reads and checks the extent at `first`, which holds at most `data_bytes_max` bytes of its value: the checked
     /// length that bounds what is read. Gives the extent to `use_extent`. `buffer` is reused from call to call.
     ///

@@ -12,12 +12,13 @@ use seawall_types::{Lsn, PageId};
 
 use crate::error::TreeError;
 use crate::image_compression::ImageCompression;
+use crate::image_log::{ImageLog, ImageSource, NoImageSource};
 use crate::page::{PageFormat, encode_leaf};
 use crate::page_file::{PAGE_FILE_PATH, PageFile, PageImage};
 use crate::published::{Overlay, PublishedPages};
-use crate::recovery_file::{FoundChunk, RECOVERY_FILE_PATH, RecoveryFile};
+use crate::recovery_file::{FoundChunk, RECOVERY_FILE_PATH, RecoveryFile, holds_chunk};
 use crate::space_map::{PageRun, SpaceMap};
-use crate::superblock::{DamagedCopy, Superblock, SuperblockFile};
+use crate::superblock::{DamagedCopy, PageProtection, Superblock, SuperblockFile};
 
 pub(crate) use crate::published::ROOT_PAGE;
 
@@ -30,10 +31,12 @@ pub struct TreeOptions {
     pub cache_bytes: usize,
     /// Compression of the page images that protect against torn pages.
     pub compression: ImageCompression,
-    /// The recovery file is filled with zeros ahead of need up to this length in bytes; a chunk may make it longer.
+    /// The budget of a chunk, in bytes of page images: the recovery file gets room for one.
     pub recovery_file_bytes: u64,
     /// Measures the parts of applying a chunk. Without it they take no time.
     pub clock: Option<Arc<dyn Clock>>,
+    /// Threads that pack and write the images of a chunk. With one it is the calling thread, and no other is started.
+    pub threads: usize,
 }
 
 impl Default for TreeOptions {
@@ -43,6 +46,7 @@ impl Default for TreeOptions {
             compression: ImageCompression::default(),
             recovery_file_bytes: 64 << 20,
             clock: None,
+            threads: 1,
         }
     }
 }
@@ -88,8 +92,12 @@ pub(crate) struct WriterState {
     pub(crate) recovery: RecoveryFile,
     pub(crate) superblock_file: SuperblockFile,
     pub(crate) superblock: Superblock,
-    /// Number of the last chunk that is in place and synced.
+    /// Where images go; `None` for the recovery file.
+    pub(crate) image_log: Option<Arc<dyn ImageLog>>,
+    /// Number of the last chunk that is in place.
     pub(crate) completed_chunk: u64,
+    /// It is not synced there yet.
+    pub(crate) has_unsynced_pages: bool,
     /// Counts plans, so that only the last one can be applied.
     pub(crate) plan: u64,
     /// What failed after which the files' state is unknown.
@@ -125,7 +133,7 @@ impl Tree {
         file.write(&[PageImage::from(&map), PageImage::from(&root)])?;
         file.sync()?;
         disk.create_directory(RECOVERY_DIRECTORY).map_err(fail("creation", RECOVERY_DIRECTORY))?;
-        RecoveryFile::create(disk)?;
+        RecoveryFile::create(disk, format, values.database)?;
         disk.sync_directory(RECOVERY_DIRECTORY).map_err(fail("sync", RECOVERY_DIRECTORY))?;
         // The page file's name must be durable before the superblock's, which says that there is a database.
         disk.sync_directory("").map_err(fail("sync", ""))?;
@@ -137,8 +145,22 @@ impl Tree {
     /// Opens a tree. A chunk that is complete in the recovery file but not marked as done is applied again.
     ///
     /// # Errors
-    /// `Superblock` if there is none or both copies are damaged; `Io`; `File` for a recovery file of another version.
+    /// `Superblock` if there is none or both copies are damaged; `Io`; `File` for a recovery file that is damaged, of
+    /// another database or version; `ImageLog` if images in the log are needed: see `open_with_log`.
     pub fn open(disk: &dyn Disk, access: TreeAccess, options: TreeOptions) -> Result<OpenedTree, TreeError> {
+        Tree::open_with_log(disk, access, options, &NoImageSource)
+    }
+
+    /// As `open`, with the log that the images of a chunk may be in. Where they are is said by the files alone.
+    ///
+    /// # Errors
+    /// As `open`, and `ImageLog` if they are in the log and cannot be read there.
+    pub fn open_with_log(
+        disk: &dyn Disk,
+        access: TreeAccess,
+        options: TreeOptions,
+        source: &dyn ImageSource,
+    ) -> Result<OpenedTree, TreeError> {
         let mode = match access {
             TreeAccess::Write => OpenMode::Write,
             TreeAccess::Read => OpenMode::Read,
@@ -154,7 +176,7 @@ impl Tree {
         let found = recovery.read()?.filter(|found| found.chunk > superblock.completed_chunk);
         let found = match found {
             Some(torn) if !torn.is_complete => {
-                if recovery.is_half_in_place(&torn, &file)? {
+                if recovery.is_half_in_place(&torn, &file, &superblock, source)? {
                     return Err(recovery.half_in_place(&torn));
                 }
                 None
@@ -166,15 +188,17 @@ impl Tree {
             space: SpaceMap::new(format, map_reader(&pages)),
             recovery,
             superblock_file,
+            image_log: None,
             completed_chunk: superblock.completed_chunk,
+            has_unsynced_pages: false,
             superblock,
             plan: 0,
             failure: None,
         };
         if let Some(found) = &found {
             match access {
-                TreeAccess::Write => writer.apply_again(&pages, found)?,
-                TreeAccess::Read => writer.show(&pages, found)?,
+                TreeAccess::Write => writer.apply_again(&pages, found, source)?,
+                TreeAccess::Read => writer.show(&pages, found, source)?,
             }
         }
         let superblock = writer.superblock.clone();
@@ -189,8 +213,17 @@ impl Tree {
     /// `Superblock` or `Unwritable`.
     pub fn store_superblock(&self, values: &Superblock) -> Result<(), TreeError> {
         let mut writer = self.lock_writer()?;
-        let pages = self.pages.file().page_count();
-        writer.store_superblock(values, pages)
+        writer.store_superblock(values, self.pages.file())
+    }
+
+    /// From now on images of pages that a chunk overwrites go to `log`. A tree that was just opened puts them into the
+    /// recovery file.
+    ///
+    /// # Errors
+    /// `Unwritable`.
+    pub fn protect_in_log(&self, log: Arc<dyn ImageLog>) -> Result<(), TreeError> {
+        self.lock_writer()?.image_log = Some(log);
+        Ok(())
     }
 
     /// What failed after which the files' state is unknown: nothing more is written until the tree is opened again.
@@ -236,9 +269,32 @@ impl Tree {
 }
 
 impl WriterState {
-    /// Stores `values` with what only the tree knows.
-    pub(crate) fn store_superblock(&mut self, values: &Superblock, page_count: u64) -> Result<(), TreeError> {
-        let values = Superblock { completed_chunk: self.completed_chunk, page_count, ..values.clone() };
+    /// `values` with what only the tree knows.
+    pub(crate) fn filled_in(&self, values: &Superblock, completed_chunk: u64, page_count: u64) -> Superblock {
+        let protection = match &self.image_log {
+            Some(_) => PageProtection::LogImages,
+            None => PageProtection::RecoveryFile,
+        };
+        Superblock { completed_chunk, page_count, protection, ..values.clone() }
+    }
+
+    /// Makes the pages durable that the last chunk has written in place.
+    pub(crate) fn sync_pages(&mut self, pages: &PageFile) -> Result<(), TreeError> {
+        if self.has_unsynced_pages {
+            pages.sync().map_err(|error| self.poison(error))?;
+            self.has_unsynced_pages = false;
+        }
+        Ok(())
+    }
+
+    /// Stores `values` with what only the tree knows. What it says about chunks is true before: see `apply`.
+    pub(crate) fn store_superblock(
+        &mut self,
+        values: &Superblock,
+        pages: &PageFile,
+    ) -> Result<(), TreeError> {
+        self.sync_pages(pages)?;
+        let values = self.filled_in(values, self.completed_chunk, pages.page_count());
         match self.superblock_file.store(&values) {
             Ok(()) => {
                 self.superblock = values;
@@ -252,20 +308,32 @@ impl WriterState {
     }
 
     /// Writes the images of a chunk in place once more. Idempotent: after a crash here, the next open does it again.
-    fn apply_again(&mut self, pages: &PublishedPages, found: &FoundChunk) -> Result<(), TreeError> {
+    fn apply_again(
+        &mut self,
+        pages: &PublishedPages,
+        found: &FoundChunk,
+        source: &dyn ImageSource,
+    ) -> Result<(), TreeError> {
         // No page is overwritten before its image is durable for sure.
         self.recovery.write_again(found)?;
-        self.recovery.for_each_image(found, |page| pages.file().write(&[PageImage::from(&page)]))?;
+        self.recovery.for_each_image(found, &self.superblock, source, |page| {
+            pages.file().write(&[PageImage::from(&page)])
+        })?;
         pages.file().sync()?;
         self.completed_chunk = found.chunk;
         let values = found.superblock.clone().unwrap_or_else(|| self.superblock.clone());
-        self.store_superblock(&values, pages.file().page_count())
+        self.store_superblock(&values, pages.file())
     }
 
     /// Shows readers the images of a chunk without writing them.
-    fn show(&mut self, pages: &PublishedPages, found: &FoundChunk) -> Result<(), TreeError> {
+    fn show(
+        &mut self,
+        pages: &PublishedPages,
+        found: &FoundChunk,
+        source: &dyn ImageSource,
+    ) -> Result<(), TreeError> {
         let mut overlay = Overlay::default();
-        self.recovery.for_each_image(found, |page| {
+        self.recovery.for_each_image(found, &self.superblock, source, |page| {
             overlay.insert(page.view().id(), page);
             Ok(())
         })?;
@@ -314,11 +382,15 @@ fn refuse_existing(disk: &dyn Disk) -> Result<(), TreeError> {
     Ok(())
 }
 
-/// Whether a page was ever written by a chunk: a lost superblock must not let a new database overwrite an old one.
+/// Whether a page was ever written, or protected, by a chunk: a lost superblock must not let a new database overwrite an
+/// old one.
 fn holds_stamped_page(disk: &dyn Disk, path: &str, length: u64) -> Result<bool, TreeError> {
     let fail = |source| TreeError::io("read", &disk.location(path), 0, source);
     let mut bytes = vec![0; usize::try_from(length).expect("at most NEW_FILE_BYTES_MAX")];
     disk.open(path, OpenMode::Read).map_err(fail)?.read_exact_at(&mut bytes, 0).map_err(fail)?;
+    if path == RECOVERY_FILE_PATH {
+        return Ok(holds_chunk(&bytes));
+    }
     Ok(bytes
         .chunks(4096)
         .any(|block| block.get(24..32).is_some_and(|stamp| stamp.iter().any(|byte| *byte != 0))))

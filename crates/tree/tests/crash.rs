@@ -6,42 +6,16 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Changes, Model, STAMP, Workload, apply_to, check, create, merge, options, rows, superblock};
-use seawall_simulation::{FaultKind, PowerLoss, SeededRandom, SimulatedDisk, seeds};
-use seawall_tree::{RECOVERY_FILE_PATH, Superblock, Tree, TreeAccess, TreeError};
+use common::{
+    Changes, Model, STAMP, Workload, apply_to, check, create, lose_power_everywhere, merge, options, rows,
+    superblock,
+};
+use seawall_simulation::{FaultKind, SeededRandom, SimulatedDisk, seeds};
+use seawall_tree::{Superblock, Tree, TreeAccess, TreeError};
 use seawall_types::Lsn;
 
 fn workload(seed: u64) -> Workload {
     Workload { random: SeededRandom::new(seed), key_space: 2_000, long_keys: false, max_key_bytes: 100 }
-}
-
-fn outcomes(seed: u64) -> [PowerLoss; 4] {
-    [PowerLoss::LoseAll, PowerLoss::KeepAll, PowerLoss::Random(seed), PowerLoss::Random(seed + 1_000_000)]
-}
-
-/// Runs `step` with power lost at each of its calls; hands every disk that can result to `judge`.
-fn lose_power_everywhere(
-    disk: &SimulatedDisk,
-    step: impl Fn(&SimulatedDisk),
-    judge: impl Fn(SimulatedDisk, bool, &str),
-) {
-    let whole = disk.copy();
-    let before = whole.calls();
-    step(&whole);
-    let calls = whole.calls() - before;
-    assert!(calls > 0);
-    for call in 0..=calls {
-        let crashed = disk.copy();
-        crashed.crash_at(crashed.calls() + call);
-        step(&crashed);
-        for outcome in outcomes(call) {
-            judge(
-                crashed.after_power_loss(outcome),
-                call == calls,
-                &format!("call {call} of {calls}, {outcome:?}"),
-            );
-        }
-    }
 }
 
 /// Merges `changes` in one chunk that ends a checkpoint, as far as the disk lets it.
@@ -252,57 +226,6 @@ fn a_failed_sync_stops_the_writer_until_the_next_open() {
     let tree = common::open(&disk);
     merge(&tree, &changes, u64::MAX).unwrap();
     check(&tree);
-}
-
-#[test]
-fn a_recovery_file_that_does_not_verify_is_ignored() {
-    let disk = SimulatedDisk::new(1);
-    let tree = create(&disk, 4096);
-    let mut model = Model::new();
-    for seed in 0..3 {
-        let changes = workload(seed).changes(300, 2);
-        merge(&tree, &changes, u64::MAX).unwrap();
-        apply_to(&mut model, &changes);
-    }
-    drop(tree);
-    let bytes = disk.read_file(RECOVERY_FILE_PATH).unwrap();
-    // The last chunk is complete and in place: applied again or not, the tree is the same.
-    let expect = |disk: &SimulatedDisk, reapplied: Option<bool>, context: &str| {
-        let opened = Tree::open(disk, TreeAccess::Write, options()).unwrap();
-        if let Some(reapplied) = reapplied {
-            assert_eq!(opened.reapplied_chunk.is_some(), reapplied, "{context}");
-        }
-        check(&opened.tree);
-        assert!(rows(&opened.tree) == model, "{context}");
-    };
-    expect(&disk.copy(), Some(true), "whole");
-    let image_count = u32::from_le_bytes(bytes[44..48].try_into().unwrap()) as usize;
-    let table = usize::try_from(u64::from_le_bytes(bytes[48..56].try_into().unwrap())).unwrap();
-    let end = table + image_count * 32;
-    for offset in (0..100).chain([4_100, 8_191]).chain((8_192..end).step_by(41)).chain(end - 70..end) {
-        let damaged = disk.copy();
-        damaged.flip_bit(RECOVERY_FILE_PATH, offset as u64, 5);
-        expect(&damaged, Some(false), &format!("bit flipped at {offset}"));
-    }
-    for length in (0..end).step_by(701) {
-        let cut = disk.copy();
-        cut.truncate(RECOVERY_FILE_PATH, length as u64);
-        expect(&cut, Some(false), &format!("cut at {length}"));
-    }
-    // Another database's.
-    let other = SimulatedDisk::new(2);
-    let values = Superblock { database: seawall_types::DatabaseId::from_bytes([8; 16]), ..superblock(4096) };
-    let tree = Tree::create(&other, &values, options()).unwrap();
-    merge(&tree, &workload(7).changes(300, 0), u64::MAX).unwrap();
-    let foreign = disk.copy();
-    foreign.write_file(RECOVERY_FILE_PATH, &other.read_file(RECOVERY_FILE_PATH).unwrap());
-    expect(&foreign, Some(false), "of another database");
-    // An older chunk's, after the checkpoint that marks it as done.
-    let done = disk.copy();
-    let opened = Tree::open(&done, TreeAccess::Write, options()).unwrap();
-    opened.tree.store_superblock(&opened.superblock).unwrap();
-    drop(opened);
-    expect(&done, Some(false), "done");
 }
 
 #[test]

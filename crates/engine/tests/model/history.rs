@@ -69,6 +69,7 @@ fn draw_options(random: &mut SeededRandom) -> Options {
         lock_wait: LockWait::NoWait,
         spare_segments: random.index(3),
         background: Background::Manual,
+        checkpoint_threads: 1,
         ..Options::default()
     }
 }

@@ -3,9 +3,11 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+pub(crate) mod image_log;
+
 use std::collections::BTreeMap;
 
-use seawall_simulation::{SeededRandom, SimulatedDisk};
+use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 use seawall_tree::{
     Change, CheckSummary, ImageCompression, LeafCursor, MergeSource, PageProtection, Superblock, Tree,
     TreeAccess, TreeError, TreeOptions, page::LeafValue,
@@ -41,6 +43,7 @@ pub(crate) fn options() -> TreeOptions {
         compression: ImageCompression::Lz4,
         recovery_file_bytes: 1 << 20,
         clock: None,
+        threads: 1,
     }
 }
 
@@ -212,5 +215,34 @@ impl Workload {
             changes.insert(key, value);
         }
         changes
+    }
+}
+
+pub(crate) fn outcomes(seed: u64) -> [PowerLoss; 4] {
+    [PowerLoss::LoseAll, PowerLoss::KeepAll, PowerLoss::Random(seed), PowerLoss::Random(seed + 1_000_000)]
+}
+
+/// Runs `step` with power lost at each of its calls; hands every disk that can result to `judge`.
+pub(crate) fn lose_power_everywhere(
+    disk: &SimulatedDisk,
+    step: impl Fn(&SimulatedDisk),
+    judge: impl Fn(SimulatedDisk, bool, &str),
+) {
+    let whole = disk.copy();
+    let before = whole.calls();
+    step(&whole);
+    let calls = whole.calls() - before;
+    assert!(calls > 0);
+    for call in 0..=calls {
+        let crashed = disk.copy();
+        crashed.crash_at(crashed.calls() + call);
+        step(&crashed);
+        for outcome in outcomes(call) {
+            judge(
+                crashed.after_power_loss(outcome),
+                call == calls,
+                &format!("call {call} of {calls}, {outcome:?}"),
+            );
+        }
     }
 }
