@@ -9,8 +9,8 @@ use seawall_simulation::SimulatedDisk;
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 use seawall_wal::{
     CommitBuilder, FORMAT_VERSION, HEADER_BYTES, Log, LogEnd, LogGeometry, LogOptions, LogReadError,
-    LogReader, RECORD_HEADER_BYTES, ROW_KEY_BYTES_MAX, Record, RecordKind, RecordSpan, SegmentName,
-    TimelineHistory, VALUE_BYTES_MAX,
+    LogReader, PageImages, RECORD_HEADER_BYTES, ROW_KEY_BYTES_MAX, Record, RecordKind, RecordSpan,
+    SegmentName, TimelineHistory, VALUE_BYTES_MAX,
 };
 
 use crate::input::{Choices, Entries, Input, mutate};
@@ -212,6 +212,10 @@ fn check_body(kind: RecordKind, flags: u8, body: &[u8]) {
         Record::TimelineSwitch(switch) => assert_eq!(switch.prepare().record_bytes(), 14 + body.len()),
         Record::RestorePoint(point) => assert_eq!(point.prepare().record_bytes(), 14 + body.len()),
         Record::NoOp => {}
+        Record::PageImages(images) => {
+            let again = PageImages::prepare(images.chunk, images.number, images.entries(), images.stored);
+            assert_eq!(again.record_bytes(), 14 + body.len());
+        }
     }
 }
 
@@ -251,7 +255,7 @@ pub fn body(data: &[u8]) {
     let mut input = Input::new(data);
     let (kind, flags) = (input.byte(), input.byte());
     // Most inputs should get past these two.
-    let kind = RecordKind::from_byte(kind).or_else(|| RecordKind::from_byte(kind % 4 + 1));
+    let kind = RecordKind::from_byte(kind).or_else(|| RecordKind::from_byte(kind % 6 + 1));
     let Some(kind) = kind else { return };
     check_body(kind, if flags == 1 { 1 } else { 0 }, input.rest());
 }

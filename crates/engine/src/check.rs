@@ -11,6 +11,7 @@ use crate::catalog::{self, FIRST_USER_TABLE, ObjectRow};
 use crate::engine::{Engine, Environment};
 use crate::error::Error;
 use crate::options::Options;
+use crate::page_protection::LogSource;
 use crate::row_key;
 use crate::scan::{Direction, Range};
 
@@ -182,7 +183,11 @@ fn check_record(record: &seawall_wal::LogRecord<'_>) -> Result<(), String> {
         Record::Commit(commit) => {
             commit.changes().try_for_each(|change| change.map(|_| ()).map_err(|error| error.to_string()))
         }
-        Record::Checkpoint(_) | Record::TimelineSwitch(_) | Record::RestorePoint(_) | Record::NoOp => Ok(()),
+        Record::Checkpoint(_)
+        | Record::TimelineSwitch(_)
+        | Record::RestorePoint(_)
+        | Record::NoOp
+        | Record::PageImages(_) => Ok(()),
     }
 }
 
@@ -263,7 +268,8 @@ pub(crate) fn check_directory(
     let mut reports = Reports { report, count: 0 };
     let mut summary = CheckSummary::default();
     if let Some(superblock) = check_superblock(&environment, &mut reports) {
-        match Tree::open(&*disk, TreeAccess::Read, TreeOptions::default()) {
+        let source = LogSource { disk: Arc::clone(&disk) };
+        match Tree::open_with_log(&*disk, TreeAccess::Read, TreeOptions::default(), &source) {
             Ok(opened) => check_tree(&opened.tree, &mut reports, &mut summary),
             Err(error) => reports.tell_plain(&disk.location(""), crate::error::chain(&error)),
         }

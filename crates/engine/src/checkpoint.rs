@@ -64,7 +64,9 @@ impl Engine {
     }
 
     fn log_behind(&self) -> u64 {
-        self.appended().bytes_since(Lsn::new(self.redo_point.load(Ordering::SeqCst)))
+        let behind = self.appended().bytes_since(Lsn::new(self.redo_point.load(Ordering::SeqCst)));
+        let images = self.image_log_bytes.load(Ordering::Relaxed);
+        behind.saturating_sub(images.saturating_sub(self.images_before_redo.load(Ordering::Relaxed)))
     }
 
     /// `Interval`, if it is over and there is something to merge.
@@ -226,12 +228,15 @@ impl Engine {
         let mut totals = Totals::default();
         self.flush_for_merge(frozen)?;
         totals.durations.log_flush = self.clock().monotonic().saturating_sub(started);
+        // Appended before the freeze, but for those of an attempt that failed.
+        let images_before = self.image_log_bytes.load(Ordering::Relaxed);
         let reclaim = self.storages_to_reclaim(state, frozen)?;
         self.merge_user_rows(frozen, &reclaim, started, state.last_duration, &mut totals)?;
         for (storage, _) in &reclaim {
             self.cut_out(*storage, frozen.end, &mut totals)?;
         }
         let superblock = self.merge_system_rows(frozen, &mut totals)?;
+        self.images_before_redo.store(images_before, Ordering::Relaxed);
         self.release(frozen);
         self.forget_reclaimed(state, &reclaim)?;
         if let Some(log) = &self.log {

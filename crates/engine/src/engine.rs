@@ -42,7 +42,7 @@ pub(crate) struct Engine {
     pub(crate) environment: Environment,
     pub(crate) options: Options,
     /// `None` when read-only.
-    pub(crate) log: Option<Log>,
+    pub(crate) log: Option<Arc<Log>>,
     /// Where the log ended when a read-only database was opened.
     pub(crate) end_of_log: Lsn,
     pub(crate) tree: Arc<Tree>,
@@ -58,6 +58,10 @@ pub(crate) struct Engine {
     pub(crate) superblock: Mutex<Superblock>,
     /// The redo point in `superblock`, to read without the mutex.
     pub(crate) redo_point: AtomicU64,
+    /// Bytes of page images appended to the log since it was opened.
+    pub(crate) image_log_bytes: Arc<AtomicU64>,
+    /// How many of them lie before the redo point.
+    pub(crate) images_before_redo: AtomicU64,
     /// Held by whoever changes the tree: a checkpoint or a bulk load.
     pub(crate) checkpoint: Mutex<CheckpointState>,
     /// Storages that a bulk load is filling.
@@ -80,8 +84,9 @@ pub(crate) struct Engine {
 pub(crate) struct Parts {
     pub(crate) environment: Environment,
     pub(crate) options: Options,
-    pub(crate) log: Option<Log>,
+    pub(crate) log: Option<Arc<Log>>,
     pub(crate) end_of_log: Lsn,
+    pub(crate) image_log_bytes: Arc<AtomicU64>,
     pub(crate) tree: Arc<Tree>,
     pub(crate) view: View,
     pub(crate) next_table: u64,
@@ -100,6 +105,8 @@ impl Engine {
             snapshots: SnapshotRegistry::new(),
             objects: OpenObjects::new(parts.next_table),
             redo_point: AtomicU64::new(parts.superblock.redo_point.get()),
+            image_log_bytes: parts.image_log_bytes,
+            images_before_redo: AtomicU64::new(0),
             checkpoint: Mutex::new(CheckpointState::new(clock.monotonic())),
             superblock: Mutex::new(parts.superblock),
             view: ArcSwap::from_pointee(parts.view),
@@ -173,7 +180,7 @@ impl Engine {
     }
 
     pub(crate) fn log(&self) -> Result<&Log, Error> {
-        self.log.as_ref().ok_or(Error::ReadOnly)
+        self.log.as_deref().ok_or(Error::ReadOnly)
     }
 
     /// Marks the engine closed; `false` if it was already.
@@ -183,7 +190,7 @@ impl Engine {
 
     /// The error of a database whose log is poisoned.
     pub(crate) fn stopped_error(&self) -> Error {
-        let cause = self.log.as_ref().and_then(Log::poison_cause);
+        let cause = self.log.as_ref().and_then(|log| log.poison_cause());
         Error::Stopped { cause: cause.unwrap_or("the log takes no more writes").to_owned() }
     }
 
@@ -198,12 +205,12 @@ impl Engine {
 impl Engine {
     /// End of what is logged.
     pub(crate) fn appended(&self) -> Lsn {
-        self.log.as_ref().map_or(self.end_of_log, Log::appended)
+        self.log.as_ref().map_or(self.end_of_log, |log| log.appended())
     }
 
     /// End of what is durable.
     pub(crate) fn flushed(&self) -> Lsn {
-        self.log.as_ref().map_or(self.end_of_log, Log::flushed)
+        self.log.as_ref().map_or(self.end_of_log, |log| log.flushed())
     }
 
     /// Everything stamped at most this is visible.

@@ -42,6 +42,7 @@ mod log_records;
 mod merge_source;
 mod open;
 mod options;
+mod page_protection;
 mod read;
 mod reclaim;
 mod recovery;
@@ -69,7 +70,7 @@ pub use options::{Background, Durability, Isolation, OpenMode, Options, Transact
 pub use recovery::{RecoveryProgress, RecoveryStatistics};
 pub use row_key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use scan::{LentRow, Range};
-pub use seawall_tree::ImageCompression;
+pub use seawall_tree::{ImageCompression, PageProtection};
 pub use statistics::{DatabaseInfo, SegmentInfo, Statistics};
 pub use throttle::ThrottleStatistics;
 pub use transaction::{Savepoint, Transaction};

@@ -62,6 +62,15 @@ pub enum LogContent {
     },
     /// Padding.
     NoOp,
+    /// Copies of pages that a checkpoint overwrites, against torn ones.
+    PageImages {
+        /// Number of the chunk.
+        chunk: u64,
+        /// Images in the record.
+        images: u64,
+        /// Bytes stored for them.
+        stored_bytes: u64,
+    },
 }
 
 /// One row that a commit wrote.
@@ -169,5 +178,10 @@ fn content_of(record: &LogRecord<'_>) -> Result<LogContent, String> {
             LogContent::RestorePoint { name: point.name.to_owned(), time_micros: point.time_micros }
         }
         Record::NoOp => LogContent::NoOp,
+        Record::PageImages(images) => LogContent::PageImages {
+            chunk: images.chunk,
+            images: u64::try_from(images.entries().len()).unwrap_or(u64::MAX),
+            stored_bytes: u64::try_from(images.stored.len()).unwrap_or(u64::MAX),
+        },
     })
 }

@@ -16,6 +16,7 @@ use crate::catalog::FIRST_USER_TABLE;
 use crate::engine::{Engine, Environment, Parts};
 use crate::error::Error;
 use crate::options::{Background, OpenMode, Options};
+use crate::page_protection::{LogImages, LogSource};
 use crate::recovery::{self, RecoveryProgress};
 use crate::row_sorter::{RUN_DIRECTORY, RUN_PREFIX};
 use crate::statistics::SegmentInfo;
@@ -284,6 +285,7 @@ fn new_superblock(environment: &Environment, options: &Options) -> Superblock {
         next_table: TableId::new(FIRST_USER_TABLE),
         page_count: 0,
         created_micros: environment.clock.wall_micros(),
+        // Set by the tree with each store.
         protection: PageProtection::RecoveryFile,
     }
 }
@@ -296,7 +298,9 @@ fn open_existing(
 ) -> Result<Engine, Error> {
     let read_only = options.mode == OpenMode::ReadOnly;
     let access = if read_only { TreeAccess::Read } else { TreeAccess::Write };
-    let opened = Tree::open(&*environment.disk, access, tree_options(&environment, &options));
+    let source = LogSource { disk: Arc::clone(&environment.disk) };
+    let tree_options = tree_options(&environment, &options);
+    let opened = Tree::open_with_log(&*environment.disk, access, tree_options, &source);
     let opened = opened.map_err(|error| Error::tree(&error))?;
     if let Some(copy) = &opened.damaged_copy {
         tracing::warn!(offset = copy.offset, what = copy.what, "a copy of the superblock is damaged");
@@ -315,8 +319,13 @@ fn open_existing(
     let log = if read_only {
         None
     } else {
-        Some(open_log(&environment, &replayed.superblock, &options, replayed.end)?)
+        Some(Arc::new(open_log(&environment, &replayed.superblock, &options, replayed.end)?))
     };
+    let image_log_bytes = Arc::default();
+    if let (Some(log), PageProtection::LogImages) = (&log, options.page_protection) {
+        let images = LogImages::new(Arc::clone(log), Arc::clone(&image_log_bytes));
+        tree.protect_in_log(Arc::new(images)).map_err(|error| Error::tree(&error))?;
+    }
     let engine = Engine::assemble(Parts {
         view: replayed.view,
         next_table: replayed.next_table,
@@ -325,6 +334,7 @@ fn open_existing(
         options,
         log,
         end_of_log,
+        image_log_bytes,
         tree,
         directory_lock,
     });

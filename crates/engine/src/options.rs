@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seawall_tree::ImageCompression;
+use seawall_tree::{ImageCompression, PageProtection};
 
 use crate::lock_table::LockWait;
 
@@ -88,6 +88,9 @@ pub struct Options {
     /// Threads that a checkpoint uses, 1 to 16. With one, whoever runs the checkpoint does all of it, in a repeatable
     /// order. Default: the processors of the machine, at most 2.
     pub checkpoint_threads: usize,
+    /// Where a checkpoint puts the second copy of the pages that it overwrites, which repairs torn ones after a crash: the
+    /// recovery file or the log. Can be another one at each open, also after a crash. Default `RecoveryFile`.
+    pub page_protection: PageProtection,
     /// Compression of the page images that protect against torn pages. Default LZ4.
     pub page_image_compression: ImageCompression,
     /// Threads that replay the log. Default: the processors of the machine, at most 8.
@@ -120,6 +123,7 @@ impl Default for Options {
             checkpoint_interval: Duration::from_secs(300),
             checkpoint_chunk_bytes: 16 << 20,
             checkpoint_threads: std::thread::available_parallelism().map_or(1, |count| count.get().min(2)),
+            page_protection: PageProtection::default(),
             page_image_compression: ImageCompression::default(),
             recovery_threads: std::thread::available_parallelism().map_or(1, |count| count.get().min(8)),
             isolation: Isolation::default(),

@@ -194,14 +194,17 @@ impl<'a> Replay<'a> {
         let place = |problem: &dyn std::fmt::Display| Error::Log {
             message: format!("record at {}: {problem}", span.start),
         };
-        let commit = match Record::decode(found.kind, found.flags, found.body)
-            .map_err(|error| place(&error))?
-        {
-            Record::Commit(commit) => commit,
-            Record::Checkpoint(_) | Record::TimelineSwitch(_) | Record::RestorePoint(_) | Record::NoOp => {
-                return Ok(Some(0));
-            }
-        };
+        let commit =
+            match Record::decode(found.kind, found.flags, found.body).map_err(|error| place(&error))? {
+                Record::Commit(commit) => commit,
+                Record::Checkpoint(_)
+                | Record::TimelineSwitch(_)
+                | Record::RestorePoint(_)
+                | Record::NoOp
+                | Record::PageImages(_) => {
+                    return Ok(Some(0));
+                }
+            };
         let mut bytes = 0;
         for change in commit.changes() {
             let change = change.map_err(|error| place(&error))?;

@@ -9,7 +9,7 @@ mod harness;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use seawall_engine::{Durability, ImageCompression, Options};
+use seawall_engine::{Durability, ImageCompression, Options, PageProtection};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, seeds};
 
 use harness::plan;
@@ -49,12 +49,31 @@ fn outcome(number: u64, index: u64) -> PowerLoss {
     }
 }
 
+/// Small options with one of the ways to protect pages.
+fn protected_options(number: u64) -> Options {
+    let (place, compression) = (usize::try_from(number % 2).unwrap(), usize::try_from(number % 5).unwrap());
+    Options {
+        page_protection: PageProtection::ALL[place],
+        page_image_compression: ImageCompression::ALL[compression],
+        ..small_options()
+    }
+}
+
+/// With the second copy of pages in the other place, as the next process may be started.
+fn other_place(options: &Options) -> Options {
+    let page_protection = match options.page_protection {
+        PageProtection::RecoveryFile => PageProtection::LogImages,
+        PageProtection::LogImages => PageProtection::RecoveryFile,
+    };
+    Options { page_protection, ..options.clone() }
+}
+
 fn crash_everywhere(number: u64) {
-    let options = small_options();
+    let options = protected_options(number);
     let mut points = 0;
     watch(&template(&options), &options, &plan::thorough(), |point| {
         points += 1;
-        recover_point(&point, outcome(number, point.index), &options);
+        recover_point(&point, outcome(number, point.index), &other_place(&options));
     });
     println!("{points} crash points");
     assert!(points > 400, "{points} disk calls: the plan does not do much");
@@ -158,7 +177,8 @@ fn state_of(disk: &SimulatedDisk, candidates: &[Arc<State>], options: &Options) 
 
 /// Crashes in every `stride`-th call of the plan, from the `first` on, and in every call of the recovery.
 fn crash_twice(first: u64, stride: u64) {
-    let options = small_options();
+    let options = protected_options(first);
+    let next = other_place(&options);
     let mut states = 0;
     watch(&template(&options), &options, &plan::thorough(), |point| {
         if point.index % stride != first {
@@ -166,7 +186,7 @@ fn crash_twice(first: u64, stride: u64) {
         }
         let disk = point.disk.after_power_loss(PowerLoss::Random(point.index));
         let state = state_of(&disk, &point.candidates, &options);
-        watch_recovery(&disk, &[state], &options, |second| {
+        watch_recovery(&disk, &[state], &next, |second| {
             states += 1;
             let found = recover_point(&second, outcome(second.index % 5, point.index), &options);
             assert!(second.candidates.contains(&found));
@@ -187,7 +207,7 @@ fn a_crash_in_the_recovery_from_a_crash_two() {
 
 #[test]
 fn a_third_crash_in_the_recovery_from_two() {
-    let options = small_options();
+    let options = protected_options(3);
     let mut states = 0;
     watch(&template(&options), &options, &plan::thorough(), |point| {
         if point.index % 150 != 75 {
@@ -237,7 +257,7 @@ fn a_killed_process_at_any_call_and_a_power_loss_soon_after() {
 
 /// As before, but the power goes in every call of the next process's recovery.
 fn kill_and_crash(first: u64, stride: u64) {
-    let options = small_options();
+    let options = protected_options(first);
     let mut states = 0;
     watch(&template(&options), &options, &plan::thorough(), |point| {
         if point.index % stride != first {
@@ -359,6 +379,7 @@ fn random_options(random: &mut SeededRandom) -> Options {
         checkpoint_log_bytes: *random.pick(&[100 << 10, 400 << 10, 4 << 20]),
         cache_bytes: *random.pick(&[64 << 10, 1 << 20]),
         spare_segments: *random.pick(&[0, 1, 3]),
+        page_protection: *random.pick(&PageProtection::ALL),
         page_image_compression: *random.pick(&ImageCompression::ALL),
         ..small_options()
     }
@@ -372,6 +393,12 @@ fn crash_at_random(seed: u64) -> u64 {
     let mut candidates = vec![Arc::<State>::default()];
     let lives = random.range(2..6);
     for life in 0..lives {
+        // Each process may have been told something else.
+        let options = Options {
+            page_protection: *random.pick(&PageProtection::ALL),
+            page_image_compression: *random.pick(&ImageCompression::ALL),
+            ..options.clone()
+        };
         disk.crash_at(random.range(1..300));
         candidates = live(&disk, &candidates, &options, &mut random)
             .unwrap_or_else(|reason| panic!("SEAWALL_SEED={seed}, life {life}: {reason}"));

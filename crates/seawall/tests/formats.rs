@@ -23,12 +23,13 @@ Only `superblock`, `pages`, `recovery/chunk` and `log/` are the database: copy t
 ";
 
 /// Title and source of each format.
-const FORMATS: [(&str, &str); 16] = [
+const FORMATS: [(&str, &str); 17] = [
     ("Superblock", "tree/src/superblock.rs"),
     ("Log segment", "wal/src/segment.rs"),
     ("Log record", "wal/src/record.rs"),
     ("Log record: commit", "wal/src/commit.rs"),
     ("Log record: others", "wal/src/control.rs"),
+    ("Log record: page images", "wal/src/page_images.rs"),
     ("Timeline history", "wal/src/timeline.rs"),
     ("Page header", "tree/src/page/header.rs"),
     ("Leaf", "tree/src/page/leaf.rs"),

@@ -47,7 +47,7 @@ use crate::chunk::{ChunkPlan, ChunkStatistics, FreshImage};
 use crate::error::TreeError;
 use crate::image_compression::{ImageCompression, ImagePacker};
 use crate::image_log::{ImageLog, ImageLogError, ImagePiece, PIECE_BYTES, PieceTally, StoredImage};
-use crate::page::Page;
+use crate::page::{Page, PageKind};
 use crate::page_file::PageImage;
 use crate::published::Overlay;
 use crate::recovery_file::ImagePlace;
@@ -161,29 +161,51 @@ impl Tree {
             page_sync.set(page_sync.get() + watch.lap());
             synced
         };
-        let place = self.write_images(writer, chunk, &plan.protected, sync, applied)?;
+        let protected = self.changed_images(&plan.protected).map_err(ChunkFailure::before_commit)?;
+        let place = self.write_images(writer, chunk, &protected, sync, applied)?;
         writer.has_unsynced_pages = false;
         let superblock = finish.map(|values| writer.filled_in(values, chunk, file.page_count()));
         // A header that was written in part may still reach the disk: only the next open knows.
-        let header = writer.recovery.write_header(chunk, plan.protected.len(), superblock.as_ref(), place);
+        let header = writer.recovery.write_header(chunk, protected.len(), superblock.as_ref(), place);
         applied.recovery_bytes += header.map_err(ChunkFailure::Unknown)?;
         applied.durations.page_sync = page_sync.get();
         applied.durations.recovery_write = watch.lap().saturating_sub(page_sync.get());
         writer.recovery.commit().map_err(ChunkFailure::Unknown)?;
         applied.durations.recovery_sync = watch.lap();
-        let overlay: Overlay = plan.protected.iter().map(|page| (page.view().id(), page.clone())).collect();
+        let overlay: Overlay = protected.iter().map(|page| (page.view().id(), page.clone())).collect();
         watch.lap();
         self.pages.publish(overlay, std::iter::empty());
         applied.durations.publish = watch.lap();
-        let protected: Vec<PageImage<'_>> = plan.protected.iter().map(PageImage::from).collect();
-        file.write(&protected).map_err(ChunkFailure::Unknown)?;
-        writer.has_unsynced_pages |= !protected.is_empty();
+        let images: Vec<PageImage<'_>> = protected.iter().map(PageImage::from).collect();
+        file.write(&images).map_err(ChunkFailure::Unknown)?;
+        writer.has_unsynced_pages |= !images.is_empty();
         applied.durations.page_write += watch.lap();
         writer.completed_chunk = chunk;
         let bytes =
             |images: &[PageImage<'_>]| images.iter().map(|image| image.bytes.len() as u64).sum::<u64>();
-        applied.page_bytes = bytes(&fresh) + bytes(&protected);
+        applied.page_bytes = bytes(&fresh) + bytes(&images);
         Ok(())
+    }
+
+    /// The images that are not what their pages are already: changes that were merged before a crash are merged again
+    /// after it, with the same outcome. Such an image in the recovery file would look as if its chunk had been begun to
+    /// be written in place.
+    fn changed_images(&self, images: &[Page]) -> Result<Vec<Page>, TreeError> {
+        let mut changed = Vec::with_capacity(images.len());
+        for image in images {
+            let id = image.view().id();
+            // The cache may hold an older page of the map: see `map_reader`.
+            let is_map = image.view().kind() == PageKind::SpaceMap;
+            let page = if is_map { self.pages.stored_page(id) } else { self.pages.writer_page(id) };
+            match page {
+                Ok(page) if page.bytes() == image.bytes() => {}
+                Ok(_) => changed.push(image.clone()),
+                // A new page of the space map, or a damaged one that comes right now.
+                Err(error) if error.is_damage() => changed.push(image.clone()),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(changed)
     }
 
     /// Makes the pages that the chunk freed available, punched out of the file where they are many side by side.

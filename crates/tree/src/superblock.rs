@@ -20,7 +20,7 @@
 //! |     80 |     8 | next_table       | no table with this id or a higher one exists in the tree            |
 //! |     88 |     8 | page_count       | pages in use when the superblock was stored; for display            |
 //! |     96 |     8 | created_micros   | microseconds since 1970, signed                                     |
-//! |    104 |     4 | protection       | 0: recovery file, 1: page images in the log                         |
+//! |    104 |     4 | protection       | 0: recovery file, 1: page images in the log; for display            |
 //! |    108 |  3988 | reserved         | zero; anything else is refused                                      |
 
 use std::sync::Arc;
@@ -45,10 +45,11 @@ const COPIES: u64 = 2;
 pub(crate) const COUNTER_MAX: u64 = 1 << 62;
 const _: () = assert!(RESERVED_AT + 3988 == SUPERBLOCK_BYTES);
 
-/// How a torn page is repaired after a crash.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Where the second copy of a page is while it is being overwritten: a crash that tears the page leaves that one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum PageProtection {
     /// Page images go to the recovery file before they are written in place.
+    #[default]
     RecoveryFile,
     /// Page images go to the log before they are written in place.
     LogImages,
@@ -80,7 +81,7 @@ pub struct Superblock {
     pub page_count: u64,
     /// When the database was created, in microseconds since 1970.
     pub created_micros: i64,
-    /// How torn pages are repaired.
+    /// Where the last store's process put page images; it decides nothing.
     pub protection: PageProtection,
 }
 
@@ -339,7 +340,40 @@ impl Superblock {
     }
 }
 
+/// No page protection has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no page protection is called {name:?}; there are recovery-file and log-images")]
+pub struct UnknownPageProtection {
+    name: String,
+}
+
+impl std::fmt::Display for PageProtection {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str(self.name())
+    }
+}
+
+impl std::str::FromStr for PageProtection {
+    type Err = UnknownPageProtection;
+
+    fn from_str(name: &str) -> Result<PageProtection, UnknownPageProtection> {
+        let found = PageProtection::ALL.into_iter().find(|protection| protection.name() == name);
+        found.ok_or_else(|| UnknownPageProtection { name: name.to_owned() })
+    }
+}
+
 impl PageProtection {
+    /// Every one.
+    pub const ALL: [PageProtection; 2] = [PageProtection::RecoveryFile, PageProtection::LogImages];
+
+    /// Its name, as options and documents write it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            PageProtection::RecoveryFile => "recovery-file",
+            PageProtection::LogImages => "log-images",
+        }
+    }
+
     fn number(self) -> u32 {
         match self {
             PageProtection::RecoveryFile => 0,

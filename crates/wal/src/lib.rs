@@ -20,7 +20,8 @@
 //!   that segment is written again.
 //! * A failed write or sync is never tried again; the log takes no more writes until it is opened anew.
 //!
-//! Start at [`Log::append`] and [`LogReader::next`]. Byte layouts are in `segment`, `record`, `commit` and `control`.
+//! Start at [`Log::append`] and [`LogReader::next`]. Byte layouts are in `segment`, `record`, `commit`, `control` and
+//! `page_images`.
 
 mod body;
 mod commit;
@@ -30,6 +31,7 @@ mod geometry;
 mod metrics;
 mod open;
 mod options;
+mod page_images;
 mod reader;
 mod record;
 mod retention;
@@ -47,6 +49,7 @@ pub use error::{HistoryError, LogError, LogReadError, RecordError, SegmentHeader
 pub use geometry::{HEADER_BYTES, LogGeometry, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 pub use metrics::LogStatistics;
 pub use options::{FlushBy, LogOptions};
+pub use page_images::{PageImageEntry, PageImages};
 pub use reader::{EndReason, LogEnd, LogReader, LogRecord};
 pub use record::{PreparedRecord, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, Record, RecordKind, RecordSpan};
 pub use retention::RetentionReport;

@@ -32,6 +32,7 @@ use seawall_types::{DatabaseId, Lsn, TimelineId};
 use crate::commit::Commit;
 use crate::control::{Checkpoint, RestorePoint, TimelineSwitch};
 use crate::error::RecordError;
+use crate::page_images::PageImages;
 
 /// The header before a record's body.
 pub const RECORD_HEADER_BYTES: usize = 14;
@@ -51,6 +52,8 @@ pub enum RecordKind {
     RestorePoint,
     /// Nothing: padding.
     NoOp,
+    /// Copies of pages, against torn ones; no replay needs them.
+    PageImages,
 }
 
 impl RecordKind {
@@ -62,6 +65,7 @@ impl RecordKind {
             3 => Some(RecordKind::TimelineSwitch),
             4 => Some(RecordKind::RestorePoint),
             5 => Some(RecordKind::NoOp),
+            6 => Some(RecordKind::PageImages),
             _ => None,
         }
     }
@@ -74,6 +78,7 @@ impl RecordKind {
             RecordKind::TimelineSwitch => 3,
             RecordKind::RestorePoint => 4,
             RecordKind::NoOp => 5,
+            RecordKind::PageImages => 6,
         }
     }
 }
@@ -101,6 +106,8 @@ pub enum Record<'a> {
     RestorePoint(RestorePoint<'a>),
     /// Padding.
     NoOp,
+    /// Copies of pages.
+    PageImages(PageImages<'a>),
 }
 
 impl<'a> Record<'a> {
@@ -118,6 +125,7 @@ impl<'a> Record<'a> {
             RecordKind::TimelineSwitch => Record::TimelineSwitch(TimelineSwitch::decode(body)?),
             RecordKind::RestorePoint => Record::RestorePoint(RestorePoint::decode(body)?),
             RecordKind::NoOp => Record::NoOp,
+            RecordKind::PageImages => Record::PageImages(PageImages::decode(body)?),
         })
     }
 }

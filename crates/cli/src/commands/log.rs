@@ -61,6 +61,9 @@ fn show(record: &LogRecordInfo, names: &BTreeMap<u64, String>, output: &mut Outp
             format!("restore point {name:?}, {}", utc(*time_micros))
         }
         LogContent::NoOp => "nothing".to_owned(),
+        LogContent::PageImages { chunk, images, stored_bytes } => {
+            format!("{} page images of chunk {chunk}, {} bytes", grouped(*images), grouped(*stored_bytes))
+        }
     };
     output.line(format_args!("{}  {} bytes, timeline {}: {text}", record.lsn, bytes, record.timeline))?;
     if let LogContent::Commit { changes, .. } = &record.content {
@@ -108,6 +111,9 @@ fn record_json(record: &LogRecordInfo) -> Value {
             "kind": "restore point", "name": name, "time_micros": time_micros,
         }),
         LogContent::NoOp => json!({ "kind": "no-op" }),
+        LogContent::PageImages { chunk, images, stored_bytes } => json!({
+            "kind": "page images", "chunk": chunk, "images": images, "stored_bytes": stored_bytes,
+        }),
     };
     if let Value::Object(content) = content {
         object.extend(content);

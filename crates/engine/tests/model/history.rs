@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use seawall_engine::{
     Background, CommitHandle, Database, Durability, Environment, Error, ImageCompression, Isolation,
-    LockWait, OpenMode, Options, Savepoint, Snapshot, Table, Transaction, TransactionOptions,
+    LockWait, OpenMode, Options, PageProtection, Savepoint, Snapshot, Table, Transaction, TransactionOptions,
 };
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk};
 use seawall_types::Lsn;
@@ -63,6 +63,7 @@ fn draw_options(random: &mut SeededRandom) -> Options {
         cache_bytes: *random.pick(&[16 << 10, 128 << 10, 1 << 20]),
         checkpoint_log_bytes: *random.pick(&[6000, 60_000, 100 << 20]),
         checkpoint_chunk_bytes: *random.pick(&[16 << 10, 50_000, 1 << 20]),
+        page_protection: *random.pick(&PageProtection::ALL),
         page_image_compression: *random.pick(&ImageCompression::ALL),
         recovery_threads: *random.pick(&[1, 1, 1, 2]),
         durability: *random.pick(&[Durability::Sync, Durability::Async]),

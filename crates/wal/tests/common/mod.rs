@@ -76,7 +76,11 @@ pub(crate) fn read_from(disk: &SimulatedDisk, from: Lsn) -> Result<(Vec<Found>, 
                 let value = changes[0].value().unwrap().to_vec();
                 all.push(Found { span: record.span, value });
             }
-            Record::Checkpoint(_) | Record::TimelineSwitch(_) | Record::RestorePoint(_) | Record::NoOp => {}
+            Record::Checkpoint(_)
+            | Record::TimelineSwitch(_)
+            | Record::RestorePoint(_)
+            | Record::NoOp
+            | Record::PageImages(_) => {}
         }
     }
     Ok((all, reader.finish()))
