@@ -52,6 +52,12 @@ fn options(shared: &Shared, mode: OpenMode) -> Options {
     if let Some(mib) = shared.memtable_mib {
         options.memtable_bytes = mib.saturating_mul(1 << 20);
     }
+    if let Some(protection) = shared.page_protection {
+        options.page_protection = protection;
+    }
+    if let Some(compression) = shared.page_image_compression {
+        options.page_image_compression = compression;
+    }
     options
 }
 

@@ -266,6 +266,7 @@ impl Engine {
             page_file_bytes: totals.page_file_bytes,
             image_bytes: totals.chunk.protected_pages * u64::from(superblock.page_bytes),
             recovery_file_bytes: totals.recovery_file_bytes,
+            image_log_bytes: totals.image_log_bytes,
             punched_bytes: totals.punched_bytes,
             duration: totals.durations.total,
             durations: totals.durations,

@@ -93,7 +93,7 @@ pub struct CheckpointStatistics {
     pub pages_read: u64,
     /// Pages written once, without protection.
     pub fresh_pages: u64,
-    /// Pages written through the recovery file.
+    /// Pages written with a second copy, in the recovery file or the log.
     pub protected_pages: u64,
     /// Pages that became free.
     pub freed_pages: u64,
@@ -101,10 +101,12 @@ pub struct CheckpointStatistics {
     pub tables_reclaimed: u64,
     /// Bytes written to the page file.
     pub page_file_bytes: u64,
-    /// Bytes of the images that went to the recovery file, before compression.
+    /// Bytes of the images that went to the recovery file or the log, before compression.
     pub image_bytes: u64,
     /// Bytes written to the recovery file.
     pub recovery_file_bytes: u64,
+    /// Bytes of page images appended to the log.
+    pub image_log_bytes: u64,
     /// Bytes given back to the file system.
     pub punched_bytes: u64,
     /// From the freeze to the end.
@@ -135,6 +137,7 @@ impl CheckpointStatistics {
             freed_pages = self.freed_pages,
             image_bytes = self.image_bytes,
             recovery_file_bytes = self.recovery_file_bytes,
+            image_log_bytes = self.image_log_bytes,
             page_file_bytes = self.page_file_bytes,
             freeze_us = micros(durations.freeze),
             log_flush_us = micros(durations.log_flush),
@@ -180,6 +183,7 @@ pub(crate) struct Totals {
     pub(crate) chunk: ChunkStatistics,
     pub(crate) page_file_bytes: u64,
     pub(crate) recovery_file_bytes: u64,
+    pub(crate) image_log_bytes: u64,
     pub(crate) punched_bytes: u64,
     pub(crate) durations: CheckpointDurations,
 }
@@ -195,6 +199,7 @@ impl Totals {
         self.chunk.freed_pages += chunk.freed_pages;
         self.page_file_bytes += applied.page_bytes;
         self.recovery_file_bytes += applied.recovery_bytes;
+        self.image_log_bytes += applied.log_bytes;
         self.punched_bytes += applied.punched_bytes;
         let (sum, part) = (&mut self.durations, &applied.durations);
         sum.recovery_write += part.recovery_write;
@@ -232,6 +237,7 @@ mod tests {
                 page_file_bytes: 0,
                 image_bytes: 0,
                 recovery_file_bytes: 0,
+                image_log_bytes: 0,
                 punched_bytes: 0,
                 duration: Duration::ZERO,
                 durations: CheckpointDurations::default(),

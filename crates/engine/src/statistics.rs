@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use seawall_tree::PageProtection;
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 
 use crate::checkpoint_statistics::{CheckpointHistory, CheckpointStatistics};
@@ -91,6 +92,9 @@ pub struct DatabaseInfo {
     pub database: DatabaseId,
     /// Page size in bytes.
     pub page_bytes: u64,
+    /// Where its checkpoints put the second copy of the pages that they overwrite; if it is open read-only, where the
+    /// last one did.
+    pub page_protection: PageProtection,
     /// Size of a log segment in bytes.
     pub segment_bytes: u64,
     /// The timeline it writes.
@@ -161,6 +165,10 @@ impl Engine {
         Ok(DatabaseInfo {
             database: superblock.database,
             page_bytes: u64::from(superblock.page_bytes),
+            page_protection: match &self.log {
+                Some(_) => self.options.page_protection,
+                None => superblock.protection,
+            },
             segment_bytes: superblock.segment_bytes,
             timeline: superblock.timeline,
             redo_point: superblock.redo_point,

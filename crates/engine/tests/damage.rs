@@ -8,7 +8,7 @@ mod harness;
 use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
-use seawall_engine::{Damage, Database, Error, Options};
+use seawall_engine::{Damage, Database, Error, Options, PageProtection};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 
 use harness::plan::{self, long_key};
@@ -378,6 +378,49 @@ fn a_recovery_file_damaged_while_it_is_needed_never_ends_in_a_panic() {
     }
     println!("{whole} whole, {noticed} noticed, {unnoticed} not noticed");
     assert!(whole > 50 && noticed > 3 && unnoticed == 0, "{whole} {noticed} {unnoticed}");
+}
+
+/// The same with images in the log: they were durable before a page was overwritten, so damage there is refused, by the
+/// chunk that needs them or by the replay that comes across them.
+#[test]
+fn images_in_the_log_damaged_while_they_are_needed_are_refused() {
+    let options = Options { page_protection: PageProtection::LogImages, ..small_options() };
+    let progress = Progress::shared(Arc::default());
+    let watched = WatchedDisk::new(template(&options), Arc::clone(&progress));
+    let mut session = Session::closed(Arc::new(watched.clone()), &options, progress);
+    let (mut whole, mut refused) = (0, 0);
+    for step in plan::short() {
+        session.run(&step).unwrap();
+        for point in watched.take_points().iter().filter(|point| point.call.contains("pages @")) {
+            for part in 0..6 {
+                let disk = point.disk.after_power_loss(PowerLoss::Random(point.index << 16 | part));
+                let header = disk.read_file("recovery/chunk").unwrap();
+                let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().unwrap());
+                if header[56] != 1 || !point.disk.crashed() {
+                    continue;
+                }
+                let (start, end) = (number(64), number(72));
+                let lsn = start + (end - start) * part / 6 + 13;
+                disk.flip_bit(&segment(lsn / SEGMENT), lsn % SEGMENT, 1);
+                let next = Options { page_protection: PageProtection::RecoveryFile, ..options.clone() };
+                match try_open(&disk, &next) {
+                    Ok(database) => {
+                        let found = read_all(&database).unwrap();
+                        assert!(point.candidates.iter().any(|state| **state == found), "{}", point.call);
+                        whole += 1;
+                        disk.crash();
+                    }
+                    Err(error) => {
+                        names_a_file(&error, &point.call);
+                        assert!(error.to_string().contains("log"), "{error}");
+                        refused += 1;
+                    }
+                }
+            }
+        }
+    }
+    println!("{whole} whole, {refused} refused");
+    assert!(refused > 20, "{whole} {refused}");
 }
 
 #[test]

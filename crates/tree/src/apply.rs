@@ -162,6 +162,7 @@ impl Tree {
             synced
         };
         let protected = self.changed_images(&plan.protected).map_err(ChunkFailure::before_commit)?;
+        applied.statistics.protected_pages = protected.len() as u64;
         let place = self.write_images(writer, chunk, &protected, sync, applied)?;
         writer.has_unsynced_pages = false;
         let superblock = finish.map(|values| writer.filled_in(values, chunk, file.page_count()));

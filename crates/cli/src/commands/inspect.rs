@@ -24,6 +24,7 @@ pub(crate) fn info(shared: &Shared, directory: &Path, output: &mut Output) -> Re
     line("made", utc(info.created_micros))?;
     line("tables", tables.to_string())?;
     line("page size", size(info.page_bytes))?;
+    line("page protection", info.page_protection.to_string())?;
     line("page file", size(info.page_file_bytes))?;
     line("timeline", info.timeline.to_string())?;
     line("redo point", info.redo_point.to_string())?;
@@ -60,6 +61,7 @@ fn info_json(info: &DatabaseInfo, tables: usize) -> Value {
         "created_micros": info.created_micros,
         "tables": tables,
         "page_bytes": info.page_bytes,
+        "page_protection": info.page_protection.name(),
         "page_file_bytes": info.page_file_bytes,
         "segment_bytes": info.segment_bytes,
         "timeline": info.timeline.get(),
@@ -173,6 +175,7 @@ fn checkpoint_json(checkpoint: &CheckpointStatistics) -> Value {
         "page_file_bytes": checkpoint.page_file_bytes,
         "image_bytes": checkpoint.image_bytes,
         "recovery_file_bytes": checkpoint.recovery_file_bytes,
+        "image_log_bytes": checkpoint.image_log_bytes,
         "punched_bytes": checkpoint.punched_bytes,
         "seconds": checkpoint.duration.as_secs_f64(),
         "durations_seconds": {
