@@ -366,6 +366,8 @@ impl Engine {
     pub(crate) fn tree_write_error(&self, error: &TreeError) -> Error {
         match self.tree.failure() {
             Some(_) => self.stop(crate::error::chain(error)),
+            // Images could not be put into the log.
+            None if self.log.as_ref().is_some_and(|log| log.poison_cause().is_some()) => self.stopped_error(),
             None => Error::tree(error),
         }
     }
