@@ -6,7 +6,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use seawall_io::{AlignedBuffer, DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode};
+use seawall_io::{
+    AlignedBuffer, DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode, SharedMapping,
+};
 use seawall_simulation::SimulatedDisk;
 
 use super::session::SharedProgress;
@@ -120,6 +122,10 @@ impl Disk for WatchedDisk {
         self.inner.sync_directory(directory)
     }
 
+    fn map_shared(&self, path: &str) -> io::Result<Box<dyn SharedMapping>> {
+        self.inner.map_shared(path)
+    }
+
     fn lock(&self, path: &str, mode: LockMode) -> io::Result<Box<dyn DirectoryLock>> {
         self.watch(|copy| copy.lock(path, mode).map(|_| ()));
         self.inner.lock(path, mode)
@@ -166,6 +172,16 @@ impl DiskFile for WatchedFile {
     fn write_durable_at(&self, buffer: &AlignedBuffer, range: Range<usize>, offset: u64) -> io::Result<()> {
         self.watch(|file| file.write_durable_at(buffer, range.clone(), offset));
         self.file.write_durable_at(buffer, range, offset)
+    }
+
+    fn write_mapped_durable_at(
+        &self,
+        mapping: &dyn SharedMapping,
+        range: Range<usize>,
+        offset: u64,
+    ) -> io::Result<()> {
+        self.watch(|file| file.write_mapped_durable_at(mapping, range.clone(), offset));
+        self.file.write_mapped_durable_at(mapping, range, offset)
     }
 
     fn sync_data(&self) -> io::Result<()> {
