@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use seawall_tree::{SuperblockFile, Tree, TreeAccess, TreeOptions};
 use seawall_types::{Lsn, TableId};
-use seawall_wal::{LogReader, Record};
+use seawall_wal::{LogReader, PendingUse, Record};
 
 use crate::catalog::{self, FIRST_USER_TABLE, ObjectRow};
 use crate::engine::{Engine, Environment};
@@ -160,8 +160,9 @@ fn check_log(
         Ok(reader) => reader,
         Err(error) => return reports.tell_plain("log", crate::error::chain(&error)),
     };
-    if let Some(limit) = limit {
-        reader.set_limit(limit);
+    match limit {
+        Some(limit) => reader.set_limit(limit),
+        None => reader.use_pending(PendingUse::Read),
     }
     loop {
         match reader.next() {

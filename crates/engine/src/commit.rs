@@ -194,7 +194,10 @@ impl Engine {
     /// Waits until a logged commit is as durable as it asks, and visible.
     pub(crate) fn finish_commit(&self, stamp: Lsn, durability: Durability) -> Result<Lsn, Error> {
         match durability {
-            Durability::Async => self.acknowledge(stamp),
+            Durability::Async => {
+                self.survive_kill(stamp)?;
+                self.acknowledge(stamp);
+            }
             Durability::Sync => {
                 self.flush_until(stamp)?;
                 if self.visible() < stamp {

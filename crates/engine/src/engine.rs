@@ -211,6 +211,11 @@ impl Engine {
         self.queue.visible()
     }
 
+    /// Returns once the commit would survive a kill of this process: at once, but behind a long record.
+    pub(crate) fn survive_kill(&self, end: Lsn) -> Result<(), Error> {
+        self.log()?.survive_kill(end).map_err(|error| self.log_error(&error))
+    }
+
     pub(crate) fn flush_until(&self, end: Lsn) -> Result<(), Error> {
         self.log()?.flush_until(end).map_err(|error| self.log_error(&error))
     }

@@ -10,8 +10,9 @@ pub enum Durability {
     /// On stable storage: survives a power failure.
     #[default]
     Sync,
-    /// In the log's buffer: visible at once, on stable storage within `Options::flush_interval`. A crash before that
-    /// may lose it, with everything committed after it and nothing committed before it.
+    /// In the log's buffer: visible at once, on stable storage within `Options::flush_interval`. The end of the process,
+    /// a kill included, does not take it. A power failure before that may, with everything committed after it and
+    /// nothing committed before it.
     Async,
 }
 
@@ -105,7 +106,7 @@ pub struct Options {
     pub lock_wait: LockWait,
     /// Keys and values that one transaction may write. Default 256 MiB.
     pub max_transaction_bytes: u64,
-    /// `Async` commits are on stable storage at latest after this. Default 10 ms.
+    /// `Async` commits are on stable storage at latest after this: what a power failure can take. Default 10 ms.
     pub flush_interval: Duration,
     /// Segments kept ready for the log beyond the one being written. Default 2.
     pub spare_segments: usize,

@@ -20,14 +20,14 @@ use std::time::Duration;
 use seawall_memtable::{Memtable, ReplayPartition};
 use seawall_tree::{Superblock, Tree};
 use seawall_types::{Lsn, TableId};
-use seawall_wal::{EndReason, LogEnd, LogReader, Record};
+use seawall_wal::{EndReason, LogEnd, LogReader, PendingUse, Record};
 
 use crate::catalog::{self, FIRST_USER_TABLE, ObjectRow};
 use crate::engine::Environment;
 use crate::error::Error;
 use crate::lock_table::lock_name;
 use crate::merge_source::FrozenRows;
-use crate::options::Options;
+use crate::options::{OpenMode, Options};
 use crate::row_key;
 use crate::view::View;
 
@@ -132,7 +132,7 @@ impl<'a> Replay<'a> {
         options: &'a Options,
     ) -> Result<Replay<'a>, Error> {
         let redo_point = superblock.redo_point;
-        let reader = LogReader::open(
+        let mut reader = LogReader::open(
             Arc::clone(&environment.disk),
             superblock.database,
             superblock.timeline,
@@ -140,6 +140,10 @@ impl<'a> Replay<'a> {
             redo_point,
         )
         .map_err(|error| Error::log_read(&error))?;
+        reader.use_pending(match options.mode {
+            OpenMode::ReadOnly => PendingUse::Read,
+            OpenMode::CreateIfMissing | OpenMode::Existing | OpenMode::New => PendingUse::Rescue,
+        });
         let segments = crate::open::list_segments(&*environment.disk, superblock.segment_bytes)?;
         let last = segments.last().map_or(redo_point, |segment| segment.first_lsn);
         let started = environment.clock.monotonic();
@@ -181,7 +185,7 @@ impl<'a> Replay<'a> {
     }
 
     fn is_read_only(&self) -> bool {
-        self.options.mode == crate::options::OpenMode::ReadOnly
+        self.options.mode == OpenMode::ReadOnly
     }
 
     /// Deals the rows of the next record; their bytes, or `None` at the end of the log.

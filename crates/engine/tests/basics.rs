@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use seawall_engine::{
-    Background, Database, Durability, Environment, Error, Isolation, Options, TransactionOptions,
+    Background, Database, Durability, Environment, Error, Isolation, OpenMode, Options, TransactionOptions,
 };
 use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk};
 
@@ -168,6 +168,32 @@ fn asynchronous_commits_are_seen_at_once_and_durable_after_a_flush() {
     database.flush().unwrap();
     let kept = open(&disk.after_power_loss(PowerLoss::LoseAll));
     assert_eq!(kept.get(&kept.table("t").unwrap(), "a").unwrap().unwrap(), b"1");
+}
+
+#[test]
+fn asynchronous_commits_survive_a_kill_and_a_reader_sees_them_without_writing() {
+    let disk = SimulatedDisk::new(6);
+    let database = open(&disk);
+    let table = database.create_table("t").unwrap();
+    for (number, length) in [10, 30_000, 10, 200_000, 10].into_iter().enumerate() {
+        database.put_with(&table, number.to_be_bytes(), vec![7; length], Durability::Async).unwrap();
+    }
+    let killed = disk.copy();
+    let calls = killed.calls();
+    let environment =
+        Environment { disk: Arc::new(killed.clone()), clock: Arc::new(SimulatedClock::default()) };
+    let read_only = Options { mode: OpenMode::ReadOnly, ..options() };
+    let reader = Database::open_in(environment, read_only, |_| {}).unwrap();
+    let table = reader.table("t").unwrap();
+    assert_eq!(reader.snapshot().range::<&[u8]>(&table, ..).count(), 5);
+    // The lock file is there already.
+    assert_eq!(killed.calls(), calls);
+    drop(reader);
+    let reopened = open(&killed);
+    assert_eq!(reopened.snapshot().range::<&[u8]>(&table, ..).count(), 5);
+    // What recovery has shown is safe from a power failure, too.
+    let again = open(&killed.after_power_loss(PowerLoss::LoseAll));
+    assert_eq!(again.snapshot().range::<&[u8]>(&table, ..).count(), 5);
 }
 
 #[test]

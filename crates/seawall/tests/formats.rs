@@ -15,7 +15,7 @@ bank/
   pages           the page file: space map, interior pages, leaves, overflow extents
   recovery/chunk  images of the pages that the last chunk overwrote; `recovery/sort-*` is scratch of a bulk load
   log/            segments, named by timeline (8 hex digits) and number (16), and timeline histories; `spare.*` is a
-                  segment that is being made
+                  segment that is being made; `pending.1` and `pending.2` are its buffers
   lock            held by the process that has the database open
   creating        there while the database is being created
 ```
@@ -23,12 +23,13 @@ Only `superblock`, `pages`, `recovery/chunk` and `log/` are the database: copy t
 ";
 
 /// Title and source of each format.
-const FORMATS: [(&str, &str); 13] = [
+const FORMATS: [(&str, &str); 14] = [
     ("Superblock", "tree/src/superblock.rs"),
     ("Log segment", "wal/src/segment.rs"),
     ("Log record", "wal/src/record.rs"),
     ("Log record: commit", "wal/src/commit.rs"),
     ("Log record: others", "wal/src/control.rs"),
+    ("Pending file of the log", "wal/src/pending.rs"),
     ("Timeline history", "wal/src/timeline.rs"),
     ("Page header", "tree/src/page/header.rs"),
     ("Leaf", "tree/src/page/leaf.rs"),

@@ -24,6 +24,8 @@ pub struct CrashPoint {
     pub disk: SimulatedDisk,
     /// What the database may hold, newest first.
     pub candidates: Vec<Arc<State>>,
+    /// What it may hold if only the process ends: no acknowledged commit is missing.
+    pub survivors: Vec<Arc<State>>,
 }
 
 /// Called with a description of each call, in the middle of it, before it has done anything.
@@ -82,9 +84,12 @@ impl WatchedDisk {
         let name = copy.trace().last().map(ToString::to_string).unwrap_or_default();
         let observer = self.seen.lock().observer.clone();
         observer.inspect(|observer| observer(&name));
-        let candidates = self.progress.lock().candidates();
+        let (candidates, survivors) = {
+            let progress = self.progress.lock();
+            (progress.candidates(), progress.survivors())
+        };
         let seen = &mut *self.seen.lock();
-        seen.points.push(CrashPoint { index: seen.calls, call: name, disk: copy, candidates });
+        seen.points.push(CrashPoint { index: seen.calls, call: name, disk: copy, candidates, survivors });
         seen.calls += 1;
     }
 }
