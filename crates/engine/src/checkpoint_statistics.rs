@@ -204,6 +204,11 @@ impl Totals {
         sum.publish += part.publish;
         sum.publish_max = sum.publish_max.max(part.publish);
     }
+
+    /// Bytes written to page file and recovery file.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.page_file_bytes + self.recovery_file_bytes
+    }
 }
 
 #[cfg(test)]

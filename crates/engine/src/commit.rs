@@ -136,11 +136,13 @@ impl Engine {
         builder: &mut CommitBuilder,
     ) -> Result<(Lsn, Ticket, arc_swap::Guard<Arc<View>>), Error> {
         let log = self.log()?;
+        let rows = builder.count();
         let record = builder.finish();
         loop {
             let result = log.append(record, |span| {
                 self.admit(request)?;
                 let ticket = self.queue().enter(span.end).ok_or(Refused::QueueFull)?;
+                self.queue().count_rows(rows);
                 for definition in request.definitions {
                     definition.object.change(definition.storage, span.end);
                 }

@@ -20,12 +20,16 @@ use crate::checkpoint::CheckpointState;
 use crate::commit_queue::CommitQueue;
 use crate::error::Error;
 use crate::lock_table::{LockOwner, LockTable};
+use crate::measurements::Measurements;
 use crate::options::{Background, Options};
+use crate::pace::{CheckpointProgress, MergeSpeed};
+use crate::recovery_time::RecoveryTime;
 use crate::row_key;
 use crate::snapshots::{RegisteredSnapshot, SnapshotRegistry};
 use crate::statistics::Counters;
 use crate::throttle::Throttle;
 use crate::view::View;
+use crate::writer_pace::HoldbackSources;
 
 /// The world that a database lives in.
 #[derive(Clone, Debug)]
@@ -68,6 +72,19 @@ pub(crate) struct Engine {
     closed: AtomicBool,
     /// Why no more writes are taken: the tree could not be written.
     stopped: OnceLock<String>,
+    /// Threads that wait for `checkpoint` to run one.
+    pub(crate) checkpoint_waiters: AtomicU64,
+    /// How far the one under way is.
+    pub(crate) progress: CheckpointProgress,
+    pub(crate) merge_speed: Mutex<MergeSpeed>,
+    pub(crate) recovery_time: RecoveryTime,
+    pub(crate) measurements: Measurements,
+    /// Who holds log back.
+    pub(crate) holdbacks: Mutex<HoldbackSources>,
+    /// Writers compute their rate anew when the log is this long.
+    pub(crate) next_look: CachePadded<AtomicU64>,
+    /// Writers were slowed until the last checkpoint ended.
+    pub(crate) saturated: AtomicBool,
     /// Changes when a checkpoint has made room in memory, or failed.
     pub(crate) room: WaitWord,
     pub(crate) background: Arc<BackgroundThreads>,
@@ -92,11 +109,15 @@ pub(crate) struct Parts {
 impl Engine {
     pub(crate) fn assemble(parts: Parts) -> Engine {
         let clock = &parts.environment.clock;
+        let queue = Arc::new(CommitQueue::new(parts.end_of_log));
+        // Where replay starts, no row was logged; those that it replayed are behind it.
+        let measurements = Measurements::new(Arc::clone(&parts.environment.disk), parts.superblock.database);
+        queue.count_rows(parts.view.unmerged().map_or(0, |frozen| frozen.logged_rows));
         Engine {
             locks: LockTable::new(Arc::clone(clock)),
             throttle: Throttle::new(Arc::clone(clock)),
             counters: Counters::default(),
-            queue: Arc::new(CommitQueue::new(parts.end_of_log)),
+            queue,
             snapshots: SnapshotRegistry::new(),
             objects: OpenObjects::new(parts.next_table),
             redo_point: AtomicU64::new(parts.superblock.redo_point.get()),
@@ -108,6 +129,14 @@ impl Engine {
             next_owner: CachePadded::default(),
             closed: AtomicBool::new(false),
             stopped: OnceLock::new(),
+            checkpoint_waiters: AtomicU64::new(0),
+            progress: CheckpointProgress::default(),
+            merge_speed: Mutex::new(MergeSpeed::unknown()),
+            recovery_time: RecoveryTime::new(parts.options.recovery_target, parts.options.replay_memory()),
+            measurements,
+            holdbacks: Mutex::default(),
+            next_look: CachePadded::default(),
+            saturated: AtomicBool::new(false),
             room: WaitWord::new(),
             background: Arc::default(),
             directory_lock: Mutex::new(Some(parts.directory_lock)),

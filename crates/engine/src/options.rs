@@ -84,16 +84,24 @@ pub struct Options {
     /// Log segment size of a new database: 64 KiB to 1 GiB, a power of two. Default 16 MiB. An existing one keeps its own.
     pub segment_bytes: u64,
     /// Memory for rows changed since the last checkpoint: half for those that arrive, half for those that a
-    /// checkpoint is merging. Default 256 MiB.
+    /// checkpoint is merging. A checkpoint starts when the first half is full, at the latest, and writers are slowed so
+    /// that it is full again when the checkpoint ends; a disk that becomes slower all of a sudden may cost half as much
+    /// again. Default 256 MiB.
     pub memtable_bytes: u64,
     /// Memory for cached pages. Default 256 MiB.
     pub cache_bytes: u64,
     /// A checkpoint starts when this much log lies behind it: it bounds the time to recover. Default 256 MiB.
     pub checkpoint_log_bytes: u64,
+    /// A recovery from a crash, at any moment, is to take no longer than this: checkpoints start early enough, by the
+    /// replay speed that was measured on this machine. At least a second; `None`: no such target. Default 5 s.
+    pub recovery_target: Option<Duration>,
     /// A checkpoint starts at latest after this long, if anything changed. Default 5 minutes.
     pub checkpoint_interval: Duration,
     /// Page images that a checkpoint makes durable together. Default 16 MiB, at most 64 MiB.
     pub checkpoint_chunk_bytes: u64,
+    /// Bytes a second that a checkpoint writes at most, on average, as long as that slows no writer. 0: no limit, which is
+    /// the default.
+    pub checkpoint_io_limit: u64,
     /// Compression of the page images in the recovery file. Default LZ4.
     pub recovery_file_compression: Compression,
     /// Threads that replay the log. Default: the processors of the machine, at most 8.
@@ -123,8 +131,10 @@ impl Default for Options {
             memtable_bytes: 256 << 20,
             cache_bytes: 256 << 20,
             checkpoint_log_bytes: 256 << 20,
+            recovery_target: Some(Duration::from_secs(5)),
             checkpoint_interval: Duration::from_secs(300),
             checkpoint_chunk_bytes: 16 << 20,
+            checkpoint_io_limit: 0,
             recovery_file_compression: Compression::default(),
             recovery_threads: std::thread::available_parallelism().map_or(1, |count| count.get().min(8)),
             isolation: Isolation::default(),
@@ -139,6 +149,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Bytes of rows that a replay holds before it merges them: the active memtable and the cache are empty until then.
+    pub(crate) fn replay_memory(&self) -> u64 {
+        self.memtable_bytes.saturating_add(self.cache_bytes / 2)
+    }
+
     /// The defaults for a transaction.
     pub fn transaction(&self) -> TransactionOptions {
         TransactionOptions {

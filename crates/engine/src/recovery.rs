@@ -122,6 +122,8 @@ struct Replay<'a> {
     statistics: RecoveryStatistics,
     /// Where the part that is being read begins.
     part_start: Lsn,
+    /// Rows of that part.
+    part_rows: u64,
 }
 
 impl<'a> Replay<'a> {
@@ -152,6 +154,7 @@ impl<'a> Replay<'a> {
             next_table: superblock.next_table.get(),
             statistics: RecoveryStatistics { redo_point, ..RecoveryStatistics::default() },
             part_start: redo_point,
+            part_rows: 0,
             environment,
             tree,
             superblock,
@@ -168,7 +171,7 @@ impl<'a> Replay<'a> {
         std::thread::scope(|scope| {
             let mut dealer = Dealer::start(scope, worker_count)?;
             // The active memtable and the cache are empty until the replay ends: their memory may be used.
-            let limit = self.options.memtable_bytes + self.options.cache_bytes / 2;
+            let limit = self.options.replay_memory();
             let mut bytes = 0;
             let ended = loop {
                 if bytes >= limit && !self.is_read_only() {
@@ -214,6 +217,7 @@ impl<'a> Replay<'a> {
                 self.next_table = self.next_table.max(next_id(&dealer.row_key, change.value())?);
             }
             self.statistics.rows += 1;
+            self.part_rows += 1;
             bytes += row_bytes(&dealer.row_key, change.value());
             dealer.deal(span.end, change.value())?;
         }
@@ -258,6 +262,7 @@ impl<'a> Replay<'a> {
         self.superblock.next_table = TableId::new(self.next_table);
         self.tree.apply_chunk(plan, Some(&self.superblock)).map_err(failed)?;
         self.part_start = end;
+        self.part_rows = 0;
         self.statistics.merges += 1;
         Ok(())
     }
@@ -281,6 +286,7 @@ impl<'a> Replay<'a> {
             memtable: Arc::new(memtable),
             start: self.part_start,
             end: end.lsn,
+            logged_rows: self.part_rows,
             merged: false,
         });
         let active = Memtable::new(usize::try_from(self.options.memtable_bytes / 2).unwrap_or(usize::MAX));

@@ -8,6 +8,7 @@ use crate::checkpoint_statistics::{CheckpointHistory, CheckpointStatistics};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::recovery::RecoveryStatistics;
+use crate::recovery_time::RecoveryTimeStatistics;
 use crate::throttle::ThrottleStatistics;
 
 /// Counted while the database is open.
@@ -49,10 +50,12 @@ pub struct Statistics {
     pub checkpoint_failures: u64,
     /// The last one completed.
     pub last_checkpoint: Option<CheckpointStatistics>,
-    /// Writers held back by a checkpoint.
+    /// Writers held back, and why.
     pub throttle: ThrottleStatistics,
     /// The recovery at open.
     pub recovery: RecoveryStatistics,
+    /// What a recovery would take now.
+    pub recovery_time: RecoveryTimeStatistics,
     /// Records appended to the log.
     pub log_records: u64,
     /// Bytes appended to the log.
@@ -107,6 +110,8 @@ pub struct DatabaseInfo {
     pub page_file_bytes: u64,
     /// Files of the log, oldest first.
     pub segments: Vec<SegmentInfo>,
+    /// What a recovery would take now.
+    pub recovery_time: RecoveryTimeStatistics,
     /// The last 100 checkpoints, oldest first.
     pub recent_checkpoints: Vec<CheckpointStatistics>,
 }
@@ -133,8 +138,9 @@ impl Engine {
             checkpoints: self.counters.checkpoints.load(Ordering::Relaxed),
             checkpoint_failures: self.counters.checkpoint_failures.load(Ordering::Relaxed),
             last_checkpoint: self.counters.checkpoint_history.lock().last().cloned(),
-            throttle: self.throttle.statistics(),
+            throttle: self.throttle_statistics(),
             recovery: self.counters.recovery.lock().clone(),
+            recovery_time: self.recovery_time.statistics(self.redo_length()),
             log_records: log.records,
             log_bytes: log.record_bytes,
             log_flushes: log.flushes,
@@ -169,6 +175,7 @@ impl Engine {
             created_micros: superblock.created_micros,
             page_file_bytes: self.tree.pages().file().page_count() * self.page_bytes(),
             segments,
+            recovery_time: self.recovery_time.statistics(self.redo_length()),
             recent_checkpoints: self.counters.checkpoint_history.lock().to_vec(),
         })
     }

@@ -23,6 +23,8 @@ pub(crate) struct Frozen {
     pub(crate) start: Lsn,
     /// The freeze point: every commit in it is stamped at most this.
     pub(crate) end: Lsn,
+    /// Rows logged up to its end, by the count of `CommitQueue`.
+    pub(crate) logged_rows: u64,
     /// The tree holds all of it.
     pub(crate) merged: bool,
 }

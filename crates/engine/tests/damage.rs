@@ -419,7 +419,7 @@ fn removed_files_are_missed() {
         assert!(disk.remove_file(&entry.name));
         let (verdict, _) = judge(&base, &disk, &what);
         let is_needed = match &*entry.name {
-            "lock" | "log/pending.1" | "log/pending.2" => false,
+            "lock" | "measurements" | "log/pending.1" | "log/pending.2" => false,
             "superblock" | "pages" | "recovery/chunk" => true,
             // Before the redo point, or behind the end of the log: spares.
             name => {
@@ -461,6 +461,7 @@ fn files_of_another_database_are_refused() {
         match verdict {
             Verdict::Whole { lost: 0 } => {
                 let unused = entry.name == "lock"
+                    || entry.name == "measurements"
                     || entry.name.starts_with("recovery")
                     || entry.name.starts_with("log/");
                 assert!(unused, "{what}: nobody notices");

@@ -17,6 +17,7 @@ bank/
   log/            segments, named by timeline (8 hex digits) and number (16), and timeline histories; `spare.*` is a
                   segment that is being made; `pending.1` and `pending.2` are its buffers
   lock            held by the process that has the database open
+  measurements    the speed of replay and the last checkpoints; nothing depends on it
   creating        there while the database is being created
 ```
 Only `superblock`, `pages`, `recovery/chunk` and `log/` are the database: copy them together, with the database closed.
@@ -38,6 +39,7 @@ const FORMATS: [(&str, &str); 14] = [
     ("Space map", "tree/src/space_map.rs"),
     ("Recovery file", "tree/src/recovery_file.rs"),
     ("Catalog", "engine/src/catalog.rs"),
+    ("Measurements", "engine/src/measurements.rs"),
 ];
 
 /// The documentation at the top of a source file.
