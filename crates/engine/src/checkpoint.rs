@@ -175,7 +175,12 @@ impl Engine {
             };
             let mut all = vec![frozen.clone()];
             all.extend(view.frozen.iter().cloned());
-            self.view.store(Arc::new(View { active: Arc::clone(&active), active_start: end, frozen: all }));
+            self.view.store(Arc::new(View {
+                active: Arc::clone(&active),
+                active_start: end,
+                snapshot_floor: self.snapshots.floor(),
+                frozen: all,
+            }));
             frozen
         });
         let frozen = frozen.map_err(|error| self.log_error(&error))?;
@@ -353,6 +358,17 @@ impl Engine {
             }
         });
         self.drop_unneeded_memtables_locked();
+        self.enforce_snapshot_memory();
+    }
+
+    /// Cancels snapshots, the oldest first, until what is kept for them takes no more memory than it may.
+    fn enforce_snapshot_memory(&self) {
+        let limit = self.options.snapshot_memory_bytes;
+        while self.view().kept_bytes() > limit {
+            let Some(lsn) = self.snapshots.cancel_oldest() else { return };
+            tracing::warn!(%lsn, limit, "a snapshot was cancelled: old snapshots held too much memory");
+            self.drop_unneeded_memtables_locked();
+        }
     }
 
     /// Drops merged memtables that no snapshot needs any more.

@@ -282,6 +282,26 @@ impl Engine {
         self.background.async_commit();
     }
 
+    /// The horizon for versions in the active memtable of `view`: see `snapshots`.
+    pub(crate) fn horizon_in(&self, view: &View) -> Lsn {
+        self.snapshots.horizon_above(view.snapshot_floor, || self.queue.visible())
+    }
+
+    /// Whether the snapshot was cancelled. To be asked after the view of the memtables was taken: see `snapshots`.
+    pub(crate) fn is_cancelled(&self, snapshot: Lsn) -> bool {
+        snapshot <= self.snapshots.floor()
+    }
+
+    /// As `is_cancelled`, as an error.
+    pub(crate) fn check_snapshot(&self, snapshot: Lsn) -> Result<(), Error> {
+        if self.is_cancelled(snapshot) { Err(self.snapshot_cancelled(snapshot)) } else { Ok(()) }
+    }
+
+    #[cold]
+    pub(crate) fn snapshot_cancelled(&self, lsn: Lsn) -> Error {
+        Error::SnapshotCancelled { lsn, limit: self.options.snapshot_memory_bytes }
+    }
+
     /// See `SnapshotRegistry::horizon`.
     pub(crate) fn horizon(&self) -> Lsn {
         self.snapshots.horizon(|| self.queue.visible())

@@ -88,6 +88,9 @@ pub struct Options {
     /// that it is full again when the checkpoint ends; a disk that becomes slower all of a sudden may cost half as much
     /// again. Default 256 MiB.
     pub memtable_bytes: u64,
+    /// Memory for what only old snapshots need: row versions from before the last checkpoint. When it takes more, the
+    /// oldest snapshot is cancelled; its reads answer with `SnapshotCancelled`. Default 256 MiB.
+    pub snapshot_memory_bytes: u64,
     /// Memory for cached pages. Default 256 MiB.
     pub cache_bytes: u64,
     /// A checkpoint starts when this much log lies behind it: it bounds the time to recover. Default 256 MiB.
@@ -129,6 +132,7 @@ impl Default for Options {
             page_bytes: 8192,
             segment_bytes: 16 << 20,
             memtable_bytes: 256 << 20,
+            snapshot_memory_bytes: 256 << 20,
             cache_bytes: 256 << 20,
             checkpoint_log_bytes: 256 << 20,
             recovery_target: Some(Duration::from_secs(5)),

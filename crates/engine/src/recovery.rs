@@ -290,8 +290,12 @@ impl<'a> Replay<'a> {
             merged: false,
         });
         let active = Memtable::new(usize::try_from(self.options.memtable_bytes / 2).unwrap_or(usize::MAX));
-        let view =
-            View { active: Arc::new(active), active_start: end.lsn, frozen: frozen.into_iter().collect() };
+        let view = View {
+            active: Arc::new(active),
+            active_start: end.lsn,
+            snapshot_floor: Lsn::ZERO,
+            frozen: frozen.into_iter().collect(),
+        };
         let (superblock, next_table, statistics) = (self.superblock, self.next_table, self.statistics);
         Ok(Replayed { view, end, superblock, next_table, statistics })
     }

@@ -38,6 +38,12 @@ pub struct Statistics {
     pub locks_held: u64,
     /// Snapshots alive.
     pub snapshots: u64,
+    /// The oldest of them that is not cancelled.
+    pub oldest_snapshot: Option<Lsn>,
+    /// Bytes of memtables that are kept for old snapshots only; at most `snapshot_memory_bytes` after a checkpoint.
+    pub snapshot_memory_bytes: u64,
+    /// Times that the oldest snapshot was cancelled, because that was more.
+    pub snapshots_cancelled: u64,
     /// Bytes of all memtables.
     pub memtable_bytes: u64,
     /// Rows in the active memtable.
@@ -132,6 +138,9 @@ impl Engine {
             commits_in_flight: self.queue.in_flight(),
             locks_held: count(self.locks.held_count()),
             snapshots: count(self.snapshots.count()),
+            oldest_snapshot: self.snapshots.oldest(),
+            snapshot_memory_bytes: view.kept_bytes(),
+            snapshots_cancelled: self.snapshots.cancelled_count(),
             memtable_bytes: view.bytes(),
             memtable_rows: count(view.active.row_count()),
             frozen_memtables: count(view.frozen.len()),
