@@ -59,7 +59,7 @@ impl Engine {
         // Where writers were slowed to the end, the next checkpoint starts at once: to let them go until the memtable is
         // full, and then slow them again, would be a swing.
         let limit = self.active_limit();
-        let limit = if self.saturated.load(Ordering::Relaxed) { limit / 2 } else { limit };
+        let limit = if self.saturated.load(Ordering::Relaxed) { limit / 8 * 7 } else { limit };
         if active >= limit {
             return Some(Trigger::MemtableFull);
         }
@@ -106,12 +106,17 @@ impl Engine {
         self.checkpoint(Trigger::Request)
     }
 
+    /// Waits for the turn to change the tree. Whoever rests between chunks, or checks the tree, looks whether somebody waits.
+    pub(crate) fn lock_checkpoint(&self) -> MutexGuard<'_, CheckpointState> {
+        self.checkpoint_waiters.fetch_add(1, Ordering::SeqCst);
+        let state = self.checkpoint.lock();
+        self.checkpoint_waiters.fetch_sub(1, Ordering::SeqCst);
+        state
+    }
+
     /// Runs a checkpoint, and before it one that was left unfinished.
     pub(crate) fn checkpoint(&self, trigger: Trigger) -> Result<CheckpointStatistics, Error> {
-        // Whoever rests between chunks looks whether somebody waits.
-        self.checkpoint_waiters.fetch_add(1, Ordering::SeqCst);
-        let mut state = self.checkpoint.lock();
-        self.checkpoint_waiters.fetch_sub(1, Ordering::SeqCst);
+        let mut state = self.lock_checkpoint();
         // Whoever waited here for another checkpoint may find nothing left to do.
         if trigger == Trigger::MemtableFull && self.limit_reached().is_none() {
             let last = self.counters.checkpoint_history.lock().last().cloned();

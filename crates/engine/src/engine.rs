@@ -72,7 +72,7 @@ pub(crate) struct Engine {
     closed: AtomicBool,
     /// Why no more writes are taken: the tree could not be written.
     stopped: OnceLock<String>,
-    /// Threads that wait for `checkpoint` to run one.
+    /// Threads that wait for `checkpoint`.
     pub(crate) checkpoint_waiters: AtomicU64,
     /// How far the one under way is.
     pub(crate) progress: CheckpointProgress,
@@ -83,6 +83,8 @@ pub(crate) struct Engine {
     pub(crate) holdbacks: Mutex<HoldbackSources>,
     /// Writers compute their rate anew when the log is this long.
     pub(crate) next_look: CachePadded<AtomicU64>,
+    /// Bytes in the memtable for each in the log, lately; bits of an `f64`.
+    pub(crate) memtable_per_log: AtomicU64,
     /// Writers were slowed until the last checkpoint ended.
     pub(crate) saturated: AtomicBool,
     /// Changes when a checkpoint has made room in memory, or failed.
@@ -136,6 +138,7 @@ impl Engine {
             measurements,
             holdbacks: Mutex::default(),
             next_look: CachePadded::default(),
+            memtable_per_log: AtomicU64::new(1.5_f64.to_bits()),
             saturated: AtomicBool::new(false),
             room: WaitWord::new(),
             background: Arc::default(),

@@ -138,8 +138,8 @@ pub(crate) struct RecoveryTime {
 /// How fast the time to recover grows.
 #[derive(Debug, Default)]
 struct Growth {
-    at: Duration,
-    total: RedoLength,
+    /// When it was looked at last, and what was logged by then.
+    last: Option<(Duration, RedoLength)>,
     rows_per_second: f64,
     bytes_per_second: f64,
 }
@@ -220,14 +220,15 @@ impl Growth {
     /// What is added in `time`, at the speed of the last second or so.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to what fits")]
     fn during(&mut self, time: Duration, now: Duration, total: RedoLength) -> RedoLength {
-        let elapsed = now.saturating_sub(self.at).as_secs_f64();
+        let (at, before) = *self.last.get_or_insert((now, total));
+        let elapsed = now.saturating_sub(at).as_secs_f64();
         if elapsed >= 0.02 {
             let weight = elapsed / (elapsed + 0.5);
-            let rows = number(total.rows.saturating_sub(self.total.rows)) / elapsed;
-            let bytes = number(total.bytes.saturating_sub(self.total.bytes)) / elapsed;
+            let rows = number(total.rows.saturating_sub(before.rows)) / elapsed;
+            let bytes = number(total.bytes.saturating_sub(before.bytes)) / elapsed;
             self.rows_per_second += (rows - self.rows_per_second) * weight;
             self.bytes_per_second += (bytes - self.bytes_per_second) * weight;
-            (self.at, self.total) = (now, total);
+            self.last = Some((now, total));
         }
         let added = |per_second: f64| (per_second * time.as_secs_f64()).clamp(0.0, 1e15) as u64;
         RedoLength { rows: added(self.rows_per_second), bytes: added(self.bytes_per_second) }
@@ -284,6 +285,16 @@ mod tests {
         time.look(SECOND * 20, total(200), total(200), SECOND);
         assert!(time.is_due());
         time.redo_point_moved(20_000_000);
+        assert!(!time.is_due());
+    }
+
+    #[test]
+    fn a_log_that_was_long_before_does_not_count_as_growth() {
+        let time = RecoveryTime::new(Some(SECOND * 5), u64::MAX);
+        let old = RedoLength { rows: 0, bytes: 1 << 50 };
+        time.look(SECOND, old, RedoLength::default(), SECOND * 10);
+        assert!(!time.is_due());
+        time.look(SECOND * 2, old, RedoLength::default(), SECOND * 10);
         assert!(!time.is_due());
     }
 

@@ -112,8 +112,7 @@ impl Engine {
     /// Sets the rate that writers keep to, from everything that can fill.
     pub(crate) fn pace_writers(&self) {
         let mut lowest = LowestRate::default();
-        let memtable = self.progress.rate(number(self.active_bytes()), number(self.active_limit()));
-        lowest.offer(memtable, ThrottleReason::Memtable);
+        lowest.offer(self.memtable_rate(), ThrottleReason::Memtable);
         lowest.offer(self.recovery_rate(), ThrottleReason::LogVolume);
         lowest.offer(self.holdback_rate(), ThrottleReason::HeldBackLog);
         match lowest.in_bytes() {
@@ -122,7 +121,24 @@ impl Engine {
         }
     }
 
-    /// Bytes a second that keep the time to recover below the target until the checkpoint ends.
+    /// Bytes of log a second that fill the memtable when the checkpoint ends.
+    fn memtable_rate(&self) -> Option<f64> {
+        let (used, limit) = (number(self.active_bytes()), number(self.active_limit()));
+        let rate = self.progress.rate(used, limit)?;
+        let logged = self.appended().bytes_since(self.view().active_start);
+        // A row takes more in the memtable than in the log, and a row that is written again takes nothing. Too little log
+        // tells nothing.
+        let bytes_per_log_byte = if logged >= LOOK_BYTES * 4 {
+            let ratio = (used / number(logged)).max(0.01);
+            self.memtable_per_log.store(ratio.to_bits(), Ordering::Relaxed);
+            ratio
+        } else {
+            f64::from_bits(self.memtable_per_log.load(Ordering::Relaxed))
+        };
+        Some(rate / bytes_per_log_byte)
+    }
+
+    /// Bytes of log a second that keep the time to recover below the target until the checkpoint ends.
     fn recovery_rate(&self) -> Option<f64> {
         let redo = self.redo_length();
         let (used, limit) = self.recovery_time.used_and_limit(redo)?;
