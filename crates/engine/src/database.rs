@@ -315,7 +315,8 @@ impl Database {
         self.engine().flush()
     }
 
-    /// Reads everything, and tells `report` of each damage. Other work goes on meanwhile.
+    /// Reads everything, and tells `report` of each damage. Other work goes on meanwhile; a checkpoint that wants to run has
+    /// its turn between two leaves.
     ///
     /// # Errors
     /// What kept the check from going on. Damage is no error: it is in the summary and was reported.

@@ -217,7 +217,7 @@ impl Engine {
             None => Ok(()),
         };
         {
-            let _state = self.checkpoint.lock();
+            let _state = self.lock_checkpoint();
             self.tree.close();
         }
         *self.directory_lock.lock() = None;

@@ -155,7 +155,7 @@ fn damage_json(damage: &Damage) -> Value {
 }
 
 fn summary_json(summary: &CheckSummary) -> Value {
-    json!({ "pages": summary.pages, "rows": summary.rows, "log_records": summary.log_records, "tables": summary.tables, "depth": summary.depth })
+    json!({ "pages": summary.pages, "rows": summary.rows, "log_records": summary.log_records, "tables": summary.tables, "depth": summary.depth, "parts": summary.parts })
 }
 
 pub(crate) fn checkpoint(shared: &Shared, directory: &Path, output: &mut Output) -> Result<(), Failure> {
