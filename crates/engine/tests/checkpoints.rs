@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use seawall_engine::{
-    Background, Database, Environment, LockWait, LogHoldback, OpenMode, Options, Table, ThrottleReason,
-    Trigger,
+    Background, Database, Durability, Environment, LockWait, LogHoldback, OpenMode, Options, Table,
+    ThrottleReason, Trigger,
 };
-use seawall_io::Clock;
+use seawall_io::{Clock, SystemClock};
 use seawall_simulation::{SimulatedClock, SimulatedDisk};
 
 fn options() -> Options {
@@ -184,4 +184,35 @@ fn log_that_is_held_back_slows_writers_before_its_limit() {
     held.store(1 << 20, Ordering::SeqCst);
     round();
     assert_eq!((round(), database.statistics().throttle.reason), (Duration::ZERO, None));
+}
+
+/// With threads and a real clock: whatever the machine does, memory is bounded, and no commit fails.
+#[test]
+fn writers_faster_than_the_disk_are_slowed_and_memory_stays_bounded() {
+    let memtable_bytes = 1 << 20;
+    let options = Options { background: Background::Threads, memtable_bytes, ..options() };
+    let environment = Environment { disk: Arc::new(SimulatedDisk::new(7)), clock: Arc::new(SystemClock) };
+    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let table = database.create_table("t").unwrap();
+    std::thread::scope(|scope| {
+        for writer in 0..4_u64 {
+            let (database, table) = (&database, &table);
+            scope.spawn(move || {
+                for row in 0..20_000 {
+                    // Spread over the whole tree, so that merging costs far more than logging.
+                    let key = (row * 4 + writer).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                    database.put_with(table, key.to_be_bytes(), [7; 100], Durability::Async).unwrap();
+                    if row % 500 == 0 {
+                        let seen = database.statistics();
+                        // Twice the limit of the active one at most, and as much frozen: see `writer_pace`.
+                        assert!(seen.memtable_bytes <= memtable_bytes * 9 / 4, "{seen:?}");
+                    }
+                }
+            });
+        }
+    });
+    let seen = database.statistics();
+    assert!(seen.checkpoints > 5 && seen.throttle.delayed_commits > 0, "{seen:?}");
+    assert_eq!(database.snapshot().range::<&[u8]>(&table, ..).count(), 80_000);
+    database.check(&mut |damage| panic!("{damage}")).unwrap();
 }
