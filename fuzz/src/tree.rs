@@ -55,7 +55,7 @@ fn options() -> TreeOptions {
         cache_bytes: 64 << 10,
         compression: Compression::Lz4,
         recovery_file_bytes: 64 << 10,
-        clock: None,
+        ..TreeOptions::default()
     }
 }
 

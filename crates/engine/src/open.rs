@@ -50,6 +50,9 @@ fn check_options(options: &Options) -> Result<(), Error> {
     if !options.segment_bytes.is_power_of_two() || !(64 << 10..=1 << 30).contains(&options.segment_bytes) {
         return refuse("segment_bytes", "must be a power of two from 64 KiB to 1 GiB");
     }
+    if !(1..=16).contains(&options.checkpoint_threads) {
+        return refuse("checkpoint_threads", "must be from 1 to 16");
+    }
     if options.memtable_bytes < 64 << 10 {
         return refuse("memtable_bytes", "must be at least 64 KiB");
     }
@@ -75,6 +78,7 @@ fn tree_options(environment: &Environment, options: &Options) -> TreeOptions {
         },
         recovery_file_bytes: options.checkpoint_chunk_bytes,
         clock: Some(Arc::clone(&environment.clock)),
+        threads: options.checkpoint_threads,
     }
 }
 

@@ -105,6 +105,9 @@ pub struct Options {
     /// Bytes a second that a checkpoint writes at most, on average, as long as that slows no writer. 0: no limit, which is
     /// the default.
     pub checkpoint_io_limit: u64,
+    /// Threads that a checkpoint uses, 1 to 16. With one, whoever runs the checkpoint does all of it, in a repeatable
+    /// order. Default: the processors of the machine, at most 2.
+    pub checkpoint_threads: usize,
     /// Compression of the page images in the recovery file. Default LZ4.
     pub recovery_file_compression: Compression,
     /// Threads that replay the log. Default: the processors of the machine, at most 8.
@@ -139,6 +142,7 @@ impl Default for Options {
             checkpoint_interval: Duration::from_secs(300),
             checkpoint_chunk_bytes: 16 << 20,
             checkpoint_io_limit: 0,
+            checkpoint_threads: std::thread::available_parallelism().map_or(1, |count| count.get().min(2)),
             recovery_file_compression: Compression::default(),
             recovery_threads: std::thread::available_parallelism().map_or(1, |count| count.get().min(8)),
             isolation: Isolation::default(),

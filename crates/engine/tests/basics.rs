@@ -14,6 +14,7 @@ fn options() -> Options {
         memtable_bytes: 1 << 20,
         cache_bytes: 1 << 20,
         checkpoint_chunk_bytes: 64 << 10,
+        checkpoint_threads: 1,
         recovery_threads: 1,
         background: Background::Manual,
         ..Options::default()

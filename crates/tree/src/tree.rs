@@ -34,6 +34,8 @@ pub struct TreeOptions {
     pub recovery_file_bytes: u64,
     /// Measures the parts of applying a chunk. Without it they take no time.
     pub clock: Option<Arc<dyn Clock>>,
+    /// Threads that work on a chunk. With one it is the calling thread, and no other is started.
+    pub threads: usize,
 }
 
 impl Default for TreeOptions {
@@ -43,6 +45,7 @@ impl Default for TreeOptions {
             compression: Compression::Lz4,
             recovery_file_bytes: 64 << 20,
             clock: None,
+            threads: 1,
         }
     }
 }

@@ -31,6 +31,7 @@ pub fn small_options() -> Options {
         cache_bytes: 256 << 10,
         checkpoint_log_bytes: 400 << 10,
         checkpoint_chunk_bytes: 24 << 10,
+        checkpoint_threads: 1,
         recovery_threads: 1,
         spare_segments: 1,
         background: Background::Manual,

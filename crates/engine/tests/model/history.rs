@@ -64,6 +64,7 @@ fn draw_options(random: &mut SeededRandom) -> Options {
         checkpoint_log_bytes: *random.pick(&[6000, 60_000, 100 << 20]),
         checkpoint_chunk_bytes: *random.pick(&[16 << 10, 50_000, 1 << 20]),
         recovery_file_compression: *random.pick(&[Compression::None, Compression::Lz4]),
+        checkpoint_threads: *random.pick(&[1, 1, 3]),
         recovery_threads: *random.pick(&[1, 1, 1, 2]),
         durability: *random.pick(&[Durability::Sync, Durability::Async]),
         lock_wait: LockWait::NoWait,

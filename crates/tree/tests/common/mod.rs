@@ -41,7 +41,7 @@ pub(crate) fn options() -> TreeOptions {
         cache_bytes: 64 << 10,
         compression: Compression::Lz4,
         recovery_file_bytes: 1 << 20,
-        clock: None,
+        ..TreeOptions::default()
     }
 }
 
