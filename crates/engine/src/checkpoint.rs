@@ -293,20 +293,22 @@ impl Engine {
         totals: &mut Totals,
     ) -> Result<(), Error> {
         let skipped = reclaim.iter().map(|(storage, _)| *storage).collect();
-        let mut rows =
+        let rows =
             FrozenRows::of_users(&frozen.memtable, frozen.start, skipped).behind(self.kept_behind(frozen));
-        while !rows.is_done() {
-            rows.keep_replaced(self.is_needed(frozen));
+        let mut merge = self.tree.begin_merge(rows).map_err(|error| Error::tree(&error))?;
+        while !merge.is_done() {
+            let keep = self.is_needed(frozen);
+            merge.parts_mut().iter_mut().for_each(|rows| rows.keep_replaced(keep));
             let before = self.clock().monotonic();
             let plan = self
                 .tree
-                .merge_chunk(&mut rows, self.options.checkpoint_chunk_bytes, frozen.end)
+                .continue_merge(&mut merge, self.options.checkpoint_chunk_bytes, frozen.end)
                 .map_err(|error| Error::tree(&error))?;
             totals.durations.merge += self.clock().monotonic().saturating_sub(before);
             self.apply_chunk(plan, None, totals)?;
-            pace.chunk_done(rows.taken(), totals.written_bytes());
+            pace.chunk_done(FrozenRows::taken_of(merge.parts()), totals.written_bytes());
         }
-        totals.rows += rows.taken();
+        totals.rows += FrozenRows::taken_of(merge.parts());
         Ok(())
     }
 

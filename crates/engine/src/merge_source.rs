@@ -3,14 +3,19 @@
 //! What a merge replaces in the tree is kept behind the row's versions, as their base, for old snapshots. If an older
 //! memtable still knows the row, the base is stamped with the end of that one: snapshots before it go on to the older
 //! one. Otherwise the row has not changed since before the oldest snapshot, and the base is stamped zero.
+//!
+//! The rows may be divided by key among threads: each row is then merged, and gets its base, by one of them.
 
 use seawall_memtable::{Cursor, Lookup, Memtable};
-use seawall_tree::{Change, MergeSource};
+use seawall_tree::{Change, DivisibleSource, MergeSource};
 use seawall_types::{Lsn, TableId};
 
 use crate::catalog::FIRST_USER_TABLE;
 use crate::row_key;
 use crate::view::Frozen;
+
+/// Fewer rows are not worth dividing: several threads would wait for one another, and for a chunk more.
+const PART_ROWS_MIN: usize = 1_000;
 
 /// See the module.
 pub(crate) struct FrozenRows<'a> {
@@ -48,9 +53,22 @@ impl<'a> FrozenRows<'a> {
         end: Option<Vec<u8>>,
         skipped: Vec<TableId>,
     ) -> FrozenRows<'a> {
+        let mut rows = FrozenRows::starting_at(memtable, start, from, end, skipped);
+        rows.step();
+        rows.skip_unwanted();
+        rows
+    }
+
+    fn starting_at(
+        memtable: &'a Memtable,
+        start: Lsn,
+        from: &[u8],
+        end: Option<Vec<u8>>,
+        skipped: Vec<TableId>,
+    ) -> FrozenRows<'a> {
         let mut cursor = Cursor::new();
         cursor.seek(memtable, from);
-        let mut rows = FrozenRows {
+        FrozenRows {
             memtable,
             start,
             cursor,
@@ -60,10 +78,7 @@ impl<'a> FrozenRows<'a> {
             keep_replaced: false,
             older: Vec::new(),
             taken: 0,
-        };
-        rows.step();
-        rows.skip_unwanted();
-        rows
+        }
     }
 
     /// Tells of memtables that were merged before this one and are kept for old snapshots, newest first.
@@ -77,13 +92,14 @@ impl<'a> FrozenRows<'a> {
         self.keep_replaced = keep;
     }
 
-    pub(crate) fn is_done(&self) -> bool {
-        self.current.is_none()
-    }
-
     /// Rows taken so far.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
+    }
+
+    /// Rows taken so far from all `parts`.
+    pub(crate) fn taken_of(parts: &[FrozenRows<'_>]) -> u64 {
+        parts.iter().map(FrozenRows::taken).sum()
     }
 
     fn step(&mut self) {
@@ -108,6 +124,26 @@ impl<'a> FrozenRows<'a> {
 
 fn first_user_key() -> Vec<u8> {
     row_key::encode(TableId::new(FIRST_USER_TABLE), b"")
+}
+
+impl DivisibleSource for FrozenRows<'_> {
+    fn dividing_keys(&self, parts: usize) -> Vec<Vec<u8>> {
+        let Some((next, _)) = self.current else { return Vec::new() };
+        let parts = parts.min(self.memtable.row_count() / PART_ROWS_MIN);
+        let keys = self.memtable.dividing_keys(next, self.end.as_deref(), parts);
+        keys.into_iter().map(<[u8]>::to_vec).collect()
+    }
+
+    fn split_off(&mut self, key: &[u8]) -> Self {
+        let end = self.end.replace(key.to_vec());
+        let mut rest = FrozenRows::starting_at(self.memtable, self.start, key, end, self.skipped.clone());
+        rest.keep_replaced = self.keep_replaced;
+        rest.older.clone_from(&self.older);
+        rest.step();
+        rest.skip_unwanted();
+        self.current = self.current.filter(|(current, _)| *current < key);
+        rest
+    }
 }
 
 impl MergeSource for FrozenRows<'_> {

@@ -249,10 +249,11 @@ impl<'a> Replay<'a> {
         let failed = |error| Error::tree(&error);
         // No page may hold a change whose record the power can take.
         self.reader.make_durable().map_err(|error| Error::Log { message: crate::error::chain(&error) })?;
-        let mut rows = FrozenRows::of_users(memtable, self.part_start, Vec::new());
-        while !rows.is_done() {
+        let rows = FrozenRows::of_users(memtable, self.part_start, Vec::new());
+        let mut merge = self.tree.begin_merge(rows).map_err(failed)?;
+        while !merge.is_done() {
             let budget = self.options.checkpoint_chunk_bytes;
-            let plan = self.tree.merge_chunk(&mut rows, budget, end).map_err(failed)?;
+            let plan = self.tree.continue_merge(&mut merge, budget, end).map_err(failed)?;
             self.tree.apply_chunk(plan, None).map_err(failed)?;
         }
         let mut rows = FrozenRows::of_system(memtable, self.part_start);

@@ -37,13 +37,16 @@ impl Tree {
         freed_pages_max: u64,
         stamp: Lsn,
     ) -> Result<CutPlan, TreeError> {
-        let mut chunk = ChunkBuilder::begin(self, stamp)?;
-        let mut edit = RangeEdit { from, to, insert: None, inserts: false, freed_pages_max };
-        if from < to {
-            edit_tree(&mut chunk, &mut edit)?;
-        }
-        let has_more = edit.is_stopped(&chunk);
-        Ok(CutPlan { chunk: chunk.finish()?, has_more })
+        let mut has_more = false;
+        let chunk = self.plan_chunk(stamp, |chunk| {
+            let mut edit = RangeEdit { from, to, insert: None, inserts: false, freed_pages_max };
+            if from < to {
+                edit_tree(chunk, &mut edit)?;
+            }
+            has_more = edit.is_stopped(chunk);
+            Ok(())
+        })?;
+        Ok(CutPlan { chunk, has_more })
     }
 }
 
@@ -60,7 +63,7 @@ pub(crate) struct RangeEdit<'a> {
 
 impl RangeEdit<'_> {
     fn is_stopped(&self, chunk: &ChunkBuilder<'_>) -> bool {
-        self.insert.is_none() && chunk.writer.space.freed_count() >= self.freed_pages_max
+        self.insert.is_none() && chunk.freed_count() >= self.freed_pages_max
     }
 
     /// Whether a page with these bounds can hold a key of the range.

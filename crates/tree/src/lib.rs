@@ -45,7 +45,7 @@ pub use chunk::{ChunkPlan, ChunkStatistics};
 pub use cursor::{Direction, LeafCursor, LeafPosition};
 pub use cut::CutPlan;
 pub use error::TreeError;
-pub use merge::{Change, MergeSource};
+pub use merge::{Change, DivisibleSource, Merge, MergeSource};
 pub use page_file::{PAGE_FILE_PATH, PageFile, PageImage, ReadCounts};
 pub use published::{PublishedPages, ROOT_PAGE};
 pub use recovery_file::RECOVERY_FILE_PATH;

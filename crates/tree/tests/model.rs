@@ -6,15 +6,27 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Changes, Model, STAMP, Workload, apply_to, assert_holds, create, cut, cut_model, merge, open};
+use common::{
+    Changes, Model, STAMP, Workload, apply_to, assert_holds, create, create_with, cut, cut_model, merge,
+    merge_all, open_with,
+};
 use seawall_simulation::{SeededRandom, SimulatedDisk, seeds};
 
 #[test]
 fn random_chunks_leave_what_a_map_holds() {
+    random_chunks(1);
+}
+
+#[test]
+fn random_chunks_by_three_threads_leave_what_a_map_holds() {
+    random_chunks(3);
+}
+
+fn random_chunks(threads: usize) {
     for seed in seeds(24) {
         let disk = SimulatedDisk::new(seed);
         let page_bytes = [4096, 4096, 8192][usize::try_from(seed % 3).unwrap()];
-        let mut tree = Arc::new(create(&disk, page_bytes));
+        let mut tree = Arc::new(create_with(&disk, page_bytes, threads));
         let mut model = Model::new();
         let mut work = Workload {
             random: SeededRandom::new(seed),
@@ -47,7 +59,7 @@ fn random_chunks_leave_what_a_map_holds() {
             assert_holds(&tree, &model, &context);
             if work.random.chance(1, 4) {
                 drop(tree);
-                tree = Arc::new(open(&disk));
+                tree = Arc::new(open_with(&disk, threads));
             }
         }
         let everything = [0xFF; 9];
@@ -97,7 +109,7 @@ fn load_a_range(tree: &Arc<seawall_tree::Tree>, model: &mut Model, work: &mut Wo
 fn deleting_everything_leaves_one_empty_leaf_and_no_other_page() {
     for seed in seeds(6) {
         let disk = SimulatedDisk::new(seed);
-        let tree = create(&disk, 4096);
+        let tree = create_with(&disk, 4096, if seed % 3 == 2 { 3 } else { 1 });
         let max_key_bytes = tree.max_key_bytes();
         let random = SeededRandom::new(seed);
         let mut work = Workload { random, key_space: 20_000, long_keys: seed % 2 == 1, max_key_bytes };
@@ -152,8 +164,17 @@ fn changes_that_make_no_difference_write_nothing() {
 
 #[test]
 fn replaced_values_are_handed_over_once_each() {
+    replaced_values(1);
+}
+
+#[test]
+fn replaced_values_are_handed_over_once_each_by_three_threads() {
+    replaced_values(3);
+}
+
+fn replaced_values(threads: usize) {
     let disk = SimulatedDisk::new(1);
-    let tree = create(&disk, 4096);
+    let tree = create_with(&disk, 4096, threads);
     let random = SeededRandom::new(3);
     let mut work =
         Workload { random, key_space: 2_000, long_keys: true, max_key_bytes: tree.max_key_bytes() };
@@ -162,14 +183,44 @@ fn replaced_values_are_handed_over_once_each() {
         let changes = work.changes(1_000, 3);
         let mut source = common::Source::new(&changes);
         source.keep = true;
-        while seawall_tree::MergeSource::peek(&source).is_some() {
-            let plan = tree.merge_chunk(&mut source, 50_000, STAMP).unwrap();
-            tree.apply_chunk(plan, None).unwrap();
-        }
+        let (_, parts) = merge_all(&tree, source, 50_000).unwrap();
+        assert_eq!(parts.len() > 1, threads > 1, "parts for {threads} threads");
+        let replaced: Vec<_> = parts.into_iter().flat_map(|part| part.replaced).collect();
         let expected: Vec<_> = changes.keys().map(|key| (key.clone(), model.get(key).cloned())).collect();
-        assert_eq!(source.replaced, expected);
+        assert_eq!(replaced, expected);
         apply_to(&mut model, &changes);
     }
+}
+
+#[test]
+fn each_thread_takes_up_a_part() {
+    let disk = SimulatedDisk::new(1);
+    let tree = create_with(&disk, 4096, 3);
+    let rows = |value: u8| -> Changes {
+        (0..20_000_u64).map(|key| (key.to_be_bytes().to_vec(), Some(vec![value; 50]))).collect()
+    };
+    // An empty tree has no borders between parts: the first chunk makes them, from some changes of each part.
+    let mut first = tree.begin_merge(common::Source::new(&rows(1))).unwrap();
+    let plan = tree.continue_merge(&mut first, u64::MAX, STAMP).unwrap();
+    tree.apply_chunk(plan, None).unwrap();
+    let taken: Vec<usize> = first.parts().iter().map(common::Source::taken).collect();
+    assert!(taken.len() == 24 && taken.iter().all(|taken| (100..800).contains(taken)), "{taken:?}");
+    while !first.is_done() {
+        let plan = tree.continue_merge(&mut first, 100_000, STAMP).unwrap();
+        tree.apply_chunk(plan, None).unwrap();
+    }
+    // Now there are some, and each thread takes a change however small the budget.
+    let mut second = tree.begin_merge(common::Source::new(&rows(2))).unwrap();
+    let plan = tree.continue_merge(&mut second, 1, STAMP).unwrap();
+    tree.apply_chunk(plan, None).unwrap();
+    let busy = second.parts().iter().filter(|part| part.taken() > 0).count();
+    assert_eq!(busy, 3, "parts that a thread took up");
+    while !second.is_done() {
+        let plan = tree.continue_merge(&mut second, 100_000, STAMP).unwrap();
+        tree.apply_chunk(plan, None).unwrap();
+    }
+    let expected: Model = rows(2).into_iter().map(|(key, value)| (key, value.unwrap())).collect();
+    assert_holds(&tree, &expected, "after both");
 }
 
 #[test]
