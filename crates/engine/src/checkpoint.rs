@@ -223,9 +223,7 @@ impl Engine {
         totals.durations.log_flush = self.clock().monotonic().saturating_sub(started);
         let reclaim = self.storages_to_reclaim(state, frozen)?;
         self.merge_user_rows(frozen, &reclaim, &mut pace, &mut totals)?;
-        for (storage, _) in &reclaim {
-            self.cut_out(*storage, frozen.end, &mut totals)?;
-        }
+        self.cut_out(&reclaim, frozen.end, &mut totals)?;
         let superblock = self.merge_system_rows(frozen, &mut totals)?;
         self.release(frozen);
         self.forget_reclaimed(state, &reclaim)?;

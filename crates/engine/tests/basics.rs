@@ -99,6 +99,30 @@ fn a_snapshot_does_not_change_while_checkpoints_pass() {
 }
 
 #[test]
+fn many_dropped_tables_are_cut_out_together() {
+    let disk = SimulatedDisk::new(3);
+    let database = open(&disk);
+    for number in 0..200 {
+        let table = database.create_table(&format!("t{number}")).unwrap();
+        for row in 0..5_u8 {
+            database.put_with(&table, [row], [7; 50], Durability::Async).unwrap();
+        }
+    }
+    database.checkpoint().unwrap();
+    for number in (0..200).filter(|number| number % 3 != 0) {
+        database.drop_table(&format!("t{number}")).unwrap();
+    }
+    let statistics = database.checkpoint().unwrap();
+    assert_eq!(statistics.tables_reclaimed, 133);
+    assert!(statistics.chunks <= 4, "{} chunks", statistics.chunks);
+    assert_eq!(database.tables().unwrap().len(), 67);
+    let table = database.table("t99").unwrap();
+    assert_eq!(database.get(&table, [4]).unwrap().unwrap(), [7; 50]);
+    let summary = database.check(&mut |damage| panic!("{damage}")).unwrap();
+    assert!(summary.rows < 67 * 5 + 400, "{} rows are left", summary.rows);
+}
+
+#[test]
 fn tables_are_created_renamed_truncated_and_dropped() {
     let disk = SimulatedDisk::new(3);
     let database = open(&disk);

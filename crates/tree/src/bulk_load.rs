@@ -13,8 +13,8 @@ use std::sync::Arc;
 use seawall_types::{Lsn, PageId};
 
 use crate::chunk::{ChunkBuilder, ChunkPlan, FreshImage, encode_value};
-use crate::cut::RangeEdit;
 use crate::error::TreeError;
+use crate::graft::Graft;
 use crate::merge::{ChildList, edit_tree};
 use crate::page::{
     CHILD_HAS_OVERFLOW, Child, LeafBuilder, LeafValue, Page, PageFormat, Row, RowKey, shortest_separator,
@@ -128,10 +128,8 @@ impl BulkLoader {
         }
         chunk.wrote_ahead = true;
         chunk.statistics.changes = self.row_count;
-        let insert = Some(std::mem::take(&mut self.leaves));
-        let mut edit =
-            RangeEdit { from: &self.from, to: &self.to, insert, inserts: true, freed_pages_max: u64::MAX };
-        edit_tree(chunk, &mut edit)
+        let leaves = std::mem::take(&mut self.leaves);
+        edit_tree(chunk, &mut Graft::new(&self.from, &self.to, leaves))
     }
 
     fn check_key(&self, key: &[u8]) -> Result<(), TreeError> {

@@ -27,6 +27,7 @@ mod chunk;
 mod cursor;
 mod cut;
 mod error;
+mod graft;
 mod lookup;
 mod merge;
 pub mod page;

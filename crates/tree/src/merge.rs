@@ -218,7 +218,7 @@ impl Edits for ChangedRows<'_> {
         false
     }
 
-    fn removes(&self, _level: u8, _bounds: Bounds<'_>) -> bool {
+    fn removes(&mut self, _level: u8, _bounds: Bounds<'_>) -> bool {
         false
     }
 

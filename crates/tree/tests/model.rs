@@ -4,11 +4,12 @@
 
 mod common;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use common::{
-    Changes, Model, STAMP, Workload, apply_to, assert_holds, create, create_with, cut, cut_model, merge,
-    merge_all, open_with,
+    Changes, Model, STAMP, Workload, apply_to, assert_holds, create, create_with, cut, cut_model, cut_ranges,
+    merge, merge_all, open_with,
 };
 use seawall_simulation::{SeededRandom, SimulatedDisk, seeds};
 
@@ -38,13 +39,13 @@ fn random_chunks(threads: usize) {
             let context = format!("seed {seed}, round {round}");
             match work.random.below(10) {
                 0 | 1 => {
-                    let (mut from, mut to) = (work.key(), work.key());
-                    if from > to {
-                        std::mem::swap(&mut from, &mut to);
+                    let ranges = random_ranges(&mut work);
+                    for range in &ranges {
+                        cut_model(&mut model, &range.start, &range.end);
                     }
                     let freed_pages_max = [1, 10, 10_000][work.random.index(3)];
-                    cut(&tree, &from, &to, freed_pages_max).unwrap();
-                    cut_model(&mut model, &from, &to);
+                    let budget_bytes = [1, 30_000, u64::MAX][work.random.index(3)];
+                    cut_ranges(&tree, ranges, freed_pages_max, budget_bytes).unwrap();
                 }
                 2 => load_a_range(&tree, &mut model, &mut work),
                 _ => {
@@ -67,6 +68,19 @@ fn random_chunks(threads: usize) {
         let summary = assert_holds(&tree, &Model::new(), &format!("seed {seed}, everything cut"));
         assert_eq!(summary.pages - summary.space_map_pages, 1, "the root alone is left");
     }
+}
+
+/// Ranges to be cut in ascending order; some are empty, some neighbours.
+fn random_ranges(work: &mut Workload) -> Vec<Range<Vec<u8>>> {
+    let count = if work.random.chance(1, 2) { 1 } else { 1 + work.random.index(12) };
+    let mut keys: Vec<Vec<u8>> = (0..count * 2).map(|_| work.key()).collect();
+    keys.sort();
+    for pair in 1..count {
+        if work.random.chance(1, 4) {
+            keys[pair * 2] = keys[pair * 2 - 1].clone();
+        }
+    }
+    keys.chunks(2).map(|pair| pair[0].clone()..pair[1].clone()).collect()
 }
 
 /// Cuts a range and loads rows into it, as a table that is truncated and loaded again.
@@ -127,6 +141,34 @@ fn deleting_everything_leaves_one_empty_leaf_and_no_other_page() {
         }
         let summary = assert_holds(&tree, &Model::new(), &format!("seed {seed}"));
         assert_eq!((summary.depth, summary.leaves, summary.interiors, summary.overflow_pages), (1, 1, 0, 0));
+    }
+}
+
+#[test]
+fn many_ranges_are_cut_in_one_chunk_and_in_few_if_the_budget_is_small() {
+    let disk = SimulatedDisk::new(1);
+    let row = |table: u64, number: u64| [table.to_be_bytes(), number.to_be_bytes()].concat();
+    let all: Changes = (0..400)
+        .flat_map(|table| (0..30).map(move |number| (row(table, number), Some(vec![3; 100]))))
+        .collect();
+    // Every second table, so that nearly every leaf is one on a border; then what is left.
+    for budget_bytes in [u64::MAX, 200_000] {
+        let tree = create(&disk.copy(), 4096);
+        merge(&tree, &all, u64::MAX).unwrap();
+        let ranges =
+            |odd| (0..200_u64).map(move |pair| row(pair * 2 + odd, 0)..row(pair * 2 + odd + 1, 0)).collect();
+        let chunks = cut_ranges(&tree, ranges(0), u64::MAX, budget_bytes).unwrap();
+        assert!(
+            if budget_bytes == u64::MAX { chunks == 1 } else { (3..20).contains(&chunks) },
+            "{chunks} chunks"
+        );
+        let mut left = Model::new();
+        apply_to(&mut left, &all);
+        left.retain(|key, _| key[7] % 2 == 1);
+        assert_holds(&tree, &left, "every second table cut");
+        assert_eq!(cut_ranges(&tree, ranges(1), u64::MAX, u64::MAX).unwrap(), 1);
+        let summary = assert_holds(&tree, &Model::new(), "all tables cut");
+        assert_eq!(summary.leaves, 1);
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) trait Edits {
     fn reaches(&self, chunk: &ChunkBuilder<'_>, bounds: Bounds<'_>) -> bool;
 
     /// Whether a page at `level` with these bounds goes, with all below it.
-    fn removes(&self, level: u8, bounds: Bounds<'_>) -> bool;
+    fn removes(&mut self, level: u8, bounds: Bounds<'_>) -> bool;
 
     /// The lower bound that a page with lower bound `lower` has after the edit.
     fn raised<'a>(&'a self, lower: RowKey<'a>) -> RowKey<'a>;

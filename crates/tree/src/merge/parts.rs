@@ -299,7 +299,7 @@ impl Edits for BuiltLeaves {
         false
     }
 
-    fn removes(&self, _level: u8, _bounds: Bounds<'_>) -> bool {
+    fn removes(&mut self, _level: u8, _bounds: Bounds<'_>) -> bool {
         false
     }
 

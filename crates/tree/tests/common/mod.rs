@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use seawall_codec::compression::Compression;
 use seawall_simulation::{SeededRandom, SimulatedDisk};
@@ -144,14 +145,25 @@ pub(crate) fn merge_all(
 }
 
 pub(crate) fn cut(tree: &Tree, from: &[u8], to: &[u8], freed_pages_max: u64) -> Result<u64, TreeError> {
-    for chunks in 1.. {
-        let plan = tree.cut(from, to, freed_pages_max, STAMP)?;
+    cut_ranges(tree, vec![from.to_vec()..to.to_vec()], freed_pages_max, u64::MAX)
+}
+
+/// Cuts, chunk by chunk; returns how many chunks it took.
+pub(crate) fn cut_ranges(
+    tree: &Tree,
+    mut ranges: Vec<Range<Vec<u8>>>,
+    freed_pages_max: u64,
+    budget_bytes: u64,
+) -> Result<u64, TreeError> {
+    let mut chunks = 0;
+    while chunks == 0 || !ranges.is_empty() {
+        let plan = tree.cut(&ranges, freed_pages_max, budget_bytes, STAMP)?;
         tree.apply_chunk(plan.chunk, None)?;
-        if !plan.has_more {
-            return Ok(chunks);
-        }
+        assert!(plan.rest.is_empty() || plan.rest != ranges, "a chunk got no further");
+        ranges = plan.rest;
+        chunks += 1;
     }
-    unreachable!("the loop ends only by returning")
+    Ok(chunks)
 }
 
 pub(crate) fn apply_to(model: &mut Model, changes: &Changes) {
