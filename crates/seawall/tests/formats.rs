@@ -24,7 +24,7 @@ Only `superblock`, `pages`, `recovery/chunk` and `log/` are the database: copy t
 ";
 
 /// Title and source of each format.
-const FORMATS: [(&str, &str); 14] = [
+const FORMATS: &[(&str, &str)] = &[
     ("Superblock", "tree/src/superblock.rs"),
     ("Log segment", "wal/src/segment.rs"),
     ("Log record", "wal/src/record.rs"),
