@@ -14,6 +14,7 @@
 //!
 //! Start at `workload`.
 
+mod child;
 mod command_line;
 mod device;
 mod engine;
@@ -23,6 +24,7 @@ mod plan;
 mod random;
 mod report;
 mod rows;
+mod scratch;
 mod table;
 mod timed_run;
 mod usage;
