@@ -12,8 +12,9 @@
 //! * What is called durable was synced before the commit returned, by every engine.
 //! * A figure counts only if the rows are there: lost rows fail the cell.
 //!
-//! Start at `workload`.
+//! Start at `workload`; tests of checkpoints, which no peer takes part in, are in `checkpoint`.
 
+mod checkpoint;
 mod child;
 mod command_line;
 mod device;
@@ -63,6 +64,12 @@ fn run(command: &Command) -> Result<usize, BenchError> {
             let measurement = workload::measure(&serde_json::from_str(cell)?)?;
             println!("{}", serde_json::to_string(&measurement)?);
         }
+        Command::Checkpoint { test } => return checkpoint::run(test),
+        Command::CheckpointCell { cell } => {
+            let measured = checkpoint::measure(&serde_json::from_str(cell)?)?;
+            println!("{}", serde_json::to_string(&measured)?);
+        }
+        Command::CheckpointWriter { cell } => checkpoint::write_until_killed(&serde_json::from_str(cell)?)?,
         Command::Fill { cell } => workload::reopen::fill(&serde_json::from_str(cell)?)?,
         planned => unreachable!("{planned:?} has a plan"),
     }
