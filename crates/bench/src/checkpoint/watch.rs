@@ -6,12 +6,16 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use seawall::{CheckpointStatistics, Database, Statistics, Trigger};
+use seawall::{CheckpointStatistics, Database, Statistics};
 
 use super::figures::{EACH_CHECKPOINT, Figures, means};
+use crate::workload::per;
 
 /// Shorter than any checkpoint of interest, so that none is missed.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Worth a maximum beside the mean: a reader waits that long.
+const PUBLISH_LONGEST: &str = "checkpoint_each_publish_longest_ms";
 
 /// What was seen between the start and the end of a run.
 #[derive(Debug)]
@@ -37,7 +41,9 @@ pub(super) fn watched<T>(database: &Database, body: impl FnOnce() -> T) -> (T, W
         let checkpoints = seen.iter().map(figures).collect();
         let mut triggers = BTreeMap::new();
         for checkpoint in &seen {
-            *triggers.entry(format!("checkpoints_by_{}", trigger_name(checkpoint.trigger))).or_default() += 1;
+            *triggers
+                .entry(format!("checkpoints_by_{}", checkpoint.trigger.name().replace('-', "_")))
+                .or_default() += 1;
         }
         (result, Watched { before, after, checkpoints, triggers })
     })
@@ -64,29 +70,35 @@ fn look_until(
     }
 }
 
-fn trigger_name(trigger: Trigger) -> String {
-    let mut name = String::new();
-    for (index, letter) in format!("{trigger:?}").chars().enumerate() {
-        if index > 0 && letter.is_ascii_uppercase() {
-            name.push('_');
-        }
-        name.push(letter.to_ascii_lowercase());
-    }
-    name
-}
-
 /// One checkpoint: a line for each figure that the engine has.
 fn figures(checkpoint: &CheckpointStatistics) -> Figures {
+    let durations = &checkpoint.durations;
     let millis = |duration: Duration| duration.as_secs_f64() * 1000.0;
+    let mebibytes = |bytes: u64| bytes as f64 / 1_048_576.0;
+    let written_bytes = checkpoint.recovery_file_bytes + checkpoint.page_file_bytes;
     [
-        ("total_ms", millis(checkpoint.duration)),
+        ("total_ms", millis(durations.total)),
+        ("freeze_ms", millis(durations.freeze)),
+        ("log_flush_ms", millis(durations.log_flush)),
+        ("merge_ms", millis(durations.merge)),
+        ("recovery_write_ms", millis(durations.recovery_write)),
+        ("recovery_sync_ms", millis(durations.recovery_sync)),
+        ("page_write_ms", millis(durations.page_write)),
+        ("page_sync_ms", millis(durations.page_sync)),
+        ("publish_ms", millis(durations.publish)),
+        ("publish_longest_ms", millis(durations.publish_max)),
+        ("paused_ms", millis(durations.paused)),
         ("rows", checkpoint.rows as f64),
         ("chunks", checkpoint.chunks as f64),
-        ("leaves", checkpoint.leaves as f64),
-        ("pages", (checkpoint.protected_pages + checkpoint.fresh_pages) as f64),
+        ("pages", checkpoint.pages_written() as f64),
+        ("pages_read", checkpoint.pages_read as f64),
         ("protected_pages", checkpoint.protected_pages as f64),
         ("fresh_pages", checkpoint.fresh_pages as f64),
         ("freed_pages", checkpoint.freed_pages as f64),
+        ("image_mib", mebibytes(checkpoint.image_bytes)),
+        ("recovery_file_mib", mebibytes(checkpoint.recovery_file_bytes)),
+        ("page_file_mib", mebibytes(checkpoint.page_file_bytes)),
+        ("written_bytes_per_page", per(written_bytes as f64, checkpoint.pages_written())),
     ]
     .into_iter()
     .map(|(name, value)| (format!("{EACH_CHECKPOINT}{name}"), value))
@@ -102,6 +114,10 @@ impl Watched {
     /// Checkpoints, each as a mean, what triggered them, and the throttle.
     pub(super) fn figures(&self) -> Figures {
         let mut figures = means(&self.checkpoints);
+        let longest = self.checkpoints.iter().filter_map(|one| one.get(PUBLISH_LONGEST).copied());
+        if let Some(longest) = longest.reduce(f64::max) {
+            figures.insert("longest_publish_ms".into(), longest);
+        }
         let delayed = self.after.throttle.delayed_micros - self.before.throttle.delayed_micros;
         figures.insert("checkpoints".into(), (self.after.checkpoints - self.before.checkpoints) as f64);
         figures.insert("throttled_thread_ms".into(), delayed as f64 / 1000.0);
@@ -137,10 +153,5 @@ mod tests {
         assert!((figures["checkpoint_each_rows"] - 1.0).abs() < 1.5, "{figures:?}");
         assert!(watched.log_bytes() > 0);
         database.close().unwrap();
-    }
-
-    #[test]
-    fn a_trigger_is_a_name_in_lower_case() {
-        assert_eq!(trigger_name(Trigger::MemtableFull), "memtable_full");
     }
 }
