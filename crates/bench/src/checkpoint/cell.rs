@@ -118,17 +118,23 @@ impl Cell {
             memtable_bytes: self.memtable_bytes,
             checkpoint_interval: Duration::from_secs_f64(self.interval),
             durability: self.load.durability.into(),
+            recovery_target: None,
             ..Options::default()
         };
         if let Some(chunk_bytes) = self.chunk_bytes {
             options.checkpoint_chunk_bytes = chunk_bytes;
         }
         match self.kind {
-            Kind::Extreme => {}
+            Kind::Extreme => options.recovery_target = Options::default().recovery_target,
             Kind::Overwrite => options.checkpoint_log_bytes = NEVER_BYTES,
-            Kind::Readers | Kind::Kill | Kind::RecoveryTarget => {
+            Kind::Readers | Kind::Kill => {
                 options.checkpoint_log_bytes = NEVER_BYTES;
                 options.checkpoint_interval = NEVER;
+            }
+            Kind::RecoveryTarget => {
+                options.checkpoint_log_bytes = NEVER_BYTES;
+                options.checkpoint_interval = NEVER;
+                options.recovery_target = Some(Duration::from_secs_f64(self.recovery_target));
             }
         }
         self.configuration.apply(&mut options)?;

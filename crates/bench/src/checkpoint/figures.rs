@@ -11,6 +11,7 @@ pub(super) type Figures = BTreeMap<String, f64>;
 pub(super) const ORDER: &[&str] = &[
     "first_read_seconds",
     "open_seconds",
+    "estimated_seconds",
     "lost_commits",
     "acknowledged_commits",
     "killed_in_checkpoint",

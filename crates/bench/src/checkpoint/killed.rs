@@ -30,7 +30,9 @@ const MISSES_MAX: u32 = 10;
 
 pub(super) fn measure(cell: &Cell) -> Result<Figures, BenchError> {
     let wrote = write_and_kill(cell)?;
-    let noted = Acknowledged::open(&cell.directory)?.read(cell.load.threads)?;
+    let acknowledged = Acknowledged::open(&cell.directory)?;
+    let noted = acknowledged.read(cell.load.threads)?;
+    let estimated = acknowledged.estimate(cell.load.threads)?;
     let begin = now();
     let database = cell.open()?;
     let opened = begin.elapsed();
@@ -50,6 +52,7 @@ pub(super) fn measure(cell: &Cell) -> Result<Figures, BenchError> {
     let more = [
         ("first_read_seconds", read.as_secs_f64()),
         ("open_seconds", opened.as_secs_f64()),
+        ("estimated_seconds", estimated.as_secs_f64()),
         ("replayed_mib", replayed as f64 / 1_048_576.0),
         ("replayed_rows", recovery.rows as f64),
         ("chunk_reapplied", f64::from(u8::from(recovery.chunk_reapplied))),

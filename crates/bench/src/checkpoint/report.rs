@@ -33,7 +33,7 @@ pub(super) fn headline(measured: &Measured) -> String {
             ["reads_during_checkpoint_p99_9_us", "reads_during_checkpoint_max_us", "checkpoints"]
         }
         Kind::Kill => ["killed_at_share_of_checkpoint", "lost_commits", "acknowledged_commits"],
-        Kind::RecoveryTarget => ["killed_after_seconds", "replayed_mib", "lost_commits"],
+        Kind::RecoveryTarget => ["estimated_seconds", "killed_after_seconds", "replayed_mib"],
     };
     let names = std::iter::once(leading_figure(measured.kind).0).chain(also);
     let shown = names.filter_map(|name| {

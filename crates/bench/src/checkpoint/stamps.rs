@@ -13,6 +13,7 @@
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use seawall::{Database, Table, Transaction};
 
@@ -95,7 +96,7 @@ fn stamp_of(value: &[u8]) -> Option<u64> {
     value.first_chunk().map(|stamp| u64::from_le_bytes(*stamp))
 }
 
-/// The acknowledgements of all threads.
+/// The acknowledgements of all threads, and behind them what the engine said last a recovery would take.
 #[derive(Debug)]
 pub(super) struct Acknowledged {
     path: PathBuf,
@@ -112,7 +113,7 @@ impl Acknowledged {
             .write(true)
             .open(&path)
             .map_err(file_error("create", &path))?;
-        file.set_len((threads * STAMP_BYTES) as u64).map_err(file_error("extend", &path))?;
+        file.set_len(((threads + 1) * STAMP_BYTES) as u64).map_err(file_error("extend", &path))?;
         Ok(Acknowledged { path, file })
     }
 
@@ -127,6 +128,15 @@ impl Acknowledged {
         self.file
             .write_all_at(&commit.to_le_bytes(), (thread * STAMP_BYTES) as u64)
             .map_err(file_error("write", &self.path))
+    }
+
+    pub(super) fn note_estimate(&self, threads: usize, estimated: Duration) -> Result<(), BenchError> {
+        self.note(threads, u64::try_from(estimated.as_micros()).unwrap_or(u64::MAX))
+    }
+
+    pub(super) fn estimate(&self, threads: usize) -> Result<Duration, BenchError> {
+        let numbers = self.read(threads + 1)?;
+        Ok(Duration::from_micros(numbers.last().copied().unwrap_or(0)))
     }
 
     pub(super) fn read(&self, threads: usize) -> Result<Vec<u64>, BenchError> {
@@ -295,6 +305,9 @@ mod tests {
         write(&cell, &database, &acknowledged, 1, 5).unwrap();
         let noted = Acknowledged::open(scratch.path()).unwrap().read(2).unwrap();
         assert_eq!(noted, [33, 5]);
+        acknowledged.note_estimate(2, Duration::from_millis(7)).unwrap();
+        assert_eq!(acknowledged.estimate(2).unwrap(), Duration::from_millis(7));
+        assert_eq!(acknowledged.read(2).unwrap(), noted);
         assert_eq!(verify(&cell, &database, &noted).unwrap(), Survived { acknowledged: 38, lost: 0 });
         assert_eq!(verify(&cell, &database, &[40, 4]).unwrap(), Survived { acknowledged: 44, lost: 7 });
         let error = verify(&cell, &database, &[31, 5]).unwrap_err().to_string();

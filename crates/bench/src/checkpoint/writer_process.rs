@@ -2,6 +2,7 @@
 //! are announced before they begin and after they have ended.
 
 use std::io::{Read, Write};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 
 use super::cell::{Cell, Kind};
@@ -12,6 +13,8 @@ use crate::error::{BenchError, engine_error};
 pub(super) const WRITING: &str = "writing";
 pub(super) const CHECKPOINT_BEGINS: &str = "checkpoint begins";
 pub(super) const CHECKPOINT_ENDS: &str = "checkpoint ends";
+
+const ESTIMATE_EVERY: Duration = Duration::from_millis(10);
 
 /// Returns only with an error, or if the process that should kill this one is gone.
 pub(crate) fn write_until_killed(cell: &Cell) -> Result<(), BenchError> {
@@ -27,7 +30,6 @@ pub(crate) fn write_until_killed(cell: &Cell) -> Result<(), BenchError> {
             report(&ended, result);
         });
     }
-    drop(acknowledged);
     say(WRITING)?;
     {
         let ended = ended.clone();
@@ -35,9 +37,21 @@ pub(crate) fn write_until_killed(cell: &Cell) -> Result<(), BenchError> {
     }
     if cell.kind == Kind::Kill {
         let interval = Duration::from_secs_f64(cell.interval);
+        let database = database.clone();
         std::thread::spawn(move || report(&ended, checkpoints(&database, interval)));
     }
-    end.recv().map_err(|_| BenchError::Process("all of its threads ended".into()))?
+    loop {
+        // Written down all the time, for the kill does not ask before it comes.
+        let estimated = database.statistics().recovery_time.estimated;
+        acknowledged.note_estimate(cell.load.threads, estimated)?;
+        match end.recv_timeout(ESTIMATE_EVERY) {
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(result) => return result,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(BenchError::Process("all of its threads ended".into()));
+            }
+        }
+    }
 }
 
 /// Nobody listens if another thread ended first, and then this result does not matter.
