@@ -265,6 +265,22 @@ fn each_thread_takes_up_a_part() {
     assert_holds(&tree, &expected, "after both");
 }
 
+/// A leaf that holds keys below the first change must not make a part begin there: the source may have no right to what
+/// is below, as a merge of users' rows has none to the system's.
+#[test]
+fn no_part_begins_before_the_first_change() {
+    let disk = SimulatedDisk::new(1);
+    let tree = create_with(&disk, 4096, 3);
+    let row = |key: u64| (key.to_be_bytes().to_vec(), Some(vec![7; 50]));
+    merge(&tree, &(0..2_000).map(row).collect(), u64::MAX).unwrap();
+    for first in (100..200).step_by(7) {
+        let changes: Changes = (first..first + 30).map(row).collect();
+        // The source asserts it.
+        let parts = tree.begin_merge(common::Source::new(&changes)).unwrap();
+        assert!(parts.parts().len() > 20);
+    }
+}
+
 #[test]
 fn a_chunk_stays_near_its_budget() {
     let disk = SimulatedDisk::new(1);

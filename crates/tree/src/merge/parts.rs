@@ -48,7 +48,8 @@ pub trait DivisibleSource: MergeSource + Send + Sized {
     /// too few for that to be worth while.
     fn dividing_keys(&self, parts: usize) -> Vec<Vec<u8>>;
 
-    /// Keeps the changes before `key`, and returns those from there on.
+    /// Keeps the changes before `key`, which is above the first one, and returns those from there on. Called before any
+    /// is taken.
     fn split_off(&mut self, key: &[u8]) -> Self;
 }
 
@@ -116,28 +117,23 @@ impl Tree {
             0 | 1 => Vec::new(),
             threads => source.dividing_keys(threads * PARTS_PER_THREAD),
         };
+        let mut last = source.peek().map_or(Vec::new(), |(key, _)| key.to_vec());
         let mut parts = vec![source];
-        let mut last: Option<Vec<u8>> = None;
         for key in keys {
-            // At the border of a leaf, where another part does not begin there: both can then be merged to their ends.
+            // At the border of a leaf, unless another part begins there or behind it: both can be merged to their ends.
             let border = match leaf_parent(self, &key)? {
                 Some(parent) => parent.lower_bound_of_leaf(self, &key)?,
                 None => Vec::new(),
             };
-            let key = if last.as_ref().is_some_and(|last| border <= *last) || border.is_empty() {
-                key
-            } else {
-                border
-            };
-            let rest = parts.last_mut().expect("it starts with one part").split_off(&key);
+            last = if border > last { border } else { key };
+            let rest = parts.last_mut().expect("it starts with one part").split_off(&last);
             parts.push(rest);
-            last = Some(key);
         }
         Ok(Merge { parts, has_borders: false })
     }
 
     /// Plans a chunk with the next changes of a merge, as `merge_chunk` does with those of one source. With several
-    /// threads, each may exceed the budget by the leaf that it is at.
+    /// threads, each may exceed the budget by some twenty pages and one long value.
     ///
     /// # Errors
     /// As for `merge_chunk`; the merge must then be started again.

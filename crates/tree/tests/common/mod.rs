@@ -112,6 +112,10 @@ impl DivisibleSource for Source {
     }
 
     fn split_off(&mut self, key: &[u8]) -> Source {
+        assert!(
+            self.peek().is_some_and(|(next, _)| next < key),
+            "a part begins among what was taken, or before"
+        );
         let at = self.changes.partition_point(|(other, _)| &other[..] < key);
         let changes = self.changes.split_off(at);
         Source { changes, next: 0, keep: self.keep, replaced: Vec::new() }
