@@ -25,6 +25,7 @@ fn value(number: u64, round: u64) -> String {
 struct Measured {
     checkpoint: seawall_engine::CheckpointStatistics,
     log_bytes: u64,
+    image_log_bytes: u64,
     page_bytes: u64,
 }
 
@@ -44,9 +45,10 @@ fn measure(directory: PathBuf, rows: u64, options: Options) -> Result<Measured, 
     database.flush()?;
     let log_bytes = database.statistics().log_bytes - before;
     let checkpoint = database.checkpoint()?;
+    let image_log_bytes = database.statistics().log_bytes - before - log_bytes;
     database.close()?;
     std::fs::remove_dir_all(&directory).unwrap();
-    Ok(Measured { checkpoint, log_bytes, page_bytes })
+    Ok(Measured { checkpoint, log_bytes, image_log_bytes, page_bytes })
 }
 
 #[expect(clippy::cast_precision_loss, reason = "ratios for people")]
@@ -72,8 +74,9 @@ fn main() -> Result<(), Error> {
                 ..Options::default()
             };
             let directory = base.join(format!("page-protection-{page_protection}-{page_image_compression}"));
-            let Measured { checkpoint, log_bytes, page_bytes } = measure(directory, rows, options)?;
-            let stored = checkpoint.recovery_file_bytes + checkpoint.image_log_bytes;
+            let Measured { checkpoint, log_bytes, image_log_bytes, page_bytes } =
+                measure(directory, rows, options)?;
+            let stored = checkpoint.recovery_file_bytes;
             let changed = checkpoint.protected_pages * page_bytes;
             let written = stored + checkpoint.page_file_bytes;
             let parts = checkpoint.durations;
@@ -82,7 +85,7 @@ fn main() -> Result<(), Error> {
                 checkpoint.protected_pages,
                 ratio(stored, checkpoint.protected_pages),
                 ratio(written - checkpoint.fresh_pages * page_bytes, changed),
-                checkpoint.image_log_bytes,
+                image_log_bytes,
                 parts.recovery_write,
                 parts.recovery_sync,
                 parts.page_write,

@@ -103,10 +103,8 @@ pub struct CheckpointStatistics {
     pub page_file_bytes: u64,
     /// Bytes of the images that went to the recovery file or the log, before compression.
     pub image_bytes: u64,
-    /// Bytes written to the recovery file.
+    /// Bytes written to the recovery file, and page images appended to the log.
     pub recovery_file_bytes: u64,
-    /// Bytes of page images appended to the log.
-    pub image_log_bytes: u64,
     /// Bytes given back to the file system.
     pub punched_bytes: u64,
     /// From the freeze to the end.
@@ -137,7 +135,6 @@ impl CheckpointStatistics {
             freed_pages = self.freed_pages,
             image_bytes = self.image_bytes,
             recovery_file_bytes = self.recovery_file_bytes,
-            image_log_bytes = self.image_log_bytes,
             page_file_bytes = self.page_file_bytes,
             freeze_us = micros(durations.freeze),
             log_flush_us = micros(durations.log_flush),
@@ -183,7 +180,6 @@ pub(crate) struct Totals {
     pub(crate) chunk: ChunkStatistics,
     pub(crate) page_file_bytes: u64,
     pub(crate) recovery_file_bytes: u64,
-    pub(crate) image_log_bytes: u64,
     pub(crate) punched_bytes: u64,
     pub(crate) durations: CheckpointDurations,
 }
@@ -198,8 +194,7 @@ impl Totals {
         self.chunk.protected_pages += chunk.protected_pages;
         self.chunk.freed_pages += chunk.freed_pages;
         self.page_file_bytes += applied.page_bytes;
-        self.recovery_file_bytes += applied.recovery_bytes;
-        self.image_log_bytes += applied.log_bytes;
+        self.recovery_file_bytes += applied.recovery_bytes + applied.log_bytes;
         self.punched_bytes += applied.punched_bytes;
         let (sum, part) = (&mut self.durations, &applied.durations);
         sum.recovery_write += part.recovery_write;
@@ -208,6 +203,11 @@ impl Totals {
         sum.page_sync += part.page_sync;
         sum.publish += part.publish;
         sum.publish_max = sum.publish_max.max(part.publish);
+    }
+
+    /// Bytes written to page file and recovery file.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.page_file_bytes + self.recovery_file_bytes
     }
 }
 
@@ -237,7 +237,6 @@ mod tests {
                 page_file_bytes: 0,
                 image_bytes: 0,
                 recovery_file_bytes: 0,
-                image_log_bytes: 0,
                 punched_bytes: 0,
                 duration: Duration::ZERO,
                 durations: CheckpointDurations::default(),

@@ -20,14 +20,14 @@ use std::time::Duration;
 use seawall_memtable::{Memtable, ReplayPartition};
 use seawall_tree::{Superblock, Tree};
 use seawall_types::{Lsn, TableId};
-use seawall_wal::{EndReason, LogEnd, LogReader, Record};
+use seawall_wal::{EndReason, LogEnd, LogReader, PendingUse, Record};
 
 use crate::catalog::{self, FIRST_USER_TABLE, ObjectRow};
 use crate::engine::Environment;
 use crate::error::Error;
 use crate::lock_table::lock_name;
 use crate::merge_source::FrozenRows;
-use crate::options::Options;
+use crate::options::{OpenMode, Options};
 use crate::row_key;
 use crate::view::View;
 
@@ -122,6 +122,8 @@ struct Replay<'a> {
     statistics: RecoveryStatistics,
     /// Where the part that is being read begins.
     part_start: Lsn,
+    /// Rows of that part.
+    part_rows: u64,
 }
 
 impl<'a> Replay<'a> {
@@ -132,7 +134,7 @@ impl<'a> Replay<'a> {
         options: &'a Options,
     ) -> Result<Replay<'a>, Error> {
         let redo_point = superblock.redo_point;
-        let reader = LogReader::open(
+        let mut reader = LogReader::open(
             Arc::clone(&environment.disk),
             superblock.database,
             superblock.timeline,
@@ -140,6 +142,10 @@ impl<'a> Replay<'a> {
             redo_point,
         )
         .map_err(|error| Error::log_read(&error))?;
+        reader.use_pending(match options.mode {
+            OpenMode::ReadOnly => PendingUse::Read,
+            OpenMode::CreateIfMissing | OpenMode::Existing | OpenMode::New => PendingUse::Rescue,
+        });
         let segments = crate::open::list_segments(&*environment.disk, superblock.segment_bytes)?;
         let last = segments.last().map_or(redo_point, |segment| segment.first_lsn);
         let started = environment.clock.monotonic();
@@ -148,6 +154,7 @@ impl<'a> Replay<'a> {
             next_table: superblock.next_table.get(),
             statistics: RecoveryStatistics { redo_point, ..RecoveryStatistics::default() },
             part_start: redo_point,
+            part_rows: 0,
             environment,
             tree,
             superblock,
@@ -164,7 +171,7 @@ impl<'a> Replay<'a> {
         std::thread::scope(|scope| {
             let mut dealer = Dealer::start(scope, worker_count)?;
             // The active memtable and the cache are empty until the replay ends: their memory may be used.
-            let limit = self.options.memtable_bytes + self.options.cache_bytes / 2;
+            let limit = self.options.replay_memory();
             let mut bytes = 0;
             let ended = loop {
                 if bytes >= limit && !self.is_read_only() {
@@ -181,7 +188,7 @@ impl<'a> Replay<'a> {
     }
 
     fn is_read_only(&self) -> bool {
-        self.options.mode == crate::options::OpenMode::ReadOnly
+        self.options.mode == OpenMode::ReadOnly
     }
 
     /// Deals the rows of the next record; their bytes, or `None` at the end of the log.
@@ -213,6 +220,7 @@ impl<'a> Replay<'a> {
                 self.next_table = self.next_table.max(next_id(&dealer.row_key, change.value())?);
             }
             self.statistics.rows += 1;
+            self.part_rows += 1;
             bytes += row_bytes(&dealer.row_key, change.value());
             dealer.deal(span.end, change.value())?;
         }
@@ -244,10 +252,11 @@ impl<'a> Replay<'a> {
         let failed = |error| Error::tree(&error);
         // No page may hold a change whose record the power can take.
         self.reader.make_durable().map_err(|error| Error::Log { message: crate::error::chain(&error) })?;
-        let mut rows = FrozenRows::of_users(memtable, self.part_start, Vec::new());
-        while !rows.is_done() {
+        let rows = FrozenRows::of_users(memtable, self.part_start, Vec::new());
+        let mut merge = self.tree.begin_merge(rows).map_err(failed)?;
+        while !merge.is_done() {
             let budget = self.options.checkpoint_chunk_bytes;
-            let plan = self.tree.merge_chunk(&mut rows, budget, end).map_err(failed)?;
+            let plan = self.tree.continue_merge(&mut merge, budget, end).map_err(failed)?;
             self.tree.apply_chunk(plan, None).map_err(failed)?;
         }
         let mut rows = FrozenRows::of_system(memtable, self.part_start);
@@ -257,6 +266,7 @@ impl<'a> Replay<'a> {
         self.superblock.next_table = TableId::new(self.next_table);
         self.tree.apply_chunk(plan, Some(&self.superblock)).map_err(failed)?;
         self.part_start = end;
+        self.part_rows = 0;
         self.statistics.merges += 1;
         Ok(())
     }
@@ -280,11 +290,16 @@ impl<'a> Replay<'a> {
             memtable: Arc::new(memtable),
             start: self.part_start,
             end: end.lsn,
+            logged_rows: self.part_rows,
             merged: false,
         });
         let active = Memtable::new(usize::try_from(self.options.memtable_bytes / 2).unwrap_or(usize::MAX));
-        let view =
-            View { active: Arc::new(active), active_start: end.lsn, frozen: frozen.into_iter().collect() };
+        let view = View {
+            active: Arc::new(active),
+            active_start: end.lsn,
+            snapshot_floor: Lsn::ZERO,
+            frozen: frozen.into_iter().collect(),
+        };
         let (superblock, next_table, statistics) = (self.superblock, self.next_table, self.statistics);
         Ok(Replayed { view, end, superblock, next_table, statistics })
     }

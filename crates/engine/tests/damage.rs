@@ -15,7 +15,7 @@ use harness::plan::{self, long_key};
 use harness::session::{Progress, Session};
 use harness::state::{Rows, State};
 use harness::watched_disk::WatchedDisk;
-use harness::{environment, open, small_options, template, try_open};
+use harness::{environment, forget_pending, open, small_options, template, try_open};
 
 const PAGE: u64 = 4096;
 const SEGMENT: u64 = 64 << 10;
@@ -57,6 +57,7 @@ fn base_with_seed(seed: u64) -> Base {
     let states =
         (0_u32..).zip(lengths).map(|(number, length)| put(number.to_be_bytes().to_vec(), length)).collect();
     let crashed = disk.after_power_loss(PowerLoss::KeepAll);
+    forget_pending(&crashed);
     Base { disk: crashed, options, states, redo_segment: redo / SEGMENT }
 }
 
@@ -461,7 +462,7 @@ fn removed_files_are_missed() {
         assert!(disk.remove_file(&entry.name));
         let (verdict, _) = judge(&base, &disk, &what);
         let is_needed = match &*entry.name {
-            "lock" => false,
+            "lock" | "measurements" | "log/pending.1" | "log/pending.2" => false,
             "superblock" | "pages" | "recovery/chunk" => true,
             // Before the redo point, or behind the end of the log: spares.
             name => {
@@ -482,7 +483,7 @@ fn removed_files_are_missed() {
 
 fn is_last_segment(base: &Base, name: &str) -> bool {
     let segments =
-        base.disk.list_all().into_iter().map(|entry| entry.name).filter(|name| name.starts_with("log/"));
+        base.disk.list_all().into_iter().map(|entry| entry.name).filter(|name| name.starts_with("log/0"));
     segments.max().as_deref() == Some(name)
 }
 
@@ -503,6 +504,7 @@ fn files_of_another_database_are_refused() {
         match verdict {
             Verdict::Whole { lost: 0 } => {
                 let unused = entry.name == "lock"
+                    || entry.name == "measurements"
                     || entry.name.starts_with("recovery")
                     || entry.name.starts_with("log/");
                 assert!(unused, "{what}: nobody notices");
@@ -570,4 +572,22 @@ fn a_directory_that_lost_its_superblock_is_not_made_a_new_database() {
     disk.write_file("creating", b"");
     drop(open(&disk, &base.options));
     assert!(disk.read_file("creating").is_none());
+}
+
+/// It may hold acknowledged commits, so it is not passed over.
+#[test]
+fn a_damaged_header_of_a_pending_file_is_refused_with_its_name_and_found_by_check() {
+    let base = base();
+    for path in ["log/pending.1", "log/pending.2"] {
+        let damaged = base.disk.copy();
+        damaged.flip_bit(path, 20, 3);
+        let (verdict, damages) = judge(&base, &damaged.copy(), path);
+        let Verdict::Refused(Error::Log { message }) = verdict else { panic!("{path}: {verdict:?}") };
+        assert!(message.contains(path) && message.contains("remove it"), "{message}");
+        assert_eq!(damages.len(), 1, "{path}");
+        assert!(damages[0].to_string().contains(path), "{}", damages[0]);
+        assert!(damaged.remove_file(path));
+        let (verdict, damages) = judge(&base, &damaged, path);
+        assert!(matches!(verdict, Verdict::Whole { lost: 0 }) && damages.is_empty(), "{path}: {verdict:?}");
+    }
 }

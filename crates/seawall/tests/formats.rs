@@ -15,21 +15,23 @@ bank/
   pages           the page file: space map, interior pages, leaves, overflow extents
   recovery/chunk  images of the pages that the last chunk overwrote; `recovery/sort-*` is scratch of a bulk load
   log/            segments, named by timeline (8 hex digits) and number (16), and timeline histories; `spare.*` is a
-                  segment that is being made
+                  segment that is being made; `pending.1` and `pending.2` are its buffers
   lock            held by the process that has the database open
+  measurements    the speed of replay and the last checkpoints; nothing depends on it
   creating        there while the database is being created
 ```
 Only `superblock`, `pages`, `recovery/chunk` and `log/` are the database: copy them together, with the database closed.
 ";
 
 /// Title and source of each format.
-const FORMATS: [(&str, &str); 17] = [
+const FORMATS: &[(&str, &str)] = &[
     ("Superblock", "tree/src/superblock.rs"),
     ("Log segment", "wal/src/segment.rs"),
     ("Log record", "wal/src/record.rs"),
     ("Log record: commit", "wal/src/commit.rs"),
     ("Log record: others", "wal/src/control.rs"),
     ("Log record: page images", "wal/src/page_images.rs"),
+    ("Pending file of the log", "wal/src/pending.rs"),
     ("Timeline history", "wal/src/timeline.rs"),
     ("Page header", "tree/src/page/header.rs"),
     ("Leaf", "tree/src/page/leaf.rs"),
@@ -41,6 +43,7 @@ const FORMATS: [(&str, &str); 17] = [
     ("Recovery file: region", "tree/src/recovery_file/region.rs"),
     ("Page images", "tree/src/image_compression.rs"),
     ("Catalog", "engine/src/catalog.rs"),
+    ("Measurements", "engine/src/measurements.rs"),
 ];
 
 /// The documentation at the top of a source file.

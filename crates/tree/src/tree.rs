@@ -35,7 +35,7 @@ pub struct TreeOptions {
     pub recovery_file_bytes: u64,
     /// Measures the parts of applying a chunk. Without it they take no time.
     pub clock: Option<Arc<dyn Clock>>,
-    /// Threads that pack and write the images of a chunk. With one it is the calling thread, and no other is started.
+    /// Threads that work on a chunk. With one it is the calling thread, and no other is started.
     pub threads: usize,
 }
 
