@@ -4,7 +4,7 @@ use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
 
-use seawall_io::{Disk, OsDisk, SystemClock};
+use seawall_io::{Disk, OsDisk};
 use seawall_types::Lsn;
 
 use crate::bulk_load::BulkLoad;
@@ -75,8 +75,7 @@ impl Database {
         options: Options,
         progress: impl FnMut(RecoveryProgress),
     ) -> Result<Database, Error> {
-        let environment =
-            Environment { disk: Arc::new(OsDisk::new(directory.as_ref())), clock: Arc::new(SystemClock) };
+        let environment = Environment::of_the_system(Arc::new(OsDisk::new(directory.as_ref())));
         Database::open_in(environment, options, progress)
     }
 
@@ -348,7 +347,7 @@ impl Database {
         report: &mut dyn FnMut(Damage),
     ) -> Result<CheckSummary, Error> {
         let disk: Arc<dyn Disk> = Arc::new(OsDisk::new(directory.as_ref()));
-        Database::check_directory_in(Environment { disk, clock: Arc::new(SystemClock) }, options, report)
+        Database::check_directory_in(Environment::of_the_system(disk), options, report)
     }
 
     /// As [`Database::check_directory`], on any disk and clock.

@@ -9,7 +9,7 @@ use arc_swap::{ArcSwap, Guard};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
-use seawall_io::{Clock, DirectoryLock, Disk, WaitWord};
+use seawall_io::{Clock, DirectoryLock, Disk, OsRandom, Random, SystemClock, WaitWord};
 use seawall_tree::{Superblock, Tree};
 use seawall_types::{Lsn, TableId};
 use seawall_wal::Log;
@@ -34,6 +34,15 @@ pub struct Environment {
     pub disk: Arc<dyn Disk>,
     /// Its time.
     pub clock: Arc<dyn Clock>,
+    /// Its randomness, for the id of a new database, keys and nonces.
+    pub random: Arc<dyn Random>,
+}
+
+impl Environment {
+    /// Clock and randomness of the operating system.
+    pub fn of_the_system(disk: Arc<dyn Disk>) -> Environment {
+        Environment { disk, clock: Arc::new(SystemClock), random: Arc::new(OsRandom) }
+    }
 }
 
 /// See the module.

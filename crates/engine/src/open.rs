@@ -273,9 +273,11 @@ fn finish_creation(disk: &dyn Disk) -> Result<(), Error> {
 }
 
 fn new_superblock(environment: &Environment, options: &Options) -> Superblock {
+    let mut database = [0; 16];
+    environment.random.fill(&mut database);
     Superblock {
         sequence: 0,
-        database: DatabaseId::from_bytes(seawall_io::random_bytes()),
+        database: DatabaseId::from_bytes(database),
         page_bytes: options.page_bytes,
         timeline: TimelineId::FIRST,
         segment_bytes: options.segment_bytes,

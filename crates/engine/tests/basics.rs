@@ -6,7 +6,7 @@ use std::sync::Arc;
 use seawall_engine::{
     Background, Database, Durability, Environment, Error, Isolation, Options, TransactionOptions,
 };
-use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk};
+use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 fn options() -> Options {
     Options {
@@ -22,8 +22,11 @@ fn options() -> Options {
 }
 
 fn open(disk: &SimulatedDisk) -> Database {
-    let environment =
-        Environment { disk: Arc::new(disk.clone()), clock: Arc::new(SimulatedClock::default()) };
+    let environment = Environment {
+        disk: Arc::new(disk.clone()),
+        clock: Arc::new(SimulatedClock::default()),
+        random: Arc::new(SimulatedRandom::new(1)),
+    };
     Database::open_in(environment, options(), |_| {}).unwrap()
 }
 

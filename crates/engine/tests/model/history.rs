@@ -8,7 +8,7 @@ use seawall_engine::{
     Background, CommitHandle, Database, Durability, Environment, Error, ImageCompression, Isolation,
     LockWait, OpenMode, Options, PageProtection, Savepoint, Snapshot, Table, Transaction, TransactionOptions,
 };
-use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk};
+use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom};
 use seawall_types::Lsn;
 
 use crate::plain::{
@@ -323,8 +323,11 @@ impl History {
     }
 
     fn open_database(&mut self) -> Step {
-        let environment =
-            Environment { disk: Arc::new(self.disk.clone()), clock: Arc::new(SimulatedClock::default()) };
+        let environment = Environment {
+            disk: Arc::new(self.disk.clone()),
+            clock: Arc::new(SimulatedClock::default()),
+            random: Arc::new(SimulatedRandom::new(1)),
+        };
         let database = Database::open_in(environment, self.options.clone(), |_| {});
         self.database = Some(self.must(database)?);
         Ok(())
@@ -333,8 +336,11 @@ impl History {
     /// A read-only open shows the same as the one that follows, and changes nothing.
     fn read_only(&mut self, options: &Options) {
         let copy = self.disk.copy();
-        let environment =
-            Environment { disk: Arc::new(copy.clone()), clock: Arc::new(SimulatedClock::default()) };
+        let environment = Environment {
+            disk: Arc::new(copy.clone()),
+            clock: Arc::new(SimulatedClock::default()),
+            random: Arc::new(SimulatedRandom::new(1)),
+        };
         let options = Options { mode: OpenMode::ReadOnly, ..options.clone() };
         let files = copy.list_all();
         let database = Database::open_in(environment, options, |_| {}).unwrap();
