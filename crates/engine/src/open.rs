@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use seawall_io::{Disk, LockMode, OpenMode as FileMode};
-use seawall_tree::{PageProtection, SUPERBLOCK_PATH, Superblock, Tree, TreeAccess, TreeOptions};
+use seawall_tree::{Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, Tree, TreeAccess, TreeOptions};
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
 use seawall_wal::{FlushBy, Log, LogEnd, LogOptions, SegmentName};
 
@@ -73,6 +73,7 @@ fn tree_options(environment: &Environment, options: &Options) -> TreeOptions {
         recovery_file_bytes: options.checkpoint_chunk_bytes,
         threads: options.checkpoint_threads,
         clock: Some(Arc::clone(&environment.clock)),
+        keys: None,
     }
 }
 
@@ -289,6 +290,7 @@ fn new_superblock(environment: &Environment, options: &Options) -> Superblock {
         created_micros: environment.clock.wall_micros(),
         // Set by the tree with each store.
         protection: PageProtection::RecoveryFile,
+        encryption: Encryption::None,
     }
 }
 

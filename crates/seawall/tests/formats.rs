@@ -16,15 +16,18 @@ bank/
   recovery/chunk  images of the pages that the last chunk overwrote; `recovery/sort-*` is scratch of a bulk load
   log/            segments, named by timeline (8 hex digits) and number (16), and timeline histories; `spare.*` is a
                   segment that is being made
+  keys            of an encrypted database only: the data key, wrapped by master keys
   lock            held by the process that has the database open
   creating        there while the database is being created
 ```
-Only `superblock`, `pages`, `recovery/chunk` and `log/` are the database: copy them together, with the database closed.
+Only `superblock`, `pages`, `recovery/chunk`, `log/` and `keys` are the database: copy them together, with the database
+closed.
 ";
 
 /// Title and source of each format.
-const FORMATS: [(&str, &str); 17] = [
+const FORMATS: [(&str, &str); 19] = [
     ("Superblock", "tree/src/superblock.rs"),
+    ("Keys", "keys/src/keys_file.rs"),
     ("Log segment", "wal/src/segment.rs"),
     ("Log record", "wal/src/record.rs"),
     ("Log record: commit", "wal/src/commit.rs"),
@@ -32,6 +35,7 @@ const FORMATS: [(&str, &str); 17] = [
     ("Log record: page images", "wal/src/page_images.rs"),
     ("Timeline history", "wal/src/timeline.rs"),
     ("Page header", "tree/src/page/header.rs"),
+    ("Encrypted page", "tree/src/page/encrypted.rs"),
     ("Leaf", "tree/src/page/leaf.rs"),
     ("Interior page", "tree/src/page/interior.rs"),
     ("Overflow extent", "tree/src/page/overflow.rs"),

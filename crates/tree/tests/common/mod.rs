@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 use seawall_tree::{
-    Change, CheckSummary, ImageCompression, LeafCursor, MergeSource, PageProtection, Superblock, Tree,
-    TreeAccess, TreeError, TreeOptions, page::LeafValue,
+    Change, CheckSummary, Encryption, ImageCompression, LeafCursor, MergeSource, PageProtection, Superblock,
+    Tree, TreeAccess, TreeError, TreeOptions, page::LeafValue,
 };
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
 
@@ -33,6 +33,7 @@ pub(crate) fn superblock(page_bytes: u32) -> Superblock {
         page_count: 0,
         created_micros: 0,
         protection: PageProtection::RecoveryFile,
+        encryption: Encryption::None,
     }
 }
 
@@ -42,8 +43,7 @@ pub(crate) fn options() -> TreeOptions {
         cache_bytes: 64 << 10,
         compression: ImageCompression::Lz4,
         recovery_file_bytes: 1 << 20,
-        clock: None,
-        threads: 1,
+        ..TreeOptions::default()
     }
 }
 
