@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use seawall_engine::{Background, Database, Environment, LockWait, Options, Table, Trigger};
-use seawall_simulation::{SimulatedClock, SimulatedDisk};
+use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 fn options() -> Options {
     Options {
@@ -20,8 +20,11 @@ fn options() -> Options {
 }
 
 fn open(disk: &SimulatedDisk, options: Options) -> Database {
-    let environment =
-        Environment { disk: Arc::new(disk.clone()), clock: Arc::new(SimulatedClock::default()) };
+    let environment = Environment {
+        disk: Arc::new(disk.clone()),
+        clock: Arc::new(SimulatedClock::default()),
+        random: Arc::new(SimulatedRandom::new(1)),
+    };
     Database::open_in(environment, options, |_| {}).unwrap()
 }
 

@@ -39,12 +39,14 @@ impl Envelope {
 #[derive(Clone)]
 pub struct Cipher {
     key: Arc<CipherKey>,
+    mark_key: SecretKey,
     random: Arc<dyn Random>,
 }
 
 impl Cipher {
     pub(crate) fn new(key: &SecretKey, random: Arc<dyn Random>) -> Cipher {
-        Cipher { key: Arc::new(CipherKey::new(key)), random }
+        let mark_key = key.derive(b"seawall", "marks");
+        Cipher { key: Arc::new(CipherKey::new(key)), mark_key, random }
     }
 
     /// Encrypts `bytes` in place under a nonce drawn for them. `associated` stays readable, and must be the same when
@@ -71,6 +73,14 @@ impl Cipher {
     }
 }
 
+impl Cipher {
+    /// A number by which `bytes` can be known again, and which tells nothing about them to whoever has no key.
+    pub fn mark(&self, bytes: &[u8]) -> u32 {
+        let derived = self.mark_key.derive(bytes, "mark");
+        u32::from_le_bytes(*derived.expose().first_chunk().expect("four of 32 bytes"))
+    }
+}
+
 impl fmt::Debug for Cipher {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Cipher(hidden)")
@@ -94,5 +104,9 @@ mod tests {
         assert_eq!(&first, b"message");
         assert_eq!(cipher.decrypt(&stored, b"place", &mut second), Err(NotAuthentic));
         assert_eq!(cipher.decrypt(&envelopes[1], b"elsewhere", &mut second.clone()), Err(NotAuthentic));
+        let other = Cipher::new(&SecretKey::from_bytes([2; 32]), Arc::new(SimulatedRandom::new(1)));
+        assert_eq!(cipher.mark(b"bytes"), cipher.mark(b"bytes"));
+        assert_ne!(cipher.mark(b"bytes"), cipher.mark(b"bytez"));
+        assert_ne!(cipher.mark(b"bytes"), other.mark(b"bytes"));
     }
 }

@@ -25,7 +25,7 @@ closed.
 ";
 
 /// Title and source of each format.
-const FORMATS: [(&str, &str); 19] = [
+const FORMATS: [(&str, &str); 20] = [
     ("Superblock", "tree/src/superblock.rs"),
     ("Keys", "keys/src/keys_file.rs"),
     ("Log segment", "wal/src/segment.rs"),
@@ -43,6 +43,7 @@ const FORMATS: [(&str, &str); 19] = [
     ("Recovery file", "tree/src/recovery_file.rs"),
     ("Recovery file: header", "tree/src/recovery_file/header.rs"),
     ("Recovery file: region", "tree/src/recovery_file/region.rs"),
+    ("Encrypted image", "tree/src/recovery_file/encrypted.rs"),
     ("Page images", "tree/src/image_compression.rs"),
     ("Catalog", "engine/src/catalog.rs"),
 ];

@@ -181,8 +181,9 @@ impl Tree {
         let format = format_of(&superblock);
         let cipher = page_cipher(disk, &superblock, &options)?;
         let file = PageFile::open(disk, format, mode)?.encrypted_with(cipher);
-        let recovery =
-            RecoveryFile::open(disk, mode, format, superblock.database, options.recovery_file_bytes)?;
+        let cipher = options.keys.as_ref().map(|keys| keys.cipher(Purpose::RecoveryFile));
+        let database = superblock.database;
+        let recovery = RecoveryFile::open(disk, mode, format, database, cipher, options.recovery_file_bytes)?;
         let found = recovery.read()?.filter(|found| found.chunk > superblock.completed_chunk);
         let found = match found {
             Some(torn) if !torn.is_complete => {
