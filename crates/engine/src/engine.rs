@@ -10,6 +10,7 @@ use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
 use seawall_io::{Clock, DirectoryLock, Disk, OsRandom, Random, SystemClock, WaitWord};
+use seawall_keys::DatabaseKeys;
 use seawall_tree::{Superblock, Tree};
 use seawall_types::{Lsn, TableId};
 use seawall_wal::Log;
@@ -55,6 +56,8 @@ pub(crate) struct Engine {
     /// Where the log ended when a read-only database was opened.
     pub(crate) end_of_log: Lsn,
     pub(crate) tree: Arc<Tree>,
+    /// Of an encrypted database.
+    pub(crate) keys: Option<DatabaseKeys>,
     /// Swapped in the log's critical section when the active memtable is frozen, under `checkpoint` otherwise.
     pub(crate) view: ArcSwap<View>,
     pub(crate) queue: Arc<CommitQueue>,
@@ -97,6 +100,7 @@ pub(crate) struct Parts {
     pub(crate) end_of_log: Lsn,
     pub(crate) image_log_bytes: Arc<AtomicU64>,
     pub(crate) tree: Arc<Tree>,
+    pub(crate) keys: Option<DatabaseKeys>,
     pub(crate) view: View,
     pub(crate) next_table: u64,
     pub(crate) superblock: Superblock,
@@ -132,6 +136,7 @@ impl Engine {
             log: parts.log,
             end_of_log: parts.end_of_log,
             tree: parts.tree,
+            keys: parts.keys,
         }
     }
 

@@ -17,6 +17,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
+use seawall_keys::DatabaseKeys;
 use seawall_memtable::{Memtable, ReplayPartition};
 use seawall_tree::{Superblock, Tree};
 use seawall_types::{Lsn, TableId};
@@ -96,9 +97,10 @@ pub(crate) fn replay(
     tree: &Tree,
     superblock: Superblock,
     options: &Options,
+    keys: Option<&DatabaseKeys>,
     progress: &mut dyn FnMut(RecoveryProgress),
 ) -> Result<Replayed, Error> {
-    let mut replay = Replay::new(environment, tree, superblock, options)?;
+    let mut replay = Replay::new(environment, tree, superblock, options, keys)?;
     let memtable = loop {
         let (memtable, ended) = replay.next_part(progress)?;
         if ended {
@@ -130,16 +132,10 @@ impl<'a> Replay<'a> {
         tree: &'a Tree,
         superblock: Superblock,
         options: &'a Options,
+        keys: Option<&DatabaseKeys>,
     ) -> Result<Replay<'a>, Error> {
         let redo_point = superblock.redo_point;
-        let reader = LogReader::open(
-            Arc::clone(&environment.disk),
-            superblock.database,
-            superblock.timeline,
-            superblock.segment_bytes,
-            redo_point,
-        )
-        .map_err(|error| Error::log_read(&error))?;
+        let reader = crate::log_records::open_reader(&environment.disk, &superblock, keys, redo_point)?;
         let segments = crate::open::list_segments(&*environment.disk, superblock.segment_bytes)?;
         let last = segments.last().map_or(redo_point, |segment| segment.first_lsn);
         let started = environment.clock.monotonic();

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use seawall_tree::Encryption;
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 
 use crate::checkpoint_statistics::{CheckpointHistory, CheckpointStatistics};
@@ -89,6 +90,8 @@ pub struct SegmentInfo {
 pub struct DatabaseInfo {
     /// Its id.
     pub database: DatabaseId,
+    /// Whether what users store is encrypted on disk.
+    pub encrypted: bool,
     /// Page size in bytes.
     pub page_bytes: u64,
     /// Size of a log segment in bytes.
@@ -160,6 +163,7 @@ impl Engine {
         }
         Ok(DatabaseInfo {
             database: superblock.database,
+            encrypted: superblock.encryption != Encryption::None,
             page_bytes: u64::from(superblock.page_bytes),
             segment_bytes: superblock.segment_bytes,
             timeline: superblock.timeline,

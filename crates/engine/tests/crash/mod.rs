@@ -20,6 +20,7 @@ use std::sync::Arc;
 
 use seawall_engine::{Background, Database, Environment, Error, Options};
 use seawall_io::Disk;
+use seawall_keys::{MasterKey, SecretKey};
 use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 /// Everything as small as it can be, so that a short workload meets every border.
@@ -37,6 +38,11 @@ pub fn small_options() -> Options {
         background: Background::Manual,
         ..Options::default()
     }
+}
+
+/// Of encrypted databases.
+pub fn master_key() -> MasterKey {
+    MasterKey::Bytes(SecretKey::from_bytes([7; 32]))
 }
 
 pub fn environment(disk: Arc<dyn Disk>) -> Environment {

@@ -8,6 +8,7 @@ use seawall_engine::{
     Background, CommitHandle, Database, Durability, Environment, Error, ImageCompression, Isolation,
     LockWait, OpenMode, Options, PageProtection, Savepoint, Snapshot, Table, Transaction, TransactionOptions,
 };
+use seawall_keys::{MasterKey, SecretKey};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom};
 use seawall_types::Lsn;
 
@@ -71,6 +72,7 @@ fn draw_options(random: &mut SeededRandom) -> Options {
         spare_segments: random.index(3),
         background: Background::Manual,
         checkpoint_threads: 1,
+        master_key: random.chance(1, 5).then(|| MasterKey::Bytes(SecretKey::from_bytes([7; 32]))),
         ..Options::default()
     }
 }
@@ -313,6 +315,7 @@ impl History {
         let options = Options {
             page_bytes: self.options.page_bytes,
             segment_bytes: self.options.segment_bytes,
+            master_key: self.options.master_key.clone(),
             ..draw_options(&mut self.random)
         };
         if self.random.chance(1, 4) && !self.disk.crashed() {
