@@ -32,6 +32,7 @@ fn options(mode: OpenMode) -> Options {
         memtable_bytes: 256 << 10,
         cache_bytes: 64 << 10,
         checkpoint_chunk_bytes: 16 << 10,
+        checkpoint_threads: 1,
         recovery_threads: 1,
         spare_segments: 1,
         background: Background::Manual,

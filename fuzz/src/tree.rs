@@ -397,10 +397,10 @@ fn exercise_writes(tree: &Arc<Tree>, choices: Choices) -> Result<(), TreeError> 
     if choices.has(3) {
         let (from, to) = (7_u64.to_be_bytes(), 8_u64.to_be_bytes());
         let from = if choices.has(4) { &keys[40][..] } else { &from };
-        let mut has_more = from < &to[..];
-        while has_more {
-            let plan = tree.cut(from, &to, 5, STAMP)?;
-            has_more = plan.has_more;
+        let mut ranges = vec![from.to_vec()..to.to_vec()];
+        while !ranges.is_empty() {
+            let plan = tree.cut(&ranges, 5, 100_000, STAMP)?;
+            ranges = plan.rest;
             tree.apply_chunk(plan.chunk, None)?;
         }
     }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use crate::checkpoint::Test;
 use crate::engine::{EngineKind, LogLimits};
 use crate::rows::Order;
 
@@ -20,7 +21,7 @@ pub(crate) struct CommandLine {
     pub(crate) command: Command,
 }
 
-/// The workloads, and the two commands that the program gives itself.
+/// The workloads, and the commands that the program gives itself.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Durable commits of one row, by default at 1, 8, 32 and 64 threads
@@ -99,11 +100,28 @@ pub(crate) enum Command {
         #[command(flatten)]
         written: Written,
     },
+    /// Checkpoints under load: Seawall with each page protection and compression, in the published tests
+    Checkpoint {
+        #[command(subcommand)]
+        test: Test,
+    },
     /// Syncs a second that the device can do
     Device(Common),
     /// One cell of a table, for the program itself
     #[command(hide = true)]
     Cell {
+        /// The cell, JSON
+        cell: String,
+    },
+    /// One cell of a table of checkpoints, for the program itself
+    #[command(hide = true)]
+    CheckpointCell {
+        /// The cell, JSON
+        cell: String,
+    },
+    /// Writes until it is killed, for the program itself
+    #[command(hide = true)]
+    CheckpointWriter {
         /// The cell, JSON
         cell: String,
     },
@@ -161,7 +179,7 @@ pub(crate) struct Written {
     pub(crate) written_mib: u64,
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub(crate) fn seconds(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| format!("{text} is not a number"))?;
     if (0.01..=86_400.0).contains(&seconds) {
         Ok(seconds)

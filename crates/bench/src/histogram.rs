@@ -12,18 +12,20 @@ const BUCKETS: usize = SUB_BUCKETS * (64 - SUB_BUCKET_BITS as usize + 1);
 pub(crate) struct Histogram {
     buckets: Vec<u64>,
     count: u64,
+    sum_nanos: u128,
     max_nanos: u64,
 }
 
 impl Histogram {
     pub(crate) fn new() -> Histogram {
-        Histogram { buckets: vec![0; BUCKETS], count: 0, max_nanos: 0 }
+        Histogram { buckets: vec![0; BUCKETS], count: 0, sum_nanos: 0, max_nanos: 0 }
     }
 
     pub(crate) fn record(&mut self, latency: Duration) {
         let nanos = u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX);
         self.buckets[bucket_of(nanos)] += 1;
         self.count += 1;
+        self.sum_nanos += u128::from(nanos);
         self.max_nanos = self.max_nanos.max(nanos);
     }
 
@@ -32,6 +34,7 @@ impl Histogram {
             *mine += theirs;
         }
         self.count += other.count;
+        self.sum_nanos += other.sum_nanos;
         self.max_nanos = self.max_nanos.max(other.max_nanos);
     }
 
@@ -46,6 +49,15 @@ impl Histogram {
             }
         }
         0.0
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Exact, not from the buckets; 0 if there were none.
+    pub(crate) fn mean_micros(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum_nanos as f64 / self.count as f64 / 1000.0 }
     }
 
     pub(crate) fn max_micros(&self) -> f64 {
@@ -103,5 +115,6 @@ mod tests {
         assert!(near(histogram.quantile_micros(0.5), 500.0), "{}", histogram.quantile_micros(0.5));
         assert!(near(histogram.quantile_micros(0.99), 990.0), "{}", histogram.quantile_micros(0.99));
         assert!(near(histogram.max_micros(), 9000.0));
+        assert!(near(histogram.mean_micros(), (500_500.0 + 9000.0) / 1001.0), "{}", histogram.mean_micros());
     }
 }

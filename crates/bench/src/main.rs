@@ -12,8 +12,10 @@
 //! * What is called durable was synced before the commit returned, by every engine.
 //! * A figure counts only if the rows are there: lost rows fail the cell.
 //!
-//! Start at `workload`.
+//! Start at `workload`; tests of checkpoints, which no peer takes part in, are in `checkpoint`.
 
+mod checkpoint;
+mod child;
 mod command_line;
 mod device;
 mod engine;
@@ -23,6 +25,7 @@ mod plan;
 mod random;
 mod report;
 mod rows;
+mod scratch;
 mod table;
 mod timed_run;
 mod usage;
@@ -61,6 +64,12 @@ fn run(command: &Command) -> Result<usize, BenchError> {
             let measurement = workload::measure(&serde_json::from_str(cell)?)?;
             println!("{}", serde_json::to_string(&measurement)?);
         }
+        Command::Checkpoint { test } => return checkpoint::run(test),
+        Command::CheckpointCell { cell } => {
+            let measured = checkpoint::measure(&serde_json::from_str(cell)?)?;
+            println!("{}", serde_json::to_string(&measured)?);
+        }
+        Command::CheckpointWriter { cell } => checkpoint::write_until_killed(&serde_json::from_str(cell)?)?,
         Command::Fill { cell } => workload::reopen::fill(&serde_json::from_str(cell)?)?,
         planned => unreachable!("{planned:?} has a plan"),
     }

@@ -84,7 +84,12 @@ pub(crate) fn plan(command: &Command) -> Option<(&Common, Vec<PlannedRow>)> {
         Command::LogBytes(common) => (common, vec![log_bytes()]),
         Command::Memory(common) => (common, vec![memory().for_seconds(MEMORY_SECONDS)]),
         Command::All { common, written } => (common, all(written)),
-        Command::Device(_) | Command::Cell { .. } | Command::Fill { .. } => return None,
+        Command::Checkpoint { .. }
+        | Command::Device(_)
+        | Command::Cell { .. }
+        | Command::CheckpointCell { .. }
+        | Command::CheckpointWriter { .. }
+        | Command::Fill { .. } => return None,
     };
     Some((common, drafts.into_iter().flat_map(|draft| planned(draft, common)).collect()))
 }

@@ -151,7 +151,7 @@ fn cost_line(row: &ReportRow, run: &Measurement) -> Vec<String> {
 }
 
 /// Markdown whose columns also line up in a terminal; from column `numbers_from` on they are set to the right.
-fn table(lines: &[Vec<String>], numbers_from: usize) -> String {
+pub(crate) fn table(lines: &[Vec<String>], numbers_from: usize) -> String {
     let columns = lines[0].len();
     let widths: Vec<usize> = (0..columns)
         .map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0).max(3))
@@ -181,7 +181,7 @@ fn table(lines: &[Vec<String>], numbers_from: usize) -> String {
 }
 
 /// Three significant digits or the whole number, thousands apart.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     if value == 0.0 {
         return "0".into();
     }

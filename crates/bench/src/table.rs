@@ -1,17 +1,17 @@
 //! Measures a table: every cell in a child process, engines taking turns within each run (A B C A B C), so that a
 //! device that gets slower does so for all.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::time::Duration;
 
+use crate::child;
 use crate::command_line::Common;
 use crate::device;
 use crate::engine::EngineKind;
-use crate::error::{BenchError, file_error};
+use crate::error::BenchError;
 use crate::plan::PlannedRow;
 use crate::report::{ReportRow, markdown};
+use crate::scratch::Scratch;
 use crate::workload::{Cell, Measurement};
 
 const PROBE_MAX: Duration = Duration::from_millis(500);
@@ -24,13 +24,13 @@ pub(crate) fn measure(common: &Common, rows: &[PlannedRow]) -> Result<usize, Ben
     // No longer than what it is compared with.
     let shortest = rows.iter().map(|row| Duration::from_secs_f64(row.seconds)).min().unwrap_or(PROBE_MAX);
     let probe = shortest.min(PROBE_MAX);
-    let syncs_before = device::syncs_per_second(&scratch.directory, probe)?;
+    let syncs_before = device::syncs_per_second(scratch.directory(), probe)?;
     for row in rows {
-        let (measured, failed) = measure_row(common, row, &scratch.directory);
+        let (measured, failed) = measure_row(common, row, scratch.directory());
         failures += failed;
         report.push(measured);
     }
-    let syncs_after = device::syncs_per_second(&scratch.directory, probe)?;
+    let syncs_after = device::syncs_per_second(scratch.directory(), probe)?;
     if !common.json {
         println!("{}", markdown(&report));
         println!(
@@ -51,7 +51,9 @@ fn measure_row(common: &Common, row: &PlannedRow, scratch: &Path) -> (ReportRow,
             let cell = cell(common, row, scratch, *engine, run);
             let name =
                 format!("{}, {} threads, {}, run {run}", row.workload.label(), row.threads, engine.name());
-            match in_child(&cell, !common.unsettled) {
+            let done: Result<Measurement, BenchError> =
+                child::measure("cell", &cell, &cell.directory, !common.unsettled);
+            match done {
                 Ok(measurement) => {
                     eprintln!("{name}: {:.4} {}", measurement.value, measurement.unit);
                     print_json(common, &measurement);
@@ -95,57 +97,5 @@ fn cell(common: &Common, row: &PlannedRow, scratch: &Path, engine: EngineKind, r
         seed: common.seed,
         directory: scratch.join("cell"),
         prepared: scratch.join("prepared"),
-    }
-}
-
-fn in_child(cell: &Cell, settle: bool) -> Result<Measurement, BenchError> {
-    let failed = |what: &str, error: std::io::Error| BenchError::Process(format!("{what}: {error}"));
-    if settle {
-        // What the last cell left to write would be measured in this one.
-        rustix::fs::sync();
-    }
-    let program = std::env::current_exe().map_err(|error| failed("find this program", error))?;
-    let output = Command::new(program)
-        .arg("cell")
-        .arg(serde_json::to_string(cell)?)
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| failed("start", error))?;
-    if cell.directory.exists() {
-        fs::remove_dir_all(&cell.directory).map_err(file_error("remove", &cell.directory))?;
-    }
-    if !output.status.success() {
-        return Err(BenchError::Process(format!("ended with {}", output.status)));
-    }
-    Ok(serde_json::from_slice(&output.stdout)?)
-}
-
-/// The folder for one table's databases; gone when it ends, also by an error.
-struct Scratch {
-    directory: PathBuf,
-}
-
-impl Scratch {
-    fn create(parent: &Path) -> Result<Scratch, BenchError> {
-        fs::create_dir_all(parent).map_err(file_error("create", parent))?;
-        // The program may be started from elsewhere than the child's directory.
-        let parent = parent.canonicalize().map_err(file_error("resolve", parent))?;
-        let directory = parent.join(format!("seawall-bench-{}", std::process::id()));
-        fs::create_dir_all(&directory).map_err(file_error("create", &directory))?;
-        Ok(Scratch { directory })
-    }
-
-    fn remove(self) -> Result<(), BenchError> {
-        fs::remove_dir_all(&self.directory).map_err(file_error("remove", &self.directory))
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if self.directory.exists()
-            && let Err(error) = fs::remove_dir_all(&self.directory)
-        {
-            eprintln!("{} is left behind: {error}", self.directory.display());
-        }
     }
 }

@@ -118,7 +118,7 @@ where
 }
 
 /// In steps, so that a worker that failed ends the run at once.
-fn sleep_unless_stopped(duration: Duration, stop: &AtomicBool) {
+pub(crate) fn sleep_unless_stopped(duration: Duration, stop: &AtomicBool) {
     let begin = now();
     while !stop.load(Ordering::Relaxed) {
         let left = duration.saturating_sub(begin.elapsed());

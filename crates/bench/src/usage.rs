@@ -11,6 +11,22 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
+/// Processor time that every process of the machine has used since it started.
+pub(crate) fn machine_cpu() -> Duration {
+    let ticks = busy_ticks(&fs::read_to_string("/proc/stat").unwrap_or_default());
+    Duration::from_secs_f64(ticks as f64 / rustix::param::clock_ticks_per_second().max(1) as f64)
+}
+
+/// User, nice and system time, interrupts among it; not what the machine was idle or waited for a disk.
+fn busy_ticks(stat: &str) -> u64 {
+    const BUSY: [usize; 5] = [0, 1, 2, 5, 6];
+    let fields = stat.lines().find_map(|line| line.strip_prefix("cpu "));
+    let numbers: Vec<u64> = fields.map_or(Vec::new(), |fields| {
+        fields.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect()
+    });
+    BUSY.into_iter().filter_map(|index| numbers.get(index)).sum()
+}
+
 /// Counters since the process began; `since` gives the part of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Usage {
@@ -85,6 +101,13 @@ mod tests {
         assert_eq!(field(text, "write_bytes:"), Some(12));
         assert_eq!(field(text, "VmHWM:"), Some(34));
         assert_eq!(field(text, "absent:"), None);
+    }
+
+    #[test]
+    fn idle_time_is_not_busy_time() {
+        assert_eq!(busy_ticks("cpu  10 2 3 900 50 1 4 7 0 0\ncpu0 1 1 1 1\n"), 20);
+        assert_eq!(busy_ticks(""), 0);
+        assert!(machine_cpu() > Duration::ZERO);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use seawall::MasterKey;
+use seawall::{ImageCompression, MasterKey, PageProtection};
 
 const OVERVIEW: &str = "\
 A first session, to paste:
@@ -62,6 +62,13 @@ pub(crate) struct Shared {
     /// Memory for rows changed since the last checkpoint, in MiB. Default 256.
     #[arg(long, global = true, value_name = "MIB", hide_short_help = true, display_order = 1001)]
     pub(crate) memtable_mib: Option<u64>,
+    /// Where the second copy of a page is while a checkpoint overwrites it: recovery-file or log-images. Default
+    /// recovery-file; what an earlier run has left is found wherever it is.
+    #[arg(long, global = true, value_name = "WHERE", hide_short_help = true, display_order = 1001)]
+    pub(crate) page_protection: Option<PageProtection>,
+    /// How these copies are made smaller: none, skip-garbage, lz4, zstd or snappy. Default lz4.
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true, display_order = 1001)]
+    pub(crate) page_image_compression: Option<ImageCompression>,
     #[command(flatten)]
     pub(crate) master_key: MasterKeyArguments,
 }

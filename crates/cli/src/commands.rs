@@ -58,6 +58,12 @@ fn options(shared: &Shared, mode: OpenMode) -> Options {
         options.memtable_bytes = mib.saturating_mul(1 << 20);
     }
     options.master_key = shared.master_key.source();
+    if let Some(protection) = shared.page_protection {
+        options.page_protection = protection;
+    }
+    if let Some(compression) = shared.page_image_compression {
+        options.page_image_compression = compression;
+    }
     options
 }
 

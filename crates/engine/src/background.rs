@@ -53,7 +53,7 @@ impl BackgroundThreads {
         self.log_work.wake_all();
     }
 
-    fn stopping(&self) -> bool {
+    pub(crate) fn stopping(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
 }

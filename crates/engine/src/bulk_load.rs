@@ -82,7 +82,7 @@ impl Loading {
 
     /// Links the leaves into the tree.
     fn graft(&self, loader: BulkLoader) -> Result<(), Error> {
-        let _state = self.engine.checkpoint.lock();
+        let _state = self.engine.lock_checkpoint();
         self.engine.check_writable()?;
         let plan = loader.graft().map_err(|error| Error::tree(&error))?;
         self.engine.tree.apply_chunk(plan, None).map_err(|error| self.engine.tree_write_error(&error))?;

@@ -2,11 +2,13 @@
 //! catalog. Damage is reported and the check goes on.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
+use parking_lot::MutexGuard;
 use seawall_keys::{DatabaseKeys, KEYS_PATH};
-use seawall_tree::{SuperblockFile, Tree, TreeAccess, TreeOptions};
+use seawall_tree::{CheckWalk, SuperblockFile, Tree, TreeAccess, TreeOptions};
 use seawall_types::{Lsn, TableId};
-use seawall_wal::Record;
+use seawall_wal::{PendingUse, Record};
 
 use crate::catalog::{self, FIRST_USER_TABLE, ObjectRow};
 use crate::encryption::open_keys;
@@ -82,6 +84,9 @@ pub struct CheckSummary {
     pub tables: u64,
     /// Damages reported.
     pub damages: u64,
+    /// Parts in which the tree was checked: checkpoints that wanted to run had their turn between two. A page that is used
+    /// and marked as free is found either way; one that nobody uses and that is not, only if there was one part.
+    pub parts: u64,
 }
 
 fn place(row_key: Vec<u8>) -> (u64, Vec<u8>) {
@@ -106,8 +111,16 @@ impl Reports<'_> {
     }
 }
 
-fn check_tree(tree: &Tree, reports: &mut Reports<'_>, summary: &mut CheckSummary) {
-    let seen = tree.check(
+/// Checks a part of the tree; whether it was the last.
+fn check_tree(
+    tree: &Tree,
+    walk: &mut CheckWalk,
+    reports: &mut Reports<'_>,
+    summary: &mut CheckSummary,
+    pause: &mut dyn FnMut() -> bool,
+) -> bool {
+    let seen = tree.check_part(
+        walk,
         &mut |damage| {
             let keys = KeyRange { from: damage.lower.map(place), to: damage.upper.map(place) };
             let known = keys.from.is_some() || keys.to.is_some();
@@ -119,10 +132,14 @@ fn check_tree(tree: &Tree, reports: &mut Reports<'_>, summary: &mut CheckSummary
             });
         },
         &mut |_, _| {},
+        pause,
     );
+    let Some(seen) = seen else { return false };
     summary.pages = seen.pages;
     summary.rows = seen.rows;
     summary.depth = seen.depth;
+    summary.parts = seen.parts;
+    true
 }
 
 /// Reads both copies of the superblock: an open gets by with one.
@@ -159,8 +176,9 @@ fn check_log(
         Ok(reader) => reader,
         Err(error) => return reports.tell_plain("log", error.to_string()),
     };
-    if let Some(limit) = limit {
-        reader.set_limit(limit);
+    match limit {
+        Some(limit) => reader.set_limit(limit),
+        None => reader.use_pending(PendingUse::Read),
     }
     loop {
         match reader.next() {
@@ -195,14 +213,25 @@ impl Engine {
         self.check_open()?;
         let mut reports = Reports { report, count: 0 };
         let mut summary = CheckSummary::default();
-        {
-            // Held so that no checkpoint moves rows from the log to the tree behind the back of the check.
-            let _state = self.checkpoint.lock();
-            check_superblock(&self.environment, &mut reports);
-            check_tree(&self.tree, &mut reports, &mut summary);
+        let mut walk = CheckWalk::default();
+        loop {
+            // Held so that no checkpoint moves rows from the log to the tree behind the back of the check; between two
+            // parts of the tree it may.
+            let state = self.checkpoint.lock();
+            if walk.is_new() {
+                check_superblock(&self.environment, &mut reports);
+            }
+            let mut is_wanted = || self.checkpoint_waiters.load(Ordering::SeqCst) > 0;
+            if !check_tree(&self.tree, &mut walk, &mut reports, &mut summary, &mut is_wanted) {
+                // To whoever waits: it would be ours again before they woke.
+                MutexGuard::unlock_fair(state);
+                self.check_open()?;
+                continue;
+            }
             let limit = self.log.as_ref().map(|_| self.flushed());
             let superblock = self.superblock.lock().clone();
             check_log(&self.environment, &superblock, self.keys.as_ref(), limit, &mut reports, &mut summary);
+            break;
         }
         self.check_catalog(&mut reports, &mut summary);
         summary.damages = reports.count;
@@ -284,7 +313,11 @@ pub(crate) fn check_directory(
         let tree_options = TreeOptions { keys: keys.clone(), ..TreeOptions::default() };
         let source = LogSource::new(&disk, keys.as_ref());
         match Tree::open_with_log(&*disk, TreeAccess::Read, tree_options, &source) {
-            Ok(opened) => check_tree(&opened.tree, &mut reports, &mut summary),
+            Ok(opened) => {
+                check_tree(&opened.tree, &mut CheckWalk::default(), &mut reports, &mut summary, &mut || {
+                    false
+                });
+            }
             Err(error) => reports.tell_plain(&disk.location(""), crate::error::chain(&error)),
         }
         check_log(&environment, &superblock, keys.as_ref(), None, &mut reports, &mut summary);

@@ -27,22 +27,22 @@ use crate::checkpoint_statistics::{CheckpointStatistics, Totals, Trigger};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::merge_source::FrozenRows;
-use crate::throttle::sustainable_rate;
+use crate::recovery_time::RedoLength;
 use crate::view::{Frozen, View};
+use crate::writer_pace::MergePace;
 
 /// What checkpoints remember from one to the next; its mutex is held by whoever changes the tree.
 #[derive(Debug)]
 pub(crate) struct CheckpointState {
     /// Monotonic time of the last one's end.
     last_end: Duration,
-    last_duration: Option<Duration>,
     /// Storages waiting to be cut out, with the stamp of the drop. `None` until they are read from the catalog.
     pub(crate) reclaim: Option<Vec<(TableId, Lsn)>>,
 }
 
 impl CheckpointState {
     pub(crate) fn new(now: Duration) -> CheckpointState {
-        CheckpointState { last_end: now, last_duration: None, reclaim: None }
+        CheckpointState { last_end: now, reclaim: None }
     }
 }
 
@@ -55,12 +55,28 @@ impl Engine {
 
     /// Which limit is reached, if any.
     pub(crate) fn limit_reached(&self) -> Option<Trigger> {
-        let view = self.view();
-        let active = u64::try_from(view.active.bytes_used()).unwrap_or(u64::MAX);
-        if active >= self.active_limit() {
+        let active = self.active_bytes();
+        // Where writers were slowed to the end, the next checkpoint starts at once: to let them go until the memtable is
+        // full, and then slow them again, would be a swing.
+        let limit = self.active_limit();
+        let limit = if self.saturated.load(Ordering::Relaxed) { limit / 8 * 7 } else { limit };
+        if active >= limit {
             return Some(Trigger::MemtableFull);
         }
-        (self.log_behind() >= self.options.checkpoint_log_bytes).then_some(Trigger::LogVolume)
+        if self.log_behind() >= self.options.checkpoint_log_bytes {
+            return Some(Trigger::LogVolume);
+        }
+        self.recovery_time.is_due().then_some(Trigger::RecoveryTarget)
+    }
+
+    pub(crate) fn active_bytes(&self) -> u64 {
+        u64::try_from(self.view().active.bytes_used()).unwrap_or(u64::MAX)
+    }
+
+    /// What a recovery would have to replay now.
+    pub(crate) fn redo_length(&self) -> RedoLength {
+        let rows = self.queue.logged_rows().saturating_sub(self.recovery_time.rows_at_redo());
+        RedoLength { rows, bytes: self.log_behind() }
     }
 
     fn log_behind(&self) -> u64 {
@@ -82,49 +98,6 @@ impl Engine {
         let since = self.clock().monotonic().saturating_sub(state.last_end);
         self.options.checkpoint_interval.saturating_sub(since)
     }
-
-    /// Makes sure that the memtable has room for a commit, slowing the caller down as the checkpoint needs.
-    pub(crate) fn admit_to_memtable(&self, bytes: u64) -> Result<(), Error> {
-        self.throttle.admit(bytes);
-        let Some(trigger) = self.limit_reached() else { return Ok(()) };
-        if self.is_manual() {
-            return self.checkpoint(trigger).map(|_| ());
-        }
-        self.background.want_checkpoint();
-        // The throttle aims at the limit; half as much again is for what it cannot foresee.
-        let hard_limit = self.active_limit() + self.active_limit() / 2;
-        loop {
-            let seen = self.room.read();
-            let active = u64::try_from(self.view().active.bytes_used()).unwrap_or(u64::MAX);
-            if active <= hard_limit {
-                return Ok(());
-            }
-            if let Some(error) = self.counters.last_checkpoint_error.lock().clone() {
-                return Err(match error {
-                    Error::DiskFull { .. } | Error::Stopped { .. } => error,
-                    other => Error::CheckpointFailing { cause: other.to_string() },
-                });
-            }
-            self.check_open()?;
-            self.room.wait(seen, Some(Duration::from_millis(50)));
-        }
-    }
-
-    /// Keeps writers at a rate that lets the room in memory last until the checkpoint ends.
-    fn pace_writers(&self, progress: f64, elapsed: Duration, expected: Option<Duration>) {
-        let active = u64::try_from(self.view().active.bytes_used()).unwrap_or(u64::MAX);
-        let room = self.active_limit().saturating_sub(active);
-        match sustainable_rate(room, progress, elapsed, expected) {
-            // A rate is a floating-point estimate; writers are counted in whole bytes.
-            Some(rate) => self.throttle.limit(rate_in_bytes(rate)),
-            None => self.throttle.release(),
-        }
-    }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped to what fits")]
-fn rate_in_bytes(rate: f64) -> u64 {
-    rate.clamp(0.0, 1e15) as u64
 }
 
 /// How.
@@ -135,9 +108,17 @@ impl Engine {
         self.checkpoint(Trigger::Request)
     }
 
+    /// Waits for the turn to change the tree. Whoever rests between chunks, or checks the tree, looks whether somebody waits.
+    pub(crate) fn lock_checkpoint(&self) -> MutexGuard<'_, CheckpointState> {
+        self.checkpoint_waiters.fetch_add(1, Ordering::SeqCst);
+        let state = self.checkpoint.lock();
+        self.checkpoint_waiters.fetch_sub(1, Ordering::SeqCst);
+        state
+    }
+
     /// Runs a checkpoint, and before it one that was left unfinished.
     pub(crate) fn checkpoint(&self, trigger: Trigger) -> Result<CheckpointStatistics, Error> {
-        let mut state = self.checkpoint.lock();
+        let mut state = self.lock_checkpoint();
         // Whoever waited here for another checkpoint may find nothing left to do.
         if trigger == Trigger::MemtableFull && self.limit_reached().is_none() {
             let last = self.counters.checkpoint_history.lock().last().cloned();
@@ -145,13 +126,16 @@ impl Engine {
                 return Ok(last);
             }
         }
+        let delayed_before = self.throttle.delayed();
         let result = self.checkpoint_locked(&mut state, trigger);
-        self.throttle.release();
+        self.end_of_progress(delayed_before);
         *self.counters.last_checkpoint_error.lock() = result.as_ref().err().cloned();
         match &result {
             Ok(statistics) => {
                 self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
                 self.counters.checkpoint_history.lock().push(statistics.clone());
+                let number = self.superblock.lock().checkpoint_count;
+                self.measurements.keep(number, statistics, self.recovery_time.speed());
             }
             Err(_) => {
                 self.counters.checkpoint_failures.fetch_add(1, Ordering::Relaxed);
@@ -189,11 +173,21 @@ impl Engine {
         let frozen = log.in_order(|_| {
             let view = self.view.load_full();
             let end = self.queue.last_entered();
-            let frozen =
-                Frozen { memtable: Arc::clone(&view.active), start: view.active_start, end, merged: false };
+            let frozen = Frozen {
+                memtable: Arc::clone(&view.active),
+                start: view.active_start,
+                end,
+                logged_rows: self.queue.logged_rows(),
+                merged: false,
+            };
             let mut all = vec![frozen.clone()];
             all.extend(view.frozen.iter().cloned());
-            self.view.store(Arc::new(View { active: Arc::clone(&active), active_start: end, frozen: all }));
+            self.view.store(Arc::new(View {
+                active: Arc::clone(&active),
+                active_start: end,
+                snapshot_floor: self.snapshots.floor(),
+                frozen: all,
+            }));
             frozen
         });
         let frozen = frozen.map_err(|error| self.log_error(&error))?;
@@ -226,15 +220,14 @@ impl Engine {
         let redo_point_before = self.superblock.lock().redo_point;
         let reads_before = self.tree.pages().writer_reads();
         let mut totals = Totals::default();
+        let mut pace = MergePace::begin(self, frozen);
         self.flush_for_merge(frozen)?;
         totals.durations.log_flush = self.clock().monotonic().saturating_sub(started);
         // Appended before the freeze, but for those of an attempt that failed.
         let images_before = self.image_log_bytes.load(Ordering::Relaxed);
         let reclaim = self.storages_to_reclaim(state, frozen)?;
-        self.merge_user_rows(frozen, &reclaim, started, state.last_duration, &mut totals)?;
-        for (storage, _) in &reclaim {
-            self.cut_out(*storage, frozen.end, &mut totals)?;
-        }
+        self.merge_user_rows(frozen, &reclaim, &mut pace, &mut totals)?;
+        self.cut_out(&reclaim, frozen.end, &mut totals)?;
         let superblock = self.merge_system_rows(frozen, &mut totals)?;
         self.images_before_redo.store(images_before, Ordering::Relaxed);
         self.release(frozen);
@@ -247,8 +240,9 @@ impl Engine {
         }
         let end = self.clock().monotonic();
         state.last_end = end;
-        state.last_duration = Some(end.saturating_sub(started));
         totals.durations.total = end.saturating_sub(started);
+        totals.durations.paused = pace.paused();
+        pace.learn(totals.durations.total);
         Ok(CheckpointStatistics {
             trigger,
             started_micros,
@@ -298,30 +292,26 @@ impl Engine {
         &self,
         frozen: &Frozen,
         reclaim: &[(TableId, Lsn)],
-        started: Duration,
-        expected: Option<Duration>,
+        pace: &mut MergePace<'_>,
         totals: &mut Totals,
     ) -> Result<(), Error> {
         let skipped = reclaim.iter().map(|(storage, _)| *storage).collect();
-        let mut rows =
+        let rows =
             FrozenRows::of_users(&frozen.memtable, frozen.start, skipped).behind(self.kept_behind(frozen));
-        let all = frozen.memtable.row_count().max(1);
-        while !rows.is_done() {
-            rows.keep_replaced(self.is_needed(frozen));
+        let mut merge = self.tree.begin_merge(rows).map_err(|error| Error::tree(&error))?;
+        while !merge.is_done() {
+            let keep = self.is_needed(frozen);
+            merge.parts_mut().iter_mut().for_each(|rows| rows.keep_replaced(keep));
             let before = self.clock().monotonic();
             let plan = self
                 .tree
-                .merge_chunk(&mut rows, self.options.checkpoint_chunk_bytes, frozen.end)
+                .continue_merge(&mut merge, self.options.checkpoint_chunk_bytes, frozen.end)
                 .map_err(|error| Error::tree(&error))?;
             totals.durations.merge += self.clock().monotonic().saturating_sub(before);
             self.apply_chunk(plan, None, totals)?;
-            self.pace_writers(
-                share(rows.taken(), all),
-                self.clock().monotonic().saturating_sub(started),
-                expected,
-            );
+            pace.chunk_done(FrozenRows::taken_of(merge.parts()), totals.written_bytes());
         }
-        totals.rows += rows.taken();
+        totals.rows += FrozenRows::taken_of(merge.parts());
         Ok(())
     }
 
@@ -356,6 +346,7 @@ impl Engine {
         };
         self.apply_chunk(plan, Some(&superblock), totals)?;
         self.redo_point.store(superblock.redo_point.get(), Ordering::SeqCst);
+        self.recovery_time.redo_point_moved(frozen.logged_rows);
         *self.superblock.lock() = superblock.clone();
         Ok(superblock)
     }
@@ -365,6 +356,8 @@ impl Engine {
     pub(crate) fn tree_write_error(&self, error: &TreeError) -> Error {
         match self.tree.failure() {
             Some(_) => self.stop(crate::error::chain(error)),
+            // Images could not be put into the log.
+            None if self.log.as_ref().is_some_and(|log| log.poison_cause().is_some()) => self.stopped_error(),
             None => Error::tree(error),
         }
     }
@@ -377,6 +370,17 @@ impl Engine {
             }
         });
         self.drop_unneeded_memtables_locked();
+        self.enforce_snapshot_memory();
+    }
+
+    /// Cancels snapshots, the oldest first, until what is kept for them takes no more memory than it may.
+    fn enforce_snapshot_memory(&self) {
+        let limit = self.options.snapshot_memory_bytes;
+        while self.view().kept_bytes() > limit {
+            let Some(lsn) = self.snapshots.cancel_oldest() else { return };
+            tracing::warn!(%lsn, limit, "a snapshot was cancelled: old snapshots held too much memory");
+            self.drop_unneeded_memtables_locked();
+        }
     }
 
     /// Drops merged memtables that no snapshot needs any more.
@@ -403,9 +407,4 @@ impl Engine {
         change(&mut view.frozen);
         self.view.store(Arc::new(view));
     }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a share needs no 53 bits")]
-fn share(done: u64, all: usize) -> f64 {
-    (done as f64 / all as f64).min(1.0)
 }

@@ -93,7 +93,7 @@ pub struct CheckpointStatistics {
     pub pages_read: u64,
     /// Pages written once, without protection.
     pub fresh_pages: u64,
-    /// Pages written through the recovery file.
+    /// Pages written with a second copy, in the recovery file or the log.
     pub protected_pages: u64,
     /// Pages that became free.
     pub freed_pages: u64,
@@ -101,9 +101,9 @@ pub struct CheckpointStatistics {
     pub tables_reclaimed: u64,
     /// Bytes written to the page file.
     pub page_file_bytes: u64,
-    /// Bytes of the images that went to the recovery file, before compression.
+    /// Bytes of the images that went to the recovery file or the log, before compression.
     pub image_bytes: u64,
-    /// Bytes written to the recovery file.
+    /// Bytes written to the recovery file, and page images appended to the log.
     pub recovery_file_bytes: u64,
     /// Bytes given back to the file system.
     pub punched_bytes: u64,
@@ -194,7 +194,7 @@ impl Totals {
         self.chunk.protected_pages += chunk.protected_pages;
         self.chunk.freed_pages += chunk.freed_pages;
         self.page_file_bytes += applied.page_bytes;
-        self.recovery_file_bytes += applied.recovery_bytes;
+        self.recovery_file_bytes += applied.recovery_bytes + applied.log_bytes;
         self.punched_bytes += applied.punched_bytes;
         let (sum, part) = (&mut self.durations, &applied.durations);
         sum.recovery_write += part.recovery_write;
@@ -203,6 +203,11 @@ impl Totals {
         sum.page_sync += part.page_sync;
         sum.publish += part.publish;
         sum.publish_max = sum.publish_max.max(part.publish);
+    }
+
+    /// Bytes written to page file and recovery file.
+    pub(crate) fn written_bytes(&self) -> u64 {
+        self.page_file_bytes + self.recovery_file_bytes
     }
 }
 

@@ -78,6 +78,7 @@ impl CommitHandle {
 enum Refused {
     Changed(usize),
     Conflict,
+    Cancelled,
     QueueFull,
 }
 
@@ -116,7 +117,7 @@ impl Engine {
             }
             let (stamp, ticket, view) = self.append_commit(request, builder)?;
             for (key, value) in rows {
-                view.active.insert(key, stamp, value, || self.horizon());
+                view.active.insert(key, stamp, value, || self.horizon_in(&view));
             }
             self.queue().applied(ticket, request.durability);
             // A flush that came before the rows were applied could not make the commit visible: nobody else will.
@@ -136,11 +137,13 @@ impl Engine {
         builder: &mut CommitBuilder,
     ) -> Result<(Lsn, Ticket, arc_swap::Guard<Arc<View>>), Error> {
         let log = self.log()?;
+        let rows = builder.count();
         let record = builder.finish();
         loop {
             let result = log.append(record, |span| {
                 self.admit(request)?;
                 let ticket = self.queue().enter(span.end).ok_or(Refused::QueueFull)?;
+                self.queue().count_rows(rows);
                 for definition in request.definitions {
                     definition.object.change(definition.storage, span.end);
                 }
@@ -152,6 +155,7 @@ impl Engine {
                 Err(Refused::Conflict) => {
                     return Err(Error::Conflict { what: "something that this one has read" });
                 }
+                Err(Refused::Cancelled) => return Err(self.snapshot_cancelled(request.snapshot)),
                 // The ring is full of commits that are not durable: make them so.
                 Err(Refused::QueueFull) => {
                     self.flush_until(self.appended())?;
@@ -178,7 +182,8 @@ impl Engine {
         if request.reads.iter().any(|read| self.changed_since(read, request.snapshot)) {
             return Err(Refused::Conflict);
         }
-        Ok(())
+        // After the look: what was kept for the snapshot was there then.
+        if self.is_cancelled(request.snapshot) { Err(Refused::Cancelled) } else { Ok(()) }
     }
 
     fn changed_since(&self, read: &ReadItem, snapshot: Lsn) -> bool {
@@ -194,7 +199,10 @@ impl Engine {
     /// Waits until a logged commit is as durable as it asks, and visible.
     pub(crate) fn finish_commit(&self, stamp: Lsn, durability: Durability) -> Result<Lsn, Error> {
         match durability {
-            Durability::Async => self.acknowledge(stamp),
+            Durability::Async => {
+                self.survive_kill(stamp)?;
+                self.acknowledge(stamp);
+            }
             Durability::Sync => {
                 self.flush_until(stamp)?;
                 if self.visible() < stamp {

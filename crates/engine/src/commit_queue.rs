@@ -51,6 +51,8 @@ pub(crate) struct CommitQueue {
     flushed: AtomicU64,
     /// Stamp of the commit that entered last.
     last_entered: AtomicU64,
+    /// Rows of all commits that entered; changed only in the log's critical section.
+    logged_rows: AtomicU64,
     /// Requests to advance; who raises it from zero does the work for all.
     requests: CachePadded<AtomicU64>,
     became_visible: WaitWord,
@@ -66,6 +68,7 @@ impl CommitQueue {
             visible: CachePadded::new(AtomicU64::new(visible.get())),
             flushed: AtomicU64::new(visible.get()),
             last_entered: AtomicU64::new(visible.get()),
+            logged_rows: AtomicU64::new(0),
             requests: CachePadded::default(),
             became_visible: WaitWord::new(),
         }
@@ -95,6 +98,17 @@ impl CommitQueue {
         // Published last: whoever sees the new tail sees the slot.
         self.tail.store(sequence + 1, Ordering::SeqCst);
         Some(Ticket(sequence))
+    }
+
+    /// Counts the rows of a commit that enters. Call in the log's critical section only.
+    pub(crate) fn count_rows(&self, rows: u64) {
+        // No read-modify-write: the critical section keeps others out.
+        self.logged_rows.store(self.logged_rows() + rows, Ordering::SeqCst);
+    }
+
+    /// Rows of all commits that entered, a row written twice counted twice.
+    pub(crate) fn logged_rows(&self) -> u64 {
+        self.logged_rows.load(Ordering::SeqCst)
     }
 
     /// The commit's rows are in the memtable.

@@ -15,6 +15,7 @@ use crate::checkpoint_statistics::CheckpointStatistics;
 use crate::engine::{Engine, Environment};
 use crate::error::Error;
 use crate::options::{Durability, Isolation, OpenMode, Options, TransactionOptions};
+use crate::pace::LogHoldback;
 use crate::recovery::RecoveryProgress;
 use crate::row_key;
 use crate::scan::{Direction, Range};
@@ -301,6 +302,12 @@ impl Database {
         self.engine().checkpoint_now()
     }
 
+    /// Asks `source`, from now on, how much log somebody holds back. Writers are slowed, smoothly, when that comes near its
+    /// limit. It is called from committing threads, often: let it read two numbers.
+    pub fn add_log_holdback(&self, source: impl Fn() -> LogHoldback + Send + Sync + 'static) {
+        self.engine().add_holdback(Box::new(source));
+    }
+
     /// Makes everything committed so far durable; the LSN up to which the log is.
     ///
     /// # Errors
@@ -309,7 +316,8 @@ impl Database {
         self.engine().flush()
     }
 
-    /// Reads everything, and tells `report` of each damage. Other work goes on meanwhile.
+    /// Reads everything, and tells `report` of each damage. Other work goes on meanwhile; a checkpoint that wants to run has
+    /// its turn between two leaves.
     ///
     /// # Errors
     /// What kept the check from going on. Damage is no error: it is in the summary and was reported.

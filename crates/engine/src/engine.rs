@@ -21,12 +21,16 @@ use crate::checkpoint::CheckpointState;
 use crate::commit_queue::CommitQueue;
 use crate::error::Error;
 use crate::lock_table::{LockOwner, LockTable};
+use crate::measurements::Measurements;
 use crate::options::{Background, Options};
+use crate::pace::{CheckpointProgress, MergeSpeed};
+use crate::recovery_time::RecoveryTime;
 use crate::row_key;
 use crate::snapshots::{RegisteredSnapshot, SnapshotRegistry};
 use crate::statistics::Counters;
 use crate::throttle::Throttle;
 use crate::view::View;
+use crate::writer_pace::HoldbackSources;
 
 /// The world that a database lives in.
 #[derive(Clone, Debug)]
@@ -84,6 +88,21 @@ pub(crate) struct Engine {
     closed: AtomicBool,
     /// Why no more writes are taken: the tree could not be written.
     stopped: OnceLock<String>,
+    /// Threads that wait for `checkpoint`.
+    pub(crate) checkpoint_waiters: AtomicU64,
+    /// How far the one under way is.
+    pub(crate) progress: CheckpointProgress,
+    pub(crate) merge_speed: Mutex<MergeSpeed>,
+    pub(crate) recovery_time: RecoveryTime,
+    pub(crate) measurements: Measurements,
+    /// Who holds log back.
+    pub(crate) holdbacks: Mutex<HoldbackSources>,
+    /// Writers compute their rate anew when the log is this long.
+    pub(crate) next_look: CachePadded<AtomicU64>,
+    /// Bytes in the memtable for each in the log, lately; bits of an `f64`.
+    pub(crate) memtable_per_log: AtomicU64,
+    /// Writers were slowed until the last checkpoint ended.
+    pub(crate) saturated: AtomicBool,
     /// Changes when a checkpoint has made room in memory, or failed.
     pub(crate) room: WaitWord,
     pub(crate) background: Arc<BackgroundThreads>,
@@ -110,11 +129,15 @@ pub(crate) struct Parts {
 impl Engine {
     pub(crate) fn assemble(parts: Parts) -> Engine {
         let clock = &parts.environment.clock;
+        let queue = Arc::new(CommitQueue::new(parts.end_of_log));
+        // Where replay starts, no row was logged; those that it replayed are behind it.
+        let measurements = Measurements::new(Arc::clone(&parts.environment.disk), parts.superblock.database);
+        queue.count_rows(parts.view.unmerged().map_or(0, |frozen| frozen.logged_rows));
         Engine {
             locks: LockTable::new(Arc::clone(clock)),
             throttle: Throttle::new(Arc::clone(clock)),
             counters: Counters::default(),
-            queue: Arc::new(CommitQueue::new(parts.end_of_log)),
+            queue,
             snapshots: SnapshotRegistry::new(),
             objects: OpenObjects::new(parts.next_table),
             redo_point: AtomicU64::new(parts.superblock.redo_point.get()),
@@ -128,6 +151,15 @@ impl Engine {
             next_owner: CachePadded::default(),
             closed: AtomicBool::new(false),
             stopped: OnceLock::new(),
+            checkpoint_waiters: AtomicU64::new(0),
+            progress: CheckpointProgress::default(),
+            merge_speed: Mutex::new(MergeSpeed::unknown()),
+            recovery_time: RecoveryTime::new(parts.options.recovery_target, parts.options.replay_memory()),
+            measurements,
+            holdbacks: Mutex::default(),
+            next_look: CachePadded::default(),
+            memtable_per_log: AtomicU64::new(1.5_f64.to_bits()),
+            saturated: AtomicBool::new(false),
             room: WaitWord::new(),
             background: Arc::default(),
             directory_lock: Mutex::new(Some(parts.directory_lock)),
@@ -232,6 +264,11 @@ impl Engine {
         self.queue.visible()
     }
 
+    /// Returns once the commit would survive a kill of this process: at once, but behind a long record.
+    pub(crate) fn survive_kill(&self, end: Lsn) -> Result<(), Error> {
+        self.log()?.survive_kill(end).map_err(|error| self.log_error(&error))
+    }
+
     pub(crate) fn flush_until(&self, end: Lsn) -> Result<(), Error> {
         self.log()?.flush_until(end).map_err(|error| self.log_error(&error))
     }
@@ -267,6 +304,26 @@ impl Engine {
             self.acknowledged.fetch_max(stamp.get(), Ordering::SeqCst);
         }
         self.background.async_commit();
+    }
+
+    /// The horizon for versions in the active memtable of `view`: see `snapshots`.
+    pub(crate) fn horizon_in(&self, view: &View) -> Lsn {
+        self.snapshots.horizon_above(view.snapshot_floor, || self.queue.visible())
+    }
+
+    /// Whether the snapshot was cancelled. To be asked after the view of the memtables was taken: see `snapshots`.
+    pub(crate) fn is_cancelled(&self, snapshot: Lsn) -> bool {
+        snapshot <= self.snapshots.floor()
+    }
+
+    /// As `is_cancelled`, as an error.
+    pub(crate) fn check_snapshot(&self, snapshot: Lsn) -> Result<(), Error> {
+        if self.is_cancelled(snapshot) { Err(self.snapshot_cancelled(snapshot)) } else { Ok(()) }
+    }
+
+    #[cold]
+    pub(crate) fn snapshot_cancelled(&self, lsn: Lsn) -> Error {
+        Error::SnapshotCancelled { lsn, limit: self.options.snapshot_memory_bytes }
     }
 
     /// See `SnapshotRegistry::horizon`.

@@ -2,6 +2,7 @@
 
 use seawall_keys::KeysError;
 use seawall_tree::TreeError;
+use seawall_types::Lsn;
 use seawall_wal::LogReadError;
 
 /// Why a call failed.
@@ -69,6 +70,17 @@ pub enum Error {
     Conflict {
         /// What collided.
         what: &'static str,
+    },
+    /// The snapshot was the oldest one, and what was kept for it took more memory than old snapshots may have.
+    #[error(
+        "the snapshot as of {lsn} was cancelled: what was kept for old snapshots took more than `snapshot_memory_bytes`, \
+         {limit}; read again at a new snapshot, in less time, or allow more memory"
+    )]
+    SnapshotCancelled {
+        /// What it saw.
+        lsn: Lsn,
+        /// The limit.
+        limit: u64,
     },
     /// Waiting for the row would have closed a circle of transactions that wait for each other.
     #[error("deadlock: this transaction was chosen to give way; try it again")]
@@ -244,6 +256,7 @@ impl Error {
         matches!(
             self,
             Error::Conflict { .. }
+                | Error::SnapshotCancelled { .. }
                 | Error::Deadlock
                 | Error::Locked { .. }
                 | Error::TableChanged { change: TableChange::Truncated, .. }

@@ -3,14 +3,19 @@
 //! What a merge replaces in the tree is kept behind the row's versions, as their base, for old snapshots. If an older
 //! memtable still knows the row, the base is stamped with the end of that one: snapshots before it go on to the older
 //! one. Otherwise the row has not changed since before the oldest snapshot, and the base is stamped zero.
+//!
+//! The rows may be divided by key among threads: each row is then merged, and gets its base, by one of them.
 
 use seawall_memtable::{Cursor, Lookup, Memtable};
-use seawall_tree::{Change, MergeSource};
+use seawall_tree::{Change, DivisibleSource, MergeSource};
 use seawall_types::{Lsn, TableId};
 
 use crate::catalog::FIRST_USER_TABLE;
 use crate::row_key;
 use crate::view::Frozen;
+
+/// Fewer rows are not worth dividing: several threads would wait for one another, and for a chunk more.
+const PART_ROWS_MIN: usize = 1_000;
 
 /// See the module.
 pub(crate) struct FrozenRows<'a> {
@@ -19,6 +24,8 @@ pub(crate) struct FrozenRows<'a> {
     start: Lsn,
     cursor: Cursor,
     current: Option<(&'a [u8], Option<&'a [u8]>)>,
+    /// No row before it is taken.
+    from: Vec<u8>,
     /// First key that is not taken.
     end: Option<Vec<u8>>,
     /// Storages whose rows are about to be cut out, ascending.
@@ -55,6 +62,7 @@ impl<'a> FrozenRows<'a> {
             start,
             cursor,
             current: None,
+            from: from.to_vec(),
             end,
             skipped,
             keep_replaced: false,
@@ -77,13 +85,20 @@ impl<'a> FrozenRows<'a> {
         self.keep_replaced = keep;
     }
 
-    pub(crate) fn is_done(&self) -> bool {
-        self.current.is_none()
-    }
-
     /// Rows taken so far.
     pub(crate) fn taken(&self) -> u64 {
         self.taken
+    }
+
+    /// Rows taken so far from all `parts`.
+    pub(crate) fn taken_of(parts: &[FrozenRows<'_>]) -> u64 {
+        parts.iter().map(FrozenRows::taken).sum()
+    }
+
+    /// The rows from `from` to `end`, none of them taken.
+    fn part(&self, from: &[u8], end: Option<Vec<u8>>) -> FrozenRows<'a> {
+        let rows = FrozenRows::new(self.memtable, self.start, from, end, self.skipped.clone());
+        FrozenRows { keep_replaced: self.keep_replaced, older: self.older.clone(), ..rows }
     }
 
     fn step(&mut self) {
@@ -108,6 +123,23 @@ impl<'a> FrozenRows<'a> {
 
 fn first_user_key() -> Vec<u8> {
     row_key::encode(TableId::new(FIRST_USER_TABLE), b"")
+}
+
+impl DivisibleSource for FrozenRows<'_> {
+    fn dividing_keys(&self, parts: usize) -> Vec<Vec<u8>> {
+        let Some((next, _)) = self.current else { return Vec::new() };
+        let parts = parts.min(self.memtable.row_count() / PART_ROWS_MIN);
+        let keys = self.memtable.dividing_keys(next, self.end.as_deref(), parts);
+        keys.into_iter().map(<[u8]>::to_vec).collect()
+    }
+
+    fn split_off(&mut self, key: &[u8]) -> Self {
+        assert!(key > &self.from[..], "a part begins behind the one before");
+        let rest = self.part(key, self.end.clone());
+        // Anew: it may have skipped rows that are the other part's now.
+        *self = self.part(&self.from, Some(key.to_vec()));
+        rest
+    }
 }
 
 impl MergeSource for FrozenRows<'_> {
@@ -138,5 +170,61 @@ impl MergeSource for FrozenRows<'_> {
             let known = self.older.iter().find(|older| older.memtable.newest_stamp(key).is_some());
             self.memtable.add_base(key, known.map_or(Lsn::ZERO, |older| older.end), value);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_hold_the_rows_of_users_and_each_once() {
+        let memtable = Memtable::new(1 << 20);
+        let mut users = Vec::new();
+        for number in 0..9_000_u64 {
+            let table =
+                TableId::new(if number % 2 == 0 { FIRST_USER_TABLE - 1 } else { FIRST_USER_TABLE + 3 });
+            let key = row_key::encode(table, &number.to_be_bytes());
+            memtable.insert(&key, Lsn::new(1), Some(b"value"), || Lsn::ZERO);
+            if number % 2 == 1 {
+                users.push(key);
+            }
+        }
+        // The first and the last rows of users' tables are skipped, more than a part's worth of each.
+        let skipped = vec![TableId::new(FIRST_USER_TABLE), TableId::new(FIRST_USER_TABLE + 9)];
+        for table in &skipped {
+            for number in 0..4_000_u64 {
+                let key = row_key::encode(*table, &number.to_be_bytes());
+                memtable.insert(&key, Lsn::new(1), Some(b"value"), || Lsn::ZERO);
+            }
+        }
+        let rows = FrozenRows::of_users(&memtable, Lsn::ZERO, skipped);
+        let keys = rows.dividing_keys(7);
+        assert_eq!(keys.len(), 6);
+        let mut parts = vec![rows];
+        for key in keys {
+            let rest = parts.last_mut().unwrap().split_off(&key);
+            parts.push(rest);
+        }
+        let mut found = Vec::new();
+        for part in &mut parts {
+            while let Some((key, _)) = part.peek() {
+                found.push(key.to_vec());
+                part.advance();
+            }
+        }
+        assert_eq!(found, users);
+        assert_eq!(FrozenRows::taken_of(&parts), 4_500 + 2 * 4_000);
+    }
+
+    #[test]
+    #[should_panic(expected = "a part begins behind the one before")]
+    fn no_part_begins_among_the_rows_of_the_system() {
+        let memtable = Memtable::new(0);
+        for table in [FIRST_USER_TABLE - 1, FIRST_USER_TABLE] {
+            memtable.insert(&row_key::encode(TableId::new(table), b"k"), Lsn::new(1), None, || Lsn::ZERO);
+        }
+        let mut rows = FrozenRows::of_users(&memtable, Lsn::ZERO, Vec::new());
+        let _rest = rows.split_off(&row_key::encode(TableId::new(FIRST_USER_TABLE - 1), b""));
     }
 }

@@ -6,6 +6,7 @@
 
 use std::io::ErrorKind;
 use std::sync::Arc;
+use std::time::Duration;
 
 use seawall_io::{Disk, LockMode, OpenMode as FileMode};
 use seawall_keys::DatabaseKeys;
@@ -60,6 +61,9 @@ fn check_options(options: &Options) -> Result<(), Error> {
     }
     if !(16 << 10..=64 << 20).contains(&options.checkpoint_chunk_bytes) {
         return refuse("checkpoint_chunk_bytes", "must be from 16 KiB to 64 MiB");
+    }
+    if options.recovery_target.is_some_and(|target| target < Duration::from_secs(1)) {
+        return refuse("recovery_target", "must be at least 1 second; leave it out for none");
     }
     // A record is at most 1 GiB, and has some bytes besides keys and values.
     if options.max_transaction_bytes > 960 << 20 {
@@ -224,7 +228,7 @@ impl Engine {
             None => Ok(()),
         };
         {
-            let _state = self.checkpoint.lock();
+            let _state = self.lock_checkpoint();
             self.tree.close();
         }
         *self.directory_lock.lock() = None;
@@ -361,6 +365,7 @@ fn open_existing(
         keys,
         directory_lock,
     });
+    engine.learn_from_recovery(&replayed.statistics);
     *engine.counters.recovery.lock() = replayed.statistics;
     Ok(engine)
 }

@@ -13,8 +13,9 @@ pub enum Durability {
     /// On stable storage: survives a power failure.
     #[default]
     Sync,
-    /// In the log's buffer: visible at once, on stable storage within `Options::flush_interval`. A crash before that
-    /// may lose it, with everything committed after it and nothing committed before it.
+    /// In the log's buffer: visible at once, on stable storage within `Options::flush_interval`. The end of the process,
+    /// a kill included, does not take it. A power failure before that may, with everything committed after it and
+    /// nothing committed before it.
     Async,
 }
 
@@ -76,16 +77,27 @@ pub struct Options {
     /// Log segment size of a new database: 64 KiB to 1 GiB, a power of two. Default 16 MiB. An existing one keeps its own.
     pub segment_bytes: u64,
     /// Memory for rows changed since the last checkpoint: half for those that arrive, half for those that a
-    /// checkpoint is merging. Default 256 MiB.
+    /// checkpoint is merging. A checkpoint starts when the first half is full, at the latest, and writers are slowed so
+    /// that it is full again when the checkpoint ends; a disk that becomes slower all of a sudden may cost half as much
+    /// again. Default 256 MiB.
     pub memtable_bytes: u64,
+    /// Memory for what only old snapshots need: row versions from before the last checkpoint. When it takes more, the
+    /// oldest snapshot is cancelled; its reads answer with `SnapshotCancelled`. Default 256 MiB.
+    pub snapshot_memory_bytes: u64,
     /// Memory for cached pages. Default 256 MiB.
     pub cache_bytes: u64,
     /// A checkpoint starts when this much log lies behind it: it bounds the time to recover. Default 256 MiB.
     pub checkpoint_log_bytes: u64,
+    /// A recovery from a crash, at any moment, is to take no longer than this: checkpoints start early enough, by the
+    /// replay speed that was measured on this machine. At least a second; `None`: no such target. Default 5 s.
+    pub recovery_target: Option<Duration>,
     /// A checkpoint starts at latest after this long, if anything changed. Default 5 minutes.
     pub checkpoint_interval: Duration,
     /// Page images that a checkpoint makes durable together. Default 16 MiB, at most 64 MiB.
     pub checkpoint_chunk_bytes: u64,
+    /// Bytes a second that a checkpoint writes at most, on average, as long as that slows no writer. 0: no limit, which is
+    /// the default.
+    pub checkpoint_io_limit: u64,
     /// Threads that a checkpoint uses, 1 to 16. With one, whoever runs the checkpoint does all of it, in a repeatable
     /// order. Default: the processors of the machine, at most 2.
     pub checkpoint_threads: usize,
@@ -104,7 +116,7 @@ pub struct Options {
     pub lock_wait: LockWait,
     /// Keys and values that one transaction may write. Default 256 MiB.
     pub max_transaction_bytes: u64,
-    /// `Async` commits are on stable storage at latest after this. Default 10 ms.
+    /// `Async` commits are on stable storage at latest after this: what a power failure can take. Default 10 ms.
     pub flush_interval: Duration,
     /// Segments kept ready for the log beyond the one being written. Default 2.
     pub spare_segments: usize,
@@ -122,10 +134,13 @@ impl Default for Options {
             page_bytes: 8192,
             segment_bytes: 16 << 20,
             memtable_bytes: 256 << 20,
+            snapshot_memory_bytes: 256 << 20,
             cache_bytes: 256 << 20,
             checkpoint_log_bytes: 256 << 20,
+            recovery_target: Some(Duration::from_secs(5)),
             checkpoint_interval: Duration::from_secs(300),
             checkpoint_chunk_bytes: 16 << 20,
+            checkpoint_io_limit: 0,
             checkpoint_threads: std::thread::available_parallelism().map_or(1, |count| count.get().min(2)),
             page_protection: PageProtection::default(),
             page_image_compression: ImageCompression::default(),
@@ -143,6 +158,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// Bytes of rows that a replay holds before it merges them: the active memtable and the cache are empty until then.
+    pub(crate) fn replay_memory(&self) -> u64 {
+        self.memtable_bytes.saturating_add(self.cache_bytes / 2)
+    }
+
     /// The defaults for a transaction.
     pub fn transaction(&self) -> TransactionOptions {
         TransactionOptions {

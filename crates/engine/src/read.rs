@@ -23,6 +23,7 @@ impl Engine {
         loop {
             let version = self.tree.version();
             let view = self.view();
+            self.check_snapshot(snapshot)?;
             match view.lookup(row_key, snapshot) {
                 Lookup::Value(value) => return Ok(take()(Some(value))),
                 Lookup::Deleted => return Ok(take()(None)),

@@ -20,7 +20,7 @@ use crate::row_key;
 use crate::scan::{Direction, Range};
 use crate::view::Frozen;
 
-/// Pages that one chunk gives back when a dropped table is cut out: their bits are a few pages of the space map.
+/// Pages that one chunk gives back when dropped tables are cut out: their bits are a few pages of the space map.
 const CUT_PAGES_MAX: u64 = 1 << 20;
 
 impl Engine {
@@ -73,17 +73,28 @@ impl Engine {
         Ok(found)
     }
 
-    pub(crate) fn cut_out(&self, storage: TableId, stamp: Lsn, totals: &mut Totals) -> Result<(), Error> {
-        let (from, to) = row_key::table_range(storage);
-        loop {
-            let cut = self.tree.cut(&from, &to, CUT_PAGES_MAX, stamp).map_err(|error| Error::tree(&error))?;
+    /// Takes the rows of storages out of the tree, as many storages at a time as a chunk holds.
+    pub(crate) fn cut_out(
+        &self,
+        storages: &[(TableId, Lsn)],
+        stamp: Lsn,
+        totals: &mut Totals,
+    ) -> Result<(), Error> {
+        let mut storages: Vec<TableId> = storages.iter().map(|(storage, _)| *storage).collect();
+        storages.sort_unstable();
+        storages.dedup();
+        let mut ranges: Vec<_> =
+            storages.into_iter().map(row_key::table_range).map(|(from, to)| from..to).collect();
+        while !ranges.is_empty() {
+            let budget_bytes = self.options.checkpoint_chunk_bytes;
+            let cut = self.tree.cut(&ranges, CUT_PAGES_MAX, budget_bytes, stamp);
+            let cut = cut.map_err(|error| Error::tree(&error))?;
             if !cut.chunk.is_empty() {
                 self.apply_chunk(cut.chunk, None, totals)?;
             }
-            if !cut.has_more {
-                return Ok(());
-            }
+            ranges = cut.rest;
         }
+        Ok(())
     }
 
     /// Deletes the rows of `reclaim` whose storages are gone.

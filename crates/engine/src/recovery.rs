@@ -21,14 +21,15 @@ use seawall_keys::DatabaseKeys;
 use seawall_memtable::{Memtable, ReplayPartition};
 use seawall_tree::{Superblock, Tree};
 use seawall_types::{Lsn, TableId};
-use seawall_wal::{EndReason, LogEnd, LogReader, Record};
+use seawall_wal::{EndReason, LogEnd, LogReader, PendingUse, Record};
 
 use crate::catalog::{self, FIRST_USER_TABLE, ObjectRow};
 use crate::engine::Environment;
 use crate::error::Error;
 use crate::lock_table::lock_name;
+use crate::log_records::open_reader;
 use crate::merge_source::FrozenRows;
-use crate::options::Options;
+use crate::options::{OpenMode, Options};
 use crate::row_key;
 use crate::view::View;
 
@@ -124,6 +125,8 @@ struct Replay<'a> {
     statistics: RecoveryStatistics,
     /// Where the part that is being read begins.
     part_start: Lsn,
+    /// Rows of that part.
+    part_rows: u64,
 }
 
 impl<'a> Replay<'a> {
@@ -135,7 +138,11 @@ impl<'a> Replay<'a> {
         keys: Option<&DatabaseKeys>,
     ) -> Result<Replay<'a>, Error> {
         let redo_point = superblock.redo_point;
-        let reader = crate::log_records::open_reader(&environment.disk, &superblock, keys, redo_point)?;
+        let mut reader = open_reader(&environment.disk, &superblock, keys, redo_point)?;
+        reader.use_pending(match options.mode {
+            OpenMode::ReadOnly => PendingUse::Read,
+            OpenMode::CreateIfMissing | OpenMode::Existing | OpenMode::New => PendingUse::Rescue,
+        });
         let segments = crate::open::list_segments(&*environment.disk, superblock.segment_bytes)?;
         let last = segments.last().map_or(redo_point, |segment| segment.first_lsn);
         let started = environment.clock.monotonic();
@@ -144,6 +151,7 @@ impl<'a> Replay<'a> {
             next_table: superblock.next_table.get(),
             statistics: RecoveryStatistics { redo_point, ..RecoveryStatistics::default() },
             part_start: redo_point,
+            part_rows: 0,
             environment,
             tree,
             superblock,
@@ -160,7 +168,7 @@ impl<'a> Replay<'a> {
         std::thread::scope(|scope| {
             let mut dealer = Dealer::start(scope, worker_count)?;
             // The active memtable and the cache are empty until the replay ends: their memory may be used.
-            let limit = self.options.memtable_bytes + self.options.cache_bytes / 2;
+            let limit = self.options.replay_memory();
             let mut bytes = 0;
             let ended = loop {
                 if bytes >= limit && !self.is_read_only() {
@@ -177,7 +185,7 @@ impl<'a> Replay<'a> {
     }
 
     fn is_read_only(&self) -> bool {
-        self.options.mode == crate::options::OpenMode::ReadOnly
+        self.options.mode == OpenMode::ReadOnly
     }
 
     /// Deals the rows of the next record; their bytes, or `None` at the end of the log.
@@ -209,6 +217,7 @@ impl<'a> Replay<'a> {
                 self.next_table = self.next_table.max(next_id(&dealer.row_key, change.value())?);
             }
             self.statistics.rows += 1;
+            self.part_rows += 1;
             bytes += row_bytes(&dealer.row_key, change.value());
             dealer.deal(span.end, change.value())?;
         }
@@ -240,10 +249,11 @@ impl<'a> Replay<'a> {
         let failed = |error| Error::tree(&error);
         // No page may hold a change whose record the power can take.
         self.reader.make_durable().map_err(|error| Error::Log { message: crate::error::chain(&error) })?;
-        let mut rows = FrozenRows::of_users(memtable, self.part_start, Vec::new());
-        while !rows.is_done() {
+        let rows = FrozenRows::of_users(memtable, self.part_start, Vec::new());
+        let mut merge = self.tree.begin_merge(rows).map_err(failed)?;
+        while !merge.is_done() {
             let budget = self.options.checkpoint_chunk_bytes;
-            let plan = self.tree.merge_chunk(&mut rows, budget, end).map_err(failed)?;
+            let plan = self.tree.continue_merge(&mut merge, budget, end).map_err(failed)?;
             self.tree.apply_chunk(plan, None).map_err(failed)?;
         }
         let mut rows = FrozenRows::of_system(memtable, self.part_start);
@@ -253,6 +263,7 @@ impl<'a> Replay<'a> {
         self.superblock.next_table = TableId::new(self.next_table);
         self.tree.apply_chunk(plan, Some(&self.superblock)).map_err(failed)?;
         self.part_start = end;
+        self.part_rows = 0;
         self.statistics.merges += 1;
         Ok(())
     }
@@ -276,11 +287,16 @@ impl<'a> Replay<'a> {
             memtable: Arc::new(memtable),
             start: self.part_start,
             end: end.lsn,
+            logged_rows: self.part_rows,
             merged: false,
         });
         let active = Memtable::new(usize::try_from(self.options.memtable_bytes / 2).unwrap_or(usize::MAX));
-        let view =
-            View { active: Arc::new(active), active_start: end.lsn, frozen: frozen.into_iter().collect() };
+        let view = View {
+            active: Arc::new(active),
+            active_start: end.lsn,
+            snapshot_floor: Lsn::ZERO,
+            frozen: frozen.into_iter().collect(),
+        };
         let (superblock, next_table, statistics) = (self.superblock, self.next_table, self.statistics);
         Ok(Replayed { view, end, superblock, next_table, statistics })
     }

@@ -418,6 +418,7 @@ impl<'a> Range<'a> {
         loop {
             let version = self.engine.tree.version();
             let view = self.engine.view.load_full();
+            self.engine.check_snapshot(self.lsn())?;
             let position = self.engine.tree.leaf_for(key, direction).map_err(|error| Error::tree(&error))?;
             if position.version() == version {
                 return Ok((position, view));

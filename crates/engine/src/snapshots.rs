@@ -2,6 +2,19 @@
 //!
 //! Taking a snapshot is one compare-and-swap on a slot of the thread's own. The *horizon* is a stamp that no present
 //! snapshot is below and no future one will be: row versions that only snapshots below it could see may go.
+//!
+//! # Cancelled snapshots
+//!
+//! Frozen memtables that are kept only for old snapshots have a limit on their memory. When it is passed, the oldest
+//! snapshot is cancelled: the *floor* rises to its stamp, and every snapshot at or below the floor is cancelled, though it
+//! stays registered until its owner lets go of it. A reader looks at the floor *after* it has taken the view of the memtables:
+//! * If its snapshot is above the floor then, that view has all memtables that it needs, and keeps them for as long as it
+//!   reads. Whatever the tree loses afterwards changes the tree's version, so the reader starts over and meets the floor.
+//! * Otherwise it gets an error, and has read nothing.
+//!
+//! Values in a memtable may be written again once the horizon has passed them, and there must be no reader at them then. So
+//! a memtable goes by the floor that there was when it was made: for a snapshot that was cancelled before, no reader comes to
+//! it (its view is newer than the floor); one that was cancelled later counts as alive in it until it is let go.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -30,6 +43,9 @@ pub(crate) struct SnapshotRegistry {
     used_slots: AtomicUsize,
     /// Snapshots that found no slot, by LSN, with how many of each.
     overflow: Mutex<BTreeMap<u64, usize>>,
+    /// Snapshots up to this stamp are cancelled.
+    floor: CachePadded<AtomicU64>,
+    cancelled_count: AtomicU64,
 }
 
 /// Keeps one snapshot alive until dropped.
@@ -49,7 +65,13 @@ enum Place {
 impl SnapshotRegistry {
     pub(crate) fn new() -> Arc<SnapshotRegistry> {
         let slots = (0..SLOT_COUNT).map(|_| CachePadded::new(AtomicU64::new(FREE))).collect();
-        Arc::new(SnapshotRegistry { slots, used_slots: AtomicUsize::new(0), overflow: Mutex::default() })
+        Arc::new(SnapshotRegistry {
+            slots,
+            used_slots: AtomicUsize::new(0),
+            overflow: Mutex::default(),
+            floor: CachePadded::default(),
+            cancelled_count: AtomicU64::new(0),
+        })
     }
 
     /// Registers a snapshot of everything visible now.
@@ -133,23 +155,52 @@ impl SnapshotRegistry {
         }
     }
 
-    /// The oldest snapshot alive, if there is one.
-    pub(crate) fn oldest(&self) -> Option<Lsn> {
+    /// The oldest snapshot above `floor`, if there is one.
+    fn oldest_above(&self, floor: Lsn) -> Option<Lsn> {
         let used = self.used_slots.load(Ordering::SeqCst);
-        let in_slots = self.slots[..used].iter().map(|slot| slot.load(Ordering::SeqCst)).min();
-        let in_overflow = self.overflow.lock().keys().next().copied();
+        let above = |lsn: &u64| *lsn > floor.get();
+        let in_slots = self.slots[..used].iter().map(|slot| slot.load(Ordering::SeqCst)).filter(above).min();
+        let in_overflow = self.overflow.lock().keys().copied().find(above);
         let oldest = in_slots.into_iter().chain(in_overflow).min().unwrap_or(FREE);
         (oldest != FREE).then(|| Lsn::new(oldest))
     }
 
-    /// A stamp that no present snapshot is below and no future one will be.
-    pub(crate) fn horizon(&self, visible: impl Fn() -> Lsn) -> Lsn {
-        // Read before the slots: see `enter`.
-        let visible = visible();
-        self.oldest().map_or(visible, |oldest| oldest.min(visible))
+    /// The oldest snapshot that is not cancelled, if there is one.
+    pub(crate) fn oldest(&self) -> Option<Lsn> {
+        self.oldest_above(self.floor())
     }
 
-    /// How many snapshots are alive.
+    /// A stamp that no present snapshot above `floor` is below and no future one will be.
+    pub(crate) fn horizon_above(&self, floor: Lsn, visible: impl Fn() -> Lsn) -> Lsn {
+        // Read before the slots: see `enter`.
+        let visible = visible();
+        self.oldest_above(floor).map_or(visible, |oldest| oldest.min(visible))
+    }
+
+    /// A stamp that no present snapshot that is not cancelled is below and no future one will be.
+    pub(crate) fn horizon(&self, visible: impl Fn() -> Lsn) -> Lsn {
+        self.horizon_above(self.floor(), visible)
+    }
+
+    /// Snapshots up to this stamp are cancelled.
+    pub(crate) fn floor(&self) -> Lsn {
+        Lsn::new(self.floor.load(Ordering::SeqCst))
+    }
+
+    /// Cancels the oldest snapshot, with those of the same stamp; its stamp.
+    pub(crate) fn cancel_oldest(&self) -> Option<Lsn> {
+        let oldest = self.oldest()?;
+        self.floor.fetch_max(oldest.get(), Ordering::SeqCst);
+        self.cancelled_count.fetch_add(1, Ordering::Relaxed);
+        Some(oldest)
+    }
+
+    /// Stamps whose snapshots were cancelled since open.
+    pub(crate) fn cancelled_count(&self) -> u64 {
+        self.cancelled_count.load(Ordering::Relaxed)
+    }
+
+    /// How many snapshots are registered, cancelled ones included.
     pub(crate) fn count(&self) -> usize {
         let used = self.used_slots.load(Ordering::SeqCst);
         let in_slots = self.slots[..used].iter().filter(|slot| slot.load(Ordering::SeqCst) != FREE).count();
@@ -187,6 +238,21 @@ mod tests {
         assert_eq!(registry.horizon(visible(20)), Lsn::new(9));
         drop(young);
         assert_eq!(registry.oldest(), None);
+    }
+
+    #[test]
+    fn a_cancelled_snapshot_holds_nothing_back_but_in_memtables_older_than_the_floor() {
+        let registry = SnapshotRegistry::new();
+        let visible = |lsn: u64| move || Lsn::new(lsn);
+        let (_old, _young) = (registry.register(visible(5)), registry.register(visible(9)));
+        let before = registry.floor();
+        assert_eq!(registry.cancel_oldest(), Some(Lsn::new(5)));
+        assert_eq!((registry.floor(), registry.oldest()), (Lsn::new(5), Some(Lsn::new(9))));
+        assert_eq!(registry.horizon(visible(20)), Lsn::new(9));
+        assert_eq!(registry.horizon_above(before, visible(20)), Lsn::new(5));
+        assert_eq!(registry.cancel_oldest(), Some(Lsn::new(9)));
+        assert_eq!((registry.cancel_oldest(), registry.cancelled_count()), (None, 2));
+        assert_eq!(registry.count(), 2, "they stay registered until they are let go");
     }
 
     #[test]

@@ -2,13 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use seawall_tree::Encryption;
+use seawall_tree::{Encryption, PageProtection};
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 
 use crate::checkpoint_statistics::{CheckpointHistory, CheckpointStatistics};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::recovery::RecoveryStatistics;
+use crate::recovery_time::RecoveryTimeStatistics;
 use crate::throttle::ThrottleStatistics;
 
 /// Counted while the database is open.
@@ -38,6 +39,12 @@ pub struct Statistics {
     pub locks_held: u64,
     /// Snapshots alive.
     pub snapshots: u64,
+    /// The oldest of them that is not cancelled.
+    pub oldest_snapshot: Option<Lsn>,
+    /// Bytes of memtables that are kept for old snapshots only; at most `snapshot_memory_bytes` after a checkpoint.
+    pub snapshot_memory_bytes: u64,
+    /// Times that the oldest snapshot was cancelled, because that was more.
+    pub snapshots_cancelled: u64,
     /// Bytes of all memtables.
     pub memtable_bytes: u64,
     /// Rows in the active memtable.
@@ -50,10 +57,12 @@ pub struct Statistics {
     pub checkpoint_failures: u64,
     /// The last one completed.
     pub last_checkpoint: Option<CheckpointStatistics>,
-    /// Writers held back by a checkpoint.
+    /// Writers held back, and why.
     pub throttle: ThrottleStatistics,
     /// The recovery at open.
     pub recovery: RecoveryStatistics,
+    /// What a recovery would take now.
+    pub recovery_time: RecoveryTimeStatistics,
     /// Records appended to the log.
     pub log_records: u64,
     /// Bytes appended to the log.
@@ -94,6 +103,9 @@ pub struct DatabaseInfo {
     pub encrypted: bool,
     /// Page size in bytes.
     pub page_bytes: u64,
+    /// Where its checkpoints put the second copy of the pages that they overwrite; if it is open read-only, where the
+    /// last one did.
+    pub page_protection: PageProtection,
     /// Size of a log segment in bytes.
     pub segment_bytes: u64,
     /// The timeline it writes.
@@ -110,6 +122,8 @@ pub struct DatabaseInfo {
     pub page_file_bytes: u64,
     /// Files of the log, oldest first.
     pub segments: Vec<SegmentInfo>,
+    /// What a recovery would take now.
+    pub recovery_time: RecoveryTimeStatistics,
     /// The last 100 checkpoints, oldest first.
     pub recent_checkpoints: Vec<CheckpointStatistics>,
 }
@@ -130,14 +144,18 @@ impl Engine {
             commits_in_flight: self.queue.in_flight(),
             locks_held: count(self.locks.held_count()),
             snapshots: count(self.snapshots.count()),
+            oldest_snapshot: self.snapshots.oldest(),
+            snapshot_memory_bytes: view.kept_bytes(),
+            snapshots_cancelled: self.snapshots.cancelled_count(),
             memtable_bytes: view.bytes(),
             memtable_rows: count(view.active.row_count()),
             frozen_memtables: count(view.frozen.len()),
             checkpoints: self.counters.checkpoints.load(Ordering::Relaxed),
             checkpoint_failures: self.counters.checkpoint_failures.load(Ordering::Relaxed),
             last_checkpoint: self.counters.checkpoint_history.lock().last().cloned(),
-            throttle: self.throttle.statistics(),
+            throttle: self.throttle_statistics(),
             recovery: self.counters.recovery.lock().clone(),
+            recovery_time: self.recovery_time.statistics(self.redo_length()),
             log_records: log.records,
             log_bytes: log.record_bytes,
             log_flushes: log.flushes,
@@ -165,6 +183,10 @@ impl Engine {
             database: superblock.database,
             encrypted: superblock.encryption != Encryption::None,
             page_bytes: u64::from(superblock.page_bytes),
+            page_protection: match &self.log {
+                Some(_) => self.options.page_protection,
+                None => superblock.protection,
+            },
             segment_bytes: superblock.segment_bytes,
             timeline: superblock.timeline,
             redo_point: superblock.redo_point,
@@ -173,6 +195,7 @@ impl Engine {
             created_micros: superblock.created_micros,
             page_file_bytes: self.tree.pages().file().page_count() * self.page_bytes(),
             segments,
+            recovery_time: self.recovery_time.statistics(self.redo_length()),
             recent_checkpoints: self.counters.checkpoint_history.lock().to_vec(),
         })
     }

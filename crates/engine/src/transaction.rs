@@ -243,7 +243,12 @@ impl Transaction {
         match &self.snapshot {
             Some(snapshot) => {
                 let snapshot = snapshot.lsn();
-                if self.engine.newest_stamp(row_key).is_some_and(|newest| newest > snapshot) {
+                let newest = self.engine.newest_stamp(row_key);
+                // After the look: what was kept for the snapshot was there then.
+                if let Err(error) = self.engine.check_snapshot(snapshot) {
+                    return Err(self.fail(error));
+                }
+                if newest.is_some_and(|newest| newest > snapshot) {
                     return Err(self.fail(Error::Conflict { what: "a row that this one writes" }));
                 }
             }
@@ -450,7 +455,9 @@ impl Transaction {
         match &self.failed {
             Some(cause) => Err(Error::TransactionFailed { cause: cause.clone() }),
             None => self.engine.check_open(),
-        }
+        }?;
+        // Conflicts are found by what is kept for the snapshot, so one that has only written cannot go on either.
+        self.snapshot.as_ref().map_or(Ok(()), |snapshot| self.engine.check_snapshot(snapshot.lsn()))
     }
 
     /// Ends the transaction: what it holds is given up, and only a rollback is left.

@@ -23,6 +23,8 @@ pub(crate) struct Frozen {
     pub(crate) start: Lsn,
     /// The freeze point: every commit in it is stamped at most this.
     pub(crate) end: Lsn,
+    /// Rows logged up to its end, by the count of `CommitQueue`.
+    pub(crate) logged_rows: u64,
     /// The tree holds all of it.
     pub(crate) merged: bool,
 }
@@ -33,6 +35,8 @@ pub(crate) struct View {
     pub(crate) active: Arc<Memtable>,
     /// Every commit in the active memtable is stamped later than this.
     pub(crate) active_start: Lsn,
+    /// The floor of snapshots when the active memtable was made: see `snapshots`.
+    pub(crate) snapshot_floor: Lsn,
     /// Newest first.
     pub(crate) frozen: Vec<Frozen>,
 }
@@ -75,6 +79,12 @@ impl View {
     /// The frozen memtable that is not merged yet.
     pub(crate) fn unmerged(&self) -> Option<&Frozen> {
         self.frozen.iter().find(|frozen| !frozen.merged)
+    }
+
+    /// Bytes of the memtables that are kept for old snapshots only.
+    pub(crate) fn kept_bytes(&self) -> u64 {
+        let kept = self.frozen.iter().filter(|frozen| frozen.merged);
+        u64::try_from(kept.map(|frozen| frozen.memtable.bytes_used()).sum::<usize>()).unwrap_or(u64::MAX)
     }
 
     /// Bytes of all memtables.

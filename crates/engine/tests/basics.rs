@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use seawall_engine::{
-    Background, Database, Durability, Environment, Error, Isolation, Options, TransactionOptions,
+    Background, Database, Durability, Environment, Error, Isolation, OpenMode, Options, TransactionOptions,
 };
 use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
@@ -14,9 +14,9 @@ fn options() -> Options {
         memtable_bytes: 1 << 20,
         cache_bytes: 1 << 20,
         checkpoint_chunk_bytes: 64 << 10,
+        checkpoint_threads: 1,
         recovery_threads: 1,
         background: Background::Manual,
-        checkpoint_threads: 1,
         ..Options::default()
     }
 }
@@ -102,6 +102,30 @@ fn a_snapshot_does_not_change_while_checkpoints_pass() {
 }
 
 #[test]
+fn many_dropped_tables_are_cut_out_together() {
+    let disk = SimulatedDisk::new(3);
+    let database = open(&disk);
+    for number in 0..200 {
+        let table = database.create_table(&format!("t{number}")).unwrap();
+        for row in 0..5_u8 {
+            database.put_with(&table, [row], [7; 50], Durability::Async).unwrap();
+        }
+    }
+    database.checkpoint().unwrap();
+    for number in (0..200).filter(|number| number % 3 != 0) {
+        database.drop_table(&format!("t{number}")).unwrap();
+    }
+    let statistics = database.checkpoint().unwrap();
+    assert_eq!(statistics.tables_reclaimed, 133);
+    assert!(statistics.chunks <= 4, "{} chunks", statistics.chunks);
+    assert_eq!(database.tables().unwrap().len(), 67);
+    let table = database.table("t99").unwrap();
+    assert_eq!(database.get(&table, [4]).unwrap().unwrap(), [7; 50]);
+    let summary = database.check(&mut |damage| panic!("{damage}")).unwrap();
+    assert!(summary.rows < 67 * 5 + 400, "{} rows are left", summary.rows);
+}
+
+#[test]
 fn tables_are_created_renamed_truncated_and_dropped() {
     let disk = SimulatedDisk::new(3);
     let database = open(&disk);
@@ -172,6 +196,35 @@ fn asynchronous_commits_are_seen_at_once_and_durable_after_a_flush() {
     database.flush().unwrap();
     let kept = open(&disk.after_power_loss(PowerLoss::LoseAll));
     assert_eq!(kept.get(&kept.table("t").unwrap(), "a").unwrap().unwrap(), b"1");
+}
+
+#[test]
+fn asynchronous_commits_survive_a_kill_and_a_reader_sees_them_without_writing() {
+    let disk = SimulatedDisk::new(6);
+    let database = open(&disk);
+    let table = database.create_table("t").unwrap();
+    for (number, length) in [10, 30_000, 10, 200_000, 10].into_iter().enumerate() {
+        database.put_with(&table, number.to_be_bytes(), vec![7; length], Durability::Async).unwrap();
+    }
+    let killed = disk.copy();
+    let calls = killed.calls();
+    let environment = Environment {
+        disk: Arc::new(killed.clone()),
+        clock: Arc::new(SimulatedClock::default()),
+        random: Arc::new(SimulatedRandom::new(1)),
+    };
+    let read_only = Options { mode: OpenMode::ReadOnly, ..options() };
+    let reader = Database::open_in(environment, read_only, |_| {}).unwrap();
+    let table = reader.table("t").unwrap();
+    assert_eq!(reader.snapshot().range::<&[u8]>(&table, ..).count(), 5);
+    // The lock file is there already.
+    assert_eq!(killed.calls(), calls);
+    drop(reader);
+    let reopened = open(&killed);
+    assert_eq!(reopened.snapshot().range::<&[u8]>(&table, ..).count(), 5);
+    // What recovery has shown is safe from a power failure, too.
+    let again = open(&killed.after_power_loss(PowerLoss::LoseAll));
+    assert_eq!(again.snapshot().range::<&[u8]>(&table, ..).count(), 5);
 }
 
 #[test]

@@ -2,8 +2,14 @@
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use seawall_engine::{Background, Database, Environment, LockWait, Options, Table, Trigger};
+use seawall_engine::{
+    Background, Database, Durability, Environment, LockWait, LogHoldback, OpenMode, Options, Table,
+    ThrottleReason, Trigger,
+};
+use seawall_io::Clock;
 use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 fn options() -> Options {
@@ -51,4 +57,169 @@ fn a_checkpoint_says_what_it_did() {
     let second = database.checkpoint().unwrap();
     assert_eq!((second.redo_point_before, second.rows), (first.redo_point, 10));
     assert_eq!(database.info().unwrap().recent_checkpoints, [first, second]);
+}
+
+#[test]
+fn checkpoints_of_earlier_sessions_are_remembered() {
+    let disk = SimulatedDisk::new(2);
+    let database = open(&disk, options());
+    let table = database.create_table("t").unwrap();
+    for round in 0..105 {
+        fill(&database, &table, round..round + 3);
+        database.checkpoint().unwrap();
+    }
+    let before = database.info().unwrap().recent_checkpoints;
+    assert_eq!(before.len(), 100);
+    database.close().unwrap();
+    let database = open(&disk, options());
+    assert_eq!(database.info().unwrap().recent_checkpoints, before);
+    database.close().unwrap();
+    // What is damaged, or of another database, is forgotten, and nothing else is.
+    let mut bytes = disk.read_file("measurements").unwrap();
+    bytes[256 * 7 + 60] ^= 1;
+    disk.write_file("measurements", &bytes);
+    let database = open(&disk, Options { mode: OpenMode::ReadOnly, ..options() });
+    assert_eq!(database.info().unwrap().recent_checkpoints.len(), 99);
+    drop(database);
+    assert!(disk.remove_file("measurements"));
+    let database = open(&disk, options());
+    assert!(database.info().unwrap().recent_checkpoints.is_empty());
+    database.checkpoint().unwrap();
+    assert_eq!(database.info().unwrap().recent_checkpoints.len(), 1);
+}
+
+#[test]
+fn a_log_that_would_take_too_long_to_replay_starts_a_checkpoint() {
+    let targets = [None, Some(Duration::from_secs(5))];
+    for recovery_target in targets {
+        let database = open(&SimulatedDisk::new(3), Options { recovery_target, ..options() });
+        let table = database.create_table("t").unwrap();
+        // One row again and again: the memtable does not grow, the log does, past what a replay can hold.
+        for _ in 0..20_000 {
+            database.put(&table, "k", [7; 100]).unwrap();
+        }
+        let triggers: Vec<_> =
+            database.info().unwrap().recent_checkpoints.iter().map(|done| done.trigger).collect();
+        match recovery_target {
+            None => assert_eq!(triggers, []),
+            Some(_) => {
+                assert!(triggers.len() >= 2, "{triggers:?}");
+                assert!(triggers.iter().all(|trigger| *trigger == Trigger::RecoveryTarget), "{triggers:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_recovery_would_replay_is_known() {
+    let disk = SimulatedDisk::new(4);
+    let database = open(&disk, options());
+    let table = database.create_table("t").unwrap();
+    database.checkpoint().unwrap();
+    fill(&database, &table, 0..500);
+    fill(&database, &table, 0..500);
+    let expected = database.statistics().recovery_time;
+    assert_eq!(expected.rows, 1000, "each version counts");
+    assert!(expected.bytes > 100_000 && expected.estimated > Duration::from_millis(200), "{expected:?}");
+    assert_eq!(expected.measured_rows_per_second, 0);
+    let copy = disk.copy();
+    let database = open(&copy, options());
+    let recovered = database.statistics();
+    assert_eq!((recovered.recovery.rows, recovered.recovery_time.rows), (1000, 1000));
+    database.checkpoint().unwrap();
+    let after = database.statistics().recovery_time;
+    assert_eq!(after.rows, 0);
+    assert!(after.bytes < 1000 && after.estimated < expected.estimated, "{after:?}");
+}
+
+#[test]
+fn a_checkpoint_keeps_to_its_share_of_the_disk() {
+    let limit = 1 << 20;
+    let database = open(
+        &SimulatedDisk::new(5),
+        Options { checkpoint_io_limit: limit, memtable_bytes: 8 << 20, ..options() },
+    );
+    let table = database.create_table("t").unwrap();
+    fill(&database, &table, 0..5000);
+    let done = database.checkpoint().unwrap();
+    let written = done.page_file_bytes + done.recovery_file_bytes;
+    // Time passes in pauses only. The last chunk is written after the last of them.
+    assert_eq!(done.durations.paused, done.duration);
+    let least = Duration::from_secs_f64((written - (200 << 10)) as f64 / limit as f64);
+    assert!(done.durations.paused >= least, "{:?} for {written} bytes", done.durations.paused);
+    // Who closes does not want to wait for that.
+    fill(&database, &table, 0..5000);
+    database.clone().close().unwrap();
+    let last = database.info().unwrap().recent_checkpoints.pop().unwrap();
+    assert_eq!((last.trigger, last.durations.paused), (Trigger::Close, Duration::ZERO));
+}
+
+#[test]
+fn log_that_is_held_back_slows_writers_before_its_limit() {
+    let (disk, clock) = (SimulatedDisk::new(6), SimulatedClock::default());
+    let environment = Environment {
+        disk: Arc::new(disk),
+        clock: Arc::new(clock.clone()),
+        random: Arc::new(SimulatedRandom::new(1)),
+    };
+    let options = Options { memtable_bytes: 64 << 20, ..options() };
+    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let table = database.create_table("t").unwrap();
+    let held = Arc::new(AtomicU64::new(0));
+    let source = Arc::clone(&held);
+    database.add_log_holdback(move || LogHoldback {
+        held_bytes: source.load(Ordering::SeqCst),
+        limit_bytes: 10 << 20,
+    });
+    let round = || {
+        let before = clock.monotonic();
+        fill(&database, &table, 0..4000);
+        clock.monotonic() - before
+    };
+    assert_eq!((round(), database.statistics().throttle.reason), (Duration::ZERO, None));
+    held.store(9 << 20, Ordering::SeqCst);
+    let slowed = round();
+    let seen = database.statistics().throttle;
+    assert_eq!(seen.reason, Some(ThrottleReason::HeldBackLog));
+    assert!(
+        slowed > Duration::from_secs(1) && seen.factor > 0.3 && seen.delay_micros_per_commit > 0,
+        "{slowed:?} {seen:?}"
+    );
+    // Nobody takes any of it away: ever slower, and no hard edge.
+    held.store((10 << 20) - 1000, Ordering::SeqCst);
+    assert!(round() > slowed);
+    held.store(1 << 20, Ordering::SeqCst);
+    round();
+    assert_eq!((round(), database.statistics().throttle.reason), (Duration::ZERO, None));
+}
+
+/// With threads and a real clock: whatever the machine does, memory is bounded, and no commit fails.
+#[test]
+fn writers_faster_than_the_disk_are_slowed_and_memory_stays_bounded() {
+    let memtable_bytes = 1 << 20;
+    let options = Options { background: Background::Threads, memtable_bytes, ..options() };
+    let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(7)));
+    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let table = database.create_table("t").unwrap();
+    std::thread::scope(|scope| {
+        for writer in 0..4_u64 {
+            let (database, table) = (&database, &table);
+            scope.spawn(move || {
+                for row in 0..20_000 {
+                    // Spread over the whole tree, so that merging costs far more than logging.
+                    let key = (row * 4 + writer).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                    database.put_with(table, key.to_be_bytes(), [7; 100], Durability::Async).unwrap();
+                    if row % 500 == 0 {
+                        let seen = database.statistics();
+                        // Twice the limit of the active one at most, and as much frozen: see `writer_pace`.
+                        assert!(seen.memtable_bytes <= memtable_bytes * 9 / 4, "{seen:?}");
+                    }
+                }
+            });
+        }
+    });
+    let seen = database.statistics();
+    assert!(seen.checkpoints > 5 && seen.throttle.delayed_commits > 0, "{seen:?}");
+    assert_eq!(database.snapshot().range::<&[u8]>(&table, ..).count(), 80_000);
+    database.check(&mut |damage| panic!("{damage}")).unwrap();
 }

@@ -8,14 +8,14 @@ mod harness;
 use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
-use seawall_engine::{Damage, Database, Error, Options};
+use seawall_engine::{Damage, Database, Error, Options, PageProtection};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 
 use harness::plan::{self, long_key};
 use harness::session::{Progress, Session};
 use harness::state::{Rows, State};
 use harness::watched_disk::WatchedDisk;
-use harness::{environment, open, small_options, template, try_open};
+use harness::{environment, forget_pending, open, small_options, template, try_open};
 
 const PAGE: u64 = 4096;
 const SEGMENT: u64 = 64 << 10;
@@ -57,6 +57,7 @@ fn base_with_seed(seed: u64) -> Base {
     let states =
         (0_u32..).zip(lengths).map(|(number, length)| put(number.to_be_bytes().to_vec(), length)).collect();
     let crashed = disk.after_power_loss(PowerLoss::KeepAll);
+    forget_pending(&crashed);
     Base { disk: crashed, options, states, redo_segment: redo / SEGMENT }
 }
 
@@ -380,6 +381,49 @@ fn a_recovery_file_damaged_while_it_is_needed_never_ends_in_a_panic() {
     assert!(whole > 50 && noticed > 3 && unnoticed == 0, "{whole} {noticed} {unnoticed}");
 }
 
+/// The same with images in the log: they were durable before a page was overwritten, so damage there is refused, by the
+/// chunk that needs them or by the replay that comes across them.
+#[test]
+fn images_in_the_log_damaged_while_they_are_needed_are_refused() {
+    let options = Options { page_protection: PageProtection::LogImages, ..small_options() };
+    let progress = Progress::shared(Arc::default());
+    let watched = WatchedDisk::new(template(&options), Arc::clone(&progress));
+    let mut session = Session::closed(Arc::new(watched.clone()), &options, progress);
+    let (mut whole, mut refused) = (0, 0);
+    for step in plan::short() {
+        session.run(&step).unwrap();
+        for point in watched.take_points().iter().filter(|point| point.call.contains("pages @")) {
+            for part in 0..6 {
+                let disk = point.disk.after_power_loss(PowerLoss::Random(point.index << 16 | part));
+                let header = disk.read_file("recovery/chunk").unwrap();
+                let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().unwrap());
+                if header[56] != 1 || !point.disk.crashed() {
+                    continue;
+                }
+                let (start, end) = (number(64), number(72));
+                let lsn = start + (end - start) * part / 6 + 13;
+                disk.flip_bit(&segment(lsn / SEGMENT), lsn % SEGMENT, 1);
+                let next = Options { page_protection: PageProtection::RecoveryFile, ..options.clone() };
+                match try_open(&disk, &next) {
+                    Ok(database) => {
+                        let found = read_all(&database).unwrap();
+                        assert!(point.candidates.iter().any(|state| **state == found), "{}", point.call);
+                        whole += 1;
+                        disk.crash();
+                    }
+                    Err(error) => {
+                        names_a_file(&error, &point.call);
+                        assert!(error.to_string().contains("log"), "{error}");
+                        refused += 1;
+                    }
+                }
+            }
+        }
+    }
+    println!("{whole} whole, {refused} refused");
+    assert!(refused > 20, "{whole} {refused}");
+}
+
 #[test]
 fn files_cut_at_any_length_are_noticed() {
     let base = base();
@@ -418,7 +462,7 @@ fn removed_files_are_missed() {
         assert!(disk.remove_file(&entry.name));
         let (verdict, _) = judge(&base, &disk, &what);
         let is_needed = match &*entry.name {
-            "lock" => false,
+            "lock" | "measurements" | "log/pending.1" | "log/pending.2" => false,
             "superblock" | "pages" | "recovery/chunk" => true,
             // Before the redo point, or behind the end of the log: spares.
             name => {
@@ -439,7 +483,7 @@ fn removed_files_are_missed() {
 
 fn is_last_segment(base: &Base, name: &str) -> bool {
     let segments =
-        base.disk.list_all().into_iter().map(|entry| entry.name).filter(|name| name.starts_with("log/"));
+        base.disk.list_all().into_iter().map(|entry| entry.name).filter(|name| name.starts_with("log/0"));
     segments.max().as_deref() == Some(name)
 }
 
@@ -460,6 +504,7 @@ fn files_of_another_database_are_refused() {
         match verdict {
             Verdict::Whole { lost: 0 } => {
                 let unused = entry.name == "lock"
+                    || entry.name == "measurements"
                     || entry.name.starts_with("recovery")
                     || entry.name.starts_with("log/");
                 assert!(unused, "{what}: nobody notices");
@@ -527,4 +572,22 @@ fn a_directory_that_lost_its_superblock_is_not_made_a_new_database() {
     disk.write_file("creating", b"");
     drop(open(&disk, &base.options));
     assert!(disk.read_file("creating").is_none());
+}
+
+/// It may hold acknowledged commits, so it is not passed over.
+#[test]
+fn a_damaged_header_of_a_pending_file_is_refused_with_its_name_and_found_by_check() {
+    let base = base();
+    for path in ["log/pending.1", "log/pending.2"] {
+        let damaged = base.disk.copy();
+        damaged.flip_bit(path, 20, 3);
+        let (verdict, damages) = judge(&base, &damaged.copy(), path);
+        let Verdict::Refused(Error::Log { message }) = verdict else { panic!("{path}: {verdict:?}") };
+        assert!(message.contains(path) && message.contains("remove it"), "{message}");
+        assert_eq!(damages.len(), 1, "{path}");
+        assert!(damages[0].to_string().contains(path), "{}", damages[0]);
+        assert!(damaged.remove_file(path));
+        let (verdict, damages) = judge(&base, &damaged, path);
+        assert!(matches!(verdict, Verdict::Whole { lost: 0 }) && damages.is_empty(), "{path}: {verdict:?}");
+    }
 }

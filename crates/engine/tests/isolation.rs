@@ -41,6 +41,7 @@ fn open_on(disk: &SimulatedDisk, background: Background) -> Database {
         cache_bytes: 256 << 10,
         checkpoint_log_bytes: 100_000,
         checkpoint_chunk_bytes: 16 << 10,
+        checkpoint_threads: 1,
         recovery_threads: 1,
         lock_wait: LockWait::Timeout(Duration::from_secs(120)),
         background,

@@ -3,7 +3,8 @@
 //! What the calls promise, and what `SimulatedDisk` takes away when the power goes:
 //! * written bytes are durable after `sync_data` of that file (or `write_durable_at`), torn at 512-byte borders before;
 //! * a created, renamed or removed name is durable after `sync_directory` of its directory, lost or kept before;
-//! * a file's length is durable with its data.
+//! * a file's length is durable with its data;
+//! * bytes of a mapped file outlive the process, and become durable in an order of their own.
 
 use std::fmt;
 use std::io;
@@ -32,6 +33,14 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
         offset: u64,
     ) -> io::Result<()>;
 
+    /// As `write_durable_at`, of the bytes `range` of a mapped file: a multiple of `BLOCK_BYTES`, too.
+    fn write_mapped_durable_at(
+        &self,
+        mapping: &dyn SharedMapping,
+        range: std::ops::Range<usize>,
+        offset: u64,
+    ) -> io::Result<()>;
+
     /// Makes earlier writes durable. On an error, what is on disk is unknown: never try again as if nothing happened.
     fn sync_data(&self) -> io::Result<()>;
 
@@ -48,6 +57,20 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     /// Gives the space of `offset..offset + bytes` back to the file system; it reads as zeros. Where the file system
     /// cannot, does nothing and returns `false`.
     fn punch_hole(&self, offset: u64, bytes: u64) -> io::Result<bool>;
+}
+
+/// A file in memory that the operating system shares. What was written is there for the next process, however this one
+/// ends. A power loss leaves each page as it was at any moment since it was last synced, torn into sectors or not.
+pub trait SharedMapping: Send + Sync + fmt::Debug {
+    /// Puts `bytes` at `offset`. Calls of one thread take effect in their order: a process that is killed between two
+    /// leaves the first and not the second.
+    ///
+    /// # Panics
+    /// If they go beyond the end.
+    fn write(&mut self, offset: usize, bytes: &[u8]);
+
+    /// The whole file. Starts at an address that direct I/O accepts.
+    fn bytes(&self) -> &[u8];
 }
 
 /// How a file is opened.
@@ -104,6 +127,10 @@ pub trait Disk: Send + Sync + fmt::Debug {
 
     /// Makes earlier creations, renames and removals in `directory` durable.
     fn sync_directory(&self, directory: &str) -> io::Result<()>;
+
+    /// Maps an existing file into memory, as long as it is now. Nobody else may write or cut it meanwhile. Every byte of
+    /// it must have been written before: touching a hole when the disk is full would end the process.
+    fn map_shared(&self, path: &str) -> io::Result<Box<dyn SharedMapping>>;
 
     /// Locks `path` (created if missing) against other processes, without waiting: `WouldBlock` when it is held.
     fn lock(&self, path: &str, mode: LockMode) -> io::Result<Box<dyn DirectoryLock>>;

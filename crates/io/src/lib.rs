@@ -29,7 +29,7 @@ mod wait;
 
 pub use aligned::{AlignedBuffer, BLOCK_BYTES};
 pub use clock::{Clock, SystemClock};
-pub use disk::{DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode};
+pub use disk::{DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode, SharedMapping};
 pub use error::{DiskError, raw_os_error};
 pub use memory::{HUGE_PAGE_BYTES, ZeroedMemory};
 pub use os_disk::OsDisk;

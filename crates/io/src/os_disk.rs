@@ -1,6 +1,7 @@
 //! The operating system's files.
 
 mod file;
+mod mapping;
 #[cfg(target_os = "linux")]
 #[path = "os_disk/linux.rs"]
 mod system;
@@ -14,9 +15,10 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::disk::{DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode};
+use crate::disk::{DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode, SharedMapping};
 use crate::error::DiskError;
 use file::OsFile;
+use mapping::OsMapping;
 
 /// Only the owner reads a database's files; who wants to share them changes the mode.
 const FILE_MODE: u32 = 0o600;
@@ -76,6 +78,11 @@ impl Disk for OsDisk {
 
     fn sync_directory(&self, directory: &str) -> io::Result<()> {
         self.named("sync directory", directory, sync_directory(&self.full(directory)))
+    }
+
+    fn map_shared(&self, path: &str) -> io::Result<Box<dyn SharedMapping>> {
+        let mapping = open_file(&self.full(path), OpenMode::Write).and_then(|file| OsMapping::new(&file));
+        Ok(Box::new(self.named("map", path, mapping)?))
     }
 
     fn lock(&self, path: &str, mode: LockMode) -> io::Result<Box<dyn DirectoryLock>> {

@@ -109,6 +109,43 @@ impl Index {
         while self.try_copy_leaf(target, copy).is_err() {}
     }
 
+    /// The first entries of the leaves behind the one for `from`, up to the one for `to`, in key order. Looks at no leaf.
+    pub(crate) fn separators(&self, from: &[u8], to: Option<&[u8]>) -> Vec<EntryRef<'_>> {
+        let mut found: Vec<EntryRef<'_>> = Vec::new();
+        let mut next = Some(from);
+        while let Some(start) = next {
+            let count = found.len();
+            match self.try_separators(start, &mut found) {
+                Ok(upper) => {
+                    found.extend(upper);
+                    next = upper.map(EntryRef::key).filter(|upper| to.is_none_or(|to| *upper < to));
+                }
+                Err(Restart) => found.truncate(count),
+            }
+        }
+        let end = to.map_or(found.len(), |to| found.partition_point(|entry| entry.key() < to));
+        found.truncate(end);
+        found
+    }
+
+    /// Adds the separators above `start` in one node above the leaves; returns the node's upper fence.
+    fn try_separators<'m>(
+        &'m self,
+        start: &[u8],
+        found: &mut Vec<EntryRef<'m>>,
+    ) -> Result<Option<EntryRef<'m>>, Restart> {
+        let (mut node, mut version) = self.enter()?;
+        while node.level() > 1 {
+            (node, version) = step_down(node, version, child_for(node, start))?;
+        }
+        if node.level() == 1 {
+            found.extend((child_for(node, start)..node.count()).filter_map(|index| node.entry(index)));
+        }
+        let upper = node.upper();
+        node.validate(version)?;
+        Ok(upper)
+    }
+
     fn try_find(&self, key: &[u8]) -> Result<Option<EntryRef<'_>>, Restart> {
         let (leaf, version) = self.descend(|node| child_for(node, key))?;
         let found = leaf.search(key).found;

@@ -107,8 +107,17 @@ impl Memtable {
         self.filter.may_contain(hash_key(key))
     }
 
+    /// Keys that divide the rows from `from` on, and before `to`, into at most `parts` parts of about as many rows,
+    /// ascending. Looks at the inner nodes of the index only; there are none if there are less than some hundred rows.
+    pub fn dividing_keys(&self, from: &[u8], to: Option<&[u8]>, parts: usize) -> Vec<&[u8]> {
+        let separators = self.index.separators(from, to);
+        let parts = parts.min(separators.len() + 1);
+        // Before each leaf but the first stands a separator.
+        (1..parts).map(|part| separators[part * (separators.len() + 1) / parts - 1].key()).collect()
+    }
+
     /// Puts a version behind all others of the row `key`: what the checkpoint found in the tree, for old snapshots.
-    /// Only one thread may do so at a time.
+    /// Several threads may do so at a time, but not for the same row.
     ///
     /// # Panics
     /// If there is no such row; in debug builds if the stamp is above that of the row's oldest version.

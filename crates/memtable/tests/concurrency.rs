@@ -185,3 +185,41 @@ fn writers_of_the_same_leaves_lose_nothing() {
     }
     assert!(cursor.next(&memtable).is_none());
 }
+
+/// As a checkpoint does with several threads, each with its own rows.
+#[test]
+fn bases_come_behind_all_versions_while_threads_add_them_and_others_read() {
+    let memtable = Memtable::new(1 << 20);
+    for row in 0..row_count() {
+        memtable.insert(&key(0, row), Lsn::new(100), Some(&value(100, 2)), || Lsn::ZERO);
+        memtable.insert(&key(0, row), Lsn::new(200), Some(&value(200, 2)), || Lsn::ZERO);
+    }
+    let versions_before = memtable.version_count();
+    let threads = 3;
+    thread::scope(|scope| {
+        for thread in 0..threads {
+            let memtable = &memtable;
+            scope.spawn(move || {
+                for row in (thread..row_count()).step_by(3) {
+                    memtable.add_base(&key(0, row), Lsn::new(7), Some(&value(row, 3)));
+                }
+            });
+        }
+        scope.spawn(|| {
+            let mut random = Random::new(1);
+            while memtable.version_count() < versions_before + usize::try_from(row_count()).unwrap() {
+                let row = random.below(row_count());
+                assert_eq!(memtable.get(&key(0, row), Lsn::new(150)), Lookup::Value(&value(100, 2)));
+                match memtable.get(&key(0, row), Lsn::new(50)) {
+                    Lookup::Value(found) => assert_eq!(stamp_of(found), row),
+                    Lookup::Missing => {}
+                    Lookup::Deleted => panic!("nobody deletes"),
+                }
+            }
+        });
+    });
+    for row in 0..row_count() {
+        assert_eq!(memtable.get(&key(0, row), Lsn::new(7)), Lookup::Value(&value(row, 3)));
+        assert_eq!(memtable.get(&key(0, row), Lsn::new(6)), Lookup::Missing);
+    }
+}

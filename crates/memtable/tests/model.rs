@@ -244,3 +244,46 @@ fn a_cursor_refuses_a_memtable_that_is_not_its_own() {
     drop(first);
     cursor.next(&second);
 }
+
+#[test]
+fn dividing_keys_make_parts_of_about_as_many_rows() {
+    for (seed, keys) in (0..).zip(ALL_KEYS) {
+        let mut random = Random::new(seed);
+        let memtable = Memtable::new(0);
+        let mut all = std::collections::BTreeSet::new();
+        for step in 0..if cfg!(miri) { 300 } else { 20_000 } {
+            let key = keys.draw(&mut random, step, 1 << 40);
+            memtable.insert(&key, Lsn::new(step + 1), None, || Lsn::ZERO);
+            all.insert(key);
+        }
+        let bounds: Vec<&Vec<u8>> = all.iter().collect();
+        let (low, high) = (bounds[bounds.len() / 10], bounds[bounds.len() / 10 * 9]);
+        for (from, to) in [(&[][..], None), (&low[..], None), (&low[..], Some(&high[..]))] {
+            let within = |key: &&Vec<u8>| ***key >= *from && to.is_none_or(|to| &key[..] < to);
+            let count = all.iter().filter(within).count();
+            for parts in [1, 2, 7, 16] {
+                let dividing = memtable.dividing_keys(from, to, parts);
+                assert!(dividing.len() < parts && dividing.is_sorted(), "{keys:?}");
+                assert!(dividing.iter().all(|key| all.contains(*key) && *key > from), "{keys:?}");
+                assert!(dividing.iter().all(|key| to.is_none_or(|to| *key < to)), "{keys:?}");
+                let mut borders = dividing.clone();
+                borders.insert(0, from);
+                for (index, border) in borders.iter().enumerate() {
+                    let next = borders.get(index + 1).copied();
+                    let here =
+                        |key: &&Vec<u8>| &key[..] >= *border && next.is_none_or(|next| &key[..] < next);
+                    let rows = all.iter().filter(within).filter(here).count();
+                    // A leaf has 20 to 64 rows; a part is off by a leaf or two, and leaves differ in size.
+                    assert!(
+                        rows <= count / borders.len() * 2 + 128,
+                        "{keys:?}: {rows} of {count} in part {index}"
+                    );
+                    assert!(
+                        rows + 128 >= count / borders.len() / 2,
+                        "{keys:?}: {rows} of {count} in part {index}"
+                    );
+                }
+            }
+        }
+    }
+}

@@ -15,9 +15,10 @@ bank/
   pages           the page file: space map, interior pages, leaves, overflow extents
   recovery/chunk  images of the pages that the last chunk overwrote; `recovery/sort-*` is scratch of a bulk load
   log/            segments, named by timeline (8 hex digits) and number (16), and timeline histories; `spare.*` is a
-                  segment that is being made
+                  segment that is being made; `pending.1` and `pending.2` are its buffers
   keys            of an encrypted database only: the data key, wrapped by master keys
   lock            held by the process that has the database open
+  measurements    the speed of replay and the last checkpoints; nothing depends on it
   creating        there while the database is being created
 ```
 Only `superblock`, `pages`, `recovery/chunk`, `log/` and `keys` are the database: copy them together, with the database
@@ -25,7 +26,7 @@ closed.
 ";
 
 /// Title and source of each format.
-const FORMATS: [(&str, &str); 20] = [
+const FORMATS: &[(&str, &str)] = &[
     ("Superblock", "tree/src/superblock.rs"),
     ("Keys", "keys/src/keys_file.rs"),
     ("Log segment", "wal/src/segment.rs"),
@@ -33,6 +34,7 @@ const FORMATS: [(&str, &str); 20] = [
     ("Log record: commit", "wal/src/commit.rs"),
     ("Log record: others", "wal/src/control.rs"),
     ("Log record: page images", "wal/src/page_images.rs"),
+    ("Pending file of the log", "wal/src/pending.rs"),
     ("Timeline history", "wal/src/timeline.rs"),
     ("Page header", "tree/src/page/header.rs"),
     ("Encrypted page", "tree/src/page/encrypted.rs"),
@@ -46,6 +48,7 @@ const FORMATS: [(&str, &str); 20] = [
     ("Encrypted image", "tree/src/recovery_file/encrypted.rs"),
     ("Page images", "tree/src/image_compression.rs"),
     ("Catalog", "engine/src/catalog.rs"),
+    ("Measurements", "engine/src/measurements.rs"),
 ];
 
 /// The documentation at the top of a source file.

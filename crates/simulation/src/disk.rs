@@ -16,6 +16,7 @@ mod directory;
 mod fault;
 mod file;
 mod inode;
+mod mapping;
 mod power_loss;
 mod state;
 
@@ -24,7 +25,9 @@ use std::io;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use seawall_io::{DirectoryEntry, DirectoryLock, Disk, DiskError, DiskFile, LockMode, OpenMode};
+use seawall_io::{
+    DirectoryEntry, DirectoryLock, Disk, DiskError, DiskFile, LockMode, OpenMode, SharedMapping,
+};
 
 pub use call::{Call, CallOutcome, Operation, ReadCount};
 pub use fault::{Fault, FaultError, FaultKind, FaultTarget, Operations};
@@ -33,6 +36,7 @@ pub use power_loss::PowerLoss;
 use directory::{Directory, NameChange};
 use file::SimulatedFile;
 use inode::Inode;
+use mapping::SimulatedMapping;
 use state::{Attempt, State, join, split};
 
 /// A disk in memory. Clones are the same disk; [`SimulatedDisk::copy`] makes another.
@@ -310,6 +314,13 @@ impl Disk for SimulatedDisk {
             }
         }
         Ok(())
+    }
+
+    fn map_shared(&self, path: &str) -> io::Result<Box<dyn SharedMapping>> {
+        let mut state = self.state.lock();
+        state.begin_uncounted(Operation::Open, path)?;
+        let inode = named(Operation::Open, path, state.find(path))?;
+        Ok(Box::new(SimulatedMapping::new(self.state.clone(), &mut state, inode)))
     }
 
     fn lock(&self, path: &str, mode: LockMode) -> io::Result<Box<dyn DirectoryLock>> {

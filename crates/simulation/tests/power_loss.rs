@@ -36,6 +36,32 @@ fn what_was_synced_survives_every_power_loss() {
 }
 
 #[test]
+fn a_mapped_write_outlives_the_process_and_reaches_the_disk_page_by_page_when_it_likes() {
+    let disk = disk_with_pages();
+    let mut mapping = disk.map_shared("pages").unwrap();
+    assert_eq!(mapping.bytes(), [1; 4 * BLOCK_BYTES]);
+    for value in 2..=9 {
+        mapping.write(BLOCK_BYTES / 2, &[value; 2 * BLOCK_BYTES]);
+    }
+    let expected =
+        [vec![1; BLOCK_BYTES / 2], vec![9; 2 * BLOCK_BYTES], vec![1; 3 * BLOCK_BYTES / 2]].concat();
+    assert_eq!(mapping.bytes(), expected);
+    assert_eq!(disk.copy().read_file("pages"), Some(expected.clone()));
+    let outcomes = outcomes(&disk, "pages");
+    let page_of = |content: &Option<Vec<u8>>, page: usize| {
+        content.as_ref().unwrap()[page * BLOCK_BYTES..][..BLOCK_BYTES].to_vec()
+    };
+    let new = |content| page_of(content, 1) == [9; BLOCK_BYTES];
+    let old = |content| page_of(content, 2)[..BLOCK_BYTES / 2].iter().all(|&byte| byte < 9);
+    assert!(outcomes.iter().any(|content| new(content) && old(content)), "an old and a new page");
+    assert!(outcomes.iter().all(|content| page_of(content, 3) == [1; BLOCK_BYTES]));
+    // Without power nobody writes.
+    disk.crash();
+    mapping.write(0, &[0xFF; 10]);
+    assert_eq!(disk.read_file("pages"), Some(expected));
+}
+
+#[test]
 fn an_unsynced_write_is_kept_lost_or_torn_into_sectors() {
     let disk = disk_with_pages();
     disk.open("pages", OpenMode::Write).unwrap().write_all_at(&[2; 1024], 700).unwrap();

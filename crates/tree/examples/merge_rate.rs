@@ -1,5 +1,5 @@
 //! How many rows a second a checkpoint merges into the tree, and how long its chunks take to apply, on a real disk:
-//! `merge_rate <empty directory> [rows in the tree] [rows changed at a time] [rounds]`.
+//! `merge_rate <empty directory> [rows in the tree] [rows changed at a time] [rounds] [threads]`.
 #![expect(clippy::print_stdout, reason = "it is what a measurement is for")]
 
 use std::error::Error;
@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use seawall_io::{Clock, Disk, OsDisk, SystemClock};
 use seawall_memtable::{Cursor, Memtable};
-use seawall_tree::{Change, Encryption, MergeSource, PageProtection, Superblock, Tree, TreeOptions};
+use seawall_tree::{
+    Change, DivisibleSource, Encryption, MergeSource, PageProtection, Superblock, Tree, TreeOptions,
+};
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
 
 const CHUNK_BYTES: u64 = 16 << 20;
@@ -18,9 +20,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let directory = arguments.next().ok_or("which directory?")?;
     let mut number = |default: u64| arguments.next().map_or(Ok(default), |text| text.parse());
     let (rows, changed, rounds) = (number(1_000_000)?, number(500_000)?, number(3)?);
+    let threads = usize::try_from(number(1)?)?;
     let disk = OsDisk::new(directory);
     disk.create_directory("")?;
-    let options = TreeOptions { cache_bytes: 256 << 20, ..TreeOptions::default() };
+    let options = TreeOptions { threads, ..TreeOptions::default() };
     let tree = Tree::create(&disk, &superblock(), options)?;
     for start in (0..rows).step_by(500_000) {
         let count = (rows - start).min(500_000);
@@ -55,11 +58,13 @@ fn merge(tree: &Tree, name: &str, keys: impl Iterator<Item = u64>) -> Result<(),
         row_key.extend_from_slice(&(key >> 1).to_be_bytes());
         memtable.insert(&row_key, stamp, Some(&value(key, stamp)), || stamp);
     }
-    let (mut planning, mut applying, mut chunks, mut pages) = (Duration::ZERO, Duration::ZERO, 0_u32, 0);
-    let mut source = Rows::new(&memtable);
-    while source.peek().is_some() {
+    let (mut applying, mut chunks, mut pages) = (Duration::ZERO, 0_u32, 0);
+    let started = SystemClock.monotonic();
+    let mut merge = tree.begin_merge(Rows::within(&memtable, &[], None))?;
+    let mut planning = SystemClock.monotonic() - started;
+    while !merge.is_done() {
         let started = SystemClock.monotonic();
-        let plan = tree.merge_chunk(&mut source, CHUNK_BYTES, stamp)?;
+        let plan = tree.continue_merge(&mut merge, CHUNK_BYTES, stamp)?;
         let planned = SystemClock.monotonic();
         let applied = tree.apply_chunk(plan, None)?;
         planning += planned - started;
@@ -81,13 +86,14 @@ struct Rows<'a> {
     memtable: &'a Memtable,
     cursor: Cursor,
     current: Option<(&'a [u8], Option<&'a [u8]>)>,
+    end: Option<Vec<u8>>,
 }
 
 impl<'a> Rows<'a> {
-    fn new(memtable: &'a Memtable) -> Rows<'a> {
+    fn within(memtable: &'a Memtable, from: &[u8], end: Option<Vec<u8>>) -> Rows<'a> {
         let mut cursor = Cursor::new();
-        cursor.seek_to_first(memtable);
-        let mut rows = Rows { memtable, cursor, current: None };
+        cursor.seek(memtable, from);
+        let mut rows = Rows { memtable, cursor, current: None, end };
         rows.advance();
         rows
     }
@@ -99,7 +105,21 @@ impl MergeSource for Rows<'_> {
     }
 
     fn advance(&mut self) {
-        self.current = self.cursor.next(self.memtable).map(|(key, versions)| (key, versions.newest().1));
+        let next = self.cursor.next(self.memtable);
+        let within = next.filter(|(key, _)| self.end.as_ref().is_none_or(|end| *key < &end[..]));
+        self.current = within.map(|(key, versions)| (key, versions.newest().1));
+    }
+}
+
+impl DivisibleSource for Rows<'_> {
+    fn dividing_keys(&self, parts: usize) -> Vec<Vec<u8>> {
+        self.memtable.dividing_keys(&[], None, parts).into_iter().map(<[u8]>::to_vec).collect()
+    }
+
+    fn split_off(&mut self, key: &[u8]) -> Self {
+        let rest = Rows::within(self.memtable, key, self.end.replace(key.to_vec()));
+        self.current = self.current.filter(|(current, _)| *current < key);
+        rest
     }
 }
 

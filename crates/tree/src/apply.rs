@@ -14,8 +14,10 @@
 //! * *The page file's, in step 2,* makes two things durable that the commit needs: the fresh pages, which the new tree
 //!   refers to, and the pages that the chunk before has written in place, whose other copy is overwritten now. So a
 //!   chunk's own pages in place are synced by the next one, or by the end of the checkpoint. Until then the recovery
-//!   file has them, and a crash writes them again. Pages that the chunk before has freed may be among the fresh ones:
-//!   if the power goes, that chunk is written again, whose tree does not refer to them.
+//!   file has them, and a crash writes them again. Pages that the chunk before has freed are not written, or punched out
+//!   of the file, before that sync: where they are wanted at once there is one more. So the tree before the last
+//!   committed chunk stays whole as long as that one may not be in place, and a chunk whose images were damaged after a
+//!   crash is told from one that was never committed by its pages alone.
 //! * *The recovery file's, in step 3,* is the commit. The header is written after step 2 has come back, since the
 //!   operating system may write it at any time. Images in the log need a flush of the log before it, a third sync.
 //!
@@ -47,7 +49,7 @@ use crate::chunk::{ChunkPlan, ChunkStatistics, FreshImage};
 use crate::error::TreeError;
 use crate::image_compression::{ImageCompression, ImagePacker};
 use crate::image_log::{ImageLog, ImageLogError, ImagePiece, PIECE_BYTES, PieceTally, StoredImage};
-use crate::page::{Page, PageKind};
+use crate::page::{Page, PageFormat, PageKind};
 use crate::page_file::PageImage;
 use crate::published::Overlay;
 use crate::recovery_file::ImagePlace;
@@ -150,6 +152,10 @@ impl Tree {
             .map(|image: &FreshImage| PageImage { first: image.first(), bytes: image.bytes() })
             .collect();
         let mut watch = Watch::start(self.options.clock.as_deref());
+        if writer.writes_freed_pages(&plan.fresh, self.format()) {
+            writer.sync_pages(file).map_err(ChunkFailure::Unknown)?;
+            applied.durations.page_sync += watch.lap();
+        }
         file.write(&fresh).map_err(ChunkFailure::before_commit)?;
         applied.durations.page_write += watch.lap();
         let chunk = writer.completed_chunk + 1;
@@ -162,13 +168,15 @@ impl Tree {
             synced
         };
         let protected = self.changed_images(&plan.protected).map_err(ChunkFailure::before_commit)?;
+        applied.statistics.protected_pages = protected.len() as u64;
         let place = self.write_images(writer, chunk, &protected, sync, applied)?;
         writer.has_unsynced_pages = false;
+        writer.freed_before_sync.clear();
         let superblock = finish.map(|values| writer.filled_in(values, chunk, file.page_count()));
         // A header that was written in part may still reach the disk: only the next open knows.
         let header = writer.recovery.write_header(chunk, protected.len(), superblock.as_ref(), place);
         applied.recovery_bytes += header.map_err(ChunkFailure::Unknown)?;
-        applied.durations.page_sync = page_sync.get();
+        applied.durations.page_sync += page_sync.get();
         applied.durations.recovery_write = watch.lap().saturating_sub(page_sync.get());
         writer.recovery.commit().map_err(ChunkFailure::Unknown)?;
         applied.durations.recovery_sync = watch.lap();
@@ -211,8 +219,16 @@ impl Tree {
     /// Makes the pages that the chunk freed available, punched out of the file where they are many side by side.
     fn take_back(&self, writer: &mut WriterState) -> Result<u64, TreeError> {
         let mut punched_bytes = 0;
-        for run in writer.space.freed_runs() {
-            let bytes = u64::from(run.count) * self.format().page_bytes() as u64;
+        let freed = writer.space.freed_runs();
+        let bytes_of = |run: &PageRun| u64::from(run.count) * self.format().page_bytes() as u64;
+        if freed.iter().any(|run| bytes_of(run) >= PUNCHED_BYTES_MIN) {
+            writer.sync_pages(self.pages.file())?;
+        }
+        if writer.has_unsynced_pages {
+            writer.freed_before_sync = freed.clone();
+        }
+        for run in freed {
+            let bytes = bytes_of(&run);
             if bytes >= PUNCHED_BYTES_MIN {
                 match self.pages.file().punch_hole(run.first, u64::from(run.count)) {
                     Ok(true) => punched_bytes += bytes,
@@ -407,6 +423,18 @@ impl ChunkFailure {
 }
 
 impl WriterState {
+    /// Whether one of these pages was freed by the chunk before, which is not synced in place yet.
+    fn writes_freed_pages(&self, fresh: &[FreshImage], format: &PageFormat) -> bool {
+        let freed = &self.freed_before_sync;
+        fresh.iter().any(|image| {
+            let first = image.first().get();
+            let end = first + (image.bytes().len() / format.page_bytes()) as u64;
+            let behind = freed.partition_point(|run| run.first.get() < end);
+            let before = freed[..behind].last();
+            before.is_some_and(|run| run.first.get() + u64::from(run.count) > first)
+        })
+    }
+
     fn fail(&mut self, failure: ChunkFailure) -> TreeError {
         match failure {
             // The next plan takes the pages back.

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use seawall_types::{Lsn, PageId};
 
 use crate::chunk::{ChunkBuilder, ChunkPlan, FreshImage, encode_value};
-use crate::cut::RangeEdit;
 use crate::error::TreeError;
+use crate::graft::Graft;
 use crate::merge::{ChildList, edit_tree};
 use crate::page::{
     CHILD_HAS_OVERFLOW, Child, LeafBuilder, LeafValue, Page, PageFormat, Row, RowKey, shortest_separator,
@@ -110,25 +110,26 @@ impl BulkLoader {
         }
         self.write_waiting()?;
         let tree = Arc::clone(&self.tree);
-        let mut chunk = ChunkBuilder::begin(&tree, self.stamp)?;
+        tree.plan_chunk(self.stamp, |chunk| self.link(chunk))
+    }
+
+    /// Puts the leaves into the tree.
+    fn link(&mut self, chunk: &mut ChunkBuilder<'_>) -> Result<(), TreeError> {
         if self.leaves.is_empty() {
-            return chunk.finish();
+            return Ok(());
         }
         if let Some(rest) = self.open_run.take() {
-            chunk.writer.space.release(rest)?;
+            chunk.space.lock().release(rest)?;
             let run = self.taken.last_mut().expect("the open run is the last one taken that leaves are on");
             run.count -= rest.count;
         }
         for run in self.taken.drain(..).filter(|run| run.count > 0) {
-            chunk.writer.space.adopt(run);
+            chunk.space.lock().adopt(run);
         }
         chunk.wrote_ahead = true;
         chunk.statistics.changes = self.row_count;
-        let insert = Some(std::mem::take(&mut self.leaves));
-        let mut edit =
-            RangeEdit { from: &self.from, to: &self.to, insert, inserts: true, freed_pages_max: u64::MAX };
-        edit_tree(&mut chunk, &mut edit)?;
-        chunk.finish()
+        let leaves = std::mem::take(&mut self.leaves);
+        edit_tree(chunk, &mut Graft::new(&self.from, &self.to, leaves))
     }
 
     fn check_key(&self, key: &[u8]) -> Result<(), TreeError> {
@@ -165,7 +166,7 @@ impl BulkLoader {
                 let count =
                     u32::try_from(RUN_BYTES / self.format.page_bytes()).expect("2 MiB hold few pages");
                 // A short load does not need a long run: what it does not use is given back when it ends.
-                let first = self.tree.lock_writer()?.space.reserve(count)?;
+                let first = self.tree.lock_writer()?.reserve(count, self.tree.pages.file())?;
                 let run = PageRun { first, count };
                 self.taken.push(run);
                 run
@@ -187,7 +188,7 @@ impl BulkLoader {
         let mut images: Vec<FreshImage> = Vec::new();
         let (tree, taken) = (&self.tree, &mut self.taken);
         let allocate = |count| {
-            let first = tree.lock_writer()?.space.reserve(count)?;
+            let first = tree.lock_writer()?.reserve(count, tree.pages.file())?;
             // Before the open run, which stays the last one.
             taken.insert(taken.len().saturating_sub(1), PageRun { first, count });
             Ok(first)

@@ -2,6 +2,10 @@
 //!
 //! Reads each page past the cache, so that it sees what a crash would leave. Damage is reported and the check goes on
 //! with the rest; what lies below an unreadable page is not seen, so leaked pages are reported only if all was readable.
+//!
+//! A check of a large tree takes long, and keeps the writer out. So it can be made in parts: between two, the tree may change.
+//! Each part sees one tree and goes on at the key where the one before ended; what is known of pages in use begins anew, and
+//! leaked pages are not looked for any more.
 
 use seawall_types::PageId;
 
@@ -53,34 +57,83 @@ pub struct CheckSummary {
     pub depth: u8,
     /// Reports made.
     pub damages: u64,
+    /// Parts that the check was made in.
+    pub parts: u64,
+}
+
+/// How far a check is.
+#[derive(Debug)]
+pub struct CheckWalk {
+    /// Pages that something refers to, as far as this part has come.
+    used: PageSet,
+    summary: CheckSummary,
+    all_readable: bool,
+    /// Rows below this key are checked.
+    resume: Option<Vec<u8>>,
+}
+
+impl Default for CheckWalk {
+    fn default() -> CheckWalk {
+        CheckWalk {
+            used: PageSet::default(),
+            summary: CheckSummary::default(),
+            all_readable: true,
+            resume: None,
+        }
+    }
+}
+
+impl CheckWalk {
+    /// Whether no part was made yet.
+    pub fn is_new(&self) -> bool {
+        self.summary.parts == 0
+    }
 }
 
 impl Tree {
     /// Checks every page of the tree and of the space map, and reports what is wrong. `progress` is told how many pages
     /// were checked so far, of how many at most. Keeps the writer out until it is done; readers go on.
     pub fn check(&self, report: &mut dyn FnMut(Damage), progress: &mut dyn FnMut(u64, u64)) -> CheckSummary {
+        let mut walk = CheckWalk::default();
+        let summary = self.check_part(&mut walk, report, progress, &mut || false);
+        summary.expect("a check that is never asked to pause comes to its end")
+    }
+
+    /// A part of a check, as `check`: until it is done, or `pause` says, between two leaves, that the writer should have its
+    /// turn. `None` if there is more to check, by another call with the same `walk`.
+    pub fn check_part(
+        &self,
+        walk: &mut CheckWalk,
+        report: &mut dyn FnMut(Damage),
+        progress: &mut dyn FnMut(u64, u64),
+        pause: &mut dyn FnMut() -> bool,
+    ) -> Option<CheckSummary> {
         // A tree that may not be written, or whose writer has failed, has no writer to be kept out.
         let _writer = self.lock_writer().ok();
-        check_pages(&self.pages, report, progress)
+        check_pages(&self.pages, walk, report, progress, pause)
     }
 }
 
 fn check_pages(
     pages: &PublishedPages,
+    walk: &mut CheckWalk,
     report: &mut dyn FnMut(Damage),
     progress: &mut dyn FnMut(u64, u64),
-) -> CheckSummary {
-    let mut check = Check {
-        pages,
-        report,
-        progress,
-        used: PageSet::default(),
-        summary: CheckSummary::default(),
-        all_readable: true,
-    };
+    pause: &mut dyn FnMut() -> bool,
+) -> Option<CheckSummary> {
+    walk.summary.parts += 1;
+    if walk.resume.is_some() {
+        walk.used = PageSet::default();
+        walk.all_readable = false;
+    }
+    let mut check = Check { pages, report, progress, pause, walk, leaves: 0, next: None };
     check.tree();
+    if let Some(next) = check.next.take() {
+        walk.resume = Some(next);
+        return None;
+    }
     check.space_map();
-    check.summary
+    Some(walk.summary)
 }
 
 /// The keys that a page stands for.
@@ -94,10 +147,12 @@ struct Check<'a> {
     pages: &'a PublishedPages,
     report: &'a mut dyn FnMut(Damage),
     progress: &'a mut dyn FnMut(u64, u64),
-    /// Pages that something refers to.
-    used: PageSet,
-    summary: CheckSummary,
-    all_readable: bool,
+    pause: &'a mut dyn FnMut() -> bool,
+    walk: &'a mut CheckWalk,
+    /// Checked in this part.
+    leaves: u64,
+    /// Where the next part begins, once this one has been asked to end.
+    next: Option<Vec<u8>>,
 }
 
 impl Check<'_> {
@@ -105,17 +160,17 @@ impl Check<'_> {
         let level = match self.pages.stored_page(ROOT_PAGE) {
             Ok(root) => root.view().level(),
             Err(error) => {
-                self.used.insert(ROOT_PAGE);
+                self.walk.used.insert(ROOT_PAGE);
                 return self.unreadable(ROOT_PAGE, Range::default(), &error);
             }
         };
-        self.summary.depth = level.saturating_add(1);
+        self.walk.summary.depth = level.saturating_add(1);
         self.subtree(Child::new(ROOT_PAGE), level, Range::default());
     }
 
     /// Ends: each step down is one level lower, and a page is entered once.
     fn subtree(&mut self, child: Child, level: u8, range: Range<'_>) {
-        if !self.enter(child.page, range) {
+        if self.is_passed_over(level, range) || !self.enter(child.page, range) {
             return;
         }
         let page = match self.pages.stored_page(child.page) {
@@ -125,7 +180,7 @@ impl Check<'_> {
         self.count_page();
         let view = page.view();
         if view.level() != level {
-            self.all_readable = false;
+            self.walk.all_readable = false;
             return self.wrong(
                 child.page,
                 range,
@@ -137,13 +192,33 @@ impl Check<'_> {
         } else if let Ok(interior) = view.interior() {
             self.interior(child.page, interior, range);
         } else {
-            self.all_readable = false;
+            self.walk.all_readable = false;
             self.wrong(child.page, range, format!("{:?} where a page of the tree is expected", view.kind()));
         }
     }
 
+    /// Whether the subtree was checked by an earlier part, or is for the next one.
+    fn is_passed_over(&mut self, level: u8, range: Range<'_>) -> bool {
+        if self.next.is_some() {
+            return true;
+        }
+        if let (Some(resume), Some(upper)) = (&self.walk.resume, range.upper)
+            && upper.compare(resume).is_le()
+        {
+            return true;
+        }
+        if let (0, Some(lower)) = (level, range.lower) {
+            self.leaves += 1;
+            // At least one leaf, whoever waits.
+            if self.leaves > 1 && (self.pause)() {
+                self.next = Some(lower.to_vec());
+            }
+        }
+        self.next.is_some()
+    }
+
     fn interior(&mut self, page: PageId, interior: InteriorView<'_>, range: Range<'_>) {
-        self.summary.interiors += 1;
+        self.walk.summary.interiors += 1;
         let last = interior.len() - 1;
         if let (Some(first), Some(final_fence)) = (interior.upper_fence(0), interior.lower_fence(last)) {
             let inside = range.lower.is_none_or(|lower| first > lower)
@@ -162,9 +237,8 @@ impl Check<'_> {
     }
 
     fn leaf(&mut self, child: Child, leaf: LeafView<'_>, range: Range<'_>) {
-        self.summary.leaves += 1;
-        self.summary.rows += leaf.len() as u64;
-        self.summary.leaf_bytes += leaf.used_bytes() as u64;
+        self.walk.summary.leaves += 1;
+        self.walk.summary.leaf_bytes += leaf.used_bytes() as u64;
         if leaf.is_empty() && child.page != ROOT_PAGE {
             self.wrong(child.page, range, "a leaf without rows".to_owned());
         }
@@ -179,11 +253,16 @@ impl Check<'_> {
             self.wrong(child.page, range, "its parent's flag for overflow values is wrong".to_owned());
         }
         for row in leaf.rows() {
-            self.summary.key_bytes += row.key.len() as u64;
+            // Leaves were joined since: these rows are counted.
+            if self.walk.resume.as_ref().is_some_and(|resume| row.key.compare(resume).is_lt()) {
+                continue;
+            }
+            self.walk.summary.rows += 1;
+            self.walk.summary.key_bytes += row.key.len() as u64;
             match row.value {
-                LeafValue::Inline(value) => self.summary.value_bytes += value.len() as u64,
+                LeafValue::Inline(value) => self.walk.summary.value_bytes += value.len() as u64,
                 LeafValue::Overflow(reference) => {
-                    self.summary.value_bytes += reference.total_bytes;
+                    self.walk.summary.value_bytes += reference.total_bytes;
                     self.overflow(reference, Range { lower: Some(row.key), upper: Some(row.key) });
                 }
             }
@@ -201,12 +280,12 @@ impl Check<'_> {
                 Err(error) => return self.unreadable(first, row, &error),
             };
             if header.total_bytes != reference.total_bytes || header.position != position {
-                self.all_readable = false;
+                self.walk.all_readable = false;
                 return self.wrong(first, row, "an extent does not continue its value".to_owned());
             }
             for page in first.get()..first.get() + header.pages as u64 {
                 self.enter(PageId::new(page), row);
-                self.summary.overflow_pages += 1;
+                self.walk.summary.overflow_pages += 1;
                 self.count_page();
             }
             position += header.data_bytes as u64;
@@ -223,8 +302,8 @@ impl Check<'_> {
                 Err(error) => return self.unreadable(id, Range::default(), &error),
             };
             self.count_page();
-            self.summary.space_map_pages += 1;
-            if !self.used.insert(id) {
+            self.walk.summary.space_map_pages += 1;
+            if !self.walk.used.insert(id) {
                 self.wrong(id, Range::default(), "the tree refers to a page of the space map".to_owned());
             }
             let map = match SpaceMapView::new(page.view()) {
@@ -234,7 +313,7 @@ impl Check<'_> {
             self.allocations(id.get(), per_map, &map);
             if !map.has_next() {
                 let end = id.get() + per_map;
-                if let Some(page) = self.used.first_from(end) {
+                if let Some(page) = self.walk.used.first_from(end) {
                     self.wrong(page, Range::default(), "in use but past the end of the space map".to_owned());
                 }
                 return;
@@ -246,8 +325,8 @@ impl Check<'_> {
     fn allocations(&mut self, first: u64, count: u64, map: &SpaceMapView<'_>) {
         let verdict = |check: &Self, page: u64| {
             let index = usize::try_from(page - first).expect("a map page has fewer than 2^32 bits");
-            match (map.is_allocated(index), check.used.contains(PageId::new(page))) {
-                (true, false) if check.all_readable => Some("allocated, but nothing refers to them"),
+            match (map.is_allocated(index), check.walk.used.contains(PageId::new(page))) {
+                (true, false) if check.walk.all_readable => Some("allocated, but nothing refers to them"),
                 (false, true) => Some("in use, but marked as free"),
                 _ => None,
             }
@@ -276,7 +355,7 @@ impl Check<'_> {
         if page.get() >= self.pages.file().page_count() {
             return true;
         }
-        let is_first = self.used.insert(page);
+        let is_first = self.walk.used.insert(page);
         if !is_first {
             self.wrong(page, range, "more than one reference to the page".to_owned());
         }
@@ -284,12 +363,12 @@ impl Check<'_> {
     }
 
     fn count_page(&mut self) {
-        self.summary.pages += 1;
-        (self.progress)(self.summary.pages, self.pages.file().page_count());
+        self.walk.summary.pages += 1;
+        (self.progress)(self.walk.summary.pages, self.pages.file().page_count());
     }
 
     fn unreadable(&mut self, page: PageId, range: Range<'_>, error: &TreeError) {
-        self.all_readable = false;
+        self.walk.all_readable = false;
         let what = match error {
             TreeError::Page { damage, .. } => damage.to_string(),
             TreeError::Truncated { .. } => "the file ends before the page does".to_owned(),
@@ -299,7 +378,7 @@ impl Check<'_> {
     }
 
     fn wrong(&mut self, page: PageId, range: Range<'_>, what: String) {
-        self.summary.damages += 1;
+        self.walk.summary.damages += 1;
         (self.report)(Damage {
             path: self.pages.file().path().to_owned(),
             offset: self.pages.format().offset_of(page),
@@ -398,7 +477,10 @@ mod tests {
             assert_eq!(damage.offset, damage.page.get() * 4096);
             found.push((damage.page.get(), damage.what));
         };
-        let summary = check_pages(&PublishedPages::new(file, 0), &mut report, &mut |_, _| ());
+        let pages = PublishedPages::new(file, 0);
+        let mut walk = CheckWalk::default();
+        let summary = check_pages(&pages, &mut walk, &mut report, &mut |_, _| (), &mut || false);
+        let summary = summary.unwrap();
         assert_eq!(summary.damages, found.len() as u64);
         (summary, found)
     }

@@ -10,8 +10,13 @@
 //! * **Freed** pages are in no image of the chunk and are not handed out before the chunk is in place.
 //!
 //! A page is in at most one of the three.
+//!
+//! Several threads may build one chunk, each with a `ChunkBuilder` of its own. They share the space map, under a latch
+//! that is held for a few allocations, and the count of bytes that the budget is held against.
 
-use parking_lot::MappedMutexGuard;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
 use seawall_types::{Lsn, PageId};
 
 use crate::error::TreeError;
@@ -19,8 +24,11 @@ use crate::page::{
     EXTENT_HEADER_BYTES, EXTENT_PAGES_MAX, ExtentHeader, LeafValue, LeafView, OverflowReference, Page,
     PageDamage, PageFormat, SharedImage, encode_extent, extent_pages, seal,
 };
-use crate::space_map::PageRun;
-use crate::tree::{Tree, WriterState};
+use crate::space_map::{PageRun, SpaceMap};
+use crate::tree::Tree;
+
+/// Pages that one of several threads takes from the space map at a time, so that its leaves come to lie side by side.
+const PAGES_TAKEN_AT_ONCE: usize = 16;
 
 /// What a chunk changes, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,63 +95,144 @@ impl FreshImage {
     }
 }
 
+impl ChunkStatistics {
+    fn add(&mut self, other: &ChunkStatistics) {
+        let ChunkStatistics { changes, leaves, interiors, fresh_pages, protected_pages, freed_pages } = other;
+        self.changes += changes;
+        self.leaves += leaves;
+        self.interiors += interiors;
+        self.fresh_pages += fresh_pages;
+        self.protected_pages += protected_pages;
+        self.freed_pages += freed_pages;
+    }
+}
+
+impl Tree {
+    /// Plans a chunk of what `build` does to the tree; one that was planned before and not applied is given up.
+    pub(crate) fn plan_chunk(
+        &self,
+        stamp: Lsn,
+        build: impl FnOnce(&mut ChunkBuilder<'_>) -> Result<(), TreeError>,
+    ) -> Result<ChunkPlan, TreeError> {
+        let mut writer = self.lock_writer()?;
+        writer.space.roll_back()?;
+        let plan = writer.begin_plan();
+        let (space, used_bytes) = (Mutex::new(&mut writer.space), AtomicU64::new(0));
+        let mut chunk = ChunkBuilder::new(self, &space, &used_bytes, stamp);
+        build(&mut chunk)?;
+        chunk.finish(plan)
+    }
+}
+
 /// Collects the pages of one chunk while the tree is edited.
 pub(crate) struct ChunkBuilder<'t> {
     pub(crate) tree: &'t Tree,
-    pub(crate) writer: MappedMutexGuard<'t, WriterState>,
+    /// Shared with the other builders of the chunk.
+    pub(crate) space: &'t Mutex<&'t mut SpaceMap>,
+    /// Bytes of the images of all builders of the chunk, told from time to time: a count that threads write to with every
+    /// page and read with every row would cost more than it is worth.
+    used_bytes: &'t AtomicU64,
+    /// What it was when last told.
+    used_when_told: u64,
+    /// Bytes of this one's images since.
+    used_since: u64,
     pub(crate) format: PageFormat,
     pub(crate) stamp: Lsn,
     pub(crate) statistics: ChunkStatistics,
     pub(crate) wrote_ahead: bool,
-    plan: u64,
     fresh: Vec<FreshImage>,
     protected: Vec<Page>,
-    used_bytes: u64,
+    /// Pages that were taken and wait to be used, the next one last.
+    taken: Vec<PageId>,
+    taken_at_once: usize,
 }
 
 impl<'t> ChunkBuilder<'t> {
-    /// Starts a chunk; one that was planned before and not applied is given up.
-    pub(crate) fn begin(tree: &'t Tree, stamp: Lsn) -> Result<ChunkBuilder<'t>, TreeError> {
-        let mut writer = tree.lock_writer()?;
-        writer.space.roll_back()?;
-        let plan = writer.begin_plan();
-        Ok(ChunkBuilder {
+    fn new(
+        tree: &'t Tree,
+        space: &'t Mutex<&'t mut SpaceMap>,
+        used_bytes: &'t AtomicU64,
+        stamp: Lsn,
+    ) -> ChunkBuilder<'t> {
+        ChunkBuilder {
             tree,
-            writer,
+            space,
+            used_bytes,
+            used_when_told: 0,
+            used_since: 0,
             format: *tree.format(),
             stamp,
             statistics: ChunkStatistics::default(),
             wrote_ahead: false,
-            plan,
             fresh: Vec::new(),
             protected: Vec::new(),
-            used_bytes: 0,
-        })
+            taken: Vec::new(),
+            taken_at_once: 1,
+        }
+    }
+
+    /// A builder of the same chunk for another thread; `absorb` takes in what it has built.
+    pub(crate) fn beside(&self) -> ChunkBuilder<'t> {
+        let chunk = ChunkBuilder::new(self.tree, self.space, self.used_bytes, self.stamp);
+        ChunkBuilder { taken_at_once: PAGES_TAKEN_AT_ONCE, ..chunk }
+    }
+
+    /// Takes in what a builder of the same chunk has built.
+    pub(crate) fn absorb(&mut self, mut other: ChunkBuilder<'_>) -> Result<(), TreeError> {
+        other.give_back_taken()?;
+        self.statistics.add(&other.statistics);
+        self.wrote_ahead |= other.wrote_ahead;
+        self.fresh.append(&mut other.fresh);
+        self.protected.append(&mut other.protected);
+        Ok(())
     }
 
     /// The plan with the space map as it is afterwards.
-    pub(crate) fn finish(mut self) -> Result<ChunkPlan, TreeError> {
-        let maps = self.writer.space.seal(self.stamp)?;
-        self.protected.extend(maps);
-        self.protected.sort_unstable_by_key(|page| page.view().id());
-        self.fresh.sort_unstable_by_key(FreshImage::first);
+    fn finish(mut self, plan: u64) -> Result<ChunkPlan, TreeError> {
+        self.give_back_taken()?;
+        let mut space = self.space.lock();
+        self.protected.extend(space.seal(self.stamp)?);
+        self.statistics.freed_pages = space.freed_count();
+        drop(space);
+        // A page's number is in its image, which another thread may have built: looked at once each.
+        self.protected.sort_by_cached_key(|page| page.view().id());
+        self.fresh.sort_by_cached_key(FreshImage::first);
         let page_bytes = self.format.page_bytes() as u64;
         self.statistics.fresh_pages =
             self.fresh.iter().map(|image| image.bytes().len() as u64 / page_bytes).sum();
         self.statistics.protected_pages = self.protected.len() as u64;
-        self.statistics.freed_pages = self.writer.space.freed_count();
         Ok(ChunkPlan {
-            plan: self.plan,
-            fresh: std::mem::take(&mut self.fresh),
-            protected: std::mem::take(&mut self.protected),
+            plan,
+            fresh: self.fresh,
+            protected: self.protected,
             wrote_ahead: self.wrote_ahead,
             statistics: self.statistics,
         })
     }
 
-    /// Bytes of all images so far.
+    /// Bytes of all images so far; of those of the other builders of the chunk, what they have told.
     pub(crate) fn used_bytes(&self) -> u64 {
-        self.used_bytes
+        self.used_when_told + self.used_since
+    }
+
+    /// Tells the other builders of the chunk that there is no point in going on.
+    pub(crate) fn use_up_budget(&self) {
+        self.used_bytes.store(u64::MAX / 2, Ordering::Relaxed);
+    }
+
+    fn count_used(&mut self, bytes: usize) {
+        self.used_since += bytes as u64;
+        if self.used_since >= (PAGES_TAKEN_AT_ONCE * self.format.page_bytes()) as u64 {
+            // Relaxed: a count that orders nothing.
+            let before = self.used_bytes.fetch_add(self.used_since, Ordering::Relaxed);
+            self.used_when_told = before + self.used_since;
+            self.used_since = 0;
+        }
+    }
+
+    /// How many pages the chunk frees so far.
+    pub(crate) fn freed_count(&self) -> u64 {
+        self.space.lock().freed_count()
     }
 
     /// A page of the last durable tree.
@@ -161,22 +250,34 @@ impl<'t> ChunkBuilder<'t> {
     }
 
     pub(crate) fn allocate_page(&mut self) -> Result<PageId, TreeError> {
-        self.writer.space.allocate(1)
+        if self.taken.is_empty() {
+            let mut space = self.space.lock();
+            for _ in 0..self.taken_at_once {
+                self.taken.push(space.allocate(1)?);
+            }
+            self.taken.reverse();
+        }
+        Ok(self.taken.pop().expect("at least one page was just taken"))
+    }
+
+    fn give_back_taken(&mut self) -> Result<(), TreeError> {
+        let mut space = self.space.lock();
+        self.taken.drain(..).try_for_each(|page| space.unallocate(page).map(|_| ()))
     }
 
     pub(crate) fn free_page(&mut self, page: PageId) {
-        self.writer.space.free(PageRun { first: page, count: 1 });
+        self.space.lock().free(PageRun { first: page, count: 1 });
     }
 
     /// Adds a page that was allocated for this chunk.
     pub(crate) fn put_fresh(&mut self, page: Page) {
-        self.used_bytes += page.bytes().len() as u64;
+        self.count_used(page.bytes().len());
         self.fresh.push(FreshImage::Page(page));
     }
 
     /// Adds a page that overwrites one of the last durable tree.
     pub(crate) fn put_protected(&mut self, page: Page) {
-        self.used_bytes += page.bytes().len() as u64;
+        self.count_used(page.bytes().len());
         self.protected.push(page);
     }
 
@@ -195,7 +296,8 @@ impl<'t> ChunkBuilder<'t> {
             },
             None => self.read_past_cache(page)?,
         };
-        if !self.writer.space.unallocate(page)? {
+        let was_fresh = self.space.lock().unallocate(page)?;
+        if !was_fresh {
             self.free_page(page);
         }
         Ok(image)
@@ -204,10 +306,10 @@ impl<'t> ChunkBuilder<'t> {
     /// Writes a long value to fresh extents.
     pub(crate) fn write_overflow(&mut self, value: &[u8]) -> Result<OverflowReference, TreeError> {
         let mut images = Vec::new();
-        let space = &mut self.writer.space;
-        let reference =
-            encode_value(&self.format, self.stamp, value, |count| space.allocate(count), &mut images)?;
-        self.used_bytes += images.iter().map(|image| image.bytes().len() as u64).sum::<u64>();
+        let space = self.space;
+        let allocate = |count| space.lock().allocate(count);
+        let reference = encode_value(&self.format, self.stamp, value, allocate, &mut images)?;
+        self.count_used(images.iter().map(|image| image.bytes().len()).sum());
         self.fresh.append(&mut images);
         Ok(reference)
     }
@@ -225,7 +327,7 @@ impl<'t> ChunkBuilder<'t> {
             }
             position += header.data_bytes as u64;
             let count = u32::try_from(header.pages).expect("an extent has at most 128 pages");
-            self.writer.space.free(PageRun { first, count });
+            self.space.lock().free(PageRun { first, count });
             next = header.next;
         }
         Ok(())

@@ -28,6 +28,7 @@ mod chunk;
 mod cursor;
 mod cut;
 mod error;
+mod graft;
 mod image_compression;
 mod image_log;
 mod lookup;
@@ -44,7 +45,7 @@ mod tree;
 pub use apply::{AppliedChunk, ApplyDurations};
 pub use bulk_load::BulkLoader;
 pub use cache::PageCache;
-pub use check::{CheckSummary, Damage};
+pub use check::{CheckSummary, CheckWalk, Damage};
 pub use chunk::{ChunkPlan, ChunkStatistics};
 pub use cursor::{Direction, LeafCursor, LeafPosition};
 pub use cut::CutPlan;
@@ -53,7 +54,7 @@ pub use image_compression::{ImageCompression, UnknownImageCompression};
 pub use image_log::{
     AppendedPiece, ImageLog, ImageLogError, ImagePiece, ImageSource, ImageSpan, NoImageSource, StoredImage,
 };
-pub use merge::{Change, MergeSource};
+pub use merge::{Change, DivisibleSource, Merge, MergeSource};
 pub use page_file::{PAGE_FILE_PATH, PageFile, PageImage, ReadCounts};
 pub use published::{PublishedPages, ROOT_PAGE};
 pub use recovery_file::RECOVERY_FILE_PATH;

@@ -9,13 +9,17 @@
 //! Splits: what is added behind the last row of a leaf packs the leaves full (more will follow); otherwise two leaves
 //! are made equal, and more than two 90% full. Joins: a leaf that comes out less than a third full is merged with the
 //! next one under the same parent. The walk is in `edit`, the building of leaves in `rows`, of parents in `children`.
+//! Several threads can do it, each with changes of its own: `parts`.
 
 mod children;
 mod edit;
+mod parts;
+mod read;
 mod rows;
 
 pub(crate) use children::ChildList;
 pub(crate) use edit::{Bounds, Edits, edit_tree};
+pub use parts::{DivisibleSource, Merge};
 pub(crate) use rows::RowSet;
 
 use std::cell::Cell;
@@ -24,7 +28,7 @@ use seawall_types::Lsn;
 
 use crate::chunk::{ChunkBuilder, ChunkPlan};
 use crate::error::TreeError;
-use crate::page::{InteriorView, LeafValue, LeafView, Page};
+use crate::page::{InteriorView, LeafValue, LeafView, Page, PageFormat, RowKey};
 use crate::tree::Tree;
 
 /// What happens to a row.
@@ -34,6 +38,16 @@ pub enum Change<'a> {
     Put(&'a [u8]),
     /// It is gone.
     Delete,
+}
+
+impl Change<'_> {
+    /// Bytes of the value that go into a leaf, about.
+    fn bytes_in_leaf(&self, format: &PageFormat) -> usize {
+        match self {
+            Change::Put(value) if value.len() <= format.max_inline_value_bytes() => value.len(),
+            Change::Put(_) | Change::Delete => 0,
+        }
+    }
 }
 
 /// Changes in strictly ascending key order.
@@ -73,26 +87,31 @@ impl Tree {
         budget_bytes: u64,
         stamp: Lsn,
     ) -> Result<ChunkPlan, TreeError> {
-        let mut chunk = ChunkBuilder::begin(self, stamp)?;
-        let mut edits = Merge {
-            source,
-            budget_bytes,
-            taken: 0,
-            is_stopped: Cell::new(false),
-            key: Vec::new(),
-            old_value: Vec::new(),
-        };
-        if edits.source.peek().is_some() {
-            edit_tree(&mut chunk, &mut edits)?;
-        }
-        chunk.statistics.changes = edits.taken;
-        chunk.finish()
+        self.plan_chunk(stamp, |chunk| merge_into(chunk, source, budget_bytes))
     }
 }
 
-struct Merge<'s> {
+/// Merges the changes of one source, by one thread.
+fn merge_into(
+    chunk: &mut ChunkBuilder<'_>,
+    source: &mut dyn MergeSource,
+    budget_bytes: u64,
+) -> Result<(), TreeError> {
+    if source.peek().is_none() {
+        return Ok(());
+    }
+    let mut changes = ChangedRows::new(source, budget_bytes, None);
+    edit_tree(chunk, &mut changes)?;
+    chunk.statistics.changes += changes.taken;
+    Ok(())
+}
+
+/// The changes of a source on their way into leaves.
+struct ChangedRows<'s> {
     source: &'s mut dyn MergeSource,
     budget_bytes: u64,
+    /// No change at or behind it is taken, and no leaf that starts there is joined.
+    limit: Option<&'s [u8]>,
     taken: u64,
     /// The budget was used up; it stays so, whatever the leaf at hand then turns out to need.
     is_stopped: Cell<bool>,
@@ -100,14 +119,27 @@ struct Merge<'s> {
     old_value: Vec<u8>,
 }
 
-impl Merge<'_> {
+impl<'s> ChangedRows<'s> {
+    fn new(source: &'s mut dyn MergeSource, budget_bytes: u64, limit: Option<&'s [u8]>) -> ChangedRows<'s> {
+        ChangedRows {
+            source,
+            budget_bytes,
+            limit,
+            taken: 0,
+            is_stopped: Cell::new(false),
+            key: Vec::new(),
+            old_value: Vec::new(),
+        }
+    }
+
     fn next_key(&self, used_bytes: u64, bounds: Bounds<'_>) -> Option<(&[u8], Change<'_>)> {
         if self.is_stopped.get() || (self.taken > 0 && used_bytes >= self.budget_bytes) {
             self.is_stopped.set(true);
             return None;
         }
         let (key, change) = self.source.peek()?;
-        let within = bounds.upper.is_none_or(|upper| upper.compare(key).is_gt());
+        let within = bounds.upper.is_none_or(|upper| upper.compare(key).is_gt())
+            && self.limit.is_none_or(|limit| key < limit);
         within.then_some((key, change))
     }
 
@@ -166,7 +198,7 @@ impl Merge<'_> {
     }
 }
 
-impl Edits for Merge<'_> {
+impl Edits for ChangedRows<'_> {
     fn next_child(
         &self,
         chunk: &ChunkBuilder<'_>,
@@ -178,15 +210,19 @@ impl Edits for Merge<'_> {
         Some(view.child_for(key))
     }
 
+    fn may_join(&self, lower: RowKey<'_>) -> bool {
+        self.limit.is_none_or(|limit| lower.compare(limit).is_lt())
+    }
+
     fn reaches(&self, _chunk: &ChunkBuilder<'_>, _bounds: Bounds<'_>) -> bool {
         false
     }
 
-    fn removes(&self, _level: u8, _bounds: Bounds<'_>) -> bool {
+    fn removes(&mut self, _level: u8, _bounds: Bounds<'_>) -> bool {
         false
     }
 
-    fn raised<'a>(&'a self, lower: crate::page::RowKey<'a>) -> crate::page::RowKey<'a> {
+    fn raised<'a>(&'a self, lower: RowKey<'a>) -> RowKey<'a> {
         lower
     }
 
@@ -202,7 +238,7 @@ impl Edits for Merge<'_> {
         rows: &mut RowSet,
         out: &mut ChildList,
     ) -> Result<(), TreeError> {
-        let view = page.view().leaf().map_err(|damage| edit::damaged(chunk, page, damage))?;
+        let view = read::leaf_of(chunk.tree, page)?;
         let mut kept = 0;
         loop {
             let used_bytes = chunk.used_bytes() + rows.waiting_bytes() as u64;

@@ -86,7 +86,7 @@ pub(crate) struct FoundChunk {
     header: ChunkHeader,
     /// Of the images in this file, what is left.
     entries: Vec<Entry>,
-    /// The second block is what the header says.
+    /// The superblock is there if there is one.
     has_whole_block: bool,
     /// Nothing is missing.
     pub(crate) is_complete: bool,
@@ -211,9 +211,11 @@ impl RecoveryFile {
         if header.chunk == 0 {
             return Ok(None);
         }
-        let has_whole_block = crc32c(&blocks[1]) == header.block_checksum;
-        let superblock = if header.has_superblock { self.decode_superblock(&blocks[1]) } else { None };
-        let has_whole_block = has_whole_block && header.has_superblock == superblock.is_some();
+        let is_block_right = crc32c(&blocks[1]) == header.block_checksum;
+        let superblock = Some(()).filter(|()| header.has_superblock && is_block_right);
+        let superblock = superblock.and_then(|()| self.decode_superblock(&blocks[1]));
+        // Without a superblock nobody reads the block.
+        let has_whole_block = header.has_superblock == superblock.is_some();
         let mut found = FoundChunk {
             chunk: header.chunk,
             superblock,

@@ -189,6 +189,8 @@ pub(crate) struct SpaceMap {
     first_open_map: usize,
     fresh: Vec<PageRun>,
     freed: Vec<PageRun>,
+    /// Pages of `freed`.
+    freed_count: u64,
 }
 
 impl std::fmt::Debug for SpaceMap {
@@ -200,7 +202,8 @@ impl std::fmt::Debug for SpaceMap {
 impl SpaceMap {
     /// A map of which nothing is read yet.
     pub(crate) fn new(format: PageFormat, read: ReadMapPage) -> SpaceMap {
-        SpaceMap { format, read, maps: Vec::new(), first_open_map: 0, fresh: Vec::new(), freed: Vec::new() }
+        let (fresh, freed) = (Vec::new(), Vec::new());
+        SpaceMap { format, read, maps: Vec::new(), first_open_map: 0, fresh, freed, freed_count: 0 }
     }
 
     /// The first map page of a new tree: itself and the root are allocated.
@@ -255,6 +258,7 @@ impl SpaceMap {
 
     /// Frees pages of the last durable tree: they can be taken again once the chunk under way is durable.
     pub(crate) fn free(&mut self, run: PageRun) {
+        self.freed_count += u64::from(run.count);
         push_run(&mut self.freed, run);
     }
 
@@ -285,7 +289,7 @@ impl SpaceMap {
 
     /// How many pages the chunk under way frees so far.
     pub(crate) fn freed_count(&self) -> u64 {
-        self.freed.iter().map(|run| u64::from(run.count)).sum()
+        self.freed_count
     }
 
     /// The map pages as they are after the chunk under way.
@@ -319,6 +323,7 @@ impl SpaceMap {
             let (index, bit) = self.place(run.first);
             bits::set(&mut self.map(index)?.allocated, bit, run.count as usize);
         }
+        self.freed_count = 0;
         for run in std::mem::take(&mut self.freed) {
             let (index, bit) = self.place(run.first);
             bits::clear(&mut self.map(index)?.allocated, bit, run.count as usize);
@@ -331,6 +336,7 @@ impl SpaceMap {
     /// The chunk under way is given up: its pages are free again, and what it freed is not.
     pub(crate) fn roll_back(&mut self) -> Result<(), TreeError> {
         self.freed.clear();
+        self.freed_count = 0;
         self.maps.iter_mut().flatten().for_each(|map| map.is_new |= std::mem::take(&mut map.was_new));
         for run in std::mem::take(&mut self.fresh) {
             self.release(run)?;

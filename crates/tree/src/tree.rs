@@ -38,7 +38,7 @@ pub struct TreeOptions {
     pub recovery_file_bytes: u64,
     /// Measures the parts of applying a chunk. Without it they take no time.
     pub clock: Option<Arc<dyn Clock>>,
-    /// Threads that pack and write the images of a chunk. With one it is the calling thread, and no other is started.
+    /// Threads that work on a chunk. With one it is the calling thread, and no other is started.
     pub threads: usize,
     /// The keys, if the database is encrypted.
     pub keys: Option<DatabaseKeys>,
@@ -104,6 +104,8 @@ pub(crate) struct WriterState {
     pub(crate) completed_chunk: u64,
     /// It is not synced there yet.
     pub(crate) has_unsynced_pages: bool,
+    /// Pages that it has freed, sorted, while it is not: they are not written before. See `apply`.
+    pub(crate) freed_before_sync: Vec<PageRun>,
     /// Counts plans, so that only the last one can be applied.
     pub(crate) plan: u64,
     /// What failed after which the files' state is unknown.
@@ -202,6 +204,7 @@ impl Tree {
             image_log: None,
             completed_chunk: superblock.completed_chunk,
             has_unsynced_pages: false,
+            freed_before_sync: Vec::new(),
             superblock,
             plan: 0,
             failure: None,
@@ -295,7 +298,16 @@ impl WriterState {
             pages.sync().map_err(|error| self.poison(error))?;
             self.has_unsynced_pages = false;
         }
+        self.freed_before_sync.clear();
         Ok(())
+    }
+
+    /// Takes pages that are about to be written before the next chunk is.
+    pub(crate) fn reserve(&mut self, count: u32, pages: &PageFile) -> Result<PageId, TreeError> {
+        if !self.freed_before_sync.is_empty() {
+            self.sync_pages(pages)?;
+        }
+        self.space.reserve(count)
     }
 
     /// Stores `values` with what only the tree knows. What it says about chunks is true before: see `apply`.

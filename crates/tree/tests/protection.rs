@@ -7,7 +7,6 @@
 mod common;
 
 use std::cell::Cell;
-use std::sync::Arc;
 
 use common::image_log::{FileLog, FileSource, IMAGE_LOG_PATH};
 use common::{Changes, Model, STAMP, Source, Workload, apply_to, check, lose_power_everywhere, rows};
@@ -553,7 +552,8 @@ fn the_recovery_file_keeps_its_length() {
     assert_eq!(length(&disk), fixed, "and the end of the checkpoint cuts it");
 }
 
-/// Two syncs a chunk, and three at the end of a checkpoint, the superblock's included.
+/// Two syncs a chunk, and four at the end of a checkpoint, the superblock's included; one more where a chunk wants pages
+/// that the one before has freed.
 #[test]
 fn a_chunk_costs_two_syncs() {
     let protection = Protection::new(PageProtection::RecoveryFile, ImageCompression::Lz4);
@@ -561,13 +561,69 @@ fn a_chunk_costs_two_syncs() {
     let opened = protection.open(&disk).unwrap();
     let syncs =
         |disk: &SimulatedDisk| disk.trace().iter().filter(|call| call.to_string().contains(" sync ")).count();
+    let keys = work.changes(100, 0);
+    let again =
+        |round: u8| -> Changes { keys.keys().map(|key| (key.clone(), Some(vec![round; 60]))).collect() };
+    // The long values of these keys are freed here.
+    merge_into(&opened, &again(3), u64::MAX, Some(Lsn::new(5))).unwrap();
     let before = syncs(&disk);
-    merge_into(&opened, &work.changes(100, 0), u64::MAX, None).unwrap();
+    merge_into(&opened, &again(0), u64::MAX, None).unwrap();
     let first = syncs(&disk) - before;
-    merge_into(&opened, &work.changes(100, 0), u64::MAX, None).unwrap();
+    merge_into(&opened, &again(1), u64::MAX, None).unwrap();
     let second = syncs(&disk) - before - first;
-    merge_into(&opened, &work.changes(100, 0), u64::MAX, Some(Lsn::new(7))).unwrap();
+    merge_into(&opened, &again(2), u64::MAX, Some(Lsn::new(7))).unwrap();
     let last = syncs(&disk) - before - first - second;
     assert!(first <= 2 && second == 2 && last == 4, "{first} {second} {last}");
-    drop(Arc::new(opened));
+}
+
+/// A chunk frees pages, the next one wants them, and the images of the first are damaged while it may not be in place:
+/// whatever is made of it, no tree is made of pages of two.
+#[test]
+fn pages_freed_by_a_chunk_that_may_not_be_in_place_are_not_overwritten() {
+    for place in PLACES {
+        let protection = Protection::new(place, ImageCompression::Lz4);
+        let (disk, mut work, model) = start(protection, 21);
+        // Whole leaves go, with long values, and as many come.
+        let deletes: Changes = model.keys().skip(40).take(220).map(|key| (key.clone(), None)).collect();
+        let mut puts = work.changes(200, 0);
+        puts.values_mut().step_by(5).for_each(|value| *value = Some(vec![7; 9_000]));
+        let mut models = vec![model];
+        for changes in [&deletes, &puts] {
+            let mut next = models.last().unwrap().clone();
+            apply_to(&mut next, changes);
+            models.push(next);
+        }
+        let tally = Cell::new((0, 0));
+        lose_power_everywhere(
+            &disk,
+            |disk| {
+                let Ok(opened) = protection.open(disk) else { return };
+                let done = [&deletes, &puts]
+                    .into_iter()
+                    .try_for_each(|step| merge_into(&opened, step, u64::MAX, None));
+                assert!(done.is_ok() || disk.crashed());
+            },
+            |crashed, _, context| {
+                let length = crashed.read_file(RECOVERY_FILE_PATH).unwrap().len() as u64;
+                for offset in [4_100, 13_500, 20_000].into_iter().filter(|offset| *offset < length) {
+                    let damaged = crashed.copy();
+                    damaged.flip_bit(RECOVERY_FILE_PATH, offset, 3);
+                    let (whole, refused) = tally.get();
+                    match protection.open(&damaged) {
+                        Ok(opened) => {
+                            check(&opened.tree);
+                            let found = rows(&opened.tree);
+                            assert!(models.contains(&found), "{place:?}, {context}, {offset}: a mixture");
+                            tally.set((whole + 1, refused));
+                        }
+                        Err(error) => {
+                            assert!(error.is_damage(), "{place:?}, {context}, {offset}: {error}");
+                            tally.set((whole, refused + 1));
+                        }
+                    }
+                }
+            },
+        );
+        assert!(tally.get().0 > 50, "{place:?}: {:?}", tally.get());
+    }
 }

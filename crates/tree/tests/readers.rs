@@ -6,7 +6,7 @@ mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use common::{Changes, STAMP, check, create};
+use common::{Changes, STAMP, check, create, create_with};
 use seawall_simulation::{SeededRandom, SimulatedDisk};
 use seawall_tree::{LeafCursor, page::LeafValue};
 
@@ -30,8 +30,17 @@ fn round_of(number: u64, value: &[u8]) -> u64 {
 
 #[test]
 fn readers_beside_merges_see_old_or_new_values_in_order() {
+    readers_beside_merges(1);
+}
+
+#[test]
+fn readers_beside_merges_by_three_threads_see_old_or_new_values_in_order() {
+    readers_beside_merges(3);
+}
+
+fn readers_beside_merges(threads: usize) {
     let disk = SimulatedDisk::new(1);
-    let tree = create(&disk, 4096);
+    let tree = create_with(&disk, 4096, threads);
     let all: Changes = (0..ROWS).map(|number| (key(number), Some(value(number, 0)))).collect();
     common::merge(&tree, &all, u64::MAX).unwrap();
     // Published rounds lie in `done..=started`.

@@ -144,6 +144,56 @@ pub enum SegmentHeaderError {
     },
 }
 
+/// Why a pending file was refused.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PendingFileError {
+    /// Not a pending file at all, or its header was overwritten.
+    #[error("offset 0: no pending file of a log: it starts with {found:02x?}")]
+    Magic {
+        /// The first bytes.
+        found: [u8; 8],
+    },
+    /// Written by another version.
+    #[error("offset 8: pending file of format {found}, this build reads format {known}")]
+    Version {
+        /// The file's.
+        found: u32,
+        /// Ours.
+        known: u32,
+    },
+    /// Damaged.
+    #[error("offset 12: checksum of the header: stored {stored:#010x}, computed {computed:#010x}")]
+    Checksum {
+        /// In the file.
+        stored: u32,
+        /// Of its bytes.
+        computed: u32,
+    },
+    /// Of another database.
+    #[error("offset 16: pending file of database {found}, expected {expected}")]
+    Database {
+        /// The file's.
+        found: DatabaseId,
+        /// Ours.
+        expected: DatabaseId,
+    },
+    /// The file is longer or shorter than its header says, or the header says what none can.
+    #[error("offset 32: file of {found} bytes with a header for a buffer of {data_bytes}")]
+    Length {
+        /// The file's.
+        found: u64,
+        /// Of the buffer, by the header; 0 if there is none.
+        data_bytes: u64,
+    },
+    /// A reserved byte is not zero.
+    #[error("offset {offset}: a reserved byte of the header is not zero")]
+    Reserved {
+        /// Where.
+        offset: usize,
+    },
+}
+
 /// Why a stretch of the log could not be read. The end of the log is not an error: `next` returns `Ok(None)`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -175,6 +225,17 @@ pub enum LogReadError {
         path: String,
         /// Where reading was to start or go on.
         lsn: Lsn,
+    },
+    /// A pending file was refused.
+    #[error(
+        "{path}: {source}; it may hold Async commits of a process that was killed. Put it back from a copy of the \
+         directory, or remove it to go on without commits that only it holds"
+    )]
+    Pending {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        source: PendingFileError,
     },
     /// A record that was durable does not verify.
     #[error(

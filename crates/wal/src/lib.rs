@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   append --copy--> pending buffer --swap, write--> segment files --durable--> wake the batch
+//!                    (outlives the process)
 //!     |                                                                 |
 //!   appended LSN                        >=                         flushed LSN --> commits up to here return
 //!
@@ -18,10 +19,12 @@
 //! * A record verifies at its own LSN, timeline and database only: a recycled segment's old bytes are not records.
 //! * Beyond the end at which the log was opened, no byte that could be taken for a record is left in a segment when
 //!   that segment is written again.
+//! * What was appended is there after the end of the process, whatever ended it, except for records longer than a
+//!   quarter of a buffer that were not flushed ([`Log::survive_kill`]). Only power can take it.
 //! * A failed write or sync is never tried again; the log takes no more writes until it is opened anew.
 //!
 //! Start at [`Log::append`] and [`LogReader::next`]. Byte layouts are in `segment`, `record`, `commit`, `control` and
-//! `page_images`.
+//! `page_images` and `pending`.
 
 mod body;
 mod commit;
@@ -32,6 +35,7 @@ mod metrics;
 mod open;
 mod options;
 mod page_images;
+mod pending;
 mod reader;
 mod record;
 mod retention;
@@ -45,12 +49,15 @@ pub use commit::{
     Change, Changes, Commit, CommitBuilder, ROW_KEY_BYTES_MAX, TABLE_ID_BYTES, VALUE_BYTES_MAX,
 };
 pub use control::{Checkpoint, RESTORE_POINT_NAME_BYTES_MAX, RestorePoint, TimelineSwitch};
-pub use error::{EncryptionProblem, HistoryError, LogError, LogReadError, RecordError, SegmentHeaderError};
+pub use error::{
+    EncryptionProblem, HistoryError, LogError, LogReadError, PendingFileError, RecordError,
+    SegmentHeaderError,
+};
 pub use geometry::{HEADER_BYTES, LogGeometry, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 pub use metrics::LogStatistics;
 pub use options::{FlushBy, LogOptions};
 pub use page_images::{PageImageEntry, PageImages};
-pub use reader::{EndReason, LogEnd, LogReader, LogRecord};
+pub use reader::{EndReason, LogEnd, LogReader, LogRecord, PendingUse};
 pub use record::{PreparedRecord, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, Record, RecordKind, RecordSpan};
 pub use retention::RetentionReport;
 pub use segment::{FORMAT_VERSION, SegmentName};

@@ -5,9 +5,10 @@
 //!                                   ^position
 //! ```
 //! The first record that does not verify ends the log, unless something behind it says that it was durable: then the log
-//! is damaged (`search`).
+//! is damaged (`search`); or unless a killed process left it in memory (`rescue`).
 
 mod bytes;
+mod rescue;
 mod search;
 
 use std::ops::Range;
@@ -27,6 +28,9 @@ use crate::record::{
 use crate::segment::LogIdentity;
 
 use bytes::LogBytes;
+use rescue::Pending;
+
+pub use rescue::PendingUse;
 
 /// What is read at once, and the window's length unless a record is longer.
 const WINDOW_BYTES: usize = 1 << 20;
@@ -93,6 +97,7 @@ pub struct LogReader {
     /// The same place in the stream.
     stream: StreamPosition,
     limit: Option<Lsn>,
+    pending: Pending,
     /// Batches start in the order of the log.
     batch_floor: Lsn,
     window: Vec<u8>,
@@ -146,6 +151,7 @@ impl LogReader {
             position: from,
             stream,
             limit: None,
+            pending: Pending::default(),
             batch_floor: Lsn::ZERO,
             window: Vec::new(),
             window_start: stream,
@@ -178,8 +184,9 @@ impl LogReader {
     ///
     /// # Errors
     /// `Damaged` if the record does not verify although it was durable; `Encryption` if it verifies and was encrypted with
-    /// another key, or is encrypted and there is none, or the other way round; `Missing` if a segment was removed; `Header` if a segment is not one of this log;
-    /// `Io`. The reader stays where it is.
+    /// another key, or is encrypted and there is none, or the other way round; `Missing` if a segment was removed; `Header`
+    /// if a segment is not one of this log; `Pending` if a pending file is not, and is to be used; `Io`. The reader stays
+    /// where it is.
     #[expect(
         clippy::should_implement_trait,
         reason = "records are borrowed from the reader, as no `Iterator` can"
@@ -195,6 +202,9 @@ impl LogReader {
             self.window_start = self.stream;
             self.filled = 0;
             verified = self.verified_record()?;
+            while verified.is_none() && self.take_up_pending()? {
+                verified = self.verified_record()?;
+            }
         }
         let Some(Verified { header, span, batch_start, start }) = verified else {
             self.end = Some(self.conclude()?);
@@ -279,10 +289,9 @@ impl LogReader {
         let Some(header) = RecordHeader::decode(&self.window[start..self.filled], masks) else {
             return Ok(None);
         };
-        let Some(batch_start) = header.batch_start(self.position) else { return Ok(None) };
-        if batch_start < self.batch_floor && batch_start != Lsn::ZERO {
+        let Some(batch_start) = header.batch_start_from(self.batch_floor, self.position) else {
             return Ok(None);
-        }
+        };
         let end = self.geometry.advance(self.position, u64::from(header.length));
         if self.limit.is_some_and(|limit| end > limit) {
             return Ok(None);

@@ -52,6 +52,8 @@ pub const RECORD_HEADER_BYTES: usize = 14;
 pub(crate) const RECORD_ENVELOPE_BYTES: usize = ENVELOPE_BYTES;
 /// The body is encrypted.
 pub(crate) const FLAG_ENCRYPTED: u8 = 1;
+/// What depends on a record's place: its first bytes, which its checksum does not cover.
+pub(crate) const STAMP_BYTES: usize = 12;
 /// No record is longer, whatever the options say.
 pub const RECORD_BYTES_MAX: u64 = 1 << 30;
 
@@ -219,14 +221,17 @@ impl PreparedRecord {
         &self.bytes[self.start..]
     }
 
-    /// Writes header fields 4..12 of the copy of this record that starts at `lsn`, in constant time.
-    pub(crate) fn stamp(&self, copy: &mut [u8], key: LogKey, lsn: Lsn, batch_start: Lsn) {
+    /// Bytes 0..12 of the copy of this record that starts at `lsn`, in constant time.
+    pub(crate) fn stamp(&self, key: LogKey, lsn: Lsn, batch_start: Lsn) -> [u8; STAMP_BYTES] {
         let distance = u32::try_from(lsn.bytes_since(batch_start)).unwrap_or(u32::MAX);
-        let length = u32::from_le_bytes(copy[0..4].try_into().expect("four bytes"));
+        let mut stamp: [u8; STAMP_BYTES] =
+            *self.as_bytes().first_chunk().expect("a record is longer than its stamp");
+        let length = u32::from_le_bytes(*stamp.first_chunk().expect("four of twelve bytes"));
         let masks = key.masks(lsn);
         let checksum = self.checksum ^ masks.checksum_mask(length, distance);
-        copy[4..8].copy_from_slice(&checksum.to_le_bytes());
-        copy[8..12].copy_from_slice(&(distance ^ masks.distance_mask()).to_le_bytes());
+        stamp[4..8].copy_from_slice(&checksum.to_le_bytes());
+        stamp[8..12].copy_from_slice(&(distance ^ masks.distance_mask()).to_le_bytes());
+        stamp
     }
 }
 
@@ -257,6 +262,11 @@ impl LogKey {
 
     pub(crate) fn masks(self, lsn: Lsn) -> PositionMasks {
         PositionMasks(mix(lsn.get() ^ self.0))
+    }
+
+    /// What is stored beside an LSN of this log, so that nothing else is taken for one.
+    pub(crate) fn seal_of(self, lsn: Lsn) -> u64 {
+        mix(mix(lsn.get() ^ self.0))
     }
 }
 
@@ -323,6 +333,12 @@ impl RecordHeader {
         }
     }
 
+    /// As `batch_start`, of a record that follows others whose last batch started at `floor`: batches start in the order of
+    /// the log.
+    pub(crate) fn batch_start_from(&self, floor: Lsn, lsn: Lsn) -> Option<Lsn> {
+        self.batch_start(lsn).filter(|start| *start >= floor || *start == Lsn::ZERO)
+    }
+
     /// Whether `computed`, the CRC-32C of bytes 12..length, is that of this record at this position.
     pub(crate) fn verifies(&self, computed: u32, masks: PositionMasks) -> bool {
         self.checksum == computed ^ masks.checksum_mask(self.length, self.distance)
@@ -344,7 +360,7 @@ mod tests {
     fn stamped(lsn: Lsn, batch_start: Lsn) -> Vec<u8> {
         let record = PreparedRecord::no_op(100);
         let mut copy = record.as_bytes().to_vec();
-        record.stamp(&mut copy, key(), lsn, batch_start);
+        copy[..STAMP_BYTES].copy_from_slice(&record.stamp(key(), lsn, batch_start));
         copy
     }
 

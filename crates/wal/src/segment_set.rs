@@ -387,7 +387,7 @@ pub(crate) fn fatal(action: &str, path: &str, error: &io::Error) -> LogError {
     LogError::Poisoned { cause: format!("{action} {path}: {error}") }
 }
 
-fn no_space_or(action: &'static str, path: &str, error: io::Error) -> LogError {
+pub(crate) fn no_space_or(action: &'static str, path: &str, error: io::Error) -> LogError {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
             LogError::NoSpace { path: path.to_owned(), source: error }

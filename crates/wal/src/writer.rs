@@ -20,11 +20,12 @@ use crate::geometry::LogGeometry;
 use crate::metrics::{Counters, LogStatistics};
 use crate::open::StartState;
 use crate::options::{FlushBy, LogOptions};
+use crate::pending;
 use crate::reader::LogEnd;
 use crate::record::{PreparedRecord, RecordSpan};
 use crate::segment_set::{SegmentInfo, SegmentSet};
 
-use buffer::{Appender, Room, buffer_capacity};
+use buffer::{Appender, LogBuffer, Room, buffer_capacity};
 use flush::{FlusherState, InFlight};
 
 /// Called with the flushed LSN.
@@ -56,6 +57,8 @@ pub(crate) struct Shared {
     appended: AtomicU64,
     /// Everything before is durable. Written under `flusher`.
     flushed: AtomicU64,
+    /// End of the last record whose only copy dies with the process until it is flushed. Written under `appender`.
+    mortal: AtomicU64,
     /// The last batch that was started: which LSNs it ends at, and the parity of its number. Written under `appender`.
     in_flight: InFlight,
     /// The highest LSN that somebody wants flushed.
@@ -104,7 +107,8 @@ impl Log {
     }
 
     /// Opens the log for writing where recovery found that it ends. Whatever lies behind the end and could be taken for
-    /// a record once the log has grown to it is zeroed first, durably; a crash in the middle leaves the same end.
+    /// a record once the log has grown to it is zeroed first, durably; a crash in the middle leaves the same end. Records
+    /// that only the pending files hold are given up with it: recovery reads with [`crate::PendingUse::Rescue`].
     ///
     /// # Errors
     /// `Header` if the segment is not one of this log; `NoSpace`, `Io`. The log can be opened again.
@@ -116,6 +120,7 @@ impl Log {
     fn start(options: &LogOptions, state: StartState) -> Result<Log, LogError> {
         let capacity = buffer_capacity(options.buffer_bytes);
         let StartState { identity, segments, end, carry, counters } = state;
+        let [pending, spare] = pending::prepare(&*segments.disk, &identity, capacity)?.map(LogBuffer::new);
         let shared = Arc::new(Shared {
             geometry: identity.geometry,
             segments,
@@ -126,10 +131,11 @@ impl Log {
             flush_by: options.flush_by,
             clock: options.clock.clone(),
             cipher: options.cipher.clone(),
-            appender: Mutex::new(Appender::new(identity.geometry, identity.key(), end, &carry, capacity)),
-            flusher: Mutex::new(FlusherState::new(AlignedBuffer::zeroed(capacity))),
+            appender: Mutex::new(Appender::new(identity.geometry, identity.key(), end, &carry, pending)),
+            flusher: Mutex::new(FlusherState::new(spare)),
             appended: AtomicU64::new(end.get()),
             flushed: AtomicU64::new(end.get()),
+            mortal: AtomicU64::new(0),
             in_flight: InFlight::new(end),
             wanted: AtomicU64::new(0),
             durable: [WaitWord::new(), WaitWord::new()],
@@ -195,6 +201,15 @@ impl Log {
     /// If `end` is beyond what was appended.
     pub fn flush_until(&self, end: Lsn) -> Result<(), LogError> {
         self.shared.flush_until(end)
+    }
+
+    /// Returns once everything before `end`, the end of an appended record, survives the end of this process, a kill
+    /// included: at once, unless a record longer than a quarter of a buffer came before, which is flushed.
+    ///
+    /// # Errors
+    /// As `flush_until`.
+    pub fn survive_kill(&self, end: Lsn) -> Result<(), LogError> {
+        self.shared.survive_kill(end)
     }
 
     /// Takes no more records, and makes those it has durable. When it returns, nobody writes to the log any more.
@@ -343,6 +358,9 @@ impl Shared {
                         Err(refusal) => return Ok(Err(refusal)),
                     };
                     appender.place(record, span);
+                    if appender.is_mortal() {
+                        self.mortal.store(span.end.get(), Ordering::SeqCst);
+                    }
                     self.appended.store(span.end.get(), Ordering::SeqCst);
                     let pending = appender.pending_bytes();
                     drop(appender);

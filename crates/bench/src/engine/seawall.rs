@@ -1,6 +1,5 @@
 //! Seawall. `Synced` is `Durability::Sync`; `Buffered` is `Durability::Async`, which is flushed at the latest after
-//! `Options::flush_interval`: a killed process can lose that much, a peer that writes each commit to the operating
-//! system loses nothing.
+//! `Options::flush_interval`. A killed process loses nothing of either.
 
 use std::collections::VecDeque;
 use std::sync::OnceLock;

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use seawall::{CheckSummary, CheckpointStatistics, Damage, Database, DatabaseInfo, OpenMode, SegmentInfo};
+use seawall::{
+    CheckSummary, CheckpointStatistics, Damage, Database, DatabaseInfo, OpenMode, RecoveryTimeStatistics,
+    SegmentInfo,
+};
 use serde_json::{Value, json};
 
 use super::{not_a_database, open, options};
@@ -25,11 +28,13 @@ pub(crate) fn info(shared: &Shared, directory: &Path, output: &mut Output) -> Re
     line("encrypted", if info.encrypted { "yes" } else { "no" }.to_owned())?;
     line("tables", tables.to_string())?;
     line("page size", size(info.page_bytes))?;
+    line("page protection", info.page_protection.to_string())?;
     line("page file", size(info.page_file_bytes))?;
     line("timeline", info.timeline.to_string())?;
     line("redo point", info.redo_point.to_string())?;
     line("end of log", info.end_of_log.to_string())?;
     line("to replay", size(info.end_of_log.bytes_since(info.redo_point)))?;
+    line("recovery", recovery_text(&info.recovery_time))?;
     line("checkpoints", info.checkpoint_count.to_string())?;
     if let Some(last) = &info.recent_checkpoints.last() {
         line("last checkpoint", checkpoint_text(last))?;
@@ -41,6 +46,18 @@ pub(crate) fn info(shared: &Shared, directory: &Path, output: &mut Output) -> Re
         line("", format!("{} {state}", segment.name))?;
     }
     Ok(())
+}
+
+/// What a recovery would take, and what that rests on.
+fn recovery_text(time: &RecoveryTimeStatistics) -> String {
+    let measured = match time.measured_rows_per_second {
+        0 => "not measured yet".to_owned(),
+        rows => {
+            let bytes = size(time.measured_bytes_per_second);
+            format!("measured: {} rows/s, {bytes}/s", grouped(rows))
+        }
+    };
+    format!("about {} for {} rows ({measured})", duration(time.estimated), grouped(time.rows))
 }
 
 /// Waiting to be written: the log has not come to it.
@@ -62,12 +79,21 @@ fn info_json(info: &DatabaseInfo, tables: usize) -> Value {
         "encrypted": info.encrypted,
         "tables": tables,
         "page_bytes": info.page_bytes,
+        "page_protection": info.page_protection.name(),
         "page_file_bytes": info.page_file_bytes,
         "segment_bytes": info.segment_bytes,
         "timeline": info.timeline.get(),
         "redo_point": info.redo_point.to_string(),
         "end_of_log": info.end_of_log.to_string(),
         "replay_bytes": info.end_of_log.bytes_since(info.redo_point),
+        "recovery_time": {
+            "target_seconds": info.recovery_time.target.map(|target| target.as_secs_f64()),
+            "estimated_seconds": info.recovery_time.estimated.as_secs_f64(),
+            "rows": info.recovery_time.rows,
+            "bytes": info.recovery_time.bytes,
+            "measured_rows_per_second": info.recovery_time.measured_rows_per_second,
+            "measured_bytes_per_second": info.recovery_time.measured_bytes_per_second,
+        },
         "checkpoints": info.checkpoint_count,
         "last_checkpoint": info.recent_checkpoints.last().map(checkpoint_json),
         "recent_checkpoints": info.recent_checkpoints.iter().map(checkpoint_json).collect::<Vec<_>>(),
@@ -133,7 +159,7 @@ fn damage_json(damage: &Damage) -> Value {
 }
 
 fn summary_json(summary: &CheckSummary) -> Value {
-    json!({ "pages": summary.pages, "rows": summary.rows, "log_records": summary.log_records, "tables": summary.tables, "depth": summary.depth })
+    json!({ "pages": summary.pages, "rows": summary.rows, "log_records": summary.log_records, "tables": summary.tables, "depth": summary.depth, "parts": summary.parts })
 }
 
 pub(crate) fn checkpoint(shared: &Shared, directory: &Path, output: &mut Output) -> Result<(), Failure> {

@@ -115,3 +115,20 @@ fn help_teaches() {
         assert!(help.contains("Example"), "{command}: {help}");
     }
 }
+
+#[test]
+fn pages_are_protected_as_the_options_say() {
+    let scratch = Scratch::with_database();
+    let info = || json_lines(&scratch.ok(["info", "db", "--json"])).swap_remove(0);
+    scratch.ok(["create", "db", "protected"]);
+    assert_eq!(info()["page_protection"], "recovery-file");
+    let in_log = ["--page-protection", "log-images", "--page-image-compression", "zstd"];
+    scratch.ok([&["put", "db", "protected", "key", "value"][..], &in_log].concat());
+    assert_eq!(info()["page_protection"], "log-images");
+    let records = json_lines(&scratch.ok(["log", "db", "--json"]));
+    assert!(records.iter().any(|record| record["kind"] == "page images"), "{records:?}");
+    scratch.fails(2, ["info", "db", "--page-protection", "nowhere"]);
+    scratch.fails(2, ["info", "db", "--page-image-compression", "gzip"]);
+    scratch.ok(["put", "db", "protected", "key", "other"]);
+    assert_eq!(info()["page_protection"], "recovery-file");
+}

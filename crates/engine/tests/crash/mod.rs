@@ -61,6 +61,14 @@ pub fn open(disk: &SimulatedDisk, options: &Options) -> Database {
     try_open(disk, options).unwrap_or_else(|error| panic!("it does not open: {error}"))
 }
 
+/// As if no page of the log's buffers had reached the disk: damage of the log is not made good from there.
+pub fn forget_pending(disk: &SimulatedDisk) {
+    for path in ["log/pending.1", "log/pending.2"] {
+        // Where each says what its bytes are.
+        disk.overwrite(path, 512, &[0; 16]);
+    }
+}
+
 /// A disk with a new, empty, closed database.
 pub fn template(options: &Options) -> SimulatedDisk {
     let disk = SimulatedDisk::new(0);

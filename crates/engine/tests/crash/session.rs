@@ -65,6 +65,11 @@ impl Progress {
         self.attempted.iter().chain(self.states.iter().rev()).cloned().collect()
     }
 
+    /// What a process that is killed leaves: all that was acknowledged, and what is being tried or not.
+    pub fn survivors(&self) -> Vec<Arc<State>> {
+        self.attempted.iter().chain(self.states.last()).cloned().collect()
+    }
+
     fn attempt(&mut self, state: State) {
         self.attempted = Some(Arc::new(state));
     }

@@ -6,7 +6,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use seawall_io::{AlignedBuffer, DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode};
+use seawall_io::{
+    AlignedBuffer, DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode, SharedMapping,
+};
 use seawall_simulation::SimulatedDisk;
 
 use super::session::SharedProgress;
@@ -22,6 +24,8 @@ pub struct CrashPoint {
     pub disk: SimulatedDisk,
     /// What the database may hold, newest first.
     pub candidates: Vec<Arc<State>>,
+    /// What it may hold if only the process ends: no acknowledged commit is missing.
+    pub survivors: Vec<Arc<State>>,
 }
 
 /// Called with a description of each call, in the middle of it, before it has done anything.
@@ -80,9 +84,12 @@ impl WatchedDisk {
         let name = copy.trace().last().map(ToString::to_string).unwrap_or_default();
         let observer = self.seen.lock().observer.clone();
         observer.inspect(|observer| observer(&name));
-        let candidates = self.progress.lock().candidates();
+        let (candidates, survivors) = {
+            let progress = self.progress.lock();
+            (progress.candidates(), progress.survivors())
+        };
         let seen = &mut *self.seen.lock();
-        seen.points.push(CrashPoint { index: seen.calls, call: name, disk: copy, candidates });
+        seen.points.push(CrashPoint { index: seen.calls, call: name, disk: copy, candidates, survivors });
         seen.calls += 1;
     }
 }
@@ -118,6 +125,10 @@ impl Disk for WatchedDisk {
     fn sync_directory(&self, directory: &str) -> io::Result<()> {
         self.watch(|copy| copy.sync_directory(directory));
         self.inner.sync_directory(directory)
+    }
+
+    fn map_shared(&self, path: &str) -> io::Result<Box<dyn SharedMapping>> {
+        self.inner.map_shared(path)
     }
 
     fn lock(&self, path: &str, mode: LockMode) -> io::Result<Box<dyn DirectoryLock>> {
@@ -166,6 +177,16 @@ impl DiskFile for WatchedFile {
     fn write_durable_at(&self, buffer: &AlignedBuffer, range: Range<usize>, offset: u64) -> io::Result<()> {
         self.watch(|file| file.write_durable_at(buffer, range.clone(), offset));
         self.file.write_durable_at(buffer, range, offset)
+    }
+
+    fn write_mapped_durable_at(
+        &self,
+        mapping: &dyn SharedMapping,
+        range: Range<usize>,
+        offset: u64,
+    ) -> io::Result<()> {
+        self.watch(|file| file.write_mapped_durable_at(mapping, range.clone(), offset));
+        self.file.write_mapped_durable_at(mapping, range, offset)
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -66,12 +66,12 @@ fn draw_options(random: &mut SeededRandom) -> Options {
         checkpoint_chunk_bytes: *random.pick(&[16 << 10, 50_000, 1 << 20]),
         page_protection: *random.pick(&PageProtection::ALL),
         page_image_compression: *random.pick(&ImageCompression::ALL),
+        checkpoint_threads: *random.pick(&[1, 1, 3]),
         recovery_threads: *random.pick(&[1, 1, 1, 2]),
         durability: *random.pick(&[Durability::Sync, Durability::Async]),
         lock_wait: LockWait::NoWait,
         spare_segments: random.index(3),
         background: Background::Manual,
-        checkpoint_threads: 1,
         master_key: random.chance(1, 5).then(|| MasterKey::Bytes(SecretKey::from_bytes([7; 32]))),
         ..Options::default()
     }

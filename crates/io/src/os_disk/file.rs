@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use super::system;
 use crate::aligned::{AlignedBuffer, BLOCK_BYTES};
-use crate::disk::{DiskFile, OpenMode};
+use crate::disk::{DiskFile, OpenMode, SharedMapping};
 use crate::error::DiskError;
 
 /// Zeros are written in pieces of this size; aligned, so that a file open for direct I/O takes them too.
@@ -31,6 +31,16 @@ impl OsFile {
 
     fn named<T>(&self, operation: &'static str, result: io::Result<T>) -> io::Result<T> {
         result.map_err(|error| DiskError::wrap(operation, self.path.clone(), error))
+    }
+
+    /// `buffer` starts at a block border in memory.
+    fn write_durable(&self, buffer: &[u8], range: Range<usize>, offset: u64) -> io::Result<()> {
+        let block_bytes = BLOCK_BYTES as u64;
+        assert!(range.start.is_multiple_of(BLOCK_BYTES), "durable write from unaligned {range:?}");
+        assert!(range.end.is_multiple_of(BLOCK_BYTES), "durable write from unaligned {range:?}");
+        assert!(offset.is_multiple_of(block_bytes), "durable write at unaligned offset {offset}");
+        let bytes = &buffer[range];
+        self.named("write and sync", self.durable_writes.write(&self.file, bytes, offset))
     }
 
     /// Whether a log file takes buffered calls depends on the file system: refused on all, so that no test misses it.
@@ -62,12 +72,16 @@ impl DiskFile for OsFile {
     }
 
     fn write_durable_at(&self, buffer: &AlignedBuffer, range: Range<usize>, offset: u64) -> io::Result<()> {
-        let block_bytes = BLOCK_BYTES as u64;
-        assert!(range.start.is_multiple_of(BLOCK_BYTES), "durable write from unaligned {range:?}");
-        assert!(range.end.is_multiple_of(BLOCK_BYTES), "durable write from unaligned {range:?}");
-        assert!(offset.is_multiple_of(block_bytes), "durable write at unaligned offset {offset}");
-        let bytes = &buffer[range];
-        self.named("write and sync", self.durable_writes.write(&self.file, bytes, offset))
+        self.write_durable(buffer, range, offset)
+    }
+
+    fn write_mapped_durable_at(
+        &self,
+        mapping: &dyn SharedMapping,
+        range: Range<usize>,
+        offset: u64,
+    ) -> io::Result<()> {
+        self.write_durable(mapping.bytes(), range, offset)
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -49,6 +49,35 @@ fn durable_writes_work_in_memory_file_systems_too() {
 }
 
 #[test]
+fn a_mapped_file_shows_what_was_written_and_is_written_on_from_there() {
+    let (_directory, disk) = scratch();
+    let file = disk.open("pending", OpenMode::Create).unwrap();
+    assert_eq!(disk.map_shared("pending").unwrap_err().kind(), ErrorKind::InvalidInput);
+    file.fill_zeros(0, 3 * BLOCK_BYTES as u64).unwrap();
+    file.write_all_at(b"before", 10).unwrap();
+    let mut mapping = disk.map_shared("pending").unwrap();
+    assert_eq!(&mapping.bytes()[10..16], b"before");
+    mapping.write(BLOCK_BYTES - 1, b"across a border");
+    mapping.write(3 * BLOCK_BYTES, b"");
+    let segment = disk.open("segment", OpenMode::Create).unwrap();
+    segment.fill_zeros(0, 2 * BLOCK_BYTES as u64).unwrap();
+    let log = disk.open("segment", OpenMode::Log).unwrap();
+    log.write_mapped_durable_at(&*mapping, BLOCK_BYTES..3 * BLOCK_BYTES, 0).unwrap();
+    drop(mapping);
+    assert_eq!(&read_all(&disk, "pending")[BLOCK_BYTES - 1..][..15], b"across a border");
+    assert_eq!(read_all(&disk, "segment"), read_all(&disk, "pending")[BLOCK_BYTES..]);
+    assert_eq!(disk.map_shared("missing").unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+#[should_panic(expected = "2 bytes at 4095 of a mapping of 4096 bytes")]
+fn a_write_past_the_end_of_a_mapping_is_a_bug() {
+    let (_directory, disk) = scratch();
+    disk.open("pending", OpenMode::Create).unwrap().fill_zeros(0, BLOCK_BYTES as u64).unwrap();
+    disk.map_shared("pending").unwrap().write(BLOCK_BYTES - 1, &[0; 2]);
+}
+
+#[test]
 #[should_panic(expected = "unaligned offset 512")]
 fn an_unaligned_durable_write_is_a_bug() {
     let (_directory, disk) = scratch();

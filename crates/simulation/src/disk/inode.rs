@@ -3,13 +3,15 @@
 //! ```text
 //!   durable --(pending changes, each kept, lost or torn when the power goes)--> current
 //! ```
-//! Invariant: unless a sync failed, `current` is `durable` with all of `pending` applied.
+//! Invariant: unless a sync failed, `current` is `durable` with all of `pending` applied, and then the `mapped` pages.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::content::{Clear, Content};
+use super::content::{BLOCK_BYTES, Clear, Content};
 use super::power_loss::Fates;
+use crate::random::SeededRandom;
 
 /// A device writes this much at once; the unit in which a write is torn.
 const SECTOR_BYTES: u64 = 512;
@@ -76,6 +78,8 @@ pub(super) struct Inode {
     pub(super) current: Content,
     durable: Content,
     pending: Vec<(Change, Durability)>,
+    /// Pages that were changed through a mapping since the last sync, and how some of them looked at some moment since.
+    mapped: BTreeMap<u64, Option<Change>>,
     /// A sync failed: `durable` misses changes that no later sync writes again.
     diverged: bool,
     /// Has a name now.
@@ -95,8 +99,9 @@ impl Inode {
     /// A file whose content is durable.
     pub(super) fn with_content(path: Arc<str>, content: Content) -> Inode {
         let durable = content.clone();
-        let (pending, diverged, linked, handles, released) = (Vec::new(), false, true, 0, false);
-        Inode { path, current: content, durable, pending, diverged, linked, handles, released }
+        let (pending, mapped) = (Vec::new(), BTreeMap::new());
+        let (diverged, linked, handles, released) = (false, true, 0, false);
+        Inode { path, current: content, durable, pending, mapped, diverged, linked, handles, released }
     }
 
     pub(super) fn change(&mut self, change: Change, durability: Durability) {
@@ -109,19 +114,46 @@ impl Inode {
         }
     }
 
+    /// Changes bytes through a mapping. The operating system writes pages back when it likes: one of them now, by chance.
+    pub(super) fn change_mapped(&mut self, offset: u64, bytes: &[u8], random: &mut SeededRandom) {
+        self.current.write(bytes, offset);
+        for page in offset / BLOCK_BYTES..(offset + bytes.len() as u64).div_ceil(BLOCK_BYTES) {
+            self.mapped.entry(page).or_default();
+        }
+        if random.chance(1, 16) {
+            let index =
+                usize::try_from(random.below(self.mapped.len() as u64)).expect("as many as there are");
+            let page = *self.mapped.keys().nth(index).expect("there is one, as bytes were changed");
+            let version = self.mapped_page(page);
+            self.mapped.insert(page, Some(version));
+        }
+    }
+
+    fn mapped_page(&self, page: u64) -> Change {
+        let offset = page * BLOCK_BYTES;
+        let mut bytes = vec![0; usize::try_from(BLOCK_BYTES).expect("a block is small")];
+        self.current.read(&mut bytes, offset);
+        Change::Write { offset, bytes: bytes.into() }
+    }
+
     pub(super) fn sync(&mut self) {
         if self.diverged {
             self.pending.iter().for_each(|(change, _)| change.apply(&mut self.durable));
+            for page in std::mem::take(&mut self.mapped).into_keys() {
+                self.mapped_page(page).apply(&mut self.durable);
+            }
         } else {
             self.durable = self.current.clone();
         }
         self.pending.clear();
+        self.mapped.clear();
     }
 
     /// As Linux does: the pages count as clean, whether they reached the disk or not.
     pub(super) fn sync_failed(&mut self, fates: &mut Fates) {
         self.durable = self.surviving(fates);
         self.pending.clear();
+        self.mapped.clear();
         self.diverged = true;
     }
 
@@ -133,6 +165,11 @@ impl Inode {
                 change.apply(&mut content);
             } else {
                 fates.of_change(change).iter().for_each(|part| part.apply(&mut content));
+            }
+        }
+        for (&page, earlier) in &self.mapped {
+            for version in earlier.iter().chain([&self.mapped_page(page)]) {
+                fates.of_change(version).iter().for_each(|part| part.apply(&mut content));
             }
         }
         content

@@ -253,6 +253,18 @@ impl State {
         self.allocated = self.allocated + after - before;
     }
 
+    /// Changes bytes of a file through a mapping. No call, so it cannot fail; without power there is nobody to do it.
+    pub(super) fn change_mapped(&mut self, id: InodeId, offset: u64, bytes: &[u8]) {
+        if self.crashed || bytes.is_empty() {
+            return;
+        }
+        let State { random, inodes, allocated, .. } = self;
+        let inode = inodes.get_mut(&id).expect("a file is kept while it has a name or a handle");
+        let before = inode.current.allocated_bytes();
+        inode.change_mapped(offset, bytes, random);
+        *allocated = *allocated + inode.current.allocated_bytes() - before;
+    }
+
     /// Refuses to allocate more than the capacity.
     pub(super) fn check_space(&self, id: InodeId, range: Range<u64>) -> io::Result<()> {
         let Some(capacity) = self.capacity else { return Ok(()) };

@@ -97,15 +97,19 @@ impl<'a> NodeEdit<'a> {
 
     /// Puts `entries` where children `from..to` were. Ranges come in ascending order.
     pub(super) fn replace(&mut self, from: usize, to: usize, entries: &ChildList) {
-        let same = to == from + 1
-            && entries.len() == 1
-            && entries.child(0) == self.view.child(from)
-            && entries.separator(0) == self.lower_of(from);
-        if !same {
+        if !self.holds(from, to, entries) {
             self.copy_up_to(from);
             self.copied = to;
             self.list.get_or_insert_default().append(entries);
         }
+    }
+
+    /// Whether `entries` are just what children `from..to` are.
+    pub(super) fn holds(&self, from: usize, to: usize, entries: &ChildList) -> bool {
+        to == from + 1
+            && entries.len() == 1
+            && entries.child(0) == self.view.child(from)
+            && entries.separator(0) == self.lower_of(from)
     }
 
     /// All children after the edit; `None` if they are what they were.

@@ -13,10 +13,11 @@
 use seawall_types::PageId;
 
 use super::children::{ChildList, Fill, Home, NodeEdit, build_interiors};
+use super::read::{expect_level, interior_of, leaf_of, read_child, read_child_within};
 use super::rows::RowSet;
 use crate::chunk::{ChunkBuilder, renumbered};
 use crate::error::TreeError;
-use crate::page::{Child, InteriorView, LeafView, Page, PageDamage, RowKey, encode_leaf};
+use crate::page::{Child, InteriorView, LeafView, Page, RowKey, encode_leaf};
 use crate::tree::ROOT_PAGE;
 
 /// The keys a page may hold.
@@ -39,11 +40,23 @@ pub(crate) trait Edits {
         next: usize,
     ) -> Option<usize>;
 
+    /// The leaves from child `index` of `parent` on, if they were edited before.
+    fn edited(&mut self, parent: PageId, index: usize) -> Option<EditedLeaves> {
+        let _: (PageId, usize) = (parent, index);
+        None
+    }
+
+    /// Whether a leaf that comes out small may be joined with the next one, whose lower bound is `lower`.
+    fn may_join(&self, lower: RowKey<'_>) -> bool {
+        let _: RowKey<'_> = lower;
+        true
+    }
+
     /// Whether the edit of the page before goes on in a page with these bounds.
     fn reaches(&self, chunk: &ChunkBuilder<'_>, bounds: Bounds<'_>) -> bool;
 
     /// Whether a page at `level` with these bounds goes, with all below it.
-    fn removes(&self, level: u8, bounds: Bounds<'_>) -> bool;
+    fn removes(&mut self, level: u8, bounds: Bounds<'_>) -> bool;
 
     /// The lower bound that a page with lower bound `lower` has after the edit.
     fn raised<'a>(&'a self, lower: RowKey<'a>) -> RowKey<'a>;
@@ -100,13 +113,12 @@ fn settle_root(
         }
         if children.len() == 1 {
             let page = chunk.take_page(children.child(0).page)?;
-            expect_level(chunk, &page, level - 1)?;
-            if level == 1 || page.view().interior().map_err(|damage| damaged(chunk, &page, damage))?.len() > 1
-            {
+            expect_level(chunk.tree, &page, level - 1)?;
+            if level == 1 || interior_of(chunk.tree, &page)?.len() > 1 {
                 chunk.put_protected(renumbered(&page, ROOT_PAGE));
                 return Ok(());
             }
-            let view = page.view().interior().map_err(|damage| damaged(chunk, &page, damage))?;
+            let view = interior_of(chunk.tree, &page)?;
             children = ChildList::default();
             children.append_page(&view, RowKey::new(&[], &[]));
             level -= 1;
@@ -124,6 +136,15 @@ fn settle_root(
     }
 }
 
+/// What came of a leaf that was edited, and of those after it that were joined with it.
+#[derive(Debug)]
+pub(crate) struct EditedLeaves {
+    /// Index of the first child after them.
+    pub(super) end: usize,
+    /// What takes their place.
+    pub(super) entries: ChildList,
+}
+
 /// The children of a page after an edit.
 struct EditedChildren {
     list: ChildList,
@@ -131,9 +152,9 @@ struct EditedChildren {
     at_end: bool,
 }
 
-struct Walk<'w, 'c, 't> {
-    chunk: &'c mut ChunkBuilder<'t>,
-    edits: &'w mut dyn Edits,
+pub(super) struct Walk<'w, 'c, 't> {
+    pub(super) chunk: &'c mut ChunkBuilder<'t>,
+    pub(super) edits: &'w mut dyn Edits,
 }
 
 impl Walk<'_, '_, '_> {
@@ -143,7 +164,7 @@ impl Walk<'_, '_, '_> {
         page: &Page,
         bounds: Bounds<'_>,
     ) -> Result<Option<EditedChildren>, TreeError> {
-        let view = page.view().interior().map_err(|damage| damaged(self.chunk, page, damage))?;
+        let view = interior_of(self.chunk.tree, page)?;
         let lower = self.edits.raised(bounds.lower).to_vec();
         let mut edit = NodeEdit::new(view, RowKey::from(&lower[..]));
         let (mut next, mut first) = (0, None);
@@ -153,7 +174,12 @@ impl Walk<'_, '_, '_> {
             assert!(index >= next, "changes must come in ascending key order");
             first.get_or_insert(index);
             next = if view.level() == 1 {
-                self.edit_leaves(&view, index, bounds, &mut edit)?
+                let leaves = match self.edits.edited(page.view().id(), index) {
+                    Some(leaves) => leaves,
+                    None => self.edit_leaves(&view, index, bounds)?,
+                };
+                edit.replace(index, leaves.end, &leaves.entries);
+                leaves.end
             } else {
                 self.edit_interiors(&view, index, bounds, &mut edit)?
             };
@@ -162,14 +188,13 @@ impl Walk<'_, '_, '_> {
         Ok(edit.finish().map(|list| EditedChildren { list, at_end }))
     }
 
-    /// Edits leaf `index` and those after it that are joined with it; returns the first one after them.
-    fn edit_leaves(
+    /// Edits leaf `index` and those after it that are joined with it.
+    pub(super) fn edit_leaves(
         &mut self,
         view: &InteriorView<'_>,
         index: usize,
         bounds: Bounds<'_>,
-        edit: &mut NodeEdit<'_>,
-    ) -> Result<usize, TreeError> {
+    ) -> Result<EditedLeaves, TreeError> {
         let home = view.child(index).page;
         let lower = self.edits.raised(bounds_of(view, index, bounds).lower).to_vec();
         let mut rows = RowSet::new(Home::Replace(home), RowKey::from(&lower[..]));
@@ -182,26 +207,26 @@ impl Walk<'_, '_, '_> {
                 release_below(self.chunk, child, 0)?;
                 rows.note_removed();
             } else {
-                let page = read_child_within(self.chunk, child, 0, child_bounds)?;
+                let page = read_child_within(self.chunk.tree, child, 0, child_bounds)?;
                 rows.begin_page(page.clone());
                 self.edits.edit_leaf(self.chunk, &page, child_bounds, &mut rows, &mut entries)?;
             }
             if at == index && !rows.is_changed() {
-                raise(view, index, &lower, edit);
-                return Ok(index + 1);
+                return Ok(EditedLeaves { end: index + 1, entries: unchanged(view, index, &lower) });
             }
             consumed.push(child.page);
             at += 1;
             rows.build_some(self.chunk, &mut entries)?;
-            let is_small = rows.is_small(self.chunk.format.page_bytes());
+            let is_small = at < view.len()
+                && self.edits.may_join(bounds_of(view, at, bounds).lower)
+                && rows.is_small(self.chunk.format.page_bytes());
             if !self.goes_on(view, at, bounds, is_small) {
                 break;
             }
         }
         let unused = rows.finish(self.chunk, &mut entries)?;
         self.free_consumed(&consumed, home, unused != Home::Fresh);
-        edit.replace(index, at, &entries);
-        Ok(at)
+        Ok(EditedLeaves { end: at, entries })
     }
 
     /// As `edit_leaves`, one level up or more.
@@ -223,16 +248,15 @@ impl Walk<'_, '_, '_> {
             if self.edits.removes(level, child_bounds) {
                 release_below(self.chunk, child, level)?;
             } else {
-                let page = read_child_within(self.chunk, child, level, child_bounds)?;
+                let page = read_child_within(self.chunk.tree, child, level, child_bounds)?;
                 let edited = self.edit_children(&page, child_bounds)?;
                 match edited {
                     None if at == index => {
-                        raise(view, index, &lower, edit);
+                        edit.replace(index, index + 1, &unchanged(view, index, &lower));
                         return Ok(index + 1);
                     }
                     None => {
-                        let inner =
-                            page.view().interior().map_err(|damage| damaged(self.chunk, &page, damage))?;
+                        let inner = interior_of(self.chunk.tree, &page)?;
                         children.append_page(&inner, self.edits.raised(child_bounds.lower));
                     }
                     Some(edited) => {
@@ -270,14 +294,14 @@ impl Walk<'_, '_, '_> {
     }
 }
 
-/// Gives a child that is not rebuilt the lower bound that it has after the edit.
-fn raise(view: &InteriorView<'_>, index: usize, lower: &[u8], edit: &mut NodeEdit<'_>) {
+/// A child that is not rebuilt, with the lower bound that it has after the edit.
+fn unchanged(view: &InteriorView<'_>, index: usize, lower: &[u8]) -> ChildList {
     let mut entries = ChildList::default();
     entries.push(RowKey::from(lower), view.child(index));
-    edit.replace(index, index + 1, &entries);
+    entries
 }
 
-fn bounds_of<'a>(view: &InteriorView<'a>, index: usize, bounds: Bounds<'a>) -> Bounds<'a> {
+pub(super) fn bounds_of<'a>(view: &InteriorView<'a>, index: usize, bounds: Bounds<'a>) -> Bounds<'a> {
     Bounds {
         lower: view.lower_fence(index).unwrap_or(bounds.lower),
         upper: view.upper_fence(index).or(bounds.upper),
@@ -287,61 +311,16 @@ fn bounds_of<'a>(view: &InteriorView<'a>, index: usize, bounds: Bounds<'a>) -> B
 /// Frees everything below a page, but not the page itself.
 fn release_below(chunk: &mut ChunkBuilder<'_>, child: Child, level: u8) -> Result<(), TreeError> {
     if level > 0 {
-        let page = read_child(chunk, child, level)?;
-        let view = page.view().interior().map_err(|damage| damaged(chunk, &page, damage))?;
+        let page = read_child(chunk.tree, child, level)?;
+        let view = interior_of(chunk.tree, &page)?;
         for index in 0..view.len() {
             release_below(chunk, view.child(index), level - 1)?;
             chunk.free_page(view.child(index).page);
         }
     } else if child.flags != 0 {
-        let page = read_child(chunk, child, 0)?;
-        let leaf: LeafView<'_> = page.view().leaf().map_err(|damage| damaged(chunk, &page, damage))?;
+        let page = read_child(chunk.tree, child, 0)?;
+        let leaf: LeafView<'_> = leaf_of(chunk.tree, &page)?;
         chunk.free_values(&leaf)?;
     }
     Ok(())
-}
-
-fn read_child(chunk: &ChunkBuilder<'_>, child: Child, level: u8) -> Result<Page, TreeError> {
-    let page = chunk.read(child.page)?;
-    expect_level(chunk, &page, level)?;
-    Ok(page)
-}
-
-/// As `read_child`, of a page whose keys go into the pages that are built: a page that a lost write has left as it once
-/// was has a right checksum, and may hold keys that now belong to its neighbours.
-fn read_child_within(
-    chunk: &ChunkBuilder<'_>,
-    child: Child,
-    level: u8,
-    bounds: Bounds<'_>,
-) -> Result<Page, TreeError> {
-    let page = read_child(chunk, child, level)?;
-    if holds_keys_within(&page, bounds) {
-        return Ok(page);
-    }
-    Err(damaged(chunk, &page, PageDamage::Structure("keys outside of the range that the parent gives")))
-}
-
-fn holds_keys_within(page: &Page, bounds: Bounds<'_>) -> bool {
-    let is_below = |key: RowKey<'_>| bounds.upper.is_none_or(|upper| key < upper);
-    if let Ok(leaf) = page.view().leaf() {
-        return leaf.is_empty() || (leaf.key(0) >= bounds.lower && is_below(leaf.key(leaf.len() - 1)));
-    }
-    let Ok(interior) = page.view().interior() else { return true };
-    match (interior.upper_fence(0), interior.lower_fence(interior.len() - 1)) {
-        (Some(first), Some(last)) => first > bounds.lower && is_below(last),
-        _ => true,
-    }
-}
-
-fn expect_level(chunk: &ChunkBuilder<'_>, page: &Page, expected: u8) -> Result<(), TreeError> {
-    let found = page.view().level();
-    if found == expected {
-        return Ok(());
-    }
-    Err(damaged(chunk, page, PageDamage::WrongLevel { expected, found }))
-}
-
-pub(super) fn damaged(chunk: &ChunkBuilder<'_>, page: &Page, damage: PageDamage) -> TreeError {
-    chunk.damaged(page.view().id(), damage)
 }

@@ -6,11 +6,12 @@
 pub(crate) mod image_log;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 use seawall_tree::{
-    Change, CheckSummary, Encryption, ImageCompression, LeafCursor, MergeSource, PageProtection, Superblock,
-    Tree, TreeAccess, TreeError, TreeOptions, page::LeafValue,
+    Change, CheckSummary, DivisibleSource, Encryption, ImageCompression, LeafCursor, MergeSource,
+    PageProtection, Superblock, Tree, TreeAccess, TreeError, TreeOptions, page::LeafValue,
 };
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
 
@@ -48,11 +49,20 @@ pub(crate) fn options() -> TreeOptions {
 }
 
 pub(crate) fn create(disk: &SimulatedDisk, page_bytes: u32) -> Tree {
-    Tree::create(disk, &superblock(page_bytes), options()).unwrap()
+    create_with(disk, page_bytes, 1)
+}
+
+/// A tree whose chunks are built by so many threads.
+pub(crate) fn create_with(disk: &SimulatedDisk, page_bytes: u32, threads: usize) -> Tree {
+    Tree::create(disk, &superblock(page_bytes), TreeOptions { threads, ..options() }).unwrap()
 }
 
 pub(crate) fn open(disk: &SimulatedDisk) -> Tree {
-    Tree::open(disk, TreeAccess::Write, options()).unwrap().tree
+    open_with(disk, 1)
+}
+
+pub(crate) fn open_with(disk: &SimulatedDisk, threads: usize) -> Tree {
+    Tree::open(disk, TreeAccess::Write, TreeOptions { threads, ..options() }).unwrap().tree
 }
 
 /// Changes in order, and a note of every value they replaced.
@@ -67,6 +77,11 @@ impl Source {
     pub(crate) fn new(changes: &Changes) -> Source {
         let changes = changes.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
         Source { changes, next: 0, keep: false, replaced: Vec::new() }
+    }
+
+    /// Changes taken so far.
+    pub(crate) fn taken(&self) -> usize {
+        self.next
     }
 }
 
@@ -89,29 +104,72 @@ impl MergeSource for Source {
     }
 }
 
+impl DivisibleSource for Source {
+    fn dividing_keys(&self, parts: usize) -> Vec<Vec<u8>> {
+        let left = &self.changes[self.next..];
+        (1..parts)
+            .filter_map(|part| left.get(part * left.len() / parts))
+            .map(|(key, _)| key.clone())
+            .collect()
+    }
+
+    fn split_off(&mut self, key: &[u8]) -> Source {
+        assert!(
+            self.peek().is_some_and(|(next, _)| next < key),
+            "a part begins among what was taken, or before"
+        );
+        let at = self.changes.partition_point(|(other, _)| &other[..] < key);
+        let changes = self.changes.split_off(at);
+        Source { changes, next: 0, keep: self.keep, replaced: Vec::new() }
+    }
+}
+
 /// Merges all changes, chunk by chunk; returns how many chunks it took.
 pub(crate) fn merge(tree: &Tree, changes: &Changes, budget_bytes: u64) -> Result<u64, TreeError> {
-    let mut source = Source::new(changes);
+    merge_all(tree, Source::new(changes), budget_bytes).map(|(chunks, _)| chunks)
+}
+
+/// As `merge`; returns the parts into which the source was divided, too.
+pub(crate) fn merge_all(
+    tree: &Tree,
+    source: Source,
+    budget_bytes: u64,
+) -> Result<(u64, Vec<Source>), TreeError> {
+    let mut merge = tree.begin_merge(source)?;
     let mut chunks = 0;
-    while source.peek().is_some() {
-        let before = source.next;
-        let plan = tree.merge_chunk(&mut source, budget_bytes, STAMP)?;
-        assert!(source.next > before, "a chunk took no change");
+    let taken = |parts: &[Source]| parts.iter().map(|part| part.next).sum::<usize>();
+    while !merge.is_done() {
+        let before = taken(merge.parts());
+        let plan = tree.continue_merge(&mut merge, budget_bytes, STAMP)?;
+        let taken = taken(merge.parts()) - before;
+        assert!(taken > 0, "a chunk took no change");
+        assert_eq!(plan.statistics().changes, taken as u64);
         tree.apply_chunk(plan, None)?;
         chunks += 1;
     }
-    Ok(chunks)
+    Ok((chunks, merge.into_parts()))
 }
 
 pub(crate) fn cut(tree: &Tree, from: &[u8], to: &[u8], freed_pages_max: u64) -> Result<u64, TreeError> {
-    for chunks in 1.. {
-        let plan = tree.cut(from, to, freed_pages_max, STAMP)?;
+    cut_ranges(tree, vec![from.to_vec()..to.to_vec()], freed_pages_max, u64::MAX)
+}
+
+/// Cuts, chunk by chunk; returns how many chunks it took.
+pub(crate) fn cut_ranges(
+    tree: &Tree,
+    mut ranges: Vec<Range<Vec<u8>>>,
+    freed_pages_max: u64,
+    budget_bytes: u64,
+) -> Result<u64, TreeError> {
+    let mut chunks = 0;
+    while chunks == 0 || !ranges.is_empty() {
+        let plan = tree.cut(&ranges, freed_pages_max, budget_bytes, STAMP)?;
         tree.apply_chunk(plan.chunk, None)?;
-        if !plan.has_more {
-            return Ok(chunks);
-        }
+        assert!(plan.rest.is_empty() || plan.rest != ranges, "a chunk got no further");
+        ranges = plan.rest;
+        chunks += 1;
     }
-    unreachable!("the loop ends only by returning")
+    Ok(chunks)
 }
 
 pub(crate) fn apply_to(model: &mut Model, changes: &Changes) {

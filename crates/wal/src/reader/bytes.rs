@@ -14,9 +14,11 @@ use crate::write_again::write_again;
 /// Reads across segments; keeps the last one open.
 #[derive(Debug)]
 pub(super) struct LogBytes {
-    disk: Arc<dyn Disk>,
-    identity: LogIdentity,
+    pub(super) disk: Arc<dyn Disk>,
+    pub(super) identity: LogIdentity,
     open: Option<OpenSegment>,
+    /// What is read instead of the segments: where it starts, and the bytes.
+    overlays: Vec<(StreamPosition, Vec<u8>)>,
 }
 
 #[derive(Debug)]
@@ -30,7 +32,7 @@ struct OpenSegment {
 
 impl LogBytes {
     pub(super) fn new(disk: Arc<dyn Disk>, identity: LogIdentity) -> LogBytes {
-        LogBytes { disk, identity, open: None }
+        LogBytes { disk, identity, open: None, overlays: Vec::new() }
     }
 
     pub(super) fn geometry(&self) -> LogGeometry {
@@ -86,7 +88,14 @@ impl LogBytes {
     ) -> Result<usize, LogReadError> {
         let mut done = 0;
         while done < buffer.len() {
-            let (number, offset) = self.geometry().file_position(StreamPosition(position.0 + done as u64));
+            let next = StreamPosition(position.0 + done as u64);
+            if let Some(bytes) = self.overlay_at(next) {
+                let length = bytes.len().min(buffer.len() - done);
+                buffer[done..done + length].copy_from_slice(&bytes[..length]);
+                done += length;
+                continue;
+            }
+            let (number, offset) = self.geometry().file_position(next);
             if !self.open_checked(number)? {
                 break;
             }
@@ -110,6 +119,40 @@ impl LogBytes {
             done += self.read_piece(number, offset, &mut buffer[done..])?;
         }
         Ok(done)
+    }
+
+    /// From now on `read` finds `bytes` at `start`, whatever the segments have there.
+    pub(super) fn overlay(&mut self, start: StreamPosition, bytes: Vec<u8>) {
+        self.overlays.push((start, bytes));
+    }
+
+    fn overlay_at(&self, position: StreamPosition) -> Option<&[u8]> {
+        self.overlays.iter().find_map(|(start, bytes)| {
+            let offset = usize::try_from(position.0.checked_sub(start.0)?).ok()?;
+            bytes.get(offset..).filter(|bytes| !bytes.is_empty())
+        })
+    }
+
+    /// Writes `bytes` at `start`, and syncs them. The segments are there: each was before a record got its place in it.
+    pub(super) fn write_synced(&mut self, start: StreamPosition, bytes: &[u8]) -> Result<(), LogReadError> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let position = StreamPosition(start.0 + (bytes.len() - rest.len()) as u64);
+            let (number, offset) = self.geometry().file_position(position);
+            let path = self.path_of(number);
+            if !self.open_checked(number)? {
+                return Err(LogReadError::Missing { path, lsn: self.geometry().lsn_at(position) });
+            }
+            let left = usize::try_from(self.geometry().segment_bytes() - offset).unwrap_or(usize::MAX);
+            let (piece, others) = rest.split_at(left.min(rest.len()));
+            let written = self.disk.open(&path, OpenMode::Write).and_then(|file| {
+                file.write_all_at(piece, offset)?;
+                file.sync_data()
+            });
+            written.map_err(|source| LogReadError::Io { action: "write to", path, offset, source })?;
+            rest = others;
+        }
+        Ok(())
     }
 
     /// See [`LogReader::make_durable`](super::LogReader::make_durable).

@@ -22,7 +22,7 @@ use seawall_types::Lsn;
 use super::bytes::LogBytes;
 use crate::error::LogReadError;
 use crate::geometry::{LogGeometry, StreamPosition};
-use crate::record::{FLAG_ENCRYPTED, LogKey, RECORD_HEADER_BYTES, RecordHeader};
+use crate::record::{FLAG_ENCRYPTED, LogKey, RECORD_HEADER_BYTES, RecordHeader, STAMP_BYTES};
 
 use checksums::PrefixChecksums;
 
@@ -30,7 +30,7 @@ const WINDOW_BYTES: usize = 1 << 20;
 /// Zeros are passed over in steps of this.
 const ZERO_RUN_BYTES: usize = 64;
 /// The first byte of a record that its checksum covers.
-const CHECKSUMMED_FROM: u64 = 12;
+const CHECKSUMMED_FROM: u64 = STAMP_BYTES as u64;
 
 /// A valid record behind `lsn` whose batch started behind `lsn`, or which lies in a segment whose header is damaged
 /// (a header is durable before the first record is written): the log was durable at `lsn`.

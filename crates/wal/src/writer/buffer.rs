@@ -8,22 +8,82 @@
 //! ```
 //! The buffer starts at a block border of the stream. What the last batch left of its last block is carried to the
 //! front, so that a batch writes whole blocks and writes the carried bytes again, unchanged.
+//!
+//! Buffers are mapped files (`pending`), so that a killed process leaves them to the next one. A record that is too long
+//! for the rest of one brings a larger buffer, in the process's own memory: the bytes before it stay in the mapped one,
+//! too, until the batch is durable.
 
-use seawall_io::{AlignedBuffer, BLOCK_BYTES};
+use std::io;
+use std::ops::Range;
+
+use seawall_io::{AlignedBuffer, BLOCK_BYTES, DiskFile, SharedMapping};
 use seawall_types::Lsn;
 
 use crate::geometry::{LogGeometry, StreamPosition};
-use crate::record::{LogKey, PreparedRecord, RecordSpan};
+use crate::pending::{DATA_OFFSET, write_slot};
+use crate::record::{LogKey, PreparedRecord, RecordSpan, STAMP_BYTES};
 
 /// A block of the carried bytes, in front of what the options allow.
 const CARRY_BYTES: usize = BLOCK_BYTES;
+
+/// Bytes of the log that are on their way.
+#[derive(Debug)]
+pub(crate) struct LogBuffer {
+    mapping: Box<dyn SharedMapping>,
+    /// Instead of the mapping, for one batch.
+    larger: Option<AlignedBuffer>,
+}
+
+impl LogBuffer {
+    pub(crate) fn new(mapping: Box<dyn SharedMapping>) -> LogBuffer {
+        LogBuffer { mapping, larger: None }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match &self.larger {
+            Some(larger) => larger,
+            None => &self.mapping.bytes()[DATA_OFFSET..],
+        }
+    }
+
+    fn write(&mut self, offset: usize, bytes: &[u8]) {
+        match &mut self.larger {
+            Some(larger) => larger[offset..offset + bytes.len()].copy_from_slice(bytes),
+            None => self.mapping.write(DATA_OFFSET + offset, bytes),
+        }
+    }
+
+    /// Starts over with bytes that belong at `first`. Before this, whatever it holds must be durable.
+    fn begin(&mut self, key: LogKey, first: Lsn, carry: &[u8]) {
+        self.larger = None;
+        // The slot first: from here on, old bytes stand at a place where they do not verify.
+        write_slot(&mut *self.mapping, key, first);
+        self.write(0, carry);
+    }
+
+    /// Writes whole blocks of it to a segment, durably.
+    pub(crate) fn write_durable(
+        &self,
+        file: &dyn DiskFile,
+        range: Range<usize>,
+        offset: u64,
+    ) -> io::Result<()> {
+        match &self.larger {
+            Some(larger) => file.write_durable_at(larger, range, offset),
+            None => {
+                let range = range.start + DATA_OFFSET..range.end + DATA_OFFSET;
+                file.write_mapped_durable_at(&*self.mapping, range, offset)
+            }
+        }
+    }
+}
 
 /// What the append mutex guards.
 #[derive(Debug)]
 pub(crate) struct Appender {
     geometry: LogGeometry,
     key: LogKey,
-    buffer: AlignedBuffer,
+    buffer: LogBuffer,
     /// The length that a buffer ordinarily has.
     capacity: usize,
     /// Bytes of the buffer in use, the carried ones included.
@@ -42,7 +102,7 @@ pub(crate) struct Appender {
 /// A batch on its way to the disk.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    pub(crate) buffer: AlignedBuffer,
+    pub(crate) buffer: LogBuffer,
     pub(crate) used: usize,
     pub(crate) first: StreamPosition,
     pub(crate) end: Lsn,
@@ -70,13 +130,13 @@ impl Appender {
         key: LogKey,
         next: Lsn,
         carry: &[u8],
-        capacity: usize,
+        mut buffer: LogBuffer,
     ) -> Appender {
         let position = geometry.stream_position(next);
         let first = StreamPosition(position.0 - carry.len() as u64);
         assert_eq!(first.0 % BLOCK_BYTES as u64, 0, "the carried bytes start at a block border");
-        let mut buffer = AlignedBuffer::zeroed(capacity);
-        buffer[..carry.len()].copy_from_slice(carry);
+        let capacity = buffer.bytes().len();
+        buffer.begin(key, geometry.lsn_at(first), carry);
         let used = carry.len();
         Appender {
             geometry,
@@ -104,7 +164,7 @@ impl Appender {
 
     /// Where a record of `bytes` would lie.
     pub(crate) fn room_for(&self, bytes: usize) -> Room {
-        if self.used + bytes <= self.buffer.len() {
+        if self.used + bytes <= self.buffer.bytes().len() {
             let end = self.geometry.advance(self.next, bytes as u64);
             return Room::Here(RecordSpan { start: self.next, end });
         }
@@ -115,19 +175,25 @@ impl Appender {
         Room::Full
     }
 
-    /// Goes on in a larger buffer; returns the old one.
-    pub(crate) fn grow(&mut self, mut larger: AlignedBuffer) -> AlignedBuffer {
-        assert!(larger.len() >= self.buffer.len(), "a larger buffer is not smaller");
-        larger[..self.used].copy_from_slice(&self.buffer[..self.used]);
-        std::mem::replace(&mut self.buffer, larger)
+    /// Goes on in a larger buffer; returns the one that was larger so far.
+    pub(crate) fn grow(&mut self, mut larger: AlignedBuffer) -> Option<AlignedBuffer> {
+        let bytes = self.buffer.bytes();
+        assert!(larger.len() >= bytes.len(), "a larger buffer is not smaller");
+        larger[..self.used].copy_from_slice(&bytes[..self.used]);
+        self.buffer.larger.replace(larger)
+    }
+
+    /// Whether what is placed now dies with the process.
+    pub(crate) fn is_mortal(&self) -> bool {
+        self.buffer.larger.is_some()
     }
 
     /// Copies the record to the place that `room_for` found and makes it part of the batch.
     pub(crate) fn place(&mut self, record: &PreparedRecord, span: RecordSpan) {
         let bytes = record.as_bytes();
-        let copy = &mut self.buffer[self.used..self.used + bytes.len()];
-        copy.copy_from_slice(bytes);
-        record.stamp(copy, self.key, span.start, self.batch_start);
+        // The stamp last: a process that is killed in between leaves no record.
+        self.buffer.write(self.used + STAMP_BYTES, &bytes[STAMP_BYTES..]);
+        self.buffer.write(self.used, &record.stamp(self.key, span.start, self.batch_start));
         self.used += bytes.len();
         self.next = span.end;
         self.records += 1;
@@ -135,14 +201,16 @@ impl Appender {
     }
 
     /// Takes what is pending as a batch and goes on in `spare`, which is taken only then. `None` if nothing is pending.
-    pub(crate) fn take_batch(&mut self, spare: &mut Option<AlignedBuffer>) -> Option<Batch> {
+    pub(crate) fn take_batch(&mut self, spare: &mut Option<LogBuffer>) -> Option<Batch> {
         if self.next == self.batch_start {
             return None;
         }
         let whole_blocks = self.used / BLOCK_BYTES * BLOCK_BYTES;
         let mut buffer = spare.take().expect("the flusher brings the buffer of the last batch");
         let carry = self.used - whole_blocks;
-        buffer[..carry].copy_from_slice(&self.buffer[whole_blocks..self.used]);
+        let first = StreamPosition(self.first.0 + whole_blocks as u64);
+        let carried = &self.buffer.bytes()[whole_blocks..self.used];
+        buffer.begin(self.key, self.geometry.lsn_at(first), carried);
         let batch = Batch {
             buffer: std::mem::replace(&mut self.buffer, buffer),
             used: self.used,
@@ -150,7 +218,7 @@ impl Appender {
             end: self.next,
             number: self.batch_number,
         };
-        self.first = StreamPosition(self.first.0 + whole_blocks as u64);
+        self.first = first;
         self.used = carry;
         self.batch_start = self.next;
         self.batch_number += 1;
@@ -166,7 +234,7 @@ impl Batch {
 
     /// The rest of the last block still holds bytes of an older batch: zero says "no record here".
     pub(crate) fn pad(&mut self) {
-        let padded = self.padded_bytes();
-        self.buffer[self.used..padded].fill(0);
+        let padding = self.padded_bytes() - self.used;
+        self.buffer.write(self.used, &[0; BLOCK_BYTES][..padding]);
     }
 }

@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::MutexGuard;
-use seawall_io::{AlignedBuffer, DiskFile};
+use seawall_io::DiskFile;
 use seawall_types::Lsn;
 
 use super::Shared;
-use super::buffer::Batch;
+use super::buffer::{Batch, LogBuffer};
 use crate::error::LogError;
 use crate::geometry::StreamPosition;
 use crate::options::FlushBy;
@@ -27,7 +27,7 @@ use crate::options::FlushBy;
 #[derive(Debug)]
 pub(super) struct FlusherState {
     /// The buffer of the last batch.
-    spare: Option<AlignedBuffer>,
+    spare: Option<LogBuffer>,
     /// The segment that was written last.
     segment: Option<(u64, Arc<dyn DiskFile>)>,
 }
@@ -61,7 +61,7 @@ impl InFlight {
 }
 
 impl FlusherState {
-    pub(super) fn new(spare: AlignedBuffer) -> FlusherState {
+    pub(super) fn new(spare: LogBuffer) -> FlusherState {
         FlusherState { spare: Some(spare), segment: None }
     }
 }
@@ -94,6 +94,15 @@ impl Shared {
                 None => word.wait(seen, None),
             }
         }
+    }
+
+    pub(super) fn survive_kill(&self, end: Lsn) -> Result<(), LogError> {
+        let mortal = self.mortal.load(Ordering::SeqCst);
+        if mortal <= self.flushed().get() {
+            return Ok(());
+        }
+        // A mortal record before `end` leaves a gap, behind which nothing is found again.
+        self.flush_until(end.min(Lsn::new(mortal)))
     }
 
     pub(super) fn request_flush(&self, end: Lsn) {
@@ -187,10 +196,7 @@ impl Shared {
         self.counters.batches.add(1);
         self.publish_flushed(batch.end);
         let parity = usize::from(batch.number & 1 == 1);
-        // A buffer that a long record brought is not kept.
-        let is_ordinary = batch.buffer.len() == self.buffer_capacity;
-        flusher.spare =
-            Some(if is_ordinary { batch.buffer } else { AlignedBuffer::zeroed(self.buffer_capacity) });
+        flusher.spare = Some(batch.buffer);
         self.durable[parity].wake_all();
     }
 
@@ -217,7 +223,9 @@ impl Shared {
             let failed =
                 |error: &dyn Display| format!("write {bytes} bytes at offset {offset} of {path}: {error}");
             let file = self.segment_file(flusher, number).map_err(|error| failed(&error))?;
-            file.write_durable_at(&batch.buffer, done..done + bytes, offset)
+            batch
+                .buffer
+                .write_durable(&**file, done..done + bytes, offset)
                 .map_err(|error| failed(&error))?;
             self.counters.flushes.add(1);
             self.counters.flushed_bytes.add(bytes as u64);

@@ -66,7 +66,11 @@ pub(crate) fn open_reader(disk: &SimulatedDisk, from: Lsn) -> Result<LogReader, 
 
 /// All commits from `from` on, and the end of the log.
 pub(crate) fn read_from(disk: &SimulatedDisk, from: Lsn) -> Result<(Vec<Found>, LogEnd), LogReadError> {
-    let mut reader = open_reader(disk, from)?;
+    read_reader(open_reader(disk, from)?)
+}
+
+/// All commits that `reader` finds, and the end of the log.
+pub(crate) fn read_reader(mut reader: LogReader) -> Result<(Vec<Found>, LogEnd), LogReadError> {
     let mut all = Vec::new();
     while let Some(record) = reader.next()? {
         match record.decode().unwrap() {

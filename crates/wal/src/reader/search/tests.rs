@@ -4,7 +4,7 @@ use seawall_simulation::{SeededRandom, SimulatedDisk};
 use seawall_types::{DatabaseId, TimelineId};
 
 use super::*;
-use crate::record::PreparedRecord;
+use crate::record::{PreparedRecord, STAMP_BYTES};
 use crate::segment::{LogIdentity, SegmentName, encode_header};
 
 fn identity(segment_bytes: u64) -> LogIdentity {
@@ -46,10 +46,10 @@ fn crafted(identity: &LogIdentity, number: u64, random: &mut SeededRandom) -> (V
         let left = payload_bytes - offset;
         let length = if index % 2 == 0 { left } else { left - random.below(left / 2 + 1) };
         let length = u32::try_from(length.max(RECORD_HEADER_BYTES as u64)).unwrap();
-        header[12] = 1;
+        // Masked for another length, none of them verifies.
+        header[..STAMP_BYTES].copy_from_slice(&PreparedRecord::no_op(0).stamp(identity.key(), lsn, lsn));
         header[0..4].copy_from_slice(&length.to_le_bytes());
-        PreparedRecord::no_op(0).stamp(header, identity.key(), lsn, lsn);
-        // As `no_op` has the checksum of another body, none of them verifies.
+        header[12] = 1;
         count += 1;
     }
     (payload, count)
@@ -88,7 +88,7 @@ fn a_record_among_crafted_bytes_is_found() {
         let lsn = geometry.advance(geometry.first_lsn(), start as u64);
         let copy = &mut payload[start..start + record.record_bytes()];
         copy.copy_from_slice(record.as_bytes());
-        record.stamp(copy, identity.key(), lsn, lsn);
+        copy[..STAMP_BYTES].copy_from_slice(&record.stamp(identity.key(), lsn, lsn));
         let (first, second) = payload.split_at(usize::try_from(geometry.payload_bytes()).unwrap());
         put_segment(&disk, &identity, 1, first);
         put_segment(&disk, &identity, 2, second);

@@ -1,0 +1,271 @@
+//! Writers and the checkpoint kept in step: who waits for whom, and for how long.
+//!
+//! A commit pays the throttle before it enters the log. The checkpoint reports after each chunk, and the writers look for
+//! themselves after so much log; both compute the rate anew. Beyond one and a half times its limit, the memtable lets
+//! commits in only as chunks are finished, and beyond twice its limit not before a checkpoint has ended: that far it comes
+//! only if the disk stands still.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::pace::{HoldbackMeter, LOOK_BYTES, LogHoldback, LowestRate, MergeSpeed, number, share};
+use crate::recovery::RecoveryStatistics;
+use crate::recovery_time::RedoLength;
+use crate::throttle::{ThrottleReason, ThrottleStatistics};
+use crate::view::Frozen;
+
+/// A pause of the checkpoint is cut into pieces of this length, so that it ends soon after its reason has.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Asked how much log is held back, at each look.
+pub(crate) type HoldbackSource = Box<dyn Fn() -> LogHoldback + Send + Sync>;
+
+/// Those who hold log back.
+#[derive(Default)]
+pub(crate) struct HoldbackSources(Vec<(HoldbackSource, HoldbackMeter)>);
+
+impl std::fmt::Debug for HoldbackSources {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("HoldbackSources").field("count", &self.0.len()).finish()
+    }
+}
+
+/// Writers.
+impl Engine {
+    /// Makes sure that the memtable has room for a commit, slowing the caller down as the checkpoint needs.
+    pub(crate) fn admit_to_memtable(&self, bytes: u64) -> Result<(), Error> {
+        self.look_at_pace();
+        self.throttle.admit(bytes);
+        let Some(trigger) = self.limit_reached() else { return Ok(()) };
+        if self.is_manual() {
+            return self.checkpoint(trigger).map(|_| ());
+        }
+        self.background.want_checkpoint();
+        // The throttle aims at the limit; half as much again is for what it cannot foresee.
+        let hard_limit = self.active_limit() + self.active_limit() / 2;
+        if self.active_bytes() > hard_limit { self.wait_for_room(hard_limit) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn wait_for_room(&self, hard_limit: u64) -> Result<(), Error> {
+        let chunks = self.progress.chunks();
+        let before = self.clock().monotonic();
+        loop {
+            let seen = self.room.read();
+            let active = self.active_bytes();
+            let moved = self.progress.chunks() != chunks;
+            if active <= hard_limit || (moved && active <= self.active_limit() * 2) {
+                self.throttle.note_wait(self.clock().monotonic().saturating_sub(before));
+                return Ok(());
+            }
+            if let Some(error) = self.counters.last_checkpoint_error.lock().clone() {
+                return Err(match error {
+                    Error::DiskFull { .. } | Error::Stopped { .. } => error,
+                    other => Error::CheckpointFailing { cause: other.to_string() },
+                });
+            }
+            self.check_open()?;
+            self.room.wait(seen, Some(Duration::from_millis(50)));
+        }
+    }
+
+    /// Computes the rate anew if so much was logged since the last time that it may be wrong.
+    fn look_at_pace(&self) {
+        let appended = self.appended().get();
+        let due = self.next_look.load(Ordering::Relaxed);
+        if appended < due {
+            return;
+        }
+        let next = appended + LOOK_BYTES;
+        // One of those who come here at once does it for all.
+        if self.next_look.compare_exchange(due, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            self.look_at_recovery_time();
+            self.pace_writers();
+            self.throttle.roll_window();
+        }
+    }
+
+    /// Takes up what earlier sessions measured, and adds what this replay shows. One that merged on the way shows how fast
+    /// merging is, so it does not count.
+    pub(crate) fn learn_from_recovery(&self, replay: &RecoveryStatistics) {
+        let measured = self.measurements.read();
+        let mut speed = measured.speed;
+        let length =
+            RedoLength { rows: replay.rows, bytes: replay.end_of_log.bytes_since(replay.redo_point) };
+        if replay.merges == 0 {
+            speed.learn(length, replay.duration);
+        }
+        self.recovery_time.set_speed(speed);
+        *self.counters.checkpoint_history.lock() = measured.history;
+    }
+
+    fn look_at_recovery_time(&self) {
+        let total = RedoLength { rows: self.queue.logged_rows(), bytes: self.appended().get() };
+        let view = self.view();
+        let rows = u64::try_from(view.active.row_count()).unwrap_or(u64::MAX);
+        let (checkpoint, _) = self.merge_speed.lock().estimate(rows, self.active_bytes(), 0, Duration::ZERO);
+        self.recovery_time.look(self.clock().monotonic(), total, self.redo_length(), checkpoint);
+    }
+
+    /// Sets the rate that writers keep to, from everything that can fill.
+    pub(crate) fn pace_writers(&self) {
+        let mut lowest = LowestRate::default();
+        lowest.offer(self.memtable_rate(), ThrottleReason::Memtable);
+        lowest.offer(self.recovery_rate(), ThrottleReason::LogVolume);
+        lowest.offer(self.holdback_rate(), ThrottleReason::HeldBackLog);
+        match lowest.in_bytes() {
+            Some((rate, reason)) => self.throttle.limit(rate, reason),
+            None => self.throttle.release(),
+        }
+    }
+
+    /// Bytes of log a second that fill the memtable when the checkpoint ends.
+    fn memtable_rate(&self) -> Option<f64> {
+        let (used, limit) = (number(self.active_bytes()), number(self.active_limit()));
+        let rate = self.progress.rate(used, limit)?;
+        let logged = self.appended().bytes_since(self.view().active_start);
+        // A row takes more in the memtable than in the log, and a row that is written again takes nothing. Too little log
+        // tells nothing.
+        let bytes_per_log_byte = if logged >= LOOK_BYTES * 4 {
+            let ratio = (used / number(logged)).max(0.01);
+            self.memtable_per_log.store(ratio.to_bits(), Ordering::Relaxed);
+            ratio
+        } else {
+            f64::from_bits(self.memtable_per_log.load(Ordering::Relaxed))
+        };
+        Some(rate / bytes_per_log_byte)
+    }
+
+    /// Bytes of log a second that keep the time to recover below the target until the checkpoint ends.
+    fn recovery_rate(&self) -> Option<f64> {
+        let redo = self.redo_length();
+        let (used, limit) = self.recovery_time.used_and_limit(redo)?;
+        let seconds_per_byte = used / number(redo.bytes.max(1));
+        let rate = self.progress.rate(used, limit)?;
+        (seconds_per_byte > 0.0).then(|| rate / seconds_per_byte)
+    }
+
+    fn holdback_rate(&self) -> Option<f64> {
+        let mut sources = self.holdbacks.lock();
+        let (now, appended) = (self.clock().monotonic(), self.appended().get());
+        let rates = sources.0.iter_mut().map(|(source, meter)| meter.rate(now, appended, source()));
+        rates.flatten().min_by(f64::total_cmp)
+    }
+
+    /// Asks `source`, from now on, how much log is held back, and slows writers when that comes near its limit.
+    pub(crate) fn add_holdback(&self, source: HoldbackSource) {
+        self.holdbacks.lock().0.push((source, HoldbackMeter::default()));
+    }
+
+    /// The checkpoint has ended, or failed. `delayed_before`: how long commits had been delayed when it began.
+    pub(crate) fn end_of_progress(&self, delayed_before: Duration) {
+        let delayed = self.throttle.delayed() > delayed_before;
+        let saturated = delayed && self.throttle.is_limiting() && !self.is_manual();
+        self.saturated.store(saturated, Ordering::Relaxed);
+        self.progress.end();
+        self.progress.count_chunk();
+        self.pace_writers();
+        if saturated {
+            self.background.want_checkpoint();
+        }
+    }
+
+    pub(crate) fn throttle_statistics(&self) -> ThrottleStatistics {
+        ThrottleStatistics {
+            fill: share(self.active_bytes(), self.active_limit()),
+            progress: self.progress.progress(),
+            ..self.throttle.statistics()
+        }
+    }
+}
+
+/// The checkpoint's side: how far it is, and how fast it may write.
+pub(crate) struct MergePace<'e> {
+    engine: &'e Engine,
+    speed: MergeSpeed,
+    all: u64,
+    bytes: u64,
+    done: u64,
+    started: Duration,
+    paused: Duration,
+    /// From the beginning to the last chunk, without pauses.
+    merging: Duration,
+}
+
+impl<'e> MergePace<'e> {
+    pub(crate) fn begin(engine: &'e Engine, frozen: &Frozen) -> MergePace<'e> {
+        let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        let pace = MergePace {
+            engine,
+            speed: *engine.merge_speed.lock(),
+            all: count(frozen.memtable.row_count()),
+            bytes: count(frozen.memtable.bytes_used()),
+            done: 0,
+            started: engine.clock().monotonic(),
+            paused: Duration::ZERO,
+            merging: Duration::ZERO,
+        };
+        pace.report();
+        pace
+    }
+
+    /// A chunk was applied; `done` rows and `written_bytes` in all, so far. Rests if the checkpoint writes too fast.
+    pub(crate) fn chunk_done(&mut self, done: u64, written_bytes: u64) {
+        self.done = done;
+        self.merging = self.elapsed().saturating_sub(self.paused);
+        self.engine.progress.count_chunk();
+        self.report();
+        self.engine.room.wake_all();
+        self.rest(written_bytes);
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.engine.clock().monotonic().saturating_sub(self.started)
+    }
+
+    fn progress(&self) -> f64 {
+        share(self.done, self.all).min(1.0)
+    }
+
+    fn report(&self) {
+        let (left, total) = self.speed.estimate(self.all, self.bytes, self.done, self.merging);
+        self.engine.progress.set(self.progress(), left, total);
+        self.engine.pace_writers();
+    }
+
+    /// Keeps to `checkpoint_io_limit`, unless that would slow writers or somebody wants the checkpoint to end.
+    fn rest(&mut self, written_bytes: u64) {
+        let limit = self.engine.options.checkpoint_io_limit;
+        if limit == 0 {
+            return;
+        }
+        let due = Duration::from_secs_f64(number(written_bytes) / number(limit));
+        while self.elapsed() < due && !self.is_urgent() {
+            let before = self.elapsed();
+            self.engine.clock().sleep(PAUSE.min(due.saturating_sub(before)));
+            self.paused += self.elapsed().saturating_sub(before);
+        }
+    }
+
+    fn is_urgent(&self) -> bool {
+        let engine = self.engine;
+        let fill = share(engine.active_bytes(), engine.active_limit());
+        engine.background.stopping()
+            || engine.check_open().is_err()
+            || engine.checkpoint_waiters.load(Ordering::SeqCst) > 0
+            || fill > self.progress().max(0.25)
+            || engine.recovery_time.is_due()
+    }
+
+    /// The checkpoint has ended after `total`: the next one is expected to be as fast.
+    pub(crate) fn learn(&self, total: Duration) {
+        let mut speed = self.engine.merge_speed.lock();
+        speed.learn(self.done, self.merging, total.saturating_sub(self.paused));
+    }
+
+    pub(crate) fn paused(&self) -> Duration {
+        self.paused
+    }
+}

@@ -1,0 +1,189 @@
+//! Old snapshots hold memory up to a limit; then the oldest is cancelled, and never shows a wrong row.
+#![expect(clippy::unwrap_used, reason = "a test that fails panics")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use seawall_engine::{
+    Background, Database, Environment, Error, Isolation, LockWait, Options, Snapshot, Table,
+    TransactionOptions,
+};
+use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
+
+const ROWS: u32 = 1000;
+
+fn options() -> Options {
+    Options {
+        segment_bytes: 64 << 10,
+        memtable_bytes: 4 << 20,
+        snapshot_memory_bytes: 1 << 20,
+        cache_bytes: 1 << 20,
+        checkpoint_chunk_bytes: 64 << 10,
+        recovery_threads: 1,
+        lock_wait: LockWait::NoWait,
+        background: Background::Manual,
+        ..Options::default()
+    }
+}
+
+fn open(options: Options) -> (Database, Table) {
+    let disk = Arc::new(SimulatedDisk::new(1));
+    let environment = Environment {
+        disk,
+        clock: Arc::new(SimulatedClock::default()),
+        random: Arc::new(SimulatedRandom::new(1)),
+    };
+    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let table = database.create_table("t").unwrap();
+    (database, table)
+}
+
+/// All rows get this value, and go into the tree.
+fn write_round(database: &Database, table: &Table, round: u64) {
+    let mut transaction = database.begin();
+    for row in 0..ROWS {
+        transaction.put(table, row.to_be_bytes(), value(round)).unwrap();
+    }
+    transaction.commit().unwrap();
+    database.checkpoint().unwrap();
+}
+
+fn value(round: u64) -> [u8; 200] {
+    let mut value = [7; 200];
+    value[..8].copy_from_slice(&round.to_be_bytes());
+    value
+}
+
+fn is_cancelled<T: std::fmt::Debug>(result: &Result<T, Error>) -> bool {
+    match result {
+        Err(error @ Error::SnapshotCancelled { limit, .. }) => {
+            assert!(error.is_retryable() && error.to_string().contains(&limit.to_string()), "{error}");
+            true
+        }
+        _ => false,
+    }
+}
+
+#[test]
+fn the_oldest_snapshot_is_cancelled_and_the_others_see_what_they_saw() {
+    let (database, table) = open(options());
+    write_round(&database, &table, 0);
+    let mut snapshots: Vec<(u64, Snapshot)> = Vec::new();
+    let mut cancelled_before = 0;
+    for round in 1..20 {
+        snapshots.push((round - 1, database.snapshot()));
+        write_round(&database, &table, round);
+        let statistics = database.statistics();
+        assert!(statistics.snapshot_memory_bytes <= 1 << 20, "{}", statistics.snapshot_memory_bytes);
+        let cancelled = snapshots.iter().filter(|(_, held)| is_cancelled(&held.get(&table, [0; 4]))).count();
+        assert_eq!(u64::try_from(cancelled).unwrap(), statistics.snapshots_cancelled);
+        assert!(cancelled >= cancelled_before && cancelled < snapshots.len(), "one at a time, none too many");
+        cancelled_before = cancelled;
+        // The oldest ones, and no other.
+        for (seen, snapshot) in &snapshots[cancelled..] {
+            assert_eq!(snapshot.get(&table, 5_u32.to_be_bytes()).unwrap().unwrap(), value(*seen));
+            let rows: Vec<_> = snapshot.range::<&[u8]>(&table, ..).map(Result::unwrap).collect();
+            assert!(rows.len() == 1000 && rows.iter().all(|(_, row)| *row == value(*seen)), "round {seen}");
+        }
+        for (_, snapshot) in &snapshots[..cancelled] {
+            assert!(is_cancelled(&snapshot.range::<&[u8]>(&table, ..).next().unwrap()));
+            assert!(is_cancelled(&snapshot.table("t")));
+        }
+    }
+    assert!(cancelled_before > 10, "{cancelled_before}");
+    assert_eq!(
+        database.get(&table, 5_u32.to_be_bytes()).unwrap().unwrap(),
+        value(19),
+        "the present is not affected"
+    );
+    drop(snapshots);
+    database.checkpoint().unwrap();
+    assert_eq!(database.statistics().snapshot_memory_bytes, 0);
+    database.check(&mut |damage| panic!("{damage}")).unwrap();
+}
+
+#[test]
+fn an_iterator_under_way_and_a_transaction_that_wrote_get_the_error() {
+    let (database, table) = open(Options { snapshot_memory_bytes: 0, ..options() });
+    let other = database.create_table("other").unwrap();
+    write_round(&database, &table, 0);
+    let snapshot = database.snapshot();
+    let mut rows = snapshot.range::<&[u8]>(&table, ..);
+    assert_eq!(rows.next().unwrap().unwrap().1, value(0));
+    let begin = |isolation| {
+        let options = TransactionOptions { isolation, ..options().transaction() };
+        let mut transaction = database.begin_with(options);
+        transaction.get(&table, 0_u32.to_be_bytes()).unwrap();
+        transaction.put(&other, format!("{isolation:?}"), "w").unwrap();
+        transaction
+    };
+    let mut writer = begin(Isolation::Snapshot);
+    let idle = begin(Isolation::Serializable);
+    let unaffected = begin(Isolation::ReadCommitted);
+    write_round(&database, &table, 1);
+    assert!(is_cancelled(&writer.put(&other, "l", "x")));
+    assert!(is_cancelled(&writer.commit()));
+    assert!(is_cancelled(&idle.commit()), "even if it only wants to commit");
+    unaffected.commit().unwrap();
+    assert_eq!(database.get(&other, "Snapshot").unwrap(), None);
+    // Rows of the leaf at hand are given out as they were; then the iterator meets the error, and ends.
+    let rest: Vec<_> = rows.by_ref().collect();
+    let (last, before) = rest.split_last().unwrap();
+    assert!(is_cancelled(last));
+    assert!(before.iter().all(|row| row.as_ref().unwrap().1 == value(0)) && before.len() < 200);
+    assert!(rows.next().is_none());
+    assert_eq!(database.statistics().oldest_snapshot, None);
+    // A closure that is run again gets through.
+    let mut tries = 0;
+    let seen = database.transact(|transaction| {
+        tries += 1;
+        transaction.get(&table, 0_u32.to_be_bytes())?;
+        if tries == 1 {
+            write_round(&database, &table, 2);
+        }
+        transaction.get(&table, 1_u32.to_be_bytes())
+    });
+    assert_eq!((seen.unwrap().unwrap(), tries), (value(2).to_vec(), 2));
+}
+
+/// Rows are overwritten all the time; what a cancelled snapshot saw may be written again. No reader sees a byte of that.
+#[test]
+fn readers_see_the_right_row_or_the_error_while_snapshots_are_cancelled() {
+    let (database, table) = open(Options { snapshot_memory_bytes: 64 << 10, ..options() });
+    write_round(&database, &table, 0);
+    let (stop, cancelled, read) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        for reader in 0..3_u32 {
+            let (database, table, stop, cancelled, read) = (&database, &table, &stop, &cancelled, &read);
+            scope.spawn(move || {
+                while !stop.load(Ordering::SeqCst) {
+                    let snapshot = database.snapshot();
+                    let first = snapshot.get(table, reader.to_be_bytes());
+                    for row in (0..ROWS).cycle().step_by(7) {
+                        let Ok(first) = &first else { break };
+                        match snapshot.get(table, row.to_be_bytes()) {
+                            Ok(value) => assert_eq!(&value, first, "all rows of a round are alike"),
+                            other => {
+                                assert!(is_cancelled(&other), "{other:?}");
+                                cancelled.fetch_add(1, Ordering::SeqCst);
+                                break;
+                            }
+                        }
+                        read.fetch_add(1, Ordering::SeqCst);
+                        if stop.load(Ordering::SeqCst) {
+                            break;
+                        }
+                    }
+                }
+            });
+        }
+        for round in 1..60 {
+            write_round(&database, &table, round);
+        }
+        stop.store(true, Ordering::SeqCst);
+    });
+    assert!(
+        cancelled.load(Ordering::SeqCst) > 10 && read.load(Ordering::SeqCst) > 1000,
+        "{cancelled:?} {read:?}"
+    );
+}

@@ -1,0 +1,138 @@
+//! A simulated disk that calls back before each write of a batch: others append while it is on its way.
+
+use std::fmt;
+use std::io::{self, IoSlice};
+use std::ops::Range;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use seawall_io::{
+    AlignedBuffer, DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode, SharedMapping,
+};
+use seawall_simulation::SimulatedDisk;
+
+type Hook = Box<dyn FnMut() + Send>;
+
+#[derive(Clone)]
+pub(crate) struct HookedDisk {
+    inner: SimulatedDisk,
+    hook: Arc<Mutex<Option<Hook>>>,
+}
+
+impl HookedDisk {
+    pub(crate) fn new(inner: SimulatedDisk) -> HookedDisk {
+        HookedDisk { inner, hook: Arc::default() }
+    }
+
+    /// Calls `hook` at the next write of a batch, once.
+    pub(crate) fn at_next_write(&self, hook: impl FnMut() + Send + 'static) {
+        *self.hook.lock() = Some(Box::new(hook));
+    }
+}
+
+impl fmt::Debug for HookedDisk {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("HookedDisk")
+    }
+}
+
+impl Disk for HookedDisk {
+    fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
+        let file = self.inner.open(path, mode)?;
+        Ok(Arc::new(HookedFile { file, hook: Arc::clone(&self.hook) }))
+    }
+
+    fn create_directory(&self, path: &str) -> io::Result<()> {
+        self.inner.create_directory(path)
+    }
+
+    fn list(&self, directory: &str) -> io::Result<Vec<DirectoryEntry>> {
+        self.inner.list(directory)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, path: &str) -> io::Result<()> {
+        self.inner.remove(path)
+    }
+
+    fn sync_directory(&self, directory: &str) -> io::Result<()> {
+        self.inner.sync_directory(directory)
+    }
+
+    fn map_shared(&self, path: &str) -> io::Result<Box<dyn SharedMapping>> {
+        self.inner.map_shared(path)
+    }
+
+    fn lock(&self, path: &str, mode: LockMode) -> io::Result<Box<dyn DirectoryLock>> {
+        self.inner.lock(path, mode)
+    }
+
+    fn location(&self, path: &str) -> String {
+        self.inner.location(path)
+    }
+}
+
+struct HookedFile {
+    file: Arc<dyn DiskFile>,
+    hook: Arc<Mutex<Option<Hook>>>,
+}
+
+impl fmt::Debug for HookedFile {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("HookedFile")
+    }
+}
+
+impl DiskFile for HookedFile {
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.file.read_exact_at(buffer, offset)
+    }
+
+    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+
+    fn write_vectored_at(&self, slices: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
+        self.file.write_vectored_at(slices, offset)
+    }
+
+    fn write_durable_at(&self, buffer: &AlignedBuffer, range: Range<usize>, offset: u64) -> io::Result<()> {
+        self.file.write_durable_at(buffer, range, offset)
+    }
+
+    fn write_mapped_durable_at(
+        &self,
+        mapping: &dyn SharedMapping,
+        range: Range<usize>,
+        offset: u64,
+    ) -> io::Result<()> {
+        let hook = self.hook.lock().take();
+        if let Some(mut hook) = hook {
+            hook();
+        }
+        self.file.write_mapped_durable_at(mapping, range, offset)
+    }
+
+    fn sync_data(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn length(&self) -> io::Result<u64> {
+        self.file.length()
+    }
+
+    fn set_length(&self, bytes: u64) -> io::Result<()> {
+        self.file.set_length(bytes)
+    }
+
+    fn fill_zeros(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.file.fill_zeros(offset, bytes)
+    }
+
+    fn punch_hole(&self, offset: u64, bytes: u64) -> io::Result<bool> {
+        self.file.punch_hole(offset, bytes)
+    }
+}
