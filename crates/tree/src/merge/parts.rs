@@ -44,8 +44,8 @@ const FIRST_LEAVES: usize = 4;
 
 /// Changes that can be divided among threads.
 pub trait DivisibleSource: MergeSource + Send + Sized {
-    /// Keys that divide what is left into at most `parts` parts of about as many changes, ascending. None if there are
-    /// too few for that to be worth while.
+    /// Keys that divide what is left into at most `parts` parts of about as many changes, each above the one before and
+    /// above the first change. None if there are too few for that to be worth while.
     fn dividing_keys(&self, parts: usize) -> Vec<Vec<u8>>;
 
     /// Keeps the changes before `key`, which is above the first one, and returns those from there on. Called before any

@@ -107,10 +107,8 @@ impl MergeSource for Source {
 impl DivisibleSource for Source {
     fn dividing_keys(&self, parts: usize) -> Vec<Vec<u8>> {
         let left = &self.changes[self.next..];
-        (1..parts)
-            .filter_map(|part| left.get(part * left.len() / parts))
-            .map(|(key, _)| key.clone())
-            .collect()
+        let parts = parts.min(left.len());
+        (1..parts).map(|part| left[part * left.len() / parts].0.clone()).collect()
     }
 
     fn split_off(&mut self, key: &[u8]) -> Source {
