@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 
 use seawall_codec::checksum::crc32c;
 use seawall_engine::{Background, Database, Environment, Error, OpenMode, Options};
-use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk};
+use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 use crate::input::{Choices, Entries, Input, patch_at};
 
@@ -42,7 +42,11 @@ fn options(mode: OpenMode) -> Options {
 
 fn open(disk: &SimulatedDisk, mode: OpenMode) -> Result<Database, Error> {
     let clock = Arc::new(SimulatedClock::new(1_700_000_000_000_000));
-    Database::open_in(Environment { disk: Arc::new(disk.clone()), clock }, options(mode), |_| {})
+    Database::open_in(
+        Environment { disk: Arc::new(disk.clone()), clock, random: Arc::new(SimulatedRandom::new(1)) },
+        options(mode),
+        |_| {},
+    )
 }
 
 fn value(round: u8, index: u32) -> Vec<u8> {

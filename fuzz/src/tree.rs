@@ -15,7 +15,7 @@ use seawall_tree::page::{
     RowKey, encode_extent, encode_leaf, extent_pages,
 };
 use seawall_tree::{
-    Change, Direction, ImageCompression, LeafCursor, MergeSource, PAGE_FILE_PATH, PageProtection,
+    Change, Direction, Encryption, ImageCompression, LeafCursor, MergeSource, PAGE_FILE_PATH, PageProtection,
     RECOVERY_FILE_PATH, SUPERBLOCK_PATH, SpaceMapView, Superblock, SuperblockFile, Tree, TreeAccess,
     TreeError, TreeOptions,
 };
@@ -47,6 +47,7 @@ fn values() -> Superblock {
         page_count: 0,
         created_micros: 0,
         protection: PageProtection::RecoveryFile,
+        encryption: Encryption::None,
     }
 }
 
@@ -492,7 +493,7 @@ pub fn page_file(data: &[u8]) {
 /// Gives the page at `place` its checksum; an extent's covers all its pages.
 fn reseal(pages: &mut [u8], place: usize) {
     let is_extent = pages[place + 17] == 3;
-    let count = u32::from_le_bytes(pages[place + 64..place + 68].try_into().expect("four bytes"));
+    let count = u32::from_le_bytes(pages[place + 80..place + 84].try_into().expect("four bytes"));
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     let count = if is_extent && (1..=128).contains(&count) { count } else { 1 };
     let end = (place + count * PAGE_BYTES).min(pages.len());

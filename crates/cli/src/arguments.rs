@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use seawall::{ImageCompression, PageProtection};
+use seawall::{ImageCompression, MasterKey, PageProtection};
 
 const OVERVIEW: &str = "\
 A first session, to paste:
@@ -32,6 +32,7 @@ Is everything well?
 Exit codes:
   0 done   1 failed   2 wrong command line   3 no such database, table or key   4 damage found
   5 database in use by another process   6 exists already   7 input file not as expected   8 disk full
+  9 master key missing, wrong or not needed
 
 Keys and values are text; `--hex` reads and shows bytes. With `--json` every answer is JSON, one value a line.";
 
@@ -68,6 +69,49 @@ pub(crate) struct Shared {
     /// How these copies are made smaller: none, skip-garbage, lz4, zstd or snappy. Default lz4.
     #[arg(long, global = true, value_name = "NAME", hide_short_help = true, display_order = 1001)]
     pub(crate) page_image_compression: Option<ImageCompression>,
+    #[command(flatten)]
+    pub(crate) master_key: MasterKeyArguments,
+}
+
+/// Where the master key of an encrypted database comes from.
+#[derive(Debug, Args)]
+pub(crate) struct MasterKeyArguments {
+    /// The database is encrypted, and its master key is in this file: 32 bytes, or 64 hexadecimal digits, or base64.
+    #[arg(long, global = true, value_name = "FILE", hide_short_help = true, display_order = 1002)]
+    pub(crate) master_key_file: Option<PathBuf>,
+    /// The master key is in this environment variable.
+    #[arg(long, global = true, value_name = "VARIABLE", hide_short_help = true, display_order = 1002)]
+    pub(crate) master_key_env: Option<String>,
+    /// The master key is what this command prints, run by `sh -c`: it may ask a key management service.
+    #[arg(long, global = true, value_name = "COMMAND", hide_short_help = true, display_order = 1002)]
+    pub(crate) master_key_command: Option<String>,
+}
+
+impl MasterKeyArguments {
+    /// Whether at most one source is named. `clap` does not check groups of options that all sub-commands have.
+    pub(crate) fn are_well_formed(&self) -> bool {
+        let given = [
+            self.master_key_file.is_some(),
+            self.master_key_env.is_some(),
+            self.master_key_command.is_some(),
+        ];
+        given.iter().filter(|is_given| **is_given).count() <= 1
+    }
+
+    pub(crate) fn source(&self) -> Option<MasterKey> {
+        source_of(&self.master_key_file, &self.master_key_env, &self.master_key_command)
+    }
+}
+
+fn source_of(
+    file: &Option<PathBuf>,
+    variable: &Option<String>,
+    command: &Option<String>,
+) -> Option<MasterKey> {
+    let file = file.clone().map(MasterKey::File);
+    let variable = || variable.clone().map(MasterKey::Environment);
+    let command = || command.clone().map(MasterKey::Command);
+    file.or_else(variable).or_else(command)
 }
 
 #[derive(Debug, Subcommand)]
@@ -102,6 +146,8 @@ pub(crate) enum Command {
     Dump(Dump),
     /// Show the records of the log: every committed transaction, oldest first. Works while the database is in use.
     Log(Log),
+    /// Change the master key of an encrypted database: rewrites one small file and no data.
+    RotateKey(RotateKey),
     /// Move everything that changed into the page file now, so that the next start has nothing to replay.
     Checkpoint(Directory),
     /// Measure this machine: commits, reads and scans a second, in a scratch directory.
@@ -117,7 +163,10 @@ pub(crate) struct Directory {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  seawall init bank --page-bytes 16384")]
+#[command(after_help = "Examples:
+  seawall init bank --page-bytes 16384
+  openssl rand -hex 32 > bank.key && chmod 600 bank.key
+  seawall init bank --encrypt --master-key-file bank.key")]
 pub(crate) struct Init {
     /// Directory of the database; made if missing.
     pub(crate) dir: PathBuf,
@@ -127,6 +176,50 @@ pub(crate) struct Init {
     /// Size of a log segment in MiB: 1 to 1024, a power of two. Cannot be changed later.
     #[arg(long, value_name = "MIB")]
     pub(crate) segment_mib: Option<u64>,
+    /// Encrypt everything that is stored; needs one of --master-key-file, --master-key-env and --master-key-command, as
+    /// does every later command. Cannot be changed later.
+    #[arg(long)]
+    pub(crate) encrypt: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The old master key is given as to every command, the new one by one of the --new options. Nobody \
+may have the database open. Keep the old key until the command returns, and for as long as you keep copies of the \
+database made before.
+
+Example:
+  seawall rotate-key bank --master-key-file old.key --new-master-key-file new.key"
+)]
+pub(crate) struct RotateKey {
+    /// Directory of the database.
+    pub(crate) dir: PathBuf,
+    #[command(flatten)]
+    pub(crate) new: NewMasterKey,
+    /// Master keys that open the database now go on doing so, until a rotation without this option.
+    #[arg(long)]
+    pub(crate) keep_others: bool,
+}
+
+/// Where the new master key comes from.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct NewMasterKey {
+    /// The new master key is in this file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) new_master_key_file: Option<PathBuf>,
+    /// The new master key is in this environment variable.
+    #[arg(long, value_name = "VARIABLE")]
+    pub(crate) new_master_key_env: Option<String>,
+    /// The new master key is what this command prints.
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) new_master_key_command: Option<String>,
+}
+
+impl NewMasterKey {
+    pub(crate) fn source(&self) -> Option<MasterKey> {
+        source_of(&self.new_master_key_file, &self.new_master_key_env, &self.new_master_key_command)
+    }
 }
 
 #[derive(Debug, Args)]

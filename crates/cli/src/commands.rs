@@ -21,6 +21,10 @@ use crate::progress;
 /// Runs the sub-command that `arguments` name.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let shared = &arguments.shared;
+    if !shared.master_key.are_well_formed() {
+        let problem = "give one of --master-key-file, --master-key-env and --master-key-command, not several";
+        return Err(Failure::Usage(problem.to_owned()));
+    }
     match &arguments.command {
         Command::Init(init) => tables::init(shared, init, output),
         Command::Info(directory) => inspect::info(shared, &directory.dir, output),
@@ -37,6 +41,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Command::Load(load) => load::load(shared, load, output),
         Command::Dump(dump) => dump::dump(shared, dump),
         Command::Log(log) => log::log(shared, log, output),
+        Command::RotateKey(rotate) => tables::rotate_key(shared, rotate, output),
         Command::Checkpoint(directory) => inspect::checkpoint(shared, &directory.dir, output),
         Command::Bench(bench) => bench::bench(shared, bench, output),
         Command::Tour(tour) => tour::tour(shared, tour, output),
@@ -52,6 +57,7 @@ fn options(shared: &Shared, mode: OpenMode) -> Options {
     if let Some(mib) = shared.memtable_mib {
         options.memtable_bytes = mib.saturating_mul(1 << 20);
     }
+    options.master_key = shared.master_key.source();
     if let Some(protection) = shared.page_protection {
         options.page_protection = protection;
     }

@@ -11,6 +11,7 @@
 //! |    6 | the database or the table exists already                                  |
 //! |    7 | the input file does not hold rows as expected                             |
 //! |    8 | the disk is full; nothing acknowledged is lost                            |
+//! |    9 | the master key is missing, wrong, unreadable, or not needed               |
 
 use std::io;
 
@@ -59,11 +60,19 @@ impl Failure {
             Failure::NoSuchKey { .. }
             | Failure::Database(Error::NoDatabase { .. } | Error::NoSuchTable { .. }) => 3,
             Failure::Damage { .. }
-            | Failure::Database(Error::Log { .. } | Error::Tree { .. } | Error::Catalog { .. }) => 4,
+            | Failure::Database(
+                Error::Log { .. } | Error::Tree { .. } | Error::Catalog { .. } | Error::Keys { .. },
+            ) => 4,
             Failure::Database(Error::InUse { .. }) => 5,
             Failure::Database(Error::TableExists { .. } | Error::NotEmpty { .. }) => 6,
             Failure::Input { .. } => 7,
             Failure::Database(Error::DiskFull { .. }) => 8,
+            Failure::Database(
+                Error::Encrypted { .. }
+                | Error::NotEncrypted { .. }
+                | Error::MasterKey { .. }
+                | Error::WrongMasterKey { .. },
+            ) => 9,
             Failure::Io { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound => 3,
                 io::ErrorKind::StorageFull => 8,

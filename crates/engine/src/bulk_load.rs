@@ -12,6 +12,7 @@
 
 use std::sync::Arc;
 
+use seawall_keys::Purpose;
 use seawall_tree::BulkLoader;
 use seawall_types::{Lsn, TableId};
 
@@ -173,7 +174,8 @@ impl BulkLoad {
         let limit = usize::try_from(self.engine.options().memtable_bytes / 2).unwrap_or(usize::MAX);
         let disk = Arc::clone(&self.engine.environment.disk);
         let name = target.storage.to_string();
-        let sorter = Box::new(RowSorter::new(disk, &name, limit, row_key::TABLE_BYTES));
+        let cipher = self.engine.keys.as_ref().map(|keys| keys.cipher(Purpose::Spill));
+        let sorter = Box::new(RowSorter::new(disk, cipher, &name, limit, row_key::TABLE_BYTES));
         self.rows = Rows::Sorting { first, sorter, target };
         Ok(())
     }

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
-
+use seawall_keys::{DatabaseKeys, KEYS_PATH};
 use seawall_tree::{CheckWalk, SuperblockFile, Tree, TreeAccess, TreeOptions};
 use seawall_types::{Lsn, TableId};
-use seawall_wal::{LogReader, PendingUse, Record};
+use seawall_wal::{PendingUse, Record};
 
 use crate::catalog::{self, FIRST_USER_TABLE, ObjectRow};
+use crate::encryption::open_keys;
 use crate::engine::{Engine, Environment};
 use crate::error::Error;
+use crate::log_records::open_reader;
 use crate::options::Options;
 use crate::page_protection::LogSource;
 use crate::row_key;
@@ -164,20 +166,15 @@ fn check_superblock(
 fn check_log(
     environment: &Environment,
     superblock: &seawall_tree::Superblock,
+    keys: Option<&DatabaseKeys>,
     limit: Option<Lsn>,
     reports: &mut Reports<'_>,
     summary: &mut CheckSummary,
 ) {
-    let reader = LogReader::open(
-        Arc::clone(&environment.disk),
-        superblock.database,
-        superblock.timeline,
-        superblock.segment_bytes,
-        superblock.redo_point,
-    );
+    let reader = open_reader(&environment.disk, superblock, keys, superblock.redo_point);
     let mut reader = match reader {
         Ok(reader) => reader,
-        Err(error) => return reports.tell_plain("log", crate::error::chain(&error)),
+        Err(error) => return reports.tell_plain("log", error.to_string()),
     };
     match limit {
         Some(limit) => reader.set_limit(limit),
@@ -233,7 +230,7 @@ impl Engine {
             }
             let limit = self.log.as_ref().map(|_| self.flushed());
             let superblock = self.superblock.lock().clone();
-            check_log(&self.environment, &superblock, limit, &mut reports, &mut summary);
+            check_log(&self.environment, &superblock, self.keys.as_ref(), limit, &mut reports, &mut summary);
             break;
         }
         self.check_catalog(&mut reports, &mut summary);
@@ -283,23 +280,39 @@ pub(crate) fn check_directory(
     report: &mut dyn FnMut(Damage),
 ) -> Result<CheckSummary, Error> {
     let disk = Arc::clone(&environment.disk);
-    match Engine::open(environment.clone(), options, |_| {}) {
+    match Engine::open(environment.clone(), options.clone(), |_| {}) {
         Ok(engine) => {
             let summary = engine.check(report);
             engine.close()?;
             return summary;
         }
-        Err(error @ (Error::InUse { .. } | Error::NoDatabase { .. } | Error::NotEmpty { .. })) => {
-            return Err(error);
-        }
+        Err(
+            error @ (Error::InUse { .. }
+            | Error::NoDatabase { .. }
+            | Error::NotEmpty { .. }
+            | Error::Encrypted { .. }
+            | Error::NotEncrypted { .. }
+            | Error::MasterKey { .. }
+            | Error::WrongMasterKey { .. }),
+        ) => return Err(error),
         // What kept it from opening is found again below, and more.
         Err(error) => tracing::warn!(%error, "the database does not open; its files are checked one by one"),
     }
     let mut reports = Reports { report, count: 0 };
     let mut summary = CheckSummary::default();
     if let Some(superblock) = check_superblock(&environment, &mut reports) {
-        let source = LogSource { disk: Arc::clone(&disk) };
-        match Tree::open_with_log(&*disk, TreeAccess::Read, TreeOptions::default(), &source) {
+        let keys = match open_keys(&environment, &superblock, &options) {
+            Ok(keys) => keys,
+            Err(error) => {
+                // Nothing more can be read without them.
+                reports.tell_plain(&disk.location(KEYS_PATH), error.to_string());
+                summary.damages = reports.count;
+                return Ok(summary);
+            }
+        };
+        let tree_options = TreeOptions { keys: keys.clone(), ..TreeOptions::default() };
+        let source = LogSource::new(&disk, keys.as_ref());
+        match Tree::open_with_log(&*disk, TreeAccess::Read, tree_options, &source) {
             Ok(opened) => {
                 check_tree(&opened.tree, &mut CheckWalk::default(), &mut reports, &mut summary, &mut || {
                     false
@@ -307,7 +320,7 @@ pub(crate) fn check_directory(
             }
             Err(error) => reports.tell_plain(&disk.location(""), crate::error::chain(&error)),
         }
-        check_log(&environment, &superblock, None, &mut reports, &mut summary);
+        check_log(&environment, &superblock, keys.as_ref(), None, &mut reports, &mut summary);
     }
     summary.damages = reports.count;
     Ok(summary)

@@ -4,7 +4,8 @@ use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
 
-use seawall_io::{Disk, OsDisk, SystemClock};
+use seawall_io::{Disk, OsDisk};
+use seawall_keys::{MasterKey, OtherMasterKeys};
 use seawall_types::Lsn;
 
 use crate::bulk_load::BulkLoad;
@@ -61,7 +62,8 @@ impl Database {
     /// Opens the database in `directory`, recovering it if it was not closed.
     ///
     /// # Errors
-    /// `InUse`, `NoDatabase`, `NotEmpty` as the mode asks, `Option` for a value that cannot be, `Log` and `Tree` for
+    /// `InUse`, `NoDatabase`, `NotEmpty` as the mode asks, `Encrypted`, `NotEncrypted`, `MasterKey`, `WrongMasterKey` and
+    /// `Keys` where the master key is not the one that is needed, `Option` for a value that cannot be, `Log` and `Tree` for
     /// damage: nothing is changed then.
     pub fn open(directory: impl AsRef<Path>, options: Options) -> Result<Database, Error> {
         Database::open_with(directory, options, |_| {})
@@ -76,8 +78,7 @@ impl Database {
         options: Options,
         progress: impl FnMut(RecoveryProgress),
     ) -> Result<Database, Error> {
-        let environment =
-            Environment { disk: Arc::new(OsDisk::new(directory.as_ref())), clock: Arc::new(SystemClock) };
+        let environment = Environment::of_the_system(Arc::new(OsDisk::new(directory.as_ref())));
         Database::open_in(environment, options, progress)
     }
 
@@ -346,6 +347,30 @@ impl Database {
         self.engine().close()
     }
 
+    /// Lets `new` open the database from now on, and with `OtherMasterKeys::Drop` no other master key any more. Rewrites
+    /// the file `keys`, nothing else, while everybody goes on. Durable when it returns: keep the old one until then.
+    ///
+    /// # Errors
+    /// `NotEncrypted`; `MasterKey` if `new` cannot be read, or too many others are kept; `Keys`, `Io`: the old master keys
+    /// are then in force, or after an `Io` perhaps the new one.
+    pub fn rotate_master_key(&self, new: &MasterKey, others: OtherMasterKeys) -> Result<(), Error> {
+        self.engine().rotate_master_key(new, others)
+    }
+
+    /// As [`Database::rotate_master_key`], of a database that is not open: `old` is one that opens it.
+    ///
+    /// # Errors
+    /// As `rotate_master_key`, and `InUse`, `NoDatabase`, `WrongMasterKey`.
+    pub fn rotate_master_key_of_directory(
+        directory: impl AsRef<Path>,
+        old: MasterKey,
+        new: &MasterKey,
+        others: OtherMasterKeys,
+    ) -> Result<(), Error> {
+        let environment = Environment::of_the_system(Arc::new(OsDisk::new(directory.as_ref())));
+        crate::encryption::rotate_master_key(&environment, old, new, others)
+    }
+
     /// Opens an existing database for a check only: [`Database::check`] of a database that may not open otherwise.
     ///
     /// # Errors
@@ -356,7 +381,7 @@ impl Database {
         report: &mut dyn FnMut(Damage),
     ) -> Result<CheckSummary, Error> {
         let disk: Arc<dyn Disk> = Arc::new(OsDisk::new(directory.as_ref()));
-        Database::check_directory_in(Environment { disk, clock: Arc::new(SystemClock) }, options, report)
+        Database::check_directory_in(Environment::of_the_system(disk), options, report)
     }
 
     /// As [`Database::check_directory`], on any disk and clock.

@@ -9,7 +9,8 @@ use arc_swap::{ArcSwap, Guard};
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
-use seawall_io::{Clock, DirectoryLock, Disk, WaitWord};
+use seawall_io::{Clock, DirectoryLock, Disk, OsRandom, Random, SystemClock, WaitWord};
+use seawall_keys::DatabaseKeys;
 use seawall_tree::{Superblock, Tree};
 use seawall_types::{Lsn, TableId};
 use seawall_wal::Log;
@@ -38,6 +39,15 @@ pub struct Environment {
     pub disk: Arc<dyn Disk>,
     /// Its time.
     pub clock: Arc<dyn Clock>,
+    /// Its randomness, for the id of a new database, keys and nonces.
+    pub random: Arc<dyn Random>,
+}
+
+impl Environment {
+    /// Clock and randomness of the operating system.
+    pub fn of_the_system(disk: Arc<dyn Disk>) -> Environment {
+        Environment { disk, clock: Arc::new(SystemClock), random: Arc::new(OsRandom) }
+    }
 }
 
 /// See the module.
@@ -50,6 +60,8 @@ pub(crate) struct Engine {
     /// Where the log ended when a read-only database was opened.
     pub(crate) end_of_log: Lsn,
     pub(crate) tree: Arc<Tree>,
+    /// Of an encrypted database.
+    pub(crate) keys: Option<DatabaseKeys>,
     /// Swapped in the log's critical section when the active memtable is frozen, under `checkpoint` otherwise.
     pub(crate) view: ArcSwap<View>,
     pub(crate) queue: Arc<CommitQueue>,
@@ -107,6 +119,7 @@ pub(crate) struct Parts {
     pub(crate) end_of_log: Lsn,
     pub(crate) image_log_bytes: Arc<AtomicU64>,
     pub(crate) tree: Arc<Tree>,
+    pub(crate) keys: Option<DatabaseKeys>,
     pub(crate) view: View,
     pub(crate) next_table: u64,
     pub(crate) superblock: Superblock,
@@ -155,6 +168,7 @@ impl Engine {
             log: parts.log,
             end_of_log: parts.end_of_log,
             tree: parts.tree,
+            keys: parts.keys,
         }
     }
 

@@ -1,5 +1,6 @@
 //! What can go wrong, for a program that uses the database: each variant is one thing a caller can act on.
 
+use seawall_keys::KeysError;
 use seawall_tree::TreeError;
 use seawall_types::Lsn;
 use seawall_wal::LogReadError;
@@ -156,6 +157,39 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// The database is encrypted, and no master key is given.
+    #[error("the database in {directory} is encrypted: give its master key")]
+    Encrypted {
+        /// The directory.
+        directory: String,
+    },
+    /// The database is not encrypted, and a master key is given: somebody believes that it is.
+    #[error(
+        "the database in {directory} is not encrypted, but a master key was given: open it without one; to encrypt it, \
+         dump it and load it into a new database that has one"
+    )]
+    NotEncrypted {
+        /// The directory.
+        directory: String,
+    },
+    /// The master key cannot be read, is no key, or the database has too many of them.
+    #[error("{message}")]
+    MasterKey {
+        /// Where it should come from, and what is wrong.
+        message: String,
+    },
+    /// The master key is a key, but not one of this database.
+    #[error("{message}")]
+    WrongMasterKey {
+        /// Which one is asked for.
+        message: String,
+    },
+    /// The file with the keys is missing, damaged, or of another database.
+    #[error("{message}")]
+    Keys {
+        /// File, what is wrong, and what to do.
+        message: String,
+    },
     /// The log is damaged or of another database.
     #[error("the log cannot be read: {message}")]
     Log {
@@ -233,6 +267,18 @@ impl Error {
     pub(crate) fn tree(error: &TreeError) -> Error {
         let message = chain(error);
         if is_disk_full(error) { Error::DiskFull { message } } else { Error::Tree { message } }
+    }
+
+    /// The error of the keys file, as a user should see it.
+    pub(crate) fn keys(error: &KeysError) -> Error {
+        let message = chain(error);
+        match error {
+            KeysError::Io { .. } if is_disk_full(error) => Error::DiskFull { message },
+            KeysError::Io { .. } => Error::Io { message },
+            KeysError::MasterKey(_) | KeysError::TooMany { .. } => Error::MasterKey { message },
+            KeysError::WrongMasterKey { .. } => Error::WrongMasterKey { message },
+            _ => Error::Keys { message },
+        }
     }
 
     /// The error of reading the log, as a user should see it.

@@ -35,6 +35,7 @@ mod commit;
 mod commit_queue;
 mod data_definition;
 mod database;
+mod encryption;
 mod engine;
 mod error;
 mod lock_table;

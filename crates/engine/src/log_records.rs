@@ -4,12 +4,16 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use seawall_io::{Disk, OpenMode, OsDisk};
-use seawall_tree::{Superblock, SuperblockFile};
+use seawall_io::{Disk, OsDisk};
+use seawall_keys::{DatabaseKeys, MasterKey};
+use seawall_tree::Superblock;
 use seawall_types::{Lsn, TimelineId};
 use seawall_wal::{HEADER_BYTES, LogReadError, LogReader, LogRecord, Record};
 
+use crate::encryption::{log_cipher, open_keys, open_superblock};
+use crate::engine::Environment;
 use crate::error::Error;
+use crate::options::Options;
 use crate::row_key;
 
 /// One record of the log.
@@ -87,26 +91,27 @@ pub struct LogChange {
 /// Tells `visit` of each record from `from` on (by default, from the oldest that is kept) until it breaks or the log ends.
 /// The database may be open elsewhere: what is not flushed yet is not seen.
 ///
+/// `master_key` is that of an encrypted database.
+///
 /// # Errors
-/// `NoDatabase`, `Tree` for a damaged superblock, `Log` for a damaged record or a segment that is gone.
+/// `NoDatabase`, `Tree` for a damaged superblock, `Encrypted`, `NotEncrypted`, `MasterKey`, `WrongMasterKey` and `Keys` as
+/// for opening, `Log` for a damaged record or a segment that is gone.
 pub fn log_records(
     directory: impl AsRef<Path>,
+    master_key: Option<&MasterKey>,
     from: Option<Lsn>,
     visit: &mut dyn FnMut(LogRecordInfo) -> ControlFlow<()>,
 ) -> Result<(), Error> {
-    let disk: Arc<dyn Disk> = Arc::new(OsDisk::new(directory.as_ref()));
-    let opened = SuperblockFile::open(&*disk, OpenMode::Read);
-    let (_, superblock, _) = opened.map_err(|error| match &error {
-        seawall_tree::SuperblockError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
-            Error::NoDatabase { directory: disk.location("") }
-        }
-        _ => Error::Tree { message: crate::error::chain(&error) },
-    })?;
+    let environment = Environment::of_the_system(Arc::new(OsDisk::new(directory.as_ref())));
+    let (_, superblock, _) = open_superblock(&*environment.disk)?;
+    let options = Options { master_key: master_key.cloned(), ..Options::default() };
+    let keys = open_keys(&environment, &superblock, &options)?;
+    let keys = keys.as_ref();
     let from = match from {
         Some(from) => from,
-        None => oldest_record(&disk, &superblock)?,
+        None => oldest_record(&environment.disk, &superblock, keys)?,
     };
-    let mut reader = open_reader(&disk, &superblock, from)?;
+    let mut reader = open_reader(&environment.disk, &superblock, keys, from)?;
     while let Some(record) = reader.next().map_err(|error| Error::log_read(&error))? {
         let content = content_of(&record).map_err(|problem| Error::Log {
             message: format!("record at {}: {problem}", record.span.start),
@@ -120,26 +125,36 @@ pub fn log_records(
     Ok(())
 }
 
-fn open_reader(disk: &Arc<dyn Disk>, superblock: &Superblock, from: Lsn) -> Result<LogReader, Error> {
-    LogReader::open(
+/// Reads the log of the database from `from` on.
+pub(crate) fn open_reader(
+    disk: &Arc<dyn Disk>,
+    superblock: &Superblock,
+    keys: Option<&DatabaseKeys>,
+    from: Lsn,
+) -> Result<LogReader, Error> {
+    let reader = LogReader::open(
         Arc::clone(disk),
         superblock.database,
         superblock.timeline,
         superblock.segment_bytes,
         from,
-    )
-    .map_err(|error| Error::log_read(&error))
+    );
+    Ok(reader.map_err(|error| Error::log_read(&error))?.decrypted_with(log_cipher(keys)))
 }
 
 /// Where the first whole record of the oldest segment starts: the segment may begin in the middle of one.
-fn oldest_record(disk: &Arc<dyn Disk>, superblock: &Superblock) -> Result<Lsn, Error> {
+fn oldest_record(
+    disk: &Arc<dyn Disk>,
+    superblock: &Superblock,
+    keys: Option<&DatabaseKeys>,
+) -> Result<Lsn, Error> {
     let segments = crate::open::list_segments(&**disk, superblock.segment_bytes)?;
     let redo_point = superblock.redo_point;
     let Some(oldest) = segments.first().filter(|segment| segment.first_lsn < redo_point) else {
         return Ok(redo_point);
     };
     let start = Lsn::new(oldest.first_lsn.get() + HEADER_BYTES);
-    match open_reader(disk, superblock, start)?.next() {
+    match open_reader(disk, superblock, keys, start)?.next() {
         Ok(Some(_)) => Ok(start),
         // What does not verify there is the rest of a record; the search that tells damage from the end of the log
         // finds the next one.

@@ -9,11 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_io::{Disk, LockMode, OpenMode as FileMode};
-use seawall_tree::{PageProtection, SUPERBLOCK_PATH, Superblock, Tree, TreeAccess, TreeOptions};
+use seawall_keys::DatabaseKeys;
+use seawall_tree::{Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, Tree, TreeAccess, TreeOptions};
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
 use seawall_wal::{FlushBy, Log, LogEnd, LogOptions, SegmentName};
 
 use crate::catalog::FIRST_USER_TABLE;
+use crate::encryption::{create_keys, keys_of_directory, log_cipher, read_master_key};
 use crate::engine::{Engine, Environment, Parts};
 use crate::error::Error;
 use crate::options::{Background, OpenMode, Options};
@@ -22,7 +24,7 @@ use crate::recovery::{self, RecoveryProgress};
 use crate::row_sorter::{RUN_DIRECTORY, RUN_PREFIX};
 use crate::statistics::SegmentInfo;
 
-const LOCK_PATH: &str = "lock";
+pub(crate) const LOCK_PATH: &str = "lock";
 const LOG_DIRECTORY: &str = "log";
 const CREATING_PATH: &str = "creating";
 
@@ -70,17 +72,23 @@ fn check_options(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-fn tree_options(environment: &Environment, options: &Options) -> TreeOptions {
+fn tree_options(environment: &Environment, options: &Options, keys: Option<DatabaseKeys>) -> TreeOptions {
     TreeOptions {
         cache_bytes: usize::try_from(options.cache_bytes).unwrap_or(usize::MAX),
         compression: options.page_image_compression,
         recovery_file_bytes: options.checkpoint_chunk_bytes,
         threads: options.checkpoint_threads,
         clock: Some(Arc::clone(&environment.clock)),
+        keys,
     }
 }
 
-fn log_options(environment: &Environment, superblock: &Superblock, options: &Options) -> LogOptions {
+fn log_options(
+    environment: &Environment,
+    superblock: &Superblock,
+    options: &Options,
+    keys: Option<&DatabaseKeys>,
+) -> LogOptions {
     LogOptions {
         segment_bytes: superblock.segment_bytes,
         spare_segments: u64::try_from(options.spare_segments).unwrap_or(u64::MAX),
@@ -89,6 +97,7 @@ fn log_options(environment: &Environment, superblock: &Superblock, options: &Opt
             Background::Manual => FlushBy::Caller,
         },
         clock: Some(Arc::clone(&environment.clock)),
+        cipher: log_cipher(keys),
         // In proportion where little memory is given: the log has several such buffers.
         buffer_bytes: usize::try_from(options.memtable_bytes / 16)
             .unwrap_or(usize::MAX)
@@ -243,6 +252,8 @@ fn look_or_missing(disk: &dyn Disk) -> Result<Found, Error> {
 fn create(environment: &Environment, options: &Options) -> Result<(), Error> {
     let disk = &*environment.disk;
     let io = |error: std::io::Error| Error::io(&error);
+    // First: without it nothing is made.
+    let master_key = read_master_key(options)?;
     if disk.list("").map_err(io)?.iter().all(|entry| entry.name != CREATING_PATH) {
         disk.open(CREATING_PATH, FileMode::Create).map_err(io)?;
     }
@@ -254,11 +265,13 @@ fn create(environment: &Environment, options: &Options) -> Result<(), Error> {
     }
     disk.sync_directory(LOG_DIRECTORY).map_err(io)?;
     let mut superblock = new_superblock(environment, options);
-    let log = Log::create(Arc::clone(&environment.disk), log_options(environment, &superblock, options));
+    let keys = create_keys(environment, superblock.database, master_key.as_ref())?;
+    let log_options = log_options(environment, &superblock, options, keys.as_ref());
+    let log = Log::create(Arc::clone(&environment.disk), log_options);
     let log = log.map_err(|error| Error::Log { message: crate::error::chain(&error) })?;
     superblock.redo_point = log.appended();
     drop(log);
-    Tree::create(disk, &superblock, tree_options(environment, options))
+    Tree::create(disk, &superblock, tree_options(environment, options, keys))
         .map_err(|error| Error::tree(&error))?;
     disk.remove(CREATING_PATH).map_err(io)?;
     disk.sync_directory("").map_err(io)
@@ -277,9 +290,11 @@ fn finish_creation(disk: &dyn Disk) -> Result<(), Error> {
 }
 
 fn new_superblock(environment: &Environment, options: &Options) -> Superblock {
+    let mut database = [0; 16];
+    environment.random.fill(&mut database);
     Superblock {
         sequence: 0,
-        database: DatabaseId::from_bytes(seawall_io::random_bytes()),
+        database: DatabaseId::from_bytes(database),
         page_bytes: options.page_bytes,
         timeline: TimelineId::FIRST,
         segment_bytes: options.segment_bytes,
@@ -291,6 +306,10 @@ fn new_superblock(environment: &Environment, options: &Options) -> Superblock {
         created_micros: environment.clock.wall_micros(),
         // Set by the tree with each store.
         protection: PageProtection::RecoveryFile,
+        encryption: match options.master_key {
+            None => Encryption::None,
+            Some(_) => Encryption::Xaes256Gcm,
+        },
     }
 }
 
@@ -302,8 +321,9 @@ fn open_existing(
 ) -> Result<Engine, Error> {
     let read_only = options.mode == OpenMode::ReadOnly;
     let access = if read_only { TreeAccess::Read } else { TreeAccess::Write };
-    let source = LogSource { disk: Arc::clone(&environment.disk) };
-    let tree_options = tree_options(&environment, &options);
+    let keys = keys_of_directory(&environment, &options)?;
+    let source = LogSource::new(&environment.disk, keys.as_ref());
+    let tree_options = tree_options(&environment, &options, keys.clone());
     let opened = Tree::open_with_log(&*environment.disk, access, tree_options, &source);
     let opened = opened.map_err(|error| Error::tree(&error))?;
     if let Some(copy) = &opened.damaged_copy {
@@ -313,7 +333,8 @@ fn open_existing(
         remove_scratch(&*environment.disk)?;
     }
     let tree = Arc::new(opened.tree);
-    let mut replayed = recovery::replay(&environment, &tree, opened.superblock, &options, progress)?;
+    let mut replayed =
+        recovery::replay(&environment, &tree, opened.superblock, &options, keys.as_ref(), progress)?;
     replayed.statistics.superblock_copy_damaged = opened.damaged_copy.is_some();
     replayed.statistics.chunk_reapplied = opened.reapplied_chunk.is_some();
     tracing::info!(redo_point = %replayed.statistics.redo_point, end_of_log = %replayed.end.lsn,
@@ -323,7 +344,8 @@ fn open_existing(
     let log = if read_only {
         None
     } else {
-        Some(Arc::new(open_log(&environment, &replayed.superblock, &options, replayed.end)?))
+        let log = open_log(&environment, &replayed.superblock, &options, keys.as_ref(), replayed.end)?;
+        Some(Arc::new(log))
     };
     let image_log_bytes = Arc::default();
     if let (Some(log), PageProtection::LogImages) = (&log, options.page_protection) {
@@ -340,6 +362,7 @@ fn open_existing(
         end_of_log,
         image_log_bytes,
         tree,
+        keys,
         directory_lock,
     });
     engine.learn_from_recovery(&replayed.statistics);
@@ -351,9 +374,10 @@ fn open_log(
     environment: &Environment,
     superblock: &Superblock,
     options: &Options,
+    keys: Option<&DatabaseKeys>,
     end: LogEnd,
 ) -> Result<Log, Error> {
-    let options = log_options(environment, superblock, options);
+    let options = log_options(environment, superblock, options, keys);
     Log::open(Arc::clone(&environment.disk), options, end).map_err(|error| match error {
         seawall_wal::LogError::NoSpace { .. } => Error::DiskFull { message: crate::error::chain(&error) },
         other => Error::Log { message: crate::error::chain(&other) },

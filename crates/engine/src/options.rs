@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use seawall_keys::MasterKey;
 use seawall_tree::{ImageCompression, PageProtection};
 
 use crate::lock_table::LockWait;
@@ -121,6 +122,9 @@ pub struct Options {
     pub spare_segments: usize,
     /// Who does the work that no caller waits for. Default: threads of the database.
     pub background: Background,
+    /// Of an encrypted database: opens it. A new database is encrypted if there is one, and cannot be made so later.
+    /// Default: none.
+    pub master_key: Option<MasterKey>,
 }
 
 impl Default for Options {
@@ -148,6 +152,7 @@ impl Default for Options {
             flush_interval: Duration::from_millis(10),
             spare_segments: 2,
             background: Background::default(),
+            master_key: None,
         }
     }
 }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use seawall_io::Disk;
+use seawall_keys::{Cipher, DatabaseKeys};
 use seawall_tree::{
     AppendedPiece, ImageLog, ImageLogError, ImagePiece, ImageSource, ImageSpan, StoredImage, Superblock,
     TreeError,
@@ -18,6 +19,7 @@ use seawall_tree::{
 use seawall_types::Lsn;
 use seawall_wal::{Log, LogError, LogReader, PageImageEntry, PageImages, Record};
 
+use crate::encryption::log_cipher;
 use crate::error::chain;
 
 /// Appends images to the log.
@@ -65,7 +67,15 @@ fn refused(error: LogError) -> ImageLogError {
 /// Reads images from the log, before it is open for writing.
 #[derive(Debug)]
 pub(crate) struct LogSource {
-    pub(crate) disk: Arc<dyn Disk>,
+    disk: Arc<dyn Disk>,
+    cipher: Option<Cipher>,
+}
+
+impl LogSource {
+    /// The log on `disk`, of a database with these keys.
+    pub(crate) fn new(disk: &Arc<dyn Disk>, keys: Option<&DatabaseKeys>) -> LogSource {
+        LogSource { disk: Arc::clone(disk), cipher: log_cipher(keys) }
+    }
 }
 
 impl ImageSource for LogSource {
@@ -78,7 +88,7 @@ impl ImageSource for LogSource {
         let unreadable = |error: &dyn std::error::Error| span.unreadable(chain(error));
         let disk = Arc::clone(&self.disk);
         let reader = LogReader::open(disk, values.database, span.timeline, values.segment_bytes, span.start);
-        let mut reader = reader.map_err(|error| unreadable(&error))?;
+        let mut reader = reader.map_err(|error| unreadable(&error))?.decrypted_with(self.cipher.clone());
         // The log was flushed up to the end before the header said so: what does not verify before it is damage.
         reader.set_limit(span.end);
         while let Some(found) = reader.next().map_err(|error| unreadable(&error))? {

@@ -17,6 +17,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
+use seawall_keys::DatabaseKeys;
 use seawall_memtable::{Memtable, ReplayPartition};
 use seawall_tree::{Superblock, Tree};
 use seawall_types::{Lsn, TableId};
@@ -26,6 +27,7 @@ use crate::catalog::{self, FIRST_USER_TABLE, ObjectRow};
 use crate::engine::Environment;
 use crate::error::Error;
 use crate::lock_table::lock_name;
+use crate::log_records::open_reader;
 use crate::merge_source::FrozenRows;
 use crate::options::{OpenMode, Options};
 use crate::row_key;
@@ -96,9 +98,10 @@ pub(crate) fn replay(
     tree: &Tree,
     superblock: Superblock,
     options: &Options,
+    keys: Option<&DatabaseKeys>,
     progress: &mut dyn FnMut(RecoveryProgress),
 ) -> Result<Replayed, Error> {
-    let mut replay = Replay::new(environment, tree, superblock, options)?;
+    let mut replay = Replay::new(environment, tree, superblock, options, keys)?;
     let memtable = loop {
         let (memtable, ended) = replay.next_part(progress)?;
         if ended {
@@ -132,16 +135,10 @@ impl<'a> Replay<'a> {
         tree: &'a Tree,
         superblock: Superblock,
         options: &'a Options,
+        keys: Option<&DatabaseKeys>,
     ) -> Result<Replay<'a>, Error> {
         let redo_point = superblock.redo_point;
-        let mut reader = LogReader::open(
-            Arc::clone(&environment.disk),
-            superblock.database,
-            superblock.timeline,
-            superblock.segment_bytes,
-            redo_point,
-        )
-        .map_err(|error| Error::log_read(&error))?;
+        let mut reader = open_reader(&environment.disk, &superblock, keys, redo_point)?;
         reader.use_pending(match options.mode {
             OpenMode::ReadOnly => PendingUse::Read,
             OpenMode::CreateIfMissing | OpenMode::Existing | OpenMode::New => PendingUse::Rescue,

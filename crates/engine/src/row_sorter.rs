@@ -1,22 +1,33 @@
 //! Sorting more rows than fit into memory: sorted runs in files, merged at the end. Of rows with one key the last one
 //! added stays.
 //!
-//! A run is rows end to end: key length u32, value length u32, key, value; integers little-endian. Runs are scratch:
-//! they are removed when the sorter goes, and by the next open after a crash.
+//! A run is rows end to end: key length u32, value length u32, key, value; integers little-endian. It is stored in pieces,
+//! whose borders are anywhere:
+//!
+//! | offset | bytes | field    | meaning                                                                       |
+//! |-------:|------:|----------|-------------------------------------------------------------------------------|
+//! |      0 |     4 | length   | of what follows the envelope                                                  |
+//! |      4 |    40 | envelope | of an encrypted database: nonce and tag (XAES-256-GCM), the offset of the     |
+//! |        |       |          | piece in the file as associated data; else zero                               |
+//! |     44 |       | rows     | encrypted in an encrypted database                                            |
+//!
+//! Runs are scratch: they are removed when the sorter goes, and by the next open after a crash.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use seawall_io::{Disk, DiskFile, OpenMode};
+use seawall_keys::{Cipher, ENVELOPE_BYTES, Envelope};
 
 use crate::error::Error;
 
 /// Directory of the runs, and how their names begin.
 pub(crate) const RUN_DIRECTORY: &str = "recovery";
 pub(crate) const RUN_PREFIX: &str = "sort-";
-const READ_BYTES: usize = 1 << 20;
-const WRITE_BYTES: usize = 4 << 20;
+/// A piece is written when it has so many bytes: it is a little longer, or as long as one row.
+const PIECE_BYTES: usize = 1 << 20;
+const PIECE_HEADER_BYTES: usize = 4 + ENVELOPE_BYTES;
 const LENGTHS_BYTES: usize = 8;
 
 /// Rows in memory: their bytes end to end, and where each begins.
@@ -79,6 +90,7 @@ impl Buffer {
 /// See the module.
 pub(crate) struct RowSorter {
     disk: Arc<dyn Disk>,
+    cipher: Option<Cipher>,
     name: String,
     buffer: Buffer,
     buffer_limit: usize,
@@ -94,15 +106,17 @@ struct Run {
 }
 
 impl RowSorter {
-    /// A sorter that keeps about `buffer_limit` bytes in memory. Keys share their first `shared_bytes` bytes.
+    /// A sorter that keeps about `buffer_limit` bytes in memory, and encrypts what it writes if there is a cipher. Keys share their first `shared_bytes` bytes.
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
+        cipher: Option<Cipher>,
         name: &str,
         buffer_limit: usize,
         shared_bytes: usize,
     ) -> RowSorter {
         RowSorter {
             disk,
+            cipher,
             name: name.to_owned(),
             buffer: Buffer::default(),
             buffer_limit,
@@ -122,16 +136,12 @@ impl RowSorter {
         let file = self.disk.open(&path, OpenMode::Create).map_err(|error| Error::io(&error))?;
         // Entered first, so that a failure below removes the file too.
         self.runs.push(Run { path, file: Arc::clone(&file), bytes: 0 });
-        let mut pending = Vec::with_capacity(WRITE_BYTES);
-        let mut offset = 0;
+        let mut writer = RunWriter::new(&*file, self.cipher.as_ref());
         for (_, start) in &self.buffer.index {
             let (_, _, length) = parse_row(&self.buffer.bytes[*start..]).expect("`push` wrote a whole row");
-            pending.extend_from_slice(&self.buffer.bytes[*start..*start + length]);
-            if pending.len() >= WRITE_BYTES {
-                write_out(&*file, &mut pending, &mut offset)?;
-            }
+            writer.append(&self.buffer.bytes[*start..*start + length])?;
         }
-        write_out(&*file, &mut pending, &mut offset)?;
+        let offset = writer.finish()?;
         self.runs.last_mut().expect("entered above").bytes = offset;
         self.buffer = Buffer::default();
         Ok(())
@@ -147,7 +157,9 @@ impl RowSorter {
             return drain_buffer(&self.buffer, take);
         }
         self.spill()?;
-        let mut readers = self.runs.iter().map(RunReader::new).collect::<Result<Vec<_>, _>>()?;
+        let cipher = self.cipher.as_ref();
+        let readers = self.runs.iter().map(|run| RunReader::new(run, cipher));
+        let mut readers = readers.collect::<Result<Vec<_>, _>>()?;
         let mut heap: BinaryHeap<_> = BinaryHeap::new();
         for (index, reader) in readers.iter().enumerate() {
             if let Some(key) = reader.key() {
@@ -188,11 +200,49 @@ fn drain_buffer(
     Ok(())
 }
 
-fn write_out(file: &dyn DiskFile, pending: &mut Vec<u8>, offset: &mut u64) -> Result<(), Error> {
-    file.write_all_at(pending, *offset).map_err(|error| Error::io(&error))?;
-    *offset += u64::try_from(pending.len()).expect("a buffer's length fits into 64 bits");
-    pending.clear();
-    Ok(())
+/// Writes a run, piece by piece.
+struct RunWriter<'a> {
+    file: &'a dyn DiskFile,
+    cipher: Option<&'a Cipher>,
+    /// Room for the header, then rows.
+    piece: Vec<u8>,
+    offset: u64,
+}
+
+impl<'a> RunWriter<'a> {
+    fn new(file: &'a dyn DiskFile, cipher: Option<&'a Cipher>) -> RunWriter<'a> {
+        RunWriter { file, cipher, piece: vec![0; PIECE_HEADER_BYTES], offset: 0 }
+    }
+
+    fn append(&mut self, row: &[u8]) -> Result<(), Error> {
+        self.piece.extend_from_slice(row);
+        if self.piece.len() >= PIECE_BYTES { self.write_out() } else { Ok(()) }
+    }
+
+    fn write_out(&mut self) -> Result<(), Error> {
+        let (header, rows) = self.piece.split_at_mut(PIECE_HEADER_BYTES);
+        header[..4].copy_from_slice(&length_u32(rows.len()).to_le_bytes());
+        if let Some(cipher) = self.cipher {
+            let envelope = cipher.encrypt(&self.offset.to_le_bytes(), rows);
+            header[4..].copy_from_slice(&envelope.to_bytes());
+        }
+        self.file.write_all_at(&self.piece, self.offset).map_err(|error| Error::io(&error))?;
+        self.offset += length_u64(self.piece.len());
+        self.piece.truncate(PIECE_HEADER_BYTES);
+        Ok(())
+    }
+
+    /// Bytes of the whole run.
+    fn finish(mut self) -> Result<u64, Error> {
+        if self.piece.len() > PIECE_HEADER_BYTES {
+            self.write_out()?;
+        }
+        Ok(self.offset)
+    }
+}
+
+fn length_u64(length: usize) -> u64 {
+    u64::try_from(length).expect("a buffer's length fits into 64 bits")
 }
 
 impl Drop for RowSorter {
@@ -208,33 +258,59 @@ impl Drop for RowSorter {
 /// Reads a run forwards.
 struct RunReader<'a> {
     run: &'a Run,
+    cipher: Option<&'a Cipher>,
+    /// Rows of the pieces read so far.
     buffer: Vec<u8>,
     position: usize,
-    /// Offset in the file of the end of `buffer`.
-    read: u64,
+    /// Offset in the file of the next piece.
+    next: u64,
 }
 
 impl<'a> RunReader<'a> {
-    fn new(run: &'a Run) -> Result<RunReader<'a>, Error> {
-        let mut reader = RunReader { run, buffer: Vec::new(), position: 0, read: 0 };
+    fn new(run: &'a Run, cipher: Option<&'a Cipher>) -> Result<RunReader<'a>, Error> {
+        let mut reader = RunReader { run, cipher, buffer: Vec::new(), position: 0, next: 0 };
         reader.fill()?;
         Ok(reader)
     }
 
     /// Reads on until a whole row is there, or the run ends.
     fn fill(&mut self) -> Result<(), Error> {
-        while self.row().is_none() && self.read < self.run.bytes {
+        while self.row().is_none() && self.next < self.run.bytes {
             self.buffer.drain(..self.position);
             self.position = 0;
-            let left = usize::try_from(self.run.bytes - self.read).unwrap_or(usize::MAX);
-            let kept = self.buffer.len();
-            let more = left.min(READ_BYTES);
-            self.buffer.resize(kept + more, 0);
-            let read = self.run.file.read_exact_at(&mut self.buffer[kept..], self.read);
-            read.map_err(|error| Error::io(&error))?;
-            self.read += u64::try_from(more).expect("a buffer's length fits into 64 bits");
+            self.read_piece()?;
         }
         Ok(())
+    }
+
+    fn read_piece(&mut self) -> Result<(), Error> {
+        let mut header = [0; PIECE_HEADER_BYTES];
+        let read = self.run.file.read_exact_at(&mut header, self.next);
+        read.map_err(|error| Error::io(&error))?;
+        let [a, b, c, d, envelope @ ..] = header;
+        let rows_at = self.next + length_u64(PIECE_HEADER_BYTES);
+        let end = rows_at.saturating_add(u64::from(u32::from_le_bytes([a, b, c, d])));
+        if end > self.run.bytes {
+            return Err(self.changed());
+        }
+        let kept = self.buffer.len();
+        let bytes = usize::try_from(end - rows_at).map_err(|_| self.changed())?;
+        self.buffer.resize(kept + bytes, 0);
+        let rows = &mut self.buffer[kept..];
+        self.run.file.read_exact_at(rows, rows_at).map_err(|error| Error::io(&error))?;
+        if let Some(cipher) = self.cipher {
+            let envelope = Envelope::from_bytes(&envelope);
+            let decrypted = cipher.decrypt(&envelope, &self.next.to_le_bytes(), rows);
+            decrypted.map_err(|_| self.changed())?;
+        }
+        self.next = end;
+        Ok(())
+    }
+
+    fn changed(&self) -> Error {
+        let message =
+            format!("{} at offset {} is not what was written: run the load again", self.run.path, self.next);
+        Error::Io { message }
     }
 
     fn row(&self) -> Option<(&[u8], &[u8])> {
@@ -259,7 +335,7 @@ impl<'a> RunReader<'a> {
             match parse_row(&self.buffer[self.position + length..]) {
                 Some((next, _, _)) if next == key => self.position += length,
                 Some(_) => return Ok(()),
-                None if self.read >= self.run.bytes => return Ok(()),
+                None if self.next >= self.run.bytes => return Ok(()),
                 None => {
                     // The next row is not read yet: look at it behind this one.
                     let current = self.buffer[self.position..self.position + length].to_vec();
@@ -282,14 +358,23 @@ impl<'a> RunReader<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use seawall_simulation::{SeededRandom, SimulatedDisk};
+    use seawall_keys::{DatabaseKeys, Purpose, SecretKey};
+    use seawall_simulation::{SeededRandom, SimulatedDisk, SimulatedRandom};
+    use seawall_types::DatabaseId;
     use std::collections::BTreeMap;
 
-    fn sorted(seed: u64, buffer_limit: usize) {
+    fn cipher() -> Cipher {
+        let (disk, master) = (SimulatedDisk::new(1), SecretKey::from_bytes([1; 32]));
+        let random = Arc::new(SimulatedRandom::new(1));
+        let keys = DatabaseKeys::create(&disk, DatabaseId::from_bytes([1; 16]), &master, random).unwrap();
+        keys.cipher(Purpose::Spill)
+    }
+
+    fn sorted(seed: u64, buffer_limit: usize, cipher: Option<&Cipher>) {
         let disk = Arc::new(SimulatedDisk::new(seed));
         disk.create_directory(RUN_DIRECTORY).unwrap();
         let shared: Arc<dyn Disk> = disk.clone();
-        let mut sorter = RowSorter::new(shared, "test", buffer_limit, 2);
+        let mut sorter = RowSorter::new(shared, cipher.cloned(), "test", buffer_limit, 2);
         let mut random = SeededRandom::new(seed);
         let mut model = BTreeMap::new();
         for _ in 0..3000 {
@@ -315,9 +400,38 @@ mod tests {
     #[test]
     fn rows_come_out_in_order_with_the_last_value_of_each_key() {
         for seed in 0..5 {
-            sorted(seed, usize::MAX);
-            sorted(seed, 20_000);
-            sorted(seed, 200);
+            sorted(seed, usize::MAX, None);
+            sorted(seed, 20_000, None);
+            sorted(seed, 200, None);
+            sorted(seed, 20_000, Some(&cipher()));
+        }
+    }
+
+    #[test]
+    fn an_encrypted_run_shows_nothing_and_no_change_of_it_goes_unnoticed() {
+        let needle = b"value that nobody may read";
+        for cipher in [None, Some(cipher())] {
+            let disk = Arc::new(SimulatedDisk::new(1));
+            disk.create_directory(RUN_DIRECTORY).unwrap();
+            let shared: Arc<dyn Disk> = disk.clone();
+            let mut sorter = RowSorter::new(shared, cipher.clone(), "test", usize::MAX, 2);
+            for number in 0..100_u8 {
+                sorter.add(&[0, 0, number], needle).unwrap();
+            }
+            sorter.spill().unwrap();
+            let run = &sorter.runs[0];
+            let bytes = disk.read_file(&run.path).unwrap();
+            let is_found = bytes.windows(needle.len()).any(|window| window == needle);
+            assert_eq!(is_found, cipher.is_none());
+            let Some(cipher) = &cipher else { continue };
+            assert!(RunReader::new(run, Some(cipher)).unwrap().row().is_some());
+            for bit in (0..8 * bytes.len() as u64).step_by(13) {
+                let byte = bytes[usize::try_from(bit / 8).unwrap()];
+                run.file.write_all_at(&[byte ^ 1 << (bit % 8)], bit / 8).unwrap();
+                let error = RunReader::new(run, Some(cipher)).err().unwrap();
+                assert!(matches!(error, Error::Io { .. }), "bit {bit}: {error}");
+                run.file.write_all_at(&[byte], bit / 8).unwrap();
+            }
         }
     }
 }

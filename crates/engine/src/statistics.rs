@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use seawall_tree::PageProtection;
+use seawall_tree::{Encryption, PageProtection};
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 
 use crate::checkpoint_statistics::{CheckpointHistory, CheckpointStatistics};
@@ -99,6 +99,8 @@ pub struct SegmentInfo {
 pub struct DatabaseInfo {
     /// Its id.
     pub database: DatabaseId,
+    /// Whether what users store is encrypted on disk.
+    pub encrypted: bool,
     /// Page size in bytes.
     pub page_bytes: u64,
     /// Where its checkpoints put the second copy of the pages that they overwrite; if it is open read-only, where the
@@ -179,6 +181,7 @@ impl Engine {
         }
         Ok(DatabaseInfo {
             database: superblock.database,
+            encrypted: superblock.encryption != Encryption::None,
             page_bytes: u64::from(superblock.page_bytes),
             page_protection: match &self.log {
                 Some(_) => self.options.page_protection,

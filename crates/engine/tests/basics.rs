@@ -6,7 +6,7 @@ use std::sync::Arc;
 use seawall_engine::{
     Background, Database, Durability, Environment, Error, Isolation, OpenMode, Options, TransactionOptions,
 };
-use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk};
+use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 fn options() -> Options {
     Options {
@@ -22,8 +22,11 @@ fn options() -> Options {
 }
 
 fn open(disk: &SimulatedDisk) -> Database {
-    let environment =
-        Environment { disk: Arc::new(disk.clone()), clock: Arc::new(SimulatedClock::default()) };
+    let environment = Environment {
+        disk: Arc::new(disk.clone()),
+        clock: Arc::new(SimulatedClock::default()),
+        random: Arc::new(SimulatedRandom::new(1)),
+    };
     Database::open_in(environment, options(), |_| {}).unwrap()
 }
 
@@ -205,8 +208,11 @@ fn asynchronous_commits_survive_a_kill_and_a_reader_sees_them_without_writing() 
     }
     let killed = disk.copy();
     let calls = killed.calls();
-    let environment =
-        Environment { disk: Arc::new(killed.clone()), clock: Arc::new(SimulatedClock::default()) };
+    let environment = Environment {
+        disk: Arc::new(killed.clone()),
+        clock: Arc::new(SimulatedClock::default()),
+        random: Arc::new(SimulatedRandom::new(1)),
+    };
     let read_only = Options { mode: OpenMode::ReadOnly, ..options() };
     let reader = Database::open_in(environment, read_only, |_| {}).unwrap();
     let table = reader.table("t").unwrap();

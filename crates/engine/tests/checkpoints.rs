@@ -9,8 +9,8 @@ use seawall_engine::{
     Background, Database, Durability, Environment, LockWait, LogHoldback, OpenMode, Options, Table,
     ThrottleReason, Trigger,
 };
-use seawall_io::{Clock, SystemClock};
-use seawall_simulation::{SimulatedClock, SimulatedDisk};
+use seawall_io::Clock;
+use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 fn options() -> Options {
     Options {
@@ -26,8 +26,11 @@ fn options() -> Options {
 }
 
 fn open(disk: &SimulatedDisk, options: Options) -> Database {
-    let environment =
-        Environment { disk: Arc::new(disk.clone()), clock: Arc::new(SimulatedClock::default()) };
+    let environment = Environment {
+        disk: Arc::new(disk.clone()),
+        clock: Arc::new(SimulatedClock::default()),
+        random: Arc::new(SimulatedRandom::new(1)),
+    };
     Database::open_in(environment, options, |_| {}).unwrap()
 }
 
@@ -154,7 +157,11 @@ fn a_checkpoint_keeps_to_its_share_of_the_disk() {
 #[test]
 fn log_that_is_held_back_slows_writers_before_its_limit() {
     let (disk, clock) = (SimulatedDisk::new(6), SimulatedClock::default());
-    let environment = Environment { disk: Arc::new(disk), clock: Arc::new(clock.clone()) };
+    let environment = Environment {
+        disk: Arc::new(disk),
+        clock: Arc::new(clock.clone()),
+        random: Arc::new(SimulatedRandom::new(1)),
+    };
     let options = Options { memtable_bytes: 64 << 20, ..options() };
     let database = Database::open_in(environment, options, |_| {}).unwrap();
     let table = database.create_table("t").unwrap();
@@ -191,7 +198,7 @@ fn log_that_is_held_back_slows_writers_before_its_limit() {
 fn writers_faster_than_the_disk_are_slowed_and_memory_stays_bounded() {
     let memtable_bytes = 1 << 20;
     let options = Options { background: Background::Threads, memtable_bytes, ..options() };
-    let environment = Environment { disk: Arc::new(SimulatedDisk::new(7)), clock: Arc::new(SystemClock) };
+    let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(7)));
     let database = Database::open_in(environment, options, |_| {}).unwrap();
     let table = database.create_table("t").unwrap();
     std::thread::scope(|scope| {

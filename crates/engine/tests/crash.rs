@@ -17,7 +17,7 @@ use harness::recover::{check_clean, find_state, go_on, recover};
 use harness::session::{Progress, Session, Step};
 use harness::state::State;
 use harness::watched_disk::{CrashPoint, WatchedDisk};
-use harness::{crash_count, open, small_options, template, try_open};
+use harness::{crash_count, master_key, open, small_options, template, try_open};
 
 /// Runs the plan on a copy of `start`, and hands `visit` every crash point on the way.
 fn watch(start: &SimulatedDisk, options: &Options, steps: &[Step], mut visit: impl FnMut(CrashPoint)) {
@@ -49,12 +49,13 @@ fn outcome(number: u64, index: u64) -> PowerLoss {
     }
 }
 
-/// Small options with one of the ways to protect pages.
+/// Small options with one of the ways to protect pages, encrypted or not.
 fn protected_options(number: u64) -> Options {
     let (place, compression) = (usize::try_from(number % 2).unwrap(), usize::try_from(number % 5).unwrap());
     Options {
         page_protection: PageProtection::ALL[place],
         page_image_compression: ImageCompression::ALL[compression],
+        master_key: (number % 4 >= 2).then(master_key),
         ..small_options()
     }
 }
@@ -382,6 +383,7 @@ fn random_options(random: &mut SeededRandom) -> Options {
         spare_segments: *random.pick(&[0, 1, 3]),
         page_protection: *random.pick(&PageProtection::ALL),
         page_image_compression: *random.pick(&ImageCompression::ALL),
+        master_key: random.chance(1, 4).then(master_key),
         ..small_options()
     }
 }

@@ -24,7 +24,6 @@ use seawall_engine::{
     Background, Database, Durability, Environment, Isolation, LockWait, Options, Transaction,
     TransactionOptions,
 };
-use seawall_io::SystemClock;
 use seawall_simulation::SimulatedDisk;
 
 const ALL: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
@@ -48,7 +47,7 @@ fn open_on(disk: &SimulatedDisk, background: Background) -> Database {
         background,
         ..Options::default()
     };
-    let environment = Environment { disk: Arc::new(disk.clone()), clock: Arc::new(SystemClock) };
+    let environment = Environment::of_the_system(Arc::new(disk.clone()));
     Database::open_in(environment, options, |_| {}).unwrap()
 }
 

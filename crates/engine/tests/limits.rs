@@ -9,7 +9,7 @@ use seawall_engine::{
     Options, Table, TableChange, TransactionOptions, VALUE_BYTES_MAX,
 };
 use seawall_simulation::{
-    Fault, FaultError, FaultKind, FaultTarget, Operations, SimulatedClock, SimulatedDisk,
+    Fault, FaultError, FaultKind, FaultTarget, Operations, SimulatedClock, SimulatedDisk, SimulatedRandom,
 };
 
 fn options() -> Options {
@@ -27,8 +27,11 @@ fn options() -> Options {
 }
 
 fn try_open(disk: &SimulatedDisk, options: Options) -> Result<Database, Error> {
-    let environment =
-        Environment { disk: Arc::new(disk.clone()), clock: Arc::new(SimulatedClock::default()) };
+    let environment = Environment {
+        disk: Arc::new(disk.clone()),
+        clock: Arc::new(SimulatedClock::default()),
+        random: Arc::new(SimulatedRandom::new(1)),
+    };
     Database::open_in(environment, options, |_| {})
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use seawall_engine::{Background, Database, Durability, Environment, Options, Snapshot, Table};
-use seawall_simulation::{SeededRandom, SimulatedClock, SimulatedDisk};
+use seawall_simulation::{SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 const KEYS: u64 = 12_000;
 
@@ -25,8 +25,11 @@ fn open(disk: &SimulatedDisk) -> Database {
         background: Background::Manual,
         ..Options::default()
     };
-    let environment =
-        Environment { disk: Arc::new(disk.clone()), clock: Arc::new(SimulatedClock::default()) };
+    let environment = Environment {
+        disk: Arc::new(disk.clone()),
+        clock: Arc::new(SimulatedClock::default()),
+        random: Arc::new(SimulatedRandom::new(1)),
+    };
     Database::open_in(environment, options, |_| {}).unwrap()
 }
 

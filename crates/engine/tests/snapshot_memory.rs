@@ -8,7 +8,7 @@ use seawall_engine::{
     Background, Database, Environment, Error, Isolation, LockWait, Options, Snapshot, Table,
     TransactionOptions,
 };
-use seawall_simulation::{SimulatedClock, SimulatedDisk};
+use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 const ROWS: u32 = 1000;
 
@@ -28,7 +28,11 @@ fn options() -> Options {
 
 fn open(options: Options) -> (Database, Table) {
     let disk = Arc::new(SimulatedDisk::new(1));
-    let environment = Environment { disk, clock: Arc::new(SimulatedClock::default()) };
+    let environment = Environment {
+        disk,
+        clock: Arc::new(SimulatedClock::default()),
+        random: Arc::new(SimulatedRandom::new(1)),
+    };
     let database = Database::open_in(environment, options, |_| {}).unwrap();
     let table = database.create_table("t").unwrap();
     (database, table)

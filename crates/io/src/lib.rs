@@ -3,11 +3,11 @@
 //!
 //! ```text
 //!   wal, tree, engine
-//!        |  Arc<dyn Disk>, Arc<dyn Clock>
+//!        |  Arc<dyn Disk>, Arc<dyn Clock>, Arc<dyn Random>
 //!        v
 //!   +---------------------------+     +-----------------------------------------------+
-//!   | OsDisk, SystemClock       |  or | simulation::SimulatedDisk, SimulatedClock     |
-//!   | system calls              |     | loses, tears and fails writes; time by order  |
+//!   | OsDisk, SystemClock,      |  or | simulation::SimulatedDisk, SimulatedClock,    |
+//!   | OsRandom: system calls    |     | SimulatedRandom: all repeat with their seed   |
 //!   +---------------------------+     +-----------------------------------------------+
 //! ```
 //! Invariants:
@@ -24,6 +24,7 @@ mod error;
 mod memory;
 mod os_disk;
 mod random;
+mod secret;
 mod wait;
 
 pub use aligned::{AlignedBuffer, BLOCK_BYTES};
@@ -32,5 +33,6 @@ pub use disk::{DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode
 pub use error::{DiskError, raw_os_error};
 pub use memory::{HUGE_PAGE_BYTES, ZeroedMemory};
 pub use os_disk::OsDisk;
-pub use random::random_bytes;
+pub use random::{OsRandom, Random};
+pub use secret::{SECRET_BYTES_MAX, Secret, command_output, environment_variable, secret_file};
 pub use wait::WaitWord;

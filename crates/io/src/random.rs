@@ -1,37 +1,24 @@
-//! Randomness for identifiers. Nothing that must be repeatable uses it.
+//! Randomness for ids, keys and nonces: nobody can guess it, and nobody draws the same twice.
 
-/// 16 bytes that no other call, process or machine draws again.
-pub fn random_bytes() -> [u8; 16] {
-    let mut bytes = [0; 16];
-    if !system::fill(&mut bytes) {
-        bytes[..8].copy_from_slice(&hashed().to_le_bytes());
-        bytes[8..].copy_from_slice(&hashed().to_le_bytes());
-    }
-    bytes
+use std::fmt;
+
+/// A source of randomness.
+pub trait Random: Send + Sync + fmt::Debug {
+    /// Overwrites `bytes` with bytes that no other call, process or machine has drawn or can guess.
+    ///
+    /// # Panics
+    /// If there are none: to go on with others would give a secret away.
+    fn fill(&self, bytes: &mut [u8]);
 }
 
-/// The standard library seeds its hash maps from the operating system's randomness.
-fn hashed() -> u64 {
-    use std::hash::{BuildHasher, Hasher, RandomState};
-    let mut hasher = RandomState::new().build_hasher();
-    hasher.write_u32(std::process::id());
-    hasher.finish()
-}
+/// The operating system's randomness. Each call asks it anew and nothing is kept in memory, so that a process that goes
+/// on from a copy of its memory, after a fork or in a restored virtual machine, does not repeat what was drawn.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct OsRandom;
 
-#[cfg(target_os = "linux")]
-mod system {
-    use rustix::rand::{GetRandomFlags, getrandom};
-
-    /// 16 bytes always come in one piece: the kernel promises it up to 256.
-    pub(super) fn fill(bytes: &mut [u8; 16]) -> bool {
-        getrandom(&mut bytes[..], GetRandomFlags::empty()).is_ok_and(|count| count == bytes.len())
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-mod system {
-    pub(super) fn fill(_bytes: &mut [u8; 16]) -> bool {
-        false
+impl Random for OsRandom {
+    fn fill(&self, bytes: &mut [u8]) {
+        getrandom::fill(bytes).expect("the operating system has randomness as soon as it has started");
     }
 }
 
@@ -41,8 +28,12 @@ mod tests {
 
     #[test]
     fn no_two_draws_are_alike() {
-        let drawn: std::collections::BTreeSet<_> = (0..1000).map(|_| random_bytes()).collect();
+        let draw = |_| {
+            let mut bytes = [0; 24];
+            OsRandom.fill(&mut bytes);
+            bytes
+        };
+        let drawn: std::collections::BTreeSet<_> = (0..1000).map(draw).collect();
         assert_eq!(drawn.len(), 1000);
-        assert_ne!(hashed(), hashed());
     }
 }

@@ -41,5 +41,6 @@ pub use seawall_engine::{
     SegmentInfo, Snapshot, Statistics, Table, TableChange, TableInfo, ThrottleReason, ThrottleStatistics,
     Transaction, TransactionOptions, Trigger, VALUE_BYTES_MAX, log_records,
 };
+pub use seawall_keys::{MasterKey, MasterKeyError, OtherMasterKeys, SecretKey};
 pub use seawall_types::{DatabaseId, Lsn, TimelineId};
 pub use typed::*;

@@ -16,16 +16,19 @@ bank/
   recovery/chunk  images of the pages that the last chunk overwrote; `recovery/sort-*` is scratch of a bulk load
   log/            segments, named by timeline (8 hex digits) and number (16), and timeline histories; `spare.*` is a
                   segment that is being made; `pending.1` and `pending.2` are its buffers
+  keys            of an encrypted database only: the data key, wrapped by master keys
   lock            held by the process that has the database open
   measurements    the speed of replay and the last checkpoints; nothing depends on it
   creating        there while the database is being created
 ```
-Only `superblock`, `pages`, `recovery/chunk` and `log/` are the database: copy them together, with the database closed.
+Only `superblock`, `pages`, `recovery/chunk`, `log/` and `keys` are the database: copy them together, with the database
+closed.
 ";
 
 /// Title and source of each format.
 const FORMATS: &[(&str, &str)] = &[
     ("Superblock", "tree/src/superblock.rs"),
+    ("Keys", "keys/src/keys_file.rs"),
     ("Log segment", "wal/src/segment.rs"),
     ("Log record", "wal/src/record.rs"),
     ("Log record: commit", "wal/src/commit.rs"),
@@ -34,6 +37,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("Pending file of the log", "wal/src/pending.rs"),
     ("Timeline history", "wal/src/timeline.rs"),
     ("Page header", "tree/src/page/header.rs"),
+    ("Encrypted page", "tree/src/page/encrypted.rs"),
     ("Leaf", "tree/src/page/leaf.rs"),
     ("Interior page", "tree/src/page/interior.rs"),
     ("Overflow extent", "tree/src/page/overflow.rs"),
@@ -41,6 +45,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("Recovery file", "tree/src/recovery_file.rs"),
     ("Recovery file: header", "tree/src/recovery_file/header.rs"),
     ("Recovery file: region", "tree/src/recovery_file/region.rs"),
+    ("Encrypted image", "tree/src/recovery_file/encrypted.rs"),
     ("Page images", "tree/src/image_compression.rs"),
     ("Catalog", "engine/src/catalog.rs"),
     ("Measurements", "engine/src/measurements.rs"),

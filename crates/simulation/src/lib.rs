@@ -24,4 +24,4 @@ pub use disk::{
     Call, CallOutcome, Fault, FaultError, FaultKind, FaultTarget, Operation, Operations, PowerLoss,
     ReadCount, SimulatedDisk,
 };
-pub use random::{SeededRandom, seeds};
+pub use random::{SeededRandom, SimulatedRandom, seeds};

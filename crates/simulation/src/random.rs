@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+use parking_lot::Mutex;
+use seawall_io::Random;
+
 /// The generator xoshiro256** (Blackman and Vigna, 2018), seeded by splitmix64. Not for secrets.
 #[derive(Clone, Debug)]
 pub struct SeededRandom {
@@ -100,6 +103,23 @@ impl SeededRandom {
     /// Another generator, independent of what is drawn from this one afterwards.
     pub fn fork(&mut self) -> SeededRandom {
         SeededRandom::new(self.next_u64())
+    }
+}
+
+/// Randomness for ids, keys and nonces that one seed repeats, if the calls come in one order.
+#[derive(Debug)]
+pub struct SimulatedRandom(Mutex<SeededRandom>);
+
+impl SimulatedRandom {
+    /// The randomness of `seed`.
+    pub fn new(seed: u64) -> SimulatedRandom {
+        SimulatedRandom(Mutex::new(SeededRandom::new(seed)))
+    }
+}
+
+impl Random for SimulatedRandom {
+    fn fill(&self, bytes: &mut [u8]) {
+        self.0.lock().fill(bytes);
     }
 }
 

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use seawall_io::{Clock, Disk, OsDisk, SystemClock};
 use seawall_memtable::{Cursor, Memtable};
-use seawall_tree::{Change, DivisibleSource, MergeSource, PageProtection, Superblock, Tree, TreeOptions};
+use seawall_tree::{
+    Change, DivisibleSource, Encryption, MergeSource, PageProtection, Superblock, Tree, TreeOptions,
+};
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
 
 const CHUNK_BYTES: u64 = 16 << 20;
@@ -154,5 +156,6 @@ fn superblock() -> Superblock {
         page_count: 0,
         created_micros: 0,
         protection: PageProtection::RecoveryFile,
+        encryption: Encryption::None,
     }
 }

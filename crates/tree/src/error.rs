@@ -80,6 +80,16 @@ pub enum TreeError {
     /// A bulk load takes keys in ascending order, in the range it was started for.
     #[error("a bulk load was given a key out of order or out of its range")]
     KeyOrder,
+    /// The database is encrypted and no keys were given, or the other way round.
+    #[error("{path} says that the database {says}; {given}")]
+    Encryption {
+        /// The superblock.
+        path: String,
+        /// What it says.
+        says: &'static str,
+        /// What was given.
+        given: &'static str,
+    },
     /// The tree takes no changes.
     #[error("the tree cannot be changed: {reason}")]
     Unwritable {
@@ -132,6 +142,7 @@ impl TreeError {
             TreeError::Io { .. }
             | TreeError::KeyTooLong { .. }
             | TreeError::KeyOrder
+            | TreeError::Encryption { .. }
             | TreeError::Unwritable { .. } => false,
         }
     }

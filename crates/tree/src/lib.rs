@@ -15,6 +15,7 @@
 //! * A page image that anyone sees has been checked whole, and never changes.
 //! * Readers take no lock. What they return was true of one published tree: `version` did not change meanwhile.
 //! * After any crash the tree is one that a chunk ended with: a chunk is applied whole or not at all.
+//! * Of an encrypted database, what leaves memory is encrypted: pages in `page_file`, images in `recovery_file`.
 //! * The tree does not know what a transaction is. Its keys are byte strings, table id first.
 //!
 //! Start at `page` for the bytes, `lookup` for reading, `merge` and `chunk` for changing.
@@ -59,7 +60,7 @@ pub use published::{PublishedPages, ROOT_PAGE};
 pub use recovery_file::RECOVERY_FILE_PATH;
 pub use space_map::{PageRun, SpaceMapView, map_page_of, pages_per_map};
 pub use superblock::{
-    DamagedCopy, PageProtection, SUPERBLOCK_PATH, Superblock, SuperblockError, SuperblockFile,
+    DamagedCopy, Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, SuperblockError, SuperblockFile,
     UnknownPageProtection,
 };
 pub use tree::{OpenedTree, Tree, TreeAccess, TreeOptions};

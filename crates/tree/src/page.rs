@@ -8,8 +8,9 @@
 //! * A [`Page`] has passed every check: views over it index without asking again and cannot panic.
 //! * A [`Page`] never changes. Sharing one is a reference count; a changed page is a new [`Page`].
 //!
-//! Byte layouts are in `header`, `leaf`, `interior` and `overflow`.
+//! Byte layouts are in `header`, `leaf`, `interior` and `overflow`; what encryption changes on disk is in `encrypted`.
 
+mod encrypted;
 mod header;
 mod image;
 mod interior;
@@ -21,6 +22,7 @@ use std::fmt;
 
 use seawall_types::{DatabaseId, Lsn, PageId};
 
+pub(crate) use encrypted::{append_encrypted, decrypt_extent, decrypt_page, without_envelope};
 pub use header::{PAGE_HEADER_BYTES, PageDamage, PageKind};
 pub(crate) use header::{PageHeader, UNUSED_FIELDS_END, seal, u32_at, u64_at, unused_range};
 pub(crate) use image::SharedImage;

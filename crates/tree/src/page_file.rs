@@ -7,6 +7,8 @@
 //! Invariants:
 //! * What `read_page` and `read_extent` return has been checked whole.
 //! * Nothing here is durable before `sync`.
+//! * Of an encrypted database, pages are encrypted on their way into the file and decrypted on their way out: nobody
+//!   above sees a difference.
 
 use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
@@ -14,11 +16,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::{Mutex, RwLock};
 use seawall_io::{Disk, DiskFile, OpenMode};
+use seawall_keys::Cipher;
 use seawall_types::PageId;
 
 use crate::error::TreeError;
 use crate::page::{
     EXTENT_HEADER_BYTES, EXTENT_PAGES_MAX, Extent, ExtentHeader, Page, PageDamage, PageFormat, SharedImage,
+    append_encrypted, decrypt_extent, decrypt_page, without_envelope,
 };
 
 /// Path of the page file in the database's directory.
@@ -26,6 +30,8 @@ pub const PAGE_FILE_PATH: &str = "pages";
 
 /// One call writes at most so many slices; Linux takes 1024.
 const SLICES_PER_WRITE: usize = 256;
+/// Images are encrypted and written in pieces of about so many bytes.
+const ENCRYPTED_BYTES: usize = 2 << 20;
 const GROWTH_BYTES_MIN: u64 = 1 << 20;
 const GROWTH_BYTES_MAX: u64 = 16 << 20;
 
@@ -59,6 +65,8 @@ pub struct PageFile {
     file: Arc<dyn DiskFile>,
     path: String,
     format: PageFormat,
+    /// Of an encrypted database.
+    cipher: Option<Cipher>,
     /// The file's length; grows only.
     length: AtomicU64,
     /// Held while the file is made longer: a bulk load writes beside the writer, and the shorter length set last would
@@ -102,12 +110,19 @@ impl PageFile {
             file,
             path,
             format,
+            cipher: None,
             length: AtomicU64::new(length),
             growing: Mutex::new(()),
             closed: RwLock::new(false),
             reads,
             read_bytes,
         })
+    }
+
+    /// Encrypts and decrypts all pages with `cipher`, if there is one. To be called before the first is read or written.
+    #[must_use]
+    pub fn encrypted_with(self, cipher: Option<Cipher>) -> PageFile {
+        PageFile { cipher, ..self }
     }
 
     /// What all pages have in common.
@@ -140,7 +155,11 @@ impl PageFile {
     /// `Truncated`, `Page` or `Io`.
     pub fn read_page(&self, id: PageId) -> Result<Page, TreeError> {
         let mut image = SharedImage::zeroed(self.format.page_bytes());
-        self.read_at(id, image.unshared_mut())?;
+        let bytes = image.unshared_mut();
+        self.read_at(id, bytes)?;
+        if let Some(cipher) = &self.cipher {
+            decrypt_page(&self.format, cipher, id, bytes).map_err(|damage| self.damaged(id, damage))?;
+        }
         Page::decode_shared(&self.format, id, image).map_err(|damage| self.damaged(id, damage))
     }
 
@@ -178,6 +197,10 @@ impl PageFile {
         let pages = usize::try_from(pages).expect("an extent has at most 128 pages");
         buffer.resize(pages * page_bytes, 0);
         self.read_at(first, buffer)?;
+        if let Some(cipher) = &self.cipher {
+            let decrypted = decrypt_extent(&self.format, cipher, first, buffer);
+            decrypted.map_err(|damage| self.damaged(first, damage))?;
+        }
         let extent =
             Extent::decode(&self.format, first, buffer).map_err(|damage| self.damaged(first, damage))?;
         Ok(use_extent(extent))
@@ -191,6 +214,10 @@ impl PageFile {
     pub fn read_extent_header(&self, first: PageId) -> Result<ExtentHeader, TreeError> {
         let mut page = vec![0; self.format.page_bytes()];
         self.read_at(first, &mut page)?;
+        if self.cipher.is_some() {
+            // The header of an extent stays readable, so that freeing a value need not read it.
+            without_envelope(&mut page);
+        }
         ExtentHeader::decode(&self.format, first, &page).map_err(|damage| self.damaged(first, damage))
     }
 
@@ -202,6 +229,36 @@ impl PageFile {
     /// # Panics
     /// If they are not sorted, overlap or are not whole pages.
     pub fn write(&self, images: &[PageImage<'_>]) -> Result<(), TreeError> {
+        match &self.cipher {
+            Some(cipher) => self.write_encrypted(cipher, images),
+            None => self.write_images(images),
+        }
+    }
+
+    /// Each image is encrypted anew each time it is written, under a nonce of its own.
+    fn write_encrypted(&self, cipher: &Cipher, mut images: &[PageImage<'_>]) -> Result<(), TreeError> {
+        let mut encrypted = Vec::new();
+        while !images.is_empty() {
+            encrypted.clear();
+            let mut ranges = Vec::new();
+            while encrypted.len() < ENCRYPTED_BYTES
+                && let Some((image, rest)) = images.split_first()
+            {
+                let start = encrypted.len();
+                append_encrypted(cipher, image.bytes, &mut encrypted);
+                ranges.push((image.first, start..encrypted.len()));
+                images = rest;
+            }
+            let piece: Vec<PageImage<'_>> = ranges
+                .into_iter()
+                .map(|(first, range)| PageImage { first, bytes: &encrypted[range] })
+                .collect();
+            self.write_images(&piece)?;
+        }
+        Ok(())
+    }
+
+    fn write_images(&self, images: &[PageImage<'_>]) -> Result<(), TreeError> {
         let Some(last) = images.last() else { return Ok(()) };
         let closed = self.closed.read();
         if *closed {

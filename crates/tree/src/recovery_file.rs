@@ -22,6 +22,7 @@
 //! Only the last chunk of a checkpoint, which must hold all changes of the catalog, may need more; it makes the file
 //! longer, and when it is in place the file is cut to its length again.
 
+mod encrypted;
 mod header;
 mod region;
 
@@ -29,6 +30,7 @@ use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
 use seawall_io::{Disk, DiskFile, OpenMode};
+use seawall_keys::Cipher;
 use seawall_types::{DatabaseId, PageId};
 
 use crate::error::TreeError;
@@ -36,9 +38,10 @@ use crate::image_compression::{ImageCompression, ImageUnpacker};
 use crate::image_log::{ImageSource, ImageSpan, PieceTally, StoredImage};
 use crate::page::{Page, PageFormat};
 use crate::page_file::PageFile;
-use crate::superblock::{SUPERBLOCK_BYTES, Superblock, u32_at};
+use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
 use crate::sync_gate::SyncGate;
 
+use encrypted::{StoredPlace, image_mark};
 pub(crate) use header::{ChunkHeader, ImagePlace, RegionPlace};
 use header::{FoundHeader, REGIONS_MAX};
 use region::{Entry, image_bytes_max, region_bytes_max};
@@ -66,6 +69,8 @@ pub(crate) struct RecoveryFile {
     path: String,
     format: PageFormat,
     database: DatabaseId,
+    /// Of an encrypted database.
+    cipher: Option<Cipher>,
     /// Bytes that are allocated and written, so that writing them again changes no metadata.
     prepared_bytes: u64,
     /// The length that it ordinarily has.
@@ -94,17 +99,20 @@ impl RecoveryFile {
         let file = disk
             .open(RECOVERY_FILE_PATH, OpenMode::Create)
             .map_err(|source| TreeError::io("creation", &path, 0, source))?;
-        let file = RecoveryFile { file, path, format, database, prepared_bytes: 0, fixed_bytes: 0 };
+        // No image is written here.
+        let cipher = None;
+        let file = RecoveryFile { file, path, format, database, cipher, prepared_bytes: 0, fixed_bytes: 0 };
         file.write_headers(&ChunkHeader::of_no_chunk(), &[0; BLOCK_BYTES])?;
         file.commit()
     }
 
-    /// Opens the file. `chunk_bytes` is the budget of a chunk, which the file is made for.
+    /// Opens the file, of images encrypted with `cipher` if there is one. `chunk_bytes` is the budget of a chunk, which the file is made for.
     pub(crate) fn open(
         disk: &dyn Disk,
         mode: OpenMode,
         format: PageFormat,
         database: DatabaseId,
+        cipher: Option<Cipher>,
         chunk_bytes: u64,
     ) -> Result<RecoveryFile, TreeError> {
         let path = disk.location(RECOVERY_FILE_PATH);
@@ -112,8 +120,8 @@ impl RecoveryFile {
             .open(RECOVERY_FILE_PATH, mode)
             .map_err(|source| TreeError::io("opening", &path, 0, source))?;
         let prepared_bytes = file.length().map_err(|source| TreeError::io("length", &path, 0, source))?;
-        let fixed_bytes = fixed_bytes(&format, chunk_bytes);
-        Ok(RecoveryFile { file, path, format, database, prepared_bytes, fixed_bytes })
+        let fixed_bytes = fixed_bytes(&format, cipher.as_ref(), chunk_bytes);
+        Ok(RecoveryFile { file, path, format, database, cipher, prepared_bytes, fixed_bytes })
     }
 
     /// Makes room for the images of a chunk and says which writer writes which: consecutive images, and where their
@@ -130,7 +138,7 @@ impl RecoveryFile {
         for index in 0..count {
             let images = first..image_count * (index + 1) / count;
             regions.push((images.clone(), offset));
-            offset += region_bytes_max(images.len(), &self.format);
+            offset += region_bytes_max(images.len(), &self.format, self.cipher.as_ref());
             first = images.end;
         }
         self.prepare(offset)?;
@@ -278,7 +286,7 @@ impl RecoveryFile {
     ) -> Result<bool, TreeError> {
         let (mut in_place, mut missing) = (false, found.header.has_superblock && !found.has_whole_block);
         let mut look = |page: PageId, image_checksum: u32| match pages.read_page(page) {
-            Ok(page) if u32_at(page.bytes(), 0) == image_checksum => {
+            Ok(page) if image_mark(self.cipher.as_ref(), page.bytes()) == image_checksum => {
                 in_place = true;
                 Ok(())
             }
@@ -299,7 +307,7 @@ impl RecoveryFile {
         }
         if let ImagePlace::Log(span) = &found.header.place {
             self.for_each_logged(found.chunk, span, values, source, &mut |page| {
-                look(page.view().id(), u32_at(page.bytes(), 0))
+                look(page.view().id(), image_mark(self.cipher.as_ref(), page.bytes()))
             })?;
         }
         Ok(in_place && missing)
@@ -353,7 +361,7 @@ impl RecoveryFile {
         mut each: impl FnMut(Page) -> Result<(), TreeError>,
     ) -> Result<(), TreeError> {
         match &found.header.place {
-            ImagePlace::Regions(_) => self.for_each_stored(&found.entries, each),
+            ImagePlace::Regions(_) => self.for_each_stored(found.chunk, &found.entries, each),
             ImagePlace::Log(span) => {
                 self.verify_logged(found, span, values, source)?;
                 self.for_each_logged(found.chunk, span, values, source, &mut each)
@@ -363,6 +371,7 @@ impl RecoveryFile {
 
     fn for_each_stored(
         &self,
+        chunk: u64,
         entries: &[Entry],
         mut each: impl FnMut(Page) -> Result<(), TreeError>,
     ) -> Result<(), TreeError> {
@@ -371,8 +380,17 @@ impl RecoveryFile {
         for entry in entries {
             stored.resize(entry.stored_bytes as usize, 0);
             self.read_at(&mut stored, entry.offset)?;
-            let page = self.unpack(&mut unpacker, entry.page, entry.compression, &stored);
-            each(page.map_err(|what| TreeError::damaged_file(&self.path, entry.offset, what))?)?;
+            let damaged = |what| TreeError::damaged_file(&self.path, entry.offset, what);
+            let packed = match &self.cipher {
+                Some(cipher) => {
+                    let place = StoredPlace { chunk, page: entry.page, compression: entry.compression };
+                    let what = || format!("the image of page {} was encrypted with another key", entry.page);
+                    place.decrypt(cipher, &mut stored).ok_or_else(|| damaged(what()))?
+                }
+                None => &stored,
+            };
+            let page = self.unpack(&mut unpacker, entry.page, entry.compression, packed);
+            each(page.map_err(damaged)?)?;
         }
         Ok(())
     }
@@ -474,6 +492,10 @@ impl RecoveryFile {
         &self.format
     }
 
+    fn cipher(&self) -> Option<&Cipher> {
+        self.cipher.as_ref()
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> Result<(), TreeError> {
         let read = self.file.read_exact_at(buffer, offset);
         read.map_err(|source| TreeError::io("read", &self.path, offset, source))
@@ -486,10 +508,10 @@ impl RecoveryFile {
 }
 
 /// See the module.
-fn fixed_bytes(format: &PageFormat, chunk_bytes: u64) -> u64 {
+fn fixed_bytes(format: &PageFormat, cipher: Option<&Cipher>, chunk_bytes: u64) -> u64 {
     let budget_pages = chunk_bytes.div_ceil(format.page_bytes() as u64);
     let images = budget_pages + budget_pages / 4 + EXCESS_PAGES;
-    let regions = images * image_bytes_max(format) as u64 + (REGIONS_MAX * BLOCK_BYTES) as u64;
+    let regions = images * image_bytes_max(format, cipher) as u64 + (REGIONS_MAX * BLOCK_BYTES) as u64;
     (IMAGES_AT + regions).next_multiple_of(BLOCK_BYTES as u64)
 }
 

@@ -9,9 +9,9 @@
 //!
 //! | offset | bytes     | field      | meaning                                                           |
 //! |-------:|----------:|------------|-------------------------------------------------------------------|
-//! |     64 |         4 | allocated  | how many bits are set                                             |
-//! |     68 |         4 | next       | 1 if the next space map page exists, else 0                       |
-//! |     72 |        56 | reserved   | zero; anything else is refused                                    |
+//! |     80 |         4 | allocated  | how many bits are set                                             |
+//! |     84 |         4 | next       | 1 if the next space map page exists, else 0                       |
+//! |     88 |        40 | reserved   | zero; anything else is refused                                    |
 //! |    128 | to the end | bits      | 64-bit words, lowest bit first; set: allocated. Bit 0 is set      |
 //!
 //! In memory a page of the map has two sets of bits: `allocated`, as in the last durable tree, and `busy`, which adds
@@ -38,7 +38,7 @@ const ALLOCATED_AT: usize = PAGE_HEADER_BYTES;
 const NEXT_AT: usize = ALLOCATED_AT + 4;
 const RESERVED_AT: usize = NEXT_AT + 4;
 const BITS_AT: usize = 128;
-const _: () = assert!(RESERVED_AT + 56 == BITS_AT);
+const _: () = assert!(RESERVED_AT + 40 == BITS_AT);
 
 /// Pages side by side in the page file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

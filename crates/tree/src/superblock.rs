@@ -21,7 +21,10 @@
 //! |     88 |     8 | page_count       | pages in use when the superblock was stored; for display            |
 //! |     96 |     8 | created_micros   | microseconds since 1970, signed                                     |
 //! |    104 |     4 | protection       | 0: recovery file, 1: page images in the log; for display            |
-//! |    108 |  3988 | reserved         | zero; anything else is refused                                      |
+//! |    108 |     4 | encryption       | 0: none, 1: XAES-256-GCM; the keys are in the file `keys`           |
+//! |    112 |  3984 | reserved         | zero; anything else is refused                                      |
+//!
+//! The superblock itself is never encrypted: it holds nothing of what users store.
 
 use std::sync::Arc;
 
@@ -39,11 +42,11 @@ pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
 
 const MAGIC: [u8; 8] = *b"SEAWALL\n";
 const FORMAT_VERSION: u32 = 1;
-const RESERVED_AT: usize = 108;
+const RESERVED_AT: usize = 112;
 const COPIES: u64 = 2;
 /// No position or counter ever comes this far: whoever adds to one need not fear that it runs over.
 pub(crate) const COUNTER_MAX: u64 = 1 << 62;
-const _: () = assert!(RESERVED_AT + 3988 == SUPERBLOCK_BYTES);
+const _: () = assert!(RESERVED_AT + 3984 == SUPERBLOCK_BYTES);
 
 /// Where the second copy of a page is while it is being overwritten: a crash that tears the page leaves that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -53,6 +56,15 @@ pub enum PageProtection {
     RecoveryFile,
     /// Page images go to the log before they are written in place.
     LogImages,
+}
+
+/// Whether what users store is encrypted on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Encryption {
+    /// It is not.
+    None,
+    /// With XAES-256-GCM, by the keys in the file `keys`.
+    Xaes256Gcm,
 }
 
 /// The values of the superblock. The engine owns them; `completed_chunk`, `page_count` and `sequence` are set by the
@@ -83,6 +95,8 @@ pub struct Superblock {
     pub created_micros: i64,
     /// Where the last store's process put page images; it decides nothing.
     pub protection: PageProtection,
+    /// Whether all that users store is encrypted; decided when the database is created.
+    pub encryption: Encryption,
 }
 
 /// Why the superblock could not be read or written.
@@ -277,6 +291,7 @@ impl Superblock {
         block[88..96].copy_from_slice(&self.page_count.to_le_bytes());
         block[96..104].copy_from_slice(&self.created_micros.to_le_bytes());
         block[104..108].copy_from_slice(&self.protection.number().to_le_bytes());
+        block[108..112].copy_from_slice(&self.encryption.number().to_le_bytes());
         let checksum = crc32c(&block);
         block[12..16].copy_from_slice(&checksum.to_le_bytes());
         block
@@ -331,6 +346,7 @@ impl Superblock {
             page_count: u64_at(block, 88),
             created_micros: u64_at(block, 96).cast_signed(),
             protection: PageProtection::from_number(u32_at(block, 104)).ok_or("unknown page protection")?,
+            encryption: Encryption::from_number(u32_at(block, 108)).ok_or("unknown encryption")?,
         })
     }
 
@@ -390,6 +406,23 @@ impl PageProtection {
     }
 }
 
+impl Encryption {
+    fn number(self) -> u32 {
+        match self {
+            Encryption::None => 0,
+            Encryption::Xaes256Gcm => 1,
+        }
+    }
+
+    fn from_number(number: u32) -> Option<Encryption> {
+        match number {
+            0 => Some(Encryption::None),
+            1 => Some(Encryption::Xaes256Gcm),
+            _ => None,
+        }
+    }
+}
+
 /// The little-endian integer at `offset`.
 pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
     let mut value = [0; 4];
@@ -423,6 +456,7 @@ mod tests {
             page_count: 12,
             created_micros: -5,
             protection: PageProtection::RecoveryFile,
+            encryption: Encryption::None,
         }
     }
 
@@ -472,7 +506,7 @@ mod tests {
         let mut block = sample().encode();
         block[8] = 2;
         assert!(matches!(Superblock::decode(&reseal(block)), Err(CopyError::Version(2))));
-        for offset in [40, 44, 48, 104, RESERVED_AT, SUPERBLOCK_BYTES - 1] {
+        for offset in [40, 44, 48, 104, 111, RESERVED_AT, SUPERBLOCK_BYTES - 1] {
             let mut block = sample().encode();
             block[offset] ^= 1;
             let refused = matches!(Superblock::decode(&reseal(block)), Err(CopyError::Damaged(_)));

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use seawall_io::{Clock, Disk, OpenMode};
+use seawall_keys::{Cipher, DatabaseKeys, Purpose};
 use seawall_types::{Lsn, PageId};
 
 use crate::error::TreeError;
@@ -18,7 +19,9 @@ use crate::page_file::{PAGE_FILE_PATH, PageFile, PageImage};
 use crate::published::{Overlay, PublishedPages};
 use crate::recovery_file::{FoundChunk, RECOVERY_FILE_PATH, RecoveryFile, holds_chunk};
 use crate::space_map::{PageRun, SpaceMap};
-use crate::superblock::{DamagedCopy, PageProtection, Superblock, SuperblockFile};
+use crate::superblock::{
+    DamagedCopy, Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, SuperblockFile, u64_at,
+};
 
 pub(crate) use crate::published::ROOT_PAGE;
 
@@ -37,6 +40,8 @@ pub struct TreeOptions {
     pub clock: Option<Arc<dyn Clock>>,
     /// Threads that work on a chunk. With one it is the calling thread, and no other is started.
     pub threads: usize,
+    /// The keys, if the database is encrypted.
+    pub keys: Option<DatabaseKeys>,
 }
 
 impl Default for TreeOptions {
@@ -47,6 +52,7 @@ impl Default for TreeOptions {
             recovery_file_bytes: 64 << 20,
             clock: None,
             threads: 1,
+            keys: None,
         }
     }
 }
@@ -118,7 +124,8 @@ impl Tree {
     /// Creates the files of an empty tree. `values` are those of the new database; its page size counts.
     ///
     /// # Errors
-    /// `Io`, also when the directory holds a database. A creation that was cut short is started over.
+    /// `Io`, also when the directory holds a database; `Encryption` if the options have no keys and the values say that
+    /// the database is encrypted, or the other way round. A creation that was cut short is started over.
     ///
     /// # Panics
     /// If the page size is not 4, 8, 16, 32 or 64 KiB.
@@ -129,7 +136,8 @@ impl Tree {
             let path = disk.location(path);
             move |source| TreeError::io(operation, &path, 0, source)
         };
-        let file = PageFile::create(disk, format)?;
+        let cipher = page_cipher(disk, values, &options)?;
+        let file = PageFile::create(disk, format)?.encrypted_with(cipher);
         let map = SpaceMap::first_image(&format, Lsn::ZERO);
         let root = encode_leaf(&format, &[], ROOT_PAGE, Lsn::ZERO);
         file.write(&[PageImage::from(&map), PageImage::from(&root)])?;
@@ -147,8 +155,9 @@ impl Tree {
     /// Opens a tree. A chunk that is complete in the recovery file but not marked as done is applied again.
     ///
     /// # Errors
-    /// `Superblock` if there is none or both copies are damaged; `Io`; `File` for a recovery file that is damaged, of
-    /// another database or version; `ImageLog` if images in the log are needed: see `open_with_log`.
+    /// `Superblock` if there is none or both copies are damaged; `Encryption` if the options have no keys and the
+    /// database is encrypted, or the other way round; `Io`; `File` for a recovery file that is damaged, of another
+    /// database or version; `ImageLog` if images in the log are needed: see `open_with_log`.
     pub fn open(disk: &dyn Disk, access: TreeAccess, options: TreeOptions) -> Result<OpenedTree, TreeError> {
         Tree::open_with_log(disk, access, options, &NoImageSource)
     }
@@ -172,9 +181,11 @@ impl Tree {
             superblock_file.write_again(&superblock)?;
         }
         let format = format_of(&superblock);
-        let file = PageFile::open(disk, format, mode)?;
-        let recovery =
-            RecoveryFile::open(disk, mode, format, superblock.database, options.recovery_file_bytes)?;
+        let cipher = page_cipher(disk, &superblock, &options)?;
+        let file = PageFile::open(disk, format, mode)?.encrypted_with(cipher);
+        let cipher = options.keys.as_ref().map(|keys| keys.cipher(Purpose::RecoveryFile));
+        let database = superblock.database;
+        let recovery = RecoveryFile::open(disk, mode, format, database, cipher, options.recovery_file_bytes)?;
         let found = recovery.read()?.filter(|found| found.chunk > superblock.completed_chunk);
         let found = match found {
             Some(torn) if !torn.is_complete => {
@@ -357,6 +368,22 @@ impl WriterState {
     }
 }
 
+/// What pages are encrypted with, if they are.
+fn page_cipher(
+    disk: &dyn Disk,
+    values: &Superblock,
+    options: &TreeOptions,
+) -> Result<Option<Cipher>, TreeError> {
+    let refuse =
+        |says, given| Err(TreeError::Encryption { path: disk.location(SUPERBLOCK_PATH), says, given });
+    match (values.encryption, &options.keys) {
+        (Encryption::None, None) => Ok(None),
+        (Encryption::Xaes256Gcm, Some(keys)) => Ok(Some(keys.cipher(Purpose::Pages))),
+        (Encryption::None, Some(_)) => refuse("is not encrypted", "keys were given"),
+        (Encryption::Xaes256Gcm, None) => refuse("is encrypted", "no keys were given"),
+    }
+}
+
 fn format_of(values: &Superblock) -> PageFormat {
     let page_bytes = usize::try_from(values.page_bytes).unwrap_or(0);
     PageFormat::new(page_bytes, &values.database).expect("a superblock holds a legal page size")
@@ -381,8 +408,8 @@ fn refuse_existing(disk: &dyn Disk) -> Result<(), TreeError> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(TreeError::io("opening", &disk.location(path), 0, error)),
     };
-    if length_of(crate::superblock::SUPERBLOCK_PATH)?.is_some() {
-        return exists(crate::superblock::SUPERBLOCK_PATH);
+    if length_of(SUPERBLOCK_PATH)?.is_some() {
+        return exists(SUPERBLOCK_PATH);
     }
     for path in [PAGE_FILE_PATH, RECOVERY_FILE_PATH] {
         let Some(length) = length_of(path)? else { continue };
@@ -395,7 +422,8 @@ fn refuse_existing(disk: &dyn Disk) -> Result<(), TreeError> {
 }
 
 /// Whether a page was ever written, or protected, by a chunk: a lost superblock must not let a new database overwrite an
-/// old one.
+/// old one. The number of the page must be one that the file has, as the content of a page may be encrypted and look like
+/// a stamp.
 fn holds_stamped_page(disk: &dyn Disk, path: &str, length: u64) -> Result<bool, TreeError> {
     let fail = |source| TreeError::io("read", &disk.location(path), 0, source);
     let mut bytes = vec![0; usize::try_from(length).expect("at most NEW_FILE_BYTES_MAX")];
@@ -403,9 +431,9 @@ fn holds_stamped_page(disk: &dyn Disk, path: &str, length: u64) -> Result<bool, 
     if path == RECOVERY_FILE_PATH {
         return Ok(holds_chunk(&bytes));
     }
-    Ok(bytes
-        .chunks(4096)
-        .any(|block| block.get(24..32).is_some_and(|stamp| stamp.iter().any(|byte| *byte != 0))))
+    let is_stamped = |block: &[u8]| block.get(24..32).is_some_and(|stamp| stamp != [0; 8]);
+    let is_page = |block: &[u8]| block.get(8..16).is_some_and(|page| u64_at(page, 0) < length / 4096);
+    Ok(bytes.chunks(4096).any(|block| is_stamped(block) && is_page(block)))
 }
 
 /// No file of a creation that was cut short is longer.

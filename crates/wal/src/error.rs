@@ -261,6 +261,18 @@ pub enum LogReadError {
         /// What is wrong.
         source: RecordError,
     },
+    /// A record verifies but cannot be decrypted, or is encrypted where it should not be.
+    #[error("record at {lsn} ({path}, offset {offset}): {problem}")]
+    Encryption {
+        /// The segment.
+        path: String,
+        /// Where in it.
+        offset: u64,
+        /// The record.
+        lsn: Lsn,
+        /// Why not.
+        problem: EncryptionProblem,
+    },
     /// The reader was asked for something impossible.
     #[error("cannot read the log from {lsn}: {problem}")]
     Position {
@@ -269,6 +281,24 @@ pub enum LogReadError {
         /// Why not.
         problem: String,
     },
+}
+
+/// Why a record that verifies is not used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum EncryptionProblem {
+    /// It was encrypted with another key, or changed on purpose.
+    #[error("it does not authenticate: it was encrypted with another key, or somebody changed it on purpose")]
+    NotAuthentic,
+    /// It has no room for a nonce and a tag.
+    #[error("it is too short for what is encrypted")]
+    Short,
+    /// The reader has no key.
+    #[error("it is encrypted, and the database is not")]
+    Encrypted,
+    /// Anybody could have written it.
+    #[error("it is not encrypted, as all records of this database are")]
+    NotEncrypted,
 }
 
 /// Why the body of a record was refused, although its checksum is right.

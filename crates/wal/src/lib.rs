@@ -49,7 +49,10 @@ pub use commit::{
     Change, Changes, Commit, CommitBuilder, ROW_KEY_BYTES_MAX, TABLE_ID_BYTES, VALUE_BYTES_MAX,
 };
 pub use control::{Checkpoint, RESTORE_POINT_NAME_BYTES_MAX, RestorePoint, TimelineSwitch};
-pub use error::{HistoryError, LogError, LogReadError, PendingFileError, RecordError, SegmentHeaderError};
+pub use error::{
+    EncryptionProblem, HistoryError, LogError, LogReadError, PendingFileError, RecordError,
+    SegmentHeaderError,
+};
 pub use geometry::{HEADER_BYTES, LogGeometry, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 pub use metrics::LogStatistics;
 pub use options::{FlushBy, LogOptions};

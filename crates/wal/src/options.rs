@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use seawall_io::Clock;
+use seawall_keys::Cipher;
 use seawall_types::{DatabaseId, TimelineId};
 
 use crate::error::LogError;
@@ -39,6 +40,8 @@ pub struct LogOptions {
     pub flush_by: FlushBy,
     /// Measures flushes; without one their time is not measured.
     pub clock: Option<Arc<dyn Clock>>,
+    /// Encrypts the bodies of all records, if there is one.
+    pub cipher: Option<Cipher>,
 }
 
 impl LogOptions {
@@ -53,6 +56,7 @@ impl LogOptions {
             spare_segments: 2,
             flush_by: FlushBy::default(),
             clock: None,
+            cipher: None,
         }
     }
 

@@ -11,15 +11,20 @@ mod bytes;
 mod rescue;
 mod search;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
 use seawall_io::Disk;
+use seawall_keys::Cipher;
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 
-use crate::error::{LogError, LogReadError, RecordError};
+use crate::error::{EncryptionProblem, LogError, LogReadError, RecordError};
 use crate::geometry::{LogGeometry, StreamPosition};
-use crate::record::{LogKey, RECORD_HEADER_BYTES, Record, RecordHeader, RecordKind, RecordSpan};
+use crate::record::{
+    FLAG_ENCRYPTED, LogKey, RECORD_ENVELOPE_BYTES, RECORD_HEADER_BYTES, Record, RecordHeader, RecordKind,
+    RecordSpan, decrypt_body,
+};
 use crate::segment::LogIdentity;
 
 use bytes::LogBytes;
@@ -65,7 +70,7 @@ pub struct LogRecord<'a> {
     pub flags: u8,
     /// The start of the flush batch that it was written in: up to there the log was durable before.
     pub batch_start: Lsn,
-    /// Encoded; its checksum is right.
+    /// Encoded, and decrypted if need be; its checksum is right.
     pub body: &'a [u8],
 }
 
@@ -85,6 +90,7 @@ pub struct LogReader {
     bytes: LogBytes,
     geometry: LogGeometry,
     key: LogKey,
+    cipher: Option<Cipher>,
     /// Where it started: who starts there knows that what lies before is durable.
     from: Lsn,
     position: Lsn,
@@ -140,6 +146,7 @@ impl LogReader {
             bytes,
             geometry,
             key: identity.key(),
+            cipher: None,
             from,
             position: from,
             stream,
@@ -152,6 +159,13 @@ impl LogReader {
             end: None,
             missing: None,
         })
+    }
+
+    /// Decrypts the bodies of records, if there is a cipher: of an encrypted database. To be called before the first
+    /// record is read.
+    #[must_use]
+    pub fn decrypted_with(self, cipher: Option<Cipher>) -> LogReader {
+        LogReader { cipher, ..self }
     }
 
     /// Reads up to `limit` only, the end of some record: the caller knows that the log is durable up to there, so
@@ -169,9 +183,10 @@ impl LogReader {
     /// The record at the position, and moves behind it. `None` at the end of the log or at the limit.
     ///
     /// # Errors
-    /// `Damaged` if the record does not verify although it was durable; `Missing` if a segment was removed; `Header` if a
-    /// segment is not one of this log; `Pending` if a pending file is not, and is to be used; `Io`. The reader stays where
-    /// it is.
+    /// `Damaged` if the record does not verify although it was durable; `Encryption` if it verifies and was encrypted with
+    /// another key, or is encrypted and there is none, or the other way round; `Missing` if a segment was removed; `Header`
+    /// if a segment is not one of this log; `Pending` if a pending file is not, and is to be used; `Io`. The reader stays
+    /// where it is.
     #[expect(
         clippy::should_implement_trait,
         reason = "records are borrowed from the reader, as no `Iterator` can"
@@ -196,11 +211,38 @@ impl LogReader {
             return Ok(None);
         };
         let length = usize::try_from(header.length).expect("a record has at most 1 GiB");
+        let mut body = start + RECORD_HEADER_BYTES..start + length;
+        match self.decrypt(&header, body.clone()) {
+            Ok(envelope_bytes) => body.start += envelope_bytes,
+            Err(problem) => return Err(self.undecipherable(problem)),
+        }
         self.position = span.end;
         self.stream = StreamPosition(self.stream.0 + u64::from(header.length));
         self.batch_floor = self.batch_floor.max(batch_start);
-        let body = &self.window[start + RECORD_HEADER_BYTES..start + length];
-        Ok(Some(LogRecord { span, kind: header.kind, flags: header.flags, batch_start, body }))
+        let (kind, flags) = (header.kind, header.flags & !FLAG_ENCRYPTED);
+        Ok(Some(LogRecord { span, kind, flags, batch_start, body: &self.window[body] }))
+    }
+
+    /// Decrypts the body of a record that verified, in the window; how many bytes stand before it.
+    fn decrypt(&mut self, header: &RecordHeader, body: Range<usize>) -> Result<usize, EncryptionProblem> {
+        match (&self.cipher, header.flags & FLAG_ENCRYPTED != 0) {
+            (None, false) => Ok(0),
+            (None, true) => Err(EncryptionProblem::Encrypted),
+            (Some(_), false) => Err(EncryptionProblem::NotEncrypted),
+            (Some(cipher), true) => {
+                decrypt_body(cipher, header.kind, &mut self.window[body])?;
+                Ok(RECORD_ENVELOPE_BYTES)
+            }
+        }
+    }
+
+    fn undecipherable(&mut self, problem: EncryptionProblem) -> LogReadError {
+        // What was tried is of no use any more: it is read once more by the next call.
+        self.window_start = self.stream;
+        self.filled = 0;
+        let lsn = self.position;
+        let (number, offset) = (self.geometry.segment_of(lsn), self.geometry.offset_of(lsn));
+        LogReadError::Encryption { path: self.bytes.path_of(number), offset, lsn, problem }
     }
 
     /// Writes what was read and may not be durable once more, and syncs it: the last batch. To be called before

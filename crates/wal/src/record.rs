@@ -6,8 +6,19 @@
 //! |      4 |     4 | checksum       | CRC-32C of bytes 12..length, XOR a mask (below)                       |
 //! |      8 |     4 | batch_distance | LSN bytes from the start of the flush batch to this record, XOR a mask |
 //! |     12 |     1 | kind           | [`RecordKind`]                                                        |
-//! |     13 |     1 | flags          | zero                                                                  |
+//! |     13 |     1 | flags          | bit 0: the body is encrypted; the others are zero                     |
 //! |     14 |       | body           | by kind                                                               |
+//!
+//! An encrypted body, in all records of an encrypted database and in no other:
+//!
+//! | offset | bytes | field          | meaning                                                               |
+//! |-------:|------:|----------------|-----------------------------------------------------------------------|
+//! |     14 |    40 | envelope       | nonce, 24 bytes, and tag, 16 bytes (XAES-256-GCM)                     |
+//! |     54 |       | body           | encrypted; kind and flags are the associated data                     |
+//!
+//! It is encrypted before the record has a place, outside of any lock, so its place is not authenticated: the checksum,
+//! which is computed over the encrypted bytes, keeps records where they belong against accidents, not against somebody
+//! who writes to the disk on purpose.
 //!
 //! With `mix` the 64-bit finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014; Stafford's variant 13) and `log_key`
 //! mixed from database id and timeline:
@@ -27,15 +38,20 @@
 //! the batch's start. Distances from 4 GiB - 1 on are stored as that and mean "unknown".
 
 use seawall_codec::checksum::crc32c;
+use seawall_keys::{Cipher, ENVELOPE_BYTES, Envelope};
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 
 use crate::commit::Commit;
 use crate::control::{Checkpoint, RestorePoint, TimelineSwitch};
-use crate::error::RecordError;
+use crate::error::{EncryptionProblem, RecordError};
 use crate::page_images::PageImages;
 
 /// The header before a record's body.
 pub const RECORD_HEADER_BYTES: usize = 14;
+/// What an encrypted record has between its header and its body.
+pub(crate) const RECORD_ENVELOPE_BYTES: usize = ENVELOPE_BYTES;
+/// The body is encrypted.
+pub(crate) const FLAG_ENCRYPTED: u8 = 1;
 /// What depends on a record's place: its first bytes, which its checksum does not cover.
 pub(crate) const STAMP_BYTES: usize = 12;
 /// No record is longer, whatever the options say.
@@ -175,6 +191,27 @@ impl PreparedRecord {
         self.checksum = crc32c(&record[12..]);
     }
 
+    /// Encrypts the body, if it is not yet.
+    pub(crate) fn encrypt(&mut self, cipher: &Cipher) {
+        if self.bytes[self.start + 13] & FLAG_ENCRYPTED != 0 {
+            return;
+        }
+        if self.start < RECORD_ENVELOPE_BYTES {
+            self.bytes.splice(0..0, [0; RECORD_ENVELOPE_BYTES]);
+            self.start += RECORD_ENVELOPE_BYTES;
+        }
+        let kind = self.bytes[self.start + 12];
+        self.start -= RECORD_ENVELOPE_BYTES;
+        let record = &mut self.bytes[self.start..];
+        let length = u32::try_from(record.len()).unwrap_or(u32::MAX);
+        let (header, body) = record.split_at_mut(RECORD_HEADER_BYTES + RECORD_ENVELOPE_BYTES);
+        header[0..4].copy_from_slice(&length.to_le_bytes());
+        header[12..14].copy_from_slice(&[kind, FLAG_ENCRYPTED]);
+        let envelope = cipher.encrypt(&[kind, FLAG_ENCRYPTED], body);
+        header[RECORD_HEADER_BYTES..].copy_from_slice(&envelope.to_bytes());
+        self.checksum = crc32c(&record[12..]);
+    }
+
     /// Length in the log, header included.
     pub fn record_bytes(&self) -> usize {
         self.bytes.len().saturating_sub(self.start)
@@ -196,6 +233,18 @@ impl PreparedRecord {
         stamp[8..12].copy_from_slice(&(distance ^ masks.distance_mask()).to_le_bytes());
         stamp
     }
+}
+
+/// Decrypts in place what follows the header of an encrypted record of `kind`; what is after the envelope is its body.
+pub(crate) fn decrypt_body(
+    cipher: &Cipher,
+    kind: RecordKind,
+    bytes: &mut [u8],
+) -> Result<(), EncryptionProblem> {
+    let (envelope, body) = bytes.split_first_chunk_mut().ok_or(EncryptionProblem::Short)?;
+    let envelope = Envelope::from_bytes(envelope);
+    let associated = [kind.to_byte(), FLAG_ENCRYPTED];
+    cipher.decrypt(&envelope, &associated, body).map_err(|_| EncryptionProblem::NotAuthentic)
 }
 
 /// What makes the records of one timeline of one database unlike all others.

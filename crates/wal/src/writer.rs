@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 
 use parking_lot::Mutex;
 use seawall_io::{AlignedBuffer, Clock, Disk, WaitWord};
+use seawall_keys::Cipher;
 use seawall_types::{Lsn, TimelineId};
 
 use crate::error::LogError;
@@ -48,6 +49,7 @@ pub(crate) struct Shared {
     buffer_capacity: usize,
     flush_by: FlushBy,
     clock: Option<Arc<dyn Clock>>,
+    cipher: Option<Cipher>,
     appender: Mutex<Appender>,
     /// Whoever holds it is the flusher.
     flusher: Mutex<FlusherState>,
@@ -128,6 +130,7 @@ impl Log {
             buffer_capacity: capacity,
             flush_by: options.flush_by,
             clock: options.clock.clone(),
+            cipher: options.cipher.clone(),
             appender: Mutex::new(Appender::new(identity.geometry, identity.key(), end, &carry, pending)),
             flusher: Mutex::new(FlusherState::new(spare)),
             appended: AtomicU64::new(end.get()),
@@ -159,6 +162,8 @@ impl Log {
     /// `flush_until(span.end)` has returned. `in_order` runs under the append mutex, so its calls come in the order of
     /// the log; it must be short and make no system call. If it refuses, the record is not appended, the place goes to
     /// the next one, and the refusal comes back as the inner result.
+    ///
+    /// Of an encrypted database, the record is encrypted first: it can then be appended here only.
     ///
     /// Waits while the buffer is full, and prepares the next segment if nobody did it ahead.
     ///
@@ -318,11 +323,18 @@ impl Shared {
         record: &mut PreparedRecord,
         in_order: impl FnOnce(RecordSpan) -> Result<R, E>,
     ) -> Result<Result<(RecordSpan, R), E>, LogError> {
+        assert!(
+            record.record_bytes() >= crate::record::RECORD_HEADER_BYTES,
+            "a record is finished before it is appended"
+        );
+        // Here, so that nobody can forget it, and before the mutex.
+        if let Some(cipher) = &self.cipher {
+            record.encrypt(cipher);
+        }
         let bytes = record.record_bytes();
         if bytes as u64 > self.record_bytes_max {
             return Err(LogError::RecordTooLarge { bytes: bytes as u64, limit: self.record_bytes_max });
         }
-        assert!(bytes >= crate::record::RECORD_HEADER_BYTES, "a record is finished before it is appended");
         let mut larger: Option<AlignedBuffer> = None;
         loop {
             let room_seen = self.room.read();

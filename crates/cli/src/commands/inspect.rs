@@ -25,6 +25,7 @@ pub(crate) fn info(shared: &Shared, directory: &Path, output: &mut Output) -> Re
     let mut line = |name: &str, value: String| output.line(format_args!("{name:<16} {value}"));
     line("database", info.database.to_string())?;
     line("made", utc(info.created_micros))?;
+    line("encrypted", if info.encrypted { "yes" } else { "no" }.to_owned())?;
     line("tables", tables.to_string())?;
     line("page size", size(info.page_bytes))?;
     line("page protection", info.page_protection.to_string())?;
@@ -75,6 +76,7 @@ fn info_json(info: &DatabaseInfo, tables: usize) -> Value {
     json!({
         "database_id": info.database.to_string(),
         "created_micros": info.created_micros,
+        "encrypted": info.encrypted,
         "tables": tables,
         "page_bytes": info.page_bytes,
         "page_protection": info.page_protection.name(),

@@ -23,7 +23,7 @@ pub(crate) fn log(shared: &Shared, log: &Log, output: &mut Output) -> Result<(),
     }
     let mut shown = Ok(());
     let mut seen_any = false;
-    let read = seawall::log_records(&log.dir, log.from, &mut |record| {
+    let read = seawall::log_records(&log.dir, shared.master_key.source().as_ref(), log.from, &mut |record| {
         left -= 1;
         seen_any = true;
         shown = if output.json() { output.line(record_json(&record)) } else { show(&record, &names, output) };

@@ -1,12 +1,12 @@
-//! `init`, `tables`, `create`, `drop`, `rename`, `truncate`.
+//! `init`, `rotate-key`, `tables`, `create`, `drop`, `rename`, `truncate`.
 
 use std::path::Path;
 
-use seawall::OpenMode;
+use seawall::{Database, OpenMode, OtherMasterKeys};
 use serde_json::json;
 
 use super::{open, open_with, options};
-use crate::arguments::{Init, OneTable, Rename, Shared};
+use crate::arguments::{Init, OneTable, Rename, RotateKey, Shared};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -18,6 +18,17 @@ pub(crate) fn init(shared: &Shared, init: &Init, output: &mut Output) -> Result<
     if let Some(mib) = init.segment_mib {
         options.segment_bytes = mib.saturating_mul(1 << 20);
     }
+    match (init.encrypt, &options.master_key) {
+        (true, None) => {
+            let problem = "--encrypt needs a master key: give --master-key-file, --master-key-env or --master-key-command";
+            return Err(Failure::Usage(problem.to_owned()));
+        }
+        (false, Some(_)) => {
+            let problem = "a master key is given: add --encrypt if the database is to be encrypted";
+            return Err(Failure::Usage(problem.to_owned()));
+        }
+        (true, Some(_)) | (false, None) => {}
+    }
     let database = open_with(&init.dir, options)?;
     let id = database.info()?.database.to_string();
     database.close()?;
@@ -25,6 +36,20 @@ pub(crate) fn init(shared: &Shared, init: &Init, output: &mut Output) -> Result<
     output.answer(
         &json!({ "directory": directory, "database_id": id }),
         format_args!("made database {id} in {directory}"),
+    )
+}
+
+pub(crate) fn rotate_key(shared: &Shared, rotate: &RotateKey, output: &mut Output) -> Result<(), Failure> {
+    let needed =
+        || Failure::Usage("give the old master key with --master-key-file, -env or -command".to_owned());
+    let old = shared.master_key.source().ok_or_else(needed)?;
+    let new = rotate.new.source().ok_or_else(needed)?;
+    let others = if rotate.keep_others { OtherMasterKeys::Keep } else { OtherMasterKeys::Drop };
+    Database::rotate_master_key_of_directory(&rotate.dir, old, &new, others)?;
+    let directory = rotate.dir.display().to_string();
+    output.answer(
+        &json!({ "rotated": directory, "others_kept": rotate.keep_others }),
+        format_args!("the database in {directory} has a new master key"),
     )
 }
 

@@ -29,6 +29,10 @@ use crate::output::{Output, duration, grouped, size};
 const TABLE: &str = "rows";
 
 pub(crate) fn tour(shared: &Shared, tour: &Tour, output: &mut Output) -> Result<(), Failure> {
+    if shared.master_key.source().is_some() {
+        let problem = "the tour makes a database of its own, which is not encrypted: it takes no master key";
+        return Err(Failure::Usage(problem.to_owned()));
+    }
     let mut builder = tempfile::Builder::new();
     builder.prefix("seawall-tour-");
     let scratch = match &tour.scratch {

@@ -3,6 +3,7 @@
 
 mod damage;
 mod documents;
+mod encryption;
 mod exit_codes;
 mod kill;
 mod load_and_dump;

@@ -20,7 +20,8 @@ use std::sync::Arc;
 
 use seawall_engine::{Background, Database, Environment, Error, Options};
 use seawall_io::Disk;
-use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk};
+use seawall_keys::{MasterKey, SecretKey};
+use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 /// Everything as small as it can be, so that a short workload meets every border.
 pub fn small_options() -> Options {
@@ -39,8 +40,17 @@ pub fn small_options() -> Options {
     }
 }
 
+/// Of encrypted databases.
+pub fn master_key() -> MasterKey {
+    MasterKey::Bytes(SecretKey::from_bytes([7; 32]))
+}
+
 pub fn environment(disk: Arc<dyn Disk>) -> Environment {
-    Environment { disk, clock: Arc::new(SimulatedClock::default()) }
+    Environment {
+        disk,
+        clock: Arc::new(SimulatedClock::default()),
+        random: Arc::new(SimulatedRandom::new(1)),
+    }
 }
 
 pub fn try_open(disk: &SimulatedDisk, options: &Options) -> Result<Database, Error> {

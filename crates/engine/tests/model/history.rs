@@ -8,7 +8,8 @@ use seawall_engine::{
     Background, CommitHandle, Database, Durability, Environment, Error, ImageCompression, Isolation,
     LockWait, OpenMode, Options, PageProtection, Savepoint, Snapshot, Table, Transaction, TransactionOptions,
 };
-use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk};
+use seawall_keys::{MasterKey, SecretKey};
+use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom};
 use seawall_types::Lsn;
 
 use crate::plain::{
@@ -71,6 +72,7 @@ fn draw_options(random: &mut SeededRandom) -> Options {
         lock_wait: LockWait::NoWait,
         spare_segments: random.index(3),
         background: Background::Manual,
+        master_key: random.chance(1, 5).then(|| MasterKey::Bytes(SecretKey::from_bytes([7; 32]))),
         ..Options::default()
     }
 }
@@ -313,6 +315,7 @@ impl History {
         let options = Options {
             page_bytes: self.options.page_bytes,
             segment_bytes: self.options.segment_bytes,
+            master_key: self.options.master_key.clone(),
             ..draw_options(&mut self.random)
         };
         if self.random.chance(1, 4) && !self.disk.crashed() {
@@ -323,8 +326,11 @@ impl History {
     }
 
     fn open_database(&mut self) -> Step {
-        let environment =
-            Environment { disk: Arc::new(self.disk.clone()), clock: Arc::new(SimulatedClock::default()) };
+        let environment = Environment {
+            disk: Arc::new(self.disk.clone()),
+            clock: Arc::new(SimulatedClock::default()),
+            random: Arc::new(SimulatedRandom::new(1)),
+        };
         let database = Database::open_in(environment, self.options.clone(), |_| {});
         self.database = Some(self.must(database)?);
         Ok(())
@@ -333,8 +339,11 @@ impl History {
     /// A read-only open shows the same as the one that follows, and changes nothing.
     fn read_only(&mut self, options: &Options) {
         let copy = self.disk.copy();
-        let environment =
-            Environment { disk: Arc::new(copy.clone()), clock: Arc::new(SimulatedClock::default()) };
+        let environment = Environment {
+            disk: Arc::new(copy.clone()),
+            clock: Arc::new(SimulatedClock::default()),
+            random: Arc::new(SimulatedRandom::new(1)),
+        };
         let options = Options { mode: OpenMode::ReadOnly, ..options.clone() };
         let files = copy.list_all();
         let database = Database::open_in(environment, options, |_| {}).unwrap();

@@ -14,17 +14,22 @@
 //! |     24 |     8 | lsn          | stamp of the merge that wrote the page; no change in it is newer         |
 //! |     32 |     4 | lower        | end of the slots: unused space is `lower..upper`                         |
 //! |     36 |     4 | upper        | start of the cells                                                       |
-//! |     40 |     8 | reserved     | zero; anything else is refused                                           |
-//! |     48 |    16 | tag          | authentication tag of an encrypted page; zero while pages are not        |
+//! |     40 |    40 | envelope     | zero in memory, and on disk unless the database is encrypted: `encrypted`|
+
+use std::ops::Range;
 
 use seawall_codec::checksum::crc32c;
+use seawall_keys::ENVELOPE_BYTES;
 use seawall_types::{Lsn, PageId};
 
 use super::PageFormat;
 
 /// Bytes before a page's content.
-pub const PAGE_HEADER_BYTES: usize = 64;
+pub const PAGE_HEADER_BYTES: usize = 80;
 const PAGE_FORMAT_VERSION: u8 = 1;
+/// Where nonce and tag of an encrypted page stand, at the end of the header.
+pub(super) const ENVELOPE: Range<usize> = 40..PAGE_HEADER_BYTES;
+const _: () = assert!(ENVELOPE.end - ENVELOPE.start == ENVELOPE_BYTES);
 
 /// What a page holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +110,12 @@ pub enum PageDamage {
         /// What is there.
         found: u8,
     },
+    /// The checksum holds but the page was not encrypted with the key of this database.
+    #[error("it does not authenticate: it was encrypted with another key, or somebody changed it on purpose")]
+    NotAuthentic,
+    /// A page that anybody could have written, in an encrypted database.
+    #[error("it is not encrypted, as all pages of this database are")]
+    NotEncrypted,
     /// The checksum holds but the content cannot have been written by this program.
     #[error("structure: {0}")]
     Structure(&'static str),
@@ -143,7 +154,7 @@ impl PageHeader {
         image[24..32].copy_from_slice(&self.lsn.get().to_le_bytes());
         image[32..36].copy_from_slice(&self.lower.to_le_bytes());
         image[36..40].copy_from_slice(&self.upper.to_le_bytes());
-        image[40..64].fill(0);
+        image[ENVELOPE].fill(0);
     }
 
     /// Checks and reads the header of a page that was read as page `page`.
@@ -172,8 +183,8 @@ impl PageHeader {
             return Err(PageDamage::Misplaced { found: page_of(image) });
         }
         let kind = kind_of(image).ok_or(PageDamage::Structure("unknown kind of page"))?;
-        if image[40..64].iter().any(|byte| *byte != 0) {
-            return Err(PageDamage::Structure("reserved bytes of the header are not zero"));
+        if image[ENVELOPE].iter().any(|byte| *byte != 0) {
+            return Err(PageDamage::Structure("the page is encrypted, or its header's envelope is not zero"));
         }
         let level_fits = (kind == PageKind::Interior) == (image[18] > 0);
         let flags_fit = image[19] == 0 || (kind == PageKind::Leaf && image[19] == 1);

@@ -2,11 +2,11 @@
 //!
 //! | offset           | bytes     | field      | meaning                                                          |
 //! |-----------------:|----------:|------------|------------------------------------------------------------------|
-//! |                0 |        64 | header     | see `header`; `count` = n children, at least one                 |
-//! |               64 |         p | prefix     | the bytes that all separators begin with                         |
-//! |           64 + p | 4 x (n-1) | heads      | first four bytes of each separator after the prefix, as a number |
-//! | 64 + p + 4 (n-1) | 2 x (n-1) | offsets    | where each separator starts; it ends where the next one starts   |
-//! | 64 + p + 6 (n-1) |     8 x n | children   | bits 0..56 page, bits 56..64 flags                               |
+//! |                0 |        80 | header     | see `header`; `count` = n children, at least one                 |
+//! |               80 |         p | prefix     | the bytes that all separators begin with                         |
+//! |           80 + p | 4 x (n-1) | heads      | first four bytes of each separator after the prefix, as a number |
+//! | 80 + p + 4 (n-1) | 2 x (n-1) | offsets    | where each separator starts; it ends where the next one starts   |
+//! | 80 + p + 6 (n-1) |     8 x n | children   | bits 0..56 page, bits 56..64 flags                               |
 //! |                  |           | unused     | `lower..upper`                                                   |
 //! |            upper |           | separators | after the prefix, in order, end to end, up to the page's end     |
 //!

@@ -2,11 +2,11 @@
 //!
 //! | offset     | bytes | field   | meaning                                                             |
 //! |-----------:|------:|---------|---------------------------------------------------------------------|
-//! |          0 |    64 | header  | see `header`; `count` = n rows, `prefix_bytes` = p                  |
-//! |         64 |     p | prefix  | the bytes that all keys of the page begin with                      |
-//! |         64 + p | 4 x n | heads | first four bytes of each key after the prefix, as a number        |
-//! | 64 + p + 4 n | 2 x n | offsets | where each row's cell starts; it ends where the next one starts   |
-//! | 64 + p + 6 n |       | unused  | `lower..upper`                                                    |
+//! |          0 |    80 | header  | see `header`; `count` = n rows, `prefix_bytes` = p                  |
+//! |         80 |     p | prefix  | the bytes that all keys of the page begin with                      |
+//! |         80 + p | 4 x n | heads | first four bytes of each key after the prefix, as a number        |
+//! | 80 + p + 4 n | 2 x n | offsets | where each row's cell starts; it ends where the next one starts   |
+//! | 80 + p + 6 n |       | unused  | `lower..upper`                                                    |
 //! |      upper |       | cells   | in row order, end to end, up to the page's end                      |
 //!
 //! A search touches the header, the prefix and the heads, which lie side by side, and one cell.

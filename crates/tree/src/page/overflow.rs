@@ -2,13 +2,13 @@
 //!
 //! | offset | bytes | field      | meaning                                                                   |
 //! |-------:|------:|------------|---------------------------------------------------------------------------|
-//! |      0 |    64 | header     | see `header`, of the first page; the checksum covers the whole extent     |
-//! |     64 |     4 | pages      | pages of the extent, 1 to 128; at least one                               |
-//! |     68 |     4 | data_bytes | bytes of the value that it holds; as many pages as they need, not more    |
-//! |     72 |     8 | next       | first page of the next extent, or zero                                    |
-//! |     80 |     8 | total      | length of the whole value                                                 |
-//! |     88 |     8 | position   | where in the value this extent's bytes stand                              |
-//! |     96 |       | data       | the bytes; zeros after them                                               |
+//! |      0 |    80 | header     | see `header`, of the first page; the checksum covers the whole extent     |
+//! |     80 |     4 | pages      | pages of the extent, 1 to 128; at least one                               |
+//! |     84 |     4 | data_bytes | bytes of the value that it holds; as many pages as they need, not more    |
+//! |     88 |     8 | next       | first page of the next extent, or zero                                    |
+//! |     96 |     8 | total      | length of the whole value                                                 |
+//! |    104 |     8 | position   | where in the value this extent's bytes stand                              |
+//! |    112 |       | data       | the bytes; zeros after them                                               |
 
 use seawall_types::{Lsn, PageId};
 
@@ -19,6 +19,12 @@ use super::{PageDamage, PageFormat, seal};
 pub const EXTENT_PAGES_MAX: usize = 128;
 /// Bytes before the data.
 pub const EXTENT_HEADER_BYTES: usize = PAGE_HEADER_BYTES + 32;
+const PAGES_AT: usize = PAGE_HEADER_BYTES;
+const DATA_BYTES_AT: usize = PAGES_AT + 4;
+const NEXT_AT: usize = DATA_BYTES_AT + 4;
+const TOTAL_AT: usize = NEXT_AT + 8;
+const POSITION_AT: usize = TOTAL_AT + 8;
+const _: () = assert!(POSITION_AT + 8 == EXTENT_HEADER_BYTES);
 
 /// The decoded header of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,14 +57,14 @@ impl ExtentHeader {
         if header.kind != PageKind::Overflow {
             return Err(PageDamage::WrongKind { expected: PageKind::Overflow, found: header.kind });
         }
-        let next = PageId::new(u64_at(page, 72));
+        let next = PageId::new(u64_at(page, NEXT_AT));
         let extent = ExtentHeader {
             first,
-            pages: u32_at(page, 64) as usize,
-            data_bytes: u32_at(page, 68) as usize,
+            pages: u32_at(page, PAGES_AT) as usize,
+            data_bytes: u32_at(page, DATA_BYTES_AT) as usize,
             next: (next.get() != 0).then_some(next),
-            total_bytes: u64_at(page, 80),
-            position: u64_at(page, 88),
+            total_bytes: u64_at(page, TOTAL_AT),
+            position: u64_at(page, POSITION_AT),
         };
         extent.check(format)?;
         Ok(extent)
@@ -122,11 +128,11 @@ pub fn encode_extent(format: &PageFormat, header: &ExtentHeader, lsn: Lsn, data:
     let number = |value: usize| u32::try_from(value).expect("an extent has at most 8 MiB").to_le_bytes();
     let mut image = vec![0; header.pages * format.page_bytes()];
     PageHeader::empty(header.first, PageKind::Overflow, lsn).encode(format, &mut image);
-    image[64..68].copy_from_slice(&number(header.pages));
-    image[68..72].copy_from_slice(&number(header.data_bytes));
-    image[72..80].copy_from_slice(&header.next.map_or(0, PageId::get).to_le_bytes());
-    image[80..88].copy_from_slice(&header.total_bytes.to_le_bytes());
-    image[88..96].copy_from_slice(&header.position.to_le_bytes());
+    image[PAGES_AT..DATA_BYTES_AT].copy_from_slice(&number(header.pages));
+    image[DATA_BYTES_AT..NEXT_AT].copy_from_slice(&number(header.data_bytes));
+    image[NEXT_AT..TOTAL_AT].copy_from_slice(&header.next.map_or(0, PageId::get).to_le_bytes());
+    image[TOTAL_AT..POSITION_AT].copy_from_slice(&header.total_bytes.to_le_bytes());
+    image[POSITION_AT..EXTENT_HEADER_BYTES].copy_from_slice(&header.position.to_le_bytes());
     image[EXTENT_HEADER_BYTES..EXTENT_HEADER_BYTES + data.len()].copy_from_slice(data);
     seal(&mut image);
     image

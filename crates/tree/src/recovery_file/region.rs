@@ -12,7 +12,8 @@
 //! |     16 |     4 | stored_bytes   | how many                                                   |
 //! |     20 |     4 | compression    | a code, see "Page images"                                  |
 //! |     24 |     4 | checksum       | CRC-32C of the stored bytes                                |
-//! |     28 |     4 | image_checksum | bytes 0..4 of the image: the page's own checksum           |
+//! |     28 |     4 | image_checksum | bytes 0..4 of the image: the page's own checksum; of an    |
+//! |        |       |                | encrypted database a mark, see "Encrypted image"           |
 //! |     32 |     4 | entry_checksum | CRC-32C of the chunk's number, 8 bytes, and of bytes 0..32 |
 //! |     36 |     4 | reserved       | zero                                                       |
 //!
@@ -20,8 +21,10 @@
 //! once it is in place: of a file that was damaged, what is left tells whether its chunk was being written in place.
 
 use seawall_codec::checksum::{Crc32c, crc32c};
+use seawall_keys::{Cipher, ENVELOPE_BYTES};
 use seawall_types::PageId;
 
+use super::encrypted::{StoredPlace, envelope_bytes, image_mark};
 use super::header::RegionPlace;
 use super::{BLOCK_BYTES, PAGES_MAX, RecoveryFile};
 use crate::error::TreeError;
@@ -53,13 +56,13 @@ impl RegionPlace {
 }
 
 /// Bytes that an image needs at most.
-pub(super) fn image_bytes_max(format: &PageFormat) -> usize {
-    format.page_bytes() + 2 * ENTRY_BYTES
+pub(super) fn image_bytes_max(format: &PageFormat, cipher: Option<&Cipher>) -> usize {
+    format.page_bytes() + envelope_bytes(cipher) + 2 * ENTRY_BYTES
 }
 
 /// The most that a region with so many images can need: whole blocks, so that no sector belongs to two.
-pub(super) fn region_bytes_max(image_count: usize, format: &PageFormat) -> u64 {
-    ((image_count * image_bytes_max(format)) as u64).next_multiple_of(BLOCK_BYTES as u64)
+pub(super) fn region_bytes_max(image_count: usize, format: &PageFormat, cipher: Option<&Cipher>) -> u64 {
+    ((image_count * image_bytes_max(format, cipher)) as u64).next_multiple_of(BLOCK_BYTES as u64)
 }
 
 /// Writes `images` to the region that starts at `offset`, as soon as the gate lets it.
@@ -74,15 +77,21 @@ pub(super) fn write_region(
     let mut packer = ImagePacker::new(compression);
     let mut sink = Sink::new(file, gate, offset, images.len() * ENTRY_BYTES);
     let mut table = Vec::with_capacity(images.len() * ENTRY_BYTES);
+    let mut encrypted = Vec::new();
     for image in images {
-        let (stored, code) = packer.pack(image.bytes());
+        let (packed, code) = packer.pack(image.bytes());
+        let stored = file.cipher().map_or(packed, |cipher| {
+            let place = StoredPlace { chunk, page: image.view().id(), compression: code.into() };
+            place.encrypt(cipher, packed, &mut encrypted);
+            &encrypted
+        });
         let entry = Entry {
             page: image.view().id(),
             offset: sink.position(),
             stored_bytes: u32::try_from(stored.len()).expect("an image is shorter than 2^32 bytes"),
             compression: code.into(),
             checksum: crc32c(stored),
-            image_checksum: u32_at(image.bytes(), 0),
+            image_checksum: image_mark(file.cipher(), image.bytes()),
         };
         entry.encode(chunk, &mut table);
         sink.append(stored)?;
@@ -164,7 +173,7 @@ impl Entry {
     }
 
     /// The entry, unless it is not one of this chunk, its page cannot be, or its bytes would lie outside the region or
-    /// are more than a page.
+    /// are more than a page and an envelope.
     fn decode(bytes: &[u8], chunk: u64, region: &RegionPlace, format: &PageFormat) -> Option<Entry> {
         if u32_at(bytes, 32) != entry_checksum(chunk, &bytes[..32]) || u32_at(bytes, 36) != 0 {
             return None;
@@ -182,7 +191,7 @@ impl Entry {
             && entry.offset >= region.offset + region.table_bytes()
             && end <= region.offset + region.bytes - region.table_bytes()
             && ImageUnpacker::is_known(entry.compression)
-            && entry.stored_bytes as usize <= format.page_bytes();
+            && entry.stored_bytes as usize <= format.page_bytes() + ENVELOPE_BYTES;
         fits.then_some(entry)
     }
 }

@@ -10,8 +10,8 @@ use std::ops::Range;
 
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 use seawall_tree::{
-    Change, CheckSummary, DivisibleSource, ImageCompression, LeafCursor, MergeSource, PageProtection,
-    Superblock, Tree, TreeAccess, TreeError, TreeOptions, page::LeafValue,
+    Change, CheckSummary, DivisibleSource, Encryption, ImageCompression, LeafCursor, MergeSource,
+    PageProtection, Superblock, Tree, TreeAccess, TreeError, TreeOptions, page::LeafValue,
 };
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
 
@@ -34,6 +34,7 @@ pub(crate) fn superblock(page_bytes: u32) -> Superblock {
         page_count: 0,
         created_micros: 0,
         protection: PageProtection::RecoveryFile,
+        encryption: Encryption::None,
     }
 }
 

@@ -22,7 +22,7 @@ use seawall_types::Lsn;
 use super::bytes::LogBytes;
 use crate::error::LogReadError;
 use crate::geometry::{LogGeometry, StreamPosition};
-use crate::record::{LogKey, RECORD_HEADER_BYTES, RecordHeader, STAMP_BYTES};
+use crate::record::{FLAG_ENCRYPTED, LogKey, RECORD_HEADER_BYTES, RecordHeader, STAMP_BYTES};
 
 use checksums::PrefixChecksums;
 
@@ -128,7 +128,7 @@ impl Search<'_> {
                 index += ZERO_RUN_BYTES;
                 continue;
             }
-            if header[13] == 0 && header[12].wrapping_sub(1) < 8 {
+            if header[13] <= FLAG_ENCRYPTED && header[12].wrapping_sub(1) < 8 {
                 let position = StreamPosition(start.0 + index as u64);
                 candidates.extend(self.candidate(header, position)?);
             }
