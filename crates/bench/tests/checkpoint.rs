@@ -34,7 +34,8 @@ fn full_speed_measures_every_configuration() {
     let arguments = "full-speed --operations put,transaction,batch --durabilities async,sync --threads 2 \
                      --compressions none,lz4 --seconds 0.5 --warm-up 0.01 --interval 0.1 --rows 2000";
     let lines = lines(directory.path(), &words(arguments));
-    assert_eq!(lines.len(), 3 * 2 * 2);
+    // With both page protections.
+    assert_eq!(lines.len(), 3 * 2 * 2 * 2);
     for line in &lines {
         assert!(figure(line, "rows_per_second") > 0.0);
         assert!(figure(line, "log_bytes_per_row") > 100.0, "{line}");
@@ -50,9 +51,9 @@ fn a_fixed_rate_is_a_share_of_full_speed() {
     let arguments = "fixed-rate --operations put --threads 1 --compressions none,lz4 --seconds 0.4 --warm-up 0.01 \
                      --interval 0.1 --rows 1000";
     let lines = lines(directory.path(), &words(arguments));
-    assert_eq!(lines.len(), 4);
-    let full = lines[..2].iter().map(|line| figure(line, "rows_per_second")).fold(f64::INFINITY, f64::min);
-    for line in &lines[2..] {
+    assert_eq!(lines.len(), 8);
+    let full = lines[..4].iter().map(|line| figure(line, "rows_per_second")).fold(f64::INFINITY, f64::min);
+    for line in &lines[4..] {
         let wanted = figure(line, "wanted_rows_per_second");
         assert!((wanted / (0.6 * full) - 1.0).abs() < 0.001, "{wanted} of {full}");
         // Behind on a busy machine, never ahead by more than the grain of the pace.
@@ -97,7 +98,7 @@ fn a_kill_in_a_checkpoint_loses_no_durable_commit() {
     let arguments = "kill --durabilities sync --threads 4 --operations transaction --compressions lz4 --runs 2 \
                      --interval 0.3 --rows 40000";
     let lines = lines(directory.path(), &words(arguments));
-    assert_eq!(lines.len(), 2);
+    assert_eq!(lines.len(), 4);
     for line in &lines {
         assert!(figure(line, "lost_commits") < 0.5, "{line}");
         assert!(figure(line, "acknowledged_commits") > 0.0, "{line}");
@@ -111,7 +112,7 @@ fn a_kill_at_any_moment_is_recovered_from() {
     let arguments = "recovery-target --threads 2 --operations transaction --durabilities async --compressions lz4 \
                      --runs 2 --seconds 0.5 --rows 5000";
     let lines = lines(directory.path(), &words(arguments));
-    assert_eq!(lines.len(), 2);
+    assert_eq!(lines.len(), 4);
     assert!(lines.iter().all(|line| figure(line, "open_seconds") > 0.0));
 }
 

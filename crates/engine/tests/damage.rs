@@ -349,7 +349,9 @@ fn a_recovery_file_damaged_while_it_is_needed_never_ends_in_a_panic() {
     for step in plan::short() {
         session.run(&step).unwrap();
         for point in watched.take_points().iter().filter(|point| point.call.contains("sync pages")) {
-            for offset in [3, 12, 33, 45, 65, 4_100, 8_200, 12_300, 12_700, 13_000, 13_500, 14_500, 16_000, 20_000] {
+            for offset in
+                [3, 12, 33, 45, 65, 4_100, 8_200, 12_300, 12_700, 13_000, 13_500, 14_500, 16_000, 20_000]
+            {
                 let disk = point.disk.after_power_loss(PowerLoss::Random(point.index << 16 | offset));
                 let length = disk.read_file("recovery/chunk").map_or(0, |bytes| bytes.len() as u64);
                 if offset >= length {
