@@ -71,8 +71,15 @@ pub fn forget_pending(disk: &SimulatedDisk) {
 
 /// A disk with a new, empty, closed database.
 pub fn template(options: &Options) -> SimulatedDisk {
+    template_with_id(options, 1)
+}
+
+/// As `template`, of a database whose id comes from `seed`.
+pub fn template_with_id(options: &Options, seed: u64) -> SimulatedDisk {
     let disk = SimulatedDisk::new(0);
-    open(&disk, options).close().unwrap();
+    let random = Arc::new(SimulatedRandom::new(seed));
+    let environment = Environment { random, ..environment(Arc::new(disk.clone())) };
+    Database::open_in(environment, options.clone(), |_| {}).unwrap().close().unwrap();
     disk.after_power_loss(PowerLoss::KeepAll)
 }
 
