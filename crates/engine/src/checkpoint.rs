@@ -300,8 +300,8 @@ impl Engine {
             FrozenRows::of_users(&frozen.memtable, frozen.start, skipped).behind(self.kept_behind(frozen));
         let mut merge = self.tree.begin_merge(rows).map_err(|error| Error::tree(&error))?;
         while !merge.is_done() {
-            let keep = self.is_needed(frozen);
-            merge.parts_mut().iter_mut().for_each(|rows| rows.keep_replaced(keep));
+            let (keep, floor) = (self.is_needed(frozen), self.snapshots.floor());
+            merge.parts_mut().iter_mut().for_each(|rows| rows.keep_bases(keep, floor));
             let before = self.clock().monotonic();
             let plan = self
                 .tree
@@ -331,7 +331,7 @@ impl Engine {
     /// The last chunk: see the module.
     fn merge_system_rows(&self, frozen: &Frozen, totals: &mut Totals) -> Result<Superblock, Error> {
         let mut rows = FrozenRows::of_system(&frozen.memtable, frozen.start).behind(self.kept_behind(frozen));
-        rows.keep_replaced(self.is_needed(frozen));
+        rows.keep_bases(self.is_needed(frozen), self.snapshots.floor());
         let plan =
             self.tree.merge_chunk(&mut rows, u64::MAX, frozen.end).map_err(|error| Error::tree(&error))?;
         totals.rows += rows.taken();

@@ -2,7 +2,9 @@
 //!
 //! What a merge replaces in the tree is kept behind the row's versions, as their base, for old snapshots. If an older
 //! memtable still knows the row, the base is stamped with the end of that one: snapshots before it go on to the older
-//! one. Otherwise the row has not changed since before the oldest snapshot, and the base is stamped zero.
+//! one. Otherwise the row has not changed since before the oldest snapshot that is not cancelled, and the base is stamped
+//! right above the cancelled ones: a reader whose snapshot was cancelled while it was reading may still come here, with an
+//! older view that has the memtables that were dropped since, and must go on to them.
 //!
 //! The rows may be divided by key among threads: each row is then merged, and gets its base, by one of them.
 
@@ -31,6 +33,8 @@ pub(crate) struct FrozenRows<'a> {
     /// Storages whose rows are about to be cut out, ascending.
     skipped: Vec<TableId>,
     keep_replaced: bool,
+    /// Snapshots up to this stamp are cancelled.
+    snapshot_floor: Lsn,
     /// Memtables that were merged before and are kept for old snapshots, newest first.
     older: Vec<Frozen>,
     taken: u64,
@@ -66,6 +70,7 @@ impl<'a> FrozenRows<'a> {
             end,
             skipped,
             keep_replaced: false,
+            snapshot_floor: Lsn::ZERO,
             older: Vec::new(),
             taken: 0,
         };
@@ -80,9 +85,11 @@ impl<'a> FrozenRows<'a> {
         self
     }
 
-    /// Whether what the merge replaces is kept, behind the row's versions, for a snapshot older than the freeze point.
-    pub(crate) fn keep_replaced(&mut self, keep: bool) {
+    /// Whether what the merge replaces is kept, behind the row's versions, for a snapshot older than the freeze point,
+    /// and above `snapshot_floor`.
+    pub(crate) fn keep_bases(&mut self, keep: bool, snapshot_floor: Lsn) {
         self.keep_replaced = keep;
+        self.snapshot_floor = snapshot_floor;
     }
 
     /// Rows taken so far.
@@ -98,7 +105,22 @@ impl<'a> FrozenRows<'a> {
     /// The rows from `from` to `end`, none of them taken.
     fn part(&self, from: &[u8], end: Option<Vec<u8>>) -> FrozenRows<'a> {
         let rows = FrozenRows::new(self.memtable, self.start, from, end, self.skipped.clone());
-        FrozenRows { keep_replaced: self.keep_replaced, older: self.older.clone(), ..rows }
+        FrozenRows {
+            keep_replaced: self.keep_replaced,
+            snapshot_floor: self.snapshot_floor,
+            older: self.older.clone(),
+            ..rows
+        }
+    }
+
+    /// The stamp of a base: every snapshot from it on, up to the memtable's own versions, sees it.
+    fn base_stamp(&self, known_end: Lsn) -> Lsn {
+        let above_cancelled = match self.snapshot_floor {
+            Lsn::ZERO => Lsn::ZERO,
+            floor => Lsn::new(floor.get() + 1),
+        };
+        // What the tree holds is right for a snapshot at the memtable's start, whatever is cancelled.
+        known_end.max(above_cancelled).min(self.start)
     }
 
     fn step(&mut self) {
@@ -168,7 +190,8 @@ impl MergeSource for FrozenRows<'_> {
             .is_some_and(|versions| !matches!(versions.visible(self.start), Lookup::Missing));
         if !has_base {
             let known = self.older.iter().find(|older| older.memtable.newest_stamp(key).is_some());
-            self.memtable.add_base(key, known.map_or(Lsn::ZERO, |older| older.end), value);
+            let known_end = known.map_or(Lsn::ZERO, |older| older.end);
+            self.memtable.add_base(key, self.base_stamp(known_end), value);
         }
     }
 }
@@ -215,6 +238,30 @@ mod tests {
         }
         assert_eq!(found, users);
         assert_eq!(FrozenRows::taken_of(&parts), 4_500 + 2 * 4_000);
+    }
+
+    #[test]
+    fn a_cancelled_snapshot_does_not_see_what_is_kept_for_younger_ones() {
+        let memtable = Memtable::new(0);
+        let key = row_key::encode(TableId::new(FIRST_USER_TABLE), b"k");
+        memtable.insert(&key, Lsn::new(30), Some(b"new"), || Lsn::ZERO);
+        let mut rows = FrozenRows::of_users(&memtable, Lsn::new(20), Vec::new());
+        rows.keep_bases(true, Lsn::new(10));
+        rows.replaced(&key, Some(b"old"));
+        assert_eq!(
+            memtable.get(&key, Lsn::new(10)),
+            Lookup::Missing,
+            "an older memtable, or the tree, knows"
+        );
+        assert_eq!(memtable.get(&key, Lsn::new(11)), Lookup::Value(b"old"));
+        // All snapshots before the memtable are cancelled, and some that see a part of it.
+        let other = row_key::encode(TableId::new(FIRST_USER_TABLE), b"l");
+        memtable.insert(&other, Lsn::new(25), Some(b"new"), || Lsn::ZERO);
+        rows.keep_bases(true, Lsn::new(27));
+        rows.replaced(&other, Some(b"old"));
+        assert_eq!(memtable.get(&other, Lsn::new(28)), Lookup::Value(b"new"));
+        assert_eq!(memtable.get(&other, Lsn::new(20)), Lookup::Value(b"old"));
+        assert_eq!(memtable.get(&other, Lsn::new(19)), Lookup::Missing);
     }
 
     #[test]

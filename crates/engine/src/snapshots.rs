@@ -15,6 +15,8 @@
 //! Values in a memtable may be written again once the horizon has passed them, and there must be no reader at them then. So
 //! a memtable goes by the floor that there was when it was made: for a snapshot that was cancelled before, no reader comes to
 //! it (its view is newer than the floor); one that was cancelled later counts as alive in it until it is let go.
+//! The values that a merge keeps behind a memtable's versions are stamped above the floor (`merge_source`), so a reader that
+//! was cancelled after its look at the floor passes them by.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
