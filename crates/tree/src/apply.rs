@@ -384,8 +384,9 @@ fn beside_sync<J: Clone + Send, R: Send>(
             builder.spawn_scoped(scope, move || work(own, gate)).map_err(|_| job)
         };
         let started: Vec<_> = jobs.into_iter().map(start).collect();
+        let opener = gate.opener();
         let synced = sync();
-        gate.set(synced.is_ok());
+        opener.set(synced.is_ok());
         let finish = |thread: Result<std::thread::ScopedJoinHandle<'_, _>, J>| match thread {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             Err(job) => work(job, gate),

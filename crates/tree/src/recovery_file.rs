@@ -199,16 +199,17 @@ impl RecoveryFile {
         Ok(())
     }
 
-    /// The chunk in the file; `None` if there never was one.
+    /// The chunk in the file; `None` if there never was one later than `completed_chunk`: nobody needs what is left of an
+    /// earlier one, and the file may have been cut since.
     ///
     /// # Errors
     /// `File` if neither header is one of this database: the file is damaged, or not its own.
-    pub(crate) fn read(&self) -> Result<Option<FoundChunk>, TreeError> {
+    pub(crate) fn read(&self, completed_chunk: u64) -> Result<Option<FoundChunk>, TreeError> {
         let mut blocks = [[0; BLOCK_BYTES]; 3];
         let there = usize::try_from(self.prepared_bytes.min(IMAGES_AT)).expect("at most three blocks");
         self.read_at(&mut blocks.as_flattened_mut()[..there], 0)?;
         let header = self.newest_header(&blocks)?;
-        if header.chunk == 0 {
+        if header.chunk <= completed_chunk {
             return Ok(None);
         }
         let is_block_right = crc32c(&blocks[1]) == header.block_checksum;

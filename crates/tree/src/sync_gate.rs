@@ -30,10 +30,14 @@ impl SyncGate {
         SyncGate { state: Mutex::new(GateState::Closed), changed: Condvar::new() }
     }
 
-    /// Lets the writers go on, or give up.
-    pub(crate) fn set(&self, is_synced: bool) {
+    fn set(&self, is_synced: bool) {
         *self.state.lock() = if is_synced { GateState::Open } else { GateState::Failed };
         self.changed.notify_all();
+    }
+
+    /// Lets the writers give up if this is dropped while they wait: a sync that panics must not leave them waiting.
+    pub(crate) fn opener(&self) -> Opener<'_> {
+        Opener(self)
     }
 
     /// Whether a writer may write now.
@@ -56,5 +60,43 @@ impl SyncGate {
                 Err(TreeError::Unwritable { reason: "the sync of the pages before failed".to_owned() })
             }
         }
+    }
+}
+
+/// See [`SyncGate::opener`].
+pub(crate) struct Opener<'g>(&'g SyncGate);
+
+impl Opener<'_> {
+    /// Lets the writers go on, or give up.
+    pub(crate) fn set(self, is_synced: bool) {
+        self.0.set(is_synced);
+    }
+}
+
+impl Drop for Opener<'_> {
+    fn drop(&mut self) {
+        let is_closed = *self.0.state.lock() == GateState::Closed;
+        if is_closed {
+            self.0.set(false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_give_up_when_the_sync_panics() {
+        let gate = SyncGate::closed();
+        let waited = std::thread::scope(|scope| {
+            let writer = scope.spawn(|| gate.wait());
+            drop(gate.opener());
+            writer.join().unwrap()
+        });
+        assert!(waited.is_err());
+        let gate = SyncGate::closed();
+        gate.opener().set(true);
+        assert!(gate.wait().is_ok());
     }
 }

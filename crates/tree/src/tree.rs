@@ -186,12 +186,14 @@ impl Tree {
         let cipher = options.keys.as_ref().map(|keys| keys.cipher(Purpose::RecoveryFile));
         let database = superblock.database;
         let recovery = RecoveryFile::open(disk, mode, format, database, cipher, options.recovery_file_bytes)?;
-        let found = recovery.read()?.filter(|found| found.chunk > superblock.completed_chunk);
-        let found = match found {
+        let mut completed_chunk = superblock.completed_chunk;
+        let found = match recovery.read(completed_chunk)? {
             Some(torn) if !torn.is_complete => {
                 if recovery.is_half_in_place(&torn, &file, &superblock, source)? {
                     return Err(recovery.half_in_place(&torn));
                 }
+                // Its number is not given again: what is left of its table would pass for entries of the next one.
+                completed_chunk = torn.chunk;
                 None
             }
             other => other,
@@ -202,7 +204,7 @@ impl Tree {
             recovery,
             superblock_file,
             image_log: None,
-            completed_chunk: superblock.completed_chunk,
+            completed_chunk,
             has_unsynced_pages: false,
             freed_before_sync: Vec::new(),
             superblock,

@@ -550,6 +550,31 @@ fn the_recovery_file_keeps_its_length() {
     assert!(length(&disk) > fixed, "a chunk far over its budget makes the file longer");
     merge_into(&opened, &work.changes(10, 0), u64::MAX, Some(Lsn::new(9))).unwrap();
     assert_eq!(length(&disk), fixed, "and the end of the checkpoint cuts it");
+    merge_into(&opened, &work.changes(20_000, 0), u64::MAX, Some(Lsn::new(10))).unwrap();
+    assert_eq!(length(&disk), fixed, "also below the images of the chunk that ends it");
+    drop(opened);
+    content(protection, &disk, "the file is shorter than its last chunk, which is in place");
+}
+
+/// What is left of a chunk that was given up must not pass for a part of a later one.
+#[test]
+fn the_number_of_a_chunk_is_never_given_again() {
+    let protection = Protection::new(PageProtection::RecoveryFile, ImageCompression::None);
+    let (disk, mut work, _) = start(protection, 5);
+    let chunk = |disk: &SimulatedDisk| {
+        let bytes = disk.read_file(RECOVERY_FILE_PATH).unwrap();
+        u64::from_le_bytes(bytes[32..40].try_into().unwrap())
+    };
+    protection.merge(&disk, &work.changes(300, 0), u64::MAX, None).unwrap();
+    let committed = chunk(&disk);
+    // It is in place; a chunk that was on its way over its images has damaged them when the power went.
+    for offset in (12_288..16_000).step_by(97) {
+        disk.flip_bit(RECOVERY_FILE_PATH, offset, 1);
+    }
+    let opened = protection.open(&disk).unwrap();
+    assert_eq!(opened.reapplied_chunk, None);
+    merge_into(&opened, &work.changes(300, 0), u64::MAX, None).unwrap();
+    assert_eq!(chunk(&disk), committed + 1);
 }
 
 /// Two syncs a chunk, and four at the end of a checkpoint, the superblock's included; one more where a chunk wants pages
