@@ -233,25 +233,35 @@ impl Engine {
             check_log(&self.environment, &superblock, self.keys.as_ref(), limit, &mut reports, &mut summary);
             break;
         }
-        self.check_catalog(&mut reports, &mut summary);
+        self.check_catalog(&mut reports, &mut summary)?;
         summary.damages = reports.count;
         Ok(summary)
     }
 
-    fn check_catalog(&self, reports: &mut Reports<'_>, summary: &mut CheckSummary) {
+    fn check_catalog(&self, reports: &mut Reports<'_>, summary: &mut CheckSummary) -> Result<(), Error> {
+        // Errors that say nothing about what is on disk end the check.
+        let is_of_now = |error: &Error| {
+            matches!(error, Error::SnapshotCancelled { .. } | Error::Closed | Error::Stopped { .. })
+        };
         let snapshot = self.register_snapshot();
         let lsn = snapshot.lsn();
         let (from, to) = crate::scan::row_bounds::<&[u8]>(catalog::OBJECTS, &..);
         let mut rows = Range::new(self, snapshot, None, from, to, Direction::Forward);
         loop {
             let row = match rows.next_row() {
-                Ok(None) => return,
+                Ok(None) => return Ok(()),
                 Ok(Some((key, value))) => (key.to_vec(), value.to_vec()),
-                Err(error) => return reports.tell_plain("catalog", error.to_string()),
+                Err(error) if is_of_now(&error) => return Err(error),
+                Err(error) => {
+                    reports.tell_plain("catalog", error.to_string());
+                    return Ok(());
+                }
             };
             summary.tables += 1;
-            if let Err(error) = self.check_object(&row.0, &row.1, lsn) {
-                reports.tell_plain("catalog", error.to_string());
+            match self.check_object(&row.0, &row.1, lsn) {
+                Ok(()) => {}
+                Err(error) if is_of_now(&error) => return Err(error),
+                Err(error) => reports.tell_plain("catalog", error.to_string()),
             }
         }
     }

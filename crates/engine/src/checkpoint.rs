@@ -376,10 +376,17 @@ impl Engine {
     /// Cancels snapshots, the oldest first, until what is kept for them takes no more memory than it may.
     fn enforce_snapshot_memory(&self) {
         let limit = self.options.snapshot_memory_bytes;
-        while self.view().kept_bytes() > limit {
-            let Some(lsn) = self.snapshots.cancel_oldest() else { return };
-            tracing::warn!(%lsn, limit, "a snapshot was cancelled: old snapshots held too much memory");
+        loop {
+            // Each time by the snapshots there are now: one that has just ended must not cost a younger one, which holds
+            // nothing back, its life.
             self.drop_unneeded_memtables_locked();
+            let view = self.view();
+            if view.kept_bytes() <= limit {
+                return;
+            }
+            let Some(end) = view.kept_end() else { return };
+            let Some(lsn) = self.snapshots.cancel_oldest_before(end) else { return };
+            tracing::warn!(%lsn, limit, "a snapshot was cancelled: old snapshots held too much memory");
         }
     }
 

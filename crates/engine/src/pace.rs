@@ -157,23 +157,31 @@ impl MergeSpeed {
 /// How fast held-back log is taken away, measured.
 #[derive(Debug, Default)]
 pub(crate) struct HoldbackMeter {
+    last: Option<HoldbackSample>,
+    drained_per_second: f64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct HoldbackSample {
     at: Duration,
     appended: u64,
     held: u64,
-    drained_per_second: f64,
 }
 
 impl HoldbackMeter {
     /// The rate that `holdback` allows, at a time when the log has `appended` bytes.
     pub(crate) fn rate(&mut self, now: Duration, appended: u64, holdback: LogHoldback) -> Option<f64> {
-        let elapsed = now.saturating_sub(self.at).as_secs_f64();
+        let sample = HoldbackSample { at: now, appended, held: holdback.held_bytes };
+        // The first one tells nothing: the log may be years old, and the clock has just begun.
+        let last = *self.last.get_or_insert(sample);
+        let elapsed = now.saturating_sub(last.at).as_secs_f64();
         if elapsed >= 0.05 {
-            let added = number(appended.saturating_sub(self.appended));
-            let drained = (added + number(self.held) - number(holdback.held_bytes)).max(0.0) / elapsed;
+            let added = number(appended.saturating_sub(last.appended));
+            let drained = (added + number(last.held) - number(holdback.held_bytes)).max(0.0) / elapsed;
             // A second's worth of the past counts as much as this sample.
             let weight = (elapsed / (elapsed + 1.0)).clamp(0.0, 1.0);
             self.drained_per_second += (drained - self.drained_per_second) * weight;
-            (self.at, self.appended, self.held) = (now, appended, holdback.held_bytes);
+            self.last = Some(sample);
         }
         held_rate(holdback, self.drained_per_second)
     }
@@ -282,10 +290,12 @@ mod tests {
         let near = held_rate(held((1 << 30) - (1 << 20)), 1e6).unwrap();
         assert!(free > 1e8 && near < 1e6, "{free} {near}");
         assert!(held_rate(held(1 << 30), 0.0).unwrap() < 1.0, "nobody takes any, and no room is left");
-        // It drains at 10 MB/s while writers add 30 MB/s.
+        // It drains at 10 MB/s while writers add 30 MB/s. The log is old when the first look is taken.
         let mut meter = HoldbackMeter::default();
-        let (mut appended, mut rate) = (0, None);
-        for tick in 1..200_u32 {
+        let (mut appended, mut rate) = (1 << 40, None);
+        let first = meter.rate(SECOND, appended, held((1 << 30) - (1 << 20)));
+        assert!(first.unwrap() < 1e6, "what was appended before counts as drained: {first:?}");
+        for tick in 11..211_u32 {
             appended += 3_000_000;
             let at = Duration::from_millis(100) * tick;
             rate = meter.rate(at, appended, held((1 << 29) + u64::from(tick) * 2_000_000));

@@ -189,9 +189,10 @@ impl SnapshotRegistry {
         Lsn::new(self.floor.load(Ordering::SeqCst))
     }
 
-    /// Cancels the oldest snapshot, with those of the same stamp; its stamp.
-    pub(crate) fn cancel_oldest(&self) -> Option<Lsn> {
-        let oldest = self.oldest()?;
+    /// Cancels the oldest snapshot, with those of the same stamp, if it is older than `end`; its stamp. As `end` is visible
+    /// already, the floor stays below what is visible, so that new snapshots are above it.
+    pub(crate) fn cancel_oldest_before(&self, end: Lsn) -> Option<Lsn> {
+        let oldest = self.oldest().filter(|oldest| *oldest < end)?;
         self.floor.fetch_max(oldest.get(), Ordering::SeqCst);
         self.cancelled_count.fetch_add(1, Ordering::Relaxed);
         Some(oldest)
@@ -248,13 +249,15 @@ mod tests {
         let visible = |lsn: u64| move || Lsn::new(lsn);
         let (_old, _young) = (registry.register(visible(5)), registry.register(visible(9)));
         let before = registry.floor();
-        assert_eq!(registry.cancel_oldest(), Some(Lsn::new(5)));
+        assert_eq!(registry.cancel_oldest_before(Lsn::new(10)), Some(Lsn::new(5)));
         assert_eq!((registry.floor(), registry.oldest()), (Lsn::new(5), Some(Lsn::new(9))));
         assert_eq!(registry.horizon(visible(20)), Lsn::new(9));
         assert_eq!(registry.horizon_above(before, visible(20)), Lsn::new(5));
-        assert_eq!(registry.cancel_oldest(), Some(Lsn::new(9)));
-        assert_eq!((registry.cancel_oldest(), registry.cancelled_count()), (None, 2));
+        assert_eq!(registry.cancel_oldest_before(Lsn::new(10)), Some(Lsn::new(9)));
+        assert_eq!((registry.cancel_oldest_before(Lsn::new(10)), registry.cancelled_count()), (None, 2));
         assert_eq!(registry.count(), 2, "they stay registered until they are let go");
+        let _current = registry.register(visible(20));
+        assert_eq!(registry.cancel_oldest_before(Lsn::new(20)), None, "it needs nothing that ends at 20");
     }
 
     #[test]

@@ -206,8 +206,11 @@ impl Throttle {
     pub(crate) fn statistics(&self) -> ThrottleStatistics {
         self.roll_window();
         let rate = self.rate.load(Ordering::Relaxed);
-        let now = self.counted();
-        let since = self.window.lock().before;
+        // Counted under the latch: a window that is rolled on meanwhile would begin after what was counted.
+        let (now, since) = {
+            let window = self.window.lock();
+            (self.counted(), window.before)
+        };
         let commits = now.commits - since.commits;
         let delayed = now.delayed_nanos - since.delayed_nanos;
         let per_commit = delayed.checked_div(commits).unwrap_or(0);

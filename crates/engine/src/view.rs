@@ -87,6 +87,11 @@ impl View {
         u64::try_from(kept.map(|frozen| frozen.memtable.bytes_used()).sum::<usize>()).unwrap_or(u64::MAX)
     }
 
+    /// The latest end of those memtables: no snapshot from there on needs any of them.
+    pub(crate) fn kept_end(&self) -> Option<Lsn> {
+        self.frozen.iter().filter(|frozen| frozen.merged).map(|frozen| frozen.end).max()
+    }
+
     /// Bytes of all memtables.
     pub(crate) fn bytes(&self) -> u64 {
         let frozen: usize = self.frozen.iter().map(|frozen| frozen.memtable.bytes_used()).sum();

@@ -1,8 +1,8 @@
 //! Writers and the checkpoint kept in step: who waits for whom, and for how long.
 //!
 //! A commit pays the throttle before it enters the log. The checkpoint reports after each chunk, and the writers look for
-//! themselves after so much log; both compute the rate anew. Beyond one and a half times its limit, the memtable lets
-//! commits in only as chunks are finished, and beyond twice its limit not before a checkpoint has ended: that far it comes
+//! themselves after so much log; both compute the rate anew. Beyond five quarters of its limit, the memtable lets
+//! commits in only as chunks are finished, and beyond one and a half not before a checkpoint has ended: that far it comes
 //! only if the disk stands still.
 
 use std::sync::atomic::Ordering;
@@ -43,8 +43,8 @@ impl Engine {
             return self.checkpoint(trigger).map(|_| ());
         }
         self.background.want_checkpoint();
-        // The throttle aims at the limit; half as much again is for what it cannot foresee.
-        let hard_limit = self.active_limit() + self.active_limit() / 2;
+        // The throttle aims at the limit; a quarter as much again is for what it cannot foresee.
+        let hard_limit = self.active_limit() + self.active_limit() / 4;
         if self.active_bytes() > hard_limit { self.wait_for_room(hard_limit) } else { Ok(()) }
     }
 
@@ -56,7 +56,7 @@ impl Engine {
             let seen = self.room.read();
             let active = self.active_bytes();
             let moved = self.progress.chunks() != chunks;
-            if active <= hard_limit || (moved && active <= self.active_limit() * 2) {
+            if active <= hard_limit || (moved && active <= self.active_limit() / 2 * 3) {
                 self.throttle.note_wait(self.clock().monotonic().saturating_sub(before));
                 return Ok(());
             }
