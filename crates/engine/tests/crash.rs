@@ -394,6 +394,8 @@ fn crash_at_random(seed: u64) -> u64 {
     let options = random_options(&mut random);
     let mut disk = SimulatedDisk::new(seed);
     let mut candidates = vec![Arc::<State>::default()];
+    // What the power may take, too, until an open has made durable what a kill has left in the cache.
+    let mut if_power_goes = candidates.clone();
     let lives = random.range(2..6);
     for life in 0..lives {
         // Each process may have been told something else.
@@ -403,18 +405,20 @@ fn crash_at_random(seed: u64) -> u64 {
             ..options.clone()
         };
         disk.crash_at(random.range(1..300));
-        let left = live(&disk, &candidates, &options, &mut random)
+        let left = live(&disk, &candidates, &if_power_goes, &options, &mut random)
             .unwrap_or_else(|reason| panic!("SEAWALL_SEED={seed}, life {life}: {reason}"));
         let outcome = match random.below(8) {
             0 => PowerLoss::LoseAll,
             1 => PowerLoss::KeepAll,
             2 | 3 => {
+                if_power_goes = left.candidates.into_iter().chain(left.survivors.iter().cloned()).collect();
                 (disk, candidates) = (disk.copy(), left.survivors);
                 continue;
             }
             _ => PowerLoss::Random(random.next_u64()),
         };
         (disk, candidates) = (disk.after_power_loss(outcome), left.candidates);
+        if_power_goes.clone_from(&candidates);
     }
     recover(&disk, &candidates, &options)
         .unwrap_or_else(|reason| panic!("SEAWALL_SEED={seed}, at the end: {reason}"));
@@ -427,28 +431,29 @@ struct Left {
     survivors: Vec<Arc<State>>,
 }
 
-impl Left {
-    /// Nobody has looked yet which of these it was.
-    fn unknown(candidates: &[Arc<State>]) -> Left {
-        Left { candidates: candidates.to_vec(), survivors: candidates.to_vec() }
-    }
-}
-
-/// Works until the power goes.
+/// Works until the power goes. `candidates` may be there when it begins; `if_power_goes`, what a power loss in the middle of
+/// opening may leave.
 fn live(
     disk: &SimulatedDisk,
     candidates: &[Arc<State>],
+    if_power_goes: &[Arc<State>],
     options: &Options,
     random: &mut SeededRandom,
 ) -> Result<Left, String> {
+    // Nobody has looked yet which of these it was.
+    let unknown = |if_power_goes: &[Arc<State>]| Left {
+        candidates: if_power_goes.to_vec(),
+        survivors: candidates.to_vec(),
+    };
     let database = match try_open(disk, options) {
         Ok(database) => database,
-        Err(_) if disk.crashed() => return Ok(Left::unknown(candidates)),
+        Err(_) if disk.crashed() => return Ok(unknown(if_power_goes)),
         Err(error) => return Err(format!("open: {error}")),
     };
     let found = match find_state(&database, candidates) {
         Ok(found) => found,
-        Err(_) if disk.crashed() => return Ok(Left::unknown(candidates)),
+        // An open that has succeeded has made all of it durable.
+        Err(_) if disk.crashed() => return Ok(unknown(candidates)),
         Err(reason) => return Err(reason),
     };
     let progress = Progress::shared(found);
