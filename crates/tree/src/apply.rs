@@ -10,6 +10,9 @@
 //! |    6 | if this chunk ends a checkpoint: sync the page file, store the superblock | the new tree; the header's second block is the new superblock, so opening stores it, and the redo point and the pages move together |
 //! |    7 | drop the overlay, punch and hand out freed pages           | the new tree                                    |
 //!
+//! Each write is followed by `DiskFile::start_writing`, which orders nothing and makes nothing durable: the device then writes
+//! while the next images are packed and the next chunk is planned. Without it, syncs were a third of a checkpoint's time.
+//!
 //! Two syncs a chunk, and one more at the end of a checkpoint besides the superblock's. None can go:
 //! * *The page file's, in step 2,* makes two things durable that the commit needs: the fresh pages, which the new tree
 //!   refers to, and the pages that the chunk before has written in place, whose other copy is overwritten now. So a
@@ -86,7 +89,7 @@ pub struct ApplyDurations {
     pub recovery_write: Duration,
     /// Making the header durable that commits them.
     pub recovery_sync: Duration,
-    /// Showing the new pages to readers: who begins a descent meanwhile waits.
+    /// Showing the new pages to readers, who do not wait: they look through the chunk's images before the cache meanwhile.
     pub publish: Duration,
     /// Writing pages in place, fresh ones included.
     pub page_write: Duration,
@@ -182,7 +185,7 @@ impl Tree {
         applied.durations.recovery_sync = watch.lap();
         let overlay: Overlay = protected.iter().map(|page| (page.view().id(), page.clone())).collect();
         watch.lap();
-        self.pages.publish(overlay, std::iter::empty());
+        self.pages.publish(overlay);
         applied.durations.publish = watch.lap();
         let images: Vec<PageImage<'_>> = protected.iter().map(PageImage::from).collect();
         file.write(&images).map_err(ChunkFailure::Unknown)?;

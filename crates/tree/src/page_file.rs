@@ -32,6 +32,8 @@ pub const PAGE_FILE_PATH: &str = "pages";
 const SLICES_PER_WRITE: usize = 256;
 /// Images are encrypted and written in pieces of about so many bytes.
 const ENCRYPTED_BYTES: usize = 2 << 20;
+/// The operating system is told to begin writing after so many bytes.
+const STARTED_BYTES: usize = 4 << 20;
 const GROWTH_BYTES_MIN: u64 = 1 << 20;
 const GROWTH_BYTES_MAX: u64 = 16 << 20;
 
@@ -267,6 +269,7 @@ impl PageFile {
         self.grow_to(self.end_of(last))?;
         let mut slices: Vec<IoSlice<'_>> = Vec::with_capacity(SLICES_PER_WRITE.min(images.len()));
         let (mut start, mut end) = (images[0].first, images[0].first);
+        let (mut started, mut written_bytes) = (start, 0);
         for image in images {
             let whole = !image.bytes.is_empty() && image.bytes.len().is_multiple_of(self.format.page_bytes());
             assert!(whole, "{} bytes for page {}", image.bytes.len(), image.first);
@@ -275,11 +278,25 @@ impl PageFile {
                 self.write_run(start, &slices)?;
                 slices.clear();
                 start = image.first;
+                if written_bytes >= STARTED_BYTES {
+                    self.start_writing(started, end)?;
+                    (started, written_bytes) = (start, 0);
+                }
             }
+            written_bytes += image.bytes.len();
             slices.push(IoSlice::new(image.bytes));
             end = self.end_of(image);
         }
-        self.write_run(start, &slices)
+        self.write_run(start, &slices)?;
+        self.start_writing(started, end)
+    }
+
+    /// The device writes while the next images are encoded, or the next chunk is planned, and not only while a sync is
+    /// waited for.
+    fn start_writing(&self, first: PageId, end: PageId) -> Result<(), TreeError> {
+        let offset = self.format.offset_of(first);
+        let started = self.file.start_writing(offset, self.format.offset_of(end) - offset);
+        started.map_err(|source| TreeError::io("write", &self.path, offset, source))
     }
 
     /// Ends writing; waits for writes that are under way.

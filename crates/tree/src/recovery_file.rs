@@ -506,6 +506,11 @@ impl RecoveryFile {
         let written = self.file.write_all_at(bytes, offset);
         written.map_err(|source| TreeError::io("write", &self.path, offset, source))
     }
+
+    fn start_writing(&self, offset: u64, bytes: u64) -> Result<(), TreeError> {
+        let started = self.file.start_writing(offset, bytes);
+        started.map_err(|source| TreeError::io("write", &self.path, offset, source))
+    }
 }
 
 /// See the module.

@@ -137,6 +137,8 @@ impl<'a> Sink<'a> {
         // The table's place is left for the end.
         let skipped = if self.offset == self.start { self.table_bytes } else { 0 };
         self.file.write_at(&self.buffer[skipped..], self.offset + skipped as u64)?;
+        // The device writes while the next images are packed.
+        self.file.start_writing(self.offset, self.buffer.len() as u64)?;
         self.offset += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())
