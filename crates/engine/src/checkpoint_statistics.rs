@@ -60,9 +60,9 @@ pub struct CheckpointDurations {
     pub page_write: Duration,
     /// Making them durable.
     pub page_sync: Duration,
-    /// Showing changed pages to readers, who wait meanwhile.
+    /// Showing changed pages to readers, who do not wait: meanwhile they look through them before the cache.
     pub publish: Duration,
-    /// The longest of these: the longest that the checkpoint made a reader wait.
+    /// The longest of these.
     pub publish_max: Duration,
     /// Resting between chunks, to stay below `checkpoint_io_limit`.
     pub paused: Duration,

@@ -1,20 +1,22 @@
 //! The tree that readers see, and how a chunk of changed pages takes its place in one step.
 //!
 //! ```text
-//!   version 6         7 (odd)                    8                              8
-//!   readers go on  |  readers wait            |  readers see the new pages   |  overlay dropped: in place now
-//!                     overlay := new images      (cache, then overlay)
-//!                     cache drops the old ones
+//!   version 6      overlay := new images   7 (odd)                    8                       8
+//!   old tree     |                       | new tree                 | new tree              | new tree
+//!   cache, file  |                       | overlay, cache, file     | cache, overlay, file  | cache, file
+//!                                          cache swaps its images                             overlay dropped: in place
 //! ```
-//! A descent reads `version`, walks from the root, and asks for `version` again before it uses what it found: if it has
-//! changed, the pages on its way may belong to two trees, and it starts over. Hence:
-//! * A page is looked for in the cache, then in the overlay, then in the file. The cache never holds an image that
-//!   `publish` has replaced: it is dropped while `version` is odd, and a reader puts a page that it read into the cache
-//!   only if, under the latch of the set, `version` is still what it was before the read.
+//! Nobody waits: between 7 and 8, the time that it takes to swap what the cache holds of the chunk, readers look through
+//! the overlay first. 7 and 8 are the same tree. A descent reads `version`, walks from the root, and asks for `version`
+//! again before it uses what it found: if it shows another tree, the pages on its way may belong to two, and it starts
+//! over. Hence:
+//! * The cache holds an image that `publish` has replaced only while `version` is odd, when nobody who starts then looks
+//!   there first; and a reader puts a page that it read into the cache only if, under the latch of the set, the tree is
+//!   still the one that it was before the read.
 //! * A page may be torn in the file while it is overwritten in place, but then it is in the overlay, and whoever had
-//!   looked before it came there finds that `version` has changed: damage is real only if `version` has not.
+//!   looked before it came there finds that the tree has changed: damage is real only if it has not.
 //! * The page of a freed id may be overwritten as soon as the chunk that freed it is published: whoever still reads it
-//!   by its old id finds that `version` has changed.
+//!   by its old id finds that the tree has changed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -35,14 +37,21 @@ pub const ROOT_PAGE: PageId = PageId::new(1);
 /// The changed pages of a published chunk that are not all in place yet.
 pub(crate) type Overlay = FxHashMap<PageId, Page>;
 
+#[derive(Debug)]
+struct PublishedOverlay {
+    /// Of no use to those who are still on an older tree: it is put up before the version changes.
+    version: u64,
+    pages: Overlay,
+}
+
 /// Page file, cache, and which of their pages readers see.
 #[derive(Debug)]
 pub struct PublishedPages {
     file: PageFile,
     cache: PageCache,
-    /// Odd while a chunk is being published.
+    /// Odd while the cache may hold images that the overlay replaces.
     version: AtomicU64,
-    overlay: ArcSwapOption<Overlay>,
+    overlay: ArcSwapOption<PublishedOverlay>,
     /// Pages that the writer did not find in the cache.
     writer_reads: AtomicU64,
 }
@@ -91,46 +100,35 @@ impl PublishedPages {
         self.file.format()
     }
 
-    /// The version of the tree that readers see now; waits out a publication under way.
+    /// The version of the tree that readers see now.
     #[inline]
     pub fn version(&self) -> u64 {
-        let version = self.version.load(Ordering::SeqCst);
-        if version.is_multiple_of(2) { version } else { self.wait_for_version() }
+        self.version.load(Ordering::SeqCst)
     }
 
     /// Whether the tree is still the one of `version`.
     #[inline]
     pub fn is_current(&self, version: u64) -> bool {
-        self.version.load(Ordering::SeqCst) == version
+        is_same_tree(self.version(), version)
     }
 
-    #[cold]
-    fn wait_for_version(&self) -> u64 {
-        for round in 0_u32.. {
-            let version = self.version.load(Ordering::SeqCst);
-            if version.is_multiple_of(2) {
-                return version;
-            }
-            // The publisher needs well under a millisecond, unless it was preempted: then give it our turn.
-            if round < 100 { std::hint::spin_loop() } else { std::thread::yield_now() }
-        }
-        unreachable!("the loop ends only by returning")
-    }
-
-    /// Makes `overlay` and the pages written in place before it what readers see, in one step. `dropped` are the pages
-    /// that the chunk freed. Only the one writer may call this.
-    pub(crate) fn publish(&self, overlay: Overlay, dropped: impl IntoIterator<Item = PageId>) {
-        let overlay = Arc::new(overlay);
-        let before = self.version.fetch_add(1, Ordering::SeqCst);
-        assert!(before.is_multiple_of(2), "two chunks are published at once");
-        self.overlay.store(Some(Arc::clone(&overlay)));
-        for page in overlay.values() {
+    /// Makes `overlay` and the pages written in place before it what readers see, in one step. Only the one writer may
+    /// call this.
+    pub(crate) fn publish(&self, overlay: Overlay) {
+        let overlay = self.put_up(overlay);
+        let before = self.version.swap(overlay.version, Ordering::SeqCst);
+        assert!(!is_swapping(before), "two chunks are published at once");
+        for page in overlay.pages.values() {
             self.cache.replace(page);
         }
-        for page in dropped {
-            self.cache.remove(page);
-        }
-        self.version.fetch_add(1, Ordering::SeqCst);
+        self.version.store(overlay.version + 1, Ordering::SeqCst);
+    }
+
+    /// What the next version will look through first.
+    fn put_up(&self, pages: Overlay) -> Arc<PublishedOverlay> {
+        let overlay = Arc::new(PublishedOverlay { version: self.version() + 1, pages });
+        self.overlay.store(Some(Arc::clone(&overlay)));
+        overlay
     }
 
     /// Drops the overlay: all its images are in place in the file. What readers see does not change.
@@ -147,6 +145,11 @@ impl PublishedPages {
         version: u64,
         guard: &'g Guard,
     ) -> Result<HeldPage<'g>, TreeError> {
+        if is_swapping(version)
+            && let Some(page) = self.in_overlay(id, version)
+        {
+            return Ok(HeldPage::Owned(page));
+        }
         match self.cache.get(id, guard) {
             Some(view) => Ok(HeldPage::Cached(view)),
             None => self.fetch(id, version).map(HeldPage::Owned),
@@ -155,10 +158,18 @@ impl PublishedPages {
 
     /// As `page`, but shared: it stays readable without a guard.
     pub(crate) fn shared_page(&self, id: PageId, version: u64) -> Result<Page, TreeError> {
-        match self.cache.get_shared(id) {
+        let new = if is_swapping(version) { self.in_overlay(id, version) } else { None };
+        match new.or_else(|| self.cache.get_shared(id)) {
             Some(page) => Ok(page),
             None => self.fetch(id, version),
         }
+    }
+
+    #[cold]
+    fn in_overlay(&self, id: PageId, version: u64) -> Option<Page> {
+        let overlay = self.overlay.load();
+        let overlay = overlay.as_ref().filter(|overlay| overlay.version <= version)?;
+        overlay.pages.get(&id).cloned()
     }
 
     /// The page as the one writer sees it between two chunks of its own: nothing can change under it.
@@ -178,7 +189,7 @@ impl PublishedPages {
 
     #[cold]
     fn fetch(&self, id: PageId, version: u64) -> Result<Page, TreeError> {
-        let page = self.stored_page(id)?;
+        let page = self.stored_page_at(id, version)?;
         self.cache.insert_if(&page, || self.is_current(version));
         Ok(page)
     }
@@ -186,12 +197,80 @@ impl PublishedPages {
     /// The page as it will be found after a crash: in the overlay or the file, past the cache. For the one writer, and
     /// for checks that keep the writer out.
     pub(crate) fn stored_page(&self, id: PageId) -> Result<Page, TreeError> {
-        let in_overlay = self.overlay.load().as_ref().and_then(|overlay| overlay.get(&id).cloned());
-        in_overlay.map_or_else(|| self.file.read_page(id), Ok)
+        self.stored_page_at(id, self.version())
+    }
+
+    fn stored_page_at(&self, id: PageId, version: u64) -> Result<Page, TreeError> {
+        self.in_overlay(id, version).map_or_else(|| self.file.read_page(id), Ok)
     }
 
     /// A page that does not hold what its place in the tree asks for.
     pub(crate) fn damaged(&self, page: PageId, damage: PageDamage) -> TreeError {
         self.file.damaged(page, damage)
+    }
+}
+
+/// Whether somebody who starts at `version` has to look through the overlay first.
+#[inline]
+fn is_swapping(version: u64) -> bool {
+    !version.is_multiple_of(2)
+}
+
+/// An odd version is of the same tree as the even one after it.
+#[inline]
+fn is_same_tree(version: u64, other: u64) -> bool {
+    version.div_ceil(2) == other.div_ceil(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use crossbeam_epoch as epoch;
+    use seawall_simulation::SimulatedDisk;
+    use seawall_types::Lsn;
+
+    use super::*;
+    use crate::page::tests::format_of;
+    use crate::page::{LeafValue, Row, RowKey, encode_leaf};
+    use crate::page_file::PageImage;
+
+    fn leaf(stamp: u64) -> Page {
+        let row = Row { key: RowKey::from(&b"key"[..]), value: LeafValue::Inline(b"value") };
+        encode_leaf(&format_of(4096), &[row], PageId::new(1), Lsn::new(stamp))
+    }
+
+    fn stamp_at(pages: &PublishedPages, version: u64) -> u64 {
+        let guard = epoch::pin();
+        let held = pages.page(ROOT_PAGE, version, &guard).unwrap();
+        let shared = pages.shared_page(ROOT_PAGE, version).unwrap();
+        assert_eq!(held.view().lsn(), shared.view().lsn());
+        shared.view().lsn().get()
+    }
+
+    /// Each moment of a publication, by hand: who is on the old tree sees and caches nothing of the new one, and who is on
+    /// the new one sees nothing that the cache still holds of the old.
+    #[test]
+    fn no_moment_of_a_publication_shows_parts_of_two_trees() {
+        for is_cached in [false, true] {
+            let file = PageFile::create(&SimulatedDisk::new(1), format_of(4096)).unwrap();
+            file.write(&[PageImage::from(&leaf(1))]).unwrap();
+            let pages = PublishedPages::new(file, 0);
+            let old = pages.version();
+            if is_cached {
+                assert_eq!(stamp_at(&pages, old), 1);
+            }
+            let overlay = pages.put_up(Overlay::from_iter([(ROOT_PAGE, leaf(2))]));
+            assert_eq!(stamp_at(&pages, old), 1, "the overlay is up and not published");
+            pages.version.store(overlay.version, Ordering::SeqCst);
+            assert!(!pages.is_current(old));
+            assert_eq!(stamp_at(&pages, pages.version()), 2, "the cache is not swapped yet");
+            pages.cache.replace(&leaf(2));
+            let odd = pages.version();
+            pages.version.store(odd + 1, Ordering::SeqCst);
+            assert!(pages.is_current(odd), "swapping the cache changes nothing");
+            assert_eq!(stamp_at(&pages, pages.version()), 2);
+            pages.file.write(&[PageImage::from(&leaf(2))]).unwrap();
+            pages.drop_overlay();
+            assert_eq!((stamp_at(&pages, odd), stamp_at(&pages, pages.version())), (2, 2));
+        }
     }
 }

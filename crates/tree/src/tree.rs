@@ -362,7 +362,7 @@ impl WriterState {
             overlay.insert(page.view().id(), page);
             Ok(())
         })?;
-        pages.publish(overlay, std::iter::empty());
+        pages.publish(overlay);
         if let Some(values) = &found.superblock {
             self.superblock = Superblock { completed_chunk: found.chunk, ..values.clone() };
         }

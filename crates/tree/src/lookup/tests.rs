@@ -230,7 +230,7 @@ fn overflow_value_read_for_an_older_version_is_refused() {
     let position = pages.leaf_for(b"long", Direction::Forward).unwrap();
     let LeafValue::Overflow(reference) = position.leaf().value(0) else { panic!("stored in extents") };
     assert_eq!(pages.read_overflow(reference, position.version()).unwrap(), Some(vec![7; 50_000]));
-    pages.publish(Overlay::default(), []);
+    pages.publish(Overlay::default());
     assert_eq!(pages.read_overflow(reference, position.version()).unwrap(), None);
 }
 
@@ -341,7 +341,7 @@ fn readers_see_old_or_new_and_never_torn() {
             let mut fresh: Vec<PageImage<'_>> = fresh.iter().map(PageImage::from).collect();
             fresh.sort_unstable_by_key(|image| image.first);
             pages.file().write(&fresh).unwrap();
-            pages.publish(root.iter().map(|page| (page.view().id(), page.clone())).collect(), []);
+            pages.publish(root.iter().map(|page| (page.view().id(), page.clone())).collect());
             pages.file().write(&root.iter().map(PageImage::from).collect::<Vec<_>>()).unwrap();
             pages.drop_overlay();
             // The pages of the tree before are free now, and the next round but one overwrites them.
