@@ -173,11 +173,13 @@ impl Engine {
         let frozen = log.in_order(|_| {
             let view = self.view.load_full();
             let end = self.queue.last_entered();
+            let images = self.image_log_bytes.load(Ordering::Relaxed);
             let frozen = Frozen {
                 memtable: Arc::clone(&view.active),
                 start: view.active_start,
                 end,
                 logged_rows: self.queue.logged_rows(),
+                logged_images: images,
                 merged: false,
             };
             let mut all = vec![frozen.clone()];
@@ -185,6 +187,7 @@ impl Engine {
             self.view.store(Arc::new(View {
                 active: Arc::clone(&active),
                 active_start: end,
+                images_before: images,
                 snapshot_floor: self.snapshots.floor(),
                 frozen: all,
             }));
@@ -223,13 +226,11 @@ impl Engine {
         let mut pace = MergePace::begin(self, frozen);
         self.flush_for_merge(frozen)?;
         totals.durations.log_flush = self.clock().monotonic().saturating_sub(started);
-        // Appended before the freeze, but for those of an attempt that failed.
-        let images_before = self.image_log_bytes.load(Ordering::Relaxed);
         let reclaim = self.storages_to_reclaim(state, frozen)?;
         self.merge_user_rows(frozen, &reclaim, &mut pace, &mut totals)?;
         self.cut_out(&reclaim, frozen.end, &mut totals)?;
         let superblock = self.merge_system_rows(frozen, &mut totals)?;
-        self.images_before_redo.store(images_before, Ordering::Relaxed);
+        self.images_before_redo.store(frozen.logged_images, Ordering::Relaxed);
         self.release(frozen);
         self.forget_reclaimed(state, &reclaim)?;
         if let Some(log) = &self.log {

@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::lock_table::{LockOwner, LockTable};
 use crate::measurements::Measurements;
 use crate::options::{Background, Options};
-use crate::pace::{CheckpointProgress, MergeSpeed};
+use crate::pace::{CheckpointProgress, MemtablePerLog, MergeSpeed};
 use crate::recovery_time::RecoveryTime;
 use crate::row_key;
 use crate::snapshots::{RegisteredSnapshot, SnapshotRegistry};
@@ -99,8 +99,7 @@ pub(crate) struct Engine {
     pub(crate) holdbacks: Mutex<HoldbackSources>,
     /// Writers compute their rate anew when the log is this long.
     pub(crate) next_look: CachePadded<AtomicU64>,
-    /// Bytes in the memtable for each in the log, lately; bits of an `f64`.
-    pub(crate) memtable_per_log: AtomicU64,
+    pub(crate) memtable_per_log: MemtablePerLog,
     /// Writers were slowed until the last checkpoint ended.
     pub(crate) saturated: AtomicBool,
     /// Changes when a checkpoint has made room in memory, or failed.
@@ -158,7 +157,7 @@ impl Engine {
             measurements,
             holdbacks: Mutex::default(),
             next_look: CachePadded::default(),
-            memtable_per_log: AtomicU64::new(1.5_f64.to_bits()),
+            memtable_per_log: MemtablePerLog::default(),
             saturated: AtomicBool::new(false),
             room: WaitWord::new(),
             background: Arc::default(),

@@ -154,6 +154,30 @@ impl MergeSpeed {
     }
 }
 
+/// Bytes that a byte of log takes in the memtable, lately.
+#[derive(Debug)]
+pub(crate) struct MemtablePerLog(AtomicU64);
+
+impl Default for MemtablePerLog {
+    fn default() -> MemtablePerLog {
+        MemtablePerLog(AtomicU64::new(1.5_f64.to_bits()))
+    }
+}
+
+impl MemtablePerLog {
+    /// The memtable has `used` bytes of the log's last `logged`, of which `images` are page images and not rows. A row takes
+    /// more in the memtable than in the log, and a row that is written again takes nothing. Too little log tells nothing.
+    pub(crate) fn look(&self, used: u64, logged: u64, images: u64) -> f64 {
+        let rows = logged.saturating_sub(images);
+        if rows < LOOK_BYTES * 4 {
+            return f64::from_bits(self.0.load(Ordering::Relaxed));
+        }
+        let ratio = share(used, rows).max(0.01);
+        self.0.store(ratio.to_bits(), Ordering::Relaxed);
+        ratio
+    }
+}
+
 /// How fast held-back log is taken away, measured.
 #[derive(Debug, Default)]
 pub(crate) struct HoldbackMeter {
@@ -280,6 +304,16 @@ mod tests {
             SECOND * 11,
             "ten rows tell nothing"
         );
+    }
+
+    #[test]
+    fn page_images_in_the_log_do_not_hide_how_much_memory_its_rows_take() {
+        let ratio = MemtablePerLog::default();
+        let mebibytes = |count: u64| count << 20;
+        assert!((ratio.look(100, 60, 0) - 1.5).abs() < 1e-9, "too little to tell");
+        assert!((ratio.look(mebibytes(16), mebibytes(8), 0) - 2.0).abs() < 1e-9);
+        assert!((ratio.look(mebibytes(16), mebibytes(64), mebibytes(56)) - 2.0).abs() < 1e-9);
+        assert!((ratio.look(0, mebibytes(64), mebibytes(64)) - 2.0).abs() < 1e-9, "nothing but images");
     }
 
     #[test]

@@ -288,12 +288,15 @@ impl<'a> Replay<'a> {
             start: self.part_start,
             end: end.lsn,
             logged_rows: self.part_rows,
+            // Those in what was replayed are not known; this count begins with the first that is appended.
+            logged_images: 0,
             merged: false,
         });
         let active = Memtable::new(usize::try_from(self.options.memtable_bytes / 2).unwrap_or(usize::MAX));
         let view = View {
             active: Arc::new(active),
             active_start: end.lsn,
+            images_before: 0,
             snapshot_floor: Lsn::ZERO,
             frozen: frozen.into_iter().collect(),
         };

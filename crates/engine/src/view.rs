@@ -25,6 +25,8 @@ pub(crate) struct Frozen {
     pub(crate) end: Lsn,
     /// Rows logged up to its end, by the count of `CommitQueue`.
     pub(crate) logged_rows: u64,
+    /// Bytes of page images appended to the log up to its end, by the count of `Engine::image_log_bytes`.
+    pub(crate) logged_images: u64,
     /// The tree holds all of it.
     pub(crate) merged: bool,
 }
@@ -35,6 +37,8 @@ pub(crate) struct View {
     pub(crate) active: Arc<Memtable>,
     /// Every commit in the active memtable is stamped later than this.
     pub(crate) active_start: Lsn,
+    /// Bytes of page images appended to the log before.
+    pub(crate) images_before: u64,
     /// The floor of snapshots when the active memtable was made: see `snapshots`.
     pub(crate) snapshot_floor: Lsn,
     /// Newest first.

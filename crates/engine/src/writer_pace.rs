@@ -125,17 +125,10 @@ impl Engine {
     fn memtable_rate(&self) -> Option<f64> {
         let (used, limit) = (number(self.active_bytes()), number(self.active_limit()));
         let rate = self.progress.rate(used, limit)?;
-        let logged = self.appended().bytes_since(self.view().active_start);
-        // A row takes more in the memtable than in the log, and a row that is written again takes nothing. Too little log
-        // tells nothing.
-        let bytes_per_log_byte = if logged >= LOOK_BYTES * 4 {
-            let ratio = (used / number(logged)).max(0.01);
-            self.memtable_per_log.store(ratio.to_bits(), Ordering::Relaxed);
-            ratio
-        } else {
-            f64::from_bits(self.memtable_per_log.load(Ordering::Relaxed))
-        };
-        Some(rate / bytes_per_log_byte)
+        let view = self.view();
+        let logged = self.appended().bytes_since(view.active_start);
+        let images = self.image_log_bytes.load(Ordering::Relaxed).saturating_sub(view.images_before);
+        Some(rate / self.memtable_per_log.look(self.active_bytes(), logged, images))
     }
 
     /// Bytes of log a second that keep the time to recover below the target until the checkpoint ends.
