@@ -1,6 +1,8 @@
 //! What this process has used so far, as the kernel counts it: processor, memory, device.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
@@ -25,6 +27,23 @@ fn busy_ticks(stat: &str) -> u64 {
         fields.split_whitespace().map(|field| field.parse().unwrap_or(0)).collect()
     });
     BUSY.into_iter().filter_map(|index| numbers.get(index)).sum()
+}
+
+/// Bytes written so far to the block device that `directory` is on, by everybody; `None` where the kernel does not say.
+///
+/// What it counts for a process (`write_bytes`) is too much for pages overwritten here and there: it counts all of a large
+/// folio of the page cache as soon as a part of it is dirty.
+pub(crate) fn device_written(directory: &Path) -> Option<u64> {
+    const SECTOR_BYTES: u64 = 512;
+    let device = fs::metadata(directory).ok()?.dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let stat = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/stat")).ok()?;
+    Some(sectors_written(&stat)? * SECTOR_BYTES)
+}
+
+/// The seventh field: see the kernel's Documentation/block/stat.rst.
+fn sectors_written(stat: &str) -> Option<u64> {
+    stat.split_whitespace().nth(6)?.parse().ok()
 }
 
 /// Counters since the process began; `since` gives the part of a run.
@@ -101,6 +120,13 @@ mod tests {
         assert_eq!(field(text, "write_bytes:"), Some(12));
         assert_eq!(field(text, "VmHWM:"), Some(34));
         assert_eq!(field(text, "absent:"), None);
+    }
+
+    #[test]
+    fn sectors_written_are_the_seventh_field() {
+        assert_eq!(sectors_written("  30 1 568 9 202 7 331 2 0 16 31 3 1 10 15 5 4\n"), Some(331));
+        assert_eq!(sectors_written("1 2 3"), None);
+        assert_eq!(sectors_written("a b c d e f g"), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::series;
 use super::timeline::{Evenness, evenness};
 use super::watch::{Watched, watched};
 use crate::error::{BenchError, engine_error};
-use crate::usage::Memory;
+use crate::usage::{Memory, device_written};
 use crate::workload::per;
 
 const MEBIBYTE: f64 = 1_048_576.0;
@@ -35,9 +35,11 @@ pub(super) fn measure(cell: &Cell) -> Result<Figures, BenchError> {
         duration: Duration::from_secs_f64(cell.seconds),
         operations_per_second: cell.operations_per_second,
     };
+    let device_before = device_written(&cell.directory);
     let (recorded, seen) = watched(&database, || write(cell, &database, &table, span, 0));
     let recorded = recorded?;
-    let figures = figures(cell, &recorded, &seen)?;
+    let device_bytes = device_before.zip(device_written(&cell.directory)).map(|(before, after)| after - before);
+    let figures = figures(cell, &recorded, &seen, device_bytes)?;
     let expected = match cell.kind {
         Kind::Extreme => rows_before + recorded.operations() * cell.load.rows_per_operation(),
         Kind::Overwrite | Kind::Readers | Kind::Kill | Kind::RecoveryTarget => rows_before,
@@ -71,11 +73,15 @@ fn write(
     })
 }
 
-fn figures(cell: &Cell, recorded: &Recorded, seen: &Watched) -> Result<Figures, BenchError> {
+fn figures(
+    cell: &Cell,
+    recorded: &Recorded,
+    seen: &Watched,
+    device_bytes: Option<u64>,
+) -> Result<Figures, BenchError> {
     let rows_each = cell.load.rows_per_operation();
     let rows = recorded.operations() * rows_each;
     let log_bytes = seen.log_bytes() as f64;
-    let device_bytes = recorded.usage.device_written_bytes as f64;
     let seconds = recorded.elapsed.as_secs_f64();
     let intervals = recorded.timeline.intervals(recorded.elapsed);
     if let Some(path) = &cell.series {
@@ -95,8 +101,6 @@ fn figures(cell: &Cell, recorded: &Recorded, seen: &Watched) -> Result<Figures, 
         ("latency_max_us", latency.max_micros()),
         ("log_mib", log_bytes / MEBIBYTE),
         ("log_bytes_per_row", per(log_bytes, rows)),
-        ("device_written_mib", device_bytes / MEBIBYTE),
-        ("device_written_bytes_per_row", per(device_bytes, rows)),
         ("longest_gap_ms", recorded.timeline.longest_gap(recorded.elapsed).as_secs_f64() * 1000.0),
         ("own_cpu_cores", recorded.usage.cpu.as_secs_f64() / seconds),
         ("other_cpu_cores", recorded.other_cpu.as_secs_f64() / seconds),
@@ -104,6 +108,10 @@ fn figures(cell: &Cell, recorded: &Recorded, seen: &Watched) -> Result<Figures, 
         ("configured_mib", (cell.cache_bytes + cell.memtable_bytes) as f64 / MEBIBYTE),
     ];
     figures.extend(named.map(|(name, value)| (name.to_owned(), value)));
+    if let Some(bytes) = device_bytes {
+        figures.insert("device_written_mib".into(), bytes as f64 / MEBIBYTE);
+        figures.insert("device_written_bytes_per_row".into(), per(bytes as f64, rows));
+    }
     figures.extend(interval_figures(&even, intervals.len(), rows_each));
     if let Some(rate) = cell.operations_per_second {
         figures.insert("wanted_rows_per_second".into(), rate * rows_each as f64);
