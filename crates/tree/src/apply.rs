@@ -32,8 +32,10 @@
 //!   and that one's images are of pages in use after it, so none of them is overwritten.
 //!
 //! With `TreeOptions::threads` above one, that many threads pack and write images, each its own region of the recovery
-//! file or its own records of the log, while the calling thread waits for the sync. With one, everything is done by the
-//! calling thread, in the order of the table.
+//! file or its own records of the log, while the calling thread waits for the sync. Step 5 then is done by a thread of its
+//! own while the next chunk is planned, and the sync in that one's step 2 waits for it (`in_place`): planning writes nothing,
+//! so the files go through the same states. With one thread, everything is done by the calling thread, in the order of the
+//! table.
 //!
 //! A failure before the header that is no failed sync or damaged device (the disk is full) leaves the old tree,
 //! and the chunk can be planned again. Any other one leaves files in an unknown state: the writer refuses to go on, and
@@ -42,6 +44,7 @@
 
 use std::cell::Cell;
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -52,6 +55,7 @@ use crate::chunk::{ChunkPlan, ChunkStatistics, FreshImage};
 use crate::error::TreeError;
 use crate::image_compression::{ImageCompression, ImagePacker};
 use crate::image_log::{ImageLog, ImageLogError, ImagePiece, PIECE_BYTES, PieceTally, StoredImage};
+use crate::in_place::{InPlaceWrite, write};
 use crate::page::{Page, PageFormat, PageKind};
 use crate::page_file::PageImage;
 use crate::published::Overlay;
@@ -91,7 +95,8 @@ pub struct ApplyDurations {
     pub recovery_sync: Duration,
     /// Showing the new pages to readers, who do not wait: they look through the chunk's images before the cache meanwhile.
     pub publish: Duration,
-    /// Writing pages in place, fresh ones included.
+    /// Writing pages in place, fresh ones included. With several threads it goes on while the next chunk is planned, and is
+    /// counted where it was waited for: with the next chunk, or the end of the checkpoint.
     pub page_write: Duration,
     /// Making the fresh ones durable, and those that the chunk before has written in place; at the end of a checkpoint
     /// also this one's.
@@ -127,14 +132,17 @@ impl Tree {
         if let Some(values) = finish {
             // Step 6. With an empty plan the store alone is the atomic step.
             let mut watch = Watch::start(self.options.clock.as_deref());
-            writer.sync_pages(self.pages.file())?;
-            applied.durations.page_sync += watch.lap();
+            let written = writer.sync_pages(self.pages.file())?;
+            applied.durations.page_write += written;
+            applied.durations.page_sync += watch.lap().saturating_sub(written);
             writer.store_superblock(values, self.pages.file())?;
             let trimmed = writer.recovery.trim();
             trimmed.map_err(|error| writer.poison(error))?;
         }
-        // Step 7.
-        self.pages.drop_overlay();
+        // Step 7. As long as a thread writes in place, what it overwrites is read from the overlay.
+        if writer.in_place.is_none() {
+            self.pages.drop_overlay();
+        }
         let punched = self.take_back(&mut writer);
         applied.punched_bytes = punched.map_err(|error| writer.poison(error))?;
         Ok(applied)
@@ -156,16 +164,22 @@ impl Tree {
             .collect();
         let mut watch = Watch::start(self.options.clock.as_deref());
         if writer.writes_freed_pages(&plan.fresh, self.format()) {
-            writer.sync_pages(file).map_err(ChunkFailure::Unknown)?;
-            applied.durations.page_sync += watch.lap();
+            let written = writer.sync_pages(file).map_err(ChunkFailure::Unknown)?;
+            applied.durations.page_write += written;
+            applied.durations.page_sync += watch.lap().saturating_sub(written);
         }
         file.write(&fresh).map_err(ChunkFailure::before_commit)?;
         applied.durations.page_write += watch.lap();
         let chunk = writer.completed_chunk + 1;
         let needs_sync = plan.wrote_ahead || !fresh.is_empty() || writer.has_unsynced_pages;
-        let page_sync = Cell::new(Duration::ZERO);
+        let (waited, page_sync) = (Cell::new(Duration::ZERO), Cell::new(Duration::ZERO));
+        let (in_place, page_write) = (writer.in_place.clone(), Cell::new(Duration::ZERO));
         let sync = || {
             let mut watch = Watch::start(self.options.clock.as_deref());
+            if let Some(in_place) = &in_place {
+                page_write.set(page_write.get() + in_place.wait()?);
+            }
+            waited.set(waited.get() + watch.lap());
             let synced = if needs_sync { file.sync() } else { Ok(()) };
             page_sync.set(page_sync.get() + watch.lap());
             synced
@@ -179,22 +193,40 @@ impl Tree {
         // A header that was written in part may still reach the disk: only the next open knows.
         let header = writer.recovery.write_header(chunk, protected.len(), superblock.as_ref(), place);
         applied.recovery_bytes += header.map_err(ChunkFailure::Unknown)?;
+        applied.durations.page_write += page_write.get();
         applied.durations.page_sync += page_sync.get();
-        applied.durations.recovery_write = watch.lap().saturating_sub(page_sync.get());
+        applied.durations.recovery_write = watch.lap().saturating_sub(page_sync.get() + waited.get());
         writer.recovery.commit().map_err(ChunkFailure::Unknown)?;
         applied.durations.recovery_sync = watch.lap();
         let overlay: Overlay = protected.iter().map(|page| (page.view().id(), page.clone())).collect();
         watch.lap();
         self.pages.publish(overlay);
         applied.durations.publish = watch.lap();
-        let images: Vec<PageImage<'_>> = protected.iter().map(PageImage::from).collect();
-        file.write(&images).map_err(ChunkFailure::Unknown)?;
-        writer.has_unsynced_pages |= !images.is_empty();
-        applied.durations.page_write += watch.lap();
+        let bytes = protected.iter().map(|page| page.bytes().len() as u64);
+        applied.page_bytes = fresh.iter().map(|image| image.bytes.len() as u64).chain(bytes).sum();
         writer.completed_chunk = chunk;
-        let bytes =
-            |images: &[PageImage<'_>]| images.iter().map(|image| image.bytes.len() as u64).sum::<u64>();
-        applied.page_bytes = bytes(&fresh) + bytes(&images);
+        self.write_in_place(writer, protected.into(), applied).map_err(ChunkFailure::Unknown)
+    }
+
+    /// Step 5.
+    fn write_in_place(
+        &self,
+        writer: &mut WriterState,
+        images: Arc<[Page]>,
+        applied: &mut AppliedChunk,
+    ) -> Result<(), TreeError> {
+        writer.in_place = None;
+        if images.is_empty() {
+            return Ok(());
+        }
+        writer.has_unsynced_pages = true;
+        if self.options.threads > 1 {
+            let clock = self.options.clock.clone();
+            writer.in_place = InPlaceWrite::start(&self.pages, Arc::clone(&images), clock).ok().map(Arc::new);
+        }
+        if writer.in_place.is_none() {
+            applied.durations.page_write += write(&self.pages, &images, self.options.clock.as_deref())?;
+        }
         Ok(())
     }
 

@@ -242,7 +242,7 @@ impl<'t> ChunkBuilder<'t> {
 
     /// Reads a page whose number becomes free: the cache must not keep it under that number.
     fn read_past_cache(&self, page: PageId) -> Result<Page, TreeError> {
-        self.tree.pages.file().read_page(page)
+        self.tree.pages.stored_page(page)
     }
 
     pub(crate) fn damaged(&self, page: PageId, damage: PageDamage) -> TreeError {

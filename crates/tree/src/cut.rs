@@ -150,14 +150,6 @@ impl Edits for Cuts {
         removes
     }
 
-    fn raised<'a>(&'a self, lower: RowKey<'a>) -> RowKey<'a> {
-        lower
-    }
-
-    fn packs(&self) -> bool {
-        false
-    }
-
     fn edit_leaf(
         &mut self,
         chunk: &mut ChunkBuilder<'_>,

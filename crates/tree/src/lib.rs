@@ -31,6 +31,7 @@ mod error;
 mod graft;
 mod image_compression;
 mod image_log;
+mod in_place;
 mod lookup;
 mod merge;
 pub mod page;

@@ -214,22 +214,6 @@ impl Edits for ChangedRows<'_> {
         self.limit.is_none_or(|limit| lower.compare(limit).is_lt())
     }
 
-    fn reaches(&self, _chunk: &ChunkBuilder<'_>, _bounds: Bounds<'_>) -> bool {
-        false
-    }
-
-    fn removes(&mut self, _level: u8, _bounds: Bounds<'_>) -> bool {
-        false
-    }
-
-    fn raised<'a>(&'a self, lower: RowKey<'a>) -> RowKey<'a> {
-        lower
-    }
-
-    fn packs(&self) -> bool {
-        false
-    }
-
     fn edit_leaf(
         &mut self,
         chunk: &mut ChunkBuilder<'_>,

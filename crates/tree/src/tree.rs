@@ -5,6 +5,7 @@
 
 use std::io::ErrorKind;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use seawall_io::{Clock, Disk, OpenMode};
@@ -14,6 +15,7 @@ use seawall_types::{Lsn, PageId};
 use crate::error::TreeError;
 use crate::image_compression::ImageCompression;
 use crate::image_log::{ImageLog, ImageSource, NoImageSource};
+use crate::in_place::InPlaceWrite;
 use crate::page::{PageFormat, encode_leaf};
 use crate::page_file::{PAGE_FILE_PATH, PageFile, PageImage};
 use crate::published::{Overlay, PublishedPages};
@@ -104,6 +106,8 @@ pub(crate) struct WriterState {
     pub(crate) completed_chunk: u64,
     /// It is not synced there yet.
     pub(crate) has_unsynced_pages: bool,
+    /// Writes it there, if that is a thread of its own.
+    pub(crate) in_place: Option<Arc<InPlaceWrite>>,
     /// Pages that it has freed, sorted, while it is not: they are not written before. See `apply`.
     pub(crate) freed_before_sync: Vec<PageRun>,
     /// Counts plans, so that only the last one can be applied.
@@ -206,6 +210,7 @@ impl Tree {
             image_log: None,
             completed_chunk,
             has_unsynced_pages: false,
+            in_place: None,
             freed_before_sync: Vec::new(),
             superblock,
             plan: 0,
@@ -294,14 +299,18 @@ impl WriterState {
         Superblock { completed_chunk, page_count, protection, ..values.clone() }
     }
 
-    /// Makes the pages durable that the last chunk has written in place.
-    pub(crate) fn sync_pages(&mut self, pages: &PageFile) -> Result<(), TreeError> {
+    /// Makes the pages of the last chunk durable in place; tells how long its thread has taken to write them, once.
+    pub(crate) fn sync_pages(&mut self, pages: &PageFile) -> Result<Duration, TreeError> {
+        let mut written = Duration::ZERO;
         if self.has_unsynced_pages {
+            if let Some(in_place) = self.in_place.take() {
+                written = in_place.wait().map_err(|error| self.poison(error))?;
+            }
             pages.sync().map_err(|error| self.poison(error))?;
             self.has_unsynced_pages = false;
         }
         self.freed_before_sync.clear();
-        Ok(())
+        Ok(written)
     }
 
     /// Takes pages that are about to be written before the next chunk is.
@@ -396,7 +405,7 @@ fn map_reader(
     pages: &Arc<PublishedPages>,
 ) -> Box<dyn Fn(PageId) -> Result<crate::page::Page, TreeError> + Send> {
     let pages = Arc::clone(pages);
-    Box::new(move |page| pages.file().read_page(page))
+    Box::new(move |page| pages.stored_page(page))
 }
 
 /// Makes room for a new database: what a creation that was cut short has left is removed, anything else refused.

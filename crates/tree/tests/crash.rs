@@ -10,12 +10,20 @@ use common::{
     Changes, Model, STAMP, Workload, apply_to, check, create, lose_power_everywhere, merge, options, rows,
     superblock,
 };
-use seawall_simulation::{FaultKind, SeededRandom, SimulatedDisk, seeds};
-use seawall_tree::{Superblock, Tree, TreeAccess, TreeError};
+use seawall_simulation::{
+    Fault, FaultError, FaultKind, FaultTarget, Operations, SeededRandom, SimulatedDisk, seeds,
+};
+use seawall_tree::{Superblock, Tree, TreeAccess, TreeError, TreeOptions};
 use seawall_types::Lsn;
 
 fn workload(seed: u64) -> Workload {
     Workload { random: SeededRandom::new(seed), key_space: 2_000, long_keys: false, max_key_bytes: 100 }
+}
+
+/// Merges `changes` in one chunk, whatever the number of threads.
+fn one_chunk(tree: &Tree, changes: &Changes) -> Result<(), TreeError> {
+    let plan = tree.merge_chunk(&mut common::Source::new(changes), u64::MAX, STAMP)?;
+    tree.apply_chunk(plan, None).map(|_| ())
 }
 
 /// Merges `changes` in one chunk that ends a checkpoint, as far as the disk lets it.
@@ -83,7 +91,18 @@ fn a_chunk_is_applied_whole_or_not_at_all() {
 
 #[test]
 fn pages_freed_by_a_chunk_and_used_by_the_next_are_not_overwritten_by_applying_the_first_again() {
-    for seed in seeds(5) {
+    chunks_after_one_another(1, 5);
+}
+
+/// A chunk is written in place while the next one is planned.
+#[test]
+fn power_lost_between_chunks_that_several_threads_write_leaves_the_tree_of_one_of_them() {
+    chunks_after_one_another(3, 3);
+}
+
+fn chunks_after_one_another(threads: usize, seed_count: u64) {
+    let options = || TreeOptions { threads, ..options() };
+    for seed in seeds(seed_count) {
         let disk = SimulatedDisk::new(seed);
         let mut work = workload(seed);
         let tree = create(&disk, 4096);
@@ -104,7 +123,7 @@ fn pages_freed_by_a_chunk_and_used_by_the_next_are_not_overwritten_by_applying_t
             |disk| {
                 let Ok(opened) = Tree::open(disk, TreeAccess::Write, options()) else { return };
                 for changes in [&deletes, &second, &third] {
-                    if merge(&opened.tree, changes, u64::MAX).is_err() {
+                    if one_chunk(&opened.tree, changes).is_err() {
                         assert!(disk.crashed());
                         return;
                     }
@@ -226,6 +245,43 @@ fn a_failed_sync_stops_the_writer_until_the_next_open() {
     let tree = common::open(&disk);
     merge(&tree, &changes, u64::MAX).unwrap();
     check(&tree);
+}
+
+/// The write that fails is that of a thread, after the chunk was applied: it comes to light with the next one.
+#[test]
+fn a_write_in_place_that_fails_later_stops_the_writer_and_loses_nothing() {
+    let mut failed_later = 0;
+    for calls in 0..60 {
+        let disk = SimulatedDisk::new(1);
+        let tree = common::create_with(&disk, 4096, 3);
+        let mut model = Model::new();
+        let first = workload(1).changes(400, 0);
+        one_chunk(&tree, &first).unwrap();
+        apply_to(&mut model, &first);
+        let (second, third) = (workload(2).changes(400, 3), workload(3).changes(400, 3));
+        let target = FaultTarget::Path { prefix: "pages".to_owned(), operations: Operations::Writes };
+        disk.inject(Fault { target, error: FaultError::Number(5), skip: calls, count: 1 });
+        let applied = one_chunk(&tree, &second);
+        let last = one_chunk(&tree, &third);
+        if applied.is_ok() && last.is_err() {
+            assert!(rows(&tree) != model, "readers see the chunk, which is committed");
+            failed_later += 1;
+        }
+        if applied.is_ok() {
+            apply_to(&mut model, &second);
+        }
+        let next = one_chunk(&tree, &Changes::new());
+        assert!(last.is_ok() || matches!(next, Err(TreeError::Unwritable { .. })), "{next:?}");
+        drop(tree);
+        disk.clear_faults();
+        let tree = common::open_with(&disk, 3);
+        check(&tree);
+        let found = rows(&tree);
+        let mut later = model.clone();
+        apply_to(&mut later, if applied.is_ok() { &third } else { &second });
+        assert!(found == later || (found == model && last.is_err()), "after {calls} calls");
+    }
+    assert!(failed_later > 0, "no write failed behind the writer's back");
 }
 
 #[test]

@@ -53,16 +53,26 @@ pub(crate) trait Edits {
     }
 
     /// Whether the edit of the page before goes on in a page with these bounds.
-    fn reaches(&self, chunk: &ChunkBuilder<'_>, bounds: Bounds<'_>) -> bool;
+    fn reaches(&self, chunk: &ChunkBuilder<'_>, bounds: Bounds<'_>) -> bool {
+        let _: (&ChunkBuilder<'_>, Bounds<'_>) = (chunk, bounds);
+        false
+    }
 
     /// Whether a page at `level` with these bounds goes, with all below it.
-    fn removes(&mut self, level: u8, bounds: Bounds<'_>) -> bool;
+    fn removes(&mut self, level: u8, bounds: Bounds<'_>) -> bool {
+        let _: (u8, Bounds<'_>) = (level, bounds);
+        false
+    }
 
     /// The lower bound that a page with lower bound `lower` has after the edit.
-    fn raised<'a>(&'a self, lower: RowKey<'a>) -> RowKey<'a>;
+    fn raised<'a>(&'a self, lower: RowKey<'a>) -> RowKey<'a> {
+        lower
+    }
 
     /// How full interior pages are built, if the edit has an opinion.
-    fn packs(&self) -> bool;
+    fn packs(&self) -> bool {
+        false
+    }
 
     /// Takes the rows of `page` into `rows` as they are after the edit.
     fn edit_leaf(

@@ -291,22 +291,6 @@ impl Edits for BuiltLeaves {
         Some(group.leaves)
     }
 
-    fn reaches(&self, _chunk: &ChunkBuilder<'_>, _bounds: Bounds<'_>) -> bool {
-        false
-    }
-
-    fn removes(&mut self, _level: u8, _bounds: Bounds<'_>) -> bool {
-        false
-    }
-
-    fn raised<'a>(&'a self, lower: RowKey<'a>) -> RowKey<'a> {
-        lower
-    }
-
-    fn packs(&self) -> bool {
-        false
-    }
-
     fn edit_leaf(
         &mut self,
         _chunk: &mut ChunkBuilder<'_>,
