@@ -8,7 +8,7 @@ mod harness;
 use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
-use seawall_engine::{Damage, Database, Error, Options, PageProtection};
+use seawall_engine::{Damage, Database, Durability, Error, Options, PageProtection};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 
 use harness::plan::{self, long_key};
@@ -576,13 +576,33 @@ fn a_directory_that_lost_its_superblock_is_not_made_a_new_database() {
     assert!(disk.read_file("creating").is_none());
 }
 
+/// What is behind it does not depend on it, and after a clean end nothing there is needed.
+#[test]
+fn a_damaged_header_of_a_pending_file_is_passed_over_and_found_by_check() {
+    let base = base();
+    for path in ["log/pending.1", "log/pending.2"] {
+        for closes in [false, true] {
+            let disk = base.disk.copy();
+            if closes {
+                open(&disk, &base.options).close().unwrap();
+            }
+            disk.flip_bit(path, 20, 3);
+            let (verdict, damages) = judge(&base, &disk, path);
+            assert!(matches!(verdict, Verdict::Whole { lost: 0 }), "{path}: {verdict:?}");
+            assert_eq!(damages.len(), 1, "{path}");
+            assert!(damages[0].to_string().contains(path), "{}", damages[0]);
+        }
+    }
+}
+
 /// It may hold acknowledged commits, so it is not passed over.
 #[test]
-fn a_damaged_header_of_a_pending_file_is_refused_with_its_name_and_found_by_check() {
+fn a_pending_file_with_a_damaged_header_and_seal_is_refused_with_its_name_and_found_by_check() {
     let base = base();
     for path in ["log/pending.1", "log/pending.2"] {
         let damaged = base.disk.copy();
         damaged.flip_bit(path, 20, 3);
+        damaged.overwrite(path, 512, &[7; 16]);
         let (verdict, damages) = judge(&base, &damaged.copy(), path);
         let Verdict::Refused(Error::Log { message }) = verdict else { panic!("{path}: {verdict:?}") };
         assert!(message.contains(path) && message.contains("remove it"), "{message}");
@@ -591,5 +611,33 @@ fn a_damaged_header_of_a_pending_file_is_refused_with_its_name_and_found_by_chec
         assert!(damaged.remove_file(path));
         let (verdict, damages) = judge(&base, &damaged, path);
         assert!(matches!(verdict, Verdict::Whole { lost: 0 }) && damages.is_empty(), "{path}: {verdict:?}");
+    }
+}
+
+/// What an asynchronous commit wrote is in the buffers only when the process is killed; the next one says how much that was.
+#[test]
+fn a_recovery_counts_what_it_rescued_also_behind_damaged_headers() {
+    let options = small_options();
+    let disk = template(&options);
+    let database = open(&disk, &options);
+    let table = database.create_table("t").unwrap();
+    for key in 0..5_u8 {
+        database.put_with(&table, [key], "rescued", Durability::Async).unwrap();
+    }
+    for damages in [false, true] {
+        let killed = disk.copy();
+        if damages {
+            ["log/pending.1", "log/pending.2"].iter().for_each(|path| killed.flip_bit(path, 9, 0));
+        }
+        let database = open(&killed, &options);
+        let recovery = database.statistics().recovery;
+        assert!(
+            recovery.rescued_records >= 5 && recovery.rescued_records <= recovery.records,
+            "{recovery:?}"
+        );
+        let table = database.table("t").unwrap();
+        assert_eq!(database.snapshot().range::<&[u8]>(&table, ..).count(), 5);
+        database.close().unwrap();
+        assert_eq!(open(&killed, &options).statistics().recovery.rescued_records, 0);
     }
 }
