@@ -296,6 +296,16 @@ fn a_chunk_half_in_place_whose_recovery_file_was_cut_is_refused() {
         [20_000, 14_000, 12_500, 8_192, 600, 511, 0].into_iter().map(cut).collect()
     });
     assert!(refused > 100, "{refused}");
+    // With images in the log there are the headers and the superblock, one of which is enough.
+    let refused = damage(PageProtection::LogImages, &|disk| {
+        let cut = |length: u64| {
+            let damaged = disk.copy();
+            damaged.truncate(RECOVERY_FILE_PATH, length);
+            (format!("cut to {length}"), damaged)
+        };
+        [12_287, 8_192, 4_096, 600, 511, 0].into_iter().map(cut).collect()
+    });
+    assert!(refused > 20, "{refused}");
 }
 
 #[test]
@@ -420,6 +430,45 @@ fn a_header_or_table_that_lies_is_refused_or_ignored_and_never_believed() {
             Err(error) => assert!(error.is_damage(), "page {value}: {error}"),
         }
     }
+}
+
+/// The same of a header whose images are in the log.
+#[test]
+fn a_header_that_lies_about_the_log_is_refused_and_never_believed() {
+    let protection = Protection::new(PageProtection::LogImages, ImageCompression::Lz4);
+    let (disk, mut work, mut model) = start(protection, 4);
+    let changes = work.changes(300, 2);
+    protection.merge(&disk, &changes, u64::MAX, None).unwrap();
+    apply_to(&mut model, &changes);
+    let whole = disk.read_file(RECOVERY_FILE_PATH).unwrap();
+    assert_eq!(whole[56], 1, "the images are in the log");
+    let forge = |offset: usize, value: u64, bytes: usize| {
+        let mut file = whole.clone();
+        file[offset..offset + bytes].copy_from_slice(&value.to_le_bytes()[..bytes]);
+        file[12..16].fill(0);
+        let checksum = crc32c_of(&[&file[..512]]);
+        file[12..16].copy_from_slice(&checksum);
+        file.copy_within(..512, 8192);
+        let forged = disk.copy();
+        forged.write_file(RECOVERY_FILE_PATH, &file);
+        forged
+    };
+    let read = |disk: &SimulatedDisk| protection.other().open(disk).map(|opened| rows(&opened.tree));
+    assert!(read(&forge(56, 1, 4)).unwrap() == model, "nothing forged");
+    let mut refused = 0;
+    // Image count, place, record count; start, end, timeline, checksum.
+    for (offset, bytes) in [(44, 4), (56, 4), (60, 4), (64, 8), (72, 8), (80, 4), (84, 4)] {
+        for value in [0, 1, 2, 5, 4096, 1 << 20, u64::from(u32::MAX), u64::MAX >> 2, u64::MAX] {
+            match read(&forge(offset, value, bytes)) {
+                Ok(found) => assert!(found == model, "{value} at {offset}"),
+                Err(error) => {
+                    assert!(error.is_damage(), "{value} at {offset}: {error}");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(refused > 40, "{refused}");
 }
 
 fn crc32c_of(parts: &[&[u8]]) -> [u8; 4] {
