@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use seawall_codec::checksum::crc32c;
-use seawall_engine::{Background, Database, Environment, Error, OpenMode, Options};
+use seawall_engine::{Background, Database, Environment, Error, OpenMode, Options, PageProtection};
+use seawall_keys::{MasterKey, SecretKey};
 use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 use crate::input::{Choices, Entries, Input, patch_at};
@@ -19,14 +20,31 @@ const ROWS: u32 = 120;
 type Expected = BTreeMap<(&'static str, u32), Vec<Option<Vec<u8>>>>;
 
 struct Sample {
+    kind: Kind,
     disk: SimulatedDisk,
     files: Vec<String>,
     expected: Expected,
 }
 
-fn options(mode: OpenMode) -> Options {
+/// A way to keep a database.
+#[derive(Clone, Copy)]
+struct Kind {
+    protection: PageProtection,
+    is_encrypted: bool,
+}
+
+const KINDS: [Kind; 4] = [
+    Kind { protection: PageProtection::RecoveryFile, is_encrypted: false },
+    Kind { protection: PageProtection::LogImages, is_encrypted: false },
+    Kind { protection: PageProtection::RecoveryFile, is_encrypted: true },
+    Kind { protection: PageProtection::LogImages, is_encrypted: true },
+];
+
+fn options(kind: Kind, mode: OpenMode) -> Options {
     Options {
         mode,
+        page_protection: kind.protection,
+        master_key: kind.is_encrypted.then(|| MasterKey::Bytes(SecretKey::from_bytes([7; 32]))),
         page_bytes: 4096,
         segment_bytes: 64 << 10,
         memtable_bytes: 256 << 10,
@@ -40,11 +58,11 @@ fn options(mode: OpenMode) -> Options {
     }
 }
 
-fn open(disk: &SimulatedDisk, mode: OpenMode) -> Result<Database, Error> {
+fn open(disk: &SimulatedDisk, kind: Kind, mode: OpenMode) -> Result<Database, Error> {
     let clock = Arc::new(SimulatedClock::new(1_700_000_000_000_000));
     Database::open_in(
         Environment { disk: Arc::new(disk.clone()), clock, random: Arc::new(SimulatedRandom::new(1)) },
-        options(mode),
+        options(kind, mode),
         |_| {},
     )
 }
@@ -58,12 +76,19 @@ fn value(round: u8, index: u32) -> Vec<u8> {
     [&index.to_be_bytes()[..], &vec![round; bytes]].concat()
 }
 
-/// The directories that inputs start from: one that was closed, one with a log to replay, one whose power went in the
-/// middle of a checkpoint.
-static SAMPLES: LazyLock<Vec<Sample>> = LazyLock::new(|| {
+/// The directories that inputs start from, of each kind.
+static SAMPLES: [LazyLock<Vec<Sample>>; 4] = [
+    LazyLock::new(|| samples_of(KINDS[0])),
+    LazyLock::new(|| samples_of(KINDS[1])),
+    LazyLock::new(|| samples_of(KINDS[2])),
+    LazyLock::new(|| samples_of(KINDS[3])),
+];
+
+/// One that was closed, one with a log to replay, two whose power went in the middle of a checkpoint.
+fn samples_of(kind: Kind) -> Vec<Sample> {
     let disk = SimulatedDisk::new(1);
     let mut expected = Expected::new();
-    let database = open(&disk, OpenMode::New).expect("an empty disk takes a database");
+    let database = open(&disk, kind, OpenMode::New).expect("an empty disk takes a database");
     for name in TABLES {
         let table = database.create_table(name).expect("it is new");
         for index in 0..ROWS {
@@ -75,8 +100,8 @@ static SAMPLES: LazyLock<Vec<Sample>> = LazyLock::new(|| {
     database.checkpoint().expect("a checkpoint can be made");
     database.drop_table("dropped").expect("it is there");
     let closed = disk.copy();
-    open(&closed, OpenMode::Existing).and_then(Database::close).expect("it can be closed");
-    let mut samples = vec![sample(closed, expected.clone())];
+    open(&closed, kind, OpenMode::Existing).and_then(Database::close).expect("it can be closed");
+    let mut samples = vec![sample(kind, closed, expected.clone())];
     for name in TABLES {
         let table = database.table(name).expect("it is there");
         for index in (0..ROWS).step_by(3) {
@@ -89,31 +114,31 @@ static SAMPLES: LazyLock<Vec<Sample>> = LazyLock::new(|| {
             expected.entry((name, index)).or_default().push(new);
         }
     }
-    samples.push(sample(disk.copy(), expected.clone()));
+    samples.push(sample(kind, disk.copy(), expected.clone()));
     // The power goes in the middle of the last half of a checkpoint: a chunk is complete but not in place.
     let whole = disk.copy();
     let before = whole.calls();
-    open(&whole, OpenMode::Existing)
+    open(&whole, kind, OpenMode::Existing)
         .and_then(|database| database.checkpoint())
         .expect("a checkpoint can be made");
     for part in [2, 3] {
         let cut = disk.copy();
         let calls = whole.calls() - before;
         cut.crash_at(cut.calls() + calls * part / 4);
-        if let Ok(database) = open(&cut, OpenMode::Existing) {
+        if let Ok(database) = open(&cut, kind, OpenMode::Existing) {
             // Fails when the power goes.
             drop(database.checkpoint());
             drop(database);
         }
-        samples.push(sample(cut.after_power_loss(PowerLoss::KeepAll), expected.clone()));
+        samples.push(sample(kind, cut.after_power_loss(PowerLoss::KeepAll), expected.clone()));
     }
     samples
-});
+}
 
-fn sample(disk: SimulatedDisk, expected: Expected) -> Sample {
+fn sample(kind: Kind, disk: SimulatedDisk, expected: Expected) -> Sample {
     let files = disk.list_all().into_iter().filter(|entry| entry.bytes > 0).map(|entry| entry.name).collect();
-    let sample = Sample { disk, files, expected };
-    let database = open(&sample.disk.copy(), OpenMode::Existing).expect("a sound directory opens");
+    let sample = Sample { kind, disk, files, expected };
+    let database = open(&sample.disk.copy(), kind, OpenMode::Existing).expect("a sound directory opens");
     for name in TABLES {
         check_rows(&database, name, &sample.expected).expect("a sound directory has its rows");
     }
@@ -143,12 +168,14 @@ fn check_rows(database: &Database, name: &'static str, expected: &Expected) -> R
 pub fn data_directory(data: &[u8]) {
     let mut input = Input::new(data);
     let choices = Choices::of(&mut input);
-    let samples = &*SAMPLES;
+    // Bit 7: another kind of database, which a byte of its own says.
+    let kind = if choices.has(7) { usize::from(input.byte()) % KINDS.len() } else { 0 };
+    let samples = &*SAMPLES[kind];
     let sample = &samples[usize::from(choices.number(0, 4)) % samples.len()];
     let disk = sample.disk.copy();
     let is_burst = change_files(&disk, sample, &mut input, choices.has(2));
     let mode = if choices.has(3) { OpenMode::ReadOnly } else { OpenMode::Existing };
-    let database = match open(&disk, mode) {
+    let database = match open(&disk, sample.kind, mode) {
         Ok(database) => database,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
@@ -163,7 +190,7 @@ pub fn data_directory(data: &[u8]) {
     let before = rows_of(&database);
     use_database(&database, choices);
     drop(database);
-    let Ok(database) = open(&disk, mode) else { return };
+    let Ok(database) = open(&disk, sample.kind, mode) else { return };
     let after = rows_of(&database);
     if let (true, Ok(before), Ok(after)) = (is_burst && mode == OpenMode::ReadOnly, before, after) {
         assert_eq!(before, after, "nobody has written");
@@ -282,19 +309,24 @@ fn rename_segment(disk: &SimulatedDisk, path: &str, number: u64) {
     disk.write_file(&format!("log/00000001{number:016X}"), &bytes);
 }
 
-/// Makes the checksum right that covers `place`, where that is simple: page, superblock, header of a segment.
+/// Makes the checksum right that covers `place`, where that is simple.
 fn fix_up(path: &str, bytes: &mut [u8], place: usize) {
     let start = place - place % 4096;
-    let Some(block) = bytes.get_mut(start..start + 4096) else { return };
-    if path == "pages" {
-        let checksum = crc32c(&block[4..]);
-        block[0..4].copy_from_slice(&checksum.to_le_bytes());
-    } else if path == "superblock" || (path == "recovery/chunk" && start == 0) {
-        block[12..16].fill(0);
-        let checksum = crc32c(block);
-        block[12..16].copy_from_slice(&checksum.to_le_bytes());
-    } else if path.starts_with("log/") && start == 0 {
-        let checksum = crc32c(&block[..44]);
-        block[44..48].copy_from_slice(&checksum.to_le_bytes());
-    }
+    let is_pending = path.starts_with("log/pending");
+    let (range, checksum_at, covered_from) = match path {
+        "pages" => (start..start + 4096, 0, 4),
+        "superblock" => (start..start + 4096, 12, 0),
+        // The headers, one sector each.
+        "recovery/chunk" if start == 0 || start == 8192 => (start..start + 512, 12, 0),
+        "keys" => (0..bytes.len(), 12, 0),
+        "measurements" => (place - place % 256..place - place % 256 + 256, 0, 4),
+        _ if is_pending && start == 0 => (0..512, 12, 0),
+        _ if path.starts_with("log/") && start == 0 => (0..48, 44, 0),
+        _ => return,
+    };
+    let Some(block) = bytes.get_mut(range).filter(|block| block.len() >= checksum_at + 4) else { return };
+    block[checksum_at..checksum_at + 4].fill(0);
+    let end = if checksum_at == 44 { 44 } else { block.len() };
+    let checksum = crc32c(&block[covered_from..end]);
+    block[checksum_at..checksum_at + 4].copy_from_slice(&checksum.to_le_bytes());
 }

@@ -1,7 +1,7 @@
-//! The log: records in segments, bodies of records, segment headers, timeline histories.
+//! The log: records in segments, bodies of records, segment headers, timeline histories, pending files.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use seawall_codec::checksum::crc32c;
 use seawall_io::Disk;
@@ -9,8 +9,8 @@ use seawall_simulation::SimulatedDisk;
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 use seawall_wal::{
     CommitBuilder, FORMAT_VERSION, HEADER_BYTES, Log, LogEnd, LogGeometry, LogOptions, LogReadError,
-    LogReader, PageImages, RECORD_HEADER_BYTES, ROW_KEY_BYTES_MAX, Record, RecordKind, RecordSpan,
-    SegmentName, TimelineHistory, VALUE_BYTES_MAX,
+    LogReader, PageImages, PendingUse, RECORD_HEADER_BYTES, ROW_KEY_BYTES_MAX, Record, RecordKind,
+    RecordSpan, SegmentName, TimelineHistory, VALUE_BYTES_MAX,
 };
 
 use crate::input::{Choices, Entries, Input, mutate};
@@ -21,6 +21,7 @@ pub const ENTRIES: &Entries = &[
     ("log_body", body),
     ("segment_header", segment_header),
     ("timeline_history", timeline_history),
+    ("pending_file", pending_file),
 ];
 
 const SEGMENT_BYTES: usize = 64 << 10;
@@ -181,15 +182,18 @@ pub fn records(data: &[u8]) {
     }
 }
 
-/// A log opened at its end takes a record, and has what it had before and that record.
-fn go_on(disk: &SimulatedDisk, start: Lsn, spans: &[RecordSpan], end: LogEnd) {
-    let options = LogOptions {
+fn options() -> LogOptions {
+    LogOptions {
         segment_bytes: SEGMENT_BYTES as u64,
         buffer_bytes: 64 << 10,
         spare_segments: 0,
         ..LogOptions::new(DATABASE, TimelineId::FIRST)
-    };
-    let Ok(log) = Log::open(arc(disk), options, end) else { return };
+    }
+}
+
+/// A log opened at its end takes a record, and has what it had before and that record.
+fn go_on(disk: &SimulatedDisk, start: Lsn, spans: &[RecordSpan], end: LogEnd) {
+    let Ok(log) = Log::open(arc(disk), options(), end) else { return };
     let mut builder = CommitBuilder::new();
     builder.begin(7);
     builder.put(b"\0\0\0\0\0\0\0\x09key", &[0x5A; 300]);
@@ -320,4 +324,66 @@ pub fn timeline_history(data: &[u8]) {
     history.store(&arc(&disk)).expect("the simulated disk takes everything");
     let again = TimelineHistory::load(&arc(&disk), timeline).expect("what was stored can be loaded");
     assert_eq!(again, history);
+}
+
+/// What a killed process left: records in the segments, and more in both pending files.
+static KILLED: LazyLock<SimulatedDisk> = LazyLock::new(|| {
+    let disk = SimulatedDisk::new(1);
+    let log = Log::create(arc(&disk), options()).expect("an empty disk takes a log");
+    let mut builder = CommitBuilder::new();
+    for index in 0..40_u8 {
+        builder.begin(i64::from(index));
+        builder.put(b"\0\0\0\0\0\0\0\x09key", &vec![index; 20 + usize::from(index) * 9]);
+        let appended = log.append(builder.finish(), |_| Ok::<(), Infallible>(()));
+        let Ok((span, ())) = appended.expect("the simulated disk takes everything");
+        if index == 9 || index == 19 {
+            log.flush_until(span.end).expect("the simulated disk takes everything");
+        }
+    }
+    drop(log);
+    disk.copy()
+});
+
+/// Changed pending files: what is rescued from them is part of the log afterwards, which goes on.
+pub fn pending_file(data: &[u8]) {
+    let mut input = Input::new(data);
+    let choices = Choices::of(&mut input);
+    let disk = KILLED.copy();
+    let mut rest = input.rest();
+    for (number, path) in ["log/pending.1", "log/pending.2"].into_iter().enumerate() {
+        let (own, left) = if number == 0 { rest.split_at(rest.len() / 2) } else { (rest, rest) };
+        rest = left;
+        let mut file = disk.read_file(path).expect("the log has made it");
+        mutate(&mut file, &mut Input::new(own));
+        if !choices.has(0) {
+            file[12..16].fill(0);
+            let checksum = crc32c(&file[..512]);
+            file[12..16].copy_from_slice(&checksum.to_le_bytes());
+        }
+        if choices.has(1) {
+            file.truncate(file.len() - own.len().min(file.len()));
+        }
+        disk.write_file(path, &file);
+    }
+    let from = geometry().first_lsn();
+    let read = |pending| -> Result<(Vec<RecordSpan>, LogEnd), LogReadError> {
+        let mut reader = open_reader(&disk, from)?;
+        reader.use_pending(pending);
+        let mut spans = Vec::new();
+        while let Some(record) = reader.next()? {
+            spans.push(record.span);
+        }
+        assert!(reader.rescued_records() <= spans.len() as u64);
+        Ok((spans, reader.finish()))
+    };
+    let shown = read(PendingUse::Read);
+    let rescued = read(PendingUse::Rescue);
+    match (&shown, rescued) {
+        (Ok((shown, _)), Ok((spans, end))) => {
+            assert!(*shown == spans && spans.len() >= 20, "{} shown, {} rescued", shown.len(), spans.len());
+            go_on(&disk, from, &spans, end);
+        }
+        (Err(shown), Err(rescued)) => assert_eq!(shown.to_string(), rescued.to_string()),
+        (_, rescued) => panic!("{shown:?}, {rescued:?}"),
+    }
 }

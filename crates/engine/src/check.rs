@@ -182,7 +182,7 @@ fn check_log(
     }
     loop {
         match reader.next() {
-            Ok(None) => return,
+            Ok(None) => break,
             Ok(Some(record)) => {
                 summary.log_records += 1;
                 if let Err(what) = check_record(&record) {
@@ -191,6 +191,9 @@ fn check_log(
             }
             Err(error) => return reports.tell_plain("log", crate::error::chain(&error)),
         }
+    }
+    for damage in reader.pending_damages() {
+        reports.tell_plain("log", crate::error::chain(&damage));
     }
 }
 

@@ -63,7 +63,10 @@ pub struct RecoveryStatistics {
     pub end_of_log: Lsn,
     /// Records read.
     pub records: u64,
-    /// Rows in them.
+    /// Of these, how many were not in the log's segments yet when the process before ended, but in its buffers only, the
+    /// pending files.
+    pub rescued_records: u64,
+    /// Rows in all of them.
     pub rows: u64,
     /// Parts that were merged into the tree on the way, because the log was longer than the memory for it.
     pub merges: u64,
@@ -269,6 +272,7 @@ impl<'a> Replay<'a> {
     }
 
     fn finish(mut self, memtable: Memtable) -> Result<Replayed, Error> {
+        self.statistics.rescued_records = self.reader.rescued_records();
         let end = self.reader.finish();
         if end.reason == EndReason::MissingSegment {
             return Err(Error::Log {

@@ -1,33 +1,22 @@
 //! What every program does first: open, write, read, reopen.
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
+mod common;
+
 use std::sync::Arc;
 
 use seawall_engine::{
-    Background, Database, Durability, Environment, Error, Isolation, OpenMode, Options, TransactionOptions,
+    Database, Durability, Environment, Error, Isolation, OpenMode, Options, TransactionOptions,
 };
 use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 fn options() -> Options {
-    Options {
-        segment_bytes: 64 << 10,
-        memtable_bytes: 1 << 20,
-        cache_bytes: 1 << 20,
-        checkpoint_chunk_bytes: 64 << 10,
-        checkpoint_threads: 1,
-        recovery_threads: 1,
-        background: Background::Manual,
-        ..Options::default()
-    }
+    let lock_wait = Options::default().lock_wait;
+    Options { checkpoint_threads: 1, lock_wait, ..common::small_options() }
 }
 
 fn open(disk: &SimulatedDisk) -> Database {
-    let environment = Environment {
-        disk: Arc::new(disk.clone()),
-        clock: Arc::new(SimulatedClock::default()),
-        random: Arc::new(SimulatedRandom::new(1)),
-    };
-    Database::open_in(environment, options(), |_| {}).unwrap()
+    common::try_open(disk, options()).unwrap()
 }
 
 #[test]

@@ -1,37 +1,23 @@
 //! When checkpoints start, what they say about themselves, and what they do to writers and old snapshots.
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
+mod common;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use seawall_engine::{
-    Background, Database, Durability, Environment, LockWait, LogHoldback, OpenMode, Options, Table,
-    ThrottleReason, Trigger,
+    Background, Database, Durability, Environment, LogHoldback, OpenMode, Options, Table, ThrottleReason,
+    Trigger,
 };
 use seawall_io::Clock;
 use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 
-fn options() -> Options {
-    Options {
-        segment_bytes: 64 << 10,
-        memtable_bytes: 1 << 20,
-        cache_bytes: 1 << 20,
-        checkpoint_chunk_bytes: 64 << 10,
-        recovery_threads: 1,
-        lock_wait: LockWait::NoWait,
-        background: Background::Manual,
-        ..Options::default()
-    }
-}
+use common::small_options as options;
 
 fn open(disk: &SimulatedDisk, options: Options) -> Database {
-    let environment = Environment {
-        disk: Arc::new(disk.clone()),
-        clock: Arc::new(SimulatedClock::default()),
-        random: Arc::new(SimulatedRandom::new(1)),
-    };
-    Database::open_in(environment, options, |_| {}).unwrap()
+    common::try_open(disk, options).unwrap()
 }
 
 fn fill(database: &Database, table: &Table, rows: std::ops::Range<u32>) {

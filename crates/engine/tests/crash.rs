@@ -1,6 +1,6 @@
 //! The power goes: at every disk call of a workload that does everything, again during the recovery, and again during
-//! that one's; and in random workloads at random calls. What is found must be a prefix of the commit order that holds
-//! every acknowledged commit, each commit whole; and the database must go on working.
+//! that one's. What is found must be a prefix of the commit order that holds every acknowledged commit, each commit
+//! whole; and the database must go on working. Random workloads and calls are in `crash_campaign`.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
 #[path = "crash/mod.rs"]
@@ -10,14 +10,14 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 use seawall_engine::{Durability, ImageCompression, Options, PageProtection};
-use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, seeds};
+use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 
 use harness::plan;
 use harness::recover::{check_clean, find_state, go_on, recover};
 use harness::session::{Progress, Session, Step};
 use harness::state::State;
 use harness::watched_disk::{CrashPoint, WatchedDisk};
-use harness::{crash_count, master_key, open, small_options, template, try_open};
+use harness::{crash_count, master_key, open, other_place, small_options, template};
 
 /// Runs the plan on a copy of `start`, and hands `visit` every crash point on the way.
 fn watch(start: &SimulatedDisk, options: &Options, steps: &[Step], mut visit: impl FnMut(CrashPoint)) {
@@ -58,15 +58,6 @@ fn protected_options(number: u64) -> Options {
         master_key: (number % 4 >= 2).then(master_key),
         ..small_options()
     }
-}
-
-/// With the second copy of pages in the other place, as the next process may be started.
-fn other_place(options: &Options) -> Options {
-    let page_protection = match options.page_protection {
-        PageProtection::RecoveryFile => PageProtection::LogImages,
-        PageProtection::LogImages => PageProtection::RecoveryFile,
-    };
-    Options { page_protection, ..options.clone() }
 }
 
 fn crash_everywhere(number: u64) {
@@ -370,138 +361,6 @@ fn a_superblock_left_in_the_cache_is_durable_once_the_database_is_open() {
         seen += 1;
     });
     assert!(seen > 3, "{seen}");
-}
-
-fn random_options(random: &mut SeededRandom) -> Options {
-    Options {
-        page_bytes: *random.pick(&[4096, 4096, 8192, 16384]),
-        segment_bytes: *random.pick(&[64 << 10, 64 << 10, 128 << 10]),
-        memtable_bytes: *random.pick(&[64 << 10, 128 << 10, 512 << 10]),
-        checkpoint_chunk_bytes: *random.pick(&[16 << 10, 40 << 10, 200 << 10]),
-        checkpoint_log_bytes: *random.pick(&[100 << 10, 400 << 10, 4 << 20]),
-        cache_bytes: *random.pick(&[64 << 10, 1 << 20]),
-        spare_segments: *random.pick(&[0, 1, 3]),
-        page_protection: *random.pick(&PageProtection::ALL),
-        page_image_compression: *random.pick(&ImageCompression::ALL),
-        master_key: random.chance(1, 4).then(master_key),
-        ..small_options()
-    }
-}
-
-/// Several lives of a database, each ended in a random call by a power loss, or by a kill, which loses nothing.
-fn crash_at_random(seed: u64) -> u64 {
-    let mut random = SeededRandom::new(seed);
-    let options = random_options(&mut random);
-    let mut disk = SimulatedDisk::new(seed);
-    let mut candidates = vec![Arc::<State>::default()];
-    // What the power may take, too, until an open has made durable what a kill has left in the cache.
-    let mut if_power_goes = candidates.clone();
-    let lives = random.range(2..6);
-    for life in 0..lives {
-        // Each process may have been told something else.
-        let options = Options {
-            page_protection: *random.pick(&PageProtection::ALL),
-            page_image_compression: *random.pick(&ImageCompression::ALL),
-            ..options.clone()
-        };
-        disk.crash_at(random.range(1..300));
-        let left = live(&disk, &candidates, &if_power_goes, &options, &mut random)
-            .unwrap_or_else(|reason| panic!("SEAWALL_SEED={seed}, life {life}: {reason}"));
-        let outcome = match random.below(8) {
-            0 => PowerLoss::LoseAll,
-            1 => PowerLoss::KeepAll,
-            2 | 3 => {
-                if_power_goes = left.candidates.into_iter().chain(left.survivors.iter().cloned()).collect();
-                (disk, candidates) = (disk.copy(), left.survivors);
-                continue;
-            }
-            _ => PowerLoss::Random(random.next_u64()),
-        };
-        (disk, candidates) = (disk.after_power_loss(outcome), left.candidates);
-        if_power_goes.clone_from(&candidates);
-    }
-    recover(&disk, &candidates, &options)
-        .unwrap_or_else(|reason| panic!("SEAWALL_SEED={seed}, at the end: {reason}"));
-    lives
-}
-
-/// What may be there, newest first: after a power loss, and after a kill.
-struct Left {
-    candidates: Vec<Arc<State>>,
-    survivors: Vec<Arc<State>>,
-}
-
-/// Works until the power goes. `candidates` may be there when it begins; `if_power_goes`, what a power loss in the middle of
-/// opening may leave.
-fn live(
-    disk: &SimulatedDisk,
-    candidates: &[Arc<State>],
-    if_power_goes: &[Arc<State>],
-    options: &Options,
-    random: &mut SeededRandom,
-) -> Result<Left, String> {
-    // Nobody has looked yet which of these it was.
-    let unknown = |if_power_goes: &[Arc<State>]| Left {
-        candidates: if_power_goes.to_vec(),
-        survivors: candidates.to_vec(),
-    };
-    let database = match try_open(disk, options) {
-        Ok(database) => database,
-        Err(_) if disk.crashed() => return Ok(unknown(if_power_goes)),
-        Err(error) => return Err(format!("open: {error}")),
-    };
-    let found = match find_state(&database, candidates) {
-        Ok(found) => found,
-        // An open that has succeeded has made all of it durable.
-        Err(_) if disk.crashed() => return Ok(unknown(candidates)),
-        Err(reason) => return Err(reason),
-    };
-    let progress = Progress::shared(found);
-    let mut session = Session::with(database, Arc::new(disk.clone()), options, Arc::clone(&progress));
-    let mut survivors = progress.lock().survivors();
-    for _ in 0..150 {
-        let state = Arc::clone(progress.lock().current());
-        let step = plan::random_step(random, &state);
-        match session.run(&step) {
-            Ok(()) if disk.crashed() => {
-                // The process was dead when it was told so.
-                survivors.splice(..0, progress.lock().survivors());
-                break;
-            }
-            Ok(()) => survivors = progress.lock().survivors(),
-            Err(_) if disk.crashed() => {
-                survivors = progress.lock().survivors();
-                break;
-            }
-            Err(error) => return Err(format!("{step:?}: {error}")),
-        }
-    }
-    disk.crash();
-    drop(session);
-    let candidates = progress.lock().candidates();
-    Ok(Left { candidates, survivors })
-}
-
-fn random_crashes(part: u64) {
-    let mut lives = 0;
-    let mut runs = 0;
-    for seed in seeds(crash_count(1000)) {
-        if seed % 2 == part {
-            lives += crash_at_random(seed);
-            runs += 1;
-        }
-    }
-    println!("{runs} runs, {lives} crashes");
-}
-
-#[test]
-fn random_workloads_crash_at_random_calls_even_seeds() {
-    random_crashes(0);
-}
-
-#[test]
-fn random_workloads_crash_at_random_calls_odd_seeds() {
-    random_crashes(1);
 }
 
 #[test]

@@ -14,12 +14,13 @@ use seawall_simulation::{
     Call, CallOutcome, Fault, FaultError, FaultTarget, Operation, Operations, PowerLoss, SimulatedDisk,
 };
 
+use harness::lives::Cell;
 use harness::plan;
 use harness::recover::{check_clean, find_state, recover};
 use harness::session::{Progress, Session, Step};
 use harness::state::State;
 use harness::watched_disk::WatchedDisk;
-use harness::{open, small_options, template, try_open};
+use harness::{master_key, open, other_place, small_options, template, try_open};
 
 const EIO: FaultError = FaultError::Number(5);
 
@@ -138,11 +139,16 @@ fn fault(target: FaultTarget, skip: u64) -> Fault {
 }
 
 fn with_fault(fault: Fault, seed: u64, options: &Options) -> Result<Met, String> {
+    with_fault_and_then(fault, seed, options, options)
+}
+
+/// Who opens it next may have been told something else.
+fn with_fault_and_then(fault: Fault, seed: u64, options: &Options, next: &Options) -> Result<Met, String> {
     let disk = template(options);
     disk.inject(fault);
     let met = run(&disk, options, &plan::short())?;
     disk.clear_faults();
-    recover_all(&disk, &met.candidates, options, seed)?;
+    recover_all(&disk, &met.candidates, next, seed)?;
     Ok(met)
 }
 
@@ -170,6 +176,35 @@ fn each_call_that_changes_the_disk_fails_once_even() {
 #[test]
 fn each_call_that_changes_the_disk_fails_once_odd() {
     fail_each_call(1);
+}
+
+/// Full in the middle of a write of images, of the log, of the pages in place: of each page protection and compression, and
+/// opened with the images in the other place.
+#[test]
+fn each_write_of_each_protection_and_compression_meets_a_full_disk() {
+    for (number, cell) in Cell::all().into_iter().enumerate() {
+        let options = Options {
+            page_protection: cell.protection,
+            page_image_compression: cell.compression,
+            master_key: (number % 3 == 1).then(master_key),
+            ..small_options()
+        };
+        let all = calls(&options);
+        let is_write = |call: &&Call| {
+            matches!(call.operation, Operation::Write | Operation::WriteDurable | Operation::FillZeros)
+        };
+        let (mut stopped, mut paths) = (0, std::collections::BTreeSet::new());
+        for call in all.iter().filter(is_write).skip(number % 6).step_by(6) {
+            let full = Fault { error: FaultError::Number(28), ..fault(FaultTarget::Call(call.index), 0) };
+            let met = with_fault_and_then(full, call.index, &options, &other_place(&options))
+                .unwrap_or_else(|reason| panic!("{cell}, full in {call}: {reason}"));
+            stopped += u64::from(met.stopped);
+            paths.insert(call.path.split('/').next().unwrap().to_owned());
+        }
+        assert!(["log", "pages", "recovery"].iter().all(|path| paths.contains(*path)), "{cell}: {paths:?}");
+        // Of a commit of which nobody knows whether it is there; everything else goes on when there is room again.
+        assert!(stopped > 0 && stopped < all.len() as u64 / 8, "{cell}: {stopped} of {}", all.len());
+    }
 }
 
 #[test]

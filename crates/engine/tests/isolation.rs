@@ -24,7 +24,7 @@ use seawall_engine::{
     Background, Database, Durability, Environment, Isolation, LockWait, Options, Transaction,
     TransactionOptions,
 };
-use seawall_simulation::SimulatedDisk;
+use seawall_simulation::{SeededRandom, SimulatedDisk};
 
 const ALL: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
 const BACKGROUNDS: [Background; 2] = [Background::Threads, Background::Manual];
@@ -59,8 +59,21 @@ fn begin(database: &Database, isolation: Isolation) -> Transaction {
     database.begin_with(with(isolation))
 }
 
-fn durability(random: &mut seawall_simulation::SeededRandom) -> Durability {
+fn durability(random: &mut SeededRandom) -> Durability {
     *random.pick(&[Durability::Sync, Durability::Async])
+}
+
+/// So many threads, each doing `work` so often with a randomness of its own.
+fn in_threads(threads: u64, rounds: u64, work: impl Fn(&mut SeededRandom) + Sync) {
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let work = &work;
+            scope.spawn(move || {
+                let mut random = SeededRandom::new(thread);
+                (0..rounds).for_each(|_| work(&mut random));
+            });
+        }
+    });
 }
 
 fn number(value: Option<Vec<u8>>) -> u64 {

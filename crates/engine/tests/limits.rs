@@ -2,37 +2,18 @@
 //! left afterwards. And the memory that a row changed again and again takes.
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
-use std::sync::Arc;
+mod common;
 
 use seawall_engine::{
-    Background, Database, Durability, Environment, Error, Isolation, KEY_BYTES_MAX, LockWait, OpenMode,
-    Options, Table, TableChange, TransactionOptions, VALUE_BYTES_MAX,
+    Database, Durability, Error, Isolation, KEY_BYTES_MAX, OpenMode, Options, Table, TableChange,
+    TransactionOptions, VALUE_BYTES_MAX,
 };
-use seawall_simulation::{
-    Fault, FaultError, FaultKind, FaultTarget, Operations, SimulatedClock, SimulatedDisk, SimulatedRandom,
-};
+use seawall_simulation::{Fault, FaultError, FaultKind, FaultTarget, Operations, SimulatedDisk};
+
+use common::try_open;
 
 fn options() -> Options {
-    Options {
-        segment_bytes: 64 << 10,
-        memtable_bytes: 1 << 20,
-        cache_bytes: 1 << 20,
-        checkpoint_chunk_bytes: 64 << 10,
-        checkpoint_threads: 1,
-        recovery_threads: 1,
-        lock_wait: LockWait::NoWait,
-        background: Background::Manual,
-        ..Options::default()
-    }
-}
-
-fn try_open(disk: &SimulatedDisk, options: Options) -> Result<Database, Error> {
-    let environment = Environment {
-        disk: Arc::new(disk.clone()),
-        clock: Arc::new(SimulatedClock::default()),
-        random: Arc::new(SimulatedRandom::new(1)),
-    };
-    Database::open_in(environment, options, |_| {})
+    Options { checkpoint_threads: 1, ..common::small_options() }
 }
 
 fn open(seed: u64) -> (SimulatedDisk, Database, Table) {

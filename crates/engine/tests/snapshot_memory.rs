@@ -1,39 +1,21 @@
 //! Old snapshots hold memory up to a limit; then the oldest is cancelled, and never shows a wrong row.
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
-use std::sync::Arc;
+mod common;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use seawall_engine::{
-    Background, Database, Environment, Error, Isolation, LockWait, Options, Snapshot, Table,
-    TransactionOptions,
-};
-use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
+use seawall_engine::{Database, Error, Isolation, Options, Snapshot, Table, TransactionOptions};
+use seawall_simulation::SimulatedDisk;
 
 const ROWS: u32 = 1000;
 
 fn options() -> Options {
-    Options {
-        segment_bytes: 64 << 10,
-        memtable_bytes: 4 << 20,
-        snapshot_memory_bytes: 1 << 20,
-        cache_bytes: 1 << 20,
-        checkpoint_chunk_bytes: 64 << 10,
-        recovery_threads: 1,
-        lock_wait: LockWait::NoWait,
-        background: Background::Manual,
-        ..Options::default()
-    }
+    Options { memtable_bytes: 4 << 20, snapshot_memory_bytes: 1 << 20, ..common::small_options() }
 }
 
 fn open(options: Options) -> (Database, Table) {
-    let disk = Arc::new(SimulatedDisk::new(1));
-    let environment = Environment {
-        disk,
-        clock: Arc::new(SimulatedClock::default()),
-        random: Arc::new(SimulatedRandom::new(1)),
-    };
-    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let database = common::try_open(&SimulatedDisk::new(1), options).unwrap();
     let table = database.create_table("t").unwrap();
     (database, table)
 }

@@ -29,6 +29,9 @@ use crate::tree::Tree;
 
 /// Pages that one of several threads takes from the space map at a time, so that its leaves come to lie side by side.
 const PAGES_TAKEN_AT_ONCE: usize = 16;
+/// Pages by which each of several threads may exceed the budget: those that it has not told of, the leaf at hand, the one
+/// that it is joined with, and their parents.
+pub(crate) const EXCESS_PAGES_PER_THREAD: usize = PAGES_TAKEN_AT_ONCE + 4;
 
 /// What a chunk changes, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -218,6 +221,11 @@ impl<'t> ChunkBuilder<'t> {
     /// Tells the other builders of the chunk that there is no point in going on.
     pub(crate) fn use_up_budget(&self) {
         self.used_bytes.store(u64::MAX / 2, Ordering::Relaxed);
+    }
+
+    /// Counts a page above the leaves whose children change: it is built when all leaves are.
+    pub(crate) fn expect_parent(&mut self) {
+        self.count_used(self.format.page_bytes());
     }
 
     fn count_used(&mut self, bytes: usize) {

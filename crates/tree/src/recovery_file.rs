@@ -17,8 +17,9 @@
 //! before its regions do: it gets its length, and that is synced, before a header says what is in it.
 //!
 //! Its length is fixed: filled with zeros when the first chunk needs it, and from then on written over and over. It has
-//! room for the images of a chunk of the budget, none of which need come out smaller, for a quarter as many again and
-//! for 64 pages more: the pages above the last change, the space map. A long value needs no room, its pages are fresh.
+//! room for the images of a chunk of the budget, none of which need come out smaller, for a quarter as many again, for 64
+//! pages more: the pages above the last change, the space map; and for what each thread of a merge beyond the first may add
+//! before it hears that the budget is used up. A long value needs no room, its pages are fresh.
 //! Only the last chunk of a checkpoint, which must hold all changes of the catalog, may need more; it makes the file
 //! longer, and when it is in place the file is cut to its length again.
 
@@ -33,6 +34,7 @@ use seawall_io::{Disk, DiskFile, OpenMode};
 use seawall_keys::Cipher;
 use seawall_types::{DatabaseId, PageId};
 
+use crate::chunk::EXCESS_PAGES_PER_THREAD;
 use crate::error::TreeError;
 use crate::image_compression::{ImageCompression, ImageUnpacker};
 use crate::image_log::{ImageSource, ImageSpan, PieceTally, StoredImage};
@@ -106,7 +108,8 @@ impl RecoveryFile {
         file.commit()
     }
 
-    /// Opens the file, of images encrypted with `cipher` if there is one. `chunk_bytes` is the budget of a chunk, which the file is made for.
+    /// Opens the file, of images encrypted with `cipher` if there is one. `chunk_bytes` is the budget of a chunk, which the
+    /// file is made for, and `threads` are how many build it.
     pub(crate) fn open(
         disk: &dyn Disk,
         mode: OpenMode,
@@ -114,13 +117,14 @@ impl RecoveryFile {
         database: DatabaseId,
         cipher: Option<Cipher>,
         chunk_bytes: u64,
+        threads: usize,
     ) -> Result<RecoveryFile, TreeError> {
         let path = disk.location(RECOVERY_FILE_PATH);
         let file = disk
             .open(RECOVERY_FILE_PATH, mode)
             .map_err(|source| TreeError::io("opening", &path, 0, source))?;
         let prepared_bytes = file.length().map_err(|source| TreeError::io("length", &path, 0, source))?;
-        let fixed_bytes = fixed_bytes(&format, cipher.as_ref(), chunk_bytes);
+        let fixed_bytes = fixed_bytes(&format, cipher.as_ref(), chunk_bytes, threads);
         Ok(RecoveryFile { file, path, format, database, cipher, prepared_bytes, fixed_bytes })
     }
 
@@ -514,9 +518,10 @@ impl RecoveryFile {
 }
 
 /// See the module.
-fn fixed_bytes(format: &PageFormat, cipher: Option<&Cipher>, chunk_bytes: u64) -> u64 {
+fn fixed_bytes(format: &PageFormat, cipher: Option<&Cipher>, chunk_bytes: u64, threads: usize) -> u64 {
     let budget_pages = chunk_bytes.div_ceil(format.page_bytes() as u64);
-    let images = budget_pages + budget_pages / 4 + EXCESS_PAGES;
+    let of_threads = (threads.saturating_sub(1) * EXCESS_PAGES_PER_THREAD) as u64;
+    let images = budget_pages + budget_pages / 4 + EXCESS_PAGES + of_threads;
     let regions = images * image_bytes_max(format, cipher) as u64 + (REGIONS_MAX * BLOCK_BYTES) as u64;
     (IMAGES_AT + regions).next_multiple_of(BLOCK_BYTES as u64)
 }

@@ -189,7 +189,8 @@ impl Tree {
         let file = PageFile::open(disk, format, mode)?.encrypted_with(cipher);
         let cipher = options.keys.as_ref().map(|keys| keys.cipher(Purpose::RecoveryFile));
         let database = superblock.database;
-        let recovery = RecoveryFile::open(disk, mode, format, database, cipher, options.recovery_file_bytes)?;
+        let (chunk_bytes, threads) = (options.recovery_file_bytes, options.threads);
+        let recovery = RecoveryFile::open(disk, mode, format, database, cipher, chunk_bytes, threads)?;
         let mut completed_chunk = superblock.completed_chunk;
         let found = match recovery.read(completed_chunk)? {
             Some(torn) if !torn.is_complete => {

@@ -5,7 +5,7 @@
 mod cases;
 #[path = "../../../fuzz/src/input.rs"]
 mod input;
-#[path = "../../../fuzz/src/tree.rs"]
+#[path = "../../../fuzz/src/tree/mod.rs"]
 mod tree;
 
 #[test]

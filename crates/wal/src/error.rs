@@ -194,6 +194,19 @@ pub enum PendingFileError {
     },
 }
 
+impl PendingFileError {
+    /// The header is not what was ever written: other than of another file, it says nothing.
+    pub(crate) fn is_flipped_bit(&self) -> bool {
+        match self {
+            PendingFileError::Magic { .. } | PendingFileError::Checksum { .. } => true,
+            PendingFileError::Version { .. }
+            | PendingFileError::Database { .. }
+            | PendingFileError::Length { .. }
+            | PendingFileError::Reserved { .. } => false,
+        }
+    }
+}
+
 /// Why a stretch of the log could not be read. The end of the log is not an error: `next` returns `Ok(None)`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -13,7 +13,7 @@
 //! |-------:|------:|------------|----------------------------------------------------------------------|
 //! |      0 |     8 | magic      | `SWPND\r\n` and 0x1A                                                 |
 //! |      8 |     4 | version    | [`FORMAT_VERSION`]; an unknown one is refused                        |
-//! |     12 |     4 | checksum   | CRC-32C of bytes 16..40                                              |
+//! |     12 |     4 | checksum   | CRC-32C of bytes 0..512 with this field zero                         |
 //! |     16 |    16 | database   | database id                                                          |
 //! |     32 |     8 | data_bytes | length of the buffer; the file is 4096 longer                        |
 //! |     40 |   472 | reserved   | zero                                                                 |
@@ -23,6 +23,10 @@
 //! |   4096 |       | data       | what the log holds, or is to hold, from `first_lsn` on               |
 //!
 //! Bytes 0..512 are written once, before the file gets its name. The rest belongs to the process that has the log open.
+//! They say what the file is, and nothing that its records depend on: those are found by the seal, which no other database
+//! or timeline has, and each verifies at its place only. So a damaged header is passed over if the seal is right, or if
+//! there is none because nothing was stored behind it; if both are damaged, records may be there that nobody can find, and
+//! opening is refused.
 //!
 //! **What a kill leaves** is what the process has stored, in the order in which it stored it. The buffers are used in
 //! turn; one is used again only when its batch is durable, so the buffer that is rewritten is never needed. Its first
@@ -83,9 +87,15 @@ fn encode_fixed(database: DatabaseId, data_bytes: u64) -> [u8; FIXED_BYTES] {
     fixed[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
     fixed[16..32].copy_from_slice(database.as_bytes());
     fixed[32..40].copy_from_slice(&data_bytes.to_le_bytes());
-    let checksum = crc32c(&fixed[16..40]);
+    let checksum = checksum_of(&fixed);
     fixed[12..16].copy_from_slice(&checksum.to_le_bytes());
     fixed
+}
+
+fn checksum_of(fixed: &[u8; FIXED_BYTES]) -> u32 {
+    let mut fixed = *fixed;
+    fixed[12..16].fill(0);
+    crc32c(&fixed)
 }
 
 /// The length of the buffer in a file of `file_bytes` bytes that starts with `fixed`.
@@ -98,27 +108,32 @@ pub(crate) fn check_fixed(
     if magic != MAGIC {
         return Err(PendingFileError::Magic { found: magic });
     }
+    let (stored, computed) = (u32::from_le_bytes(bytes_at(fixed, 12)), checksum_of(fixed));
+    if stored != computed {
+        return Err(PendingFileError::Checksum { stored, computed });
+    }
     let version = u32::from_le_bytes(bytes_at(fixed, 8));
     if version != FORMAT_VERSION {
         return Err(PendingFileError::Version { found: version, known: FORMAT_VERSION });
-    }
-    let (stored, computed) = (u32::from_le_bytes(bytes_at(fixed, 12)), crc32c(&fixed[16..40]));
-    if stored != computed {
-        return Err(PendingFileError::Checksum { stored, computed });
     }
     let found = DatabaseId::from_bytes(bytes_at(fixed, 16));
     if found != database {
         return Err(PendingFileError::Database { found, expected: database });
     }
     let data_bytes = u64::from_le_bytes(bytes_at(fixed, 32));
-    let is_whole = data_bytes.is_multiple_of(BLOCK_BYTES as u64) && data_bytes <= DATA_BYTES_MAX;
-    if !is_whole || file_bytes != data_bytes + DATA_OFFSET as u64 {
+    if data_bytes_of(file_bytes) != Some(data_bytes) {
         return Err(PendingFileError::Length { found: file_bytes, data_bytes });
     }
     if let Some(index) = fixed[40..].iter().position(|&byte| byte != 0) {
         return Err(PendingFileError::Reserved { offset: 40 + index });
     }
     Ok(data_bytes)
+}
+
+/// The length of the buffer in a file of `file_bytes` bytes, if it can be one.
+fn data_bytes_of(file_bytes: u64) -> Option<u64> {
+    let data_bytes = file_bytes.checked_sub(DATA_OFFSET as u64)?;
+    (data_bytes.is_multiple_of(BLOCK_BYTES as u64) && data_bytes <= DATA_BYTES_MAX).then_some(data_bytes)
 }
 
 fn bytes_at<const N: usize>(fixed: &[u8; FIXED_BYTES], offset: usize) -> [u8; N] {
@@ -223,20 +238,29 @@ pub(crate) struct PendingData {
     file: Arc<dyn DiskFile>,
 }
 
+/// What was found under the name of a pending file.
+#[derive(Debug, Default)]
+pub(crate) struct FoundPending {
+    /// `None` if there is no such file, or nothing in it.
+    pub(crate) data: Option<PendingData>,
+    /// Damage of the header that does not matter.
+    pub(crate) damage: Option<PendingFileError>,
+}
+
 impl PendingData {
-    /// Opens a pending file for reading; `None` if there is none, or nothing in it.
+    /// Opens a pending file for reading.
     ///
     /// # Errors
-    /// `Pending` if it is not one of this database; `Io`.
+    /// `Pending` if it is not one of this database, or its header and its seal are damaged; `Io`.
     pub(crate) fn open(
         disk: &dyn Disk,
         path: &'static str,
         identity: &LogIdentity,
-    ) -> Result<Option<PendingData>, LogReadError> {
+    ) -> Result<FoundPending, LogReadError> {
         let failed = |action, source| LogReadError::Io { action, path: path.to_owned(), offset: 0, source };
         let refused = |source| LogReadError::Pending { path: path.to_owned(), source };
         let file = match disk.open(path, OpenMode::Read) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(FoundPending::default()),
             other => other.map_err(|error| failed("open", error))?,
         };
         let file_bytes = file.length().map_err(|error| failed("measure", error))?;
@@ -246,13 +270,24 @@ impl PendingData {
         let mut page = [0; DATA_OFFSET];
         file.read_exact_at(&mut page, 0).map_err(|error| failed("read", error))?;
         let fixed = page.first_chunk().expect("the page is longer");
-        let data_bytes = check_fixed(fixed, file_bytes, identity.database).map_err(refused)?;
         let slot = page[SLOT_OFFSET..SLOT_OFFSET + SLOT_BYTES].try_into().expect("as long as a slot");
-        // Half a slot says nothing, and then nobody was told of anything behind it.
-        let first = decode_slot(slot, identity.key()).filter(|first| {
+        let is_place = |first: &Lsn| {
             identity.geometry.is_normal(*first) && first.get().is_multiple_of(BLOCK_BYTES as u64)
-        });
-        Ok(first.map(|first| PendingData { path, first, data_bytes, file }))
+        };
+        // Half a slot says nothing, and then nobody was told of anything behind it.
+        let first = decode_slot(slot, identity.key()).filter(is_place);
+        let (data_bytes, damage) = match check_fixed(fixed, file_bytes, identity.database) {
+            Ok(data_bytes) => (data_bytes, None),
+            Err(damage) => {
+                let is_known = damage.is_flipped_bit() && (first.is_some() || slot == [0; SLOT_BYTES]);
+                match data_bytes_of(file_bytes).filter(|_| is_known) {
+                    Some(data_bytes) => (data_bytes, Some(damage)),
+                    None => return Err(refused(damage)),
+                }
+            }
+        };
+        let data = first.map(|first| PendingData { path, first, data_bytes, file });
+        Ok(FoundPending { data, damage })
     }
 
     /// All that belongs at `bytes_behind` record bytes after `first` and further on.

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use common::{Found, append, arc, commit, create, geometry, open_reader, options, read_reader};
 use hooked_disk::HookedDisk;
 use parking_lot::Mutex;
+use seawall_codec::checksum::crc32c;
 use seawall_simulation::{FaultKind, PowerLoss, SeededRandom, SimulatedDisk, seeds};
 use seawall_types::DatabaseId;
 use seawall_wal::{Log, LogEnd, LogOptions, LogReadError, PendingFileError, PendingUse};
@@ -358,6 +359,39 @@ fn other_buffer_sizes_and_missing_files_do_no_harm() {
 }
 
 #[test]
+fn records_are_found_behind_a_damaged_header() {
+    let disk = SimulatedDisk::new(1);
+    let log = create(&disk);
+    let appended = [&b"one"[..], b"two", b"three"];
+    for value in appended {
+        append(&log, value).unwrap();
+    }
+    drop(log);
+    let count = |disk: &SimulatedDisk, pending| {
+        let mut reader = open_reader(disk, geometry().first_lsn()).unwrap();
+        reader.use_pending(pending);
+        while reader.next().unwrap().is_some() {}
+        (reader.rescued_records(), reader.pending_damages())
+    };
+    assert_eq!(count(&disk, PendingUse::Ignore).0, 0);
+    for offset in [0, 3, 8, 12, 20, 33, 100, 511] {
+        let damaged = disk.copy();
+        PENDING.iter().for_each(|path| damaged.flip_bit(path, offset, 1));
+        let (records, damages) = count(&damaged, PendingUse::Read);
+        assert_eq!((records, damages.len()), (3, 2), "offset {offset}");
+        for (damage, path) in damages.iter().zip(PENDING) {
+            assert!(matches!(damage, LogReadError::Pending { path: found, .. } if found == path), "{damage}");
+        }
+        let (found, end) = rescue(&damaged);
+        assert_eq!(found, appended, "offset {offset}");
+        // They are made anew, and then nothing is wrong with them.
+        drop(Log::open(arc(&damaged), options(), end).unwrap());
+        assert_eq!(rescue(&damaged).0, appended);
+        assert_eq!(count(&damaged, PendingUse::Read).1.len(), 0, "offset {offset}");
+    }
+}
+
+#[test]
 fn a_pending_file_that_is_not_ours_is_refused_by_name() {
     let disk = SimulatedDisk::new(1);
     let log = create(&disk);
@@ -374,10 +408,20 @@ fn a_pending_file_that_is_not_ours_is_refused_by_name() {
             other => panic!("{other:?}"),
         }
     };
-    assert!(matches!(refusal(&|disk| disk.flip_bit(PENDING[0], 3, 1)), PendingFileError::Magic { .. }));
-    assert!(matches!(refusal(&|disk| disk.flip_bit(PENDING[1], 8, 1)), PendingFileError::Version { .. }));
-    assert!(matches!(refusal(&|disk| disk.flip_bit(PENDING[1], 33, 1)), PendingFileError::Checksum { .. }));
-    assert!(matches!(refusal(&|disk| disk.flip_bit(PENDING[0], 100, 1)), PendingFileError::Reserved { .. }));
+    let newer = |disk: &SimulatedDisk| {
+        let mut header = disk.read_file(PENDING[1]).unwrap()[..512].to_vec();
+        header[8] = 2;
+        header[12..16].fill(0);
+        let checksum = crc32c(&header);
+        header[12..16].copy_from_slice(&checksum.to_le_bytes());
+        disk.overwrite(PENDING[1], 0, &header);
+    };
+    assert!(matches!(refusal(&newer), PendingFileError::Version { found: 2, .. }));
+    let header_and_seal = |disk: &SimulatedDisk| {
+        disk.flip_bit(PENDING[0], 33, 1);
+        disk.flip_bit(PENDING[0], 521, 1);
+    };
+    assert!(matches!(refusal(&header_and_seal), PendingFileError::Checksum { .. }));
     for bytes in [0, 100, 4095, 4096, 50_000] {
         let refused = refusal(&|disk| disk.truncate(PENDING[0], bytes));
         assert!(matches!(refused, PendingFileError::Length { .. }), "{bytes}: {refused}");

@@ -10,6 +10,7 @@
 #![allow(unreachable_pub, reason = "shared by several test files")]
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
+pub mod lives;
 pub mod plan;
 pub mod recover;
 pub mod session;
@@ -18,7 +19,7 @@ pub mod watched_disk;
 
 use std::sync::Arc;
 
-use seawall_engine::{Background, Database, Environment, Error, Options};
+use seawall_engine::{Background, Database, Environment, Error, Options, PageProtection};
 use seawall_io::Disk;
 use seawall_keys::{MasterKey, SecretKey};
 use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
@@ -38,6 +39,15 @@ pub fn small_options() -> Options {
         background: Background::Manual,
         ..Options::default()
     }
+}
+
+/// With the second copy of pages in the other place, as the next process may be started.
+pub fn other_place(options: &Options) -> Options {
+    let page_protection = match options.page_protection {
+        PageProtection::RecoveryFile => PageProtection::LogImages,
+        PageProtection::LogImages => PageProtection::RecoveryFile,
+    };
+    Options { page_protection, ..options.clone() }
 }
 
 /// Of encrypted databases.
@@ -83,7 +93,7 @@ pub fn template_with_id(options: &Options, seed: u64) -> SimulatedDisk {
     disk.after_power_loss(PowerLoss::KeepAll)
 }
 
-/// How many random runs: `SEAWALL_CRASHES` if it is set, for campaigns.
+/// How many power losses: `SEAWALL_CRASHES` if it is set, for campaigns.
 pub fn crash_count(default: u64) -> u64 {
     std::env::var("SEAWALL_CRASHES").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use seawall_engine::{Durability, Error, Isolation, Table, Transaction, TransactionOptions};
 use seawall_simulation::SeededRandom;
 
-use super::{ALL, BACKGROUNDS, begin, check_and_close, number, open, with};
+use super::{ALL, BACKGROUNDS, begin, check_and_close, in_threads, number, open, with};
 
 #[test]
 fn no_level_reads_what_is_not_committed() {
@@ -128,31 +128,21 @@ fn no_update_is_lost() {
         for isolation in ALL {
             let database = open(background);
             let table = database.create_table("t").unwrap();
-            std::thread::scope(|scope| {
-                for thread in 0..THREADS {
-                    let (database, table) = (&database, &table);
-                    scope.spawn(move || {
-                        let mut random = SeededRandom::new(thread);
-                        for _ in 0..ROUNDS {
-                            let durability = super::durability(&mut random);
-                            let options = TransactionOptions { durability, ..with(isolation) };
-                            database
-                                .transact_with(options, |transaction| {
-                                    // Read Committed promises this only to those who lock what they read.
-                                    let value = match isolation {
-                                        Isolation::ReadCommitted => {
-                                            transaction.get_for_update(table, "counter")?
-                                        }
-                                        Isolation::Snapshot | Isolation::Serializable => {
-                                            transaction.get(table, "counter")?
-                                        }
-                                    };
-                                    transaction.put(table, "counter", (number(value) + 1).to_be_bytes())
-                                })
-                                .unwrap();
-                        }
-                    });
-                }
+            in_threads(THREADS, ROUNDS, |random| {
+                let durability = super::durability(random);
+                let options = TransactionOptions { durability, ..with(isolation) };
+                database
+                    .transact_with(options, |transaction| {
+                        // Read Committed promises this only to those who lock what they read.
+                        let value = match isolation {
+                            Isolation::ReadCommitted => transaction.get_for_update(&table, "counter")?,
+                            Isolation::Snapshot | Isolation::Serializable => {
+                                transaction.get(&table, "counter")?
+                            }
+                        };
+                        transaction.put(&table, "counter", (number(value) + 1).to_be_bytes())
+                    })
+                    .unwrap();
             });
             let counted = number(database.get(&table, "counter").unwrap());
             assert_eq!(counted, THREADS * ROUNDS, "{isolation:?}, {background:?}");

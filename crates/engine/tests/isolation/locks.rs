@@ -4,9 +4,8 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use seawall_engine::{Error, Isolation, LockWait, TransactionOptions};
-use seawall_simulation::SeededRandom;
 
-use super::{ALL, BACKGROUNDS, begin, check_and_close, number, open, with};
+use super::{ALL, BACKGROUNDS, begin, check_and_close, in_threads, number, open, with};
 
 #[test]
 fn of_those_who_wait_in_a_circle_one_gives_way_and_the_rest_commit() {
@@ -46,31 +45,18 @@ fn threads_that_deadlock_again_and_again_all_finish_with_retries() {
         for isolation in ALL {
             let database = open(background);
             let table = database.create_table("t").unwrap();
-            std::thread::scope(|scope| {
-                for thread in 0..THREADS {
-                    let (database, table) = (&database, &table);
-                    scope.spawn(move || {
-                        let mut random = SeededRandom::new(thread);
-                        for _ in 0..ROUNDS {
-                            let mut rows = [0_u64, 1, 2];
-                            random.shuffle(&mut rows);
-                            database
-                                .transact_with(with(isolation), |transaction| {
-                                    for row in &rows {
-                                        let value =
-                                            number(transaction.get_for_update(table, row.to_be_bytes())?);
-                                        transaction.put(
-                                            table,
-                                            row.to_be_bytes(),
-                                            (value + 1).to_be_bytes(),
-                                        )?;
-                                    }
-                                    Ok(())
-                                })
-                                .unwrap();
+            in_threads(THREADS, ROUNDS, |random| {
+                let mut rows = [0_u64, 1, 2];
+                random.shuffle(&mut rows);
+                database
+                    .transact_with(with(isolation), |transaction| {
+                        for row in &rows {
+                            let value = number(transaction.get_for_update(&table, row.to_be_bytes())?);
+                            transaction.put(&table, row.to_be_bytes(), (value + 1).to_be_bytes())?;
                         }
-                    });
-                }
+                        Ok(())
+                    })
+                    .unwrap();
             });
             for row in 0..3_u64 {
                 let value = number(database.get(&table, row.to_be_bytes()).unwrap());

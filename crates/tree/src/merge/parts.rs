@@ -252,7 +252,7 @@ impl Walk<'_, '_, '_> {
     ) -> Result<(), TreeError> {
         let (view, bounds) = (interior_of(self.chunk.tree, &parent.page)?, parent.bounds());
         let before = NodeEdit::new(view, bounds.lower);
-        let mut next = 0;
+        let (mut next, mut is_expected) = (0, false);
         while next < view.len()
             && let Some(first) = self.edits.next_child(self.chunk, &view, bounds, next)
         {
@@ -260,6 +260,9 @@ impl Walk<'_, '_, '_> {
             let leaves = self.edit_leaves(&view, first, bounds)?;
             next = leaves.end;
             if !before.holds(first, leaves.end, &leaves.entries) {
+                if !std::mem::replace(&mut is_expected, true) {
+                    self.chunk.expect_parent();
+                }
                 let key = bounds_of(&view, first, bounds).lower.to_vec();
                 built.push(LeafGroup { key, parent: parent.page.view().id(), first, leaves });
             }

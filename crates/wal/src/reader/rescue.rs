@@ -21,7 +21,7 @@ use seawall_codec::checksum::crc32c;
 use seawall_types::Lsn;
 
 use super::LogReader;
-use crate::error::{LogError, LogReadError};
+use crate::error::{LogError, LogReadError, PendingFileError};
 use crate::geometry::LogGeometry;
 use crate::pending::{PENDING_PATHS, PendingData};
 use crate::record::{LogKey, RECORD_HEADER_BYTES, RecordHeader, STAMP_BYTES};
@@ -44,12 +44,31 @@ pub(super) struct Pending {
     pub(super) use_: PendingUse,
     /// Looked for at the end of the segments.
     found: Option<Vec<PendingData>>,
+    /// Of headers, where it did not matter.
+    damages: Vec<(&'static str, PendingFileError)>,
+    /// Records that only the pending files had.
+    records: u64,
 }
 
 impl LogReader {
     /// Has the reader go on with records that only the pending files hold.
     pub fn use_pending(&mut self, pending: PendingUse) {
         self.pending.use_ = pending;
+    }
+
+    /// How many records that were read are in the pending files only, or were until they were rescued.
+    pub fn rescued_records(&self) -> u64 {
+        self.pending.records
+    }
+
+    /// Damage of pending files that did not keep the reader from finding their records. Known once it has come to the end
+    /// of the segments.
+    pub fn pending_damages(&self) -> Vec<LogReadError> {
+        let error = |(path, damage): &(&'static str, PendingFileError)| LogReadError::Pending {
+            path: (*path).to_owned(),
+            source: damage.clone(),
+        };
+        self.pending.damages.iter().map(error).collect()
     }
 
     /// There is no record at the position. Whether a pending file has one: from now on it is read.
@@ -63,7 +82,8 @@ impl LogReader {
         };
         let records = self.records_in(&found);
         self.pending.found = Some(found);
-        let Some((path, records)) = records? else { return Ok(false) };
+        let Some(PendingRecords { path, bytes: records, count }) = records? else { return Ok(false) };
+        self.pending.records += count;
         tracing::info!(%path, from = %self.position, bytes = records.len(),
             "records that a process left when it ended are read from memory that outlived it");
         match self.pending.use_ {
@@ -79,53 +99,69 @@ impl LogReader {
         Ok(true)
     }
 
-    fn open_pending(&self) -> Result<Vec<PendingData>, LogReadError> {
-        let (disk, identity) = (&*self.bytes.disk, &self.bytes.identity);
-        let files = PENDING_PATHS.iter().map(|path| PendingData::open(disk, path, identity));
-        files.filter_map(Result::transpose).collect()
+    fn open_pending(&mut self) -> Result<Vec<PendingData>, LogReadError> {
+        let mut files = Vec::new();
+        for path in PENDING_PATHS {
+            let found = PendingData::open(&*self.bytes.disk, path, &self.bytes.identity)?;
+            if let Some(damage) = found.damage {
+                tracing::warn!(%path, %damage, "the header is damaged; what is behind it does not depend on it");
+                self.pending.damages.push((path, damage));
+            }
+            files.extend(found.data);
+        }
+        Ok(files)
     }
 
     /// The records in one of the pending files that go on at the position.
-    fn records_in(&self, found: &[PendingData]) -> Result<Option<(&'static str, Vec<u8>)>, LogReadError> {
+    fn records_in(&self, found: &[PendingData]) -> Result<Option<PendingRecords>, LogReadError> {
         for pending in found {
             let first = self.geometry.stream_position(pending.first);
             let Some(bytes_behind) = self.stream.0.checked_sub(first.0) else { continue };
             let mut bytes = pending.read_from(bytes_behind)?;
-            let length = verified_bytes(&bytes, self.geometry, self.key, self.position, self.batch_floor);
-            if length > 0 {
+            let (length, count) =
+                verified_bytes(&bytes, self.geometry, self.key, self.position, self.batch_floor);
+            if count > 0 {
                 bytes.truncate(length);
-                return Ok(Some((pending.path, bytes)));
+                return Ok(Some(PendingRecords { path: pending.path, bytes, count }));
             }
         }
         Ok(None)
     }
 }
 
-/// How many of `bytes` are records that follow one another from `lsn` on.
+/// Records of one pending file.
+struct PendingRecords {
+    path: &'static str,
+    bytes: Vec<u8>,
+    count: u64,
+}
+
+/// How many of `bytes` are records that follow one another from `lsn` on, and how many records that is.
 fn verified_bytes(
     bytes: &[u8],
     geometry: LogGeometry,
     key: LogKey,
     mut lsn: Lsn,
     mut batch_floor: Lsn,
-) -> usize {
-    let mut verified = 0;
+) -> (usize, u64) {
+    let (mut verified, mut count) = (0, 0);
     loop {
         let rest = &bytes[verified..];
         let masks = key.masks(lsn);
         if rest.len() < RECORD_HEADER_BYTES {
-            return verified;
+            return (verified, count);
         }
-        let Some(header) = RecordHeader::decode(rest, masks) else { return verified };
-        let Some(batch_start) = header.batch_start_from(batch_floor, lsn) else { return verified };
+        let Some(header) = RecordHeader::decode(rest, masks) else { return (verified, count) };
+        let Some(batch_start) = header.batch_start_from(batch_floor, lsn) else { return (verified, count) };
         let length = usize::try_from(header.length).expect("a record has at most 1 GiB");
-        let Some(record) = rest.get(..length) else { return verified };
+        let Some(record) = rest.get(..length) else { return (verified, count) };
         if !header.verifies(crc32c(&record[STAMP_BYTES..]), masks) {
-            return verified;
+            return (verified, count);
         }
         batch_floor = batch_floor.max(batch_start);
         lsn = geometry.advance(lsn, u64::from(header.length));
         verified += length;
+        count += 1;
     }
 }
 

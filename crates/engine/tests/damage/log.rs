@@ -1,0 +1,112 @@
+//! Segments and pending files.
+
+use seawall_engine::{Durability, Error};
+use seawall_simulation::SeededRandom;
+
+use super::base::{SEGMENT, Verdict, base, flip, judge, segment};
+use crate::harness::{open, small_options, template};
+
+#[test]
+fn damage_in_the_middle_of_the_log_is_refused_and_a_torn_tail_is_cut() {
+    let base = base();
+    let last = base.redo_segment + 6;
+    let end = open(&base.disk.copy(), &base.options).info().unwrap().end_of_log.get();
+    let mut random = SeededRandom::new(2);
+    let (mut refused, mut cut, mut harmless) = (0, 0, 0);
+    for number in base.redo_segment..=last {
+        let path = segment(number);
+        if base.disk.read_file(&path).is_none() {
+            continue;
+        }
+        let mut offsets: Vec<u64> = vec![0, 8, 12, 16, 24, 40, 44, 100, 4095];
+        offsets.extend((0..60).map(|_| random.range(4096..SEGMENT)));
+        if number == end / SEGMENT {
+            offsets.extend((1..10).map(|back| end % SEGMENT - back * 70));
+        }
+        for offset in offsets {
+            let what = format!("segment {number}, offset {offset}");
+            let bit = u8::try_from(random.below(8)).unwrap();
+            let (verdict, damages) = judge(&base, &flip(&base, &path, offset, bit), &what);
+            match verdict {
+                Verdict::Whole { lost: 0 } => harmless += 1,
+                // Nothing says that the last batch was ever acknowledged.
+                Verdict::Whole { lost: 1 } => cut += 1,
+                Verdict::Refused(Error::Log { message }) => {
+                    assert!(message.contains("log/"), "{what}: {message}");
+                    assert!(message.contains("offset") || offset < 4096, "{what}: {message}");
+                    assert!(damages.iter().any(|damage| damage.what.contains("log/")), "{what}: {damages:?}");
+                    refused += 1;
+                }
+                other => panic!("{what}: {other:?}"),
+            }
+        }
+    }
+    println!("{refused} refused, {cut} cut, {harmless} harmless");
+    assert!(refused > 150 && harmless > 0 && cut >= 9);
+}
+
+/// What is behind it does not depend on it, and after a clean end nothing there is needed.
+#[test]
+fn a_damaged_header_of_a_pending_file_is_passed_over_and_found_by_check() {
+    let base = base();
+    for path in ["log/pending.1", "log/pending.2"] {
+        for closes in [false, true] {
+            let disk = base.disk.copy();
+            if closes {
+                open(&disk, &base.options).close().unwrap();
+            }
+            disk.flip_bit(path, 20, 3);
+            let (verdict, damages) = judge(&base, &disk, path);
+            assert!(matches!(verdict, Verdict::Whole { lost: 0 }), "{path}: {verdict:?}");
+            assert_eq!(damages.len(), 1, "{path}");
+            assert!(damages[0].to_string().contains(path), "{}", damages[0]);
+        }
+    }
+}
+
+/// It may hold acknowledged commits, so it is not passed over.
+#[test]
+fn a_pending_file_with_a_damaged_header_and_seal_is_refused_with_its_name_and_found_by_check() {
+    let base = base();
+    for path in ["log/pending.1", "log/pending.2"] {
+        let damaged = base.disk.copy();
+        damaged.flip_bit(path, 20, 3);
+        damaged.overwrite(path, 512, &[7; 16]);
+        let (verdict, damages) = judge(&base, &damaged.copy(), path);
+        let Verdict::Refused(Error::Log { message }) = verdict else { panic!("{path}: {verdict:?}") };
+        assert!(message.contains(path) && message.contains("remove it"), "{message}");
+        assert_eq!(damages.len(), 1, "{path}");
+        assert!(damages[0].to_string().contains(path), "{}", damages[0]);
+        assert!(damaged.remove_file(path));
+        let (verdict, damages) = judge(&base, &damaged, path);
+        assert!(matches!(verdict, Verdict::Whole { lost: 0 }) && damages.is_empty(), "{path}: {verdict:?}");
+    }
+}
+
+/// What an asynchronous commit wrote is in the buffers only when the process is killed; the next one says how much that was.
+#[test]
+fn a_recovery_counts_what_it_rescued_also_behind_damaged_headers() {
+    let options = small_options();
+    let disk = template(&options);
+    let database = open(&disk, &options);
+    let table = database.create_table("t").unwrap();
+    for key in 0..5_u8 {
+        database.put_with(&table, [key], "rescued", Durability::Async).unwrap();
+    }
+    for damages in [false, true] {
+        let killed = disk.copy();
+        if damages {
+            ["log/pending.1", "log/pending.2"].iter().for_each(|path| killed.flip_bit(path, 9, 0));
+        }
+        let database = open(&killed, &options);
+        let recovery = database.statistics().recovery;
+        assert!(
+            recovery.rescued_records >= 5 && recovery.rescued_records <= recovery.records,
+            "{recovery:?}"
+        );
+        let table = database.table("t").unwrap();
+        assert_eq!(database.snapshot().range::<&[u8]>(&table, ..).count(), 5);
+        database.close().unwrap();
+        assert_eq!(open(&killed, &options).statistics().recovery.rescued_records, 0);
+    }
+}

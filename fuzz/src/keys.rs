@@ -1,0 +1,60 @@
+//! The keys file of an encrypted database.
+
+use std::sync::Arc;
+
+use seawall_codec::checksum::crc32c;
+use seawall_keys::{DatabaseKeys, KEYS_PATH, OtherMasterKeys, Purpose, SecretKey};
+use seawall_simulation::{SimulatedDisk, SimulatedRandom};
+use seawall_types::DatabaseId;
+
+use crate::input::{Choices, Entries, Input, mutate};
+
+/// The entry functions of this file, by the name of their target.
+pub const ENTRIES: &Entries = &[("keys_file", keys_file)];
+
+const DATABASE: DatabaseId = DatabaseId::from_bytes([9; 16]);
+
+fn master(byte: u8) -> SecretKey {
+    SecretKey::from_bytes([byte; 32])
+}
+
+fn random() -> Arc<SimulatedRandom> {
+    Arc::new(SimulatedRandom::new(1))
+}
+
+/// A keys file with changed bytes: whatever opens has the data key, as no other one is authentic; and can be rotated.
+pub fn keys_file(data: &[u8]) {
+    let mut input = Input::new(data);
+    let choices = Choices::of(&mut input);
+    let disk = SimulatedDisk::new(1);
+    let keys =
+        DatabaseKeys::create(&disk, DATABASE, &master(1), random()).expect("an empty disk takes the keys");
+    for other in 2..2 + choices.number(2, 4) {
+        keys.rotate(&disk, &master(other), OtherMasterKeys::Keep).expect("there is room for more");
+    }
+    let mut file = disk.read_file(KEYS_PATH).expect("it was written");
+    if choices.has(1) {
+        let bytes = usize::from(input.u16()) % 1024;
+        file.resize(bytes, 0);
+    }
+    mutate(&mut file, &mut input);
+    if !choices.has(0) && file.len() >= 16 {
+        file[12..16].fill(0);
+        let checksum = crc32c(&file);
+        file[12..16].copy_from_slice(&checksum.to_le_bytes());
+    }
+    disk.write_file(KEYS_PATH, &file);
+    let mark = |keys: &DatabaseKeys| keys.cipher(Purpose::Pages).mark(b"some bytes");
+    for known in 1..7 {
+        match DatabaseKeys::open(&disk, DATABASE, &master(known), random()) {
+            Ok(found) => {
+                assert_eq!(mark(&found), mark(&keys), "another data key was taken for the right one");
+                if choices.has(4) && found.rotate(&disk, &master(9), OtherMasterKeys::Keep).is_ok() {
+                    let rotated = DatabaseKeys::open(&disk, DATABASE, &master(9), random());
+                    assert_eq!(mark(&rotated.expect("it was let in just now")), mark(&keys));
+                }
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+}
