@@ -38,7 +38,8 @@ pub(super) fn measure(cell: &Cell) -> Result<Figures, BenchError> {
     let device_before = device_written(&cell.directory);
     let (recorded, seen) = watched(&database, || write(cell, &database, &table, span, 0));
     let recorded = recorded?;
-    let device_bytes = device_before.zip(device_written(&cell.directory)).map(|(before, after)| after - before);
+    let device_bytes =
+        device_before.zip(device_written(&cell.directory)).map(|(before, after)| after - before);
     let figures = figures(cell, &recorded, &seen, device_bytes)?;
     let expected = match cell.kind {
         Kind::Extreme => rows_before + recorded.operations() * cell.load.rows_per_operation(),
