@@ -56,8 +56,8 @@ pub struct CheckpointDurations {
     pub recovery_write: Duration,
     /// Making them durable.
     pub recovery_sync: Duration,
-    /// Writing pages in place, fresh ones included: by a thread of its own while the next chunk is merged, where there are
-    /// several.
+    /// Writing pages in place, fresh ones included, as far as it was waited for: with several threads one writes while the
+    /// next chunk is merged.
     pub page_write: Duration,
     /// Making them durable.
     pub page_sync: Duration,

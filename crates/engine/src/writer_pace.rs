@@ -128,7 +128,8 @@ impl Engine {
         let view = self.view();
         let logged = self.appended().bytes_since(view.active_start);
         let images = self.image_log_bytes.load(Ordering::Relaxed).saturating_sub(view.images_before);
-        Some(rate / self.memtable_per_log.look(self.active_bytes(), logged, images))
+        let used = u64::try_from(view.active.bytes_used()).unwrap_or(u64::MAX);
+        Some(rate / self.memtable_per_log.look(used, logged, images))
     }
 
     /// Bytes of log a second that keep the time to recover below the target until the checkpoint ends.

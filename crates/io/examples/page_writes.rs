@@ -75,7 +75,7 @@ fn through_the_cache(file: &dyn DiskFile, is_started: bool) -> io::Result<Durati
             file.write_all_at(&page, number * STEP_BYTES)?;
         }
         if is_started {
-            file.start_writing(0, FILE_BYTES)?;
+            file.start_writing(0, FILE_BYTES);
         }
         file.sync_data()
     })

@@ -42,9 +42,9 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
     ) -> io::Result<()>;
 
     /// Lets the operating system begin to write what was written into `offset..offset + bytes`, so that the next
-    /// `sync_data` finds less to do. Makes nothing durable, orders nothing, and where the system has no such call does
-    /// nothing.
-    fn start_writing(&self, offset: u64, bytes: u64) -> io::Result<()>;
+    /// `sync_data` finds less to do. Makes nothing durable and orders nothing. Where the system has no such call, or it
+    /// fails, does nothing: what could not be written is told by `sync_data`.
+    fn start_writing(&self, offset: u64, bytes: u64);
 
     /// Makes earlier writes durable. On an error, what is on disk is unknown: never try again as if nothing happened.
     fn sync_data(&self) -> io::Result<()>;

@@ -10,8 +10,9 @@
 //! |    6 | if this chunk ends a checkpoint: sync the page file, store the superblock | the new tree; the header's second block is the new superblock, so opening stores it, and the redo point and the pages move together |
 //! |    7 | drop the overlay, punch and hand out freed pages           | the new tree                                    |
 //!
-//! Each write is followed by `DiskFile::start_writing`, which orders nothing and makes nothing durable: the device then writes
-//! while the next images are packed and the next chunk is planned. Without it, syncs were a third of a checkpoint's time.
+//! What is written is handed on by `DiskFile::start_writing`, which orders nothing and makes nothing durable: the device then
+//! writes while the next images are packed and the next chunk is planned. Without it, syncs were a third of a checkpoint's
+//! time.
 //!
 //! Two syncs a chunk, and one more at the end of a checkpoint besides the superblock's. None can go:
 //! * *The page file's, in step 2,* makes two things durable that the commit needs: the fresh pages, which the new tree
@@ -95,8 +96,8 @@ pub struct ApplyDurations {
     pub recovery_sync: Duration,
     /// Showing the new pages to readers, who do not wait: they look through the chunk's images before the cache meanwhile.
     pub publish: Duration,
-    /// Writing pages in place, fresh ones included. With several threads it goes on while the next chunk is planned, and is
-    /// counted where it was waited for: with the next chunk, or the end of the checkpoint.
+    /// Writing pages in place, fresh ones included, as far as it was waited for: with several threads it goes on while the
+    /// next chunk is planned, and what is left then counts for that one.
     pub page_write: Duration,
     /// Making the fresh ones durable, and those that the chunk before has written in place; at the end of a checkpoint
     /// also this one's.
@@ -123,29 +124,56 @@ impl Tree {
             });
         }
         writer.plan += 1;
+        // Until it has come to an end: what unwinds through here leaves files in a state that only the next open knows.
+        writer.failure = Some("applying a chunk was cut short".to_owned());
+        match self.apply_planned(&mut writer, &plan, finish) {
+            Ok(applied) => {
+                writer.failure = None;
+                Ok(applied)
+            }
+            Err(ChunkFailure::NotCommitted(error)) => {
+                // The next plan takes the pages back.
+                writer.failure = None;
+                Err(error)
+            }
+            Err(ChunkFailure::Unknown(error)) => Err(writer.poison(error)),
+        }
+    }
+
+    fn apply_planned(
+        &self,
+        writer: &mut WriterState,
+        plan: &ChunkPlan,
+        finish: Option<&Superblock>,
+    ) -> Result<AppliedChunk, ChunkFailure> {
         let mut applied = AppliedChunk { statistics: plan.statistics, ..AppliedChunk::default() };
-        if !plan.is_empty()
-            && let Err(error) = self.write_chunk(&mut writer, &plan, finish, &mut applied)
-        {
-            return Err(writer.fail(error));
+        if !plan.is_empty() {
+            self.write_chunk(writer, plan, finish, &mut applied)?;
         }
         if let Some(values) = finish {
             // Step 6. With an empty plan the store alone is the atomic step.
-            let mut watch = Watch::start(self.options.clock.as_deref());
-            let written = writer.sync_pages(self.pages.file())?;
-            applied.durations.page_write += written;
-            applied.durations.page_sync += watch.lap().saturating_sub(written);
-            writer.store_superblock(values, self.pages.file())?;
-            let trimmed = writer.recovery.trim();
-            trimmed.map_err(|error| writer.poison(error))?;
+            self.sync_in_place(writer, &mut applied).map_err(ChunkFailure::Unknown)?;
+            writer.store_superblock(values, self.pages.file()).map_err(ChunkFailure::Unknown)?;
+            writer.recovery.trim().map_err(ChunkFailure::Unknown)?;
         }
         // Step 7. As long as a thread writes in place, what it overwrites is read from the overlay.
         if writer.in_place.is_none() {
             self.pages.drop_overlay();
         }
-        let punched = self.take_back(&mut writer);
-        applied.punched_bytes = punched.map_err(|error| writer.poison(error))?;
+        if !plan.is_empty() {
+            applied.punched_bytes = self.take_back(writer).map_err(ChunkFailure::Unknown)?;
+        }
         Ok(applied)
+    }
+
+    /// Makes the last chunk durable in place.
+    fn sync_in_place(&self, writer: &mut WriterState, applied: &mut AppliedChunk) -> Result<(), TreeError> {
+        let mut watch = Watch::start(self.options.clock.as_deref());
+        writer.wait_in_place()?;
+        applied.durations.page_write += watch.lap();
+        writer.sync_pages(self.pages.file())?;
+        applied.durations.page_sync += watch.lap();
+        Ok(())
     }
 
     /// Steps 1 to 5.
@@ -164,22 +192,19 @@ impl Tree {
             .collect();
         let mut watch = Watch::start(self.options.clock.as_deref());
         if writer.writes_freed_pages(&plan.fresh, self.format()) {
-            let written = writer.sync_pages(file).map_err(ChunkFailure::Unknown)?;
-            applied.durations.page_write += written;
-            applied.durations.page_sync += watch.lap().saturating_sub(written);
+            self.sync_in_place(writer, applied).map_err(ChunkFailure::Unknown)?;
+            watch.lap();
         }
         file.write(&fresh).map_err(ChunkFailure::before_commit)?;
         applied.durations.page_write += watch.lap();
         let chunk = writer.completed_chunk + 1;
         let needs_sync = plan.wrote_ahead || !fresh.is_empty() || writer.has_unsynced_pages;
-        let (waited, page_sync) = (Cell::new(Duration::ZERO), Cell::new(Duration::ZERO));
-        let (in_place, page_write) = (writer.in_place.clone(), Cell::new(Duration::ZERO));
+        let (page_write, page_sync) = (Cell::new(Duration::ZERO), Cell::new(Duration::ZERO));
+        let in_place = writer.in_place.clone();
         let sync = || {
             let mut watch = Watch::start(self.options.clock.as_deref());
-            if let Some(in_place) = &in_place {
-                page_write.set(page_write.get() + in_place.wait()?);
-            }
-            waited.set(waited.get() + watch.lap());
+            in_place.as_deref().map_or(Ok(()), InPlaceWrite::wait)?;
+            page_write.set(page_write.get() + watch.lap());
             let synced = if needs_sync { file.sync() } else { Ok(()) };
             page_sync.set(page_sync.get() + watch.lap());
             synced
@@ -195,7 +220,7 @@ impl Tree {
         applied.recovery_bytes += header.map_err(ChunkFailure::Unknown)?;
         applied.durations.page_write += page_write.get();
         applied.durations.page_sync += page_sync.get();
-        applied.durations.recovery_write = watch.lap().saturating_sub(page_sync.get() + waited.get());
+        applied.durations.recovery_write = watch.lap().saturating_sub(page_sync.get() + page_write.get());
         writer.recovery.commit().map_err(ChunkFailure::Unknown)?;
         applied.durations.recovery_sync = watch.lap();
         let overlay: Overlay = protected.iter().map(|page| (page.view().id(), page.clone())).collect();
@@ -221,11 +246,12 @@ impl Tree {
         }
         writer.has_unsynced_pages = true;
         if self.options.threads > 1 {
-            let clock = self.options.clock.clone();
-            writer.in_place = InPlaceWrite::start(&self.pages, Arc::clone(&images), clock).ok().map(Arc::new);
+            writer.in_place = InPlaceWrite::start(&self.pages, Arc::clone(&images)).map(Arc::new);
         }
         if writer.in_place.is_none() {
-            applied.durations.page_write += write(&self.pages, &images, self.options.clock.as_deref())?;
+            let mut watch = Watch::start(self.options.clock.as_deref());
+            write(&self.pages, &images)?;
+            applied.durations.page_write += watch.lap();
         }
         Ok(())
     }
@@ -469,14 +495,6 @@ impl WriterState {
             let before = freed[..behind].last();
             before.is_some_and(|run| run.first.get() + u64::from(run.count) > first)
         })
-    }
-
-    fn fail(&mut self, failure: ChunkFailure) -> TreeError {
-        match failure {
-            // The next plan takes the pages back.
-            ChunkFailure::NotCommitted(error) => error,
-            ChunkFailure::Unknown(error) => self.poison(error),
-        }
     }
 
     pub(crate) fn poison(&mut self, error: TreeError) -> TreeError {

@@ -109,7 +109,11 @@ impl Tree {
         pause: &mut dyn FnMut() -> bool,
     ) -> Option<CheckSummary> {
         // A tree that may not be written, or whose writer has failed, has no writer to be kept out.
-        let _writer = self.lock_writer().ok();
+        let mut writer = self.lock_writer().ok();
+        // What is checked is what the file has. A write that fails here is the writer's to tell.
+        if writer.as_mut().is_some_and(|writer| writer.wait_in_place().is_ok()) {
+            self.pages.drop_overlay();
+        }
         check_pages(&self.pages, walk, report, progress, pause)
     }
 }

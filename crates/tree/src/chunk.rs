@@ -1,13 +1,13 @@
 //! A chunk: the atomic step from one valid tree to the next.
 //!
 //! ```text
-//!   merge, cut, graft --> ChunkPlan { fresh, protected, freed } --> Tree::apply_chunk (in `publish`)
+//!   merge, cut, graft --> ChunkPlan { fresh, protected, freed } --> Tree::apply_chunk (in `apply`)
 //! ```
 //! * **Fresh** pages were free in the last durable tree. Nothing refers to them until the chunk is committed, so they
 //!   are written in place without protection.
 //! * **Protected** images overwrite pages of the last durable tree (and space map pages): they go through the recovery
 //!   file.
-//! * **Freed** pages are in no image of the chunk and are not handed out before the chunk is in place.
+//! * **Freed** pages are in no image of the chunk, and are not written before the chunk is in place.
 //!
 //! A page is in at most one of the three.
 //!

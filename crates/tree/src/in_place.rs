@@ -11,61 +11,62 @@
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use parking_lot::Mutex;
-use seawall_io::Clock;
 
 use crate::error::TreeError;
 use crate::page::Page;
 use crate::page_file::PageImage;
 use crate::published::PublishedPages;
 
-/// What writing took, by the clock of the options.
-type Written = Result<Duration, TreeError>;
-
 /// A chunk on its way into the page file. Dropping it waits for the thread.
 #[derive(Debug)]
-pub(crate) struct InPlaceWrite {
-    /// `None` once somebody has waited for it.
-    thread: Mutex<Option<JoinHandle<Written>>>,
+pub(crate) struct InPlaceWrite(Mutex<State>);
+
+#[derive(Debug)]
+enum State {
+    Running(JoinHandle<Result<(), TreeError>>),
+    Written,
+    Failed,
 }
 
 impl InPlaceWrite {
-    /// Has `images`, sorted and published, written by a thread.
-    ///
-    /// # Errors
-    /// Gives the images back where no thread can be had.
-    pub(crate) fn start(
-        pages: &Arc<PublishedPages>,
-        images: Arc<[Page]>,
-        clock: Option<Arc<dyn Clock>>,
-    ) -> Result<InPlaceWrite, ()> {
+    /// Has `images`, sorted and published, written by a thread; `None` where no thread can be had.
+    pub(crate) fn start(pages: &Arc<PublishedPages>, images: Arc<[Page]>) -> Option<InPlaceWrite> {
         let pages = Arc::clone(pages);
-        let write = move || write(&pages, &images, clock.as_deref());
-        let thread = std::thread::Builder::new().name("seawall-page-writer".to_owned()).spawn(write);
-        thread.map(|thread| InPlaceWrite { thread: Mutex::new(Some(thread)) }).map_err(|_| ())
+        let builder = std::thread::Builder::new().name("seawall-page-writer".to_owned());
+        let thread = builder.spawn(move || write(&pages, &images)).ok()?;
+        Some(InPlaceWrite(Mutex::new(State::Running(thread))))
     }
 
-    /// Waits until all is written. How long that took is told once.
+    /// Waits until all is written.
     ///
     /// # Errors
-    /// `Io`, once, of the write.
-    pub(crate) fn wait(&self) -> Written {
-        let thread = self.thread.lock().take();
-        thread.map_or(Ok(Duration::ZERO), |thread| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+    /// `Io` of the write, and from then on `Unwritable`, each time.
+    pub(crate) fn wait(&self) -> Result<(), TreeError> {
+        let mut state = self.0.lock();
+        // Failed, until it is known to be written.
+        let written = match std::mem::replace(&mut *state, State::Failed) {
+            State::Running(thread) => thread.join().unwrap_or_else(|_| Err(failed("panicked"))),
+            State::Written => Ok(()),
+            State::Failed => Err(failed("failed")),
+        };
+        if written.is_ok() {
+            *state = State::Written;
+        }
+        written
     }
+}
+
+fn failed(how: &str) -> TreeError {
+    TreeError::Unwritable { reason: format!("the thread that writes pages in place {how}") }
 }
 
 impl Drop for InPlaceWrite {
     fn drop(&mut self) {
-        if let Some(thread) = self.thread.lock().take()
-            && !matches!(thread.join(), Ok(Ok(_)))
-        {
+        if let Err(error) = self.wait() {
             // The images are in the recovery file or the log, and the next open writes them again.
-            tracing::warn!("the last pages of a tree were not written in place before it was closed");
+            tracing::warn!(%error, "the last pages of a tree were not written in place before it was closed");
         }
     }
 }
@@ -74,10 +75,7 @@ impl Drop for InPlaceWrite {
 ///
 /// # Errors
 /// `Io`, or `Unwritable` if the page file is closed.
-pub(crate) fn write(pages: &PublishedPages, images: &[Page], clock: Option<&dyn Clock>) -> Written {
-    let now = || clock.map_or(Duration::ZERO, Clock::monotonic);
-    let before = now();
+pub(crate) fn write(pages: &PublishedPages, images: &[Page]) -> Result<(), TreeError> {
     let images: Vec<PageImage<'_>> = images.iter().map(PageImage::from).collect();
-    pages.file().write(&images)?;
-    Ok(now().saturating_sub(before))
+    pages.file().write(&images)
 }

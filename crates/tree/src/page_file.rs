@@ -32,8 +32,8 @@ pub const PAGE_FILE_PATH: &str = "pages";
 const SLICES_PER_WRITE: usize = 256;
 /// Images are encrypted and written in pieces of about so many bytes.
 const ENCRYPTED_BYTES: usize = 2 << 20;
-/// The operating system is told to begin writing after so many bytes.
-const STARTED_BYTES: usize = 4 << 20;
+/// The operating system is told to begin writing after so many bytes. Of fewer it may make larger writes by itself.
+const STARTED_BYTES: usize = 1 << 20;
 const GROWTH_BYTES_MIN: u64 = 1 << 20;
 const GROWTH_BYTES_MAX: u64 = 16 << 20;
 
@@ -279,7 +279,7 @@ impl PageFile {
                 slices.clear();
                 start = image.first;
                 if written_bytes >= STARTED_BYTES {
-                    self.start_writing(started, end)?;
+                    self.start_writing(started, end);
                     (started, written_bytes) = (start, 0);
                 }
             }
@@ -288,15 +288,17 @@ impl PageFile {
             end = self.end_of(image);
         }
         self.write_run(start, &slices)?;
-        self.start_writing(started, end)
+        if written_bytes >= STARTED_BYTES {
+            self.start_writing(started, end);
+        }
+        Ok(())
     }
 
     /// The device writes while the next images are encoded, or the next chunk is planned, and not only while a sync is
     /// waited for.
-    fn start_writing(&self, first: PageId, end: PageId) -> Result<(), TreeError> {
+    fn start_writing(&self, first: PageId, end: PageId) {
         let offset = self.format.offset_of(first);
-        let started = self.file.start_writing(offset, self.format.offset_of(end) - offset);
-        started.map_err(|source| TreeError::io("write", &self.path, offset, source))
+        self.file.start_writing(offset, self.format.offset_of(end) - offset);
     }
 
     /// Ends writing; waits for writes that are under way.

@@ -5,7 +5,6 @@
 
 use std::io::ErrorKind;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use seawall_io::{Clock, Disk, OpenMode};
@@ -102,7 +101,7 @@ pub(crate) struct WriterState {
     pub(crate) superblock: Superblock,
     /// Where images go; `None` for the recovery file.
     pub(crate) image_log: Option<Arc<dyn ImageLog>>,
-    /// Number of the last chunk that is in place.
+    /// Number of the last chunk that was committed.
     pub(crate) completed_chunk: u64,
     /// It is not synced there yet.
     pub(crate) has_unsynced_pages: bool,
@@ -300,18 +299,25 @@ impl WriterState {
         Superblock { completed_chunk, page_count, protection, ..values.clone() }
     }
 
-    /// Makes the pages of the last chunk durable in place; tells how long its thread has taken to write them, once.
-    pub(crate) fn sync_pages(&mut self, pages: &PageFile) -> Result<Duration, TreeError> {
-        let mut written = Duration::ZERO;
+    /// Waits until the pages of the last chunk are written in place.
+    pub(crate) fn wait_in_place(&mut self) -> Result<(), TreeError> {
+        if let Some(in_place) = &self.in_place {
+            let written = in_place.wait();
+            written.map_err(|error| self.poison(error))?;
+            self.in_place = None;
+        }
+        Ok(())
+    }
+
+    /// Makes the pages of the last chunk durable in place.
+    pub(crate) fn sync_pages(&mut self, pages: &PageFile) -> Result<(), TreeError> {
+        self.wait_in_place()?;
         if self.has_unsynced_pages {
-            if let Some(in_place) = self.in_place.take() {
-                written = in_place.wait().map_err(|error| self.poison(error))?;
-            }
             pages.sync().map_err(|error| self.poison(error))?;
             self.has_unsynced_pages = false;
         }
         self.freed_before_sync.clear();
-        Ok(written)
+        Ok(())
     }
 
     /// Takes pages that are about to be written before the next chunk is.

@@ -279,7 +279,10 @@ impl PendingData {
         let (data_bytes, damage) = match check_fixed(fixed, file_bytes, identity.database) {
             Ok(data_bytes) => (data_bytes, None),
             Err(damage) => {
-                let is_known = damage.is_flipped_bit() && (first.is_some() || slot == [0; SLOT_BYTES]);
+                // The header was durable before the file got its name: where nothing is left of either, both are damaged.
+                let is_blank = fixed.iter().all(|byte| *byte == 0);
+                let is_empty = slot == [0; SLOT_BYTES] && !is_blank;
+                let is_known = damage.is_flipped_bit() && (first.is_some() || is_empty);
                 match data_bytes_of(file_bytes).filter(|_| is_known) {
                     Some(data_bytes) => (data_bytes, Some(damage)),
                     None => return Err(refused(damage)),

@@ -189,8 +189,8 @@ impl DiskFile for WatchedFile {
         self.file.write_mapped_durable_at(mapping, range, offset)
     }
 
-    fn start_writing(&self, offset: u64, bytes: u64) -> io::Result<()> {
-        self.file.start_writing(offset, bytes)
+    fn start_writing(&self, offset: u64, bytes: u64) {
+        self.file.start_writing(offset, bytes);
     }
 
     fn sync_data(&self) -> io::Result<()> {

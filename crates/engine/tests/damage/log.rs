@@ -1,7 +1,7 @@
 //! Segments and pending files.
 
 use seawall_engine::{Durability, Error};
-use seawall_simulation::SeededRandom;
+use seawall_simulation::{SeededRandom, SimulatedDisk};
 
 use super::base::{SEGMENT, Verdict, base, flip, judge, segment};
 use crate::harness::{open, small_options, template};
@@ -64,14 +64,25 @@ fn a_damaged_header_of_a_pending_file_is_passed_over_and_found_by_check() {
     }
 }
 
+type Damage = fn(&SimulatedDisk, &str);
+
 /// It may hold acknowledged commits, so it is not passed over.
 #[test]
 fn a_pending_file_with_a_damaged_header_and_seal_is_refused_with_its_name_and_found_by_check() {
     let base = base();
-    for path in ["log/pending.1", "log/pending.2"] {
+    let damages: [Damage; 2] = [
+        |disk, path| {
+            disk.flip_bit(path, 20, 3);
+            disk.overwrite(path, 512, &[7; 16]);
+        },
+        // A block that reads as zeros.
+        |disk, path| disk.overwrite(path, 0, &[0; 4096]),
+    ];
+    let cases =
+        ["log/pending.1", "log/pending.2"].into_iter().flat_map(|path| damages.map(|damage| (path, damage)));
+    for (path, damage) in cases {
         let damaged = base.disk.copy();
-        damaged.flip_bit(path, 20, 3);
-        damaged.overwrite(path, 512, &[7; 16]);
+        damage(&damaged, path);
         let (verdict, damages) = judge(&base, &damaged.copy(), path);
         let Verdict::Refused(Error::Log { message }) = verdict else { panic!("{path}: {verdict:?}") };
         assert!(message.contains(path) && message.contains("remove it"), "{message}");

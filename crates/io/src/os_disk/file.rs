@@ -84,8 +84,8 @@ impl DiskFile for OsFile {
         self.write_durable(mapping.bytes(), range, offset)
     }
 
-    fn start_writing(&self, offset: u64, bytes: u64) -> io::Result<()> {
-        self.named("begin to write", system::start_writing(&self.file, offset, bytes))
+    fn start_writing(&self, offset: u64, bytes: u64) {
+        system::start_writing(&self.file, offset, bytes);
     }
 
     fn sync_data(&self) -> io::Result<()> {

@@ -95,25 +95,13 @@ pub(super) fn preallocate(file: &File, offset: u64, bytes: u64) -> io::Result<()
     }
 }
 
-/// `sync_file_range` without its waiting parts: it queues dirty pages, and a write that fails later is still reported by
-/// the next `fdatasync`.
+/// `sync_file_range` without its waiting parts: it queues dirty pages. Its errors say nothing that the next `fdatasync` does
+/// not say as well, which reports each failed write once for each open file; a signal leaves the rest to it, too.
 #[expect(unsafe_code, reason = "a system call that no safe crate wraps; it takes a descriptor and numbers")]
-pub(super) fn start_writing(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
-    let too_far = |_| io::Error::from(io::ErrorKind::InvalidInput);
-    let (offset, bytes) = (i64::try_from(offset).map_err(too_far)?, i64::try_from(bytes).map_err(too_far)?);
-    loop {
+pub(super) fn start_writing(file: &File, offset: u64, bytes: u64) {
+    if let (Ok(offset), Ok(bytes)) = (i64::try_from(offset), i64::try_from(bytes)) {
         // SAFETY: the descriptor is open as long as `file` is borrowed, and the call touches no memory.
-        let result =
-            unsafe { libc::sync_file_range(file.as_raw_fd(), offset, bytes, libc::SYNC_FILE_RANGE_WRITE) };
-        match (result, io::Error::last_os_error()) {
-            (0, _) => return Ok(()),
-            (_, error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // Not for this kind of file, or not in this kernel.
-            (_, error) if is_unsupported(&error) || error.raw_os_error() == Some(libc::ESPIPE) => {
-                return Ok(());
-            }
-            (_, error) => return Err(error),
-        }
+        unsafe { libc::sync_file_range(file.as_raw_fd(), offset, bytes, libc::SYNC_FILE_RANGE_WRITE) };
     }
 }
 

@@ -31,9 +31,7 @@ pub(super) fn preallocate(_file: &File, _offset: u64, _bytes: u64) -> io::Result
     Ok(())
 }
 
-pub(super) fn start_writing(_file: &File, _offset: u64, _bytes: u64) -> io::Result<()> {
-    Ok(())
-}
+pub(super) fn start_writing(_file: &File, _offset: u64, _bytes: u64) {}
 
 pub(super) fn punch_hole(_file: &File, _offset: u64, _bytes: u64) -> io::Result<bool> {
     Ok(false)

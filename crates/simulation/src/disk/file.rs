@@ -147,9 +147,7 @@ impl DiskFile for SimulatedFile {
     }
 
     /// What is not synced may become durable at any time, so there is nothing to do, and no crash to be had.
-    fn start_writing(&self, _offset: u64, _bytes: u64) -> io::Result<()> {
-        Ok(())
-    }
+    fn start_writing(&self, _offset: u64, _bytes: u64) {}
 
     fn sync_data(&self) -> io::Result<()> {
         let mut state = self.state.lock();

@@ -53,14 +53,12 @@ pub(crate) trait Edits {
     }
 
     /// Whether the edit of the page before goes on in a page with these bounds.
-    fn reaches(&self, chunk: &ChunkBuilder<'_>, bounds: Bounds<'_>) -> bool {
-        let _: (&ChunkBuilder<'_>, Bounds<'_>) = (chunk, bounds);
+    fn reaches(&self, _chunk: &ChunkBuilder<'_>, _bounds: Bounds<'_>) -> bool {
         false
     }
 
     /// Whether a page at `level` with these bounds goes, with all below it.
-    fn removes(&mut self, level: u8, bounds: Bounds<'_>) -> bool {
-        let _: (u8, Bounds<'_>) = (level, bounds);
+    fn removes(&mut self, _level: u8, _bounds: Bounds<'_>) -> bool {
         false
     }
 

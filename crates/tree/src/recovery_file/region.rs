@@ -138,7 +138,7 @@ impl<'a> Sink<'a> {
         let skipped = if self.offset == self.start { self.table_bytes } else { 0 };
         self.file.write_at(&self.buffer[skipped..], self.offset + skipped as u64)?;
         // The device writes while the next images are packed.
-        self.file.start_writing(self.offset, self.buffer.len() as u64)?;
+        self.file.start_writing(self.offset, self.buffer.len() as u64);
         self.offset += self.buffer.len() as u64;
         self.buffer.clear();
         Ok(())

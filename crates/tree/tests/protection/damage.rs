@@ -182,7 +182,10 @@ fn a_lost_region_is_noticed() {
 /// whatever is made of it, no tree is made of pages of two.
 #[test]
 fn pages_freed_by_a_chunk_that_may_not_be_in_place_are_not_overwritten() {
-    for place in PLACES {
+    // What changes nothing is no chunk: it must not make the one before look as if it were in place.
+    let nothing = Changes::from([([&[0; 7][..], &[1, 0xFE]].concat(), None)]);
+    let in_between = [(PLACES[0], None), (PLACES[1], None), (PLACES[0], Some(&nothing))];
+    for (place, between) in in_between {
         let protection = Protection::new(place, ImageCompression::Lz4);
         let (disk, mut work, model) = start(protection, 21);
         // Whole leaves go, with long values, and as many come.
@@ -200,8 +203,9 @@ fn pages_freed_by_a_chunk_that_may_not_be_in_place_are_not_overwritten() {
             &disk,
             |disk| {
                 let Ok(opened) = protection.open(disk) else { return };
-                let done = [&deletes, &puts]
-                    .into_iter()
+                let done = std::iter::once(&deletes)
+                    .chain(between)
+                    .chain([&puts])
                     .try_for_each(|step| merge_into(&opened, step, u64::MAX, None));
                 assert!(done.is_ok() || disk.crashed());
             },
