@@ -60,8 +60,9 @@ struct Picture {
 fn draw(panels: &[Panel]) -> Picture {
     let mut picture = Picture::new(panels.len().max(1) * PANEL_HEIGHT);
     let values = || panels.iter().flat_map(|panel| &panel.values);
+    // A burst at the beginning, while memory is empty, must not flatten all the rest.
     let scale = Scale {
-        rows_max: round_up(values().copied().fold(1.0, f64::max)),
+        rows_max: round_up(nearly_all(values().copied().collect())),
         intervals: panels.iter().map(|panel| panel.values.len()).max().unwrap_or(0).max(1),
     };
     for (index, panel) in panels.iter().enumerate() {
@@ -74,6 +75,12 @@ fn draw(panels: &[Panel]) -> Picture {
 struct Scale {
     rows_max: f64,
     intervals: usize,
+}
+
+/// What 99 of 100 values do not exceed; higher ones are cut off at the top.
+fn nearly_all(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len().saturating_sub(1) * 99 / 100).copied().unwrap_or(1.0)
 }
 
 /// The next of 1, 2, 2.5, 5 or 10 times a power of ten.
