@@ -8,7 +8,8 @@
 //! | reclaim      |  2 | storage id, u64 big-endian| empty: the storage's rows belong to nobody and are to be removed |
 //!
 //! An *object* is a table as a user knows it; a *storage* is the id under which its rows lie. Truncating gives the
-//! object a new, empty storage. Ids of both are drawn from one counter and never used again.
+//! object a new, empty storage. Ids of storages are drawn from one counter and never used again; an object has the id of
+//! its first storage.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -99,6 +100,11 @@ pub(crate) fn decode_id_key(key: &[u8]) -> Result<u64, Error> {
         problem: "the key is not 8 bytes long",
     })?;
     Ok(u64::from_be_bytes(bytes))
+}
+
+/// The storage id in the key of a row of `reclaim`, as a scan gives it.
+pub(crate) fn decode_storage(key: &[u8]) -> Result<TableId, Error> {
+    decode_id_key(&row_key::encode(RECLAIM, key)).map(TableId::new)
 }
 
 /// A table, opened: cheap to clone, usable from any thread and in any transaction of its database.

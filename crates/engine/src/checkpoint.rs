@@ -85,11 +85,12 @@ impl Engine {
         behind.saturating_sub(images.saturating_sub(self.images_before_redo.load(Ordering::Relaxed)))
     }
 
-    /// `Interval`, if it is over and there is something to merge.
+    /// `Interval`, if it is over and there is something to merge, or a dropped table to cut out that a snapshot had kept.
     pub(crate) fn interval_over(&self) -> Option<Trigger> {
         let view = self.view();
         let changed = !view.active.is_empty() || view.unmerged().is_some();
-        (changed && self.time_to_checkpoint().is_zero()).then_some(Trigger::Interval)
+        let has_work = changed || self.counters.reclaim.has_due(self.horizon());
+        (has_work && self.time_to_checkpoint().is_zero()).then_some(Trigger::Interval)
     }
 
     /// Time until the interval is over.
@@ -151,7 +152,9 @@ impl Engine {
         trigger: Trigger,
     ) -> Result<CheckpointStatistics, Error> {
         if let Some(left) = self.view().unmerged().cloned() {
-            self.merge(state, &left, trigger)?;
+            let merged = self.merge(state, &left, Trigger::Recovery)?;
+            merged.log_line();
+            self.counters.checkpoint_history.lock().push(merged);
         }
         let before = self.clock().monotonic();
         let frozen = self.freeze()?;
@@ -174,6 +177,7 @@ impl Engine {
             let view = self.view.load_full();
             let end = self.queue.last_entered();
             let images = self.image_log_bytes.load(Ordering::Relaxed);
+            self.counters.reclaim.freeze();
             let frozen = Frozen {
                 memtable: Arc::clone(&view.active),
                 start: view.active_start,
@@ -228,11 +232,15 @@ impl Engine {
         totals.durations.log_flush = self.clock().monotonic().saturating_sub(started);
         let reclaim = self.storages_to_reclaim(state, frozen)?;
         self.merge_user_rows(frozen, &reclaim, &mut pace, &mut totals)?;
+        let freed_before = totals.chunk.freed_pages;
         self.cut_out(&reclaim, frozen.end, &mut totals)?;
+        let cut_pages = totals.chunk.freed_pages - freed_before;
         let superblock = self.merge_system_rows(frozen, &mut totals)?;
         self.images_before_redo.store(frozen.logged_images, Ordering::Relaxed);
         self.release(frozen);
-        self.forget_reclaimed(state, &reclaim)?;
+        self.forget_reclaimed(state, frozen, &reclaim)?;
+        let reclaimed = u64::try_from(reclaim.len()).expect("a count fits into 64 bits");
+        self.counters.reclaim.count_reclaimed(reclaimed, cut_pages);
         if let Some(log) = &self.log {
             // The other copy still has the redo point before this one, and needs segments that are about to go: it
             // must be of use when this one is damaged.
@@ -257,7 +265,7 @@ impl Engine {
             fresh_pages: totals.chunk.fresh_pages,
             protected_pages: totals.chunk.protected_pages,
             freed_pages: totals.chunk.freed_pages,
-            tables_reclaimed: u64::try_from(reclaim.len()).expect("a count fits into 64 bits"),
+            tables_reclaimed: reclaimed,
             page_file_bytes: totals.page_file_bytes,
             image_bytes: totals.chunk.protected_pages * u64::from(superblock.page_bytes),
             recovery_file_bytes: totals.recovery_file_bytes,
@@ -285,6 +293,7 @@ impl Engine {
         totals: &mut Totals,
     ) -> Result<(), Error> {
         let applied = self.tree.apply_chunk(plan, finish).map_err(|error| self.tree_write_error(&error))?;
+        self.counters.reclaim.count_punched(applied.punched_bytes);
         totals.add(&applied);
         Ok(())
     }

@@ -15,12 +15,12 @@ use seawall_wal::{CommitBuilder, LogError};
 
 use crate::catalog::Table;
 use crate::commit_queue::Ticket;
-use crate::data_definition::Definition;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::lock_table::lock_name;
 use crate::options::Durability;
 use crate::row_key;
+use crate::touched_tables::Definition;
 use crate::transaction::{ReadItem, table_changed};
 use crate::view::View;
 
@@ -34,6 +34,7 @@ pub(crate) struct TableUse {
 /// What a commit depends on.
 #[derive(Debug)]
 pub(crate) struct CommitRequest<'a> {
+    /// Tables that nobody else may have changed.
     pub(crate) tables: &'a [TableUse],
     pub(crate) definitions: &'a [Definition],
     /// What has to be unchanged since `snapshot`.
@@ -146,6 +147,7 @@ impl Engine {
                 self.queue().count_rows(rows);
                 for definition in request.definitions {
                     definition.object.change(definition.storage, span.end);
+                    self.counters.reclaim.give_up(definition.given_up);
                 }
                 Ok((ticket, self.view()))
             });
@@ -168,9 +170,7 @@ impl Engine {
     /// Whether the commit may have the next place in the log. In the log's critical section.
     fn admit(&self, request: &CommitRequest<'_>) -> Result<(), Refused> {
         for (index, used) in request.tables.iter().enumerate() {
-            let newest = used.table.object.newest_storage();
-            let redefined = || request.definitions.iter().any(|own| own.object.id == used.table.object.id);
-            if newest != Some(used.storage) && !redefined() {
+            if used.table.object.newest_storage() != Some(used.storage) {
                 return Err(Refused::Changed(index));
             }
         }

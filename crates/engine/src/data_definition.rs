@@ -11,14 +11,6 @@ use crate::catalog::{self, ObjectRow, OpenObject, Table};
 use crate::error::Error;
 use crate::transaction::Transaction;
 
-/// What a transaction did to a table.
-#[derive(Debug)]
-pub(crate) struct Definition {
-    pub(crate) object: Arc<OpenObject>,
-    /// Where the table's rows lie when this transaction has committed; `None` if it dropped the table.
-    pub(crate) storage: Option<TableId>,
-}
-
 impl Transaction {
     /// Creates an empty table.
     ///
@@ -35,12 +27,13 @@ impl Transaction {
         if self.lock_and_read(&catalog::name_key(name))?.is_some() {
             return Err(Error::TableExists { name: name.to_owned() });
         }
-        let id = self.engine.objects().draw_id();
+        // Its first storage's number: tables made one after another lie side by side, and are cut out as one range.
+        let id = storage.get();
         let row = ObjectRow { storage, created: self.engine.clock().wall_micros(), name: name.to_owned() };
         self.write_row(&catalog::name_key(name), Some(&id.to_le_bytes()))?;
         self.write_row(&catalog::object_key(id), Some(&row.encode()))?;
         let object = self.engine.objects().open_uncommitted(id);
-        self.definitions.push(Definition { object: Arc::clone(&object), storage: Some(storage) });
+        self.touched.define(Arc::clone(&object), Some(storage), 0);
         Ok(Table { name: Arc::from(name), object })
     }
 
@@ -54,11 +47,7 @@ impl Transaction {
         let row = self.read_row(&catalog::name_key(name), lsn.lsn())?;
         let row = row.ok_or_else(|| Error::NoSuchTable { name: name.to_owned() })?;
         let id = catalog::decode_name_row(name, &row)?;
-        let own = self.definitions.iter().rev().find(|own| own.object.id == id);
-        let object = match own {
-            Some(own) => Arc::clone(&own.object),
-            None => self.engine.open_object(id)?,
-        };
+        let object = self.object(id)?;
         Ok(Table { name: Arc::from(name), object })
     }
 
@@ -70,8 +59,8 @@ impl Transaction {
         let (object, row) = self.lock_object(name)?;
         self.write_row(&catalog::name_key(name), None)?;
         self.write_row(&catalog::object_key(object.id), None)?;
-        self.reclaim(&object, row.storage)?;
-        self.definitions.push(Definition { object, storage: None });
+        let given_up = self.give_up(&object, row.storage)?;
+        self.touched.define(object, None, given_up);
         Ok(())
     }
 
@@ -98,19 +87,34 @@ impl Transaction {
     pub fn truncate_table(&mut self, name: &str) -> Result<(), Error> {
         let (object, row) = self.lock_object(name)?;
         let storage = TableId::new(self.engine.objects().draw_id());
-        self.reclaim(&object, row.storage)?;
+        let given_up = self.give_up(&object, row.storage)?;
         let truncated = ObjectRow { storage, ..row };
         self.write_row(&catalog::object_key(object.id), Some(&truncated.encode()))?;
-        self.definitions.push(Definition { object, storage: Some(storage) });
+        self.touched.define(object, Some(storage), given_up);
         Ok(())
     }
 
-    /// Gives up the object's rows at `storage`, and what this transaction wrote where the object was before.
-    fn reclaim(&mut self, object: &OpenObject, storage: TableId) -> Result<(), Error> {
-        for elsewhere in self.wrote_elsewhere(object.id, storage) {
-            self.write_row(&catalog::reclaim_key(elsewhere), Some(b""))?;
+    /// Gives up the object's rows at `storage`, and what this transaction wrote where the object was before; how many
+    /// storages that are.
+    fn give_up(&mut self, object: &OpenObject, storage: TableId) -> Result<u64, Error> {
+        // Another transaction may have truncated the table since this one wrote to it. What was given up before stays so,
+        // and with it what is still further back.
+        let given_up =
+            |place: &TableId| matches!(self.writes.get(&catalog::reclaim_key(*place)), Some(Some(_)));
+        let places = self.touched.storages_of(object.id).take_while(|place| !given_up(place));
+        let places: Vec<TableId> = places.filter(|place| *place != storage).chain([storage]).collect();
+        for place in &places {
+            self.write_row(&catalog::reclaim_key(*place), Some(b""))?;
         }
-        self.write_row(&catalog::reclaim_key(storage), Some(b""))
+        Ok(u64::try_from(places.len()).expect("a count fits into 64 bits"))
+    }
+
+    /// The object, as this transaction has made it or as it is opened.
+    fn object(&self, id: u64) -> Result<Arc<OpenObject>, Error> {
+        match self.touched.definition_of(id) {
+            Some(own) => Ok(Arc::clone(&own.object)),
+            None => self.engine.open_object(id),
+        }
     }
 
     fn lock_object(&mut self, name: &str) -> Result<(Arc<OpenObject>, ObjectRow), Error> {
@@ -119,11 +123,7 @@ impl Transaction {
         let id = catalog::decode_name_row(name, &row)?;
         let row = self.lock_and_read(&catalog::object_key(id))?.ok_or_else(no_such_table)?;
         let row = ObjectRow::decode(id, &row)?;
-        let own = self.definitions.iter().rev().find(|own| own.object.id == id);
-        let object = match own {
-            Some(own) => Arc::clone(&own.object),
-            None => self.engine.open_object(id)?,
-        };
+        let object = self.object(id)?;
         Ok((object, row))
     }
 

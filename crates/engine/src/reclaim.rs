@@ -4,6 +4,8 @@
 //! The row of `reclaim` goes with a commit of its own, after the redo point has passed the drop: no replay can bring
 //! rows back that nobody reclaims.
 
+use std::ops::Range;
+
 use rustc_hash::FxHashSet;
 use seawall_memtable::{Cursor, Memtable};
 use seawall_types::{Lsn, TableId};
@@ -17,11 +19,13 @@ use crate::error::Error;
 use crate::lock_table::{LockWait, lock_name};
 use crate::options::Durability;
 use crate::row_key;
-use crate::scan::{Direction, Range};
+use crate::scan::{self, Direction};
 use crate::view::Frozen;
 
 /// Pages that one chunk gives back when dropped tables are cut out: their bits are a few pages of the space map.
 const CUT_PAGES_MAX: u64 = 1 << 20;
+/// Key ranges that one chunk cuts out at most: what it takes to plan does not grow with the number of dropped tables.
+const CUT_RANGES_MAX: usize = 1 << 14;
 
 impl Engine {
     /// Storages that may be cut out now: dropped before the freeze, and no snapshot sees them.
@@ -59,12 +63,12 @@ impl Engine {
 
     /// All rows of `reclaim`, read once after open. Those in the tree were dropped before any snapshot of now.
     fn storages_in_catalog(&self, frozen: &Frozen) -> Result<Vec<(TableId, Lsn)>, Error> {
-        let (from, to) = crate::scan::row_bounds::<&[u8]>(catalog::RECLAIM, &..);
-        let rows = Range::new(self, self.register_snapshot(), None, from, to, Direction::Forward);
+        let (from, to) = scan::row_bounds::<&[u8]>(catalog::RECLAIM, &..);
+        let rows = scan::Range::new(self, self.register_snapshot(), None, from, to, Direction::Forward);
         let mut rows = rows.even_if_closed();
         let mut found = Vec::new();
         while let Some((key, _)) = rows.next_row()? {
-            let storage = TableId::new(catalog::decode_id_key(&row_key::encode(catalog::RECLAIM, key))?);
+            let storage = catalog::decode_storage(key)?;
             let dropped =
                 frozen.memtable.newest_stamp(&catalog::reclaim_key(storage)).unwrap_or(frozen.start);
             let active = self.view().active.newest_stamp(&catalog::reclaim_key(storage));
@@ -83,16 +87,19 @@ impl Engine {
         let mut storages: Vec<TableId> = storages.iter().map(|(storage, _)| *storage).collect();
         storages.sort_unstable();
         storages.dedup();
-        let mut ranges: Vec<_> =
-            storages.into_iter().map(row_key::table_range).map(|(from, to)| from..to).collect();
-        while !ranges.is_empty() {
-            let budget_bytes = self.options.checkpoint_chunk_bytes;
-            let cut = self.tree.cut(&ranges, CUT_PAGES_MAX, budget_bytes, stamp);
-            let cut = cut.map_err(|error| Error::tree(&error))?;
-            if !cut.chunk.is_empty() {
-                self.apply_chunk(cut.chunk, None, totals)?;
+        let mut next = 0;
+        while next < storages.len() {
+            let mut ranges;
+            (ranges, next) = ranges_from(&storages, next);
+            while !ranges.is_empty() {
+                let budget_bytes = self.options.checkpoint_chunk_bytes;
+                let cut = self.tree.cut(&ranges, CUT_PAGES_MAX, budget_bytes, stamp);
+                let cut = cut.map_err(|error| Error::tree(&error))?;
+                if !cut.chunk.is_empty() {
+                    self.apply_chunk(cut.chunk, None, totals)?;
+                }
+                ranges = cut.rest;
             }
-            ranges = cut.rest;
         }
         Ok(())
     }
@@ -101,6 +108,7 @@ impl Engine {
     pub(crate) fn forget_reclaimed(
         &self,
         state: &mut CheckpointState,
+        frozen: &Frozen,
         gone: &[(TableId, Lsn)],
     ) -> Result<(), Error> {
         let mut forgotten = FxHashSet::default();
@@ -135,9 +143,30 @@ impl Engine {
             locked.iter().for_each(|(_, name)| self.locks.release(owner, *name));
             logged?;
         }
-        state.reclaim.get_or_insert_default().retain(|(storage, _)| !forgotten.contains(storage));
+        let waiting = state.reclaim.get_or_insert_default();
+        waiting.retain(|(storage, _)| !forgotten.contains(storage));
+        let loading = self.loading.lock();
+        let left =
+            waiting.iter().filter(|(storage, dropped)| *dropped <= frozen.end && !loading.contains(storage));
+        self.counters.reclaim.left_waiting(left.map(|(_, dropped)| *dropped));
         Ok(())
     }
+}
+
+/// The key ranges of storages from `next` on, which ascend, neighbours made one; and which storage is the next one.
+fn ranges_from(storages: &[TableId], mut next: usize) -> (Vec<Range<Vec<u8>>>, usize) {
+    let mut ranges: Vec<Range<Vec<u8>>> = Vec::new();
+    while let Some(storage) = storages.get(next) {
+        let (from, to) = row_key::table_range(*storage);
+        let is_full = ranges.len() == CUT_RANGES_MAX;
+        match ranges.last_mut() {
+            Some(last) if last.end == from => last.end = to,
+            _ if is_full => break,
+            _ => ranges.push(from..to),
+        }
+        next += 1;
+    }
+    (ranges, next)
 }
 
 /// Storages that a memtable enters into `reclaim`, with the stamps, and storages that it takes out.
@@ -158,4 +187,25 @@ fn reclaim_rows(memtable: &Memtable) -> Result<(Vec<(TableId, Lsn)>, Vec<TableId
         }
     }
     Ok((entered, taken_out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_cut_as_one_range_and_no_chunk_gets_too_many() {
+        let neighbours: Vec<TableId> = (100..100_000).map(TableId::new).collect();
+        let (ranges, next) = ranges_from(&neighbours, 0);
+        let whole = row_key::table_range(TableId::new(100)).0..row_key::table_range(TableId::new(99_999)).1;
+        assert_eq!((ranges, next), (vec![whole], neighbours.len()));
+        let apart: Vec<TableId> = (0..40_000).map(|number| TableId::new(100 + 2 * number)).collect();
+        let (mut next, mut counts) = (0, Vec::new());
+        while next < apart.len() {
+            let ranges;
+            (ranges, next) = ranges_from(&apart, next);
+            counts.push(ranges.len());
+        }
+        assert_eq!(counts, [CUT_RANGES_MAX, CUT_RANGES_MAX, 40_000 - 2 * CUT_RANGES_MAX]);
+    }
 }

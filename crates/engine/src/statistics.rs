@@ -8,6 +8,7 @@ use seawall_types::{DatabaseId, Lsn, TimelineId};
 use crate::checkpoint_statistics::{CheckpointHistory, CheckpointStatistics};
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::reclaim_statistics::{ReclaimCounters, ReclaimStatistics};
 use crate::recovery::RecoveryStatistics;
 use crate::recovery_time::RecoveryTimeStatistics;
 use crate::throttle::ThrottleStatistics;
@@ -19,6 +20,7 @@ pub(crate) struct Counters {
     pub(crate) checkpoint_failures: AtomicU64,
     pub(crate) checkpoint_history: parking_lot::Mutex<CheckpointHistory>,
     pub(crate) last_checkpoint_error: parking_lot::Mutex<Option<Error>>,
+    pub(crate) reclaim: ReclaimCounters,
     pub(crate) recovery: parking_lot::Mutex<RecoveryStatistics>,
 }
 
@@ -57,6 +59,8 @@ pub struct Statistics {
     pub checkpoint_failures: u64,
     /// The last one completed.
     pub last_checkpoint: Option<CheckpointStatistics>,
+    /// Space of dropped tables.
+    pub reclaim: ReclaimStatistics,
     /// Writers held back, and why.
     pub throttle: ThrottleStatistics,
     /// The recovery at open.
@@ -153,6 +157,7 @@ impl Engine {
             checkpoints: self.counters.checkpoints.load(Ordering::Relaxed),
             checkpoint_failures: self.counters.checkpoint_failures.load(Ordering::Relaxed),
             last_checkpoint: self.counters.checkpoint_history.lock().last().cloned(),
+            reclaim: self.reclaim_statistics(self.page_bytes()),
             throttle: self.throttle_statistics(),
             recovery: self.counters.recovery.lock().clone(),
             recovery_time: self.recovery_time.statistics(self.redo_length()),

@@ -12,11 +12,11 @@
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
+use rustc_hash::FxHashSet;
 use seawall_types::{Lsn, TableId};
 
 use crate::catalog::{self, Storage, Table};
 use crate::commit::{CommitHandle, CommitRequest, TableUse};
-use crate::data_definition::Definition;
 use crate::engine::Engine;
 use crate::error::{Error, TableChange};
 use crate::lock_table::{Acquired, LockOwner, LockRefused, LockWait, lock_name};
@@ -24,6 +24,7 @@ use crate::options::{Isolation, TransactionOptions};
 use crate::row_key;
 use crate::scan::{Direction, Range};
 use crate::snapshots::RegisteredSnapshot;
+use crate::touched_tables::{TouchedCounts, TouchedTables};
 use crate::write_set::WriteSet;
 
 /// A moment inside a transaction to which it can return.
@@ -31,8 +32,7 @@ use crate::write_set::WriteSet;
 pub struct Savepoint {
     owner: LockOwner,
     number: u64,
-    definition_count: usize,
-    table_count: usize,
+    touched: TouchedCounts,
 }
 
 /// What a serializable transaction has read.
@@ -71,11 +71,10 @@ pub struct Transaction {
     snapshot_floor: Lsn,
     pub(crate) writes: WriteSet,
     locks: Vec<u64>,
-    tables: Vec<TableUse>,
-    pub(crate) definitions: Vec<Definition>,
+    pub(crate) touched: TouchedTables,
     reads: Vec<ReadItem>,
     /// Objects whose place is among `reads`.
-    read_objects: Vec<u64>,
+    read_objects: FxHashSet<u64>,
     failed: Option<String>,
     row_key: Vec<u8>,
 }
@@ -91,10 +90,9 @@ impl Transaction {
             snapshot_floor: Lsn::ZERO,
             writes: WriteSet::default(),
             locks: Vec::new(),
-            tables: Vec::new(),
-            definitions: Vec::new(),
+            touched: TouchedTables::default(),
             reads: Vec::new(),
-            read_objects: Vec::new(),
+            read_objects: FxHashSet::default(),
             failed: None,
             row_key: Vec::new(),
         }
@@ -220,7 +218,7 @@ impl Transaction {
             }
             storage = now;
         }
-        self.use_table(table, storage);
+        self.touched.use_table(table, storage);
         Ok(storage)
     }
 
@@ -330,9 +328,8 @@ impl Transaction {
             return storage;
         }
         let id = table.object.id;
-        if self.options.isolation == Isolation::Serializable && !self.read_objects.contains(&id) {
+        if self.options.isolation == Isolation::Serializable && self.read_objects.insert(id) {
             // A truncate or drop changes what was read, and none of the rows.
-            self.read_objects.push(id);
             self.reads.push(ReadItem::Row(catalog::object_key(id)));
         }
         self.engine.storage_at(table, lsn)
@@ -348,33 +345,15 @@ impl Transaction {
         }
     }
 
-    /// Storages other than `storage` where this transaction wrote rows of the object: another one truncated it since.
-    pub(crate) fn wrote_elsewhere(&self, object: u64, storage: TableId) -> Vec<TableId> {
-        let of_object = self.tables.iter().filter(|used| used.table.object.id == object);
-        of_object.map(|used| used.storage).filter(|used| *used != storage).collect()
-    }
-
     /// Where this transaction itself has put the table, if it created, truncated or dropped it.
     fn own_storage(&self, table: &Table) -> Option<Result<TableId, Error>> {
-        let last = self.definitions.iter().rev().find(|own| own.object.id == table.object.id)?;
+        let last = self.touched.definition_of(table.object.id)?;
         Some(last.storage.ok_or_else(|| no_such_table(table)))
-    }
-
-    fn use_table(&mut self, table: &Table, storage: TableId) {
-        let known = self.tables.iter().any(|used| used.storage == storage);
-        if !known {
-            self.tables.push(TableUse { table: table.clone(), storage });
-        }
     }
 
     /// Marks this moment, so that [`Transaction::rollback_to`] can return to it.
     pub fn savepoint(&mut self) -> Savepoint {
-        Savepoint {
-            owner: self.owner,
-            number: self.writes.savepoint(),
-            definition_count: self.definitions.len(),
-            table_count: self.tables.len(),
-        }
+        Savepoint { owner: self.owner, number: self.writes.savepoint(), touched: self.touched.counts() }
     }
 
     /// Undoes everything written since the savepoint, which stays; savepoints made after it are gone. Row locks are
@@ -387,8 +366,7 @@ impl Transaction {
         if savepoint.owner != self.owner || !self.writes.rollback_to(savepoint.number) {
             return Err(Error::NoSuchSavepoint);
         }
-        self.definitions.truncate(savepoint.definition_count);
-        self.tables.truncate(savepoint.table_count);
+        self.touched.return_to(savepoint.touched);
         Ok(())
     }
 
@@ -429,9 +407,10 @@ impl Transaction {
             return Ok(None);
         }
         self.engine.check_writable()?;
+        let tables = self.touched.depended_on();
         let request = CommitRequest {
-            tables: &self.tables,
-            definitions: &self.definitions,
+            tables: &tables,
+            definitions: self.touched.definitions(),
             reads: &self.reads,
             snapshot: self.snapshot.as_ref().map_or(self.snapshot_floor, RegisteredSnapshot::lsn),
             durability: self.options.durability,

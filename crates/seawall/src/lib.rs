@@ -37,9 +37,9 @@ pub use seawall_engine::{
     Background, BulkLoad, CheckSummary, CheckpointDurations, CheckpointStatistics, CommitHandle, Damage,
     Database, DatabaseInfo, Durability, Environment, Error, ImageCompression, Isolation, KEY_BYTES_MAX,
     KeyRange, LentRow, LockWait, LogChange, LogContent, LogHoldback, LogRecordInfo, OpenMode, Options,
-    PageProtection, Range, RecoveryProgress, RecoveryStatistics, RecoveryTimeStatistics, Savepoint,
-    SegmentInfo, Snapshot, Statistics, Table, TableChange, TableInfo, ThrottleReason, ThrottleStatistics,
-    Transaction, TransactionOptions, Trigger, VALUE_BYTES_MAX, log_records,
+    PageProtection, Range, ReclaimStatistics, RecoveryProgress, RecoveryStatistics, RecoveryTimeStatistics,
+    Savepoint, SegmentInfo, Snapshot, Statistics, Table, TableChange, TableInfo, ThrottleReason,
+    ThrottleStatistics, Transaction, TransactionOptions, Trigger, VALUE_BYTES_MAX, log_records,
 };
 pub use seawall_keys::{MasterKey, MasterKeyError, OtherMasterKeys, SecretKey};
 pub use seawall_types::{DatabaseId, Lsn, TimelineId};

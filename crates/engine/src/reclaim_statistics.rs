@@ -1,0 +1,127 @@
+//! Space of dropped tables, in numbers: what waits to be cut out of the tree, and what was given back.
+//!
+//! Drops are counted as they are logged. A checkpoint finds out what is really listed in `reclaim`, up to its freeze
+//! point, and counting goes on from there.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use seawall_types::Lsn;
+
+use crate::catalog;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::scan::{Direction, Range, row_bounds};
+
+/// What dropping and truncating tables left behind, and what became of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReclaimStatistics {
+    /// Tables dropped or truncated whose space is not given back yet: a checkpoint does that, once no snapshot sees them.
+    /// `None` if the catalog cannot be read.
+    pub waiting: Option<u64>,
+    /// Tables whose space was given back since open.
+    pub tables: u64,
+    /// Bytes of the page file that became free by that, for other tables or for the file system.
+    pub freed_bytes: u64,
+    /// Bytes given back to the file system since open: what was freed in long runs.
+    pub punched_bytes: u64,
+}
+
+/// Stands for "nothing is waiting".
+const NONE: u64 = u64::MAX;
+
+/// Counted while the database is open.
+#[derive(Debug)]
+pub(crate) struct ReclaimCounters {
+    /// Storages given up by commits since open.
+    given_up: AtomicU64,
+    /// What that was at the last freeze.
+    given_up_at_freeze: AtomicU64,
+    /// What the last checkpoint found waiting, and `given_up` at its freeze.
+    found: Mutex<Option<(u64, u64)>>,
+    /// Stamp of the earliest drop that it left waiting.
+    earliest_left: AtomicU64,
+    tables: AtomicU64,
+    freed_pages: AtomicU64,
+    punched_bytes: AtomicU64,
+}
+
+impl Default for ReclaimCounters {
+    fn default() -> ReclaimCounters {
+        ReclaimCounters {
+            given_up: AtomicU64::new(0),
+            given_up_at_freeze: AtomicU64::new(0),
+            found: Mutex::new(None),
+            earliest_left: AtomicU64::new(NONE),
+            tables: AtomicU64::new(0),
+            freed_pages: AtomicU64::new(0),
+            punched_bytes: AtomicU64::new(0),
+        }
+    }
+}
+
+impl ReclaimCounters {
+    /// A commit gives storages up. In the log's critical section.
+    pub(crate) fn give_up(&self, count: u64) {
+        self.given_up.fetch_add(count, Ordering::SeqCst);
+    }
+
+    /// The active memtable is frozen. In the log's critical section.
+    pub(crate) fn freeze(&self) {
+        self.given_up_at_freeze.store(self.given_up.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+
+    /// A checkpoint has ended that leaves `waiting` of those given up before its freeze, with the stamps of their drops.
+    pub(crate) fn left_waiting(&self, waiting: impl Iterator<Item = Lsn>) {
+        let (count, earliest) =
+            waiting.fold((0, NONE), |(count, earliest), stamp| (count + 1, earliest.min(stamp.get())));
+        *self.found.lock() = Some((count, self.given_up_at_freeze.load(Ordering::SeqCst)));
+        self.earliest_left.store(earliest, Ordering::SeqCst);
+    }
+
+    pub(crate) fn count_reclaimed(&self, tables: u64, freed_pages: u64) {
+        self.tables.fetch_add(tables, Ordering::Relaxed);
+        self.freed_pages.fetch_add(freed_pages, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_punched(&self, bytes: u64) {
+        self.punched_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// Whether the last checkpoint left a drop waiting that no snapshot at or above `horizon` sees.
+    pub(crate) fn has_due(&self, horizon: Lsn) -> bool {
+        self.earliest_left.load(Ordering::SeqCst) <= horizon.get()
+    }
+
+    /// `None` until a checkpoint has found out.
+    fn waiting(&self) -> Option<u64> {
+        let (found, given_up_before) = (*self.found.lock())?;
+        Some(found + self.given_up.load(Ordering::SeqCst).saturating_sub(given_up_before))
+    }
+}
+
+impl Engine {
+    pub(crate) fn reclaim_statistics(&self, page_bytes: u64) -> ReclaimStatistics {
+        let counters = &self.counters.reclaim;
+        ReclaimStatistics {
+            waiting: counters.waiting().or_else(|| self.count_reclaim_rows().ok()),
+            tables: counters.tables.load(Ordering::Relaxed),
+            freed_bytes: counters.freed_pages.load(Ordering::Relaxed) * page_bytes,
+            punched_bytes: counters.punched_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// What is listed in `reclaim`, but for what is being loaded in bulk.
+    fn count_reclaim_rows(&self) -> Result<u64, Error> {
+        self.check_open()?;
+        let (from, to) = row_bounds::<&[u8]>(catalog::RECLAIM, &..);
+        let mut rows = Range::new(self, self.register_snapshot(), None, from, to, Direction::Forward);
+        let mut count = 0;
+        while let Some((key, _)) = rows.next_row()? {
+            if !self.loading.lock().contains(&catalog::decode_storage(key)?) {
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+}
