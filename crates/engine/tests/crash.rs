@@ -382,3 +382,38 @@ fn a_database_that_recovered_reclaims_what_a_crash_left() {
     let database = open(&crashed, &options);
     go_on(&database, &Arc::default()).unwrap();
 }
+
+/// Each commit of definitions whole or not at all, no table's rows under another name, nothing left of dropped ones.
+#[test]
+fn a_crash_at_any_call_while_tables_are_defined() {
+    for number in 0..4 {
+        let options = protected_options(number);
+        let mut points = 0;
+        watch(&template(&options), &options, &plan::definitions(), |point| {
+            points += 1;
+            recover_point(&point, outcome(number, point.index), &other_place(&options));
+        });
+        println!("{points} crash points");
+        assert!(points > 200, "{points} disk calls: the plan does not do much");
+    }
+}
+
+#[test]
+fn a_crash_in_the_recovery_of_definitions() {
+    for first in [2, 5, 11] {
+        let options = protected_options(first);
+        let mut states = 0;
+        watch(&template(&options), &options, &plan::definitions(), |point| {
+            if point.index % 17 != first {
+                return;
+            }
+            let disk = point.disk.after_power_loss(PowerLoss::Random(point.index));
+            let state = state_of(&disk, &point.candidates, &options);
+            watch_recovery(&disk, &[state], &other_place(&options), |second| {
+                states += 1;
+                recover_point(&second, outcome(second.index % 5, point.index), &options);
+            });
+        });
+        println!("{states} states after two crashes");
+    }
+}

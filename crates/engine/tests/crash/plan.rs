@@ -84,6 +84,72 @@ pub fn short() -> Vec<Step> {
     steps
 }
 
+/// Tables created, dropped, renamed and truncated, alone and together, with rows and without, while some of it is in the
+/// tree, some in the memtable and some in neither.
+pub fn definitions() -> Vec<Step> {
+    let mut random = SeededRandom::new(9);
+    let mut steps = vec![sync(vec![
+        Change::Create { table: text("a") },
+        Change::Create { table: text("b") },
+        Change::Create { table: text("c") },
+        put("b", "first", random.bytes(50)),
+    ])];
+    steps.push(sync((0..30_u32).map(|row| put("a", row.to_be_bytes(), random.bytes(300))).collect()));
+    steps.push(sync((0..9).map(|row| put("c", long_key(row), random.bytes(40))).collect()));
+    steps.push(Step::Checkpoint);
+    // Each alone: a table in the tree, one in the memtable too, one that is empty.
+    steps.push(sync(vec![put("a", "late", random.bytes(300))]));
+    steps.push(sync(vec![Change::Drop { table: text("a") }]));
+    steps.push(unsynced(vec![Change::Create { table: text("empty") }]));
+    steps.push(sync(vec![Change::Rename { from: text("b"), to: text("a") }]));
+    steps.push(unsynced(vec![Change::Truncate { table: text("c") }]));
+    steps.push(sync(vec![Change::Drop { table: text("empty") }]));
+    steps.push(Step::Checkpoint);
+    // Together, with names and rows that change hands.
+    steps.push(sync(vec![
+        put("c", "before", random.bytes(5_000)),
+        Change::Truncate { table: text("c") },
+        put("c", "after", random.bytes(9)),
+        Change::Drop { table: text("a") },
+        Change::Create { table: text("a") },
+        put("a", "new", random.bytes(6_000)),
+        Change::Rename { from: text("a"), to: text("between") },
+        Change::Rename { from: text("c"), to: text("a") },
+        Change::Rename { from: text("between"), to: text("c") },
+    ]));
+    steps.push(Step::RolledBack {
+        changes: vec![Change::Drop { table: text("a") }, Change::Truncate { table: text("c") }],
+    });
+    steps.push(unsynced(vec![
+        Change::Create { table: text("gone at once") },
+        put("gone at once", "k", random.bytes(100)),
+        Change::Drop { table: text("gone at once") },
+    ]));
+    steps.push(Step::Checkpoint);
+    many(&mut random, &mut steps);
+    steps
+}
+
+/// Many at once, so that they are cut out in several chunks, and again while the catalog still lists them.
+fn many(random: &mut SeededRandom, steps: &mut Vec<Step>) {
+    let name = |number: u32| format!("many {number}");
+    let created = (0..24).flat_map(|number| {
+        let table = name(number);
+        let rows = [0, 1, 2].map(|row: u8| put(&table, [row], random.bytes(900)));
+        std::iter::once(Change::Create { table }).chain(rows).collect::<Vec<_>>()
+    });
+    steps.push(sync(created.collect()));
+    steps.push(Step::Checkpoint);
+    let dropped = (0..24).filter(|number| number % 3 != 0);
+    steps.push(sync(dropped.map(|number| Change::Drop { table: name(number) }).collect()));
+    steps.push(Step::Checkpoint);
+    steps.push(unsynced(vec![Change::Truncate { table: name(3) }, put(&name(3), "k", random.bytes(50))]));
+    steps.push(Step::Reopen);
+    steps.push(sync(vec![Change::Drop { table: name(3) }, Change::Drop { table: name(6) }]));
+    steps.push(Step::Checkpoint);
+    steps.push(sync(vec![put("a", "last", random.bytes(10))]));
+}
+
 fn grow(random: &mut SeededRandom, steps: &mut Vec<Step>) {
     steps.push(sync(vec![
         Change::Create { table: text("small") },

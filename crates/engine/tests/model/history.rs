@@ -52,6 +52,8 @@ pub(crate) struct History {
     held: Vec<Held>,
     commits: Vec<(CommitHandle, Durability, Lsn)>,
     next_owner: u64,
+    /// This history is about tables that come and go.
+    defines_often: bool,
 }
 
 const NAMES: [&str; 6] = ["a", "b", "c", "größe", "a table with a longer name", "z"];
@@ -139,6 +141,7 @@ impl History {
             held: Vec::new(),
             commits: Vec::new(),
             next_owner: 0,
+            defines_often: random.chance(1, 4),
             options,
             keys,
             key_bytes_max,
@@ -190,6 +193,13 @@ impl History {
     }
 
     fn step(&mut self) -> Step {
+        if self.defines_often && self.random.chance(1, 3) {
+            return if self.random.chance(1, 2) {
+                self.define_in_transaction()
+            } else {
+                self.define_directly()
+            };
+        }
         match self.random.below(100) {
             0..24 => self.write_in_transaction(),
             24..34 => self.read_in_transaction(),

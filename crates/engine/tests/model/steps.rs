@@ -267,6 +267,9 @@ impl History {
         let statistics = self.database().statistics();
         if statistics.snapshots == 0 {
             assert_eq!(statistics.frozen_memtables, 0, "a memtable is kept for nobody");
+            // A transaction may hold the lock of what it gives up once more.
+            let none_waits = statistics.reclaim.waiting == Some(0);
+            assert!(none_waits || !self.open.is_empty(), "space is kept for nobody");
         }
         Ok(())
     }
