@@ -16,6 +16,19 @@ pub(crate) fn measure<Cell: Serialize, Measurement: DeserializeOwned>(
     directory: &Path,
     settle: bool,
 ) -> Result<Measurement, BenchError> {
+    let measured = run(command, cell, settle);
+    if directory.exists() {
+        fs::remove_dir_all(directory).map_err(file_error("remove", directory))?;
+    }
+    measured
+}
+
+/// Runs `seawall-bench COMMAND CELL`.
+pub(crate) fn run<Cell: Serialize, Measurement: DeserializeOwned>(
+    command: &str,
+    cell: &Cell,
+    settle: bool,
+) -> Result<Measurement, BenchError> {
     let failed = |what: &str, error: std::io::Error| BenchError::Process(format!("{what}: {error}"));
     if settle {
         // What the last cell left to write would be measured in this one.
@@ -28,9 +41,6 @@ pub(crate) fn measure<Cell: Serialize, Measurement: DeserializeOwned>(
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| failed("start", error))?;
-    if directory.exists() {
-        fs::remove_dir_all(directory).map_err(file_error("remove", directory))?;
-    }
     if !output.status.success() {
         return Err(BenchError::Process(format!("ended with {}", output.status)));
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use crate::checkpoint::Test;
+use crate::ddl;
 use crate::engine::{EngineKind, LogLimits};
 use crate::rows::Order;
 
@@ -105,6 +106,8 @@ pub(crate) enum Command {
         #[command(subcommand)]
         test: Test,
     },
+    /// Tables by the hundred thousand: created, dropped one by one, replayed, reclaimed
+    Ddl(ddl::Arguments),
     /// Syncs a second that the device can do
     Device(Common),
     /// One cell of a table, for the program itself
@@ -124,6 +127,12 @@ pub(crate) enum Command {
     CheckpointWriter {
         /// The cell, JSON
         cell: String,
+    },
+    /// One step of a cell of `ddl`, for the program itself
+    #[command(hide = true)]
+    DdlStep {
+        /// The step, JSON
+        step: String,
     },
     /// Writes and waits to be killed, for the program itself
     #[command(hide = true)]

@@ -12,11 +12,13 @@
 //! * What is called durable was synced before the commit returned, by every engine.
 //! * A figure counts only if the rows are there: lost rows fail the cell.
 //!
-//! Start at `workload`; tests of checkpoints, which no peer takes part in, are in `checkpoint`.
+//! Start at `workload`; tests of checkpoints and of tables by the hundred thousand, which no peer
+//! takes part in, are in `checkpoint` and `ddl`.
 
 mod checkpoint;
 mod child;
 mod command_line;
+mod ddl;
 mod device;
 mod engine;
 mod error;
@@ -70,6 +72,11 @@ fn run(command: &Command) -> Result<usize, BenchError> {
             println!("{}", serde_json::to_string(&measured)?);
         }
         Command::CheckpointWriter { cell } => checkpoint::write_until_killed(&serde_json::from_str(cell)?)?,
+        Command::Ddl(arguments) => return ddl::run(arguments),
+        Command::DdlStep { step } => {
+            let figures = ddl::run_step(&serde_json::from_str(step)?)?;
+            println!("{}", serde_json::to_string(&figures)?);
+        }
         Command::Fill { cell } => workload::reopen::fill(&serde_json::from_str(cell)?)?,
         planned => unreachable!("{planned:?} has a plan"),
     }

@@ -89,6 +89,8 @@ pub(crate) fn plan(command: &Command) -> Option<(&Common, Vec<PlannedRow>)> {
         | Command::Cell { .. }
         | Command::CheckpointCell { .. }
         | Command::CheckpointWriter { .. }
+        | Command::Ddl(_)
+        | Command::DdlStep { .. }
         | Command::Fill { .. } => return None,
     };
     Some((common, drafts.into_iter().flat_map(|draft| planned(draft, common)).collect()))
