@@ -111,10 +111,7 @@ impl BulkLoad {
         engine.check_writable()?;
         catalog::check_name(name)?;
         // The name is taken at the end; to find it taken only then would be late.
-        let exists = engine.with_current_snapshot(|lsn| {
-            engine.read_row(&catalog::name_key(name), lsn, |row| row.is_some())
-        })?;
-        if exists {
+        if engine.with_current_snapshot(|lsn| engine.object_named(name, lsn))?.is_some() {
             return Err(Error::TableExists { name: name.to_owned() });
         }
         let target = Loading::begin(engine)?;

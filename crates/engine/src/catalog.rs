@@ -3,9 +3,9 @@
 //!
 //! | system table | id | key                       | value                                                      |
 //! |--------------|---:|---------------------------|------------------------------------------------------------|
-//! | names        |  0 | name, UTF-8               | object id, u64 little-endian                               |
+//! | names        |  0 | name, UTF-8               | object id, u64 little-endian; of a table that was dropped, its storage id, u64 little-endian, behind it, in the log and the memtable only: see `dropped_tables` |
 //! | objects      |  1 | object id, u64 big-endian | version u8 = 1, storage id u64, created i64 (microseconds since 1970), name; little-endian |
-//! | reclaim      |  2 | storage id, u64 big-endian| empty: the storage's rows belong to nobody and are to be removed |
+//! | reclaim      |  2 | storage id, u64 big-endian| the storage's rows belong to nobody and are to be removed. Empty; or object id and stamp of the drop, u64 little-endian, where the dropped table's name was taken again |
 //!
 //! An *object* is a table as a user knows it; a *storage* is the id under which its rows lie. Truncating gives the
 //! object a new, empty storage. Ids of storages are drawn from one counter and never used again; an object has the id of
@@ -84,13 +84,51 @@ pub(crate) fn reclaim_key(storage: TableId) -> Vec<u8> {
     row_key::encode(RECLAIM, &storage.get().to_be_bytes())
 }
 
-/// The object id in a row of `names`.
-pub(crate) fn decode_name_row(name: &str, row: &[u8]) -> Result<u64, Error> {
-    let bytes = row.try_into().map_err(|_| Error::Catalog {
-        place: format!("name {name:?}"),
-        problem: "the row is not 8 bytes long",
-    })?;
-    Ok(u64::from_le_bytes(bytes))
+/// A row of `names`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NameRow {
+    /// The table with this object id.
+    Table(u64),
+    /// There is no table of this name; there was one, and nobody has cleared up after it.
+    Dropped { object: u64, storage: TableId },
+}
+
+impl NameRow {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        match self {
+            NameRow::Table(object) => object.to_le_bytes().to_vec(),
+            NameRow::Dropped { object, storage } => {
+                [object.to_le_bytes(), storage.get().to_le_bytes()].concat()
+            }
+        }
+    }
+
+    pub(crate) fn decode(name: &str, row: &[u8]) -> Result<NameRow, Error> {
+        NameRow::decode_bytes(row).ok_or_else(|| Error::Catalog {
+            place: format!("name {name:?}"),
+            problem: "the row is neither 8 nor 16 bytes long",
+        })
+    }
+
+    /// As `decode`, with the row's whole key.
+    pub(crate) fn decode_key(key: &[u8], row: &[u8]) -> Result<NameRow, Error> {
+        NameRow::decode(&String::from_utf8_lossy(row_key::key_of(key)), row)
+    }
+
+    fn decode_bytes(row: &[u8]) -> Option<NameRow> {
+        let (object, rest) = row.split_first_chunk()?;
+        let object = u64::from_le_bytes(*object);
+        if rest.is_empty() {
+            return Some(NameRow::Table(object));
+        }
+        let storage = TableId::new(u64::from_le_bytes(rest.try_into().ok()?));
+        Some(NameRow::Dropped { object, storage })
+    }
+
+    /// Whether a row of `names` says that the table was dropped.
+    pub(crate) fn is_dropped(row: &[u8]) -> bool {
+        matches!(NameRow::decode_bytes(row), Some(NameRow::Dropped { .. }))
+    }
 }
 
 /// The storage id in a key of `reclaim`, or the object id in a key of `objects`.
@@ -105,6 +143,41 @@ pub(crate) fn decode_id_key(key: &[u8]) -> Result<u64, Error> {
 /// The storage id in the key of a row of `reclaim`, as a scan gives it.
 pub(crate) fn decode_storage(key: &[u8]) -> Result<TableId, Error> {
     decode_id_key(&row_key::encode(RECLAIM, key)).map(TableId::new)
+}
+
+/// A row of `reclaim`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReclaimRow {
+    Storage,
+    /// Of a table whose name was taken again, so that nothing else tells of the drop.
+    Object {
+        object: u64,
+        dropped: Lsn,
+    },
+}
+
+impl ReclaimRow {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        match self {
+            ReclaimRow::Storage => Vec::new(),
+            ReclaimRow::Object { object, dropped } => {
+                [object.to_le_bytes(), dropped.get().to_le_bytes()].concat()
+            }
+        }
+    }
+
+    pub(crate) fn decode(storage: TableId, row: &[u8]) -> Result<ReclaimRow, Error> {
+        let number = |bytes: &[u8]| bytes.try_into().ok().map(u64::from_le_bytes);
+        let object_and_stamp = row.split_at_checked(8);
+        match object_and_stamp.and_then(|(object, stamp)| number(object).zip(number(stamp))) {
+            Some((object, stamp)) => Ok(ReclaimRow::Object { object, dropped: Lsn::new(stamp) }),
+            None if row.is_empty() => Ok(ReclaimRow::Storage),
+            None => Err(Error::Catalog {
+                place: format!("storage {storage} to be reclaimed"),
+                problem: "the row is neither empty nor 16 bytes long",
+            }),
+        }
+    }
 }
 
 /// A table, opened: cheap to clone, usable from any thread and in any transaction of its database.
@@ -134,6 +207,9 @@ pub(crate) struct OpenObject {
     storage: AtomicU64,
     /// Snapshots from here on may use `storage`; `CHANGING` while both are being set.
     since: AtomicU64,
+    /// Stamp of the last commit that moved or dropped it, or later where it was dropped before it was opened; zero if neither
+    /// is known.
+    changed: AtomicU64,
     /// Serialises `change` and `learn`.
     changing: Mutex<()>,
 }
@@ -157,6 +233,7 @@ impl OpenObject {
             id,
             storage: AtomicU64::new(storage),
             since: AtomicU64::new(since.get()),
+            changed: AtomicU64::new(0),
             changing: Mutex::default(),
         }
     }
@@ -188,6 +265,10 @@ impl OpenObject {
         let _changing = self.changing.lock();
         if !self.is_known() {
             self.set(storage, seen_at);
+            if storage.is_none() {
+                // Dropped before anyone here had it open. Who still sees it has an older snapshot than this.
+                self.changed.store(seen_at.get(), Ordering::SeqCst);
+            }
         }
     }
 
@@ -195,6 +276,12 @@ impl OpenObject {
     pub(crate) fn change(&self, storage: Option<TableId>, stamp: Lsn) {
         let _changing = self.changing.lock();
         self.set(storage, stamp);
+        self.changed.store(stamp.get(), Ordering::SeqCst);
+    }
+
+    /// Whether a commit later than `snapshot`, which saw the object, dropped it; or moved it since somebody has it open.
+    pub(crate) fn changed_since(&self, snapshot: Lsn) -> bool {
+        self.changed.load(Ordering::SeqCst) > snapshot.get()
     }
 
     fn set(&self, storage: Option<TableId>, stamp: Lsn) {
@@ -277,6 +364,21 @@ mod tests {
     }
 
     #[test]
+    fn rows_of_names_and_of_what_is_to_be_reclaimed_read_back_and_bad_ones_are_refused() {
+        for row in [NameRow::Table(7), NameRow::Dropped { object: 7, storage: TableId::new(u64::MAX) }] {
+            assert_eq!(NameRow::decode("t", &row.encode()).unwrap(), row);
+            assert_eq!(NameRow::is_dropped(&row.encode()), row != NameRow::Table(7));
+        }
+        for row in [ReclaimRow::Storage, ReclaimRow::Object { object: 7, dropped: Lsn::new(9) }] {
+            assert_eq!(ReclaimRow::decode(TableId::new(70), &row.encode()).unwrap(), row);
+        }
+        for length in (1..20).filter(|length| *length != 16) {
+            assert!(length == 8 || NameRow::decode("t", &vec![1; length]).is_err(), "{length} bytes");
+            assert!(ReclaimRow::decode(TableId::new(70), &vec![1; length]).is_err(), "{length} bytes");
+        }
+    }
+
+    #[test]
     fn an_open_object_answers_for_snapshots_it_knows_about() {
         let object = OpenObject::new(9, Some(TableId::new(70)), Lsn::new(100));
         assert_eq!(object.storage_at(Lsn::new(99)), Storage::Unknown);
@@ -287,5 +389,6 @@ mod tests {
         object.change(None, Lsn::new(300));
         assert_eq!(object.storage_at(Lsn::new(300)), Storage::Dropped);
         assert_eq!(object.newest_storage(), None);
+        assert!(object.changed_since(Lsn::new(299)) && !object.changed_since(Lsn::new(300)));
     }
 }

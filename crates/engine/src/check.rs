@@ -10,7 +10,7 @@ use seawall_tree::{CheckWalk, SuperblockFile, Tree, TreeAccess, TreeOptions};
 use seawall_types::{Lsn, TableId};
 use seawall_wal::{PendingUse, Record};
 
-use crate::catalog::{self, FIRST_USER_TABLE, ObjectRow};
+use crate::catalog::{self, FIRST_USER_TABLE, NameRow, ObjectRow};
 use crate::encryption::open_keys;
 use crate::engine::{Engine, Environment};
 use crate::error::Error;
@@ -260,16 +260,16 @@ impl Engine {
                     return Ok(());
                 }
             };
-            summary.tables += 1;
             match self.check_object(&row.0, &row.1, lsn) {
-                Ok(()) => {}
+                Ok(is_there) => summary.tables += u64::from(is_there),
                 Err(error) if is_of_now(&error) => return Err(error),
                 Err(error) => reports.tell_plain("catalog", error.to_string()),
             }
         }
     }
 
-    fn check_object(&self, key: &[u8], row: &[u8], lsn: Lsn) -> Result<(), Error> {
+    /// Whether the object is there: one that was dropped lately may still have its row.
+    fn check_object(&self, key: &[u8], row: &[u8], lsn: Lsn) -> Result<bool, Error> {
         let id = catalog::decode_id_key(&row_key::encode(catalog::OBJECTS, key))?;
         let object = ObjectRow::decode(id, row)?;
         let refuse = |problem| Error::Catalog { place: format!("table {:?}", object.name), problem };
@@ -278,11 +278,15 @@ impl Engine {
             return Err(refuse("its id was never drawn"));
         }
         let name = self.read_row(&catalog::name_key(&object.name), lsn, |row| row.map(<[u8]>::to_vec))?;
-        let name = name.ok_or_else(|| refuse("its name is not in the list of names"))?;
-        if catalog::decode_name_row(&object.name, &name)? != id {
-            return Err(refuse("its name is in the list of names for another table"));
+        match name.map(|row| NameRow::decode(&object.name, &row)).transpose()? {
+            Some(NameRow::Table(named)) if named == id => Ok(true),
+            Some(NameRow::Dropped { object: dropped, .. }) if dropped == id => Ok(false),
+            // The name was taken since, and the drop is listed; or a checkpoint has deleted the row since it was read.
+            _ if self.read_row(&catalog::reclaim_key(object.storage), lsn, |row| row.is_some())? => Ok(false),
+            _ if !self.read_row(&catalog::object_key(id), lsn, |row| row.is_some())? => Ok(false),
+            Some(_) => Err(refuse("its name is in the list of names for another table")),
+            None => Err(refuse("its name is not in the list of names")),
         }
-        Ok(())
     }
 }
 

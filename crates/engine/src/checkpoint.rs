@@ -24,6 +24,7 @@ use seawall_types::{Lsn, TableId};
 use seawall_wal::Log;
 
 use crate::checkpoint_statistics::{CheckpointStatistics, Totals, Trigger};
+use crate::dropped_tables;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::merge_source::FrozenRows;
@@ -70,7 +71,9 @@ impl Engine {
     }
 
     pub(crate) fn active_bytes(&self) -> u64 {
-        u64::try_from(self.view().active.bytes_used()).unwrap_or(u64::MAX)
+        let rows = u64::try_from(self.view().active.bytes_used()).unwrap_or(u64::MAX);
+        // The checkpoint writes drops out in memory.
+        rows.saturating_add(self.counters.reclaim.given_up_since_freeze() * dropped_tables::WRITTEN_OUT_BYTES)
     }
 
     /// What a recovery would have to replay now.
@@ -230,6 +233,7 @@ impl Engine {
         let mut pace = MergePace::begin(self, frozen);
         self.flush_for_merge(frozen)?;
         totals.durations.log_flush = self.clock().monotonic().saturating_sub(started);
+        dropped_tables::write_out(&frozen.memtable, frozen.start)?;
         let reclaim = self.storages_to_reclaim(state, frozen)?;
         self.merge_user_rows(frozen, &reclaim, &mut pace, &mut totals)?;
         let freed_before = totals.chunk.freed_pages;

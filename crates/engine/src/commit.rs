@@ -190,6 +190,7 @@ impl Engine {
         let view = self.view();
         match read {
             ReadItem::Row(row_key) => view.newest_stamp(row_key).is_some_and(|newest| newest > snapshot),
+            ReadItem::Object(object) => object.changed_since(snapshot),
             ReadItem::Range(from, to) => {
                 crate::scan::any_newer_in(&view, from.as_ref(), to.as_ref(), snapshot)
             }

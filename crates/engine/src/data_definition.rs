@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use seawall_types::TableId;
 
-use crate::catalog::{self, ObjectRow, OpenObject, Table};
+use crate::catalog::{self, NameRow, ObjectRow, OpenObject, ReclaimRow, Table};
 use crate::error::Error;
 use crate::transaction::Transaction;
 
@@ -24,13 +24,11 @@ impl Transaction {
     /// Creates a table whose rows are at `storage` already, or will be.
     pub(crate) fn create_table_at(&mut self, name: &str, storage: TableId) -> Result<Table, Error> {
         catalog::check_name(name)?;
-        if self.lock_and_read(&catalog::name_key(name))?.is_some() {
-            return Err(Error::TableExists { name: name.to_owned() });
-        }
+        self.take_name(name)?;
         // Its first storage's number: tables made one after another lie side by side, and are cut out as one range.
         let id = storage.get();
         let row = ObjectRow { storage, created: self.engine.clock().wall_micros(), name: name.to_owned() };
-        self.write_row(&catalog::name_key(name), Some(&id.to_le_bytes()))?;
+        self.write_row(&catalog::name_key(name), Some(&NameRow::Table(id).encode()))?;
         self.write_row(&catalog::object_key(id), Some(&row.encode()))?;
         let object = self.engine.objects().open_uncommitted(id);
         self.touched.define(Arc::clone(&object), Some(storage), 0);
@@ -45,9 +43,14 @@ impl Transaction {
         self.check_usable()?;
         let lsn = self.statement_snapshot()?;
         let row = self.read_row(&catalog::name_key(name), lsn.lsn())?;
-        let row = row.ok_or_else(|| Error::NoSuchTable { name: name.to_owned() })?;
-        let id = catalog::decode_name_row(name, &row)?;
-        let object = self.object(id)?;
+        let row = row.map(|row| NameRow::decode(name, &row)).transpose()?;
+        let Some(NameRow::Table(id)) = row else {
+            return Err(Error::NoSuchTable { name: name.to_owned() });
+        };
+        let object = match self.touched.definition_of(id) {
+            Some(own) => Arc::clone(&own.object),
+            None => self.engine.open_object(id)?,
+        };
         Ok(Table { name: Arc::from(name), object })
     }
 
@@ -57,9 +60,15 @@ impl Transaction {
     /// `NoSuchTable`, and those of `put`.
     pub fn drop_table(&mut self, name: &str) -> Result<(), Error> {
         let (object, row) = self.lock_object(name)?;
-        self.write_row(&catalog::name_key(name), None)?;
-        self.write_row(&catalog::object_key(object.id), None)?;
-        let given_up = self.give_up(&object, row.storage)?;
+        let given_up = self.give_up_elsewhere(&object, row.storage)? + 1;
+        let object_key = catalog::object_key(object.id);
+        if self.writes.get(&object_key).is_some() {
+            // What this transaction made of it would be as new as the drop.
+            self.write_row(&object_key, None)?;
+        }
+        // One row says the rest: see `dropped_tables`.
+        let dropped = NameRow::Dropped { object: object.id, storage: row.storage };
+        self.write_row(&catalog::name_key(name), Some(&dropped.encode()))?;
         self.touched.define(object, None, given_up);
         Ok(())
     }
@@ -71,12 +80,10 @@ impl Transaction {
     pub fn rename_table(&mut self, from: &str, to: &str) -> Result<(), Error> {
         catalog::check_name(to)?;
         let (object, row) = self.lock_object(from)?;
-        if self.lock_and_read(&catalog::name_key(to))?.is_some() {
-            return Err(Error::TableExists { name: to.to_owned() });
-        }
+        self.take_name(to)?;
         let renamed = ObjectRow { name: to.to_owned(), ..row };
         self.write_row(&catalog::name_key(from), None)?;
-        self.write_row(&catalog::name_key(to), Some(&object.id.to_le_bytes()))?;
+        self.write_row(&catalog::name_key(to), Some(&NameRow::Table(object.id).encode()))?;
         self.write_row(&catalog::object_key(object.id), Some(&renamed.encode()))
     }
 
@@ -87,44 +94,68 @@ impl Transaction {
     pub fn truncate_table(&mut self, name: &str) -> Result<(), Error> {
         let (object, row) = self.lock_object(name)?;
         let storage = TableId::new(self.engine.objects().draw_id());
-        let given_up = self.give_up(&object, row.storage)?;
+        let given_up = self.give_up_elsewhere(&object, row.storage)? + 1;
+        self.write_row(&catalog::reclaim_key(row.storage), Some(&ReclaimRow::Storage.encode()))?;
         let truncated = ObjectRow { storage, ..row };
         self.write_row(&catalog::object_key(object.id), Some(&truncated.encode()))?;
         self.touched.define(object, Some(storage), given_up);
         Ok(())
     }
 
-    /// Gives up the object's rows at `storage`, and what this transaction wrote where the object was before; how many
-    /// storages that are.
-    fn give_up(&mut self, object: &OpenObject, storage: TableId) -> Result<u64, Error> {
+    /// Gives up what this transaction wrote where the object was before it was at `storage`; how many storages that are.
+    fn give_up_elsewhere(&mut self, object: &OpenObject, storage: TableId) -> Result<u64, Error> {
         // Another transaction may have truncated the table since this one wrote to it. What was given up before stays so,
         // and with it what is still further back.
         let given_up =
             |place: &TableId| matches!(self.writes.get(&catalog::reclaim_key(*place)), Some(Some(_)));
         let places = self.touched.storages_of(object.id).take_while(|place| !given_up(place));
-        let places: Vec<TableId> = places.filter(|place| *place != storage).chain([storage]).collect();
+        let places: Vec<TableId> = places.filter(|place| *place != storage).collect();
         for place in &places {
-            self.write_row(&catalog::reclaim_key(*place), Some(b""))?;
+            self.write_row(&catalog::reclaim_key(*place), Some(&ReclaimRow::Storage.encode()))?;
         }
         Ok(u64::try_from(places.len()).expect("a count fits into 64 bits"))
     }
 
-    /// The object, as this transaction has made it or as it is opened.
-    fn object(&self, id: u64) -> Result<Arc<OpenObject>, Error> {
-        match self.touched.definition_of(id) {
-            Some(own) => Ok(Arc::clone(&own.object)),
-            None => self.engine.open_object(id),
+    fn lock_object(&mut self, name: &str) -> Result<(Arc<OpenObject>, ObjectRow), Error> {
+        let no_such_table = || Error::NoSuchTable { name: name.to_owned() };
+        let Some(NameRow::Table(id)) = self.lock_name(name)? else { return Err(no_such_table()) };
+        let row = self.lock_and_read(&catalog::object_key(id))?.ok_or_else(no_such_table)?;
+        let row = ObjectRow::decode(id, &row)?;
+        let object = match self.touched.definition_of(id) {
+            Some(own) => Arc::clone(&own.object),
+            None => self.engine.open_locked_object(id, row.storage),
+        };
+        Ok((object, row))
+    }
+
+    fn lock_name(&mut self, name: &str) -> Result<Option<NameRow>, Error> {
+        let row = self.lock_and_read(&catalog::name_key(name))?;
+        row.map(|row| NameRow::decode(name, &row)).transpose()
+    }
+
+    /// Makes sure that no table has the name, and that one that had it is not forgotten when its row is written over.
+    fn take_name(&mut self, name: &str) -> Result<(), Error> {
+        match self.lock_name(name)? {
+            None => Ok(()),
+            Some(NameRow::Table(_)) => Err(Error::TableExists { name: name.to_owned() }),
+            Some(NameRow::Dropped { object, storage }) => self.keep_drop(name, object, storage),
         }
     }
 
-    fn lock_object(&mut self, name: &str) -> Result<(Arc<OpenObject>, ObjectRow), Error> {
-        let no_such_table = || Error::NoSuchTable { name: name.to_owned() };
-        let row = self.lock_and_read(&catalog::name_key(name))?.ok_or_else(no_such_table)?;
-        let id = catalog::decode_name_row(name, &row)?;
-        let row = self.lock_and_read(&catalog::object_key(id))?.ok_or_else(no_such_table)?;
-        let row = ObjectRow::decode(id, &row)?;
-        let object = self.object(id)?;
-        Ok((object, row))
+    /// Writes down what the name's row says of a dropped table, as that is about to be written over.
+    fn keep_drop(&mut self, name: &str, object: u64, storage: TableId) -> Result<(), Error> {
+        let (name_key, reclaim_key) = (catalog::name_key(name), catalog::reclaim_key(storage));
+        if self.writes.get(&name_key).is_some() {
+            // By this transaction, whose stamp the rows get.
+            self.write_row(&catalog::object_key(object), None)?;
+            return self.write_row(&reclaim_key, Some(&ReclaimRow::Storage.encode()));
+        }
+        // Its newest version, as the row is locked. If there is none any more, a checkpoint has written the drop out.
+        let Some(dropped) = self.engine.newest_stamp(&name_key) else { return Ok(()) };
+        // The checkpoint may have entered the storage, or be done with it: that is no conflict.
+        self.lock_without_conflict(&reclaim_key)?;
+        self.writes.write(&reclaim_key, Some(&ReclaimRow::Object { object, dropped }.encode()));
+        Ok(())
     }
 
     fn lock_and_read(&mut self, row_key: &[u8]) -> Result<Option<Vec<u8>>, Error> {

@@ -158,7 +158,8 @@ impl Database {
         let engine = self.engine();
         engine.check_open()?;
         let snapshot = engine.register_snapshot();
-        let (from, to) = crate::scan::row_bounds::<&[u8]>(catalog::OBJECTS, &..);
+        let dropped = engine.dropped_lately(&snapshot)?;
+        let (from, to) = row_bounds::<&[u8]>(catalog::OBJECTS, &..);
         let mut rows = Range::new(engine, snapshot, None, from, to, Direction::Forward);
         let mut tables = Vec::new();
         while let Some((key, value)) = rows.next_row()? {
@@ -166,6 +167,9 @@ impl Database {
                 place: format!("key {key:02x?}"),
                 problem: "the key is not 8 bytes long",
             })?;
+            if dropped.contains(&id) {
+                continue;
+            }
             let row = ObjectRow::decode(id, value)?;
             tables.push(TableInfo {
                 name: row.name,
@@ -416,10 +420,9 @@ impl Snapshot {
     /// `NoSuchTable`, or damage met on the way.
     pub fn table(&self, name: &str) -> Result<Table, Error> {
         self.engine.check_open()?;
-        let key = catalog::name_key(name);
-        let row = self.engine.read_row(&key, self.lsn(), |row| row.map(<[u8]>::to_vec))?;
-        let row = row.ok_or_else(|| Error::NoSuchTable { name: name.to_owned() })?;
-        let object = self.engine.open_object(catalog::decode_name_row(name, &row)?)?;
+        let object = self.engine.object_named(name, self.lsn())?;
+        let object = object.ok_or_else(|| Error::NoSuchTable { name: name.to_owned() })?;
+        let object = self.engine.open_object(object)?;
         Ok(Table { name: Arc::from(name), object })
     }
 

@@ -16,7 +16,7 @@ use seawall_types::{Lsn, TableId};
 use seawall_wal::Log;
 
 use crate::background::BackgroundThreads;
-use crate::catalog::{self, ObjectRow, OpenObject, OpenObjects, Table};
+use crate::catalog::{self, NameRow, ObjectRow, OpenObject, OpenObjects, Table};
 use crate::checkpoint::CheckpointState;
 use crate::commit_queue::CommitQueue;
 use crate::error::Error;
@@ -366,9 +366,14 @@ impl Engine {
         if object.is_known() {
             return Ok(object);
         }
-        // Whatever was logged before the object was entered has to be visible in the row that is read now.
-        let logged = self.queue.last_entered();
-        self.wait_visible(logged);
+        // Whatever was logged of the object before it was entered has to be visible in the rows that are read now. Not more:
+        // to wait for all that was logged would be to wait for others' flushes.
+        self.queue.wait_applied();
+        self.wait_row_visible(&catalog::object_key(id));
+        let row = self.with_current_snapshot(|lsn| self.undecided_object_row(id, lsn))?;
+        if let Some(row) = row {
+            self.wait_row_visible(&catalog::name_key(&row.name));
+        }
         let storage = self.with_current_snapshot(|lsn| {
             let storage = self.object_row(id, lsn)?.map(|row| row.storage);
             object.learn(storage, lsn);
@@ -377,9 +382,42 @@ impl Engine {
         storage.map(|_| object)
     }
 
-    fn object_row(&self, id: u64, snapshot: Lsn) -> Result<Option<ObjectRow>, Error> {
+    /// As `open_object`, by one who holds the locks of the object's rows and has read there that its rows are at `storage`.
+    pub(crate) fn open_locked_object(&self, id: u64, storage: TableId) -> Arc<OpenObject> {
+        let object = self.objects.open(id);
+        if !object.is_known() {
+            object.learn(Some(storage), self.visible());
+        }
+        object
+    }
+
+    fn wait_row_visible(&self, row_key: &[u8]) {
+        if let Some(stamp) = self.newest_stamp(row_key) {
+            self.wait_visible(stamp);
+        }
+    }
+
+    /// The row of an object that may have been dropped.
+    fn undecided_object_row(&self, id: u64, snapshot: Lsn) -> Result<Option<ObjectRow>, Error> {
         let row = self.read_row(&catalog::object_key(id), snapshot, |row| row.map(<[u8]>::to_vec))?;
         row.map(|row| ObjectRow::decode(id, &row)).transpose()
+    }
+
+    fn object_row(&self, id: u64, snapshot: Lsn) -> Result<Option<ObjectRow>, Error> {
+        let Some(row) = self.undecided_object_row(id, snapshot)? else { return Ok(None) };
+        // Of a table that was dropped lately the name tells, and the row is still there: see `dropped_tables`.
+        let named = self.object_named(&row.name, snapshot)?;
+        Ok((named == Some(id)).then_some(row))
+    }
+
+    /// The object that has a name, for a snapshot.
+    pub(crate) fn object_named(&self, name: &str, snapshot: Lsn) -> Result<Option<u64>, Error> {
+        let decode = |row: &[u8]| NameRow::decode(name, row);
+        let row = self.read_row(&catalog::name_key(name), snapshot, |row| row.map(decode).transpose())??;
+        Ok(match row {
+            Some(NameRow::Table(object)) => Some(object),
+            Some(NameRow::Dropped { .. }) | None => None,
+        })
     }
 
     /// Where a snapshot finds the rows of a table, by the catalog.

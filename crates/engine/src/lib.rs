@@ -35,6 +35,7 @@ mod commit;
 mod commit_queue;
 mod data_definition;
 mod database;
+mod dropped_tables;
 mod encryption;
 mod engine;
 mod error;

@@ -13,6 +13,7 @@ use seawall_tree::{Change, DivisibleSource, MergeSource};
 use seawall_types::{Lsn, TableId};
 
 use crate::catalog::FIRST_USER_TABLE;
+use crate::dropped_tables;
 use crate::row_key;
 use crate::view::Frozen;
 
@@ -127,7 +128,7 @@ impl<'a> FrozenRows<'a> {
         let next = self.cursor.next(self.memtable);
         self.current = next
             .filter(|(key, _)| self.end.as_ref().is_none_or(|end| *key < &end[..]))
-            .map(|(key, versions)| (key, versions.newest().1));
+            .map(|(key, versions)| (key, dropped_tables::as_merged(key, versions.newest().1)));
     }
 
     fn skip_unwanted(&mut self) {

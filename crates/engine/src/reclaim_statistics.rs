@@ -6,12 +6,16 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+use rustc_hash::FxHashSet;
 use seawall_types::Lsn;
 
-use crate::catalog;
+use crate::catalog::{self, NameRow, ReclaimRow};
+use crate::dropped_tables;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::row_key;
 use crate::scan::{Direction, Range, row_bounds};
+use crate::snapshots::RegisteredSnapshot;
 
 /// What dropping and truncating tables left behind, and what became of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,6 +75,11 @@ impl ReclaimCounters {
         self.given_up_at_freeze.store(self.given_up.load(Ordering::SeqCst), Ordering::SeqCst);
     }
 
+    pub(crate) fn given_up_since_freeze(&self) -> u64 {
+        let before = self.given_up_at_freeze.load(Ordering::Relaxed);
+        self.given_up.load(Ordering::Relaxed).saturating_sub(before)
+    }
+
     /// A checkpoint has ended that leaves `waiting` of those given up before its freeze, with the stamps of their drops.
     pub(crate) fn left_waiting(&self, waiting: impl Iterator<Item = Lsn>) {
         let (count, earliest) =
@@ -104,24 +113,52 @@ impl Engine {
     pub(crate) fn reclaim_statistics(&self, page_bytes: u64) -> ReclaimStatistics {
         let counters = &self.counters.reclaim;
         ReclaimStatistics {
-            waiting: counters.waiting().or_else(|| self.count_reclaim_rows().ok()),
+            waiting: counters.waiting().or_else(|| self.count_waiting().ok()),
             tables: counters.tables.load(Ordering::Relaxed),
             freed_bytes: counters.freed_pages.load(Ordering::Relaxed) * page_bytes,
             punched_bytes: counters.punched_bytes.load(Ordering::Relaxed),
         }
     }
 
-    /// What is listed in `reclaim`, but for what is being loaded in bulk.
-    fn count_reclaim_rows(&self) -> Result<u64, Error> {
+    /// What is listed in `reclaim`, but for what is being loaded in bulk, and what memtables know as dropped.
+    fn count_waiting(&self) -> Result<u64, Error> {
         self.check_open()?;
+        let mut waiting = FxHashSet::default();
+        for memtable in self.view().memtables(Lsn::MAX) {
+            waiting.extend(dropped_tables::dropped_in(memtable)?.iter().map(|dropped| dropped.storage));
+        }
         let (from, to) = row_bounds::<&[u8]>(catalog::RECLAIM, &..);
         let mut rows = Range::new(self, self.register_snapshot(), None, from, to, Direction::Forward);
-        let mut count = 0;
         while let Some((key, _)) = rows.next_row()? {
-            if !self.loading.lock().contains(&catalog::decode_storage(key)?) {
-                count += 1;
+            let storage = catalog::decode_storage(key)?;
+            if !self.loading.lock().contains(&storage) {
+                waiting.insert(storage);
             }
         }
-        Ok(count)
+        Ok(u64::try_from(waiting.len()).expect("a count fits into 64 bits"))
+    }
+
+    /// Objects that a snapshot sees as dropped and whose rows are still in `objects`.
+    pub(crate) fn dropped_lately(&self, snapshot: &RegisteredSnapshot) -> Result<FxHashSet<u64>, Error> {
+        let (from, to) = row_bounds::<&[u8]>(catalog::NAMES, &..);
+        let names = self.register_snapshot_at(snapshot.lsn());
+        let mut rows = Range::new(self, names, None, from, to, Direction::Forward);
+        let mut dropped = FxHashSet::default();
+        while let Some((name, row)) = rows.next_row()? {
+            match NameRow::decode_key(&row_key::encode(catalog::NAMES, name), row)? {
+                NameRow::Dropped { object, .. } => dropped.insert(object),
+                NameRow::Table(_) => false,
+            };
+        }
+        let (from, to) = row_bounds::<&[u8]>(catalog::RECLAIM, &..);
+        let listed = self.register_snapshot_at(snapshot.lsn());
+        let mut rows = Range::new(self, listed, None, from, to, Direction::Forward);
+        while let Some((key, row)) = rows.next_row()? {
+            if let ReclaimRow::Object { object, .. } = ReclaimRow::decode(catalog::decode_storage(key)?, row)?
+            {
+                dropped.insert(object);
+            }
+        }
+        Ok(dropped)
     }
 }

@@ -24,6 +24,7 @@ use seawall_types::{Lsn, TableId};
 use seawall_wal::{EndReason, LogEnd, LogReader, PendingUse, Record};
 
 use crate::catalog::{self, FIRST_USER_TABLE, ObjectRow};
+use crate::dropped_tables;
 use crate::engine::Environment;
 use crate::error::Error;
 use crate::lock_table::lock_name;
@@ -218,6 +219,9 @@ impl<'a> Replay<'a> {
             change.copy_row_key(&mut dealer.row_key);
             if change.table().get() < FIRST_USER_TABLE {
                 self.next_table = self.next_table.max(next_id(&dealer.row_key, change.value())?);
+                if change.value().is_some_and(|value| dropped_tables::is_drop(&dealer.row_key, value)) {
+                    bytes += dropped_tables::WRITTEN_OUT_BYTES;
+                }
             }
             self.statistics.rows += 1;
             self.part_rows += 1;
@@ -252,6 +256,7 @@ impl<'a> Replay<'a> {
         let failed = |error| Error::tree(&error);
         // No page may hold a change whose record the power can take.
         self.reader.make_durable().map_err(|error| Error::Log { message: crate::error::chain(&error) })?;
+        dropped_tables::write_out(memtable, self.part_start)?;
         let rows = FrozenRows::of_users(memtable, self.part_start, Vec::new());
         let mut merge = self.tree.begin_merge(rows).map_err(failed)?;
         while !merge.is_done() {

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 use seawall_types::{Lsn, TableId};
 
-use crate::catalog::{self, Storage, Table};
+use crate::catalog::{self, OpenObject, Storage, Table};
 use crate::commit::{CommitHandle, CommitRequest, TableUse};
 use crate::engine::Engine;
 use crate::error::{Error, TableChange};
@@ -40,6 +40,8 @@ pub struct Savepoint {
 pub(crate) enum ReadItem {
     Row(Vec<u8>),
     Range(Bound<Vec<u8>>, Bound<Vec<u8>>),
+    /// That the table is there, and where its rows are.
+    Object(Arc<OpenObject>),
 }
 
 /// What one read sees.
@@ -222,7 +224,8 @@ impl Transaction {
         Ok(storage)
     }
 
-    pub(crate) fn lock_row_key(&mut self, row_key: &[u8]) -> Result<(), Error> {
+    /// Locks a row, whoever has written it since the snapshot.
+    pub(crate) fn lock_without_conflict(&mut self, row_key: &[u8]) -> Result<(), Error> {
         let name = lock_name(row_key);
         match self.engine.locks().acquire(self.owner, name, self.options.lock_wait) {
             Ok(Acquired::Now) => self.locks.push(name),
@@ -235,6 +238,11 @@ impl Transaction {
                 }));
             }
         }
+        Ok(())
+    }
+
+    pub(crate) fn lock_row_key(&mut self, row_key: &[u8]) -> Result<(), Error> {
+        self.lock_without_conflict(row_key)?;
         if self.options.isolation == Isolation::ReadCommitted {
             return Ok(());
         }
@@ -328,11 +336,16 @@ impl Transaction {
             return storage;
         }
         let id = table.object.id;
-        if self.options.isolation == Isolation::Serializable && self.read_objects.insert(id) {
-            // A truncate or drop changes what was read, and none of the rows.
+        let is_first = self.options.isolation == Isolation::Serializable && self.read_objects.insert(id);
+        if is_first {
+            // A truncate, drop or rename changes what was read, and none of the rows.
             self.reads.push(ReadItem::Row(catalog::object_key(id)));
         }
-        self.engine.storage_at(table, lsn)
+        let storage = self.engine.storage_at(table, lsn)?;
+        if is_first {
+            self.reads.push(ReadItem::Object(Arc::clone(&table.object)));
+        }
+        Ok(storage)
     }
 
     fn storage_for_write(&self, table: &Table) -> Result<TableId, Error> {

@@ -119,6 +119,35 @@ fn a_truncate_after_a_serializable_read_is_a_conflict() {
     check_and_close(database);
 }
 
+/// Whether the reader had the table open when it was dropped or opened it later, by its old snapshot.
+#[test]
+fn a_drop_after_a_serializable_read_is_a_conflict() {
+    let database = open(BACKGROUNDS[1]);
+    let written = database.create_table("written").unwrap();
+    for (opens_late, merges) in [(false, false), (true, false), (false, true), (true, true)] {
+        database.put(&database.create_table("read").unwrap(), "k", "v").unwrap();
+        let snapshot = database.snapshot();
+        let mut reader = begin(&database, Isolation::Serializable);
+        let mut dropper = begin(&database, Isolation::Serializable);
+        for transaction in [&mut reader, &mut dropper] {
+            assert_eq!(transaction.get(&written, "x").unwrap(), None);
+        }
+        let early = (!opens_late).then(|| database.table("read").unwrap());
+        assert!(dropper.get(&written, "k").unwrap().is_none());
+        dropper.drop_table("read").unwrap();
+        dropper.commit().unwrap();
+        if merges {
+            database.checkpoint().unwrap();
+        }
+        let read = early.unwrap_or_else(|| snapshot.table("read").unwrap());
+        assert!(reader.get(&read, "k").unwrap().is_some());
+        reader.put(&written, "k", "v").unwrap();
+        // Neither order explains both: the reader saw the table, the other one saw nothing written.
+        assert!(matches!(reader.commit(), Err(Error::Conflict { .. })), "{opens_late} {merges}");
+    }
+    check_and_close(database);
+}
+
 #[test]
 fn a_serializable_transaction_that_saw_no_table_conflicts_with_its_creation() {
     let database = open(BACKGROUNDS[1]);
