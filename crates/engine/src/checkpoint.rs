@@ -7,7 +7,8 @@
 //! Invariants:
 //! * No chunk is applied before the log is flushed past every commit in the memtable, so no page ever holds a change
 //!   whose record is not durable.
-//! * The system rows are merged in the chunk that advances the redo point, and in no other.
+//! * The system rows are merged in the chunk that advances the redo point, and in no other; but for names and objects of
+//!   tables, see `catalog_merge`.
 //! * A crash between chunks leaves a tree that is partly newer than the redo point. Replay repeats all changes since
 //!   the redo point; each says what the row is, not how it changed, so the outcome is the same.
 //! * Rows of a dropped table are cut out only when no snapshot can see them; the row of `reclaim` goes with a commit
@@ -330,7 +331,7 @@ impl Engine {
     }
 
     /// Memtables merged before this one, newest first. They stay while the caller holds `checkpoint`.
-    fn kept_behind(&self, frozen: &Frozen) -> Vec<Frozen> {
+    pub(crate) fn kept_behind(&self, frozen: &Frozen) -> Vec<Frozen> {
         let view = self.view();
         let older = view.frozen.iter().filter(|other| !Arc::ptr_eq(&other.memtable, &frozen.memtable));
         older.cloned().collect()
@@ -338,13 +339,13 @@ impl Engine {
 
     /// Whether a snapshot older than the freeze point is alive. Asked once per chunk: one taken after the merge began
     /// is not older.
-    fn is_needed(&self, frozen: &Frozen) -> bool {
+    pub(crate) fn is_needed(&self, frozen: &Frozen) -> bool {
         self.snapshots.oldest().is_some_and(|oldest| oldest < frozen.end)
     }
 
-    /// The last chunk: see the module.
+    /// The last chunk, see the module; before it, names and objects of tables where they are many.
     fn merge_system_rows(&self, frozen: &Frozen, totals: &mut Totals) -> Result<Superblock, Error> {
-        let mut rows = FrozenRows::of_system(&frozen.memtable, frozen.start).behind(self.kept_behind(frozen));
+        let mut rows = self.merge_catalog_rows(frozen, totals)?.behind(self.kept_behind(frozen));
         rows.keep_bases(self.is_needed(frozen), self.snapshots.floor());
         let plan =
             self.tree.merge_chunk(&mut rows, u64::MAX, frozen.end).map_err(|error| Error::tree(&error))?;

@@ -28,6 +28,7 @@
 mod background;
 mod bulk_load;
 mod catalog;
+mod catalog_merge;
 mod check;
 mod checkpoint;
 mod checkpoint_statistics;

@@ -12,7 +12,7 @@ use seawall_memtable::{Cursor, Lookup, Memtable};
 use seawall_tree::{Change, DivisibleSource, MergeSource};
 use seawall_types::{Lsn, TableId};
 
-use crate::catalog::FIRST_USER_TABLE;
+use crate::catalog::{self, FIRST_USER_TABLE};
 use crate::dropped_tables;
 use crate::row_key;
 use crate::view::Frozen;
@@ -53,6 +53,16 @@ impl<'a> FrozenRows<'a> {
         FrozenRows::new(memtable, start, &[], Some(first_user_key()), Vec::new())
     }
 
+    /// Of the system tables, those that say which tables there are.
+    pub(crate) fn of_catalog(memtable: &'a Memtable, start: Lsn) -> FrozenRows<'a> {
+        FrozenRows::new(memtable, start, &[], Some(first_key_behind_catalog()), Vec::new())
+    }
+
+    /// Rows of the other system tables.
+    pub(crate) fn of_system_behind_catalog(memtable: &'a Memtable, start: Lsn) -> FrozenRows<'a> {
+        FrozenRows::new(memtable, start, &first_key_behind_catalog(), Some(first_user_key()), Vec::new())
+    }
+
     fn new(
         memtable: &'a Memtable,
         start: Lsn,
@@ -91,6 +101,19 @@ impl<'a> FrozenRows<'a> {
     pub(crate) fn keep_bases(&mut self, keep: bool, snapshot_floor: Lsn) {
         self.keep_replaced = keep;
         self.snapshot_floor = snapshot_floor;
+    }
+
+    /// Whether all rows are taken.
+    pub(crate) fn is_done(&self) -> bool {
+        self.current.is_none()
+    }
+
+    /// Whether there are more than `count` rows; walks over so many.
+    pub(crate) fn are_more_than(mut self, count: u64) -> bool {
+        for _ in 0..count {
+            self.step();
+        }
+        !self.is_done()
     }
 
     /// Rows taken so far.
@@ -142,6 +165,11 @@ impl<'a> FrozenRows<'a> {
             self.step();
         }
     }
+}
+
+/// Names and objects are the first two system tables.
+fn first_key_behind_catalog() -> Vec<u8> {
+    row_key::table_range(catalog::RECLAIM).0
 }
 
 fn first_user_key() -> Vec<u8> {

@@ -24,6 +24,7 @@ use seawall_types::{Lsn, TableId};
 use seawall_wal::{EndReason, LogEnd, LogReader, PendingUse, Record};
 
 use crate::catalog::{self, FIRST_USER_TABLE, ObjectRow};
+use crate::catalog_merge::many_catalog_rows;
 use crate::dropped_tables;
 use crate::engine::Environment;
 use crate::error::Error;
@@ -264,7 +265,16 @@ impl<'a> Replay<'a> {
             let plan = self.tree.continue_merge(&mut merge, budget, end).map_err(failed)?;
             self.tree.apply_chunk(plan, None).map_err(failed)?;
         }
-        let mut rows = FrozenRows::of_system(memtable, self.part_start);
+        let (start, page_bytes) = (self.part_start, self.superblock.page_bytes);
+        let mut rows = FrozenRows::of_system(memtable, start);
+        if let Some(mut catalog) = many_catalog_rows(memtable, start, page_bytes, self.options) {
+            while !catalog.is_done() {
+                let budget = self.options.checkpoint_chunk_bytes;
+                let plan = self.tree.merge_chunk(&mut catalog, budget, end).map_err(failed)?;
+                self.tree.apply_chunk(plan, None).map_err(failed)?;
+            }
+            rows = FrozenRows::of_system_behind_catalog(memtable, start);
+        }
         let plan = self.tree.merge_chunk(&mut rows, u64::MAX, end).map_err(failed)?;
         self.superblock.redo_point = end;
         self.superblock.checkpoint_count += 1;

@@ -392,6 +392,38 @@ fn the_log_of_a_drop_is_short_and_a_drop_of_many_tables_is_cut_in_bounded_chunks
     assert_nothing_is_left(&database, u64::from(COUNT / 2) * 20);
 }
 
+#[test]
+fn a_catalog_that_changes_all_over_is_merged_in_bounded_chunks_and_an_old_snapshot_sees_none_of_it() {
+    const COUNT: u32 = 3_000;
+    let disk = SimulatedDisk::new(15);
+    let database = open(&disk);
+    create_many(&database, COUNT, 0);
+    let created = database.checkpoint().unwrap();
+    assert!(created.chunks > 3, "{} chunks of 64 KiB", created.chunks);
+    let snapshot = database.snapshot();
+    let change = |transaction: &mut Transaction| {
+        (0..COUNT).try_for_each(|number| match number % 2 {
+            0 => transaction.drop_table(&format!("t{number}")),
+            _ => transaction.rename_table(&format!("t{number}"), &format!("r{number}")),
+        })
+    };
+    database.transact(change).unwrap();
+    for _ in 0..2 {
+        let changed = database.checkpoint().unwrap();
+        assert!(changed.chunks > 3 || changed.rows < 10, "{} chunks of 64 KiB", changed.chunks);
+        for number in 0..COUNT {
+            let table = snapshot.table(&format!("t{number}")).unwrap();
+            assert_eq!(snapshot.get(&table, "k").unwrap(), None);
+        }
+        assert!(matches!(snapshot.table("r1"), Err(Error::NoSuchTable { .. })));
+        assert_eq!(names(&database).len(), 1_500);
+        database.check(&mut |damage| panic!("{damage}")).unwrap();
+    }
+    assert_eq!(names(&open(&disk.after_power_loss(PowerLoss::LoseAll))).len(), 1_500);
+    drop(snapshot);
+    assert_nothing_is_left(&database, 0);
+}
+
 /// Of what lies wholly in a dropped table interior pages are read, and its space goes back to the file system.
 #[test]
 fn a_large_table_goes_by_its_interior_pages() {

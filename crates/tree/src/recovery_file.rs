@@ -20,7 +20,7 @@
 //! room for the images of a chunk of the budget, none of which need come out smaller, for a quarter as many again, for 64
 //! pages more: the pages above the last change, the space map; and for what each thread of a merge beyond the first may add
 //! before it hears that the budget is used up. A long value needs no room, its pages are fresh.
-//! Only the last chunk of a checkpoint, which must hold all changes of the catalog, may need more; it makes the file
+//! Only the last chunk of a checkpoint, which must hold all changes of some system tables, may need more; it makes the file
 //! longer, and when it is in place the file is cut to its length again.
 
 mod encrypted;
