@@ -9,7 +9,7 @@ use seawall_simulation::SimulatedDisk;
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 use seawall_wal::{
     CommitBuilder, FORMAT_VERSION, HEADER_BYTES, Log, LogEnd, LogGeometry, LogOptions, LogReadError,
-    LogReader, PageImages, PendingUse, RECORD_HEADER_BYTES, ROW_KEY_BYTES_MAX, Record, RecordKind,
+    LogReader, Outcome, PageImages, PendingUse, RECORD_HEADER_BYTES, ROW_KEY_BYTES_MAX, Record, RecordKind,
     RecordSpan, SegmentName, TimelineHistory, VALUE_BYTES_MAX,
 };
 
@@ -211,7 +211,12 @@ fn go_on(disk: &SimulatedDisk, start: Lsn, spans: &[RecordSpan], end: LogEnd) {
 fn check_body(kind: RecordKind, flags: u8, body: &[u8]) {
     let Ok(record) = Record::decode(kind, flags, body) else { return };
     match record {
-        Record::Commit(commit) => check_changes(&commit, body),
+        Record::Commit(commit) => check_changes(&commit, body, |builder| builder.begin(commit.time_micros)),
+        Record::Prepare(prepare) => check_changes(&prepare.commit, body, |builder| {
+            builder.begin_prepare(prepare.commit.time_micros, prepare.gid, prepare.owner, prepare.guards);
+        }),
+        Record::CommitPrepared(decision) => check_decision(Outcome::Commit, &decision, body),
+        Record::RollbackPrepared(decision) => check_decision(Outcome::Rollback, &decision, body),
         Record::Checkpoint(checkpoint) => assert_eq!(checkpoint.prepare().record_bytes(), 14 + body.len()),
         Record::TimelineSwitch(switch) => assert_eq!(switch.prepare().record_bytes(), 14 + body.len()),
         Record::RestorePoint(point) => assert_eq!(point.prepare().record_bytes(), 14 + body.len()),
@@ -223,10 +228,16 @@ fn check_body(kind: RecordKind, flags: u8, body: &[u8]) {
     }
 }
 
-fn check_changes(commit: &seawall_wal::Commit<'_>, body: &[u8]) {
+fn check_decision(outcome: Outcome, decision: &seawall_wal::Decision<'_>, body: &[u8]) {
+    check_changes(&decision.commit, body, |builder| {
+        builder.begin_decision(outcome, decision.commit.time_micros, decision.prepared, decision.gid);
+    });
+}
+
+fn check_changes(commit: &seawall_wal::Commit<'_>, body: &[u8], begin: impl FnOnce(&mut CommitBuilder)) {
     assert!(commit.count <= body.len() as u64, "a change takes at least a byte");
     let mut builder = CommitBuilder::new();
-    builder.begin(commit.time_micros);
+    begin(&mut builder);
     let mut row_key = Vec::new();
     let mut errors = 0;
     let mut changes = 0;
@@ -259,7 +270,7 @@ pub fn body(data: &[u8]) {
     let mut input = Input::new(data);
     let (kind, flags) = (input.byte(), input.byte());
     // Most inputs should get past these two.
-    let kind = RecordKind::from_byte(kind).or_else(|| RecordKind::from_byte(kind % 6 + 1));
+    let kind = RecordKind::from_byte(kind).or_else(|| RecordKind::from_byte(kind % 9 + 1));
     let Some(kind) = kind else { return };
     check_body(kind, if flags == 1 { 1 } else { 0 }, input.rest());
 }

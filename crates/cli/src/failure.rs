@@ -56,15 +56,22 @@ impl Failure {
         match self {
             Failure::OutputClosed => 0,
             Failure::Broken(_) => 1,
-            Failure::Usage(_) | Failure::Database(Error::Option { .. } | Error::TableName { .. }) => 2,
+            Failure::Usage(_)
+            | Failure::Database(
+                Error::Option { .. } | Error::TableName { .. } | Error::Gid { .. } | Error::Owner { .. },
+            ) => 2,
             Failure::NoSuchKey { .. }
-            | Failure::Database(Error::NoDatabase { .. } | Error::NoSuchTable { .. }) => 3,
+            | Failure::Database(
+                Error::NoDatabase { .. } | Error::NoSuchTable { .. } | Error::NotInDoubt { .. },
+            ) => 3,
             Failure::Damage { .. }
             | Failure::Database(
                 Error::Log { .. } | Error::Tree { .. } | Error::Catalog { .. } | Error::Keys { .. },
             ) => 4,
             Failure::Database(Error::InUse { .. }) => 5,
-            Failure::Database(Error::TableExists { .. } | Error::NotEmpty { .. }) => 6,
+            Failure::Database(
+                Error::TableExists { .. } | Error::NotEmpty { .. } | Error::GidInUse { .. },
+            ) => 6,
             Failure::Input { .. } => 7,
             Failure::Database(Error::DiskFull { .. }) => 8,
             Failure::Database(

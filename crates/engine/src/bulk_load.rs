@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use seawall_keys::Purpose;
 use seawall_tree::BulkLoader;
-use seawall_types::{Lsn, TableId};
+use seawall_types::TableId;
 
 use crate::catalog::{self, Table};
 use crate::commit::CommitRequest;
@@ -63,13 +63,7 @@ impl Loading {
         engine.loading.lock().insert(storage);
         let loading = Loading { engine: Arc::clone(engine), storage };
         let key = catalog::reclaim_key(storage);
-        let request = CommitRequest {
-            tables: &[],
-            definitions: &[],
-            reads: &[],
-            snapshot: Lsn::ZERO,
-            durability: Durability::Sync,
-        };
+        let request = CommitRequest::plain(engine.new_lock_owner(), Durability::Sync);
         let stamp = engine.log_commit(&request, std::iter::once((&key[..], Some(&b""[..]))), 0)?;
         engine.finish_commit(stamp, Durability::Sync)?;
         Ok(loading)

@@ -6,11 +6,13 @@
 //! | names        |  0 | name, UTF-8               | object id, u64 little-endian; of a table that was dropped, its storage id, u64 little-endian, behind it, in the log and the memtable only: see `dropped_tables` |
 //! | objects      |  1 | object id, u64 big-endian | version u8 = 1, storage id u64, created i64 (microseconds since 1970), name; little-endian |
 //! | reclaim      |  2 | storage id, u64 big-endian| the storage's rows belong to nobody and are to be removed. Empty; or object id and stamp of the drop, u64 little-endian, where the dropped table's name was taken again |
+//! | prepared     |  3 | see `in_doubt::rows`      | in-doubt transactions                                      |
 //!
 //! An *object* is a table as a user knows it; a *storage* is the id under which its rows lie. Truncating gives the
 //! object a new, empty storage. Ids of storages are drawn from one counter and never used again; an object has the id of
 //! its first storage.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -212,6 +214,23 @@ pub(crate) struct OpenObject {
     changed: AtomicU64,
     /// Serialises `change` and `learn`.
     changing: Mutex<()>,
+    /// In-doubt transactions that use the object; grows in the log's critical section only.
+    in_doubt: AtomicU64,
+}
+
+/// There is one of each id: see `OpenObjects`.
+impl PartialEq for OpenObject {
+    fn eq(&self, other: &OpenObject) -> bool {
+        self.id == other.id
+    }
+}
+
+impl Eq for OpenObject {}
+
+impl Hash for OpenObject {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.id.hash(state);
+    }
 }
 
 const NONE: u64 = u64::MAX;
@@ -235,7 +254,24 @@ impl OpenObject {
             since: AtomicU64::new(since.get()),
             changed: AtomicU64::new(0),
             changing: Mutex::default(),
+            in_doubt: AtomicU64::new(0),
         }
+    }
+
+    /// An in-doubt transaction uses the object from now on. Call in the log's critical section, or before anybody writes.
+    pub(crate) fn hold_in_doubt(&self) {
+        self.in_doubt.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// That transaction is decided.
+    pub(crate) fn release_in_doubt(&self) {
+        let before = self.in_doubt.fetch_sub(1, Ordering::SeqCst);
+        assert!(before > 0, "an object is released as often as it was held");
+    }
+
+    /// Whether the object may be dropped or truncated: no in-doubt transaction uses it.
+    pub(crate) fn is_free(&self) -> bool {
+        self.in_doubt.load(Ordering::SeqCst) == 0
     }
 
     /// Where the rows are that a snapshot sees.

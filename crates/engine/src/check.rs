@@ -8,12 +8,13 @@ use parking_lot::MutexGuard;
 use seawall_keys::{DatabaseKeys, KEYS_PATH};
 use seawall_tree::{CheckWalk, SuperblockFile, Tree, TreeAccess, TreeOptions};
 use seawall_types::{Lsn, TableId};
-use seawall_wal::{PendingUse, Record};
+use seawall_wal::{Changes, PendingUse, Record};
 
 use crate::catalog::{self, FIRST_USER_TABLE, NameRow, ObjectRow};
 use crate::encryption::open_keys;
 use crate::engine::{Engine, Environment};
 use crate::error::Error;
+use crate::in_doubt::guards::Guards;
 use crate::log_records::open_reader;
 use crate::options::Options;
 use crate::page_protection::LogSource;
@@ -199,8 +200,13 @@ fn check_log(
 
 fn check_record(record: &seawall_wal::LogRecord<'_>) -> Result<(), String> {
     match record.decode().map_err(|error| error.to_string())? {
-        Record::Commit(commit) => {
-            commit.changes().try_for_each(|change| change.map(|_| ()).map_err(|error| error.to_string()))
+        Record::Commit(commit) => check_changes(commit.changes()),
+        Record::Prepare(prepare) => {
+            Guards::decode(prepare.guards).map_err(|error| error.to_string())?;
+            check_changes(prepare.changes())
+        }
+        Record::CommitPrepared(decision) | Record::RollbackPrepared(decision) => {
+            check_changes(decision.changes())
         }
         Record::Checkpoint(_)
         | Record::TimelineSwitch(_)
@@ -208,6 +214,10 @@ fn check_record(record: &seawall_wal::LogRecord<'_>) -> Result<(), String> {
         | Record::NoOp
         | Record::PageImages(_) => Ok(()),
     }
+}
+
+fn check_changes(mut changes: Changes<'_>) -> Result<(), String> {
+    changes.try_for_each(|change| change.map(|_| ()).map_err(|error| error.to_string()))
 }
 
 impl Engine {

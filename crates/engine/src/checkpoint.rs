@@ -11,6 +11,8 @@
 //!   tables, see `catalog_merge`.
 //! * A crash between chunks leaves a tree that is partly newer than the redo point. Replay repeats all changes since
 //!   the redo point; each says what the row is, not how it changed, so the outcome is the same.
+//! * Transactions that are in doubt at the freeze point become rows of the system table `prepared` then, and those that
+//!   were decided lose theirs (`in_doubt`): a decision replayed from the redo point on finds its transaction.
 //! * Rows of a dropped table are cut out only when no snapshot can see them; the row of `reclaim` goes with a commit
 //!   of its own after the redo point has passed the drop, so that no replay can bring rows back that nobody reclaims.
 
@@ -92,7 +94,7 @@ impl Engine {
     /// `Interval`, if it is over and there is something to merge, or a dropped table to cut out that a snapshot had kept.
     pub(crate) fn interval_over(&self) -> Option<Trigger> {
         let view = self.view();
-        let changed = !view.active.is_empty() || view.unmerged().is_some();
+        let changed = !view.is_active_empty() || view.unmerged().is_some();
         let has_work = changed || self.counters.reclaim.has_due(self.horizon());
         (has_work && self.time_to_checkpoint().is_zero()).then_some(Trigger::Interval)
     }
@@ -188,6 +190,7 @@ impl Engine {
                 end,
                 logged_rows: self.queue.logged_rows(),
                 logged_images: images,
+                prepared: Arc::clone(&view.prepared),
                 merged: false,
             };
             let mut all = vec![frozen.clone()];
@@ -196,6 +199,7 @@ impl Engine {
                 active: Arc::clone(&active),
                 active_start: end,
                 images_before: images,
+                prepared: Arc::default(),
                 snapshot_floor: self.snapshots.floor(),
                 frozen: all,
             }));
@@ -204,6 +208,9 @@ impl Engine {
         let frozen = frozen.map_err(|error| self.log_error(&error))?;
         // Commits that entered before may still be on their way into it.
         self.queue.wait_applied();
+        let in_doubt_before = self.in_doubt_at_freeze.load(Ordering::SeqCst);
+        let in_doubt = frozen.prepared.settle(&frozen.memtable, in_doubt_before);
+        self.in_doubt_at_freeze.store(in_doubt, Ordering::SeqCst);
         self.room.wake_all();
         self.note_checkpoint(log);
         Ok(frozen)
@@ -242,6 +249,7 @@ impl Engine {
         let cut_pages = totals.chunk.freed_pages - freed_before;
         let superblock = self.merge_system_rows(frozen, &mut totals)?;
         self.images_before_redo.store(frozen.logged_images, Ordering::Relaxed);
+        frozen.prepared.merged();
         self.release(frozen);
         self.forget_reclaimed(state, frozen, &reclaim)?;
         let reclaimed = u64::try_from(reclaim.len()).expect("a count fits into 64 bits");
@@ -356,6 +364,7 @@ impl Engine {
                 redo_point: frozen.end.max(current.redo_point),
                 checkpoint_count: current.checkpoint_count + 1,
                 next_table: TableId::new(self.objects.next_id()),
+                in_doubt: frozen.prepared.in_doubt_at_end(),
                 ..current.clone()
             }
         };

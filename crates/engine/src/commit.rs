@@ -8,16 +8,18 @@
 //! If the power goes before the flush is complete, the record is torn or missing and the commit never was; after it,
 //! recovery replays the record. Row locks are released after the apply: see `Transaction`.
 
+use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
 use seawall_types::{Lsn, TableId};
-use seawall_wal::{CommitBuilder, LogError};
+use seawall_wal::{CommitBuilder, LogError, PreparedRecord};
 
 use crate::catalog::Table;
 use crate::commit_queue::Ticket;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::lock_table::lock_name;
+use crate::lock_table::{LockOwner, LockWait, lock_name};
 use crate::options::Durability;
 use crate::row_key;
 use crate::touched_tables::Definition;
@@ -34,13 +36,31 @@ pub(crate) struct TableUse {
 /// What a commit depends on.
 #[derive(Debug)]
 pub(crate) struct CommitRequest<'a> {
+    pub(crate) owner: LockOwner,
+    /// How long it waits for in-doubt transactions that have read what it writes.
+    pub(crate) lock_wait: LockWait,
     /// Tables that nobody else may have changed.
-    pub(crate) tables: &'a [TableUse],
+    pub(crate) tables: Cow<'a, [TableUse]>,
     pub(crate) definitions: &'a [Definition],
     /// What has to be unchanged since `snapshot`.
     pub(crate) reads: &'a [ReadItem],
     pub(crate) snapshot: Lsn,
     pub(crate) durability: Durability,
+}
+
+impl CommitRequest<'_> {
+    /// Of rows that depend on nothing.
+    pub(crate) fn plain(owner: LockOwner, durability: Durability) -> Self {
+        CommitRequest {
+            owner,
+            lock_wait: LockWait::NoWait,
+            tables: Cow::Borrowed(&[]),
+            definitions: &[],
+            reads: &[],
+            snapshot: Lsn::ZERO,
+            durability,
+        }
+    }
 }
 
 /// A commit that is logged and may not be durable yet.
@@ -78,6 +98,10 @@ impl CommitHandle {
 /// Why the commit was not admitted to the log.
 enum Refused {
     Changed(usize),
+    /// An in-doubt transaction uses the table that is to be dropped or truncated.
+    InDoubt(usize),
+    /// An in-doubt transaction has read what is to be written.
+    Protected,
     Conflict,
     Cancelled,
     QueueFull,
@@ -88,6 +112,17 @@ const BUILDER_BYTES_KEPT: usize = 1 << 20;
 
 thread_local! {
     static BUILDER: std::cell::RefCell<CommitBuilder> = std::cell::RefCell::new(CommitBuilder::new());
+}
+
+/// Lends the thread's builder.
+pub(crate) fn with_builder<R>(make: impl FnOnce(&mut CommitBuilder) -> R) -> R {
+    BUILDER.with_borrow_mut(|builder| {
+        let result = make(builder);
+        if builder.record_bytes() > BUILDER_BYTES_KEPT {
+            *builder = CommitBuilder::new();
+        }
+        result
+    })
 }
 
 impl Engine {
@@ -108,52 +143,62 @@ impl Engine {
         request: &CommitRequest<'_>,
         rows: impl Iterator<Item = (&'r [u8], Option<&'r [u8]>)> + Clone,
     ) -> Result<Lsn, Error> {
-        BUILDER.with_borrow_mut(|builder| {
+        with_builder(|builder| {
             builder.begin(self.clock().wall_micros());
-            for (key, value) in rows.clone() {
-                match value {
-                    Some(value) => builder.put(key, value),
-                    None => builder.delete(key),
-                }
-            }
-            let (stamp, ticket, view) = self.append_commit(request, builder)?;
+            rows.clone().for_each(|(key, value)| builder.add(key, value));
+            let count = builder.count();
+            let keys = rows.clone().map(|(key, _)| key);
+            let record = builder.finish();
+            let (stamp, ticket, view) = self.append_in_order(request, keys, record, count, || {})?;
             for (key, value) in rows {
                 view.active.insert(key, stamp, value, || self.horizon_in(&view));
             }
-            self.queue().applied(ticket, request.durability);
-            // A flush that came before the rows were applied could not make the commit visible: nobody else will.
-            if request.durability == Durability::Async || self.flushed() >= stamp {
-                self.queue().advance();
-            }
-            if builder.record_bytes() > BUILDER_BYTES_KEPT {
-                *builder = CommitBuilder::new();
-            }
+            self.applied(ticket, stamp, request.durability);
             Ok(stamp)
         })
     }
 
-    fn append_commit(
+    /// What the ticket stands for is applied: it becomes visible when it is as durable as it asks.
+    pub(crate) fn applied(&self, ticket: Ticket, stamp: Lsn, durability: Durability) {
+        self.queue().applied(ticket, durability);
+        // A flush that came before the rows were applied could not make the commit visible: nobody else will.
+        if durability == Durability::Async || self.flushed() >= stamp {
+            self.queue().advance();
+        }
+    }
+
+    /// Gives a record its place in the log, if what `request` depends on is as it was; runs `in_order` then, in the log's
+    /// critical section. The stamp, and the memtable to apply it to, which is not frozen before the ticket is `applied`.
+    pub(crate) fn append_in_order<'r>(
         &self,
         request: &CommitRequest<'_>,
-        builder: &mut CommitBuilder,
+        row_keys: impl Iterator<Item = &'r [u8]> + Clone,
+        record: &mut PreparedRecord,
+        row_count: u64,
+        in_order: impl Fn(),
     ) -> Result<(Lsn, Ticket, arc_swap::Guard<Arc<View>>), Error> {
         let log = self.log()?;
-        let rows = builder.count();
-        let record = builder.finish();
+        let mut waiting_since = None;
         loop {
+            let unprotected = self.in_doubt.protected.seen();
             let result = log.append(record, |span| {
-                self.admit(request)?;
+                self.admit(request, row_keys.clone())?;
                 let ticket = self.queue().enter(span.end).ok_or(Refused::QueueFull)?;
-                self.queue().count_rows(rows);
+                self.queue().count_rows(row_count);
                 for definition in request.definitions {
                     definition.object.change(definition.storage, span.end);
                     self.counters.reclaim.give_up(definition.given_up);
                 }
+                in_order();
                 Ok((ticket, self.view()))
             });
             match result.map_err(|error| self.log_error(&error))? {
                 Ok((span, (ticket, view))) => return Ok((span.end, ticket, view)),
                 Err(Refused::Changed(index)) => return Err(table_changed(&request.tables[index])),
+                Err(Refused::InDoubt(index)) => return Err(self.table_in_doubt(&request.definitions[index])),
+                Err(Refused::Protected) => {
+                    self.wait_for_decision(request.lock_wait, &mut waiting_since, unprotected)?;
+                }
                 Err(Refused::Conflict) => {
                     return Err(Error::Conflict { what: "something that this one has read" });
                 }
@@ -167,12 +212,42 @@ impl Engine {
         }
     }
 
+    /// Waits until some in-doubt transaction is decided that had read something.
+    fn wait_for_decision(
+        &self,
+        wait: LockWait,
+        waiting_since: &mut Option<Duration>,
+        seen: u32,
+    ) -> Result<(), Error> {
+        let now = self.clock().monotonic();
+        let waited = now.saturating_sub(*waiting_since.get_or_insert(now));
+        let left = match wait {
+            LockWait::NoWait => Duration::ZERO,
+            LockWait::Timeout(timeout) => timeout.saturating_sub(waited),
+        };
+        if left.is_zero() {
+            return Err(Error::Locked { waited: "the transaction that has read it is in doubt" });
+        }
+        self.in_doubt.protected.wait(seen, left);
+        Ok(())
+    }
+
     /// Whether the commit may have the next place in the log. In the log's critical section.
-    fn admit(&self, request: &CommitRequest<'_>) -> Result<(), Refused> {
+    fn admit<'r>(
+        &self,
+        request: &CommitRequest<'_>,
+        row_keys: impl Iterator<Item = &'r [u8]>,
+    ) -> Result<(), Refused> {
         for (index, used) in request.tables.iter().enumerate() {
             if used.table.object.newest_storage() != Some(used.storage) {
                 return Err(Refused::Changed(index));
             }
+        }
+        if let Some(held) = request.definitions.iter().position(|own| !own.object.is_free()) {
+            return Err(Refused::InDoubt(held));
+        }
+        if self.in_doubt.protected.covers_any(request.owner, row_keys) {
+            return Err(Refused::Protected);
         }
         if request.reads.is_empty() || self.queue().last_entered() <= request.snapshot {
             return Ok(());
@@ -233,8 +308,11 @@ impl Engine {
         let (owner, name) = (self.new_lock_owner(), lock_name(&row_key));
         self.lock_one(owner, name, self.options().lock_wait)?;
         let tables = [TableUse { table: table.clone(), storage }];
-        let request =
-            CommitRequest { tables: &tables, definitions: &[], reads: &[], snapshot: Lsn::ZERO, durability };
+        let request = CommitRequest {
+            tables: Cow::Borrowed(&tables),
+            lock_wait: self.options().lock_wait,
+            ..CommitRequest::plain(owner, durability)
+        };
         let rows = std::iter::once((&row_key[..], value));
         let logged = self.log_commit(&request, rows, u64::try_from(bytes).expect("a row fits into memory"));
         self.locks().release(owner, name);
@@ -243,6 +321,18 @@ impl Engine {
 }
 
 impl Engine {
+    /// The error of a drop or truncate of a table that an in-doubt transaction uses.
+    fn table_in_doubt(&self, definition: &Definition) -> Error {
+        let id = definition.object.id;
+        let holder =
+            self.in_doubt.all().into_iter().find(|held| held.objects.iter().any(|used| used.id == id));
+        let gid = holder.map_or_else(String::new, |held| held.gid.to_string());
+        match self.name_of_object(id) {
+            Ok(name) => Error::TableInDoubt { name: name.unwrap_or_default(), gid },
+            Err(error) => error,
+        }
+    }
+
     /// The error of a call to the log, as a user should see it.
     pub(crate) fn log_error(&self, error: &LogError) -> Error {
         match error {

@@ -7,11 +7,14 @@ use std::sync::Arc;
 use seawall_io::{Disk, OsDisk};
 use seawall_keys::{MasterKey, OtherMasterKeys};
 use seawall_types::Lsn;
+use seawall_wal::Outcome;
 
 use crate::bulk_load::BulkLoad;
 use crate::catalog::{self, ObjectRow, Table};
 use crate::check::{CheckSummary, Damage};
 use crate::checkpoint_statistics::CheckpointStatistics;
+use crate::commit::CommitHandle;
+use crate::decide::InDoubtTransaction;
 use crate::engine::{Engine, Environment};
 use crate::error::Error;
 use crate::options::{Durability, Isolation, OpenMode, Options, TransactionOptions};
@@ -230,6 +233,64 @@ impl Database {
                 other => return other,
             }
         }
+    }
+
+    /// Commits the in-doubt transaction `gid`. When it returns, the decision is as durable as the database's options ask,
+    /// and every later transaction sees what was prepared. The stamp of the commit.
+    ///
+    /// # Errors
+    /// `NotInDoubt` if no transaction of this name is in doubt, or not any more; `BeingDecided`; `DiskFull`, after which
+    /// it is in doubt as before; `Stopped`, which leaves it open: recovery decides.
+    pub fn commit_prepared(&self, gid: &str) -> Result<Lsn, Error> {
+        self.commit_prepared_with(gid, self.engine().options().durability)
+    }
+
+    /// As [`Database::commit_prepared`], with a durability.
+    ///
+    /// # Errors
+    /// As `commit_prepared`.
+    pub fn commit_prepared_with(&self, gid: &str, durability: Durability) -> Result<Lsn, Error> {
+        self.engine().decide(gid, Outcome::Commit, durability)
+    }
+
+    /// As [`Database::commit_prepared_with`], without waiting for the disk.
+    ///
+    /// # Errors
+    /// As `commit_prepared`.
+    pub fn commit_prepared_async(&self, gid: &str, durability: Durability) -> Result<CommitHandle, Error> {
+        self.engine().decide_async(gid, Outcome::Commit, durability)
+    }
+
+    /// Rolls the in-doubt transaction `gid` back: as if it had never been. The stamp of the decision.
+    ///
+    /// # Errors
+    /// As `commit_prepared`.
+    pub fn rollback_prepared(&self, gid: &str) -> Result<Lsn, Error> {
+        self.rollback_prepared_with(gid, self.engine().options().durability)
+    }
+
+    /// As [`Database::rollback_prepared`], with a durability.
+    ///
+    /// # Errors
+    /// As `commit_prepared`.
+    pub fn rollback_prepared_with(&self, gid: &str, durability: Durability) -> Result<Lsn, Error> {
+        self.engine().decide(gid, Outcome::Rollback, durability)
+    }
+
+    /// As [`Database::rollback_prepared_with`], without waiting for the disk.
+    ///
+    /// # Errors
+    /// As `commit_prepared`.
+    pub fn rollback_prepared_async(&self, gid: &str, durability: Durability) -> Result<CommitHandle, Error> {
+        self.engine().decide_async(gid, Outcome::Rollback, durability)
+    }
+
+    /// The transactions that are prepared and not decided, in the order of their prepares.
+    ///
+    /// # Errors
+    /// Damage met when the names of their tables are read.
+    pub fn in_doubt(&self) -> Result<Vec<InDoubtTransaction>, Error> {
+        self.engine().in_doubt_transactions()
     }
 
     /// Everything committed now, to read from for as long as it is kept.

@@ -20,6 +20,7 @@ use crate::catalog::{self, NameRow, ObjectRow, OpenObject, OpenObjects, Table};
 use crate::checkpoint::CheckpointState;
 use crate::commit_queue::CommitQueue;
 use crate::error::Error;
+use crate::in_doubt::InDoubtTransactions;
 use crate::lock_table::{LockOwner, LockTable};
 use crate::measurements::Measurements;
 use crate::options::{Background, Options};
@@ -80,6 +81,9 @@ pub(crate) struct Engine {
     pub(crate) images_before_redo: AtomicU64,
     /// Held by whoever changes the tree: a checkpoint or a bulk load.
     pub(crate) checkpoint: Mutex<CheckpointState>,
+    pub(crate) in_doubt: InDoubtTransactions,
+    /// Transactions that were in doubt at the last freeze point.
+    pub(crate) in_doubt_at_freeze: AtomicU64,
     /// Storages that a bulk load is filling.
     pub(crate) loading: Mutex<FxHashSet<TableId>>,
     /// Stamp up to which `Async` commits were acknowledged: no later snapshot is older.
@@ -139,6 +143,8 @@ impl Engine {
             queue,
             snapshots: SnapshotRegistry::new(),
             objects: OpenObjects::new(parts.next_table),
+            in_doubt: InDoubtTransactions::new(),
+            in_doubt_at_freeze: AtomicU64::new(parts.superblock.in_doubt),
             redo_point: AtomicU64::new(parts.superblock.redo_point.get()),
             image_log_bytes: parts.image_log_bytes,
             images_before_redo: AtomicU64::new(0),
@@ -418,6 +424,11 @@ impl Engine {
             Some(NameRow::Table(object)) => Some(object),
             Some(NameRow::Dropped { .. }) | None => None,
         })
+    }
+
+    /// The name of an object now; `None` if it is dropped.
+    pub(crate) fn name_of_object(&self, id: u64) -> Result<Option<String>, Error> {
+        self.with_current_snapshot(|lsn| Ok(self.object_row(id, lsn)?.map(|row| row.name)))
     }
 
     /// Where a snapshot finds the rows of a table, by the catalog.

@@ -97,6 +97,58 @@ pub enum Error {
         /// The error that ended it.
         cause: String,
     },
+    /// The name of a prepared transaction is empty, or longer than 200 bytes.
+    #[error("{gid:?} is {bytes} bytes long: the gid of a prepared transaction has 1 to 200 bytes of UTF-8")]
+    Gid {
+        /// The name given.
+        gid: String,
+        /// Its length.
+        bytes: usize,
+    },
+    /// The name of an owner is too long.
+    #[error("the owner's name is {bytes} bytes long; the limit is {limit}")]
+    Owner {
+        /// Its length.
+        bytes: usize,
+        /// The limit.
+        limit: usize,
+    },
+    /// An in-doubt transaction has this gid.
+    #[error("a prepared transaction has the gid {gid:?} already: decide it, or take another gid")]
+    GidInUse {
+        /// The gid.
+        gid: String,
+    },
+    /// No transaction with this gid is in doubt.
+    #[error("no transaction with the gid {gid:?} is in doubt: it was never prepared, or is decided already")]
+    NotInDoubt {
+        /// The gid.
+        gid: String,
+    },
+    /// Another call is deciding the transaction now.
+    #[error("the transaction {gid:?} is being decided by another call")]
+    BeingDecided {
+        /// The gid.
+        gid: String,
+    },
+    /// A transaction that wrote nothing has nothing to prepare.
+    #[error("the transaction has written nothing, so there is nothing to prepare: it has ended")]
+    NothingToPrepare,
+    /// A transaction that creates, drops, renames or truncates a table cannot be prepared.
+    #[error(
+        "a transaction that creates, drops, renames or truncates a table cannot be prepared: do that in a transaction of its          own; this one is rolled back"
+    )]
+    PrepareDefinition,
+    /// A table that an in-doubt transaction uses cannot be dropped or truncated.
+    #[error(
+        "table {name:?} is used by the in-doubt transaction {gid:?}: decide that first, then drop or truncate the table"
+    )]
+    TableInDoubt {
+        /// The table.
+        name: String,
+        /// One of the transactions that use it.
+        gid: String,
+    },
     /// The savepoint is not one of this transaction, or was given up by a rollback to an earlier one.
     #[error("the savepoint does not exist (any more) in this transaction")]
     NoSuchSavepoint,

@@ -8,7 +8,7 @@ use seawall_io::{Disk, OsDisk};
 use seawall_keys::{DatabaseKeys, MasterKey};
 use seawall_tree::Superblock;
 use seawall_types::{Lsn, TimelineId};
-use seawall_wal::{HEADER_BYTES, LogReadError, LogReader, LogRecord, Record};
+use seawall_wal::{Changes, HEADER_BYTES, LogReadError, LogReader, LogRecord, Record};
 
 use crate::encryption::{log_cipher, open_keys, open_superblock};
 use crate::engine::Environment;
@@ -37,6 +37,39 @@ pub enum LogContent {
         /// When, in microseconds since 1970.
         time_micros: i64,
         /// What it wrote.
+        changes: Vec<LogChange>,
+    },
+    /// A transaction was prepared.
+    Prepare {
+        /// The coordinator's name for it.
+        gid: String,
+        /// Who prepared it.
+        owner: String,
+        /// When, in microseconds since 1970.
+        time_micros: i64,
+        /// What it wrote, to be put if it is committed.
+        changes: Vec<LogChange>,
+    },
+    /// A prepared transaction was committed.
+    CommitPrepared {
+        /// The coordinator's name for it.
+        gid: String,
+        /// Stamp of the prepare: the end of its record.
+        prepared: Lsn,
+        /// When, in microseconds since 1970.
+        time_micros: i64,
+        /// What was put beside the prepared rows.
+        changes: Vec<LogChange>,
+    },
+    /// A prepared transaction was rolled back.
+    RollbackPrepared {
+        /// The coordinator's name for it.
+        gid: String,
+        /// Stamp of the prepare: the end of its record.
+        prepared: Lsn,
+        /// When, in microseconds since 1970.
+        time_micros: i64,
+        /// What was put with the decision.
         changes: Vec<LogChange>,
     },
     /// A checkpoint began: it froze the memtable here.
@@ -166,19 +199,7 @@ fn oldest_record(
 fn content_of(record: &LogRecord<'_>) -> Result<LogContent, String> {
     Ok(match record.decode().map_err(|error| error.to_string())? {
         Record::Commit(commit) => {
-            let mut row_key = Vec::new();
-            let mut changes = Vec::new();
-            for change in commit.changes() {
-                let change = change.map_err(|error| error.to_string())?;
-                change.copy_row_key(&mut row_key);
-                let length = |value: &[u8]| u64::try_from(value.len()).unwrap_or(u64::MAX);
-                changes.push(LogChange {
-                    table: change.table().get(),
-                    key: row_key::key_of(&row_key).to_vec(),
-                    value_bytes: change.value().map(length),
-                });
-            }
-            LogContent::Commit { time_micros: commit.time_micros, changes }
+            LogContent::Commit { time_micros: commit.time_micros, changes: changes_of(commit.changes())? }
         }
         Record::Checkpoint(checkpoint) => {
             LogContent::Checkpoint { redo_point: checkpoint.redo_point, time_micros: checkpoint.time_micros }
@@ -192,6 +213,24 @@ fn content_of(record: &LogRecord<'_>) -> Result<LogContent, String> {
         Record::RestorePoint(point) => {
             LogContent::RestorePoint { name: point.name.to_owned(), time_micros: point.time_micros }
         }
+        Record::Prepare(prepare) => LogContent::Prepare {
+            gid: prepare.gid.to_owned(),
+            owner: prepare.owner.to_owned(),
+            time_micros: prepare.commit.time_micros,
+            changes: changes_of(prepare.changes())?,
+        },
+        Record::CommitPrepared(decision) => LogContent::CommitPrepared {
+            gid: decision.gid.to_owned(),
+            prepared: decision.prepared,
+            time_micros: decision.commit.time_micros,
+            changes: changes_of(decision.changes())?,
+        },
+        Record::RollbackPrepared(decision) => LogContent::RollbackPrepared {
+            gid: decision.gid.to_owned(),
+            prepared: decision.prepared,
+            time_micros: decision.commit.time_micros,
+            changes: changes_of(decision.changes())?,
+        },
         Record::NoOp => LogContent::NoOp,
         Record::PageImages(images) => LogContent::PageImages {
             chunk: images.chunk,
@@ -199,4 +238,20 @@ fn content_of(record: &LogRecord<'_>) -> Result<LogContent, String> {
             stored_bytes: u64::try_from(images.stored.len()).unwrap_or(u64::MAX),
         },
     })
+}
+
+fn changes_of(changes: Changes<'_>) -> Result<Vec<LogChange>, String> {
+    let mut row_key = Vec::new();
+    let mut found = Vec::new();
+    for change in changes {
+        let change = change.map_err(|error| error.to_string())?;
+        change.copy_row_key(&mut row_key);
+        let length = |value: &[u8]| u64::try_from(value.len()).unwrap_or(u64::MAX);
+        found.push(LogChange {
+            table: change.table().get(),
+            key: row_key::key_of(&row_key).to_vec(),
+            value_bytes: change.value().map(length),
+        });
+    }
+    Ok(found)
 }

@@ -14,6 +14,7 @@ use seawall_types::{Lsn, TableId};
 
 use crate::catalog::{self, FIRST_USER_TABLE};
 use crate::dropped_tables;
+use crate::in_doubt::rows::PREPARED;
 use crate::row_key;
 use crate::view::Frozen;
 
@@ -212,6 +213,10 @@ impl MergeSource for FrozenRows<'_> {
     }
 
     fn replaced(&mut self, key: &[u8], value: Option<&[u8]>) {
+        // No snapshot reads in-doubt transactions, and their write sets may be long.
+        if row_key::table_of(key) == Some(PREPARED) {
+            return;
+        }
         // After an attempt that failed, the row may have its base already; the tree may show what the attempt put.
         let has_base = self
             .memtable

@@ -237,7 +237,7 @@ impl Engine {
 
     fn has_changes(&self) -> bool {
         let view = self.view();
-        !view.active.is_empty() || view.unmerged().is_some()
+        !view.is_active_empty() || view.unmerged().is_some()
     }
 }
 
@@ -302,6 +302,7 @@ fn new_superblock(environment: &Environment, options: &Options) -> Superblock {
         checkpoint_count: 0,
         completed_chunk: 0,
         next_table: TableId::new(FIRST_USER_TABLE),
+        in_doubt: 0,
         page_count: 0,
         created_micros: environment.clock.wall_micros(),
         // Set by the tree with each store.
@@ -365,6 +366,7 @@ fn open_existing(
         keys,
         directory_lock,
     });
+    engine.adopt_in_doubt(replayed.in_doubt)?;
     engine.learn_from_recovery(&replayed.statistics);
     *engine.counters.recovery.lock() = replayed.statistics;
     Ok(engine)

@@ -130,13 +130,7 @@ impl Engine {
                 locked.push((key, name));
                 forgotten.insert(*storage);
             }
-            let request = CommitRequest {
-                tables: &[],
-                definitions: &[],
-                reads: &[],
-                snapshot: Lsn::ZERO,
-                durability: Durability::Async,
-            };
+            let request = CommitRequest::plain(owner, Durability::Async);
             let rows = locked.iter().map(|(key, _)| (&key[..], None));
             let logged =
                 if locked.is_empty() { Ok(Lsn::ZERO) } else { self.log_commit_unthrottled(&request, rows) };

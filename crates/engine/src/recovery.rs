@@ -1,4 +1,4 @@
-//! Replaying the log from the redo point to its end. No page of the tree is read.
+//! Replaying the log from the redo point to its end. No page of a user's table is read.
 //!
 //! ```text
 //!   log --> one thread reads, checks, deals rows by the hash of their keys
@@ -9,7 +9,8 @@
 //!              a frozen memtable, built in order; the active one starts empty
 //! ```
 //! Nobody reads during a replay, so rows need not be findable before its end: sorting them once is several times
-//! faster than inserting each into an ordered structure. A log longer than the memory for it is replayed in parts,
+//! faster than inserting each into an ordered structure. Of prepared transactions, those that were in doubt at the redo
+//! point are read from the system table first, if there were any; their decision deals their rows. A log longer than the memory for it is replayed in parts,
 //! each merged into the tree before the next.
 
 use std::sync::Arc;
@@ -21,13 +22,15 @@ use seawall_keys::DatabaseKeys;
 use seawall_memtable::{Memtable, ReplayPartition};
 use seawall_tree::{Superblock, Tree};
 use seawall_types::{Lsn, TableId};
-use seawall_wal::{EndReason, LogEnd, LogReader, PendingUse, Record};
+use seawall_wal::{Changes, EndReason, LogEnd, LogReader, Outcome, PendingUse, Prepare, Record};
 
 use crate::catalog::{self, FIRST_USER_TABLE, ObjectRow};
 use crate::catalog_merge::many_catalog_rows;
 use crate::dropped_tables;
 use crate::engine::Environment;
 use crate::error::Error;
+use crate::in_doubt::epoch::PreparedEpoch;
+use crate::in_doubt::replayed::ReplayedTransactions;
 use crate::lock_table::lock_name;
 use crate::log_records::open_reader;
 use crate::merge_source::FrozenRows;
@@ -88,6 +91,7 @@ pub(crate) struct Replayed {
     pub(crate) end: LogEnd,
     pub(crate) superblock: Superblock,
     pub(crate) next_table: u64,
+    pub(crate) in_doubt: ReplayedTransactions,
     pub(crate) statistics: RecoveryStatistics,
 }
 
@@ -127,6 +131,7 @@ struct Replay<'a> {
     reported: Duration,
     end_at_most: Lsn,
     next_table: u64,
+    in_doubt: ReplayedTransactions,
     statistics: RecoveryStatistics,
     /// Where the part that is being read begins.
     part_start: Lsn,
@@ -154,6 +159,7 @@ impl<'a> Replay<'a> {
         Ok(Replay {
             end_at_most: Lsn::new(last.get().saturating_add(superblock.segment_bytes)).max(redo_point),
             next_table: superblock.next_table.get(),
+            in_doubt: ReplayedTransactions::at_redo_point(tree, &superblock)?,
             statistics: RecoveryStatistics { redo_point, ..RecoveryStatistics::default() },
             part_start: redo_point,
             part_rows: 0,
@@ -175,8 +181,10 @@ impl<'a> Replay<'a> {
             // The active memtable and the cache are empty until the replay ends: their memory may be used.
             let limit = self.options.replay_memory();
             let mut bytes = 0;
+            let prepared_before = self.in_doubt.kept_bytes();
             let ended = loop {
-                if bytes >= limit && !self.is_read_only() {
+                let prepared = self.in_doubt.kept_bytes().saturating_sub(prepared_before);
+                if bytes + prepared >= limit && !self.is_read_only() {
                     break false;
                 }
                 match self.read_record(&mut dealer)? {
@@ -185,6 +193,8 @@ impl<'a> Replay<'a> {
                 }
                 self.report(progress);
             };
+            // Like at a freeze: what is in doubt now is merged with the rows of this part.
+            self.in_doubt.settle(|row_key, stamp, value| dealer.deal_row(row_key, stamp, Some(value)))?;
             Ok((Memtable::from_partitions(dealer.finish()?), ended))
         })
     }
@@ -203,33 +213,39 @@ impl<'a> Replay<'a> {
         let place = |problem: &dyn std::fmt::Display| Error::Log {
             message: format!("record at {}: {problem}", span.start),
         };
-        let commit =
-            match Record::decode(found.kind, found.flags, found.body).map_err(|error| place(&error))? {
-                Record::Commit(commit) => commit,
-                Record::Checkpoint(_)
-                | Record::TimelineSwitch(_)
-                | Record::RestorePoint(_)
-                | Record::NoOp
-                | Record::PageImages(_) => {
-                    return Ok(Some(0));
-                }
-            };
-        let mut bytes = 0;
-        for change in commit.changes() {
-            let change = change.map_err(|error| place(&error))?;
-            change.copy_row_key(&mut dealer.row_key);
-            if change.table().get() < FIRST_USER_TABLE {
-                self.next_table = self.next_table.max(next_id(&dealer.row_key, change.value())?);
-                if change.value().is_some_and(|value| dropped_tables::is_drop(&dealer.row_key, value)) {
-                    bytes += dropped_tables::WRITTEN_OUT_BYTES;
-                }
+        let record = Record::decode(found.kind, found.flags, found.body).map_err(|error| place(&error))?;
+        let (changes, decision) = match record {
+            Record::Commit(commit) => (commit.changes(), None),
+            Record::CommitPrepared(decision) => (decision.changes(), Some((decision, Outcome::Commit))),
+            Record::RollbackPrepared(decision) => (decision.changes(), Some((decision, Outcome::Rollback))),
+            Record::Prepare(_) => {
+                self.in_doubt.prepared(span.end, found.body);
+                return Ok(Some(0));
             }
-            self.statistics.rows += 1;
-            self.part_rows += 1;
-            bytes += row_bytes(&dealer.row_key, change.value());
-            dealer.deal(span.end, change.value())?;
+            Record::Checkpoint(_)
+            | Record::TimelineSwitch(_)
+            | Record::RestorePoint(_)
+            | Record::NoOp
+            | Record::PageImages(_) => return Ok(Some(0)),
+        };
+        let mut dealt = Dealt { stamp: span.end, rows: 0, bytes: 0, next_table: self.next_table };
+        if let Some((decision, outcome)) = decision {
+            let unknown = || place(&format!("it decides {:?}, which is not in doubt", decision.gid));
+            let replayed = self.in_doubt.decided(decision.prepared).ok_or_else(unknown)?;
+            for row_key in replayed.row_keys(decision.prepared) {
+                dealer.deal_row(&row_key, span.end, None)?;
+            }
+            if outcome == Outcome::Commit {
+                let body = replayed.read_body(self.tree, decision.prepared)?;
+                let prepare = Prepare::decode(&body).map_err(|error| place(&error))?;
+                dealt.deal(dealer, prepare.changes(), place)?;
+            }
         }
-        Ok(Some(bytes))
+        dealt.deal(dealer, changes, place)?;
+        self.next_table = dealt.next_table;
+        self.statistics.rows += dealt.rows;
+        self.part_rows += dealt.rows;
+        Ok(Some(dealt.bytes))
     }
 
     fn report(&mut self, progress: &mut dyn FnMut(RecoveryProgress)) {
@@ -279,7 +295,9 @@ impl<'a> Replay<'a> {
         self.superblock.redo_point = end;
         self.superblock.checkpoint_count += 1;
         self.superblock.next_table = TableId::new(self.next_table);
+        self.superblock.in_doubt = self.in_doubt.count();
         self.tree.apply_chunk(plan, Some(&self.superblock)).map_err(failed)?;
+        self.in_doubt.merged();
         self.part_start = end;
         self.part_rows = 0;
         self.statistics.merges += 1;
@@ -309,6 +327,7 @@ impl<'a> Replay<'a> {
             logged_rows: self.part_rows,
             // Those in what was replayed are not known; this count begins with the first that is appended.
             logged_images: 0,
+            prepared: Arc::new(PreparedEpoch::replayed(self.in_doubt.count())),
             merged: false,
         });
         let active = Memtable::new(usize::try_from(self.options.memtable_bytes / 2).unwrap_or(usize::MAX));
@@ -316,11 +335,12 @@ impl<'a> Replay<'a> {
             active: Arc::new(active),
             active_start: end.lsn,
             images_before: 0,
+            prepared: Arc::default(),
             snapshot_floor: Lsn::ZERO,
             frozen: frozen.into_iter().collect(),
         };
         let (superblock, next_table, statistics) = (self.superblock, self.next_table, self.statistics);
-        Ok(Replayed { view, end, superblock, next_table, statistics })
+        Ok(Replayed { view, end, superblock, next_table, in_doubt: self.in_doubt, statistics })
     }
 }
 
@@ -349,6 +369,38 @@ fn next_id(row_key: &[u8], value: Option<&[u8]>) -> Result<u64, Error> {
     let too_high =
         || Error::Catalog { place: format!("table {highest}"), problem: "no table has so high a number" };
     highest.checked_add(1).ok_or_else(too_high)
+}
+
+/// What one record has dealt.
+struct Dealt {
+    stamp: Lsn,
+    rows: u64,
+    bytes: u64,
+    next_table: u64,
+}
+
+impl Dealt {
+    fn deal(
+        &mut self,
+        dealer: &mut Dealer<'_>,
+        changes: Changes<'_>,
+        place: impl Fn(&dyn std::fmt::Display) -> Error,
+    ) -> Result<(), Error> {
+        for change in changes {
+            let change = change.map_err(|error| place(&error))?;
+            change.copy_row_key(&mut dealer.row_key);
+            if change.table().get() < FIRST_USER_TABLE {
+                self.next_table = self.next_table.max(next_id(&dealer.row_key, change.value())?);
+                if change.value().is_some_and(|value| dropped_tables::is_drop(&dealer.row_key, value)) {
+                    self.bytes += dropped_tables::WRITTEN_OUT_BYTES;
+                }
+            }
+            self.rows += 1;
+            self.bytes += row_bytes(&dealer.row_key, change.value());
+            dealer.deal(self.stamp, change.value())?;
+        }
+        Ok(())
+    }
 }
 
 /// Rows on their way to a worker.
@@ -402,6 +454,12 @@ impl<'scope> Dealer<'scope> {
         let workers = if count == 1 { 0 } else { count };
         let workers = (0..workers).map(|index| Worker::start(scope, index)).collect::<Result<_, _>>()?;
         Ok(Dealer { row_key: Vec::new(), own: ReplayPartition::new(), workers })
+    }
+
+    fn deal_row(&mut self, row_key: &[u8], stamp: Lsn, value: Option<&[u8]>) -> Result<(), Error> {
+        self.row_key.clear();
+        self.row_key.extend_from_slice(row_key);
+        self.deal(stamp, value)
     }
 
     /// Deals the row whose key is in `row_key`.

@@ -67,6 +67,16 @@ pub struct Statistics {
     pub recovery: RecoveryStatistics,
     /// What a recovery would take now.
     pub recovery_time: RecoveryTimeStatistics,
+    /// Transactions prepared and not decided.
+    pub in_doubt: u64,
+    /// Time since the oldest of them was prepared.
+    pub oldest_in_doubt: Option<std::time::Duration>,
+    /// Transactions prepared.
+    pub prepared: u64,
+    /// Prepared transactions committed.
+    pub prepared_committed: u64,
+    /// Prepared transactions rolled back.
+    pub prepared_rolled_back: u64,
     /// Records appended to the log.
     pub log_records: u64,
     /// Bytes appended to the log.
@@ -161,6 +171,11 @@ impl Engine {
             throttle: self.throttle_statistics(),
             recovery: self.counters.recovery.lock().clone(),
             recovery_time: self.recovery_time.statistics(self.redo_length()),
+            in_doubt: self.in_doubt.count(),
+            oldest_in_doubt: self.oldest_in_doubt(),
+            prepared: self.in_doubt.counts.prepared.load(Ordering::Relaxed),
+            prepared_committed: self.in_doubt.counts.committed.load(Ordering::Relaxed),
+            prepared_rolled_back: self.in_doubt.counts.rolled_back.load(Ordering::Relaxed),
             log_records: log.records,
             log_bytes: log.record_bytes,
             log_flushes: log.flushes,

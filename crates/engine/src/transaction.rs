@@ -36,12 +36,21 @@ pub struct Savepoint {
 }
 
 /// What a serializable transaction has read.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ReadItem {
     Row(Vec<u8>),
     Range(Bound<Vec<u8>>, Bound<Vec<u8>>),
     /// That the table is there, and where its rows are.
     Object(Arc<OpenObject>),
+}
+
+impl ReadItem {
+    fn object(&self) -> Option<&Arc<OpenObject>> {
+        match self {
+            ReadItem::Object(object) => Some(object),
+            ReadItem::Row(_) | ReadItem::Range(..) => None,
+        }
+    }
 }
 
 /// What one read sees.
@@ -72,7 +81,11 @@ pub struct Transaction {
     /// The snapshot has to see at least this: rows written before it was taken may be that new.
     snapshot_floor: Lsn,
     pub(crate) writes: WriteSet,
-    locks: Vec<u64>,
+    pub(crate) locks: Vec<u64>,
+    /// Rows that `get_for_update` locked.
+    pub(crate) locked_rows: Vec<Vec<u8>>,
+    /// Who is responsible for it.
+    pub(crate) owner_name: Box<str>,
     pub(crate) touched: TouchedTables,
     reads: Vec<ReadItem>,
     /// Objects whose place is among `reads`.
@@ -92,6 +105,8 @@ impl Transaction {
             snapshot_floor: Lsn::ZERO,
             writes: WriteSet::default(),
             locks: Vec::new(),
+            locked_rows: Vec::new(),
+            owner_name: Box::default(),
             touched: TouchedTables::default(),
             reads: Vec::new(),
             read_objects: FxHashSet::default(),
@@ -134,7 +149,9 @@ impl Transaction {
         let key = key.as_ref();
         let storage = self.lock_row(table, key)?;
         let row_key = row_key::encode(storage, key);
-        self.read_newest(&row_key)
+        let value = self.read_newest(&row_key);
+        self.locked_rows.push(row_key);
+        value
     }
 
     /// The row at the snapshot or, under `ReadCommitted`, its newest committed version. The row is locked by this
@@ -420,19 +437,43 @@ impl Transaction {
             return Ok(None);
         }
         self.engine.check_writable()?;
-        let tables = self.touched.depended_on();
-        let request = CommitRequest {
-            tables: &tables,
-            definitions: self.touched.definitions(),
-            reads: &self.reads,
-            snapshot: self.snapshot.as_ref().map_or(self.snapshot_floor, RegisteredSnapshot::lsn),
-            durability: self.options.durability,
-        };
-        let stamp = self.engine.log_commit(&request, self.writes.rows(), self.writes.bytes())?;
+        let stamp =
+            self.engine.log_commit(&self.commit_request(), self.writes.rows(), self.writes.bytes())?;
         // The rows are in the log and in the memtable: whoever writes them next has a later stamp, so it cannot
         // become durable first, and readers are held to what is visible.
         self.release();
         Ok(Some(stamp))
+    }
+
+    /// What its commit, or its prepare, depends on.
+    pub(crate) fn commit_request(&self) -> CommitRequest<'_> {
+        CommitRequest {
+            owner: self.owner,
+            lock_wait: self.options.lock_wait,
+            tables: self.touched.depended_on(),
+            definitions: self.touched.definitions(),
+            reads: &self.reads,
+            snapshot: self.snapshot.as_ref().map_or(self.snapshot_floor, RegisteredSnapshot::lsn),
+            durability: self.options.durability,
+        }
+    }
+
+    pub(crate) fn owner(&self) -> LockOwner {
+        self.owner
+    }
+
+    /// The tables that it wrote to, locked rows of, or has read; each once.
+    pub(crate) fn used_objects(&self, reads: &[ReadItem]) -> Vec<Arc<OpenObject>> {
+        let used = self.touched.depended_on();
+        let mut objects: Vec<_> = used.iter().map(|used| Arc::clone(&used.table.object)).collect();
+        objects.extend(reads.iter().filter_map(ReadItem::object).cloned());
+        objects.sort_unstable_by_key(|object| object.id);
+        objects.dedup_by_key(|object| object.id);
+        objects
+    }
+
+    pub(crate) fn take_reads(&mut self) -> Vec<ReadItem> {
+        std::mem::take(&mut self.reads)
     }
 
     /// Gives everything back as it was.
@@ -459,7 +500,7 @@ impl Transaction {
         error
     }
 
-    fn release(&mut self) {
+    pub(crate) fn release(&mut self) {
         for name in self.locks.drain(..) {
             self.engine.locks().release(self.owner, name);
         }

@@ -15,6 +15,8 @@ use std::sync::Arc;
 use seawall_memtable::{Lookup, Memtable};
 use seawall_types::Lsn;
 
+use crate::in_doubt::epoch::PreparedEpoch;
+
 /// A memtable that takes no more commits.
 #[derive(Clone)]
 pub(crate) struct Frozen {
@@ -27,6 +29,8 @@ pub(crate) struct Frozen {
     pub(crate) logged_rows: u64,
     /// Bytes of page images appended to the log up to its end, by the count of `Engine::image_log_bytes`.
     pub(crate) logged_images: u64,
+    /// What changed among in-doubt transactions meanwhile; its rows are in the memtable.
+    pub(crate) prepared: Arc<PreparedEpoch>,
     /// The tree holds all of it.
     pub(crate) merged: bool,
 }
@@ -39,6 +43,8 @@ pub(crate) struct View {
     pub(crate) active_start: Lsn,
     /// Bytes of page images appended to the log before.
     pub(crate) images_before: u64,
+    /// What changed among in-doubt transactions since then.
+    pub(crate) prepared: Arc<PreparedEpoch>,
     /// The floor of snapshots when the active memtable was made: see `snapshots`.
     pub(crate) snapshot_floor: Lsn,
     /// Newest first.
@@ -78,6 +84,11 @@ impl View {
         let memtables =
             std::iter::once(&self.active).chain(self.frozen.iter().map(|frozen| &frozen.memtable));
         memtables.filter_map(|memtable| memtable.newest_stamp(row_key)).next()
+    }
+
+    /// Whether nothing was changed since the last freeze.
+    pub(crate) fn is_active_empty(&self) -> bool {
+        self.active.is_empty() && self.prepared.is_empty()
     }
 
     /// The frozen memtable that is not merged yet.

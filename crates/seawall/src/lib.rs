@@ -35,11 +35,12 @@ mod typed;
 pub use seawall_codec::{key, value};
 pub use seawall_engine::{
     Background, BulkLoad, CheckSummary, CheckpointDurations, CheckpointStatistics, CommitHandle, Damage,
-    Database, DatabaseInfo, Durability, Environment, Error, ImageCompression, Isolation, KEY_BYTES_MAX,
-    KeyRange, LentRow, LockWait, LogChange, LogContent, LogHoldback, LogRecordInfo, OpenMode, Options,
-    PageProtection, Range, ReclaimStatistics, RecoveryProgress, RecoveryStatistics, RecoveryTimeStatistics,
-    Savepoint, SegmentInfo, Snapshot, Statistics, Table, TableChange, TableInfo, ThrottleReason,
-    ThrottleStatistics, Transaction, TransactionOptions, Trigger, VALUE_BYTES_MAX, log_records,
+    Database, DatabaseInfo, Durability, Environment, Error, ImageCompression, InDoubtTransaction, Isolation,
+    KEY_BYTES_MAX, KeyRange, LentRow, LockWait, LogChange, LogContent, LogHoldback, LogRecordInfo, OpenMode,
+    Options, PageProtection, Range, ReclaimStatistics, RecoveryProgress, RecoveryStatistics,
+    RecoveryTimeStatistics, Savepoint, SegmentInfo, Snapshot, Statistics, Table, TableChange, TableInfo,
+    ThrottleReason, ThrottleStatistics, Transaction, TransactionOptions, Trigger, VALUE_BYTES_MAX,
+    log_records,
 };
 pub use seawall_keys::{MasterKey, MasterKeyError, OtherMasterKeys, SecretKey};
 pub use seawall_types::{DatabaseId, Lsn, TimelineId};

@@ -32,6 +32,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("Log segment", "wal/src/segment.rs"),
     ("Log record", "wal/src/record.rs"),
     ("Log record: commit", "wal/src/commit.rs"),
+    ("Log record: prepare and decision", "wal/src/prepared.rs"),
     ("Log record: others", "wal/src/control.rs"),
     ("Log record: page images", "wal/src/page_images.rs"),
     ("Pending file of the log", "wal/src/pending.rs"),
@@ -48,6 +49,8 @@ const FORMATS: &[(&str, &str)] = &[
     ("Encrypted image", "tree/src/recovery_file/encrypted.rs"),
     ("Page images", "tree/src/image_compression.rs"),
     ("Catalog", "engine/src/catalog.rs"),
+    ("In-doubt transactions: rows", "engine/src/in_doubt/rows.rs"),
+    ("In-doubt transactions: guards", "engine/src/in_doubt/guards.rs"),
     ("Measurements", "engine/src/measurements.rs"),
 ];
 

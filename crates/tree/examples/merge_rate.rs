@@ -157,5 +157,6 @@ fn superblock() -> Superblock {
         created_micros: 0,
         protection: PageProtection::RecoveryFile,
         encryption: Encryption::None,
+        in_doubt: 0,
     }
 }

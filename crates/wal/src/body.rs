@@ -7,7 +7,7 @@ use crate::error::RecordError;
 pub(crate) const VARINT_BYTES_MAX: usize = 10;
 
 /// Appends `value`, seven bits a byte.
-pub(crate) fn put_varint(output: &mut Vec<u8>, value: u64) {
+pub fn put_varint(output: &mut Vec<u8>, value: u64) {
     let (bytes, length) = encode_varint(value);
     output.extend_from_slice(&bytes[..length]);
 }
@@ -30,25 +30,32 @@ pub(crate) fn encode_varint(mut value: u64) -> ([u8; VARINT_BYTES_MAX], usize) {
 
 /// Reads the fields of a body one after another; each read is checked against the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BodyReader<'a> {
+pub struct BodyReader<'a> {
     body: &'a [u8],
     offset: usize,
 }
 
 impl<'a> BodyReader<'a> {
-    pub(crate) fn new(body: &'a [u8]) -> BodyReader<'a> {
+    /// Starts at the first byte of `body`.
+    pub fn new(body: &'a [u8]) -> BodyReader<'a> {
         BodyReader { body, offset: 0 }
     }
 
-    pub(crate) fn offset(&self) -> usize {
+    /// Where the next field starts.
+    pub fn offset(&self) -> usize {
         self.offset
     }
 
-    pub(crate) fn remaining(&self) -> usize {
+    /// Bytes that were not read yet.
+    pub fn remaining(&self) -> usize {
         self.body.len() - self.offset
     }
 
-    pub(crate) fn bytes(&mut self, count: u64, field: &'static str) -> Result<&'a [u8], RecordError> {
+    /// The next `count` bytes.
+    ///
+    /// # Errors
+    /// `Short`, naming `field`, if there are fewer.
+    pub fn bytes(&mut self, count: u64, field: &'static str) -> Result<&'a [u8], RecordError> {
         let short = RecordError::Short { field, offset: self.body.len() };
         let Ok(count) = usize::try_from(count) else { return Err(short) };
         let Some(bytes) = self.body[self.offset..].get(..count) else { return Err(short) };
@@ -56,12 +63,20 @@ impl<'a> BodyReader<'a> {
         Ok(bytes)
     }
 
-    pub(crate) fn fixed<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], RecordError> {
+    /// The next `N` bytes.
+    ///
+    /// # Errors
+    /// As `bytes`.
+    pub fn fixed<const N: usize>(&mut self, field: &'static str) -> Result<[u8; N], RecordError> {
         let bytes = self.bytes(N as u64, field)?;
         Ok(bytes.try_into().expect("as many bytes as asked for"))
     }
 
-    pub(crate) fn varint(&mut self, field: &'static str) -> Result<u64, RecordError> {
+    /// The next integer of variable length.
+    ///
+    /// # Errors
+    /// As `bytes`; `Value` if it is in no form that is ever written.
+    pub fn varint(&mut self, field: &'static str) -> Result<u64, RecordError> {
         let start = self.offset;
         let mut value = 0_u64;
         for (index, &byte) in self.body[start..].iter().enumerate() {
@@ -80,7 +95,10 @@ impl<'a> BodyReader<'a> {
     }
 
     /// The body ends here.
-    pub(crate) fn finish(&self) -> Result<(), RecordError> {
+    ///
+    /// # Errors
+    /// `Trailing` if it does not.
+    pub fn finish(&self) -> Result<(), RecordError> {
         match self.remaining() {
             0 => Ok(()),
             bytes => Err(RecordError::Trailing { bytes, offset: self.offset }),

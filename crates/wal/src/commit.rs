@@ -11,15 +11,18 @@
 //! |  (varint) | value length | unless it is a delete                                                      |
 //! |           | value        | unless it is a delete                                                      |
 //!
+//! The records of two-phase commit have the same form, with more between count and changes (`prepared`).
+//!
 //! All of it is encrypted in an encrypted database (`record`), where a commit takes 40 bytes more.
 //!
 //! A commit of one row with an 8-byte key in a table below 128 and a value below 128 bytes takes 26 bytes beyond key
 //! and value, record header included.
 
-use seawall_types::TableId;
+use seawall_types::{Lsn, TableId};
 
 use crate::body::{BodyReader, VARINT_BYTES_MAX, encode_varint, put_varint};
 use crate::error::RecordError;
+use crate::prepared::{self, Outcome};
 use crate::record::{PreparedRecord, RECORD_ENVELOPE_BYTES, RECORD_HEADER_BYTES, RecordKind};
 
 /// The table id at the start of a row key, big-endian.
@@ -53,6 +56,7 @@ pub struct CommitBuilder {
     record: PreparedRecord,
     /// Between `begin` and `finish`.
     is_open: bool,
+    kind: Option<RecordKind>,
     time_micros: i64,
     count: u64,
     table: Option<[u8; TABLE_ID_BYTES]>,
@@ -66,10 +70,37 @@ impl CommitBuilder {
 
     /// Starts an empty write set with commit time `time_micros` (since 1970), in the memory of the last one.
     pub fn begin(&mut self, time_micros: i64) {
+        self.begin_kind(RecordKind::Commit, time_micros, |_| {});
+    }
+
+    /// Starts an empty write set that is to be prepared: see [`crate::Prepare`].
+    ///
+    /// # Panics
+    /// If gid or owner have a length that no record can have.
+    pub fn begin_prepare(&mut self, time_micros: i64, gid: &str, owner: &str, guards: &[u8]) {
+        self.begin_kind(RecordKind::Prepare, time_micros, |bytes| {
+            prepared::encode_prepare_head(bytes, gid, owner, guards);
+        });
+    }
+
+    /// Starts the decision about the transaction that was prepared with the stamp `prepared`. Rows may be added to it, as
+    /// to any commit: they are put with the decision, beside what was prepared.
+    ///
+    /// # Panics
+    /// If the gid has a length that no record can have.
+    pub fn begin_decision(&mut self, outcome: Outcome, time_micros: i64, prepared: Lsn, gid: &str) {
+        self.begin_kind(outcome.kind(), time_micros, |bytes| {
+            prepared::encode_decision_head(bytes, prepared, gid);
+        });
+    }
+
+    fn begin_kind(&mut self, kind: RecordKind, time_micros: i64, head: impl FnOnce(&mut Vec<u8>)) {
         let bytes = self.record.buffer_mut();
         bytes.clear();
         bytes.resize(FRONT_BYTES, 0);
+        head(bytes);
         self.is_open = true;
+        self.kind = Some(kind);
         self.time_micros = time_micros;
         self.count = 0;
         self.table = None;
@@ -94,6 +125,17 @@ impl CommitBuilder {
     /// If nothing was begun, or the key is shorter than a table id or longer than [`ROW_KEY_BYTES_MAX`].
     pub fn delete(&mut self, row_key: &[u8]) {
         self.push_key(row_key, SHAPE_DELETE);
+    }
+
+    /// Adds `put row_key value`, or `delete row_key` where there is no value.
+    ///
+    /// # Panics
+    /// As `put` and `delete`.
+    pub fn add(&mut self, row_key: &[u8], value: Option<&[u8]>) {
+        match value {
+            Some(value) => self.put(row_key, value),
+            None => self.delete(row_key),
+        }
     }
 
     /// Changes so far.
@@ -123,7 +165,8 @@ impl CommitBuilder {
         let bytes = self.record.buffer_mut();
         bytes[FRONT_BYTES - count_bytes..FRONT_BYTES].copy_from_slice(&count[..count_bytes]);
         bytes[time_start..time_start + TIME_BYTES].copy_from_slice(&self.time_micros.to_le_bytes());
-        self.record.complete(RecordKind::Commit, time_start - RECORD_HEADER_BYTES);
+        let kind = self.kind.expect("what is open is of a kind");
+        self.record.complete(kind, time_start - RECORD_HEADER_BYTES);
         &mut self.record
     }
 
@@ -163,14 +206,24 @@ pub struct Change<'a> {
 
 impl<'a> Commit<'a> {
     pub(crate) fn decode(body: &'a [u8]) -> Result<Commit<'a>, RecordError> {
+        let (commit, ()) = Commit::decode_with(body, |_| Ok(()))?;
+        Ok(commit)
+    }
+
+    /// Reads a body that has something between count and changes.
+    pub(crate) fn decode_with<T>(
+        body: &'a [u8],
+        head: impl FnOnce(&mut BodyReader<'a>) -> Result<T, RecordError>,
+    ) -> Result<(Commit<'a>, T), RecordError> {
         let mut reader = BodyReader::new(body);
         let time_micros = i64::from_le_bytes(reader.fixed("time")?);
         let offset = reader.offset();
         let count = reader.varint("count")?;
+        let head = head(&mut reader)?;
         if count > reader.remaining() as u64 {
             return Err(RecordError::Value { field: "count", offset });
         }
-        Ok(Commit { time_micros, count, changes: reader })
+        Ok((Commit { time_micros, count, changes: reader }, head))
     }
 
     /// The changes in the order in which they were added. After an error nothing more comes.

@@ -23,7 +23,7 @@
 //!   quarter of a buffer that were not flushed ([`Log::survive_kill`]). Only power can take it.
 //! * A failed write or sync is never tried again; the log takes no more writes until it is opened anew.
 //!
-//! Start at [`Log::append`] and [`LogReader::next`]. Byte layouts are in `segment`, `record`, `commit`, `control` and
+//! Start at [`Log::append`] and [`LogReader::next`]. Byte layouts are in `segment`, `record`, `commit`, `prepared`, `control`,
 //! `page_images` and `pending`.
 
 mod body;
@@ -36,6 +36,7 @@ mod open;
 mod options;
 mod page_images;
 mod pending;
+mod prepared;
 mod reader;
 mod record;
 mod retention;
@@ -45,6 +46,7 @@ mod timeline;
 mod write_again;
 mod writer;
 
+pub use body::{BodyReader, put_varint};
 pub use commit::{
     Change, Changes, Commit, CommitBuilder, ROW_KEY_BYTES_MAX, TABLE_ID_BYTES, VALUE_BYTES_MAX,
 };
@@ -57,6 +59,7 @@ pub use geometry::{HEADER_BYTES, LogGeometry, SEGMENT_BYTES_MAX, SEGMENT_BYTES_M
 pub use metrics::LogStatistics;
 pub use options::{FlushBy, LogOptions};
 pub use page_images::{PageImageEntry, PageImages};
+pub use prepared::{Decision, GID_BYTES_MAX, OWNER_BYTES_MAX, Outcome, Prepare};
 pub use reader::{EndReason, LogEnd, LogReader, LogRecord, PendingUse};
 pub use record::{PreparedRecord, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, Record, RecordKind, RecordSpan};
 pub use retention::RetentionReport;

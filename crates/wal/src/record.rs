@@ -45,6 +45,7 @@ use crate::commit::Commit;
 use crate::control::{Checkpoint, RestorePoint, TimelineSwitch};
 use crate::error::{EncryptionProblem, RecordError};
 use crate::page_images::PageImages;
+use crate::prepared::{Decision, Prepare};
 
 /// The header before a record's body.
 pub const RECORD_HEADER_BYTES: usize = 14;
@@ -72,6 +73,12 @@ pub enum RecordKind {
     NoOp,
     /// Copies of pages, against torn ones; no replay needs them.
     PageImages,
+    /// A transaction's write set, to be committed or rolled back by a decision.
+    Prepare,
+    /// A prepared transaction is committed.
+    CommitPrepared,
+    /// A prepared transaction is rolled back.
+    RollbackPrepared,
 }
 
 impl RecordKind {
@@ -84,6 +91,9 @@ impl RecordKind {
             4 => Some(RecordKind::RestorePoint),
             5 => Some(RecordKind::NoOp),
             6 => Some(RecordKind::PageImages),
+            7 => Some(RecordKind::Prepare),
+            8 => Some(RecordKind::CommitPrepared),
+            9 => Some(RecordKind::RollbackPrepared),
             _ => None,
         }
     }
@@ -97,6 +107,9 @@ impl RecordKind {
             RecordKind::RestorePoint => 4,
             RecordKind::NoOp => 5,
             RecordKind::PageImages => 6,
+            RecordKind::Prepare => 7,
+            RecordKind::CommitPrepared => 8,
+            RecordKind::RollbackPrepared => 9,
         }
     }
 }
@@ -126,6 +139,12 @@ pub enum Record<'a> {
     NoOp,
     /// Copies of pages.
     PageImages(PageImages<'a>),
+    /// A transaction's write set, to be decided.
+    Prepare(Prepare<'a>),
+    /// A prepared transaction is committed.
+    CommitPrepared(Decision<'a>),
+    /// A prepared transaction is rolled back.
+    RollbackPrepared(Decision<'a>),
 }
 
 impl<'a> Record<'a> {
@@ -144,6 +163,9 @@ impl<'a> Record<'a> {
             RecordKind::RestorePoint => Record::RestorePoint(RestorePoint::decode(body)?),
             RecordKind::NoOp => Record::NoOp,
             RecordKind::PageImages => Record::PageImages(PageImages::decode(body)?),
+            RecordKind::Prepare => Record::Prepare(Prepare::decode(body)?),
+            RecordKind::CommitPrepared => Record::CommitPrepared(Decision::decode(body)?),
+            RecordKind::RollbackPrepared => Record::RollbackPrepared(Decision::decode(body)?),
         })
     }
 }
@@ -219,6 +241,16 @@ impl PreparedRecord {
 
     pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes[self.start..]
+    }
+
+    /// The body, as a reader of the log will see it. To be asked before the record is appended, which may encrypt it.
+    ///
+    /// # Panics
+    /// If the record is encrypted already.
+    pub fn body(&self) -> &[u8] {
+        let record = self.as_bytes();
+        assert!(record[13] & FLAG_ENCRYPTED == 0, "the body is looked at before it is encrypted");
+        &record[RECORD_HEADER_BYTES..]
     }
 
     /// Bytes 0..12 of the copy of this record that starts at `lsn`, in constant time.

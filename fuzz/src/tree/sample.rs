@@ -34,6 +34,7 @@ pub(super) fn values() -> Superblock {
         created_micros: 0,
         protection: PageProtection::RecoveryFile,
         encryption: Encryption::None,
+        in_doubt: 0,
     }
 }
 

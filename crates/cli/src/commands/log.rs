@@ -60,21 +60,48 @@ fn show(record: &LogRecordInfo, names: &BTreeMap<u64, String>, output: &mut Outp
         LogContent::RestorePoint { name, time_micros } => {
             format!("restore point {name:?}, {}", utc(*time_micros))
         }
+        LogContent::Prepare { gid, owner, time_micros, changes } => {
+            let by = if owner.is_empty() { String::new() } else { format!(" by {owner:?}") };
+            format!(
+                "prepare{by} of {} changes as {gid:?}, {}",
+                grouped(changes.len() as u64),
+                utc(*time_micros)
+            )
+        }
+        LogContent::CommitPrepared { gid, prepared, time_micros, .. } => {
+            format!("commit of {gid:?}, prepared at {prepared}, {}", utc(*time_micros))
+        }
+        LogContent::RollbackPrepared { gid, prepared, time_micros, .. } => {
+            format!("rollback of {gid:?}, prepared at {prepared}, {}", utc(*time_micros))
+        }
         LogContent::NoOp => "nothing".to_owned(),
         LogContent::PageImages { chunk, images, stored_bytes } => {
             format!("{} page images of chunk {chunk}, {} bytes", grouped(*images), grouped(*stored_bytes))
         }
     };
     output.line(format_args!("{}  {} bytes, timeline {}: {text}", record.lsn, bytes, record.timeline))?;
-    if let LogContent::Commit { changes, .. } = &record.content {
-        for change in changes.iter().take(CHANGES_SHOWN) {
-            output.line(format_args!("    {}", change_text(change, names)))?;
-        }
-        if changes.len() > CHANGES_SHOWN {
-            output.line(format_args!("    and {} more", changes.len() - CHANGES_SHOWN))?;
-        }
+    let changes = changes_of(&record.content);
+    for change in changes.iter().take(CHANGES_SHOWN) {
+        output.line(format_args!("    {}", change_text(change, names)))?;
+    }
+    if changes.len() > CHANGES_SHOWN {
+        output.line(format_args!("    and {} more", changes.len() - CHANGES_SHOWN))?;
     }
     Ok(())
+}
+
+fn changes_of(content: &LogContent) -> &[LogChange] {
+    match content {
+        LogContent::Commit { changes, .. }
+        | LogContent::Prepare { changes, .. }
+        | LogContent::CommitPrepared { changes, .. }
+        | LogContent::RollbackPrepared { changes, .. } => changes,
+        LogContent::Checkpoint { .. }
+        | LogContent::TimelineSwitch { .. }
+        | LogContent::RestorePoint { .. }
+        | LogContent::NoOp
+        | LogContent::PageImages { .. } => &[],
+    }
 }
 
 fn change_text(change: &LogChange, names: &BTreeMap<u64, String>) -> String {
@@ -96,9 +123,19 @@ fn record_json(record: &LogRecordInfo) -> Value {
     object.insert("timeline".to_owned(), record.timeline.get().into());
     let content = match &record.content {
         LogContent::Commit { time_micros, changes } => json!({
-            "kind": "commit",
-            "time_micros": time_micros,
-            "changes": changes.iter().map(change_json).collect::<Vec<_>>(),
+            "kind": "commit", "time_micros": time_micros, "changes": changes_json(changes),
+        }),
+        LogContent::Prepare { gid, owner, time_micros, changes } => json!({
+            "kind": "prepare", "gid": gid, "owner": owner, "time_micros": time_micros,
+            "changes": changes_json(changes),
+        }),
+        LogContent::CommitPrepared { gid, prepared, time_micros, changes } => json!({
+            "kind": "commit prepared", "gid": gid, "prepared": prepared.to_string(), "time_micros": time_micros,
+            "changes": changes_json(changes),
+        }),
+        LogContent::RollbackPrepared { gid, prepared, time_micros, changes } => json!({
+            "kind": "rollback prepared", "gid": gid, "prepared": prepared.to_string(), "time_micros": time_micros,
+            "changes": changes_json(changes),
         }),
         LogContent::Checkpoint { redo_point, time_micros } => json!({
             "kind": "checkpoint", "redo_point": redo_point.to_string(), "time_micros": time_micros,
@@ -119,6 +156,10 @@ fn record_json(record: &LogRecordInfo) -> Value {
         object.extend(content);
     }
     Value::from(object)
+}
+
+fn changes_json(changes: &[LogChange]) -> Vec<Value> {
+    changes.iter().map(change_json).collect()
 }
 
 fn change_json(change: &LogChange) -> Value {

@@ -35,6 +35,7 @@ pub(crate) fn superblock(page_bytes: u32) -> Superblock {
         created_micros: 0,
         protection: PageProtection::RecoveryFile,
         encryption: Encryption::None,
+        in_doubt: 0,
     }
 }
 

@@ -84,7 +84,10 @@ pub(crate) fn read_reader(mut reader: LogReader) -> Result<(Vec<Found>, LogEnd),
             | Record::TimelineSwitch(_)
             | Record::RestorePoint(_)
             | Record::NoOp
-            | Record::PageImages(_) => {}
+            | Record::PageImages(_)
+            | Record::Prepare(_)
+            | Record::CommitPrepared(_)
+            | Record::RollbackPrepared(_) => {}
         }
     }
     Ok((all, reader.finish()))

@@ -1,0 +1,245 @@
+//! The second phase of two-phase commit: the decision is logged, small, and the prepared rows are put with its stamp.
+//!
+//! If the power goes before the decision's record is durable, the transaction is in doubt again at the next open, as if
+//! nobody had asked; after it, replay finds the decision and, by the stamp of the prepare in it, the rows.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use seawall_types::Lsn;
+use seawall_wal::{Outcome, Prepare};
+
+use crate::commit::{CommitHandle, CommitRequest, with_builder};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::in_doubt::guards::Guards;
+use crate::in_doubt::replayed::ReplayedTransactions;
+use crate::in_doubt::{NewPrepared, PreparedTransaction, rows};
+use crate::lock_table::{LockWait, lock_name};
+use crate::options::Durability;
+use crate::prepare::damaged_body;
+
+/// A transaction that is prepared and not decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InDoubtTransaction {
+    /// The name that the coordinator gave.
+    pub gid: String,
+    /// Who prepared it; empty if nobody said.
+    pub owner: String,
+    /// When it was prepared, in microseconds since 1970.
+    pub prepared_micros: i64,
+    /// Time since then.
+    pub age: Duration,
+    /// Stamp of the prepare.
+    pub lsn: Lsn,
+    /// Names of the tables that it uses, as they are now.
+    pub tables: Vec<String>,
+    /// Rows that it wrote.
+    pub rows: u64,
+    /// Bytes of their keys and values.
+    pub bytes: u64,
+}
+
+/// Rows that are put with a decision.
+pub(crate) type ExtraRows<'r> = &'r [(Vec<u8>, Option<Vec<u8>>)];
+
+impl Engine {
+    /// Decides an in-doubt transaction, and waits until the decision is as durable as asked; its stamp.
+    pub(crate) fn decide(&self, gid: &str, outcome: Outcome, durability: Durability) -> Result<Lsn, Error> {
+        let stamp = self.log_decision(gid, outcome, durability, &[])?;
+        self.finish_commit(stamp, durability)
+    }
+
+    /// As `decide`, without waiting for the disk.
+    pub(crate) fn decide_async(
+        self: &Arc<Self>,
+        gid: &str,
+        outcome: Outcome,
+        durability: Durability,
+    ) -> Result<CommitHandle, Error> {
+        let stamp = self.log_decision(gid, outcome, durability, &[])?;
+        self.request_flush(stamp);
+        Ok(CommitHandle::new(Arc::clone(self), stamp, durability))
+    }
+
+    pub(crate) fn log_decision(
+        &self,
+        gid: &str,
+        outcome: Outcome,
+        durability: Durability,
+        extra: ExtraRows<'_>,
+    ) -> Result<Lsn, Error> {
+        self.check_writable()?;
+        let (prepared, stamp) = self.in_doubt.claim(gid)?;
+        let decided = self.append_decision(&prepared, stamp, outcome, durability, extra);
+        if decided.is_err() {
+            self.in_doubt.unclaim(&prepared);
+        }
+        decided
+    }
+
+    fn append_decision(
+        &self,
+        prepared: &PreparedTransaction,
+        prepare_stamp: Lsn,
+        outcome: Outcome,
+        durability: Durability,
+        extra: ExtraRows<'_>,
+    ) -> Result<Lsn, Error> {
+        let (body, counter) = match outcome {
+            Outcome::Commit => {
+                self.admit_to_memtable(prepared.bytes)?;
+                (Some(self.read_prepared(prepared, prepare_stamp)?), &self.in_doubt.counts.committed)
+            }
+            Outcome::Rollback => (None, &self.in_doubt.counts.rolled_back),
+        };
+        // Before the record has a place: afterwards it must be applied, whatever happens.
+        let prepare = body.as_deref().map(checked_prepare).transpose()?;
+        with_builder(|builder| {
+            builder.begin_decision(outcome, self.clock().wall_micros(), prepare_stamp, &prepared.gid);
+            extra.iter().for_each(|(key, value)| builder.add(key, value.as_deref()));
+            let count = builder.count() + prepare.map_or(0, |prepare| prepare.commit.count);
+            let request = CommitRequest::plain(prepared.lock_owner(), durability);
+            let record = builder.finish();
+            let (stamp, ticket, view) =
+                self.append_in_order(&request, std::iter::empty(), record, count, || {})?;
+            let put = |key: &[u8], value: Option<&[u8]>| {
+                view.active.insert(key, stamp, value, || self.horizon_in(&view));
+            };
+            let mut row_key = Vec::new();
+            for change in prepare.iter().flat_map(Prepare::changes) {
+                let change = change.expect("every change was looked at before");
+                change.copy_row_key(&mut row_key);
+                put(&row_key, change.value());
+            }
+            extra.iter().for_each(|(key, value)| put(key, value.as_deref()));
+            view.prepared.decided(prepare_stamp, stamp, prepared);
+            self.applied(ticket, stamp, durability);
+            self.in_doubt.decided(prepared, self.locks());
+            counter.fetch_add(1, Ordering::Relaxed);
+            Ok(stamp)
+        })
+    }
+
+    /// The body of a prepared transaction that the caller has claimed: nobody takes it out of the tree meanwhile.
+    fn read_prepared(&self, prepared: &PreparedTransaction, stamp: Lsn) -> Result<Arc<[u8]>, Error> {
+        match prepared.body() {
+            Some(body) => Ok(body),
+            None => {
+                let read = |key: &[u8]| self.read_row(key, Lsn::MAX, |row| row.map(<[u8]>::to_vec));
+                Ok(rows::read_body(stamp, read)?.into())
+            }
+        }
+    }
+
+    /// The body of a prepared transaction; `None` if it is decided meanwhile.
+    pub(crate) fn body_of(&self, prepared: &PreparedTransaction) -> Result<Option<Arc<[u8]>>, Error> {
+        // One without a stamp is on its way into the log, and has its body.
+        let stamp = prepared.stamp().unwrap_or(Lsn::ZERO);
+        match self.read_prepared(prepared, stamp) {
+            Ok(body) => Ok(Some(body)),
+            Err(_) if !self.in_doubt.is_in_doubt(prepared) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// All prepared transactions that are as durable as they asked to be, by the stamp of the prepare.
+    pub(crate) fn in_doubt_transactions(&self) -> Result<Vec<InDoubtTransaction>, Error> {
+        self.check_open()?;
+        let now = self.clock().wall_micros();
+        let visible = self.visible();
+        let mut found = Vec::new();
+        for prepared in self.in_doubt.all() {
+            let Some(lsn) = prepared.stamp().filter(|stamp| *stamp <= visible) else { continue };
+            found.push(InDoubtTransaction {
+                gid: prepared.gid.to_string(),
+                owner: prepared.owner.to_string(),
+                prepared_micros: prepared.time_micros,
+                age: age(now, prepared.time_micros),
+                lsn,
+                tables: self.table_names(&prepared)?,
+                rows: prepared.row_count,
+                bytes: prepared.bytes,
+            });
+        }
+        found.sort_unstable_by_key(|transaction| transaction.lsn);
+        Ok(found)
+    }
+
+    fn table_names(&self, prepared: &PreparedTransaction) -> Result<Vec<String>, Error> {
+        let names = prepared.objects.iter().map(|object| self.name_of_object(object.id));
+        let mut names: Vec<String> = names.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Age of the oldest in-doubt transaction.
+    pub(crate) fn oldest_in_doubt(&self) -> Option<Duration> {
+        let now = self.clock().wall_micros();
+        self.in_doubt.all().iter().map(|prepared| age(now, prepared.time_micros)).max()
+    }
+}
+
+/// Clocks can be set back: nothing is younger than new.
+pub(crate) fn age(now_micros: i64, then_micros: i64) -> Duration {
+    Duration::from_micros(u64::try_from(now_micros.saturating_sub(then_micros)).unwrap_or(0))
+}
+
+/// The write set, every change of which decodes.
+fn checked_prepare(body: &[u8]) -> Result<Prepare<'_>, Error> {
+    let prepare = Prepare::decode(body).map_err(|error| damaged_body(&error))?;
+    prepare.changes().try_for_each(|change| change.map(|_| ())).map_err(|error| damaged_body(&error))?;
+    Ok(prepare)
+}
+
+/// At open.
+impl Engine {
+    /// Takes up what a replay found in doubt: locks, tables, protected reads. Before anybody can write.
+    pub(crate) fn adopt_in_doubt(&self, replayed: ReplayedTransactions) -> Result<(), Error> {
+        self.in_doubt_at_freeze.store(replayed.count(), Ordering::SeqCst);
+        for (stamp, transaction) in replayed.into_ordered() {
+            let body = transaction.read_body(&self.tree, stamp)?;
+            let prepare = checked_prepare(&body)?;
+            let guards = Guards::decode(prepare.guards).map_err(|error| damaged_body(&error))?;
+            let mut names = Vec::new();
+            let (mut row_key, mut bytes) = (Vec::new(), 0_usize);
+            for change in prepare.changes() {
+                let change = change.map_err(|error| damaged_body(&error))?;
+                change.copy_row_key(&mut row_key);
+                bytes += row_key.len() + change.value().map_or(0, <[u8]>::len);
+                names.push(lock_name(&row_key));
+            }
+            names.extend(guards.locked.iter().map(|row_key| lock_name(row_key)));
+            // Two rows of one transaction may share a lock.
+            names.sort_unstable();
+            names.dedup();
+            let lock_owner = self.new_lock_owner();
+            for name in &names {
+                self.locks.acquire(lock_owner, *name, LockWait::NoWait).map_err(|_| {
+                    rows::damaged(stamp, "a row of it is a row of another in-doubt transaction, too")
+                })?;
+            }
+            let objects: Vec<_> = guards.objects.iter().map(|id| self.objects().open(*id)).collect();
+            objects.iter().for_each(|object| object.hold_in_doubt());
+            let prepared = self.in_doubt.enter(NewPrepared {
+                gid: Arc::from(prepare.gid),
+                owner: Box::from(prepare.owner),
+                time_micros: prepare.commit.time_micros,
+                row_count: prepare.commit.count,
+                bytes: u64::try_from(bytes).expect("a length in memory fits into 64 bits"),
+                body_bytes: body.len(),
+                // What the tree has need not be in memory.
+                body: transaction.body,
+                objects,
+                lock_owner,
+            })?;
+            self.in_doubt.protected.protect(lock_owner, guards.reads);
+            self.in_doubt.logged(&prepared, stamp, names);
+            if let Some(frozen) = self.view().unmerged() {
+                frozen.prepared.forget_after_merge(&prepared);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,251 @@
+//! In-doubt transactions: prepared, and not yet committed or rolled back.
+//!
+//! ```text
+//!   prepare --> record `prepare` --> registry: gid, locks, write set --decide--> record `commit prepared`, rows put
+//!                                        |                                       or `rollback prepared`
+//!                          freeze: those in doubt then
+//!                                        v
+//!                            rows of the system table `prepared`, merged in the checkpoint's last chunk
+//! ```
+//! What is on disk if the power goes: before the prepare's record is durable, nothing, and the transaction never was.
+//! After it the transaction is in doubt: replay finds it by the record or, if that lies before the redo point, by its row
+//! in the tree, where it came in the chunk that moved the redo point. Before the decision's record is durable it stays
+//! in doubt; after it, replay puts the prepared rows with the stamp of the decision, or forgets them.
+//!
+//! Invariants:
+//! * Every prepared transaction that is undecided at the redo point has its rows in the system table, and no other has.
+//! * The row locks of an in-doubt transaction are held from before its prepare until after its decision is applied, and
+//!   taken again at open before anybody can write. So no row that it wrote has a version newer than its decision's.
+//! * Neither log nor row versions are held back: a row of the system table carries the write set, and there is no snapshot.
+//!
+//! The memory of an in-doubt transaction is that of its locks and its write set; once a checkpoint has put a write set of
+//! more than [`BODY_BYTES_KEPT`] into the tree, it is no longer kept in memory.
+
+pub(crate) mod epoch;
+pub(crate) mod guards;
+pub(crate) mod protected;
+pub(crate) mod replayed;
+pub(crate) mod rows;
+
+use std::collections::hash_map::Entry;
+use std::hash::BuildHasher;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crossbeam_utils::CachePadded;
+use parking_lot::Mutex;
+use rustc_hash::{FxBuildHasher, FxHashMap};
+use seawall_types::Lsn;
+
+use crate::catalog::OpenObject;
+use crate::error::Error;
+use crate::lock_table::{LockOwner, LockTable};
+use protected::ProtectedReads;
+
+/// Write sets up to this length stay in memory when they are in the tree.
+pub(crate) const BODY_BYTES_KEPT: usize = 1 << 10;
+
+const SHARD_COUNT: usize = 16;
+
+/// How far a prepared transaction is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Its record has no place in the log yet.
+    Entered,
+    InDoubt,
+    /// Somebody is logging the decision.
+    Deciding,
+}
+
+#[derive(Debug)]
+struct State {
+    stage: Stage,
+    /// Of the prepare; known from `InDoubt` on.
+    stamp: Lsn,
+    /// The body of the prepare record; `None`: read it from the tree.
+    body: Option<Arc<[u8]>>,
+    locks: Vec<u64>,
+}
+
+/// One of them.
+#[derive(Debug)]
+pub(crate) struct PreparedTransaction {
+    pub(crate) gid: Arc<str>,
+    pub(crate) owner: Box<str>,
+    /// When it was prepared, in microseconds since 1970.
+    pub(crate) time_micros: i64,
+    pub(crate) row_count: u64,
+    /// Bytes of its keys and values.
+    pub(crate) bytes: u64,
+    pub(crate) body_bytes: usize,
+    /// The tables that it uses.
+    pub(crate) objects: Vec<Arc<OpenObject>>,
+    lock_owner: LockOwner,
+    state: Mutex<State>,
+}
+
+/// What is known of a transaction before it is logged, or when it is taken up again at open.
+#[derive(Debug)]
+pub(crate) struct NewPrepared {
+    pub(crate) gid: Arc<str>,
+    pub(crate) owner: Box<str>,
+    pub(crate) time_micros: i64,
+    pub(crate) row_count: u64,
+    pub(crate) bytes: u64,
+    pub(crate) body_bytes: usize,
+    pub(crate) body: Option<Arc<[u8]>>,
+    pub(crate) objects: Vec<Arc<OpenObject>>,
+    pub(crate) lock_owner: LockOwner,
+}
+
+impl PreparedTransaction {
+    fn new(new: NewPrepared) -> PreparedTransaction {
+        let state = State { stage: Stage::Entered, stamp: Lsn::ZERO, body: new.body, locks: Vec::new() };
+        PreparedTransaction {
+            gid: new.gid,
+            owner: new.owner,
+            time_micros: new.time_micros,
+            row_count: new.row_count,
+            bytes: new.bytes,
+            body_bytes: new.body_bytes,
+            objects: new.objects,
+            lock_owner: new.lock_owner,
+            state: Mutex::new(state),
+        }
+    }
+
+    /// Stamp of the prepare; `None` while its record has no place in the log.
+    pub(crate) fn stamp(&self) -> Option<Lsn> {
+        let state = self.state.lock();
+        (state.stage != Stage::Entered).then_some(state.stamp)
+    }
+
+    /// The body of its prepare record, if it is in memory.
+    pub(crate) fn body(&self) -> Option<Arc<[u8]>> {
+        self.state.lock().body.clone()
+    }
+
+    /// The tree holds the body from now on.
+    pub(crate) fn forget_long_body(&self) {
+        if self.body_bytes > BODY_BYTES_KEPT {
+            self.state.lock().body = None;
+        }
+    }
+
+    pub(crate) fn lock_owner(&self) -> LockOwner {
+        self.lock_owner
+    }
+}
+
+/// All of them, by gid.
+#[derive(Debug)]
+pub(crate) struct InDoubtTransactions {
+    shards: Box<[CachePadded<Mutex<Shard>>]>,
+    pub(crate) protected: ProtectedReads,
+    pub(crate) counts: Counts,
+}
+
+type Shard = FxHashMap<Arc<str>, Arc<PreparedTransaction>>;
+
+/// Counted while the database is open. `Relaxed`: each is right on its own.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    in_doubt: AtomicU64,
+    pub(crate) prepared: AtomicU64,
+    pub(crate) committed: AtomicU64,
+    pub(crate) rolled_back: AtomicU64,
+}
+
+impl InDoubtTransactions {
+    pub(crate) fn new() -> InDoubtTransactions {
+        InDoubtTransactions {
+            shards: (0..SHARD_COUNT).map(|_| CachePadded::default()).collect(),
+            protected: ProtectedReads::default(),
+            counts: Counts::default(),
+        }
+    }
+
+    fn shard(&self, gid: &str) -> &Mutex<Shard> {
+        // The high bits: the map in the shard goes by the low ones.
+        let index = usize::try_from(FxBuildHasher.hash_one(gid) >> 60).expect("four bits fit");
+        &self.shards[index % SHARD_COUNT]
+    }
+
+    /// Enters a transaction before it is logged, so that nobody else takes its gid.
+    pub(crate) fn enter(&self, new: NewPrepared) -> Result<Arc<PreparedTransaction>, Error> {
+        let mut shard = self.shard(&new.gid).lock();
+        match shard.entry(Arc::clone(&new.gid)) {
+            Entry::Occupied(entry) => Err(Error::GidInUse { gid: entry.key().to_string() }),
+            Entry::Vacant(entry) => {
+                let prepared = Arc::new(PreparedTransaction::new(new));
+                entry.insert(Arc::clone(&prepared));
+                self.counts.in_doubt.fetch_add(1, Ordering::Relaxed);
+                Ok(prepared)
+            }
+        }
+    }
+
+    /// Takes a transaction out: it was not logged, or is decided.
+    pub(crate) fn remove(&self, prepared: &PreparedTransaction) {
+        let removed = self.shard(&prepared.gid).lock().remove(&prepared.gid);
+        assert!(removed.is_some(), "a transaction is taken out once");
+        self.counts.in_doubt.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The transaction is logged, and holds `locks` from now on.
+    pub(crate) fn logged(&self, prepared: &PreparedTransaction, stamp: Lsn, locks: Vec<u64>) {
+        let mut state = prepared.state.lock();
+        assert!(state.stage == Stage::Entered, "a transaction is prepared once");
+        (state.stage, state.stamp, state.locks) = (Stage::InDoubt, stamp, locks);
+    }
+
+    /// Claims the transaction for a decision; [`InDoubtTransactions::unclaim`] gives it back.
+    pub(crate) fn claim(&self, gid: &str) -> Result<(Arc<PreparedTransaction>, Lsn), Error> {
+        let unknown = || Error::NotInDoubt { gid: gid.to_owned() };
+        let prepared = self.shard(gid).lock().get(gid).cloned().ok_or_else(unknown)?;
+        let stamp = {
+            let mut state = prepared.state.lock();
+            match state.stage {
+                Stage::Entered => return Err(unknown()),
+                Stage::Deciding => return Err(Error::BeingDecided { gid: gid.to_owned() }),
+                Stage::InDoubt => state.stage = Stage::Deciding,
+            }
+            state.stamp
+        };
+        Ok((prepared, stamp))
+    }
+
+    /// The decision could not be logged.
+    pub(crate) fn unclaim(&self, prepared: &PreparedTransaction) {
+        prepared.state.lock().stage = Stage::InDoubt;
+    }
+
+    /// The decision is logged and applied: gives up everything that the transaction held.
+    pub(crate) fn decided(&self, prepared: &PreparedTransaction, locks: &LockTable) {
+        self.protected.unprotect(prepared.lock_owner);
+        prepared.objects.iter().for_each(|object| object.release_in_doubt());
+        self.remove(prepared);
+        let held = std::mem::take(&mut prepared.state.lock().locks);
+        held.into_iter().for_each(|name| locks.release(prepared.lock_owner, name));
+    }
+
+    /// All of them, those that are not logged yet too.
+    pub(crate) fn all(&self) -> Vec<Arc<PreparedTransaction>> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            all.extend(shard.lock().values().cloned());
+        }
+        all
+    }
+
+    /// Whether the transaction is one of them, still.
+    pub(crate) fn is_in_doubt(&self, prepared: &PreparedTransaction) -> bool {
+        let shard = self.shard(&prepared.gid).lock();
+        shard.get(&prepared.gid).is_some_and(|other| std::ptr::eq(Arc::as_ptr(other), prepared))
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> u64 {
+        self.counts.in_doubt.load(Ordering::Relaxed)
+    }
+}

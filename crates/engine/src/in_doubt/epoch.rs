@@ -1,0 +1,97 @@
+//! What changed among in-doubt transactions between two freezes: the counterpart of a memtable.
+//!
+//! A transaction that is prepared and decided within one epoch leaves nothing. When the epoch is over, its changes become
+//! rows of the system table in the memtable that was frozen with it, and are merged with its other system rows.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
+use seawall_memtable::Memtable;
+use seawall_types::Lsn;
+
+use crate::in_doubt::{PreparedTransaction, rows};
+
+#[derive(Debug, Default)]
+struct Changes {
+    /// Of a replay: their rows are in the memtable.
+    replayed: Vec<Arc<PreparedTransaction>>,
+    /// Prepared in this epoch and undecided at its end, by the stamp of the prepare.
+    entered: FxHashMap<Lsn, Arc<PreparedTransaction>>,
+    /// Prepared before it and decided in it: stamp of the prepare and of the decision, and rows in the system table.
+    gone: Vec<(Lsn, Lsn, u32)>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct PreparedEpoch {
+    changes: Mutex<Changes>,
+    /// Transactions in doubt at its end; set when it is over.
+    in_doubt_at_end: AtomicU64,
+}
+
+impl PreparedEpoch {
+    /// Of a replay, whose memtable has the rows already.
+    pub(crate) fn replayed(in_doubt_at_end: u64) -> PreparedEpoch {
+        PreparedEpoch { changes: Mutex::default(), in_doubt_at_end: AtomicU64::new(in_doubt_at_end) }
+    }
+
+    pub(crate) fn prepared(&self, stamp: Lsn, prepared: &Arc<PreparedTransaction>) {
+        self.changes.lock().entered.insert(stamp, Arc::clone(prepared));
+    }
+
+    pub(crate) fn decided(&self, stamp: Lsn, decided: Lsn, prepared: &PreparedTransaction) {
+        let mut changes = self.changes.lock();
+        if changes.entered.remove(&stamp).is_none() {
+            changes.gone.push((stamp, decided, rows::part_count(prepared.body_bytes)));
+        }
+    }
+
+    /// Whether nothing is to be merged.
+    pub(crate) fn is_empty(&self) -> bool {
+        let changes = self.changes.lock();
+        changes.entered.is_empty() && changes.gone.is_empty()
+    }
+
+    /// The epoch is over and nobody changes it any more: writes its rows into `memtable`, which was frozen with it.
+    /// `in_doubt_before`: transactions in doubt when it began. How many are now.
+    pub(crate) fn settle(&self, memtable: &Memtable, in_doubt_before: u64) -> u64 {
+        let changes = self.changes.lock();
+        for (stamp, prepared) in &changes.entered {
+            // Only the end of this epoch's merge lets a body go.
+            let body = prepared.body().expect("a body is in memory until it is in the tree");
+            for (key, value) in rows::rows_of(*stamp, &body) {
+                memtable.insert(&key, *stamp, Some(&value), || Lsn::ZERO);
+            }
+        }
+        for (stamp, decided, parts) in &changes.gone {
+            for part in 0..*parts {
+                memtable.insert(&rows::part_key(*stamp, part), *decided, None, || Lsn::ZERO);
+            }
+        }
+        let count = |count: usize| u64::try_from(count).expect("a count of things in memory");
+        let in_doubt =
+            (in_doubt_before + count(changes.entered.len())).checked_sub(count(changes.gone.len()));
+        let in_doubt = in_doubt.expect("no more transactions are decided than were prepared");
+        self.in_doubt_at_end.store(in_doubt, Ordering::SeqCst);
+        in_doubt
+    }
+
+    /// Transactions in doubt when it was over.
+    pub(crate) fn in_doubt_at_end(&self) -> u64 {
+        self.in_doubt_at_end.load(Ordering::SeqCst)
+    }
+
+    /// Of a replay: the transaction's body is in the tree, too, once the memtable is merged.
+    pub(crate) fn forget_after_merge(&self, prepared: &Arc<PreparedTransaction>) {
+        self.changes.lock().replayed.push(Arc::clone(prepared));
+    }
+
+    /// The tree holds its rows.
+    pub(crate) fn merged(&self) {
+        let changes = std::mem::take(&mut *self.changes.lock());
+        changes.replayed.iter().for_each(|prepared| prepared.forget_long_body());
+        changes.entered.values().for_each(|prepared| prepared.forget_long_body());
+    }
+}

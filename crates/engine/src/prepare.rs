@@ -1,0 +1,216 @@
+//! The first phase of two-phase commit: the write set goes to the log, the locks stay, and the transaction is in doubt until
+//! somebody decides it.
+//!
+//! ```text
+//!   enter the gid | protect what was read | encode |  the log's critical section   | wait for the flush
+//!                 | (`Serializable`)      |        |  LSN, checks, tables are held |
+//! ```
+//! A prepare is a promise that the transaction can be committed. So everything that can refuse a commit is checked here, in
+//! the log's critical section, and what could refuse it later is kept away: rows by their locks, tables by a count that
+//! keeps them from being dropped or truncated, and what was read under `Serializable` by `in_doubt::protected`.
+//!
+//! What is on disk if the power goes: see `in_doubt`.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use rustc_hash::FxHashSet;
+use seawall_types::Lsn;
+use seawall_wal::{GID_BYTES_MAX, OWNER_BYTES_MAX, Prepare, PreparedRecord, RecordError};
+
+use crate::catalog::{FIRST_USER_TABLE, OpenObject};
+use crate::commit::{CommitHandle, CommitRequest, with_builder};
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::in_doubt::guards::Guards;
+use crate::in_doubt::protected::covers;
+use crate::in_doubt::{NewPrepared, PreparedTransaction};
+use crate::lock_table::lock_name;
+use crate::row_key;
+use crate::transaction::{ReadItem, Transaction};
+
+impl Transaction {
+    /// Names who is responsible for the transaction, up to 64 bytes: shown with in-doubt transactions, and what policies
+    /// about them go by.
+    ///
+    /// # Errors
+    /// `Owner` if the name is longer.
+    pub fn set_owner(&mut self, owner: &str) -> Result<(), Error> {
+        if owner.len() > OWNER_BYTES_MAX {
+            return Err(Error::Owner { bytes: owner.len(), limit: OWNER_BYTES_MAX });
+        }
+        self.owner_name = Box::from(owner);
+        Ok(())
+    }
+
+    /// Prepares the transaction under the name `gid`: it is in doubt from now on, across restarts, until
+    /// [`crate::Database::commit_prepared`] or [`crate::Database::rollback_prepared`] decides it. When this returns, the
+    /// prepare is as durable as the transaction's options ask. The stamp of the prepare.
+    ///
+    /// Until the decision nobody sees what it wrote, nobody writes those rows, and its tables cannot be dropped or
+    /// truncated. Under `Serializable` nobody commits a change of what it has read. It keeps no snapshot, and no log.
+    ///
+    /// # Errors
+    /// `Gid`; `GidInUse`; `NothingToPrepare` if nothing was written; `PrepareDefinition` if it creates, drops, renames
+    /// or truncates a table; and those of `commit`. After an error nothing is prepared and the transaction is rolled
+    /// back, but for `Stopped`, which leaves it open: recovery decides.
+    pub fn prepare(self, gid: &str) -> Result<Lsn, Error> {
+        let (engine, durability) = (Arc::clone(&self.engine), self.options.durability);
+        let stamp = self.log_prepare(gid)?;
+        engine.finish_commit(stamp, durability)
+    }
+
+    /// As `prepare`, without waiting for the disk: whoever waits on the handle knows when the prepare is durable.
+    ///
+    /// # Errors
+    /// As `prepare`.
+    pub fn prepare_async(self, gid: &str) -> Result<CommitHandle, Error> {
+        let (engine, durability) = (Arc::clone(&self.engine), self.options.durability);
+        let stamp = self.log_prepare(gid)?;
+        engine.request_flush(stamp);
+        Ok(CommitHandle::new(engine, stamp, durability))
+    }
+
+    fn log_prepare(mut self, gid: &str) -> Result<Lsn, Error> {
+        self.check_usable()?;
+        check_gid(gid)?;
+        self.check_preparable()?;
+        self.engine.check_writable()?;
+        let reads = self.take_reads();
+        let objects = self.used_objects(&reads);
+        let guards = self.guards(reads, &objects);
+        let encoded = guards.encode();
+        let bytes = self.writes.bytes();
+        let guarded = bytes + u64::try_from(encoded.len()).expect("a length in memory fits into 64 bits");
+        let limit = self.engine.options().max_transaction_bytes;
+        if guarded > limit {
+            return Err(Error::TransactionTooLarge { bytes: guarded, limit });
+        }
+        self.engine.admit_to_memtable(bytes)?;
+        with_builder(|builder| {
+            let time_micros = self.engine.clock().wall_micros();
+            builder.begin_prepare(time_micros, gid, &self.owner_name, &encoded);
+            self.writes.rows().for_each(|(key, value)| builder.add(key, value));
+            let row_count = builder.count();
+            let record = builder.finish();
+            let body: Arc<[u8]> = record.body().into();
+            let prepared = self.engine.in_doubt.enter(NewPrepared {
+                gid: Arc::from(gid),
+                owner: std::mem::take(&mut self.owner_name),
+                time_micros,
+                row_count,
+                bytes,
+                body_bytes: body.len(),
+                body: Some(body),
+                objects,
+                lock_owner: self.owner(),
+            })?;
+            let logged = self.append_prepare(&prepared, &guards, record);
+            if logged.is_err() {
+                self.engine.in_doubt.protected.unprotect(self.owner());
+                self.engine.in_doubt.remove(&prepared);
+            }
+            logged
+        })
+    }
+
+    fn check_preparable(&self) -> Result<(), Error> {
+        let Some((first, _)) = self.writes.rows().next() else { return Err(Error::NothingToPrepare) };
+        // A rename writes rows of the catalog and moves no storage.
+        let is_system = row_key::table_of(first).is_none_or(|table| table.get() < FIRST_USER_TABLE);
+        if is_system || !self.touched.definitions().is_empty() {
+            Err(Error::PrepareDefinition)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// What the transaction holds besides the rows it wrote.
+    #[expect(clippy::mutable_key_type, reason = "an object is hashed by its id, which does not change")]
+    fn guards(&mut self, mut reads: Vec<ReadItem>, objects: &[Arc<OpenObject>]) -> Guards {
+        let mut locked = std::mem::take(&mut self.locked_rows);
+        locked.sort_unstable();
+        locked.dedup();
+        locked.retain(|row_key| self.writes.get(row_key).is_none());
+        let mut seen = FxHashSet::default();
+        // Rows that it wrote are locked.
+        let is_written =
+            |item: &ReadItem| matches!(item, ReadItem::Row(key) if self.writes.get(key).is_some());
+        reads.retain(|item| !is_written(item) && seen.insert(item.clone()));
+        Guards { objects: objects.iter().map(|object| object.id).collect(), locked, reads }
+    }
+
+    /// Puts the record into the log. The transaction has handed over what it holds then.
+    fn append_prepare(
+        &mut self,
+        prepared: &Arc<PreparedTransaction>,
+        guards: &Guards,
+        record: &mut PreparedRecord,
+    ) -> Result<Lsn, Error> {
+        let engine = Arc::clone(&self.engine);
+        // First protected, then looked for: see `in_doubt::protected`.
+        engine.in_doubt.protected.protect(self.owner(), guards.reads.clone());
+        if engine.has_in_doubt_write(&guards.reads, prepared)? {
+            return Err(Error::Locked { waited: "it is in doubt" });
+        }
+        let request = CommitRequest { reads: &guards.reads, ..self.commit_request() };
+        let durability = request.durability;
+        let keys = self.writes.rows().map(|(key, _)| key);
+        let (stamp, ticket, view) = engine.append_in_order(&request, keys, record, 0, || {
+            prepared.objects.iter().for_each(|object| object.hold_in_doubt());
+        })?;
+        // Before it can be decided.
+        view.prepared.prepared(stamp, prepared);
+        engine.in_doubt.logged(prepared, stamp, self.take_locks_of(&guards.locked));
+        engine.in_doubt.counts.prepared.fetch_add(1, Ordering::Relaxed);
+        engine.applied(ticket, stamp, durability);
+        self.release();
+        Ok(stamp)
+    }
+
+    /// The locks of the rows that it wrote, and of `locked`: others, of writes that were undone, are left to be released.
+    fn take_locks_of(&mut self, locked: &[Vec<u8>]) -> Vec<u64> {
+        if self.locks.len() <= self.writes.rows().len() {
+            return std::mem::take(&mut self.locks);
+        }
+        let written = self.writes.rows().map(|(key, _)| lock_name(key));
+        let kept: FxHashSet<u64> = written.chain(locked.iter().map(|key| lock_name(key))).collect();
+        let (taken, left) = std::mem::take(&mut self.locks).into_iter().partition(|name| kept.contains(name));
+        self.locks = left;
+        taken
+    }
+}
+
+/// Refuses what cannot name a prepared transaction.
+pub(crate) fn check_gid(gid: &str) -> Result<(), Error> {
+    if (1..=GID_BYTES_MAX).contains(&gid.len()) {
+        return Ok(());
+    }
+    Err(Error::Gid { gid: gid.to_owned(), bytes: gid.len() })
+}
+
+impl Engine {
+    /// Whether a prepared transaction other than `own` has written something that is covered by `reads`.
+    fn has_in_doubt_write(&self, reads: &[ReadItem], own: &PreparedTransaction) -> Result<bool, Error> {
+        if reads.is_empty() {
+            return Ok(false);
+        }
+        for prepared in self.in_doubt.all().iter().filter(|other| other.gid != own.gid) {
+            // Decided meanwhile: what it wrote is found like any other commit.
+            let Some(body) = self.body_of(prepared)? else { continue };
+            let mut row_key = Vec::new();
+            for change in Prepare::decode(&body).map_err(|error| damaged_body(&error))?.changes() {
+                change.map_err(|error| damaged_body(&error))?.copy_row_key(&mut row_key);
+                if reads.iter().any(|read| covers(read, &row_key)) {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The error of a prepared write set that does not decode.
+pub(crate) fn damaged_body(error: &RecordError) -> Error {
+    Error::Log { message: format!("a prepared write set: {error}") }
+}

@@ -1,0 +1,95 @@
+//! Two-phase commit: what is prepared survives everything until it is decided, and holds nothing but its rows.
+#![expect(clippy::unwrap_used, reason = "a test that fails panics")]
+
+#[path = "two_phase/errors.rs"]
+mod errors;
+#[path = "two_phase/held.rs"]
+mod held;
+#[path = "two_phase/serializable.rs"]
+mod serializable;
+#[path = "two_phase/survival.rs"]
+mod survival;
+
+use std::sync::Arc;
+
+use seawall_engine::{
+    Background, Database, Environment, InDoubtTransaction, Isolation, LockWait, Options, Transaction,
+    TransactionOptions,
+};
+use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
+
+fn options() -> Options {
+    Options {
+        page_bytes: 4096,
+        segment_bytes: 64 << 10,
+        memtable_bytes: 8 << 20,
+        cache_bytes: 1 << 20,
+        checkpoint_log_bytes: 64 << 20,
+        checkpoint_chunk_bytes: 64 << 10,
+        recovery_threads: 1,
+        lock_wait: LockWait::NoWait,
+        background: Background::Manual,
+        ..Options::default()
+    }
+}
+
+fn open_with(disk: &SimulatedDisk, options: Options) -> Database {
+    let environment = Environment {
+        disk: Arc::new(disk.clone()),
+        clock: Arc::new(SimulatedClock::default()),
+        random: Arc::new(SimulatedRandom::new(1)),
+    };
+    Database::open_in(environment, options, |_| {}).unwrap()
+}
+
+fn open(disk: &SimulatedDisk) -> Database {
+    open_with(disk, options())
+}
+
+/// What a power failure leaves of all that is not synced: nothing.
+fn lose_power(disk: &SimulatedDisk, database: Database) -> SimulatedDisk {
+    let left = disk.after_power_loss(PowerLoss::LoseAll);
+    disk.crash();
+    drop(database);
+    left
+}
+
+fn begin(database: &Database, isolation: Isolation) -> Transaction {
+    database.begin_with(TransactionOptions { isolation, ..options().transaction() })
+}
+
+/// Prepares the put of some rows.
+fn prepare(database: &Database, gid: &str, rows: &[(&str, &str)]) {
+    let table = database.table("t").unwrap();
+    let mut transaction = database.begin();
+    for (key, value) in rows {
+        transaction.put(&table, key, value).unwrap();
+    }
+    transaction.prepare(gid).unwrap();
+}
+
+fn get(database: &Database, key: &str) -> Option<String> {
+    let value = database.get(&database.table("t").unwrap(), key).unwrap();
+    value.map(|value| String::from_utf8(value).unwrap())
+}
+
+fn put(database: &Database, key: &str, value: &str) -> Result<(), seawall_engine::Error> {
+    database.put(&database.table("t").unwrap(), key, value).map(|_| ())
+}
+
+fn gids(database: &Database) -> Vec<String> {
+    database.in_doubt().unwrap().into_iter().map(|transaction| transaction.gid).collect()
+}
+
+fn only(database: &Database) -> InDoubtTransaction {
+    let mut all = database.in_doubt().unwrap();
+    assert_eq!(all.len(), 1, "{all:?}");
+    all.remove(0)
+}
+
+fn check_and_close(database: Database) {
+    let statistics = database.statistics();
+    assert_eq!((statistics.locks_held, statistics.in_doubt, statistics.snapshots), (0, 0, 0));
+    database.check(&mut |damage| panic!("{damage}")).unwrap();
+    database.close().unwrap();
+}

@@ -1,0 +1,183 @@
+//! What an in-doubt transaction holds: its rows and its tables, and nothing else.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_engine::{
+    Background, Database, Environment, Error, Isolation, LockWait, Options, TransactionOptions,
+};
+use seawall_simulation::SimulatedDisk;
+
+use super::{begin, check_and_close, get, gids, lose_power, open, options, prepare, put};
+
+#[test]
+fn rows_are_locked_until_the_decision_and_again_after_a_restart() {
+    let disk = SimulatedDisk::new(1);
+    let database = open(&disk);
+    let table = database.create_table("t").unwrap();
+    put(&database, "read", "1").unwrap();
+    let mut transaction = database.begin();
+    transaction.put(&table, "written", "1").unwrap();
+    transaction.delete(&table, "deleted").unwrap();
+    transaction.get_for_update(&table, "read").unwrap();
+    let savepoint = transaction.savepoint();
+    transaction.put(&table, "undone", "1").unwrap();
+    transaction.rollback_to(&savepoint).unwrap();
+    transaction.prepare("gid").unwrap();
+    let look = |database: &Database| {
+        for key in ["written", "deleted", "read"] {
+            assert!(matches!(put(database, key, "2"), Err(Error::Locked { .. })), "{key}");
+        }
+        put(database, "undone", "2").unwrap();
+        put(database, "other", "2").unwrap();
+        assert_eq!(get(database, "read").as_deref(), Some("1"));
+        assert_eq!(database.statistics().locks_held, 3);
+    };
+    look(&database);
+    let disk = lose_power(&disk, database);
+    let database = open(&disk);
+    look(&database);
+    database.checkpoint().unwrap();
+    let disk = lose_power(&disk, database);
+    let database = open(&disk);
+    look(&database);
+    database.commit_prepared("gid").unwrap();
+    for key in ["written", "deleted", "read"] {
+        put(&database, key, "3").unwrap();
+    }
+    check_and_close(database);
+}
+
+#[test]
+fn whoever_waits_for_a_row_gets_it_with_the_decision() {
+    for commits in [true, false] {
+        let options = Options {
+            lock_wait: LockWait::Timeout(Duration::from_secs(120)),
+            background: Background::Threads,
+            ..options()
+        };
+        let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(2)));
+        let database = Database::open_in(environment, options, |_| {}).unwrap();
+        let table = database.create_table("t").unwrap();
+        prepare(&database, "gid", &[("a", "prepared")]);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                let options =
+                    TransactionOptions { isolation: Isolation::ReadCommitted, ..database_options() };
+                let mut transaction = database.begin_with(options);
+                let found = transaction.get_for_update(&table, "a").unwrap();
+                transaction.put(&table, "a", "after").unwrap();
+                transaction.commit().unwrap();
+                found
+            });
+            if commits {
+                database.commit_prepared("gid").unwrap();
+            } else {
+                database.rollback_prepared("gid").unwrap();
+            }
+            assert_eq!(waiting.join().unwrap(), commits.then(|| b"prepared".to_vec()));
+        });
+        assert_eq!(get(&database, "a").as_deref(), Some("after"));
+        check_and_close(database);
+    }
+}
+
+fn database_options() -> TransactionOptions {
+    TransactionOptions { lock_wait: LockWait::Timeout(Duration::from_secs(120)), ..options().transaction() }
+}
+
+#[test]
+fn its_tables_are_not_dropped_or_truncated_and_may_be_renamed() {
+    let disk = SimulatedDisk::new(3);
+    let mut database = open(&disk);
+    database.create_table("t").unwrap();
+    database.create_table("other").unwrap();
+    prepare(&database, "gid", &[("a", "1")]);
+    for restarts in [false, true] {
+        if restarts {
+            let left = lose_power(&disk, database);
+            database = open(&left);
+        }
+        for refused in [database.drop_table("t"), database.truncate_table("t")] {
+            let expected =
+                matches!(&refused, Err(Error::TableInDoubt { name, gid }) if name == "t" && gid == "gid");
+            assert!(expected, "{refused:?}");
+        }
+        database.rename_table("t", "renamed").unwrap();
+        assert_eq!(database.in_doubt().unwrap()[0].tables, ["renamed"]);
+        database.rename_table("renamed", "t").unwrap();
+    }
+    database.drop_table("other").unwrap();
+    database.commit_prepared("gid").unwrap();
+    assert_eq!(get(&database, "a").as_deref(), Some("1"));
+    database.truncate_table("t").unwrap();
+    assert_eq!(get(&database, "a"), None);
+    database.drop_table("t").unwrap();
+    check_and_close(database);
+}
+
+#[test]
+fn nobody_sees_what_is_prepared_and_a_snapshot_from_before_the_decision_never_does() {
+    let database = open(&SimulatedDisk::new(4));
+    let table = database.create_table("t").unwrap();
+    put(&database, "a", "old").unwrap();
+    prepare(&database, "gid", &[("a", "new"), ("b", "new")]);
+    let before = database.snapshot();
+    let mut writer = begin(&database, Isolation::Snapshot);
+    assert_eq!(writer.get(&table, "c").unwrap(), None);
+    let stamp = database.commit_prepared("gid").unwrap();
+    assert_eq!(before.get(&table, "a").unwrap().as_deref(), Some(&b"old"[..]));
+    assert_eq!(before.range::<&[u8]>(&table, ..).count(), 1);
+    assert_eq!(database.snapshot().lsn(), stamp);
+    assert_eq!((get(&database, "a").as_deref(), get(&database, "b").as_deref()), (Some("new"), Some("new")));
+    // The decision counts as the commit: whoever began before it and writes the row has a conflict.
+    let refused = writer.put(&table, "a", "conflict");
+    assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
+    drop((writer, before));
+    check_and_close(database);
+}
+
+#[test]
+fn it_keeps_no_snapshot_and_no_memory_once_it_is_in_the_tree() {
+    let database = open(&SimulatedDisk::new(5));
+    let table = database.create_table("t").unwrap();
+    let mut transaction = begin(&database, Isolation::Snapshot);
+    assert_eq!(transaction.get(&table, "a").unwrap(), None);
+    transaction.put(&table, "b", vec![1; 1 << 20]).unwrap();
+    transaction.prepare("gid").unwrap();
+    assert_eq!(database.statistics().snapshots, 0);
+    for round in 0..3_u8 {
+        put(&database, "c", &round.to_string()).unwrap();
+        database.checkpoint().unwrap();
+        let statistics = database.statistics();
+        assert_eq!((statistics.frozen_memtables, statistics.snapshot_memory_bytes), (0, 0));
+        assert!(statistics.memtable_bytes < 64 << 10, "{}", statistics.memtable_bytes);
+    }
+    let before = database.statistics().pages_read;
+    database.commit_prepared("gid").unwrap();
+    assert!(database.statistics().pages_read > before, "the write set was read from the tree");
+    assert_eq!(database.get(&table, "b").unwrap(), Some(vec![1; 1 << 20]));
+    check_and_close(database);
+}
+
+#[test]
+fn statistics_count_what_was_prepared_and_decided() {
+    let database = open(&SimulatedDisk::new(6));
+    database.create_table("t").unwrap();
+    for number in 0..6 {
+        prepare(&database, &number.to_string(), &[(&number.to_string(), "1")]);
+    }
+    database.commit_prepared("0").unwrap();
+    database.commit_prepared("2").unwrap();
+    database.rollback_prepared("1").unwrap();
+    let statistics = database.statistics();
+    let counts = (statistics.prepared, statistics.prepared_committed, statistics.prepared_rolled_back);
+    assert_eq!((counts, statistics.in_doubt), ((6, 2, 1), 3));
+    assert!(statistics.oldest_in_doubt.is_some());
+    assert_eq!(gids(&database), ["3", "4", "5"]);
+    for gid in gids(&database) {
+        database.rollback_prepared(&gid).unwrap();
+    }
+    assert_eq!(database.statistics().oldest_in_doubt, None);
+    check_and_close(database);
+}

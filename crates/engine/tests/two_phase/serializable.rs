@@ -1,0 +1,158 @@
+//! A serializable transaction that is in doubt has its place in the order where it is decided: until then nobody commits a
+//! change of what it has read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_engine::{Background, Database, Environment, Error, Isolation, LockWait, Options, Table};
+use seawall_simulation::SimulatedDisk;
+
+use super::{begin, check_and_close, get, lose_power, open, options, put};
+
+const SERIALIZABLE: Isolation = Isolation::Serializable;
+
+/// Reads the row `read` and the range `m..p`, and writes `gid`, as prepared.
+fn prepare_reader(database: &Database, table: &Table, gid: &str) -> Result<(), Error> {
+    let mut transaction = begin(database, SERIALIZABLE);
+    transaction.get(table, "read")?;
+    assert_eq!(transaction.range(table, "m".."p").count(), 0);
+    transaction.put(table, gid, "1")?;
+    transaction.prepare(gid).map(|_| ())
+}
+
+#[test]
+fn what_it_has_read_is_validated_at_the_prepare() {
+    let database = open(&SimulatedDisk::new(1));
+    let table = database.create_table("t").unwrap();
+    let mut transaction = begin(&database, SERIALIZABLE);
+    assert_eq!(transaction.get(&table, "a").unwrap(), None);
+    transaction.put(&table, "b", "1").unwrap();
+    put(&database, "a", "1").unwrap();
+    let refused = transaction.prepare("gid");
+    assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
+    put(&database, "b", "not locked").unwrap();
+    check_and_close(database);
+}
+
+#[test]
+fn what_it_has_read_is_protected_until_the_decision_across_restarts() {
+    let disk = SimulatedDisk::new(2);
+    let mut database = open(&disk);
+    let table = database.create_table("t").unwrap();
+    prepare_reader(&database, &table, "gid").unwrap();
+    let mut disk = disk;
+    for restart in 0..3 {
+        if restart > 0 {
+            if restart == 2 {
+                database.checkpoint().unwrap();
+            }
+            disk = lose_power(&disk, database);
+            database = open(&disk);
+        }
+        for key in ["read", "m", "oz"] {
+            let refused = put(&database, key, "1");
+            assert!(matches!(refused, Err(Error::Locked { .. })), "{key}: {refused:?}");
+        }
+        put(&database, "p", "1").unwrap();
+        put(&database, "l", "1").unwrap();
+        // It has read where the table's rows are.
+        assert!(matches!(database.truncate_table("t"), Err(Error::TableInDoubt { .. })));
+    }
+    database.commit_prepared("gid").unwrap();
+    for key in ["read", "m", "oz"] {
+        put(&database, key, "1").unwrap();
+    }
+    check_and_close(database);
+}
+
+#[test]
+fn of_two_prepared_ones_that_read_what_the_other_writes_one_is_refused() {
+    for first_reads in [true, false] {
+        let database = open(&SimulatedDisk::new(3));
+        let table = database.create_table("t").unwrap();
+        let mut one = begin(&database, SERIALIZABLE);
+        let mut two = begin(&database, SERIALIZABLE);
+        if first_reads {
+            assert_eq!(one.get(&table, "y").unwrap(), None);
+        }
+        assert_eq!(two.get(&table, "x").unwrap(), None);
+        one.put(&table, "x", "1").unwrap();
+        two.put(&table, "y", "1").unwrap();
+        one.prepare("one").unwrap();
+        let refused = two.prepare("two");
+        assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
+        database.commit_prepared("one").unwrap();
+        check_and_close(database);
+    }
+}
+
+#[test]
+fn a_writer_that_was_prepared_first_keeps_a_reader_from_being_prepared() {
+    let disk = SimulatedDisk::new(4);
+    let database = open(&disk);
+    let table = database.create_table("t").unwrap();
+    super::prepare(&database, "writer", &[("n", "1")]);
+    let refused = prepare_reader(&database, &table, "reader");
+    assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
+    // A commit has its place before the decision, so it may have read the old row.
+    let mut plain = begin(&database, SERIALIZABLE);
+    assert_eq!(plain.get(&table, "n").unwrap(), None);
+    plain.put(&table, "plain", "1").unwrap();
+    plain.commit().unwrap();
+    database.checkpoint().unwrap();
+    let left = lose_power(&disk, database);
+    let database = open(&left);
+    let table = database.table("t").unwrap();
+    assert!(prepare_reader(&database, &table, "reader").is_err());
+    database.rollback_prepared("writer").unwrap();
+    prepare_reader(&database, &table, "reader").unwrap();
+    database.commit_prepared("reader").unwrap();
+    check_and_close(database);
+}
+
+/// The read-only anomaly (Fekete, O'Neil, O'Neil, SIGMOD Record 2004), with a prepared transaction in it: without
+/// protection, the reader would see the deposit but not the withdrawal that came before it.
+#[test]
+fn a_reader_never_sees_a_later_commit_without_an_earlier_decision() {
+    let database = open(&SimulatedDisk::new(5));
+    let table = database.create_table("t").unwrap();
+    put(&database, "savings", "0").unwrap();
+    put(&database, "checking", "0").unwrap();
+    let mut withdrawal = begin(&database, SERIALIZABLE);
+    withdrawal.get(&table, "savings").unwrap();
+    withdrawal.put(&table, "checking", "-11").unwrap();
+    withdrawal.prepare("withdrawal").unwrap();
+    assert!(matches!(put(&database, "savings", "20"), Err(Error::Locked { .. })));
+    let mut reader = begin(&database, SERIALIZABLE);
+    assert_eq!(reader.get(&table, "savings").unwrap().as_deref(), Some(&b"0"[..]));
+    drop(reader);
+    database.commit_prepared("withdrawal").unwrap();
+    put(&database, "savings", "20").unwrap();
+    check_and_close(database);
+}
+
+#[test]
+fn a_writer_waits_for_the_decision() {
+    let options = Options {
+        lock_wait: LockWait::Timeout(Duration::from_secs(120)),
+        background: Background::Threads,
+        ..options()
+    };
+    let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(6)));
+    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let table = database.create_table("t").unwrap();
+    prepare_reader(&database, &table, "gid").unwrap();
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = ["read", "m", "n"]
+            .into_iter()
+            .map(|key| {
+                let database = &database;
+                scope.spawn(move || put(database, key, "1"))
+            })
+            .collect();
+        database.commit_prepared("gid").unwrap();
+        writers.into_iter().for_each(|writer| writer.join().unwrap().unwrap());
+    });
+    assert_eq!(get(&database, "n").as_deref(), Some("1"));
+    check_and_close(database);
+}

@@ -1,0 +1,293 @@
+//! An in-doubt transaction survives power failures, checkpoints and the log's recycling; a decision counts once.
+
+use seawall_engine::{Durability, OpenMode, Options};
+use seawall_keys::{MasterKey, SecretKey};
+use seawall_simulation::SimulatedDisk;
+
+use super::{check_and_close, get, gids, lose_power, only, open, open_with, options, prepare, put};
+
+/// What happens between two steps of a transaction.
+#[derive(Clone, Copy, Debug)]
+enum Between {
+    Nothing,
+    PowerFailure,
+    Checkpoint,
+    CheckpointAndPowerFailure,
+    Close,
+    /// A checkpoint, then much more log, then another one: the segments that were written first are used again.
+    OldLogGone,
+}
+
+const ALL: [Between; 6] = [
+    Between::Nothing,
+    Between::PowerFailure,
+    Between::Checkpoint,
+    Between::CheckpointAndPowerFailure,
+    Between::Close,
+    Between::OldLogGone,
+];
+
+type World = (SimulatedDisk, seawall_engine::Database);
+
+fn pass((disk, database): World, between: Between, options: &Options) -> World {
+    match between {
+        Between::Nothing => (disk, database),
+        Between::Checkpoint => {
+            database.checkpoint().unwrap();
+            (disk, database)
+        }
+        Between::PowerFailure => {
+            let left = lose_power(&disk, database);
+            let database = open_with(&left, options.clone());
+            (left, database)
+        }
+        Between::CheckpointAndPowerFailure => {
+            let world = pass((disk, database), Between::Checkpoint, options);
+            pass(world, Between::PowerFailure, options)
+        }
+        Between::Close => {
+            database.close().unwrap();
+            let database = open_with(&disk, options.clone());
+            (disk, database)
+        }
+        Between::OldLogGone => {
+            let oldest = |database: &seawall_engine::Database| database.info().unwrap().segments[0].first_lsn;
+            let before = oldest(&database);
+            database.checkpoint().unwrap();
+            let table = database.table("t").unwrap();
+            for _ in 0..8 {
+                database.put(&table, "filler", [7; 40_000]).unwrap();
+            }
+            database.checkpoint().unwrap();
+            assert!(oldest(&database) > before, "the log is not held back");
+            pass((disk, database), Between::PowerFailure, options)
+        }
+    }
+}
+
+/// Runs a transaction with something between its steps; of two others, one is decided first and one stays in doubt.
+fn run(first: Between, second: Between, third: Between, commits: bool, options: &Options) {
+    let disk = SimulatedDisk::new(1);
+    let database = open_with(&disk, options.clone());
+    let long = "long ".repeat(3_000);
+    database.create_table("t").unwrap();
+    put(&database, "a", "old").unwrap();
+    put(&database, "gone", "old").unwrap();
+    prepare(&database, "early", &[("e", "early")]);
+    let mut world = pass((disk, database), first, options);
+    prepare(&world.1, "other", &[("o", "other")]);
+    let table = world.1.table("t").unwrap();
+    let mut transaction = world.1.begin();
+    transaction.set_owner("tester").unwrap();
+    transaction.put(&table, "a", "new").unwrap();
+    transaction.put(&table, "long", &long).unwrap();
+    transaction.delete(&table, "gone").unwrap();
+    transaction.prepare("this").unwrap();
+    world.1.commit_prepared("early").unwrap();
+    world = pass(world, second, options);
+    assert_eq!(gids(&world.1), ["other", "this"]);
+    let this = world.1.in_doubt().unwrap().remove(1);
+    assert_eq!((&this.owner[..], this.rows, &this.tables[..]), ("tester", 3, &["t".to_owned()][..]));
+    assert_eq!((get(&world.1, "a").as_deref(), get(&world.1, "long")), (Some("old"), None));
+    assert!(put(&world.1, "a", "refused").is_err(), "the row is locked");
+    if commits {
+        world.1.commit_prepared("this").unwrap();
+    } else {
+        world.1.rollback_prepared("this").unwrap();
+    }
+    world = pass(world, third, options);
+    let database = world.1;
+    assert_eq!(only(&database).gid, "other");
+    assert_eq!(get(&database, "e").as_deref(), Some("early"));
+    let expected = if commits { ("new", Some(long), None) } else { ("old", None, Some("old".to_owned())) };
+    assert_eq!(get(&database, "a").as_deref(), Some(expected.0));
+    assert_eq!((get(&database, "long"), get(&database, "gone")), (expected.1, expected.2));
+    put(&database, "a", "later").unwrap();
+    database.rollback_prepared("other").unwrap();
+    database.checkpoint().unwrap();
+    // No row is left in the system table: two of the catalog, and those of the table.
+    let rows = database.snapshot().range::<&[u8]>(&database.table("t").unwrap(), ..).count();
+    let summary = database.check(&mut |damage| panic!("{damage}")).unwrap();
+    assert_eq!(summary.rows, u64::try_from(rows).unwrap() + 2);
+    check_and_close(database);
+}
+
+#[test]
+fn in_doubt_transactions_survive_whatever_comes_between() {
+    for first in [Between::Nothing, Between::CheckpointAndPowerFailure] {
+        for second in ALL {
+            for third in ALL {
+                for commits in [true, false] {
+                    run(first, second, third, commits, &options());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn they_survive_in_an_encrypted_database_and_nothing_of_them_is_readable() {
+    let key = MasterKey::Bytes(SecretKey::from_bytes([7; 32]));
+    let options = Options { master_key: Some(key), ..options() };
+    run(Between::Checkpoint, Between::OldLogGone, Between::PowerFailure, true, &options);
+    run(Between::Nothing, Between::PowerFailure, Between::Checkpoint, false, &options);
+    let disk = SimulatedDisk::new(2);
+    let database = open_with(&disk, options);
+    database.create_table("t").unwrap();
+    prepare(&database, "a secret gid", &[("secret key", "secret value")]);
+    database.checkpoint().unwrap();
+    for entry in disk.list_all() {
+        let bytes = disk.read_file(&entry.name).unwrap_or_default();
+        let shown = bytes.windows(6).any(|window| window == b"secret");
+        assert!(!shown, "{}", entry.name);
+    }
+    database.close().unwrap();
+}
+
+#[test]
+fn a_write_set_longer_than_pages_parts_and_the_memory_that_is_kept_survives() {
+    let options = Options { memtable_bytes: 64 << 20, ..options() };
+    for between in ALL {
+        let disk = SimulatedDisk::new(3);
+        let database = open_with(&disk, options.clone());
+        let table = database.create_table("t").unwrap();
+        let mut transaction = database.begin();
+        for number in 0..300_u32 {
+            transaction.put(&table, number.to_be_bytes(), vec![number.to_le_bytes()[0]; 10_000]).unwrap();
+        }
+        transaction.prepare("long").unwrap();
+        let (disk, database) = pass((disk, database), between, &options);
+        let found = only(&database);
+        assert_eq!((found.rows, found.bytes), (300, 300 * (8 + 4 + 10_000)));
+        database.commit_prepared("long").unwrap();
+        let (_, database) = pass((disk, database), between, &options);
+        let table = database.table("t").unwrap();
+        for number in 0..300_u32 {
+            let value = database.get(&table, number.to_be_bytes()).unwrap().unwrap();
+            assert_eq!(value, vec![number.to_le_bytes()[0]; 10_000], "{between:?}");
+        }
+        check_and_close(database);
+    }
+}
+
+#[test]
+fn thousands_in_doubt_survive_a_recovery_that_merges_on_the_way() {
+    let disk = SimulatedDisk::new(4);
+    let database = open(&disk);
+    database.create_table("t").unwrap();
+    for number in 0..2_000 {
+        prepare(&database, &format!("gid {number}"), &[(&format!("key {number}"), &"v".repeat(900))]);
+        if number % 3 == 0 {
+            database.commit_prepared(&format!("gid {number}")).unwrap();
+        }
+    }
+    let left = lose_power(&disk, database);
+    let little_memory = Options { memtable_bytes: 64 << 10, cache_bytes: 16 << 10, ..options() };
+    let database = open_with(&left, little_memory);
+    let recovery = database.statistics().recovery;
+    assert!(recovery.merges > 3, "{recovery:?}");
+    assert_eq!(gids(&database).len(), 1_333);
+    for number in 0..2_000 {
+        let (key, gid) = (format!("key {number}"), format!("gid {number}"));
+        assert_eq!(get(&database, &key).is_some(), number % 3 == 0);
+        if number % 3 == 1 {
+            database.commit_prepared_with(&gid, Durability::Async).unwrap();
+            assert!(get(&database, &key).is_some());
+        } else if number % 3 == 2 {
+            database.rollback_prepared_with(&gid, Durability::Async).unwrap();
+            put(&database, &key, "free").unwrap();
+        }
+    }
+    check_and_close(database);
+}
+
+#[test]
+fn recovery_reads_no_page_unless_something_was_in_doubt_at_the_redo_point() {
+    let disk = SimulatedDisk::new(5);
+    let database = open(&disk);
+    database.create_table("t").unwrap();
+    prepare(&database, "before", &[("a", "1")]);
+    database.checkpoint().unwrap();
+    let with = open(&disk.after_power_loss(seawall_simulation::PowerLoss::LoseAll));
+    assert!(with.statistics().recovery.pages_read > 0);
+    database.commit_prepared("before").unwrap();
+    database.checkpoint().unwrap();
+    prepare(&database, "after", &[("b", "1")]);
+    prepare(&database, "last", &[("c", "1")]);
+    database.rollback_prepared("last").unwrap();
+    let without = open(&disk.after_power_loss(seawall_simulation::PowerLoss::LoseAll));
+    assert_eq!(without.statistics().recovery.pages_read, 0);
+    assert_eq!(gids(&without), ["after"]);
+}
+
+#[test]
+fn a_read_only_open_shows_what_is_in_doubt_and_decides_nothing() {
+    let disk = SimulatedDisk::new(6);
+    let database = open(&disk);
+    database.create_table("t").unwrap();
+    prepare(&database, "first", &[("a", "1")]);
+    database.checkpoint().unwrap();
+    prepare(&database, "second", &[("b", "1")]);
+    let left = lose_power(&disk, database);
+    let database = open_with(&left, Options { mode: OpenMode::ReadOnly, ..options() });
+    assert_eq!(gids(&database), ["first", "second"]);
+    let refused = database.commit_prepared("first");
+    assert!(matches!(refused, Err(seawall_engine::Error::ReadOnly)), "{refused:?}");
+    database.close().unwrap();
+}
+
+#[test]
+fn an_unsynced_prepare_or_decision_is_lost_with_the_power_and_with_nothing_before_it() {
+    let disk = SimulatedDisk::new(7);
+    let database = open(&disk);
+    let table = database.create_table("t").unwrap();
+    let unsynced = |key: &str| {
+        let options = super::TransactionOptions { durability: Durability::Async, ..options().transaction() };
+        let mut transaction = database.begin_with(options);
+        transaction.put(&table, key, "value").unwrap();
+        transaction
+    };
+    unsynced("a").prepare("durable").unwrap();
+    database.flush().unwrap();
+    let lost = unsynced("b").prepare("lost").unwrap();
+    assert!(lost > lsn_of(&database, "durable"));
+    database.commit_prepared_with("durable", Durability::Async).unwrap();
+    let left = disk.after_power_loss(seawall_simulation::PowerLoss::LoseAll);
+    // As if no page of the log's buffers had reached the disk either.
+    for path in ["log/pending.1", "log/pending.2"] {
+        left.overwrite(path, 512, &[0; 16]);
+    }
+    let again = open(&left);
+    assert_eq!(gids(&again), ["durable"]);
+    assert_eq!(get(&again, "a"), None);
+    assert_eq!(again.commit_prepared("durable").map(|_| ()).map_err(|error| error.to_string()), Ok(()));
+    check_and_close(again);
+}
+
+fn lsn_of(database: &seawall_engine::Database, gid: &str) -> seawall_types::Lsn {
+    database.in_doubt().unwrap().into_iter().find(|found| found.gid == gid).unwrap().lsn
+}
+
+#[test]
+fn a_gid_is_free_again_after_the_decision_across_crashes() {
+    let mut disk = SimulatedDisk::new(8);
+    let mut database = open(&disk);
+    database.create_table("t").unwrap();
+    for round in 0..12_u32 {
+        prepare(&database, "again", &[("key", &round.to_string())]);
+        if round % 4 == 1 {
+            database.checkpoint().unwrap();
+        }
+        if round % 2 == 0 {
+            database.commit_prepared("again").unwrap();
+        } else {
+            database.rollback_prepared("again").unwrap();
+        }
+        if round % 3 == 2 {
+            disk = lose_power(&disk, database);
+            database = open(&disk);
+        }
+        assert_eq!(get(&database, "key"), Some((round / 2 * 2).to_string()));
+    }
+    check_and_close(database);
+}
