@@ -8,6 +8,8 @@
 mod history;
 #[path = "model/plain.rs"]
 mod plain;
+#[path = "model/prepared.rs"]
+mod prepared;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Mutex;

@@ -19,7 +19,7 @@ pub mod watched_disk;
 
 use std::sync::Arc;
 
-use seawall_engine::{Background, Database, Environment, Error, Options, PageProtection};
+use seawall_engine::{Background, Database, Environment, Error, LockWait, Options, PageProtection};
 use seawall_io::Disk;
 use seawall_keys::{MasterKey, SecretKey};
 use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
@@ -36,6 +36,8 @@ pub fn small_options() -> Options {
         checkpoint_threads: 1,
         recovery_threads: 1,
         spare_segments: 1,
+        // The clock of these tests stands still.
+        lock_wait: LockWait::NoWait,
         background: Background::Manual,
         ..Options::default()
     }

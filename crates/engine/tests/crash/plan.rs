@@ -24,6 +24,14 @@ fn sync(changes: Vec<Change>) -> Step {
     Step::Commit { changes, durability: Durability::Sync }
 }
 
+fn prepare(gid: &str, changes: Vec<Change>, durability: Durability) -> Step {
+    Step::Prepare { gid: text(gid), changes, durability }
+}
+
+fn decide(gid: &str, commits: bool, durability: Durability) -> Step {
+    Step::Decide { gid: text(gid), commits, durability }
+}
+
 fn unsynced(changes: Vec<Change>) -> Step {
     Step::Commit { changes, durability: Durability::Async }
 }
@@ -45,9 +53,12 @@ pub fn thorough() -> Vec<Step> {
     let mut steps = Vec::new();
     grow(&mut random, &mut steps);
     overwrite(&mut random, &mut steps);
+    two_phase(&mut random, &mut steps);
     shrink(&mut steps);
     load(&mut random, &mut steps);
     fill_segments(&mut random, &mut steps);
+    steps.push(decide("stays", true, Durability::Async));
+    steps.push(prepare("last", vec![put("doubt", "last", random.bytes(30))], Durability::Sync));
     steps
 }
 
@@ -66,7 +77,11 @@ pub fn short() -> Vec<Step> {
     steps.push(Step::Checkpoint);
     steps.push(sync((0..9).map(|number| put("b", long_key(number), random.bytes(40))).collect()));
     steps.push(sync(vec![put("b", "large", random.bytes(70_000)), delete("a", "first")]));
+    steps.push(prepare("a", vec![put("a", "prepared", random.bytes(30))], Durability::Sync));
+    steps.push(prepare("b", vec![put("b", "prepared", random.bytes(3_000))], Durability::Async));
     steps.push(Step::Checkpoint);
+    steps.push(decide("a", true, Durability::Sync));
+    steps.push(decide("b", false, Durability::Async));
     let rows = (0..30_u32).map(|number| (number.to_be_bytes().to_vec(), random.bytes(200).into()));
     steps.push(Step::BulkLoad { table: text("loaded"), rows: rows.collect(), finished: true });
     steps.push(sync(vec![
@@ -79,6 +94,7 @@ pub fn short() -> Vec<Step> {
     steps.push(sync(vec![put("loaded", "x", random.bytes(65_000))]));
     steps.push(Step::Reopen);
     steps.push(unsynced(vec![put("a", "last but one", random.bytes(10))]));
+    steps.push(prepare("c", vec![put("a", "c", random.bytes(30))], Durability::Sync));
     steps.push(Step::Checkpoint);
     steps.push(sync(vec![put("a", "last", random.bytes(10))]));
     steps
@@ -196,6 +212,25 @@ fn overwrite(random: &mut SeededRandom, steps: &mut Vec<Step>) {
     steps.push(Step::Checkpoint);
 }
 
+/// Prepares and decisions in one checkpoint, over one, over a restart; the last one stays in doubt while everything else
+/// goes on, segments are used again among them.
+fn two_phase(random: &mut SeededRandom, steps: &mut Vec<Step>) {
+    use Durability::{Async, Sync};
+    let rows = (0..8_u32).map(|number| put("doubt", number.to_be_bytes(), random.bytes(60)));
+    let mut changes = vec![Change::Create { table: text("doubt") }];
+    changes.extend(rows);
+    steps.push(sync(changes));
+    let mut row = |number: u32, bytes: usize| put("doubt", number.to_be_bytes(), random.bytes(bytes));
+    let at_once = prepare("at once", vec![row(0, 50), delete("doubt", 1_u32.to_be_bytes())], Sync);
+    steps.extend([at_once, prepare("over", vec![row(2, 5_000), row(9, 40)], Async)]);
+    steps.extend([decide("at once", true, Sync), Step::Checkpoint]);
+    steps.extend([prepare("restart", vec![row(3, 30)], Sync), prepare("long", vec![row(4, 70_000)], Sync)]);
+    steps.extend([decide("over", false, Async), Step::Checkpoint, decide("restart", true, Async)]);
+    steps.extend([prepare("stays", vec![row(5, 2_000), row(10, 10)], Sync), Step::Reopen]);
+    steps.extend([decide("long", true, Sync), prepare("forgotten", vec![row(6, 10)], Async)]);
+    steps.extend([decide("forgotten", false, Sync), Step::Checkpoint]);
+}
+
 fn shrink(steps: &mut Vec<Step>) {
     steps.push(sync((0..130_u32).map(|number| delete("high", long_key(number))).collect()));
     steps.push(Step::Checkpoint);
@@ -244,11 +279,10 @@ fn fill_segments(random: &mut SeededRandom, steps: &mut Vec<Step>) {
 
 /// Draws the next step of a random plan; it can be run on a database that holds `state`.
 pub fn random_step(random: &mut SeededRandom, state: &State) -> Step {
+    let durability = if random.chance(1, 3) { Durability::Async } else { Durability::Sync };
     match random.below(100) {
-        0..76 => {
-            let durability = if random.chance(1, 3) { Durability::Async } else { Durability::Sync };
-            Step::Commit { changes: random_changes(random, state), durability }
-        }
+        0..60 => Step::Commit { changes: random_changes(random, state), durability },
+        60..76 => random_two_phase(random, state, durability),
         76..80 => Step::RolledBack { changes: random_changes(random, state) },
         80..90 => Step::Checkpoint,
         90..93 => Step::Flush,
@@ -258,6 +292,25 @@ pub fn random_step(random: &mut SeededRandom, state: &State) -> Step {
         },
         _ => Step::Reopen,
     }
+}
+
+/// A prepare, or the decision about one of those in doubt.
+fn random_two_phase(random: &mut SeededRandom, state: &State, durability: Durability) -> Step {
+    let in_doubt: Vec<&String> = state.prepared.keys().collect();
+    if !in_doubt.is_empty() && random.chance(in_doubt.len() as u64, 4) {
+        let gid: &str = random.pick::<&String>(&in_doubt);
+        return decide(gid, random.chance(2, 3), durability);
+    }
+    let mut changes = random_changes(random, state);
+    changes.retain(|change| match change {
+        Change::Put { table, .. } | Change::Delete { table, .. } => state.tables.contains_key(table),
+        _ => false,
+    });
+    if changes.is_empty() {
+        return Step::Checkpoint;
+    }
+    let gid = (0..).map(|number| format!("gid {number}")).find(|gid| !state.prepared.contains_key(gid));
+    prepare(&gid.expect("some number is free"), changes, durability)
 }
 
 /// A row of random bytes.
@@ -320,11 +373,12 @@ fn random_change(random: &mut SeededRandom, state: &State) -> Change {
         return Change::Create { table: free.expect("no name is taken") };
     }
     let table = (*random.pick(&names)).clone();
-    match (random.below(100), free) {
+    let held = state.holds_table(&table);
+    let change = match (random.below(100), free) {
         (0..5, Some(free)) => Change::Create { table: free },
-        (5..7, _) => Change::Drop { table },
-        (7..9, _) => Change::Truncate { table },
-        (9..11, Some(free)) => Change::Rename { from: table, to: free },
+        (5..7, _) if !held => Change::Drop { table },
+        (7..9, _) if !held => Change::Truncate { table },
+        (9..11, Some(free)) if !held => Change::Rename { from: table, to: free },
         (11..35, _) => {
             let rows = &state.tables[&table];
             let key = match rows.len() {
@@ -334,5 +388,17 @@ fn random_change(random: &mut SeededRandom, state: &State) -> Change {
             Change::Delete { table, key }
         }
         _ => Change::Put { table, key: random_key(random), value: random_value(random) },
+    };
+    match change {
+        // Another row, that no transaction in doubt has.
+        Change::Put { table, mut key, .. } | Change::Delete { table, mut key }
+            if state.holds_row(&table, &key) =>
+        {
+            while state.holds_row(&table, &key) {
+                key.extend_from_slice(b"!");
+            }
+            put(&table, key, random.bytes(20))
+        }
+        change => change,
     }
 }

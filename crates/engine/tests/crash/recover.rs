@@ -60,6 +60,22 @@ pub fn go_on(database: &Database, found: &Arc<State>) -> Result<State, String> {
         rows.insert(vec![number], Arc::from([number; 300]));
     }
     next.tables.insert("after".to_owned(), Arc::new(rows));
+    checkpoint_and_count(database, &next)?;
+    let gids: Vec<String> = next.prepared.keys().cloned().collect();
+    for (index, gid) in gids.iter().enumerate() {
+        let commits = index % 2 == 0;
+        let decided = if commits { database.commit_prepared(gid) } else { database.rollback_prepared(gid) };
+        decided.map_err(failed)?;
+        next.decide(gid, commits);
+    }
+    if !gids.is_empty() {
+        checkpoint_and_count(database, &next)?;
+    }
+    Ok(next)
+}
+
+fn checkpoint_and_count(database: &Database, next: &State) -> Result<(), String> {
+    let failed = |error: seawall_engine::Error| format!("going on: {error}");
     database.checkpoint().map_err(failed)?;
     database.checkpoint().map_err(failed)?;
     next.compare(database).map_err(|reason| format!("after going on: {reason}"))?;
@@ -68,13 +84,13 @@ pub fn go_on(database: &Database, found: &Arc<State>) -> Result<State, String> {
     if waiting != Some(0) {
         return Err(format!("{waiting:?} dropped tables wait for a checkpoint after two"));
     }
-    // Each table has a row in `names` and one in `objects`; `reclaim` is empty.
-    let expected = next.row_count() + 2 * next.tables.len() as u64;
+    // Each table has a row in `names` and one in `objects`; `reclaim` is empty. What is in doubt has a row each.
+    let expected = next.row_count() + 2 * next.tables.len() as u64 + next.prepared.len() as u64;
     if summary.rows != expected {
         return Err(format!(
             "{} rows in the tree where {expected} are expected: a storage leaks",
             summary.rows
         ));
     }
-    Ok(next)
+    Ok(())
 }

@@ -19,6 +19,16 @@ pub enum Step {
     RolledBack {
         changes: Vec<Change>,
     },
+    Prepare {
+        gid: String,
+        changes: Vec<Change>,
+        durability: Durability,
+    },
+    Decide {
+        gid: String,
+        commits: bool,
+        durability: Durability,
+    },
     /// Rows in the order in which they are added; of equal keys the last one stays.
     BulkLoad {
         table: String,
@@ -153,6 +163,8 @@ impl Session {
                 transaction.rollback();
                 Ok(())
             }
+            Step::Prepare { gid, changes, durability } => self.prepare(gid, changes, *durability),
+            Step::Decide { gid, commits, durability } => self.decide(gid, *commits, *durability),
             Step::BulkLoad { table, rows, finished } => self.bulk_load(table, rows, *finished),
             Step::Flush => {
                 self.database()?.flush()?;
@@ -188,11 +200,42 @@ impl Session {
         }
         self.progress.lock().attempt(next);
         transaction.commit()?;
+        self.committed(durability);
+        Ok(())
+    }
+
+    fn committed(&mut self, durability: Durability) {
         let mut progress = self.progress.lock();
         progress.committed();
         if durability == Durability::Sync {
             progress.all_durable();
         }
+    }
+
+    fn prepare(&mut self, gid: &str, changes: &[Change], durability: Durability) -> Result<(), Error> {
+        let mut next = State::clone(self.progress.lock().current());
+        next.prepared.insert(gid.to_owned(), Arc::new(changes.to_vec()));
+        let mut transaction = self.begin(durability)?;
+        for change in changes {
+            run_change(&mut transaction, change)?;
+        }
+        self.progress.lock().attempt(next);
+        transaction.prepare(gid)?;
+        self.committed(durability);
+        Ok(())
+    }
+
+    fn decide(&mut self, gid: &str, commits: bool, durability: Durability) -> Result<(), Error> {
+        let mut next = State::clone(self.progress.lock().current());
+        next.decide(gid, commits);
+        self.progress.lock().attempt(next);
+        let database = self.database()?;
+        if commits {
+            database.commit_prepared_with(gid, durability)?;
+        } else {
+            database.rollback_prepared_with(gid, durability)?;
+        }
+        self.committed(durability);
         Ok(())
     }
 

@@ -12,10 +12,12 @@ pub type Rows = BTreeMap<Vec<u8>, Arc<[u8]>>;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     pub tables: BTreeMap<String, Arc<Rows>>,
+    /// What transactions in doubt will change if they are committed, by gid: rows only.
+    pub prepared: BTreeMap<String, Arc<Vec<Change>>>,
 }
 
 /// One change of a transaction.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     Create { table: String },
     Drop { table: String },
@@ -46,6 +48,30 @@ impl State {
         }
     }
 
+    pub fn decide(&mut self, gid: &str, commits: bool) {
+        let changes = self.prepared.remove(gid).expect("a plan decides what is in doubt");
+        if commits {
+            changes.iter().for_each(|change| self.apply(change));
+        }
+    }
+
+    /// Whether a transaction that is in doubt uses the table.
+    pub fn holds_table(&self, name: &str) -> bool {
+        self.changes_in_doubt().any(|(table, _)| table == name)
+    }
+
+    /// Whether a transaction that is in doubt has changed the row.
+    pub fn holds_row(&self, table: &str, key: &[u8]) -> bool {
+        self.changes_in_doubt().any(|held| held == (table, key))
+    }
+
+    fn changes_in_doubt(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        self.prepared.values().flat_map(|changes| changes.iter()).map(|change| match change {
+            Change::Put { table, key, .. } | Change::Delete { table, key } => (&table[..], &key[..]),
+            definition => panic!("{definition:?} is prepared"),
+        })
+    }
+
     fn rows_mut(&mut self, table: &str) -> &mut Rows {
         Arc::make_mut(
             self.tables.get_mut(table).unwrap_or_else(|| panic!("a plan uses {table}, which is not there")),
@@ -64,6 +90,13 @@ impl State {
         let expected: Vec<&String> = self.tables.keys().collect();
         if found != expected {
             return Err(format!("tables {found:?} where {expected:?} are expected"));
+        }
+        let in_doubt = database.in_doubt().map_err(|error| format!("listing what is in doubt: {error}"))?;
+        let mut found: Vec<&String> = in_doubt.iter().map(|transaction| &transaction.gid).collect();
+        found.sort_unstable();
+        let expected: Vec<&String> = self.prepared.keys().collect();
+        if found != expected {
+            return Err(format!("{found:?} in doubt where {expected:?} are expected"));
         }
         let snapshot = database.snapshot();
         for (name, rows) in &self.tables {

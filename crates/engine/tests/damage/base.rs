@@ -38,7 +38,7 @@ pub(super) fn base_with_seed(seed: u64) -> Base {
         let value: Arc<[u8]> = random.bytes(length).into();
         database.put(&table, &key, &value).unwrap();
         rows.insert(key, value);
-        State { tables: [("t".to_owned(), Arc::new(rows.clone()))].into() }
+        State { tables: [("t".to_owned(), Arc::new(rows.clone()))].into(), ..State::default() }
     };
     for number in 0..100 {
         put(long_key(number), 80);

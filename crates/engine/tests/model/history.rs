@@ -16,6 +16,7 @@ use crate::plain::{
     Bounds, Content, Key, Model, Object, Outcome, Overlay, Place, PlainTransaction, Read, Rows, State,
     assert_rows, draw_bounds,
 };
+use crate::prepared::in_doubt;
 
 /// The power is gone: what follows is a reopen.
 pub(crate) struct PowerLost;
@@ -206,8 +207,10 @@ impl History {
             34..42 => self.scan_in_transaction(),
             42..46 => self.define_in_transaction(),
             46..51 => self.savepoint_or_rollback(),
-            51..61 => self.end_transaction(),
-            61..70 => self.write_directly(),
+            51..59 => self.end_transaction(),
+            59..62 => self.prepare_transaction(),
+            62..65 => self.decide(),
+            65..70 => self.write_directly(),
             70..74 => self.read_directly(),
             74..78 => self.define_directly(),
             78..81 => self.hold_or_drop_snapshot(),
@@ -304,6 +307,8 @@ impl History {
     }
 }
 
+#[path = "prepares.rs"]
+mod prepares;
 #[path = "steps.rs"]
 mod steps;
 #[path = "transactions.rs"]
@@ -359,7 +364,10 @@ impl History {
         let database = Database::open_in(environment, options, |_| {}).unwrap();
         let content = read_content(&database.snapshot(), &database).unwrap();
         let mut survivors = self.model.survivors();
-        let survives = survivors.any(|state| steps::same_but_for_unknown_ids(&state.content(), &content));
+        let in_doubt = in_doubt(&database);
+        let survives = survivors.any(|state| {
+            steps::same_but_for_unknown_ids(&state.content(), &content) && state.has_in_doubt(&in_doubt)
+        });
         assert!(survives, "read-only shows what never was");
         assert!(matches!(database.create_table("new"), Err(Error::ReadOnly)));
         database.close().unwrap();

@@ -10,6 +10,8 @@ use seawall_engine::{Error, Isolation, TableChange};
 use seawall_simulation::SeededRandom;
 use seawall_types::Lsn;
 
+use crate::prepared::Prepared;
+
 pub(crate) type Storage = u64;
 pub(crate) type Key = Vec<u8>;
 pub(crate) type Value = Arc<[u8]>;
@@ -23,11 +25,13 @@ pub(crate) struct Object {
     pub(crate) storage: Storage,
 }
 
-/// Everything committed at one moment.
+/// Everything committed, and prepared, at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     pub(crate) objects: BTreeMap<u64, Object>,
     rows: BTreeMap<Storage, Arc<BTreeMap<Key, Value>>>,
+    /// In doubt, by gid.
+    pub(crate) prepared: BTreeMap<String, Arc<Prepared>>,
 }
 
 /// A state as a user can read it: the tables by name, each with its id and rows.
@@ -49,10 +53,10 @@ impl State {
     /// The same tables with the ids that `content` shows.
     pub(crate) fn with_ids(&self, content: &Content) -> State {
         let objects = self.objects.values().map(|object| (content[&object.name].0, object.clone())).collect();
-        State { objects, rows: self.rows.clone() }
+        State { objects, rows: self.rows.clone(), prepared: self.prepared.clone() }
     }
 
-    fn apply(&mut self, overlay: &Overlay) {
+    pub(crate) fn apply(&mut self, overlay: &Overlay) {
         for (&id, object) in &overlay.objects {
             match object {
                 Some(object) => self.objects.insert(id, object.clone()),
@@ -162,6 +166,12 @@ pub(crate) enum Outcome {
     Conflict,
     Locked,
     Changed(TableChange),
+    Gid,
+    GidInUse,
+    NotInDoubt,
+    NothingToPrepare,
+    PrepareDefinition,
+    TableInDoubt,
 }
 
 impl Outcome {
@@ -178,6 +188,12 @@ impl Outcome {
             Err(Error::Conflict { .. }) => Outcome::Conflict,
             Err(Error::Locked { .. }) => Outcome::Locked,
             Err(Error::TableChanged { change, .. }) => Outcome::Changed(*change),
+            Err(Error::Gid { .. }) => Outcome::Gid,
+            Err(Error::GidInUse { .. }) => Outcome::GidInUse,
+            Err(Error::NotInDoubt { .. }) => Outcome::NotInDoubt,
+            Err(Error::NothingToPrepare) => Outcome::NothingToPrepare,
+            Err(Error::PrepareDefinition) => Outcome::PrepareDefinition,
+            Err(Error::TableInDoubt { .. }) => Outcome::TableInDoubt,
             Err(_) => return None,
         })
     }
@@ -191,13 +207,23 @@ pub(crate) struct PlainTransaction {
     pub(crate) snapshot: Option<Lsn>,
     pub(crate) overlay: Overlay,
     pub(crate) reads: Vec<Read>,
+    /// What it locked without writing it, by `get_for_update`.
+    pub(crate) locked: BTreeSet<Place>,
     pub(crate) failed: bool,
 }
 
 impl PlainTransaction {
     pub(crate) fn new(owner: u64, isolation: Isolation) -> PlainTransaction {
         let overlay = Overlay::default();
-        PlainTransaction { owner, isolation, snapshot: None, overlay, reads: Vec::new(), failed: false }
+        PlainTransaction {
+            owner,
+            isolation,
+            snapshot: None,
+            overlay,
+            reads: Vec::new(),
+            locked: BTreeSet::new(),
+            failed: false,
+        }
     }
 
     /// What its next read sees, when `visible` is what is visible now.
@@ -233,10 +259,14 @@ pub(crate) struct Model {
 impl Model {
     pub(crate) fn new(lsn: Lsn, state: State) -> Model {
         let next_storage = state.objects.values().map(|object| object.storage).max().unwrap_or(0) + 1;
+        let held = state
+            .prepared
+            .values()
+            .flat_map(|prepared| prepared.places().into_iter().map(|place| (place, prepared.owner)));
         Model {
+            locks: held.collect(),
             history: vec![(lsn, state)],
             touched: BTreeMap::new(),
-            locks: BTreeMap::new(),
             durable: 0,
             acknowledged: lsn,
             next_storage,
@@ -271,6 +301,16 @@ impl Model {
         let mut state = self.newest().clone();
         state.apply(overlay);
         self.history.push((stamp, state));
+        self.touch(stamp, overlay);
+    }
+
+    /// Adds a state in which something else than rows has changed.
+    pub(crate) fn push(&mut self, stamp: Lsn, state: State) {
+        assert!(stamp > self.newest_stamp(), "stamp {stamp} after {}", self.newest_stamp());
+        self.history.push((stamp, state));
+    }
+
+    pub(crate) fn touch(&mut self, stamp: Lsn, overlay: &Overlay) {
         let rows = overlay.rows.keys().map(|(storage, key)| Place::Row(*storage, key.clone()));
         for place in rows.chain(overlay.system.iter().cloned()) {
             self.touched.insert(place, stamp);
@@ -343,15 +383,24 @@ impl Model {
         if transaction.failed {
             return Outcome::TransactionFailed;
         }
-        if transaction.overlay.is_empty() {
-            return Outcome::Ok;
-        }
+        if transaction.overlay.is_empty() { Outcome::Ok } else { self.admission(transaction) }
+    }
+
+    /// Whether what it has done may enter the log now.
+    pub(crate) fn admission(&self, transaction: &PlainTransaction) -> Outcome {
         for (id, storage) in &transaction.overlay.used {
             let newest = self.newest().objects.get(id).map(|object| object.storage);
             if newest != Some(*storage) && !transaction.overlay.defined.contains_key(id) {
                 let change = if newest.is_some() { TableChange::Truncated } else { TableChange::Dropped };
                 return Outcome::Changed(change);
             }
+        }
+        let prepared = &self.newest().prepared;
+        if prepared.values().any(|held| transaction.overlay.defined.keys().any(|id| held.uses(*id))) {
+            return Outcome::TableInDoubt;
+        }
+        if prepared.values().any(|reader| reader.has_read_any(&transaction.overlay)) {
+            return Outcome::Locked;
         }
         let Some(snapshot) = transaction.snapshot else { return Outcome::Ok };
         let changed = |read: &Read| match read {

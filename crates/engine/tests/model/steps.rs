@@ -27,6 +27,7 @@ impl History {
         self.next_owner += 1;
         let mut open = self.open_plain(Isolation::ReadCommitted, durability);
         let expected = self.plain_write(&mut open, id, key, value);
+        let expected = self.plain_commit(&open, expected);
         self.model.release(open.plain.owner);
         self.directly(&result, expected, &open.plain.overlay, durability, "put or delete")
     }
@@ -101,8 +102,14 @@ impl History {
             3 => (self.database().truncate_table(&name), self.plain_truncate(&mut open, &name)),
             _ => (self.database().rename_table(&name, &other), self.plain_rename(&mut open, &name, &other)),
         };
+        let expected = self.plain_commit(&open, expected);
         self.model.release(open.plain.owner);
         self.directly(&result, expected, &open.plain.overlay, durability, "definition")
+    }
+
+    /// How a transaction ends that is over when its call is, and got so far.
+    fn plain_commit(&self, open: &Open, so_far: Outcome) -> Outcome {
+        if so_far == Outcome::Ok { self.model.commit_outcome(&open.plain) } else { so_far }
     }
 
     pub(super) fn open_handle(&mut self) -> Step {
@@ -248,6 +255,7 @@ impl History {
             let rows = rows.into_iter().map(|(key, value)| ((storage, key), Some(Arc::from(value))));
             open.plain.overlay.rows.extend(rows);
         }
+        let expected = self.plain_commit(&open, expected);
         self.model.release(open.plain.owner);
         self.directly(&result, expected, &open.plain.overlay, Durability::Sync, "finish of a bulk load")?;
         result.into_iter().for_each(|table| self.remember(table));
@@ -303,6 +311,7 @@ impl History {
         let tables = u64::try_from(self.model.at(self.visible()).objects.len()).unwrap();
         assert_eq!(summary.tables, tables);
         assert_content(&self.content_now(), &self.model.at(self.visible()).content(), "now");
+        self.check_in_doubt()?;
         Ok(())
     }
 
@@ -335,6 +344,7 @@ impl History {
         self.reopen()?;
         let state = self.model.newest().clone();
         assert_content(&self.content_now(), &state.content(), "after close and open");
+        assert!(state.has_in_doubt(&in_doubt(self.database())), "after close and open: {:?}", state.prepared);
         let replayed = self.database().statistics().recovery.rows;
         assert!(replayed <= 64, "a closed database replays {replayed} rows");
         self.start_over(state);
@@ -367,13 +377,16 @@ impl History {
             }
         };
         let content = self.content_now();
-        let found = self.model.survivors().find(|state| same_but_for_unknown_ids(&state.content(), &content));
+        let in_doubt = in_doubt(self.database());
+        let found = self.model.survivors().find(|state| {
+            same_but_for_unknown_ids(&state.content(), &content) && state.has_in_doubt(&in_doubt)
+        });
         let Some(state) = found else {
             let last = self.model.survivors().last().expect("there is a newest state").content();
             assert_content(&content, &last, &format!("after {outcome:?}, compared with the newest state"));
-            unreachable!("no state is like it");
+            panic!("no state with this content has this in doubt: {in_doubt:?}");
         };
-        let state = state.with_ids(&content);
+        let state = state.with_ids(&content).with_stamps(&in_doubt);
         self.start_over(state);
     }
 }

@@ -66,6 +66,7 @@ impl History {
         self.expect(&result, locked, "get_for_update")?;
         if let Ok(value) = result {
             open.plain.overlay.use_table(id, storage);
+            open.plain.locked.insert(Place::Row(storage, key.to_vec()));
             let lsn = open.plain.statement_lsn(self.visible());
             let expected = open.plain.overlay.row(self.model.at(lsn), storage, key);
             assert_eq!(value.as_deref(), expected.map(|value| &value[..]), "get_for_update");
@@ -209,8 +210,14 @@ impl History {
         if open.plain.failed {
             return Err(Outcome::TransactionFailed);
         }
-        match self.model.lock(&mut open.plain, place) {
-            Outcome::Ok => Ok(open.plain.statement_lsn(self.visible())),
+        match self.model.lock(&mut open.plain, place.clone()) {
+            Outcome::Ok => {
+                let lsn = open.plain.statement_lsn(self.visible());
+                if !open.plain.overlay.system.contains(&place) {
+                    open.plain.remember(Read::Place(place));
+                }
+                Ok(lsn)
+            }
             refused => Err(refused),
         }
     }
