@@ -108,6 +108,8 @@ pub(crate) enum Command {
     },
     /// Tables by the hundred thousand: created, dropped one by one, replayed, reclaimed
     Ddl(ddl::Arguments),
+    /// Transactions prepared and committed, beside puts, and the replay of exactly that log (Seawall only)
+    Twophase(crate::twophase::Arguments),
     /// Syncs a second that the device can do
     Device(Common),
     /// One cell of a table, for the program itself
@@ -133,6 +135,12 @@ pub(crate) enum Command {
     DdlStep {
         /// The step, JSON
         step: String,
+    },
+    /// Clients of two-phase commit, until they are killed, for the program itself
+    #[command(hide = true)]
+    TwophaseWriter {
+        /// The run, JSON
+        run: String,
     },
     /// Writes and waits to be killed, for the program itself
     #[command(hide = true)]

@@ -12,8 +12,7 @@
 //! * What is called durable was synced before the commit returned, by every engine.
 //! * A figure counts only if the rows are there: lost rows fail the cell.
 //!
-//! Start at `workload`; tests of checkpoints and of tables by the hundred thousand, which no peer
-//! takes part in, are in `checkpoint` and `ddl`.
+//! Start at `workload`; tests which no peer takes part in are in `checkpoint`, `ddl` and `twophase`.
 
 mod checkpoint;
 mod child;
@@ -30,6 +29,7 @@ mod rows;
 mod scratch;
 mod table;
 mod timed_run;
+mod twophase;
 mod usage;
 mod workload;
 
@@ -77,6 +77,8 @@ fn run(command: &Command) -> Result<usize, BenchError> {
             let figures = ddl::run_step(&serde_json::from_str(step)?)?;
             println!("{}", serde_json::to_string(&figures)?);
         }
+        Command::Twophase(arguments) => return twophase::run(arguments),
+        Command::TwophaseWriter { run } => twophase::write_and_wait(&serde_json::from_str(run)?)?,
         Command::Fill { cell } => workload::reopen::fill(&serde_json::from_str(cell)?)?,
         planned => unreachable!("{planned:?} has a plan"),
     }

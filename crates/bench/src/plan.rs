@@ -91,6 +91,8 @@ pub(crate) fn plan(command: &Command) -> Option<(&Common, Vec<PlannedRow>)> {
         | Command::CheckpointWriter { .. }
         | Command::Ddl(_)
         | Command::DdlStep { .. }
+        | Command::Twophase(_)
+        | Command::TwophaseWriter { .. }
         | Command::Fill { .. } => return None,
     };
     Some((common, drafts.into_iter().flat_map(|draft| planned(draft, common)).collect()))

@@ -1,0 +1,186 @@
+//! `seawall-bench twophase`: how fast transactions are prepared and committed, and how fast exactly that log is replayed.
+//!
+//! ```text
+//!   this process --- starts ---> writer: rows, checkpoint; clients update a row each, durably, for some seconds:
+//!        |                               puts; or prepare and commit prepared, unique gids
+//!        |<------ what it did -----------|
+//!        |------- kill -9 -------------->x
+//!        |-- open: RecoveryStatistics of the log since the checkpoint
+//! ```
+//! Three runs: puts with the same clients, for the ratio; pairs; and the replay of each.
+
+mod report;
+mod writer;
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use clap::Args;
+use seawall::Database;
+use serde::{Deserialize, Serialize};
+
+use crate::command_line::seconds;
+use crate::error::{BenchError, engine_error};
+use crate::scratch::Scratch;
+
+pub(crate) use writer::write_and_wait;
+
+const NAME: &str = "seawall";
+
+/// What may be asked.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Arguments {
+    /// Directory for the databases; a folder is made in it and removed at the end. Must be on the disk to be measured
+    #[arg(long, default_value = "target/bench")]
+    pub(crate) dir: PathBuf,
+    /// Seconds of each run
+    #[arg(long, value_parser = seconds, default_value = "60")]
+    pub(crate) seconds: f64,
+    /// Numbers of clients, comma-separated
+    #[arg(long, value_delimiter = ',', default_value = "80")]
+    pub(crate) clients: Vec<usize>,
+    /// Distinct rows
+    #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rows: u64,
+    /// Bytes of a value, half of them compressible
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(0..=1 << 20))]
+    pub(crate) value_bytes: u32,
+    /// Chooses keys and values
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// One JSON line a number of clients instead of the Markdown table
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What a writer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Work {
+    /// Durable commits of one row.
+    Puts,
+    /// Durable prepare of one row, then durable commit of it.
+    Pairs,
+}
+
+/// One run, told to the writer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Run {
+    directory: PathBuf,
+    work: Work,
+    seconds: f64,
+    clients: usize,
+    rows: u64,
+    value_bytes: u32,
+    seed: u64,
+}
+
+/// What the writer did.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Written {
+    transactions: u64,
+    seconds: f64,
+    log_bytes: u64,
+    flushes: u64,
+    cpu_seconds: f64,
+    median_micros: f64,
+    p99_micros: f64,
+    slowest_micros: f64,
+}
+
+/// What the replay of it took.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Replayed {
+    records: u64,
+    rows: u64,
+    seconds: f64,
+}
+
+/// A run and its replay.
+#[derive(Clone, Debug, Serialize)]
+struct Measured {
+    written: Written,
+    replayed: Replayed,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<usize, BenchError> {
+    let scratch = Scratch::create(&arguments.dir)?;
+    for &clients in &arguments.clients {
+        let measure = |work| {
+            let name = format!("{work:?}-{clients}").to_lowercase();
+            measure(&Run {
+                directory: scratch.directory().join(name),
+                work,
+                seconds: arguments.seconds,
+                clients: clients.max(1),
+                rows: arguments.rows,
+                value_bytes: arguments.value_bytes,
+                seed: arguments.seed,
+            })
+        };
+        let (puts, pairs) = (measure(Work::Puts)?, measure(Work::Pairs)?);
+        report::show(clients, &puts, &pairs, arguments.json)?;
+    }
+    scratch.remove()?;
+    Ok(0)
+}
+
+fn measure(run: &Run) -> Result<Measured, BenchError> {
+    eprintln!("{:?}, {} clients, {} s", run.work, run.clients, run.seconds);
+    rustix::fs::sync();
+    let written = write_and_kill(run)?;
+    let database = Database::open(&run.directory, writer::options())
+        .map_err(engine_error(NAME, "open after the kill"))?;
+    let recovery = database.statistics().recovery;
+    check(run, &written, &database)?;
+    let replayed =
+        Replayed { records: recovery.records, rows: recovery.rows, seconds: recovery.duration.as_secs_f64() };
+    // Not closed: that would merge the log, and nobody asks how long it takes.
+    std::mem::forget(database);
+    std::fs::remove_dir_all(&run.directory).map_err(crate::error::file_error("remove", &run.directory))?;
+    Ok(Measured { written, replayed })
+}
+
+/// The figures count only if the rows are there, and nothing else.
+fn check(run: &Run, written: &Written, database: &Database) -> Result<(), BenchError> {
+    let recovery = database.statistics().recovery;
+    let in_doubt = database.statistics().in_doubt;
+    let records = match run.work {
+        Work::Puts => written.transactions,
+        Work::Pairs => 2 * written.transactions,
+    };
+    let wrong = |fact: String| BenchError::Wrong { engine: NAME, fact };
+    if recovery.rows != written.transactions {
+        return Err(wrong(format!("{} rows replayed of {}", recovery.rows, written.transactions)));
+    }
+    // The checkpoint before the run may have left a record of its own.
+    if !(records..=records + 2).contains(&recovery.records) || recovery.merges > 0 || in_doubt > 0 {
+        return Err(wrong(format!("{recovery:?} of {records} records, {in_doubt} in doubt")));
+    }
+    Ok(())
+}
+
+fn write_and_kill(run: &Run) -> Result<Written, BenchError> {
+    let failed = |what: &str, error: std::io::Error| BenchError::Process(format!("{what}: {error}"));
+    let program = std::env::current_exe().map_err(|error| failed("find this program", error))?;
+    let mut writer = Command::new(program)
+        .arg("twophase-writer")
+        .arg(serde_json::to_string(run)?)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| failed("start the writer", error))?;
+    let mut line = String::new();
+    let read = match writer.stdout.take() {
+        Some(stdout) => BufReader::new(stdout).read_line(&mut line),
+        None => Ok(0),
+    };
+    // SIGKILL: no destructor runs, nothing is merged.
+    writer.kill().map_err(|error| failed("kill the writer", error))?;
+    writer.wait().map_err(|error| failed("wait for the writer", error))?;
+    read.map_err(|error| failed("read from the writer", error))?;
+    if line.is_empty() {
+        return Err(BenchError::Process("the writer ended without a word".to_owned()));
+    }
+    Ok(serde_json::from_str(&line)?)
+}
