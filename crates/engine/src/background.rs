@@ -1,5 +1,5 @@
 //! The threads of a database: one for checkpoints, one that keeps the log (segments made ready ahead of need, `Async`
-//! commits flushed in time). The log's own flusher is a third. None is needed for correctness: with
+//! commits flushed in time), one for rules about in-doubt transactions if there are any. The log's own flusher is a third. None is needed for correctness: with
 //! `Background::Manual` there are none, and the calling threads do the work.
 
 use std::sync::Arc;
@@ -28,6 +28,7 @@ pub(crate) struct BackgroundThreads {
     checkpoint_work: WaitWord,
     flush_wanted: AtomicBool,
     log_work: WaitWord,
+    rules_work: WaitWord,
 }
 
 impl BackgroundThreads {
@@ -71,6 +72,9 @@ impl Engine {
         };
         threads.push(start("seawall-checkpoint", Engine::run_checkpoints)?);
         threads.push(start("seawall-log", Engine::keep_log)?);
+        if !self.options.in_doubt_rules.is_empty() {
+            threads.push(start("seawall-in-doubt", Engine::keep_rules)?);
+        }
         Ok(())
     }
 
@@ -79,6 +83,7 @@ impl Engine {
         self.background.stop.store(true, Ordering::SeqCst);
         self.background.checkpoint_work.wake_all();
         self.background.log_work.wake_all();
+        self.background.rules_work.wake_all();
         for thread in self.background.threads.lock().drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a background thread of the database panicked");
@@ -119,6 +124,20 @@ impl Engine {
             if !background.stopping() {
                 background.checkpoint_work.wait(seen, Some(RETRY));
             }
+        }
+    }
+
+    fn keep_rules(&self) {
+        let background = &self.background;
+        loop {
+            let seen = background.rules_work.read();
+            if background.stopping() {
+                return;
+            }
+            if let Err(error) = self.apply_in_doubt_rules(&self.options.in_doubt_rules) {
+                tracing::warn!(%error, "rules about in-doubt transactions not applied; tried again in a second");
+            }
+            background.rules_work.wait(seen, Some(IDLE));
         }
     }
 

@@ -17,6 +17,7 @@ use crate::commit::CommitHandle;
 use crate::decide::InDoubtTransaction;
 use crate::engine::{Engine, Environment};
 use crate::error::Error;
+use crate::in_doubt::policy::{AutomaticDecision, InDoubtRule};
 use crate::options::{Durability, Isolation, OpenMode, Options, TransactionOptions};
 use crate::pace::LogHoldback;
 use crate::recovery::RecoveryProgress;
@@ -291,6 +292,32 @@ impl Database {
     /// Damage met when the names of their tables are read.
     pub fn in_doubt(&self) -> Result<Vec<InDoubtTransaction>, Error> {
         self.engine().in_doubt_transactions()
+    }
+
+    /// Applies `rules` to what is in doubt now; what was decided by them. The rules of the options are applied by a thread of
+    /// the database, once a second.
+    ///
+    /// # Errors
+    /// Those of `commit_prepared`, but for transactions that are decided by somebody else meanwhile.
+    pub fn apply_in_doubt_rules(&self, rules: &[InDoubtRule]) -> Result<Vec<AutomaticDecision>, Error> {
+        self.engine().apply_in_doubt_rules(rules)
+    }
+
+    /// What rules have decided, in this process and before: the last [`crate::DECISIONS_MAX`], oldest first.
+    ///
+    /// # Errors
+    /// Damage met on the way.
+    pub fn automatic_decisions(&self) -> Result<Vec<AutomaticDecision>, Error> {
+        self.engine().check_open()?;
+        self.engine().automatic_decisions()
+    }
+
+    /// Removes the record of what rules have decided about `gid`: its coordinator knows. Whether there was one.
+    ///
+    /// # Errors
+    /// Those of a commit.
+    pub fn forget_automatic_decision(&self, gid: &str) -> Result<bool, Error> {
+        self.engine().forget_automatic_decision(gid)
     }
 
     /// Everything committed now, to read from for as long as it is kept.

@@ -10,6 +10,7 @@ use std::time::Duration;
 use seawall_types::Lsn;
 use seawall_wal::{Outcome, Prepare};
 
+use crate::catalog;
 use crate::commit::{CommitHandle, CommitRequest, with_builder};
 use crate::engine::Engine;
 use crate::error::Error;
@@ -19,6 +20,8 @@ use crate::in_doubt::{NewPrepared, PreparedTransaction, rows};
 use crate::lock_table::{LockWait, lock_name};
 use crate::options::Durability;
 use crate::prepare::damaged_body;
+use crate::row_key;
+use crate::transaction::ReadItem;
 
 /// A transaction that is prepared and not decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -116,7 +119,7 @@ impl Engine {
             extra.iter().for_each(|(key, value)| put(key, value.as_deref()));
             view.prepared.decided(prepare_stamp, stamp, prepared);
             self.applied(ticket, stamp, durability);
-            self.in_doubt.decided(prepared, self.locks());
+            self.in_doubt.decided(prepared, stamp, self.visible(), self.locks());
             counter.fetch_add(1, Ordering::Relaxed);
             Ok(stamp)
         })
@@ -144,27 +147,28 @@ impl Engine {
         }
     }
 
-    /// All prepared transactions that are as durable as they asked to be, by the stamp of the prepare.
+    /// All prepared transactions that are as durable as they asked to be, and whose decision is not, by the stamp of the
+    /// prepare. A coordinator may take one that is not among them for decided, whatever happens.
     pub(crate) fn in_doubt_transactions(&self) -> Result<Vec<InDoubtTransaction>, Error> {
         self.check_open()?;
-        let now = self.clock().wall_micros();
-        let visible = self.visible();
-        let mut found = Vec::new();
-        for prepared in self.in_doubt.all() {
-            let Some(lsn) = prepared.stamp().filter(|stamp| *stamp <= visible) else { continue };
-            found.push(InDoubtTransaction {
-                gid: prepared.gid.to_string(),
-                owner: prepared.owner.to_string(),
-                prepared_micros: prepared.time_micros,
-                age: age(now, prepared.time_micros),
-                lsn,
-                tables: self.table_names(&prepared)?,
-                rows: prepared.row_count,
-                bytes: prepared.bytes,
-            });
-        }
+        let all = self.in_doubt.all_at(self.visible());
+        let mut found: Vec<_> =
+            all.iter().map(|prepared| self.describe(prepared)).collect::<Result<_, _>>()?;
         found.sort_unstable_by_key(|transaction| transaction.lsn);
         Ok(found)
+    }
+
+    pub(crate) fn describe(&self, prepared: &PreparedTransaction) -> Result<InDoubtTransaction, Error> {
+        Ok(InDoubtTransaction {
+            gid: prepared.gid.to_string(),
+            owner: prepared.owner.to_string(),
+            prepared_micros: prepared.time_micros,
+            age: age(self.clock().wall_micros(), prepared.time_micros),
+            lsn: prepared.stamp().unwrap_or_default(),
+            tables: self.table_names(prepared)?,
+            rows: prepared.row_count,
+            bytes: prepared.bytes,
+        })
     }
 
     fn table_names(&self, prepared: &PreparedTransaction) -> Result<Vec<String>, Error> {
@@ -234,10 +238,24 @@ impl Engine {
                 objects,
                 lock_owner,
             })?;
+            self.never_draw_again(&guards.reads)?;
             self.in_doubt.protected.protect(lock_owner, guards.reads);
             self.in_doubt.logged(&prepared, stamp, names);
             if let Some(frozen) = self.view().unmerged() {
                 frozen.prepared.forget_after_merge(&prepared);
+            }
+        }
+        Ok(())
+    }
+
+    /// Objects that were never committed have left no trace but this: a new one with the id of one would seem to change
+    /// what was read.
+    fn never_draw_again(&self, reads: &[ReadItem]) -> Result<(), Error> {
+        for read in reads {
+            if let ReadItem::Row(row_key) = read
+                && row_key::table_of(row_key) == Some(catalog::OBJECTS)
+            {
+                self.objects().never_draw(catalog::decode_id_key(row_key)?);
             }
         }
         Ok(())

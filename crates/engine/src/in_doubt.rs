@@ -23,14 +23,16 @@
 
 pub(crate) mod epoch;
 pub(crate) mod guards;
+pub(crate) mod policy;
 pub(crate) mod protected;
 pub(crate) mod replayed;
 pub(crate) mod rows;
 
+use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use parking_lot::Mutex;
@@ -81,6 +83,8 @@ pub(crate) struct PreparedTransaction {
     /// The tables that it uses.
     pub(crate) objects: Vec<Arc<OpenObject>>,
     lock_owner: LockOwner,
+    /// A rule has told of it.
+    pub(crate) reported: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -110,6 +114,7 @@ impl PreparedTransaction {
             body_bytes: new.body_bytes,
             objects: new.objects,
             lock_owner: new.lock_owner,
+            reported: AtomicBool::new(false),
             state: Mutex::new(state),
         }
     }
@@ -145,7 +150,20 @@ pub(crate) struct InDoubtTransactions {
     pub(crate) counts: Counts,
 }
 
-type Shard = FxHashMap<Arc<str>, Arc<PreparedTransaction>>;
+#[derive(Debug, Default)]
+struct Shard {
+    by_gid: FxHashMap<Arc<str>, Arc<PreparedTransaction>>,
+    /// Decided, with the stamp of the decision, which may not be visible yet: until then they are shown.
+    leaving: VecDeque<(Lsn, Arc<PreparedTransaction>)>,
+}
+
+impl Shard {
+    fn forget_visible(&mut self, visible: Lsn) {
+        while self.leaving.front().is_some_and(|(stamp, _)| *stamp <= visible) {
+            self.leaving.pop_front();
+        }
+    }
+}
 
 /// Counted while the database is open. `Relaxed`: each is right on its own.
 #[derive(Debug, Default)]
@@ -154,6 +172,7 @@ pub(crate) struct Counts {
     pub(crate) prepared: AtomicU64,
     pub(crate) committed: AtomicU64,
     pub(crate) rolled_back: AtomicU64,
+    pub(crate) reported: AtomicU64,
 }
 
 impl InDoubtTransactions {
@@ -174,7 +193,7 @@ impl InDoubtTransactions {
     /// Enters a transaction before it is logged, so that nobody else takes its gid.
     pub(crate) fn enter(&self, new: NewPrepared) -> Result<Arc<PreparedTransaction>, Error> {
         let mut shard = self.shard(&new.gid).lock();
-        match shard.entry(Arc::clone(&new.gid)) {
+        match shard.by_gid.entry(Arc::clone(&new.gid)) {
             Entry::Occupied(entry) => Err(Error::GidInUse { gid: entry.key().to_string() }),
             Entry::Vacant(entry) => {
                 let prepared = Arc::new(PreparedTransaction::new(new));
@@ -185,11 +204,14 @@ impl InDoubtTransactions {
         }
     }
 
-    /// Takes a transaction out: it was not logged, or is decided.
+    /// Takes a transaction out that was not logged.
     pub(crate) fn remove(&self, prepared: &PreparedTransaction) {
-        let removed = self.shard(&prepared.gid).lock().remove(&prepared.gid);
-        assert!(removed.is_some(), "a transaction is taken out once");
+        self.take_out(&mut self.shard(&prepared.gid).lock(), prepared);
+    }
+
+    fn take_out(&self, shard: &mut Shard, prepared: &PreparedTransaction) -> Arc<PreparedTransaction> {
         self.counts.in_doubt.fetch_sub(1, Ordering::Relaxed);
+        shard.by_gid.remove(&prepared.gid).expect("a transaction is taken out once")
     }
 
     /// The transaction is logged, and holds `locks` from now on.
@@ -202,7 +224,7 @@ impl InDoubtTransactions {
     /// Claims the transaction for a decision; [`InDoubtTransactions::unclaim`] gives it back.
     pub(crate) fn claim(&self, gid: &str) -> Result<(Arc<PreparedTransaction>, Lsn), Error> {
         let unknown = || Error::NotInDoubt { gid: gid.to_owned() };
-        let prepared = self.shard(gid).lock().get(gid).cloned().ok_or_else(unknown)?;
+        let prepared = self.shard(gid).lock().by_gid.get(gid).cloned().ok_or_else(unknown)?;
         let stamp = {
             let mut state = prepared.state.lock();
             match state.stage {
@@ -221,10 +243,21 @@ impl InDoubtTransactions {
     }
 
     /// The decision is logged and applied: gives up everything that the transaction held.
-    pub(crate) fn decided(&self, prepared: &PreparedTransaction, locks: &LockTable) {
+    pub(crate) fn decided(
+        &self,
+        prepared: &PreparedTransaction,
+        stamp: Lsn,
+        visible: Lsn,
+        locks: &LockTable,
+    ) {
         self.protected.unprotect(prepared.lock_owner);
         prepared.objects.iter().for_each(|object| object.release_in_doubt());
-        self.remove(prepared);
+        {
+            let mut shard = self.shard(&prepared.gid).lock();
+            shard.forget_visible(visible);
+            let taken = self.take_out(&mut shard, prepared);
+            shard.leaving.push_back((stamp, taken));
+        }
         let held = std::mem::take(&mut prepared.state.lock().locks);
         held.into_iter().for_each(|name| locks.release(prepared.lock_owner, name));
     }
@@ -233,15 +266,33 @@ impl InDoubtTransactions {
     pub(crate) fn all(&self) -> Vec<Arc<PreparedTransaction>> {
         let mut all = Vec::new();
         for shard in &self.shards {
-            all.extend(shard.lock().values().cloned());
+            all.extend(shard.lock().by_gid.values().cloned());
         }
         all
+    }
+
+    /// Those that are in doubt for whoever sees what is stamped at most `visible`.
+    pub(crate) fn all_at(&self, visible: Lsn) -> Vec<Arc<PreparedTransaction>> {
+        let mut all = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            all.extend(shard.by_gid.values().cloned());
+            let leaving = shard.leaving.iter().filter(|(decided, _)| *decided > visible);
+            all.extend(leaving.map(|(_, prepared)| Arc::clone(prepared)));
+        }
+        all.retain(|prepared| prepared.stamp().is_some_and(|stamp| stamp <= visible));
+        all
+    }
+
+    /// Everything stamped at most `visible` is visible: lets go of what was decided before.
+    pub(crate) fn forget_visible(&self, visible: Lsn) {
+        self.shards.iter().for_each(|shard| shard.lock().forget_visible(visible));
     }
 
     /// Whether the transaction is one of them, still.
     pub(crate) fn is_in_doubt(&self, prepared: &PreparedTransaction) -> bool {
         let shard = self.shard(&prepared.gid).lock();
-        shard.get(&prepared.gid).is_some_and(|other| std::ptr::eq(Arc::as_ptr(other), prepared))
+        shard.by_gid.get(&prepared.gid).is_some_and(|other| std::ptr::eq(Arc::as_ptr(other), prepared))
     }
 
     /// How many there are.

@@ -77,6 +77,9 @@ pub use database::{Database, Snapshot, TableInfo};
 pub use decide::InDoubtTransaction;
 pub use engine::Environment;
 pub use error::{Error, TableChange};
+pub use in_doubt::policy::{
+    AutomaticDecision, DECISIONS_MAX, DecisionReason, InDoubtAction, InDoubtHook, InDoubtRule, Verdict,
+};
 pub use lock_table::LockWait;
 pub use log_records::{LogChange, LogContent, LogRecordInfo, log_records};
 pub use options::{Background, Durability, Isolation, OpenMode, Options, TransactionOptions};

@@ -5,6 +5,7 @@ use std::time::Duration;
 use seawall_keys::MasterKey;
 use seawall_tree::{ImageCompression, PageProtection};
 
+use crate::in_doubt::policy::InDoubtRule;
 use crate::lock_table::LockWait;
 
 /// How durable a commit is when it returns.
@@ -120,6 +121,10 @@ pub struct Options {
     pub flush_interval: Duration,
     /// Segments kept ready for the log beyond the one being written. Default 2.
     pub spare_segments: usize,
+    /// What to do about transactions that stay in doubt, applied once a second by a thread of the database (with
+    /// `Background::Manual` only by `Database::apply_in_doubt_rules`): the first rule that fits a transaction counts. Default:
+    /// none, so they stay until somebody decides them.
+    pub in_doubt_rules: Vec<InDoubtRule>,
     /// Who does the work that no caller waits for. Default: threads of the database.
     pub background: Background,
     /// Of an encrypted database: opens it. A new database is encrypted if there is one, and cannot be made so later.
@@ -151,6 +156,7 @@ impl Default for Options {
             max_transaction_bytes: 256 << 20,
             flush_interval: Duration::from_millis(10),
             spare_segments: 2,
+            in_doubt_rules: Vec::new(),
             background: Background::default(),
             master_key: None,
         }

@@ -8,6 +8,7 @@ use seawall_types::{DatabaseId, Lsn, TimelineId};
 use crate::checkpoint_statistics::{CheckpointHistory, CheckpointStatistics};
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::in_doubt::policy::AutomaticDecision;
 use crate::reclaim_statistics::{ReclaimCounters, ReclaimStatistics};
 use crate::recovery::RecoveryStatistics;
 use crate::recovery_time::RecoveryTimeStatistics;
@@ -77,6 +78,8 @@ pub struct Statistics {
     pub prepared_committed: u64,
     /// Prepared transactions rolled back.
     pub prepared_rolled_back: u64,
+    /// Transactions that stayed in doubt for longer than a rule allows, and were reported.
+    pub in_doubt_reported: u64,
     /// Records appended to the log.
     pub log_records: u64,
     /// Bytes appended to the log.
@@ -140,6 +143,12 @@ pub struct DatabaseInfo {
     pub recovery_time: RecoveryTimeStatistics,
     /// The last 100 checkpoints, oldest first.
     pub recent_checkpoints: Vec<CheckpointStatistics>,
+    /// Transactions prepared and not decided.
+    pub in_doubt: u64,
+    /// Time since the oldest of them was prepared.
+    pub oldest_in_doubt: Option<std::time::Duration>,
+    /// What rules about them have decided, oldest first.
+    pub automatic_decisions: Vec<AutomaticDecision>,
 }
 
 fn count(number: usize) -> u64 {
@@ -176,6 +185,7 @@ impl Engine {
             prepared: self.in_doubt.counts.prepared.load(Ordering::Relaxed),
             prepared_committed: self.in_doubt.counts.committed.load(Ordering::Relaxed),
             prepared_rolled_back: self.in_doubt.counts.rolled_back.load(Ordering::Relaxed),
+            in_doubt_reported: self.in_doubt.counts.reported.load(Ordering::Relaxed),
             log_records: log.records,
             log_bytes: log.record_bytes,
             log_flushes: log.flushes,
@@ -217,6 +227,9 @@ impl Engine {
             segments,
             recovery_time: self.recovery_time.statistics(self.redo_length()),
             recent_checkpoints: self.counters.checkpoint_history.lock().to_vec(),
+            in_doubt: self.in_doubt.count(),
+            oldest_in_doubt: self.oldest_in_doubt(),
+            automatic_decisions: self.automatic_decisions()?,
         })
     }
 }

@@ -5,6 +5,8 @@
 mod errors;
 #[path = "two_phase/held.rs"]
 mod held;
+#[path = "two_phase/policy.rs"]
+mod policy;
 #[path = "two_phase/serializable.rs"]
 mod serializable;
 #[path = "two_phase/survival.rs"]

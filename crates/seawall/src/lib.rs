@@ -31,15 +31,17 @@
 //! [`Transaction::commit_async`] lets one thread keep thousands of commits in flight.
 
 mod typed;
+pub mod xa;
 
 pub use seawall_codec::{key, value};
 pub use seawall_engine::{
-    Background, BulkLoad, CheckSummary, CheckpointDurations, CheckpointStatistics, CommitHandle, Damage,
-    Database, DatabaseInfo, Durability, Environment, Error, ImageCompression, InDoubtTransaction, Isolation,
+    AutomaticDecision, Background, BulkLoad, CheckSummary, CheckpointDurations, CheckpointStatistics,
+    CommitHandle, DECISIONS_MAX, Damage, Database, DatabaseInfo, DecisionReason, Durability, Environment,
+    Error, ImageCompression, InDoubtAction, InDoubtHook, InDoubtRule, InDoubtTransaction, Isolation,
     KEY_BYTES_MAX, KeyRange, LentRow, LockWait, LogChange, LogContent, LogHoldback, LogRecordInfo, OpenMode,
     Options, PageProtection, Range, ReclaimStatistics, RecoveryProgress, RecoveryStatistics,
     RecoveryTimeStatistics, Savepoint, SegmentInfo, Snapshot, Statistics, Table, TableChange, TableInfo,
-    ThrottleReason, ThrottleStatistics, Transaction, TransactionOptions, Trigger, VALUE_BYTES_MAX,
+    ThrottleReason, ThrottleStatistics, Transaction, TransactionOptions, Trigger, VALUE_BYTES_MAX, Verdict,
     log_records,
 };
 pub use seawall_keys::{MasterKey, MasterKeyError, OtherMasterKeys, SecretKey};

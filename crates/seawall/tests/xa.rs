@@ -1,0 +1,89 @@
+//! A transaction manager's view: votes, one phase, recovery, heuristic outcomes.
+#![expect(clippy::unwrap_used, reason = "a test that fails panics")]
+
+use std::time::Duration;
+
+use seawall::xa::{Branches, Vote, XaError, Xid};
+use seawall::{Database, Error, InDoubtAction, InDoubtRule, LockWait, Options, Table, Transaction};
+
+fn open(directory: &tempfile::TempDir) -> (Database, Table, Branches) {
+    let options = Options { lock_wait: LockWait::NoWait, ..Options::default() };
+    let database = Database::open(directory.path().join("db"), options).unwrap();
+    let table = database.table("t").or_else(|_| database.create_table("t")).unwrap();
+    let branches = Branches::new(database.clone());
+    (database, table, branches)
+}
+
+fn xid(branch: &str) -> Xid {
+    Xid::new(4711, b"global", branch.as_bytes()).unwrap()
+}
+
+fn work(database: &Database, table: &Table, key: &str) -> Transaction {
+    let mut transaction = database.begin();
+    transaction.put(table, key, "1").unwrap();
+    transaction
+}
+
+#[test]
+fn branches_vote_are_recovered_and_decided() {
+    let directory = tempfile::tempdir().unwrap();
+    let (database, table, branches) = open(&directory);
+    let mut reader = database.begin();
+    assert_eq!(reader.get(&table, "a").unwrap(), None);
+    assert_eq!(branches.prepare(&xid("reader"), reader).unwrap(), Vote::ReadOnly);
+    branches.commit_one_phase(work(&database, &table, "one phase")).unwrap();
+    for key in ["a", "b"] {
+        assert_eq!(branches.prepare(&xid(key), work(&database, &table, key)).unwrap(), Vote::Ok);
+    }
+    let duplicate = branches.prepare(&xid("a"), work(&database, &table, "c")).unwrap_err();
+    assert!(matches!(&duplicate, XaError::Duplicate { .. }) && duplicate.code() == -8, "{duplicate}");
+    work(&database, &table, "other").prepare("no xid").unwrap();
+    drop((table, branches));
+    database.close().unwrap();
+    let (database, table, branches) = open(&directory);
+    assert_eq!(branches.recover().unwrap(), [xid("a"), xid("b")]);
+    branches.commit(&xid("a")).unwrap();
+    branches.rollback(&xid("b")).unwrap();
+    assert!(branches.recover().unwrap().is_empty());
+    for unknown in [branches.commit(&xid("a")), branches.rollback(&xid("reader")), branches.forget(&xid("a"))]
+    {
+        assert_eq!(unknown.unwrap_err().code(), -4);
+    }
+    let value = |key: &str| database.get(&table, key).unwrap().is_some();
+    assert_eq!((value("a"), value("b"), value("c"), value("one phase")), (true, false, false, true));
+}
+
+#[test]
+fn a_branch_that_cannot_be_prepared_is_rolled_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let (database, table, branches) = open(&directory);
+    let mut older = database.begin();
+    older.put(&table, "x", "1").unwrap();
+    let mut failed = work(&database, &table, "y");
+    assert!(failed.put(&table, "x", "2").is_err());
+    let error = branches.prepare(&xid("failed"), failed).unwrap_err();
+    assert!(matches!(&error, XaError::RolledBack(Error::TransactionFailed { .. })), "{error}");
+    assert_eq!(error.code(), 100);
+    let stale = work(&database, &table, "z");
+    database.truncate_table("t").unwrap();
+    let error = branches.commit_one_phase(stale).unwrap_err();
+    assert_eq!(error.code(), 107, "{error}");
+    assert!(branches.recover().unwrap().is_empty());
+}
+
+#[test]
+fn what_a_rule_has_decided_is_told_until_it_is_forgotten() {
+    let directory = tempfile::tempdir().unwrap();
+    let (database, table, branches) = open(&directory);
+    branches.prepare(&xid("late"), work(&database, &table, "late")).unwrap();
+    let rule = InDoubtRule::new(Duration::ZERO, InDoubtAction::RollBack);
+    assert_eq!(database.apply_in_doubt_rules(&[rule]).unwrap().len(), 1);
+    assert_eq!(branches.recover().unwrap(), [xid("late")]);
+    for outcome in [branches.commit(&xid("late")), branches.rollback(&xid("late"))] {
+        let error = outcome.unwrap_err();
+        assert!(matches!(error, XaError::HeuristicRollback { .. }) && error.code() == 6);
+    }
+    branches.forget(&xid("late")).unwrap();
+    assert!(branches.recover().unwrap().is_empty());
+    assert_eq!(branches.commit(&xid("late")).unwrap_err().code(), -4);
+}
