@@ -146,6 +146,12 @@ pub(crate) enum Command {
     Dump(Dump),
     /// Show the records of the log: every committed transaction, oldest first. Works while the database is in use.
     Log(Log),
+    /// List the transactions that are prepared and not decided, or decide those that are too old.
+    InDoubt(InDoubt),
+    /// Commit a prepared transaction, because its coordinator has decided so.
+    CommitPrepared(OneGid),
+    /// Roll a prepared transaction back, because its coordinator has decided so.
+    RollbackPrepared(OneGid),
     /// Change the master key of an encrypted database: rewrites one small file and no data.
     RotateKey(RotateKey),
     /// Move everything that changed into the page file now, so that the next start has nothing to replay.
@@ -220,6 +226,47 @@ impl NewMasterKey {
     pub(crate) fn source(&self) -> Option<MasterKey> {
         source_of(&self.new_master_key_file, &self.new_master_key_env, &self.new_master_key_command)
     }
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A command given with --ask is run by `sh -c` for each of them, with SEAWALL_GID, SEAWALL_OWNER and \
+SEAWALL_LSN set, and says `commit`, `rollback` or `wait` on standard output. What --roll-back and --ask decide is recorded: \
+`seawall info` shows it.
+
+Examples:
+  seawall in-doubt bank
+  seawall in-doubt bank --older-than 3600 --owner billing
+  seawall in-doubt bank --older-than 3600 --gid-prefix test- --roll-back
+  seawall in-doubt bank --older-than 60 --ask 'coordinator outcome \"$SEAWALL_GID\"'"
+)]
+pub(crate) struct InDoubt {
+    /// Directory of the database.
+    pub(crate) dir: PathBuf,
+    /// Only those of this owner.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) owner: Option<String>,
+    /// Only those whose gid starts like this.
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    pub(crate) gid_prefix: String,
+    /// Only those prepared at least so long ago.
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) older_than: Option<f64>,
+    /// Roll them back, though their coordinator may have decided otherwise.
+    #[arg(long, requires = "older_than", conflicts_with = "ask")]
+    pub(crate) roll_back: bool,
+    /// Ask this command what their coordinator has decided, and do so.
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) ask: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OneGid {
+    /// Directory of the database.
+    pub(crate) dir: PathBuf,
+    /// The name under which it was prepared.
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) gid: String,
 }
 
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@
 
 mod bench;
 mod dump;
+mod in_doubt;
 mod inspect;
 mod load;
 mod log;
@@ -41,6 +42,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Command::Load(load) => load::load(shared, load, output),
         Command::Dump(dump) => dump::dump(shared, dump),
         Command::Log(log) => log::log(shared, log, output),
+        Command::InDoubt(in_doubt) => in_doubt::in_doubt(shared, in_doubt, output),
+        Command::CommitPrepared(one) => in_doubt::commit_prepared(shared, one, output),
+        Command::RollbackPrepared(one) => in_doubt::rollback_prepared(shared, one, output),
         Command::RotateKey(rotate) => tables::rotate_key(shared, rotate, output),
         Command::Checkpoint(directory) => inspect::checkpoint(shared, &directory.dir, output),
         Command::Bench(bench) => bench::bench(shared, bench, output),

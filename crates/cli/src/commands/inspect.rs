@@ -8,6 +8,7 @@ use seawall::{
 };
 use serde_json::{Value, json};
 
+use super::in_doubt::{decision_json, decision_text};
 use super::{not_a_database, open, options};
 use crate::arguments::Shared;
 use crate::failure::Failure;
@@ -39,6 +40,11 @@ pub(crate) fn info(shared: &Shared, directory: &Path, output: &mut Output) -> Re
     if let Some(last) = &info.recent_checkpoints.last() {
         line("last checkpoint", checkpoint_text(last))?;
     }
+    line("in doubt", in_doubt_text(&info))?;
+    if let Some(last) = info.automatic_decisions.last() {
+        let count = grouped(info.automatic_decisions.len() as u64);
+        line("decided by rules", format!("{count}, the last: {}", decision_text(last)))?;
+    }
     line("segments", format!("{} of {}", info.segments.len(), size(info.segment_bytes)))?;
     for segment in &info.segments {
         let state =
@@ -46,6 +52,13 @@ pub(crate) fn info(shared: &Shared, directory: &Path, output: &mut Output) -> Re
         line("", format!("{} {state}", segment.name))?;
     }
     Ok(())
+}
+
+fn in_doubt_text(info: &DatabaseInfo) -> String {
+    match info.oldest_in_doubt {
+        Some(age) => format!("{}, the oldest for {}", grouped(info.in_doubt), duration(age)),
+        None => "nothing".to_owned(),
+    }
 }
 
 /// What a recovery would take, and what that rests on.
@@ -97,6 +110,9 @@ fn info_json(info: &DatabaseInfo, tables: usize) -> Value {
         "checkpoints": info.checkpoint_count,
         "last_checkpoint": info.recent_checkpoints.last().map(checkpoint_json),
         "recent_checkpoints": info.recent_checkpoints.iter().map(checkpoint_json).collect::<Vec<_>>(),
+        "in_doubt": info.in_doubt,
+        "oldest_in_doubt_seconds": info.oldest_in_doubt.map(|age| age.as_secs_f64()),
+        "automatic_decisions": info.automatic_decisions.iter().map(decision_json).collect::<Vec<_>>(),
         "segments": segments,
     })
 }

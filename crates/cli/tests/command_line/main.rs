@@ -5,6 +5,7 @@ mod damage;
 mod documents;
 mod encryption;
 mod exit_codes;
+mod in_doubt;
 mod kill;
 mod load_and_dump;
 mod rows;
