@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use seawall_codec::checksum::crc32c;
-use seawall_engine::{Background, Database, Environment, Error, OpenMode, Options, PageProtection};
+use seawall_engine::{
+    Background, Database, Durability, Environment, Error, Isolation, LockWait, OpenMode, Options,
+    PageProtection, TransactionOptions,
+};
 use seawall_keys::{MasterKey, SecretKey};
 use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
@@ -132,7 +135,39 @@ fn samples_of(kind: Kind) -> Vec<Sample> {
         }
         samples.push(sample(kind, cut.after_power_loss(PowerLoss::KeepAll), expected.clone()));
     }
+    samples.push(in_doubt_sample(kind, disk, expected));
     samples
+}
+
+/// The last sample: transactions in doubt, one in the tree, one in the log, and one decided in the log.
+fn in_doubt_sample(kind: Kind, disk: SimulatedDisk, mut expected: Expected) -> Sample {
+    let database = open(&disk, kind, OpenMode::Existing).expect("a sound directory opens");
+    let mut prepare = |gid: &str, name: &'static str, rows: [u32; 2]| {
+        let table = database.table(name).expect("it is there");
+        let mut transaction = database.begin_with(TransactionOptions {
+            isolation: Isolation::Serializable,
+            durability: Durability::Sync,
+            lock_wait: LockWait::NoWait,
+        });
+        transaction.set_owner("fuzzer").expect("a short name");
+        transaction.get(&table, [7; 3]).expect("a row can be read");
+        for index in rows {
+            let new = value(4, index);
+            transaction.put(&table, index.to_be_bytes(), &new).expect("a row can be changed");
+            expected.entry((name, index)).or_default().push(Some(new));
+        }
+        transaction.get_for_update(&table, b"locked").expect("a row can be locked");
+        transaction.prepare(gid).expect("it can be prepared");
+    };
+    prepare("decided", TABLES[0], [7, 8]);
+    database.checkpoint().expect("a checkpoint can be made");
+    database.commit_prepared("decided").expect("it is in doubt");
+    prepare("merged", TABLES[0], [47, 48]);
+    database.checkpoint().expect("a checkpoint can be made");
+    prepare("logged", TABLES[1], [7, 8]);
+    prepare("rolled back", TABLES[0], [87, 88]);
+    database.rollback_prepared("rolled back").expect("it is in doubt");
+    sample(kind, disk.copy(), expected)
 }
 
 fn sample(kind: Kind, disk: SimulatedDisk, expected: Expected) -> Sample {
@@ -169,9 +204,10 @@ pub fn data_directory(data: &[u8]) {
     let mut input = Input::new(data);
     let choices = Choices::of(&mut input);
     // Bit 7: another kind of database, which a byte of its own says.
-    let kind = if choices.has(7) { usize::from(input.byte()) % KINDS.len() } else { 0 };
-    let samples = &*SAMPLES[kind];
-    let sample = &samples[usize::from(choices.number(0, 4)) % samples.len()];
+    let variant = if choices.has(7) { input.byte() } else { 0 };
+    let samples = &*SAMPLES[usize::from(variant) % KINDS.len()];
+    let in_doubt = variant & 4 != 0;
+    let sample = &samples[if in_doubt { 4 } else { usize::from(choices.number(0, 4)) }];
     let disk = sample.disk.copy();
     let is_burst = change_files(&disk, sample, &mut input, choices.has(2));
     let mode = if choices.has(3) { OpenMode::ReadOnly } else { OpenMode::Existing };
@@ -219,6 +255,18 @@ fn use_database(database: &Database, choices: Choices) {
     let mut reports = 0_u64;
     if let Ok(summary) = database.check(&mut |_| reports += 1) {
         assert_eq!(summary.damages, reports);
+    }
+    let decide = || -> Result<(), Error> {
+        for (index, transaction) in database.in_doubt()?.into_iter().enumerate() {
+            match index % 2 {
+                0 => database.commit_prepared(&transaction.gid)?,
+                _ => database.rollback_prepared(&transaction.gid)?,
+            };
+        }
+        Ok(())
+    };
+    if let Err(error) = decide() {
+        assert!(!error.to_string().is_empty());
     }
     let change = || -> Result<(), Error> {
         let table = database.table(TABLES[0])?;
