@@ -369,10 +369,12 @@ impl History {
             self.database = None;
             self.disk = disk;
             if self.random.chance(1, 4) {
-                // The power goes again, during recovery or soon after.
+                // The power goes again, during recovery.
                 self.disk.crash_at(self.random.below(40));
             }
-            if self.reopen().is_ok() {
+            if self.reopen().is_ok() && !self.disk.crashed() {
+                // Not while all of it is looked at.
+                self.disk.crash_at(u64::MAX);
                 break outcome;
             }
         };
