@@ -135,13 +135,12 @@ fn samples_of(kind: Kind) -> Vec<Sample> {
         }
         samples.push(sample(kind, cut.after_power_loss(PowerLoss::KeepAll), expected.clone()));
     }
-    samples.push(in_doubt_sample(kind, disk, expected));
+    samples.push(in_doubt_sample(kind, &disk, &database, expected));
     samples
 }
 
 /// The last sample: transactions in doubt, one in the tree, one in the log, and one decided in the log.
-fn in_doubt_sample(kind: Kind, disk: SimulatedDisk, mut expected: Expected) -> Sample {
-    let database = open(&disk, kind, OpenMode::Existing).expect("a sound directory opens");
+fn in_doubt_sample(kind: Kind, disk: &SimulatedDisk, database: &Database, mut expected: Expected) -> Sample {
     let mut prepare = |gid: &str, name: &'static str, rows: [u32; 2]| {
         let table = database.table(name).expect("it is there");
         let mut transaction = database.begin_with(TransactionOptions {

@@ -147,7 +147,7 @@ pub struct DatabaseInfo {
     pub in_doubt: u64,
     /// Time since the oldest of them was prepared.
     pub oldest_in_doubt: Option<std::time::Duration>,
-    /// What rules about them have decided, oldest first.
+    /// What rules about them have decided, oldest first; nothing when the database is closed.
     pub automatic_decisions: Vec<AutomaticDecision>,
 }
 
@@ -229,7 +229,10 @@ impl Engine {
             recent_checkpoints: self.counters.checkpoint_history.lock().to_vec(),
             in_doubt: self.in_doubt.count(),
             oldest_in_doubt: self.oldest_in_doubt(),
-            automatic_decisions: self.automatic_decisions()?,
+            automatic_decisions: match self.automatic_decisions() {
+                Err(Error::Closed) => Vec::new(),
+                decisions => decisions?,
+            },
         })
     }
 }
