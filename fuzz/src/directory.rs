@@ -155,7 +155,7 @@ fn in_doubt_sample(kind: Kind, disk: &SimulatedDisk, database: &Database, mut ex
             transaction.put(&table, index.to_be_bytes(), &new).expect("a row can be changed");
             expected.entry((name, index)).or_default().push(Some(new));
         }
-        transaction.get_for_update(&table, b"locked").expect("a row can be locked");
+        transaction.get_for_update(&table, gid).expect("a row can be locked");
         transaction.prepare(gid).expect("it can be prepared");
     };
     prepare("decided", TABLES[0], [7, 8]);

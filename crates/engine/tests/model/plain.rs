@@ -207,6 +207,8 @@ pub(crate) struct PlainTransaction {
     pub(crate) snapshot: Option<Lsn>,
     pub(crate) overlay: Overlay,
     pub(crate) reads: Vec<Read>,
+    /// Tables whose rows it has read under `Serializable`.
+    pub(crate) read_tables: BTreeSet<u64>,
     /// What it locked without writing it, by `get_for_update`.
     pub(crate) locked: BTreeSet<Place>,
     pub(crate) failed: bool,
@@ -221,6 +223,7 @@ impl PlainTransaction {
             snapshot: None,
             overlay,
             reads: Vec::new(),
+            read_tables: BTreeSet::new(),
             locked: BTreeSet::new(),
             failed: false,
         }

@@ -20,6 +20,7 @@ pub(crate) struct Prepared {
     overlay: Overlay,
     locked: BTreeSet<Place>,
     reads: Vec<Read>,
+    read_tables: BTreeSet<u64>,
 }
 
 impl Prepared {
@@ -31,6 +32,7 @@ impl Prepared {
             overlay: transaction.overlay.clone(),
             locked: transaction.locked.clone(),
             reads: transaction.reads.clone(),
+            read_tables: transaction.read_tables.clone(),
         }
     }
 
@@ -40,8 +42,13 @@ impl Prepared {
         rows.chain(self.locked.iter().cloned()).collect()
     }
 
+    /// Whether it wrote to the table, or has read it and depends on that.
     pub(crate) fn uses(&self, id: u64) -> bool {
-        self.overlay.used.iter().any(|(used, _)| *used == id)
+        self.objects().any(|used| used == id)
+    }
+
+    fn objects(&self) -> impl Iterator<Item = u64> {
+        self.overlay.used.iter().map(|(id, _)| *id).chain(self.read_tables.iter().copied())
     }
 
     /// Whether it has read something that `overlay` changes.
@@ -56,7 +63,7 @@ impl Prepared {
         let rows = self.overlay.rows.iter();
         let bytes: usize = rows.map(|((_, key), value)| bytes(key, value.as_deref())).sum();
         let names: BTreeSet<&String> =
-            self.overlay.used.iter().filter_map(|(id, _)| Some(&state.objects.get(id)?.name)).collect();
+            self.objects().filter_map(|id| Some(&state.objects.get(&id)?.name)).collect();
         self.name == real.owner
             && (self.stamp == real.lsn || self.stamp == Lsn::MAX)
             && real.rows == u64::try_from(self.overlay.rows.len()).unwrap()

@@ -106,10 +106,14 @@ impl History {
 
     /// Where a read finds the rows of a table; under `Serializable` that is a read of the catalog.
     pub(super) fn plain_table_for_read(&mut self, open: &mut Open, id: u64, lsn: Lsn) -> Option<u64> {
+        let storage = self.model.storage_for_read(&open.plain, id, lsn);
         if !open.plain.overlay.defined.contains_key(&id) {
             open.plain.remember(Read::Place(Place::Object(id)));
+            if open.plain.isolation == Isolation::Serializable && storage.is_some() {
+                open.plain.read_tables.insert(id);
+            }
         }
-        self.model.storage_for_read(&open.plain, id, lsn)
+        storage
     }
 
     pub(super) fn scan_in_transaction(&mut self) -> Step {
