@@ -243,8 +243,12 @@ impl Transaction {
 
     /// Locks a row, whoever has written it since the snapshot.
     pub(crate) fn lock_without_conflict(&mut self, row_key: &[u8]) -> Result<(), Error> {
+        self.lock_within(row_key, self.options.lock_wait)
+    }
+
+    pub(crate) fn lock_within(&mut self, row_key: &[u8], wait: LockWait) -> Result<(), Error> {
         let name = lock_name(row_key);
-        match self.engine.locks().acquire(self.owner, name, self.options.lock_wait) {
+        match self.engine.locks().acquire(self.owner, name, wait) {
             Ok(Acquired::Now) => self.locks.push(name),
             Ok(Acquired::Before) => {}
             Err(refused) => {
@@ -353,15 +357,15 @@ impl Transaction {
             return storage;
         }
         let id = table.object.id;
-        let is_first = self.options.isolation == Isolation::Serializable && self.read_objects.insert(id);
-        if is_first {
-            // A truncate, drop or rename changes what was read, and none of the rows.
-            self.reads.push(ReadItem::Row(catalog::object_key(id)));
+        if self.options.isolation != Isolation::Serializable || self.read_objects.contains(&id) {
+            return self.engine.storage_at(table, lsn);
         }
+        // A create, truncate or rename changes what was read, and none of the rows.
+        self.reads.push(ReadItem::Row(catalog::object_key(id)));
         let storage = self.engine.storage_at(table, lsn)?;
-        if is_first {
-            self.reads.push(ReadItem::Object(Arc::clone(&table.object)));
-        }
+        // Only now: a look that failed is repeated, and one that finds no table depends on its row alone.
+        self.reads.push(ReadItem::Object(Arc::clone(&table.object)));
+        self.read_objects.insert(id);
         Ok(storage)
     }
 
