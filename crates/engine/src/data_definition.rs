@@ -4,12 +4,16 @@
 //! and is refused. Whoever reads at an older snapshot goes on reading the old rows.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use seawall_types::TableId;
 
 use crate::catalog::{self, NameRow, ObjectRow, OpenObject, ReclaimRow, Table};
 use crate::error::Error;
 use crate::transaction::Transaction;
+
+/// Longer than a record takes to enter the log.
+const LOG_APPEND: Duration = Duration::from_secs(5);
 
 impl Transaction {
     /// Creates an empty table.
@@ -95,7 +99,7 @@ impl Transaction {
         let (object, row) = self.lock_object(name)?;
         let storage = TableId::new(self.engine.objects().draw_id());
         let given_up = self.give_up_elsewhere(&object, row.storage)? + 1;
-        self.write_row(&catalog::reclaim_key(row.storage), Some(&ReclaimRow::Storage.encode()))?;
+        self.list_for_reclaim(row.storage, ReclaimRow::Storage)?;
         let truncated = ObjectRow { storage, ..row };
         self.write_row(&catalog::object_key(object.id), Some(&truncated.encode()))?;
         self.touched.define(object, Some(storage), given_up);
@@ -111,7 +115,7 @@ impl Transaction {
         let places = self.touched.storages_of(object.id).take_while(|place| !given_up(place));
         let places: Vec<TableId> = places.filter(|place| *place != storage).collect();
         for place in &places {
-            self.write_row(&catalog::reclaim_key(*place), Some(&ReclaimRow::Storage.encode()))?;
+            self.list_for_reclaim(*place, ReclaimRow::Storage)?;
         }
         Ok(u64::try_from(places.len()).expect("a count fits into 64 bits"))
     }
@@ -144,17 +148,23 @@ impl Transaction {
 
     /// Writes down what the name's row says of a dropped table, as that is about to be written over.
     fn keep_drop(&mut self, name: &str, object: u64, storage: TableId) -> Result<(), Error> {
-        let (name_key, reclaim_key) = (catalog::name_key(name), catalog::reclaim_key(storage));
+        let name_key = catalog::name_key(name);
         if self.writes.get(&name_key).is_some() {
             // By this transaction, whose stamp the rows get.
             self.write_row(&catalog::object_key(object), None)?;
-            return self.write_row(&reclaim_key, Some(&ReclaimRow::Storage.encode()));
+            return self.list_for_reclaim(storage, ReclaimRow::Storage);
         }
         // Its newest version, as the row is locked. If there is none any more, a checkpoint has written the drop out.
         let Some(dropped) = self.engine.newest_stamp(&name_key) else { return Ok(()) };
-        // The checkpoint may have entered the storage, or be done with it: that is no conflict.
-        self.lock_without_conflict(&reclaim_key)?;
-        self.writes.write(&reclaim_key, Some(&ReclaimRow::Object { object, dropped }.encode()));
+        self.list_for_reclaim(storage, ReclaimRow::Object { object, dropped })
+    }
+
+    fn list_for_reclaim(&mut self, storage: TableId, row: ReclaimRow) -> Result<(), Error> {
+        let key = catalog::reclaim_key(storage);
+        // The checkpoint may have listed the storage, or be done with it: that is no conflict. It holds the lock while a
+        // record enters the log, which no user has to know of.
+        self.lock_within(&key, self.options.lock_wait.at_least(LOG_APPEND))?;
+        self.writes.write(&key, Some(&row.encode()));
         Ok(())
     }
 

@@ -34,6 +34,15 @@ pub enum LockWait {
     Timeout(Duration),
 }
 
+impl LockWait {
+    pub(crate) fn at_least(self, least: Duration) -> LockWait {
+        match self {
+            LockWait::NoWait => LockWait::Timeout(least),
+            LockWait::Timeout(timeout) => LockWait::Timeout(timeout.max(least)),
+        }
+    }
+}
+
 /// Why a lock was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LockRefused {
@@ -253,6 +262,11 @@ impl LockTable {
         if let Some(waiter) = granted {
             waiter.changed.wake_all();
         }
+    }
+
+    /// Who waits for a lock now.
+    pub(crate) fn waiting_count(&self) -> usize {
+        self.waiting.lock().len()
     }
 
     /// Locks held now, for statistics and tests.
