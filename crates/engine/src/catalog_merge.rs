@@ -15,6 +15,7 @@ use crate::error::Error;
 use crate::merge_source::FrozenRows;
 use crate::options::Options;
 use crate::view::Frozen;
+use crate::writer_pace::MergePace;
 
 /// Names and objects in a memtable, if they are so many that they may be too much for one chunk, each in a leaf of its own.
 pub(crate) fn many_catalog_rows<'a>(
@@ -33,6 +34,7 @@ impl Engine {
     pub(crate) fn merge_catalog_rows<'a>(
         &self,
         frozen: &'a Frozen,
+        pace: &mut MergePace<'_>,
         totals: &mut Totals,
     ) -> Result<FrozenRows<'a>, Error> {
         let page_bytes = self.superblock.lock().page_bytes;
@@ -45,6 +47,7 @@ impl Engine {
             let plan = self.tree.merge_chunk(&mut rows, self.options.checkpoint_chunk_bytes, frozen.end);
             totals.durations.merge += self.clock().monotonic().saturating_sub(before);
             self.apply_chunk(plan.map_err(|error| Error::tree(&error))?, None, totals)?;
+            pace.chunk_done(totals.rows + rows.taken(), totals.written_bytes());
         }
         totals.rows += rows.taken();
         Ok(FrozenRows::of_system_behind_catalog(&frozen.memtable, frozen.start))

@@ -91,8 +91,12 @@ impl Engine {
         behind.saturating_sub(images.saturating_sub(self.images_before_redo.load(Ordering::Relaxed)))
     }
 
-    /// `Interval`, if it is over and there is something to merge, or a dropped table to cut out that a snapshot had kept.
+    /// `Interval`, if it is over and there is something to merge, or a dropped table to cut out that a snapshot had kept;
+    /// at once where the last checkpoint cut out as many tables as it may, and left more.
     pub(crate) fn interval_over(&self) -> Option<Trigger> {
+        if self.counters.reclaim.take_more() {
+            return Some(Trigger::Interval);
+        }
         let view = self.view();
         let changed = !view.is_active_empty() || view.unmerged().is_some();
         let has_work = changed || self.counters.reclaim.has_due(self.horizon());
@@ -242,19 +246,19 @@ impl Engine {
         self.flush_for_merge(frozen)?;
         totals.durations.log_flush = self.clock().monotonic().saturating_sub(started);
         dropped_tables::write_out(&frozen.memtable, frozen.start)?;
+        pace.count_all(frozen);
         let reclaim = self.storages_to_reclaim(state, frozen)?;
         self.merge_user_rows(frozen, &reclaim, &mut pace, &mut totals)?;
         let freed_before = totals.chunk.freed_pages;
-        self.cut_out(&reclaim, frozen.end, &mut totals)?;
-        let cut_pages = totals.chunk.freed_pages - freed_before;
-        let superblock = self.merge_system_rows(frozen, &mut totals)?;
+        self.cut_out(&reclaim, frozen.end, &mut pace, &mut totals)?;
+        self.counters.reclaim.count_freed(totals.chunk.freed_pages - freed_before);
+        let superblock = self.merge_system_rows(frozen, &mut pace, &mut totals)?;
         self.images_before_redo.store(frozen.logged_images, Ordering::Relaxed);
         frozen.prepared.merged();
         self.in_doubt.forget_visible(self.visible());
         self.release(frozen);
         self.forget_reclaimed(state, frozen, &reclaim)?;
         let reclaimed = u64::try_from(reclaim.len()).expect("a count fits into 64 bits");
-        self.counters.reclaim.count_reclaimed(reclaimed, cut_pages);
         if let Some(log) = &self.log {
             // The other copy still has the redo point before this one, and needs segments that are about to go: it
             // must be of use when this one is damaged.
@@ -353,8 +357,13 @@ impl Engine {
     }
 
     /// The last chunk, see the module; before it, names and objects of tables where they are many.
-    fn merge_system_rows(&self, frozen: &Frozen, totals: &mut Totals) -> Result<Superblock, Error> {
-        let mut rows = self.merge_catalog_rows(frozen, totals)?.behind(self.kept_behind(frozen));
+    fn merge_system_rows(
+        &self,
+        frozen: &Frozen,
+        pace: &mut MergePace<'_>,
+        totals: &mut Totals,
+    ) -> Result<Superblock, Error> {
+        let mut rows = self.merge_catalog_rows(frozen, pace, totals)?.behind(self.kept_behind(frozen));
         rows.keep_bases(self.is_needed(frozen), self.snapshots.floor());
         let plan =
             self.tree.merge_chunk(&mut rows, u64::MAX, frozen.end).map_err(|error| Error::tree(&error))?;

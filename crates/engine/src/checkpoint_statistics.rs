@@ -24,7 +24,7 @@ pub enum Trigger {
     Request,
     /// The database was closed.
     Close,
-    /// What a recovery has replayed goes into the tree.
+    /// What a recovery has replayed goes into the tree, or what a checkpoint that failed has left.
     Recovery,
 }
 

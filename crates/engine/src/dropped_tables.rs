@@ -108,7 +108,7 @@ pub(crate) fn write_out(memtable: &Memtable, start: Lsn) -> Result<(), Error> {
 
 fn enter(memtable: &Memtable, key: &[u8], stamp: Lsn, value: Option<&[u8]>) {
     if memtable.newest_stamp(key).is_none_or(|newest| newest < stamp) {
-        // Nothing is written over: a reader may be at any version of a frozen memtable.
+        // As a version of its own: snapshots from before the drop go on seeing what was there.
         memtable.insert(key, stamp, value, || Lsn::ZERO);
     }
 }

@@ -21,11 +21,14 @@ use crate::options::Durability;
 use crate::row_key;
 use crate::scan::{self, Direction};
 use crate::view::Frozen;
+use crate::writer_pace::MergePace;
 
 /// Pages that one chunk gives back when dropped tables are cut out: their bits are a few pages of the space map.
 const CUT_PAGES_MAX: u64 = 1 << 20;
 /// Key ranges that one chunk cuts out at most: what it takes to plan does not grow with the number of dropped tables.
 const CUT_RANGES_MAX: usize = 1 << 14;
+/// Memory that the deletion of a row of `reclaim` takes.
+const FORGOTTEN_BYTES: u64 = 128;
 
 impl Engine {
     /// Storages that may be cut out now: dropped before the freeze, and no snapshot sees them.
@@ -54,8 +57,16 @@ impl Engine {
             // Storages that are being loaded are listed in case the load is never finished. Asked in this order: a
             // load that finished in between has deleted its row before it ceased to be loading.
             let loading = self.loading.lock().contains(storage);
-            if !loading && self.read_row(&catalog::reclaim_key(*storage), Lsn::MAX, |row| row.is_some())? {
+            let key = catalog::reclaim_key(*storage);
+            // One that changed after the freeze belonged to a table in between: the next checkpoint has the true stamp.
+            let changed = || self.newest_stamp(&key).is_some_and(|newest| newest > *dropped);
+            if !loading && !changed() && self.read_row(&key, Lsn::MAX, |row| row.is_some())? {
                 wanted.push((*storage, *dropped));
+            }
+            // What is forgotten afterwards goes into the active memtable, all at once.
+            if count(wanted.len()) * FORGOTTEN_BYTES > self.active_limit() / 4 {
+                self.counters.reclaim.leave_more();
+                break;
             }
         }
         Ok(wanted)
@@ -82,6 +93,7 @@ impl Engine {
         &self,
         storages: &[(TableId, Lsn)],
         stamp: Lsn,
+        pace: &mut MergePace<'_>,
         totals: &mut Totals,
     ) -> Result<(), Error> {
         let mut storages: Vec<TableId> = storages.iter().map(|(storage, _)| *storage).collect();
@@ -97,6 +109,7 @@ impl Engine {
                 let cut = cut.map_err(|error| Error::tree(&error))?;
                 if !cut.chunk.is_empty() {
                     self.apply_chunk(cut.chunk, None, totals)?;
+                    pace.chunk_done(totals.rows, totals.written_bytes());
                 }
                 ranges = cut.rest;
             }
@@ -104,7 +117,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Deletes the rows of `reclaim` whose storages are gone.
+    /// Deletes the rows of `reclaim` whose storages are gone, and counts them.
     pub(crate) fn forget_reclaimed(
         &self,
         state: &mut CheckpointState,
@@ -139,12 +152,17 @@ impl Engine {
         }
         let waiting = state.reclaim.get_or_insert_default();
         waiting.retain(|(storage, _)| !forgotten.contains(storage));
+        self.counters.reclaim.count_reclaimed(count(forgotten.len()));
         let loading = self.loading.lock();
         let left =
             waiting.iter().filter(|(storage, dropped)| *dropped <= frozen.end && !loading.contains(storage));
         self.counters.reclaim.left_waiting(left.map(|(_, dropped)| *dropped));
         Ok(())
     }
+}
+
+fn count(things: usize) -> u64 {
+    u64::try_from(things).expect("a count of things in memory fits into 64 bits")
 }
 
 /// The key ranges of storages from `next` on, which ascend, neighbours made one; and which storage is the next one.

@@ -3,7 +3,7 @@
 //! Drops are counted as they are logged. A checkpoint finds out what is really listed in `reclaim`, up to its freeze
 //! point, and counting goes on from there.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
@@ -45,6 +45,8 @@ pub(crate) struct ReclaimCounters {
     found: Mutex<Option<(u64, u64)>>,
     /// Stamp of the earliest drop that it left waiting.
     earliest_left: AtomicU64,
+    /// It left some that it could have cut out.
+    more: AtomicBool,
     tables: AtomicU64,
     freed_pages: AtomicU64,
     punched_bytes: AtomicU64,
@@ -57,6 +59,7 @@ impl Default for ReclaimCounters {
             given_up_at_freeze: AtomicU64::new(0),
             found: Mutex::new(None),
             earliest_left: AtomicU64::new(NONE),
+            more: AtomicBool::new(false),
             tables: AtomicU64::new(0),
             freed_pages: AtomicU64::new(0),
             punched_bytes: AtomicU64::new(0),
@@ -88,9 +91,22 @@ impl ReclaimCounters {
         self.earliest_left.store(earliest, Ordering::SeqCst);
     }
 
-    pub(crate) fn count_reclaimed(&self, tables: u64, freed_pages: u64) {
+    pub(crate) fn count_reclaimed(&self, tables: u64) {
         self.tables.fetch_add(tables, Ordering::Relaxed);
-        self.freed_pages.fetch_add(freed_pages, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_freed(&self, pages: u64) {
+        self.freed_pages.fetch_add(pages, Ordering::Relaxed);
+    }
+
+    /// A checkpoint cuts out less than it could.
+    pub(crate) fn leave_more(&self) {
+        self.more.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the last checkpoint did; asked once.
+    pub(crate) fn take_more(&self) -> bool {
+        self.more.swap(false, Ordering::SeqCst)
     }
 
     pub(crate) fn count_punched(&self, bytes: u64) {
@@ -113,11 +129,22 @@ impl Engine {
     pub(crate) fn reclaim_statistics(&self, page_bytes: u64) -> ReclaimStatistics {
         let counters = &self.counters.reclaim;
         ReclaimStatistics {
-            waiting: counters.waiting().or_else(|| self.count_waiting().ok()),
+            waiting: counters.waiting().or_else(|| self.find_waiting().ok()),
             tables: counters.tables.load(Ordering::Relaxed),
             freed_bytes: counters.freed_pages.load(Ordering::Relaxed) * page_bytes,
             punched_bytes: counters.punched_bytes.load(Ordering::Relaxed),
         }
+    }
+
+    /// Counts what waits, and remembers it if nothing was dropped meanwhile: there may be very many.
+    fn find_waiting(&self) -> Result<u64, Error> {
+        let counters = &self.counters.reclaim;
+        let before = counters.given_up.load(Ordering::SeqCst);
+        let waiting = self.count_waiting()?;
+        if counters.given_up.load(Ordering::SeqCst) == before {
+            counters.found.lock().get_or_insert((waiting, before));
+        }
+        Ok(waiting)
     }
 
     /// What is listed in `reclaim`, but for what is being loaded in bulk, and what memtables know as dropped.

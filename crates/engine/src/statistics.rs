@@ -40,6 +40,8 @@ pub struct Statistics {
     pub commits_in_flight: u64,
     /// Row locks held.
     pub locks_held: u64,
+    /// Transactions that wait for one.
+    pub lock_waiters: u64,
     /// Snapshots alive.
     pub snapshots: u64,
     /// The oldest of them that is not cancelled.
@@ -166,6 +168,7 @@ impl Engine {
             redo_point: Lsn::new(self.redo_point.load(Ordering::SeqCst)),
             commits_in_flight: self.queue.in_flight(),
             locks_held: count(self.locks.held_count()),
+            lock_waiters: count(self.locks.waiting_count()),
             snapshots: count(self.snapshots.count()),
             oldest_snapshot: self.snapshots.oldest(),
             snapshot_memory_bytes: view.kept_bytes(),

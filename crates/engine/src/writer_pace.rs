@@ -188,9 +188,12 @@ pub(crate) struct MergePace<'e> {
     merging: Duration,
 }
 
+fn count(things: usize) -> u64 {
+    u64::try_from(things).unwrap_or(u64::MAX)
+}
+
 impl<'e> MergePace<'e> {
     pub(crate) fn begin(engine: &'e Engine, frozen: &Frozen) -> MergePace<'e> {
-        let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         let pace = MergePace {
             engine,
             speed: *engine.merge_speed.lock(),
@@ -203,6 +206,12 @@ impl<'e> MergePace<'e> {
         };
         pace.report();
         pace
+    }
+
+    /// The memtable has got the rows that drops in it stand for.
+    pub(crate) fn count_all(&mut self, frozen: &Frozen) {
+        self.all = count(frozen.memtable.row_count());
+        self.bytes = count(frozen.memtable.bytes_used());
     }
 
     /// A chunk was applied; `done` rows and `written_bytes` in all, so far. Rests if the checkpoint writes too fast.

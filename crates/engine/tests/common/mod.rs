@@ -1,4 +1,5 @@
 //! A small database on a simulated disk, without threads of its own.
+#![allow(dead_code, reason = "not every test uses all of it")]
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
 use std::sync::Arc;

@@ -1,0 +1,200 @@
+//! The space of dropped tables: cut out by checkpoints, beside everything that goes on meanwhile.
+#![expect(clippy::unwrap_used, reason = "a test that fails panics")]
+
+mod common;
+
+use std::fmt;
+use std::sync::Arc;
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use seawall_engine::{Background, Database, Durability, Environment, LockWait, Options, TransactionOptions};
+use seawall_io::Clock;
+use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
+
+use common::small_options;
+
+type Action = Box<dyn FnOnce() + Send>;
+
+/// A clock that stands still, and does something when one thread looks at it: the tests' way into a checkpoint.
+#[derive(Clone, Default)]
+struct ObservedClock {
+    clock: SimulatedClock,
+    /// Looks that the thread has still to do before.
+    observer: Arc<Mutex<Option<(ThreadId, u32, Action)>>>,
+}
+
+impl ObservedClock {
+    /// Acts when this thread has looked at the clock `looks` times.
+    fn after_looks(&self, looks: u32, action: Action) {
+        *self.observer.lock() = Some((std::thread::current().id(), looks, action));
+    }
+}
+
+impl fmt::Debug for ObservedClock {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("ObservedClock")
+    }
+}
+
+impl Clock for ObservedClock {
+    fn wall_micros(&self) -> i64 {
+        self.clock.wall_micros()
+    }
+
+    fn monotonic(&self) -> Duration {
+        let action = {
+            let mut observer = self.observer.lock();
+            match observer.as_mut() {
+                Some((thread, looks, _)) if *thread == std::thread::current().id() => {
+                    *looks = looks.saturating_sub(1);
+                    if *looks == 0 { observer.take().map(|(_, _, action)| action) } else { None }
+                }
+                _ => None,
+            }
+        };
+        if let Some(action) = action {
+            action();
+        }
+        self.clock.monotonic()
+    }
+
+    fn sleep(&self, duration: Duration) {
+        self.clock.sleep(duration);
+    }
+}
+
+fn open_with(disk: &SimulatedDisk, clock: &ObservedClock, options: Options) -> Database {
+    let environment = Environment {
+        disk: Arc::new(disk.clone()),
+        clock: Arc::new(clock.clone()),
+        random: Arc::new(SimulatedRandom::new(1)),
+    };
+    Database::open_in(environment, options, |_| {}).unwrap()
+}
+
+/// A table is loaded before a checkpoint freezes, committed and truncated after it: its rows belong to a table in between,
+/// which old snapshots see, and a crash that loses the truncate.
+#[test]
+fn a_table_loaded_and_truncated_during_a_checkpoint_keeps_its_rows_for_those_who_see_them() {
+    let mut during = 0;
+    // Whatever moment of the checkpoint that is.
+    for looks in 1..=12 {
+        let (disk, clock) = (SimulatedDisk::new(1), ObservedClock::default());
+        let options = Options { lock_wait: LockWait::Timeout(Duration::from_secs(60)), ..small_options() };
+        let database = open_with(&disk, &clock, options.clone());
+        let mut load = database.bulk_load("loaded").unwrap();
+        for row in 0..100_u32 {
+            load.add(row.to_be_bytes(), [7; 100]).unwrap();
+        }
+        // The storage is listed in `reclaim` by now, in case the load is never finished.
+        database.checkpoint().unwrap();
+        let mut blocker = database.begin();
+        blocker.create_table("loaded").unwrap();
+        let other = database.clone();
+        let loader = std::thread::spawn(move || {
+            load.finish().unwrap();
+            let snapshot = other.snapshot();
+            let unsynced = TransactionOptions { durability: Durability::Async, ..options.transaction() };
+            let mut transaction = other.begin_with(unsynced);
+            transaction.truncate_table("loaded").unwrap();
+            let truncated = transaction.commit().unwrap();
+            (snapshot, truncated)
+        });
+        while database.statistics().lock_waiters == 0 {
+            std::thread::yield_now();
+        }
+        let loaded = Arc::new(Mutex::new(None));
+        let result = Arc::clone(&loaded);
+        clock.after_looks(
+            looks,
+            Box::new(move || {
+                blocker.rollback();
+                *result.lock() = Some(loader.join().unwrap());
+            }),
+        );
+        database.checkpoint().unwrap();
+        let Some((snapshot, truncated)) = loaded.lock().take() else { break };
+        let table = snapshot.table("loaded").unwrap();
+        assert_eq!(snapshot.rows(&table).count(), 100, "to a snapshot, {looks} looks");
+        drop(snapshot);
+        let crashed =
+            open_with(&disk.after_power_loss(PowerLoss::LoseAll), &ObservedClock::default(), small_options());
+        let table = crashed.table("loaded").unwrap();
+        // What came before the freeze is as durable as the checkpoint.
+        let lost = truncated > database.statistics().redo_point;
+        let left = if lost { 100 } else { 0 };
+        assert_eq!(crashed.snapshot().rows(&table).count(), left, "after a crash, {looks} looks");
+        during += u32::from(lost);
+    }
+    println!("truncated after the freeze in {during} runs");
+    assert!(during >= 3);
+}
+
+fn define_many(database: &Database, count: u32) {
+    let names = || (0..count).map(|number| format!("table {number}"));
+    database
+        .transact(|transaction| names().try_for_each(|name| transaction.create_table(&name).map(drop)))
+        .unwrap();
+}
+
+fn drop_many(database: &Database, count: u32) {
+    let names = || (0..count).map(|number| format!("table {number}"));
+    database.transact(|transaction| names().try_for_each(|name| transaction.drop_table(&name))).unwrap();
+}
+
+#[test]
+fn many_dropped_tables_are_forgotten_a_few_at_a_time() {
+    let (disk, clock) = (SimulatedDisk::new(1), ObservedClock::default());
+    let database = open_with(&disk, &clock, small_options());
+    define_many(&database, 3000);
+    database.checkpoint().unwrap();
+    drop_many(&database, 3000);
+    let snapshot_of = |database: &Database| database.statistics().reclaim;
+    assert_eq!(snapshot_of(&database).waiting, Some(3000));
+    let (mut waiting, mut checkpoints) = (3000, 0);
+    while waiting > 0 {
+        database.checkpoint().unwrap();
+        let left = snapshot_of(&database).waiting.unwrap();
+        assert!(left < waiting, "{left} of {waiting} are left");
+        let memtable = database.statistics().memtable_bytes;
+        assert!(memtable <= small_options().memtable_bytes / 4, "{memtable} bytes in the memtable");
+        (waiting, checkpoints) = (left, checkpoints + 1);
+    }
+    assert!(checkpoints > 1);
+    assert_eq!(snapshot_of(&database).tables, 3000);
+}
+
+#[test]
+fn what_one_checkpoint_leaves_the_next_one_takes_at_once() {
+    let (disk, clock) = (SimulatedDisk::new(1), ObservedClock::default());
+    let hour = Duration::from_secs(3600);
+    let options = Options { background: Background::Threads, checkpoint_interval: hour, ..small_options() };
+    let database = open_with(&disk, &clock, options);
+    define_many(&database, 3000);
+    drop_many(&database, 3000);
+    database.checkpoint().unwrap();
+    while database.statistics().reclaim.waiting != Some(0) {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_merge_of_definitions_keeps_to_the_limit_on_its_writes() {
+    let (disk, clock) = (SimulatedDisk::new(1), ObservedClock::default());
+    let options = Options {
+        memtable_bytes: 16 << 20,
+        checkpoint_io_limit: 1 << 20,
+        recovery_target: None,
+        ..small_options()
+    };
+    let database = open_with(&disk, &clock, options);
+    define_many(&database, 10_000);
+    let statistics = database.checkpoint().unwrap();
+    let written = statistics.fresh_pages + statistics.protected_pages;
+    println!("{statistics:?}");
+    assert!(statistics.chunks > 5 && written > 100, "{} chunks, {written} pages", statistics.chunks);
+    // The clock of the test moves only when somebody rests.
+    assert!(statistics.durations.paused > Duration::from_millis(500), "{:?}", statistics.durations);
+}
