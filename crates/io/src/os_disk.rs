@@ -63,6 +63,10 @@ impl Disk for OsDisk {
         self.named("list", directory, list_files(&self.full(directory)))
     }
 
+    fn list_names(&self, directory: &str) -> io::Result<Vec<String>> {
+        self.named("list", directory, list_file_names(&self.full(directory)))
+    }
+
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let result = if parent_of(from) == parent_of(to) {
             rustix::fs::rename(self.full(from), self.full(to)).map_err(io::Error::from)
@@ -153,6 +157,23 @@ fn list_files(full: &Path) -> io::Result<Vec<DirectoryEntry>> {
     }
     entries.sort_by(|left, right| left.name.cmp(&right.name));
     Ok(entries)
+}
+
+fn list_file_names(full: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(full)? {
+        let entry = entry?;
+        let is_file = match entry.file_type() {
+            Ok(file_type) => file_type.is_file(),
+            // Removed since the directory was read.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        if let (true, Ok(name)) = (is_file, entry.file_name().into_string()) {
+            names.push(name);
+        }
+    }
+    Ok(names)
 }
 
 /// A lock on an open file goes with the last handle of that open; nothing is left behind by a killed process.
