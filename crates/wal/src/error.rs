@@ -2,6 +2,8 @@
 
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 
+use crate::holds::HoldError;
+
 /// Why the log could not be created, opened, written or cleaned up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -53,6 +55,24 @@ pub enum LogError {
     AlreadyExists {
         /// One of its segments.
         path: String,
+    },
+    /// The history of a timeline cannot be read or written.
+    #[error(transparent)]
+    History {
+        /// What is wrong.
+        source: HistoryError,
+    },
+    /// There is no number left for a timeline.
+    #[error("timeline {last} is the last one there can be")]
+    LastTimeline {
+        /// The highest number that is used.
+        last: TimelineId,
+    },
+    /// The file of those who hold the log is not as it should be, or cannot be written.
+    #[error(transparent)]
+    Holds {
+        /// What is wrong.
+        source: HoldError,
     },
     /// The segment that the log ends in is not as it should be.
     #[error("log segment {path}")]
@@ -265,6 +285,19 @@ pub enum LogReadError {
         /// What says that it was durable: a valid record further on, or the position up to which the caller knows
         /// that the log is durable.
         evidence: Lsn,
+    },
+    /// A timeline does not begin with its switch record, which was durable before the timeline counted.
+    #[error(
+        "timeline {timeline} does not begin at {lsn} ({path}), where its history says that it left its parent: its first \
+         record is damaged or lost"
+    )]
+    NoSwitch {
+        /// The segment.
+        path: String,
+        /// The timeline.
+        timeline: TimelineId,
+        /// Where it begins.
+        lsn: Lsn,
     },
     /// A record verifies but its body is not what its kind says: written by another version, or a bug.
     #[error("record at {lsn}")]

@@ -24,13 +24,14 @@
 //! * A failed write or sync is never tried again; the log takes no more writes until it is opened anew.
 //!
 //! Start at [`Log::append`] and [`LogReader::next`]. Byte layouts are in `segment`, `record`, `commit`, `prepared`, `control`,
-//! `page_images` and `pending`.
+//! `page_images`, `pending` and `holds::file`.
 
 mod body;
 mod commit;
 mod control;
 mod error;
 mod geometry;
+mod holds;
 mod metrics;
 mod open;
 mod options;
@@ -39,6 +40,7 @@ mod pending;
 mod prepared;
 mod reader;
 mod record;
+mod recycle;
 mod retention;
 mod segment;
 mod segment_set;
@@ -56,6 +58,10 @@ pub use error::{
     SegmentHeaderError,
 };
 pub use geometry::{HEADER_BYTES, LogGeometry, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
+pub use holds::{
+    AtLimit, HOLD_NAME_BYTES_MAX, HOLDS_MAX, HoldError, HoldInfo, HoldKind, HoldLifetime, HoldOptions,
+    HoldPosition, HoldsFileError, read_holds,
+};
 pub use metrics::LogStatistics;
 pub use options::{FlushBy, LogOptions};
 pub use page_images::{PageImageEntry, PageImages};
@@ -64,6 +70,6 @@ pub use reader::{EndReason, LogEnd, LogReader, LogRecord, PendingUse};
 pub use record::{PreparedRecord, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, Record, RecordKind, RecordSpan};
 pub use retention::RetentionReport;
 pub use segment::{FORMAT_VERSION, SegmentName};
-pub use segment_set::{SegmentInfo, SegmentState};
+pub use segment_set::{LogFiles, SegmentInfo, SegmentState};
 pub use timeline::{TimelineFork, TimelineHistory};
 pub use writer::Log;

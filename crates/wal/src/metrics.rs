@@ -31,8 +31,12 @@ pub struct LogStatistics {
     pub segments_recycled: u64,
     /// Segments removed.
     pub segments_removed: u64,
-    /// Syncs of the log directory.
+    /// Batches in which segments were removed or recycled.
+    pub clean_up_batches: u64,
+    /// Syncs of the log directory: one for each of these batches, the others for segments made from nothing.
     pub directory_syncs: u64,
+    /// Holds that were lost because they held more than their limit.
+    pub holds_lost: u64,
 }
 
 /// The counters behind [`LogStatistics`]. They order nothing and so are all `Relaxed`.
@@ -48,6 +52,7 @@ pub(crate) struct Counters {
     pub(crate) segments_cleaned: Counter,
     pub(crate) segments_recycled: Counter,
     pub(crate) segments_removed: Counter,
+    pub(crate) clean_up_batches: Counter,
     pub(crate) directory_syncs: Counter,
 }
 
@@ -65,8 +70,8 @@ impl Counter {
 }
 
 impl Counters {
-    /// The snapshot; records are counted under the append mutex, by its owner.
-    pub(crate) fn snapshot(&self, records: u64, record_bytes: u64) -> LogStatistics {
+    /// The snapshot; records are counted under the append mutex, by its owner, and lost holds by theirs.
+    pub(crate) fn snapshot(&self, records: u64, record_bytes: u64, holds_lost: u64) -> LogStatistics {
         LogStatistics {
             records,
             record_bytes,
@@ -80,7 +85,9 @@ impl Counters {
             segments_cleaned: self.segments_cleaned.get(),
             segments_recycled: self.segments_recycled.get(),
             segments_removed: self.segments_removed.get(),
+            clean_up_batches: self.clean_up_batches.get(),
             directory_syncs: self.directory_syncs.get(),
+            holds_lost,
         }
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn create(disk: Arc<dyn Disk>, options: &LogOptions, start: Lsn) -> R
     }
     disk.create_directory(LOG_DIRECTORY).map_err(|error| LogError::io("create", LOG_DIRECTORY, error))?;
     disk.sync_directory("").map_err(|error| fatal("sync directory", "", &error))?;
-    let found = FoundFiles::list(&*disk)?;
+    let found = FoundFiles::list(&*disk, &options.history(), identity.geometry)?;
     let number = identity.geometry.segment_of(start);
     for name in found.segments.iter().filter(|name| name.timeline == identity.timeline) {
         // A crash while the log was created leaves the first segment, empty.
@@ -62,7 +62,7 @@ pub(crate) fn create(disk: Arc<dyn Disk>, options: &LogOptions, start: Lsn) -> R
         }
     }
     let counters = Counters::default();
-    let segments = SegmentSet::new(disk, identity, options.spare_segments, found, number);
+    let segments = SegmentSet::new(disk, identity, options.spare_segments, found, start, number);
     segments.prepare_through(number, &counters)?;
     let carry = vec![0; offset_in_block(identity.geometry.offset_of(start))];
     Ok(StartState { identity, segments, end: start, carry, counters })
@@ -95,18 +95,18 @@ pub(crate) fn open(disk: Arc<dyn Disk>, options: &LogOptions, end: LogEnd) -> Re
         return Err(LogError::Options { problem: format!("no record can start at {end}") });
     }
     write_again(&*disk, &identity, durable, end)?;
-    let mut found = FoundFiles::list(&*disk)?;
+    let mut found = FoundFiles::list(&*disk, &options.history(), geometry)?;
     let number = geometry.segment_of(end);
     drop_recycled(&*disk, &identity, &mut found, number);
     let counters = Counters::default();
     let name = SegmentName { number, timeline: identity.timeline };
     if !found.segments.contains(&name) && end == geometry.first_record_of(number) {
-        let segments = SegmentSet::new(disk, identity, options.spare_segments, found, number);
+        let segments = SegmentSet::new(disk, identity, options.spare_segments, found, end, number);
         segments.prepare_through(number, &counters)?;
         return Ok(StartState { identity, segments, end, carry: Vec::new(), counters });
     }
     let carry = cut_off_segment(&*disk, &identity, name, geometry.offset_of(end))?;
-    let segments = SegmentSet::new(disk, identity, options.spare_segments, found, number + 1);
+    let segments = SegmentSet::new(disk, identity, options.spare_segments, found, end, number + 1);
     segments.open_handle(number)?;
     Ok(StartState { identity, segments, end, carry, counters })
 }
@@ -171,7 +171,7 @@ fn drop_recycled(disk: &dyn Disk, identity: &LogIdentity, found: &mut FoundFiles
             return;
         }
         found.segments.remove(&name);
-        found.leftovers.push(name.path());
+        found.strays.insert(name);
     }
 }
 

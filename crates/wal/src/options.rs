@@ -10,6 +10,7 @@ use crate::error::LogError;
 use crate::geometry::LogGeometry;
 use crate::record::{LogKey, RECORD_BYTES_MAX, RECORD_HEADER_BYTES};
 use crate::segment::LogIdentity;
+use crate::timeline::{TimelineFork, TimelineHistory};
 
 /// Who flushes when several threads wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -28,6 +29,9 @@ pub struct LogOptions {
     pub database: DatabaseId,
     /// The timeline to write on.
     pub timeline: TimelineId,
+    /// The ancestors of the timeline, oldest first, as its history has them. Without them, all segments of older timelines
+    /// are taken for parts of the log. Default: none.
+    pub ancestors: Vec<TimelineFork>,
     /// Bytes of a segment file: a power of two, 64 KiB to 1 GiB. Fixed for the life of the database. Default 16 MiB.
     pub segment_bytes: u64,
     /// How many bytes may wait for a flush before `append` waits; the log has two such buffers. Default 4 MiB.
@@ -36,6 +40,8 @@ pub struct LogOptions {
     pub record_bytes_max: u64,
     /// How many empty segments to keep ready beyond the one being written. Default 2.
     pub spare_segments: u64,
+    /// How many bytes of log to keep at least, whoever needs them. Default 0.
+    pub keep_bytes: u64,
     /// Who flushes. Default `Caller`.
     pub flush_by: FlushBy,
     /// Measures flushes; without one their time is not measured.
@@ -50,14 +56,20 @@ impl LogOptions {
         LogOptions {
             database,
             timeline,
+            ancestors: Vec::new(),
             segment_bytes: 16 << 20,
             buffer_bytes: 4 << 20,
             record_bytes_max: RECORD_BYTES_MAX,
             spare_segments: 2,
+            keep_bytes: 0,
             flush_by: FlushBy::default(),
             clock: None,
             cipher: None,
         }
+    }
+
+    pub(crate) fn history(&self) -> TimelineHistory {
+        TimelineHistory { timeline: self.timeline, forks: self.ancestors.clone() }
     }
 
     pub(crate) fn check(&self) -> Result<LogIdentity, LogError> {

@@ -1,20 +1,33 @@
-//! Removing and recycling segments that nobody needs: all renames and removals of a call, then one directory sync, and
-//! only then may a recycled segment be written. Never on the way to a commit, an open or a promotion.
+//! Removing and recycling segments that nobody needs, a batch at a time: all renames or removals of the batch, then ONE sync
+//! of the directory, and only then may a recycled segment be written. Never on the way to a commit, an open or a promotion:
+//! somebody who has time calls [`Log::clean_up`], and rests between two files, for a file system takes longer to free a file
+//! than to sync a directory.
 //!
-//! A crash at any point leaves old segments (the next call finds them), spare ones under their new names with valid
-//! headers, or old names with the header of a new place, which `open` recognises and leaves to the next call.
+//! ```text
+//!   holds --settle--> position below which nobody needs the log       (durable: see `holds`)
+//!   segments below --+--> as many as the log fills between two checkpoints: recycled, one batch   (`recycle`)
+//!                    +--> the others: removed, up to 512 a batch
+//! ```
+//! **If the power goes**, each removed name is there or not, in any combination: what is there is found by the next `open`,
+//! and removed by the next batch. A gap among the segments does no harm, since nobody reads below what is needed. Nothing
+//! says how far a batch came, so there is nothing to repair.
 
 use std::io;
+use std::ops::ControlFlow;
 
 use seawall_types::Lsn;
 
 use crate::error::LogError;
+use crate::holds::HoldError;
 use crate::metrics::Counters;
-use crate::segment::SegmentName;
+use crate::recycle::recycle;
 use crate::segment_set::SegmentSet;
-use crate::writer::Log;
+use crate::writer::{Log, Shared};
 
-/// What one call of [`Log::retain_from`] did.
+/// Files removed before the directory is synced.
+const BATCH_FILES: usize = 512;
+
+/// What was cleaned up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RetentionReport {
     /// Segments removed.
@@ -23,90 +36,178 @@ pub struct RetentionReport {
     pub recycled: u64,
     /// Half-made files of an earlier run removed.
     pub leftovers_removed: u64,
-    /// Syncs of the directory: one, or none if there was nothing to do.
+    /// Batches with anything in them.
+    pub batches: u64,
+    /// Syncs of the directory: one a batch.
     pub directory_syncs: u64,
+    /// Segments that nobody needs and that are still there.
+    pub left: u64,
+}
+
+impl RetentionReport {
+    fn add(&mut self, batch: RetentionReport) {
+        self.removed += batch.removed;
+        self.recycled += batch.recycled;
+        self.leftovers_removed += batch.leftovers_removed;
+        self.batches += batch.batches;
+        self.directory_syncs += batch.directory_syncs;
+        self.left = batch.left;
+    }
 }
 
 impl Log {
-    /// Says that nobody needs the log before `lsn`. Of the segments wholly below, as many are recycled as were filled since
-    /// the last call (or as the options want spares, if that is more); the others are removed, those of older timelines as well. For a background thread: appends and flushes go on meanwhile.
+    /// A checkpoint has ended: recovery starts at `redo_point` from now on, durably. What was logged since the last one tells
+    /// how many segments to recycle. Makes no system call.
+    pub fn redo_point_moved(&self, redo_point: Lsn) {
+        let shared = self.shared();
+        if shared.move_redo_point(redo_point) {
+            shared.segments.estimate.lock().cycle_ended(shared.appended());
+        }
+    }
+
+    /// Removes or recycles one batch of the segments that nobody needs. `rest` is called after each file that was removed, and
+    /// may wait, or end the batch there: what was done is made durable at once. Appends and flushes go on meanwhile. Call it
+    /// again while `left` is not zero.
     ///
     /// # Errors
-    /// `Io`: call again, what was done is not done twice. `Poisoned` if a sync failed.
-    pub fn retain_from(&self, lsn: Lsn) -> Result<RetentionReport, LogError> {
+    /// `Io`, `Holds`: call again, what was done is not done twice. `Poisoned` if a sync of a segment or the directory failed.
+    pub fn clean_up(&self, rest: &mut dyn FnMut() -> ControlFlow<()>) -> Result<RetentionReport, LogError> {
         let shared = self.shared();
         shared.check_poison()?;
-        let geometry = shared.geometry;
-        let first_needed = geometry.segment_of(lsn.min(shared.flushed()));
-        let current = geometry.segment_of(shared.appended());
-        let outcome = retain(&shared.segments, &shared.counters, first_needed, current);
+        let outcome = shared.clean_up(Recycling::AsWanted, rest);
         shared.poison_if_fatal(outcome)
+    }
+
+    /// As `clean_up`, and recycles nothing: for a log that is about to be closed.
+    ///
+    /// # Errors
+    /// As `clean_up`.
+    pub fn remove_unneeded(
+        &self,
+        rest: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Result<RetentionReport, LogError> {
+        let shared = self.shared();
+        shared.check_poison()?;
+        let outcome = shared.clean_up(Recycling::None, rest);
+        shared.poison_if_fatal(outcome)
+    }
+
+    /// Says where recovery starts, and cleans up everything that nobody needs, without rest.
+    ///
+    /// # Errors
+    /// As `clean_up`.
+    pub fn retain_from(&self, redo_point: Lsn) -> Result<RetentionReport, LogError> {
+        self.redo_point_moved(redo_point);
+        let mut all = RetentionReport::default();
+        loop {
+            let batch = self.clean_up(&mut || ControlFlow::Continue(()))?;
+            all.add(batch);
+            if batch.left == 0 || batch.batches == 0 {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Segments that nobody needs any more and that are still there, as far as is known without a disk call.
+    pub fn count_unneeded(&self) -> u64 {
+        let shared = self.shared();
+        let needed = shared.holds.needed_from(shared.redo_point(), shared.appended());
+        count(shared.segments.count_unneeded(shared.first_needed(needed)))
+    }
+
+    /// Whether a call of `clean_up` would do something: files to remove, or a hold over its limit. Makes no disk call.
+    pub fn needs_clean_up(&self) -> bool {
+        let shared = self.shared();
+        self.count_unneeded() > 0
+            || shared.segments.last_leftover().is_some()
+            || shared.holds.any_over_limit(shared.appended())
+    }
+
+    /// Whether there are segments wholly below `redo_point`.
+    pub fn would_free(&self, redo_point: Lsn) -> bool {
+        let shared = self.shared();
+        shared.segments.count_unneeded(shared.first_needed(redo_point)) > 0
+    }
+
+    /// Segments that hold records or are about to, and segments beyond the last record.
+    pub fn count_segments(&self) -> (u64, u64) {
+        let shared = self.shared();
+        let (live, spare) = shared.segments.count(shared.geometry.segment_of(shared.appended()));
+        (count(live), count(spare))
     }
 }
 
-fn retain(
+/// Whether old segments are used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Recycling {
+    AsWanted,
+    None,
+}
+
+impl Shared {
+    fn clean_up(
+        &self,
+        recycling: Recycling,
+        rest: &mut dyn FnMut() -> ControlFlow<()>,
+    ) -> Result<RetentionReport, LogError> {
+        let (segments, counters) = (&self.segments, &self.counters);
+        let _retaining = segments.retaining.lock();
+        let needed = self.holds.settle(self.redo_point(), self.appended()).map_err(as_log_error)?;
+        let first_needed = self.first_needed(needed);
+        let current = self.geometry.segment_of(self.appended());
+        let mut report = RetentionReport::default();
+        let wanted = match recycling {
+            Recycling::AsWanted => segments.prepare_found(current, counters)?,
+            Recycling::None => 0,
+        };
+        if wanted > 0 {
+            report.recycled = recycle(segments, counters, &segments.unneeded(first_needed), wanted)?;
+        }
+        if report.recycled == 0 {
+            remove_batch(segments, counters, first_needed, rest, &mut report)?;
+        }
+        report.batches = u64::from(report.recycled + report.removed + report.leftovers_removed > 0);
+        report.directory_syncs = report.batches;
+        counters.clean_up_batches.add(report.batches);
+        report.left = count(segments.count_unneeded(first_needed));
+        Ok(report)
+    }
+
+    fn first_needed(&self, needed: Lsn) -> u64 {
+        self.geometry.segment_of(needed.min(self.flushed()))
+    }
+}
+
+/// Removes up to a batch of files, and makes that durable. After an error the next batch does the latter.
+fn remove_batch(
     segments: &SegmentSet,
     counters: &Counters,
     first_needed: u64,
-    current: u64,
-) -> Result<RetentionReport, LogError> {
-    let _retaining = segments.retaining.lock();
-    let mut report = RetentionReport::default();
+    rest: &mut dyn FnMut() -> ControlFlow<()>,
+    report: &mut RetentionReport,
+) -> Result<(), LogError> {
     {
         // A leftover may have the name of the spare that an `append` in want of a segment is about to make.
         let _preparing = segments.lock_preparing();
-        for leftover in segments.take_leftovers() {
+        while let Some(leftover) = segments.last_leftover() {
             remove(segments, &leftover)?;
+            segments.forget_leftover();
             report.leftovers_removed += 1;
         }
     }
-    let old = segments.below(first_needed);
-    // As many as were filled since the last time will be wanted until the next: recycled, none of them costs zeros.
-    let target = segments.spares_for_the_next_round(current);
-    let ready = segments.prepared_until().saturating_sub(current + 1);
-    let wanted = usize::try_from(target.saturating_sub(ready)).unwrap_or(usize::MAX);
-    // The oldest are recycled, so that after a crash those with the header of another place come first: see `open`.
-    let (to_recycle, to_remove) = old.split_at(wanted.min(old.len()));
-    for &name in to_remove {
-        remove_segment(segments, name, &mut report, counters)?;
-    }
-    // Spares last, in the lock that an `append` in want of a segment takes: removals can take long.
-    let preparing = segments.lock_preparing();
-    let mut until = segments.prepared_until();
-    for &name in to_recycle {
-        // Found at open: nearer than a segment to recycle, but it must be cleaned first.
-        while segments.contains(segments.name_of(until)) && until <= current.saturating_add(target) {
-            segments.prepare_one(until, counters)?;
-            until += 1;
-        }
-        let is_wanted = until <= current.saturating_add(target);
-        if is_wanted && segments.is_whole(name)? {
-            segments.recycle(name, until)?;
-            counters.segments_recycled.add(1);
-            report.recycled += 1;
-            until += 1;
-        } else {
-            remove_segment(segments, name, &mut report, counters)?;
+    for name in segments.unneeded(first_needed).into_iter().take(BATCH_FILES) {
+        remove(segments, &name.path())?;
+        segments.forget(name);
+        counters.segments_removed.add(1);
+        report.removed += 1;
+        if rest().is_break() {
+            break;
         }
     }
-    if report != RetentionReport::default() || until > segments.prepared_until() {
-        segments.publish(&preparing, until, counters)?;
-        report.directory_syncs += 1;
+    if report.removed + report.leftovers_removed == 0 {
+        return Ok(());
     }
-    Ok(report)
-}
-
-fn remove_segment(
-    segments: &SegmentSet,
-    name: SegmentName,
-    report: &mut RetentionReport,
-    counters: &Counters,
-) -> Result<(), LogError> {
-    remove(segments, &name.path())?;
-    segments.forget(name);
-    counters.segments_removed.add(1);
-    report.removed += 1;
-    Ok(())
+    segments.sync_names(counters)
 }
 
 /// One that is gone already is fine: an operator may have been faster.
@@ -117,15 +218,10 @@ fn remove(segments: &SegmentSet, path: &str) -> Result<(), LogError> {
     }
 }
 
-impl SegmentSet {
-    /// Whether the file has the length of a segment, so that it can be used again.
-    fn is_whole(&self, name: SegmentName) -> Result<bool, LogError> {
-        let path = name.path();
-        let measured = self.disk.open(&path, seawall_io::OpenMode::Read).and_then(|file| file.length());
-        match measured {
-            Ok(bytes) => Ok(bytes == self.identity.geometry.segment_bytes()),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(LogError::io("measure", path, error)),
-        }
-    }
+fn count(number: usize) -> u64 {
+    u64::try_from(number).expect("a count of files fits into 64 bits")
+}
+
+fn as_log_error(source: HoldError) -> LogError {
+    LogError::Holds { source }
 }

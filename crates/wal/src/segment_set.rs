@@ -13,6 +13,8 @@
 //!
 //! Lock order: `preparing` (held across disk calls), then `files` and `handles` (never).
 
+mod found;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
@@ -25,10 +27,11 @@ use seawall_types::Lsn;
 use crate::error::LogError;
 use crate::geometry::HEADER_BYTES;
 use crate::metrics::Counters;
+use crate::recycle::RecycleEstimate;
 use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, check_header, encode_header};
 
-/// Segments kept for use again at most, whatever the log has filled: more would only take space on the disk.
-const RECYCLED_MAX: u64 = 64;
+pub use found::LogFiles;
+pub(crate) use found::{FoundFiles, oldest_without_gap};
 
 /// Prefix of the names of segments that are being made.
 pub(crate) const SPARE_PREFIX: &str = "spare.";
@@ -36,10 +39,15 @@ pub(crate) const SPARE_PREFIX: &str = "spare.";
 /// What a segment is good for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentState {
-    /// Holds records, or is about to.
+    /// Holds records that somebody needs, or is about to.
     Live,
     /// Lies beyond the last record.
     Spare,
+    /// Nobody needs it any more: it will be recycled or removed.
+    Unneeded,
+    /// Belongs to no part of the log: of a timeline that was left before, or never counted. It will be recycled or removed,
+    /// but for one of a timeline that is newer.
+    Stray,
 }
 
 /// A segment on disk.
@@ -59,16 +67,18 @@ pub(crate) struct SegmentSet {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) identity: LogIdentity,
     spare_segments: u64,
+    /// How much is logged between two checkpoints.
+    pub(crate) estimate: Mutex<RecycleEstimate>,
     /// Segments below are ready. Written under `preparing`; read by `append`.
     prepared_until: AtomicU64,
     preparing: Mutex<()>,
-    /// The segment that was written when the log was last cleaned up, or opened.
-    last_retained_at: AtomicU64,
     /// Set under `preparing`: no segment is made any more.
     closed: AtomicBool,
     /// One retention at a time; taken before `preparing`.
     pub(crate) retaining: Mutex<()>,
     files: Mutex<BTreeSet<SegmentName>>,
+    /// Files that belong to no part of the log: see `FoundFiles`.
+    strays: Mutex<BTreeSet<SegmentName>>,
     /// Ready segments that the flusher has not reached, open, so that crossing into one cannot fail.
     handles: Mutex<BTreeMap<u64, Arc<dyn DiskFile>>>,
     /// Files that a crash left behind, to be removed with the next batch.
@@ -76,24 +86,26 @@ pub(crate) struct SegmentSet {
 }
 
 impl SegmentSet {
-    /// The files `files`, of which those below `prepared_until` are ready.
+    /// The files `found`, of which those below `prepared_until` are ready; the log ends at `end`.
     pub(crate) fn new(
         disk: Arc<dyn Disk>,
         identity: LogIdentity,
         spare_segments: u64,
         found: FoundFiles,
+        end: Lsn,
         prepared_until: u64,
     ) -> SegmentSet {
         SegmentSet {
             disk,
             identity,
             spare_segments,
+            estimate: Mutex::new(RecycleEstimate::from(end)),
             prepared_until: AtomicU64::new(prepared_until),
             preparing: Mutex::new(()),
-            last_retained_at: AtomicU64::new(u64::MAX),
             closed: AtomicBool::new(false),
             retaining: Mutex::new(()),
             files: Mutex::new(found.segments),
+            strays: Mutex::new(found.strays),
             handles: Mutex::new(BTreeMap::new()),
             leftovers: Mutex::new(found.leftovers),
         }
@@ -120,12 +132,10 @@ impl SegmentSet {
         (current + 1).saturating_add(self.spare_segments).saturating_sub(self.prepared_until())
     }
 
-    /// How many spares to keep when the log has reached segment `current`: as many as it filled since the last call,
-    /// at least as many as the options want, and at most `RECYCLED_MAX`.
-    pub(crate) fn spares_for_the_next_round(&self, current: u64) -> u64 {
-        let last = self.last_retained_at.swap(current, Ordering::SeqCst);
-        let filled = current.saturating_sub(last).min(RECYCLED_MAX);
-        self.spare_segments.max(filled)
+    /// How many spares to keep: as many as are filled from one checkpoint to the next, at least as many as the options
+    /// want.
+    pub(crate) fn wanted_spares(&self) -> u64 {
+        self.estimate.lock().segments(self.identity.geometry).max(self.spare_segments)
     }
 
     /// Makes the segments up to and including `segment` ready.
@@ -153,6 +163,20 @@ impl SegmentSet {
         Ok(())
     }
 
+    /// Makes segments ready that were found beyond the end when the log was opened, one at a time, as long as more spares
+    /// are wanted than there are. How many are wanted beyond those.
+    pub(crate) fn prepare_found(&self, current: u64, counters: &Counters) -> Result<usize, LogError> {
+        let wanted = self.wanted_spares();
+        loop {
+            let until = self.prepared_until();
+            let missing = wanted.saturating_sub(until.saturating_sub(current + 1));
+            if missing == 0 || !self.contains(self.name_of(until)) {
+                return Ok(usize::try_from(missing).unwrap_or(usize::MAX));
+            }
+            self.prepare_through(until, counters)?;
+        }
+    }
+
     /// Waits for a segment that is being made; none is made after that.
     pub(crate) fn close(&self) {
         let _preparing = self.preparing.lock();
@@ -170,11 +194,17 @@ impl SegmentSet {
         until: u64,
         counters: &Counters,
     ) -> Result<(), LogError> {
+        self.sync_names(counters)?;
+        self.prepared_until.fetch_max(until, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Makes names and removals durable.
+    pub(crate) fn sync_names(&self, counters: &Counters) -> Result<(), LogError> {
         self.disk
             .sync_directory(LOG_DIRECTORY)
             .map_err(|error| fatal("sync directory", LOG_DIRECTORY, &error))?;
         counters.directory_syncs.add(1);
-        self.prepared_until.fetch_max(until, Ordering::SeqCst);
         Ok(())
     }
 
@@ -273,41 +303,53 @@ impl SegmentSet {
         file.sync_data().map_err(|error| fatal("sync", &path, &error))
     }
 
-    /// Gives the old segment `from` the place of segment `number`, but for the sync of the directory.
-    ///
-    /// The header comes first: whoever finds the new name finds a valid header, and under the old name, below what
-    /// anybody reads, a header of another place is recognised by `open`.
-    pub(crate) fn recycle(&self, from: SegmentName, number: u64) -> Result<(), LogError> {
-        let (old_path, name) = (from.path(), self.name_of(number));
-        let failed = |error| LogError::io("recycle", &old_path, error);
-        let file = self.disk.open(&old_path, OpenMode::Write).map_err(failed)?;
-        file.write_all_at(&encode_header(&self.identity, number), 0).map_err(failed)?;
-        file.sync_data().map_err(|error| fatal("sync", &old_path, &error))?;
-        self.disk.rename(&old_path, &name.path()).map_err(failed)?;
-        let mut files = self.files.lock();
-        files.remove(&from);
-        files.insert(name);
-        drop(files);
-        self.open_handle(number)
-    }
-
     pub(crate) fn contains(&self, name: SegmentName) -> bool {
         self.files.lock().contains(&name)
     }
 
+    /// The file is gone.
     pub(crate) fn forget(&self, name: SegmentName) {
-        self.files.lock().remove(&name);
+        if !self.files.lock().remove(&name) {
+            self.strays.lock().remove(&name);
+        }
     }
 
-    /// Segments of this timeline and older ones with numbers below `number`, oldest first.
-    pub(crate) fn below(&self, number: u64) -> Vec<SegmentName> {
+    /// The file has another name now.
+    pub(crate) fn renamed(&self, from: SegmentName, to: SegmentName) {
+        self.forget(from);
+        self.files.lock().insert(to);
+    }
+
+    /// Segments that nobody needs if none is needed below `number`: first those that belong to no part of the log, then the
+    /// oldest.
+    pub(crate) fn unneeded(&self, number: u64) -> Vec<SegmentName> {
+        let mut unneeded: Vec<SegmentName> = self.strays.lock().iter().copied().collect();
+        unneeded.extend(self.files.lock().iter().take_while(|name| name.number < number));
+        unneeded
+    }
+
+    /// How many of them there are.
+    pub(crate) fn count_unneeded(&self, number: u64) -> usize {
+        let strays = self.strays.lock().len();
+        strays + self.files.lock().iter().take_while(|name| name.number < number).count()
+    }
+
+    /// How many there are up to segment `current`, strays included, and how many beyond.
+    pub(crate) fn count(&self, current: u64) -> (usize, usize) {
+        let strays = self.strays.lock().len();
         let files = self.files.lock();
-        let is_old = |name: &&SegmentName| name.number < number && name.timeline <= self.identity.timeline;
-        files.iter().filter(is_old).copied().collect()
+        let spare = files.iter().rev().take_while(|name| name.number > current).count();
+        (strays + files.len() - spare, spare)
     }
 
-    pub(crate) fn take_leftovers(&self) -> Vec<String> {
-        std::mem::take(&mut *self.leftovers.lock())
+    /// A half-made file that a crash left.
+    pub(crate) fn last_leftover(&self) -> Option<String> {
+        self.leftovers.lock().last().cloned()
+    }
+
+    /// It is gone.
+    pub(crate) fn forget_leftover(&self) {
+        self.leftovers.lock().pop();
     }
 
     /// The start of the oldest segment from which on up to `current` none is missing.
@@ -325,41 +367,6 @@ impl SegmentSet {
             state: if name.number > current { SegmentState::Spare } else { SegmentState::Live },
         };
         files.iter().map(describe).collect()
-    }
-}
-
-/// Numbers down from `current` as long as there is a file of some timeline for each.
-pub(crate) fn oldest_without_gap(files: &BTreeSet<SegmentName>, current: u64) -> u64 {
-    let mut oldest = current;
-    for name in files.iter().rev() {
-        if name.number + 1 == oldest {
-            oldest = name.number;
-        } else if name.number + 1 < oldest {
-            break;
-        }
-    }
-    oldest
-}
-
-/// What the log directory holds.
-#[derive(Debug, Default)]
-pub(crate) struct FoundFiles {
-    pub(crate) segments: BTreeSet<SegmentName>,
-    pub(crate) leftovers: Vec<String>,
-}
-
-impl FoundFiles {
-    pub(crate) fn list(disk: &dyn Disk) -> Result<FoundFiles, LogError> {
-        let entries = disk.list(LOG_DIRECTORY).map_err(|error| LogError::io("list", LOG_DIRECTORY, error))?;
-        let mut found = FoundFiles::default();
-        for entry in entries {
-            if let Some(name) = SegmentName::parse(&entry.name) {
-                found.segments.insert(name);
-            } else if entry.name.starts_with(SPARE_PREFIX) {
-                found.leftovers.push(format!("{LOG_DIRECTORY}/{}", entry.name));
-            }
-        }
-        Ok(found)
     }
 }
 
@@ -393,22 +400,5 @@ pub(crate) fn no_space_or(action: &'static str, path: &str, error: io::Error) ->
             LogError::NoSpace { path: path.to_owned(), source: error }
         }
         _ => LogError::io(action, path, error),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use seawall_types::TimelineId;
-
-    #[test]
-    fn the_oldest_segment_is_the_last_before_a_gap() {
-        let name = |number, timeline| SegmentName { number, timeline: TimelineId::new(timeline).unwrap() };
-        let files: BTreeSet<_> =
-            [name(3, 1), name(5, 1), name(6, 1), name(7, 1), name(7, 2), name(8, 2), name(9, 2)].into();
-        assert_eq!(oldest_without_gap(&files, 8), 5);
-        assert_eq!(oldest_without_gap(&files, 9), 5);
-        assert_eq!(oldest_without_gap(&files, 20), 20);
-        assert_eq!(oldest_without_gap(&files, 3), 3);
     }
 }

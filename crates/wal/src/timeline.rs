@@ -16,7 +16,8 @@ use seawall_io::{Disk, DiskFile, OpenMode};
 use seawall_types::{Lsn, TimelineId};
 
 use crate::error::HistoryError;
-use crate::segment::LOG_DIRECTORY;
+use crate::geometry::LogGeometry;
+use crate::segment::{LOG_DIRECTORY, SegmentName};
 
 const HISTORY_BYTES_MAX: u64 = 16 << 20;
 const CHECKSUM_PREFIX: &str = "# crc32c ";
@@ -67,9 +68,43 @@ impl TimelineHistory {
         fork.map_or(self.timeline, |fork| fork.parent)
     }
 
+    /// Where `timeline` was left; `None` for this timeline, and for one that is no ancestor.
+    pub(crate) fn left_at(&self, timeline: TimelineId) -> Option<Lsn> {
+        self.forks.iter().find(|fork| fork.parent == timeline).map(|fork| fork.fork)
+    }
+
+    /// Whether a segment with this name is a part of the log: whether its timeline is this one or an ancestor, and was
+    /// written in the segment's range. Where no ancestors are known, every older timeline may be one.
+    pub(crate) fn includes(&self, name: SegmentName, geometry: LogGeometry) -> bool {
+        if name.timeline == self.timeline {
+            return true;
+        }
+        if self.forks.is_empty() {
+            return name.timeline < self.timeline;
+        }
+        let Some(place) = self.forks.iter().position(|fork| fork.parent == name.timeline) else {
+            return false;
+        };
+        let start = if place == 0 { Lsn::ZERO } else { self.forks[place - 1].fork };
+        let fork = self.forks[place].fork;
+        // Nothing of the ancestor lies in the segment that it was left at the very beginning of.
+        let is_before_fork = geometry.first_record_of(name.number) < fork;
+        is_before_fork && name.number >= geometry.segment_of(start)
+    }
+
     /// `log/<8 hex>.history`.
     pub fn path(timeline: TimelineId) -> String {
         format!("{LOG_DIRECTORY}/{:08X}.history", timeline.get())
+    }
+
+    /// The timeline whose history has this file name; `None` for anything else.
+    pub fn parse_file_name(file_name: &str) -> Option<TimelineId> {
+        let digits = file_name.strip_suffix(".history")?;
+        let is_digit = |byte: &u8| byte.is_ascii_digit() || (b'A'..=b'F').contains(byte);
+        if digits.len() != 8 || !digits.as_bytes().iter().all(is_digit) {
+            return None;
+        }
+        TimelineId::new(u32::from_str_radix(digits, 16).ok()?)
     }
 
     /// The file's text.
@@ -219,6 +254,28 @@ mod tests {
             assert!(parse(&damaged).is_err(), "byte {position}");
         }
         assert!(TimelineHistory::parse(&text, TimelineId::new(2).unwrap(), "x").is_err());
+    }
+
+    #[test]
+    fn segments_belong_to_the_timelines_that_wrote_them_before_they_were_left() {
+        let geometry = LogGeometry::new(1 << 20).unwrap();
+        let second = TimelineId::new(2).unwrap();
+        let fourth = TimelineId::new(4).unwrap();
+        // The first timeline is left in the middle of segment 5, the second one where segment 9 begins.
+        let history = TimelineHistory::first().fork(second, Lsn::new(0x50_8000), "promoted").fork(
+            fourth,
+            geometry.first_record_of(9),
+            "promoted",
+        );
+        let includes = |timeline, number| {
+            let timeline = TimelineId::new(timeline).unwrap();
+            history.includes(SegmentName { number, timeline }, geometry)
+        };
+        assert!(includes(1, 1) && includes(1, 5) && !includes(1, 6));
+        assert!(!includes(2, 4) && includes(2, 5) && includes(2, 8) && !includes(2, 9));
+        assert!(!includes(3, 5) && includes(4, 9) && includes(4, 700));
+        let unknown = TimelineHistory { timeline: fourth, forks: Vec::new() };
+        assert!(unknown.includes(SegmentName { number: 1, timeline: second }, geometry));
     }
 
     #[test]

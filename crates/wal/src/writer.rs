@@ -17,6 +17,7 @@ use seawall_types::{Lsn, TimelineId};
 
 use crate::error::LogError;
 use crate::geometry::LogGeometry;
+use crate::holds::Holds;
 use crate::metrics::{Counters, LogStatistics};
 use crate::open::StartState;
 use crate::options::{FlushBy, LogOptions};
@@ -44,6 +45,9 @@ pub(crate) struct Shared {
     pub(crate) geometry: LogGeometry,
     pub(crate) segments: SegmentSet,
     pub(crate) counters: Counters,
+    pub(crate) holds: Holds,
+    /// Where recovery starts, as far as the log was told.
+    redo_point: AtomicU64,
     timeline: TimelineId,
     record_bytes_max: u64,
     buffer_capacity: usize,
@@ -120,11 +124,14 @@ impl Log {
     fn start(options: &LogOptions, state: StartState) -> Result<Log, LogError> {
         let capacity = buffer_capacity(options.buffer_bytes);
         let StartState { identity, segments, end, carry, counters } = state;
+        let holds = open_holds(options, &segments, end)?;
         let [pending, spare] = pending::prepare(&*segments.disk, &identity, capacity)?.map(LogBuffer::new);
         let shared = Arc::new(Shared {
             geometry: identity.geometry,
             segments,
             counters,
+            holds,
+            redo_point: AtomicU64::new(0),
             timeline: identity.timeline,
             record_bytes_max: options.record_bytes_max,
             buffer_capacity: capacity,
@@ -263,7 +270,7 @@ impl Log {
     }
 
     /// Has `observer` called by `append` when fewer spare segments are ready than the options want: time for somebody
-    /// to call [`Log::prepare_ahead`] or [`Log::retain_from`]. It must be short.
+    /// to call [`Log::prepare_ahead`] or [`Log::clean_up`]. It must be short.
     ///
     /// # Panics
     /// If there is one already.
@@ -297,7 +304,7 @@ impl Log {
             let appender = self.shared.appender.lock();
             (appender.records, appender.record_bytes)
         };
-        self.shared.counters.snapshot(records, record_bytes)
+        self.shared.counters.snapshot(records, record_bytes, self.shared.holds.lost_count())
     }
 
     pub(crate) fn shared(&self) -> &Shared {
@@ -317,7 +324,26 @@ impl Drop for Log {
     }
 }
 
+fn open_holds(options: &LogOptions, segments: &SegmentSet, end: Lsn) -> Result<Holds, LogError> {
+    let oldest = segments.oldest_retained(segments.identity.geometry.segment_of(end));
+    let holds = Holds::open(Arc::clone(&segments.disk), options.database, oldest, end);
+    let holds = holds.map_err(|source| LogError::Holds { source })?;
+    if options.keep_bytes > 0 {
+        holds.keep_newest(options.keep_bytes, end);
+    }
+    Ok(holds)
+}
+
 impl Shared {
+    pub(crate) fn redo_point(&self) -> Lsn {
+        Lsn::new(self.redo_point.load(Ordering::SeqCst))
+    }
+
+    /// Whether it was before.
+    pub(crate) fn move_redo_point(&self, to: Lsn) -> bool {
+        self.redo_point.fetch_max(to.get(), Ordering::SeqCst) < to.get()
+    }
+
     fn append<R, E>(
         &self,
         record: &mut PreparedRecord,

@@ -3,9 +3,11 @@
 
 mod common;
 
+use std::ops::ControlFlow;
+
 use common::{arc, commit, create, geometry, options, read_from};
 use seawall_simulation::{Operation, PowerLoss, SeededRandom, SimulatedDisk};
-use seawall_wal::{Log, RecordSpan, SegmentState};
+use seawall_wal::{Log, LogOptions, RecordSpan, RetentionReport, SegmentState};
 
 fn fill(log: &Log, segments: u64, random: &mut SeededRandom) -> Vec<RecordSpan> {
     let until = geometry().segment_of(log.appended()) + segments;
@@ -17,7 +19,7 @@ fn fill(log: &Log, segments: u64, random: &mut SeededRandom) -> Vec<RecordSpan> 
 }
 
 #[test]
-fn a_thousand_old_segments_go_with_one_directory_sync() {
+fn a_thousand_old_segments_go_in_at_most_four_batches_of_one_directory_sync_each() {
     let disk = SimulatedDisk::new(1);
     let log = create(&disk);
     for _ in 0..1000 {
@@ -26,18 +28,41 @@ fn a_thousand_old_segments_go_with_one_directory_sync() {
     }
     let before = disk.trace().len();
     let report = log.retain_from(log.flushed()).unwrap();
-    assert_eq!((report.recycled, report.directory_syncs), (2, 1));
-    assert!(report.removed >= 998);
     let trace = disk.trace();
-    let syncs = trace[before..].iter().filter(|call| call.operation == Operation::SyncDirectory).count();
-    assert_eq!(syncs, 1);
+    let calls = |wanted| trace[before..].iter().filter(|call| call.operation == wanted).count() as u64;
+    assert!(report.batches <= 4 && report.batches == report.directory_syncs, "{report:?}");
+    assert_eq!(calls(Operation::SyncDirectory), report.batches);
+    assert_eq!((calls(Operation::Rename), calls(Operation::Remove)), (report.recycled, report.removed));
+    assert!(report.recycled > 200 && report.recycled + report.removed >= 1000, "{report:?}");
     assert_eq!(trace.last().unwrap().operation, Operation::SyncDirectory);
     let segments = log.segments();
-    assert_eq!(segments.len(), 3);
-    let states: Vec<_> = segments.iter().map(|segment| segment.state).collect();
-    assert_eq!(states, [SegmentState::Live, SegmentState::Spare, SegmentState::Spare]);
+    assert_eq!(segments[0].state, SegmentState::Live);
+    assert!(segments[1..].iter().all(|segment| segment.state == SegmentState::Spare));
+    assert_eq!(segments.len() as u64, 1 + report.recycled);
     assert_eq!(log.oldest_retained(), segments[0].first_lsn);
     assert_eq!(log.retain_from(log.flushed()).unwrap().directory_syncs, 0);
+    assert_eq!(log.statistics().clean_up_batches, report.batches);
+}
+
+#[test]
+fn a_batch_can_be_ended_after_any_file_and_what_is_left_is_known() {
+    let disk = SimulatedDisk::new(1);
+    let log = create(&disk);
+    for _ in 0..20 {
+        commit(&log, &[1; 62_000]).unwrap();
+    }
+    let end = read_from(&disk, log.flushed()).unwrap().1;
+    drop(log);
+    // Opened anew, so that nothing is known about how much will be logged.
+    let log = Log::open(arc(&disk), LogOptions { spare_segments: 0, ..options() }, end).unwrap();
+    log.redo_point_moved(log.flushed());
+    let all = log.count_unneeded();
+    for done in 1..=all {
+        assert_eq!(log.count_unneeded(), all - done + 1);
+        let report = log.clean_up(&mut || ControlFlow::Break(())).unwrap();
+        assert_eq!((report.removed, report.directory_syncs, report.left), (1, 1, all - done));
+    }
+    assert_eq!(log.clean_up(&mut || ControlFlow::Break(())).unwrap(), RetentionReport::default());
 }
 
 #[test]

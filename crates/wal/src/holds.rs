@@ -1,0 +1,457 @@
+//! Who needs the log, and from where on: an archive, the slot of a standby, a backup that is running, or nobody but recovery.
+//!
+//! ```text
+//!              standby "b"          archive                redo point            end of the log
+//!   ---removed----|--------------------|-----------------------|-----------------------|
+//!                 ^ the log is kept from here on               |<-- never given up -->|
+//!                 |<------------ held by "b": beyond its limit it is lost ----------->|
+//! ```
+//! A hold is a name and a position. Its holder moves the position forward without a lock. What bounds it is its limit: when
+//! the log has grown further than that beyond the position, the hold is *lost*, or writers are slowed before that, as its
+//! options say. A lost hold keeps nothing any more; its holder gets an error that says so.
+//!
+//! **On disk** (`file`) are names, limits, positions and what was lost. Before a segment is removed, the file durably says
+//! that nobody needs it: positions that were moved forward, and holds that were lost. So if the power goes at any moment,
+//! a permanent hold comes back at a position from which on the log is there, or as lost. A hold that ends with the process is
+//! in the file for others to see, and is forgotten by the next `open`.
+
+mod error;
+mod file;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use seawall_io::Disk;
+use seawall_types::{DatabaseId, Lsn};
+
+use crate::writer::Log;
+
+use file::HoldsFile;
+
+pub use error::{HoldError, HoldsFileError};
+
+/// The longest name of a hold, in bytes.
+pub const HOLD_NAME_BYTES_MAX: usize = 63;
+/// The hold of the options that keep the newest log.
+const KEEP_NAME: &str = "log_keep_bytes";
+/// Holds that a log may have.
+pub const HOLDS_MAX: usize = 64;
+
+/// Who a hold is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum HoldKind {
+    /// An archive of the log.
+    Archive,
+    /// The slot of a standby.
+    Standby,
+    /// A backup that is running.
+    Backup,
+    /// The newest log, of a fixed length, for nobody in particular.
+    Keep,
+    /// Somebody else.
+    #[default]
+    Other,
+}
+
+/// What happens at the limit of a hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum AtLimit {
+    /// The hold is lost.
+    #[default]
+    LoseHold,
+    /// The hold stays, and writers are slowed before the limit is reached: to be used where the log must not have a gap.
+    SlowWriters,
+}
+
+/// How long a hold lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum HoldLifetime {
+    /// Until it is released, or the process ends.
+    #[default]
+    Process,
+    /// Until it is released.
+    Permanent,
+}
+
+/// What a hold is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct HoldOptions {
+    /// Who it is for.
+    pub kind: HoldKind,
+    /// Bytes of log that it may hold; `None`: any number, until the disk is full.
+    pub limit_bytes: Option<u64>,
+    /// What happens then.
+    pub at_limit: AtLimit,
+    /// How long it lasts.
+    pub lifetime: HoldLifetime,
+}
+
+/// A hold, as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HoldInfo {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub options: HoldOptions,
+    /// The log is kept from here on for it; if it is lost, from where on it was.
+    pub position: Lsn,
+    /// When it was made, microseconds since 1970.
+    pub created_micros: i64,
+    /// It is lost: where the log ended then.
+    pub lost_at: Option<Lsn>,
+}
+
+/// The position of a hold, shared by who moves it and who reads it.
+#[derive(Debug)]
+pub struct HoldPosition {
+    position: AtomicU64,
+    /// Lost or released: it holds nothing any more.
+    is_over: AtomicBool,
+}
+
+impl HoldPosition {
+    fn new(position: Lsn) -> Arc<HoldPosition> {
+        Arc::new(HoldPosition { position: AtomicU64::new(position.get()), is_over: AtomicBool::new(false) })
+    }
+
+    /// The log is kept from here on.
+    pub fn get(&self) -> Lsn {
+        Lsn::new(self.position.load(Ordering::SeqCst))
+    }
+
+    /// Moves it forward; never back.
+    pub fn advance(&self, to: Lsn) {
+        self.position.fetch_max(to.get(), Ordering::SeqCst);
+    }
+
+    /// Whether the hold was lost or released.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::SeqCst)
+    }
+}
+
+#[derive(Debug)]
+struct Hold {
+    options: HoldOptions,
+    position: Arc<HoldPosition>,
+    /// What the file says.
+    durable: Lsn,
+    created_micros: i64,
+    lost_at: Option<Lsn>,
+}
+
+/// The holds of a log that is open.
+#[derive(Debug)]
+pub(crate) struct Holds {
+    disk: Arc<dyn Disk>,
+    state: Mutex<State>,
+    lost: AtomicU64,
+}
+
+#[derive(Debug)]
+struct State {
+    holds: BTreeMap<String, Hold>,
+    file: HoldsFile,
+    /// Log before may be gone.
+    kept_from: Lsn,
+    /// The file says something else about which holds there are.
+    is_changed: bool,
+}
+
+impl Holds {
+    /// What the file says, of a log that has everything from `oldest` on and ends at `end`.
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        database: DatabaseId,
+        oldest: Lsn,
+        end: Lsn,
+    ) -> Result<Holds, HoldError> {
+        let (file, stored) = HoldsFile::open(&*disk, database)?;
+        let mut state = State { holds: BTreeMap::new(), file, kept_from: oldest, is_changed: false };
+        let mut lost = 0;
+        for info in stored {
+            if info.options.lifetime == HoldLifetime::Process {
+                state.is_changed = true;
+                continue;
+            }
+            // A point-in-time recovery may have cut the log before the position.
+            let position = info.position.min(end);
+            let mut hold = Hold {
+                options: info.options,
+                position: HoldPosition::new(position),
+                durable: position,
+                created_micros: info.created_micros,
+                lost_at: info.lost_at,
+            };
+            if hold.lost_at.is_none() && position < oldest {
+                tracing::warn!(name = %info.name, %position, %oldest, "the log that a hold needs is not there");
+                hold.lost_at = Some(end);
+                state.is_changed = true;
+                lost += 1;
+            }
+            hold.position.is_over.store(hold.lost_at.is_some(), Ordering::SeqCst);
+            state.holds.insert(info.name, hold);
+        }
+        Ok(Holds { disk, state: Mutex::new(state), lost: AtomicU64::new(lost) })
+    }
+
+    /// Makes a hold from `from` on. Durable when it returns.
+    pub(crate) fn create(
+        &self,
+        name: &str,
+        options: HoldOptions,
+        from: Lsn,
+        created_micros: i64,
+    ) -> Result<Arc<HoldPosition>, HoldError> {
+        check_name(name)?;
+        let mut state = self.state.lock();
+        if state.holds.contains_key(name) {
+            return Err(HoldError::Exists { name: name.to_owned() });
+        }
+        if state.holds.len() >= HOLDS_MAX {
+            return Err(HoldError::TooMany { limit: HOLDS_MAX });
+        }
+        if from < state.kept_from {
+            return Err(HoldError::NotRetained { position: from, oldest: state.kept_from });
+        }
+        let position = HoldPosition::new(from);
+        let shared = Arc::clone(&position);
+        let hold = Hold { options, position, durable: from, created_micros, lost_at: None };
+        state.holds.insert(name.to_owned(), hold);
+        if let Err(error) = state.store_twice(&*self.disk) {
+            state.holds.remove(name);
+            state.is_changed = true;
+            return Err(error);
+        }
+        Ok(shared)
+    }
+
+    /// Keeps the newest `bytes` of the log, which ends at `end`, as long as the process lives.
+    pub(crate) fn keep_newest(&self, bytes: u64, end: Lsn) {
+        let mut state = self.state.lock();
+        let position = Lsn::new(end.get().saturating_sub(bytes)).max(state.kept_from);
+        let options =
+            HoldOptions { kind: HoldKind::Keep, limit_bytes: Some(bytes), ..HoldOptions::default() };
+        let position = HoldPosition::new(position);
+        let hold = Hold { options, durable: position.get(), position, created_micros: 0, lost_at: None };
+        state.holds.insert(KEEP_NAME.to_owned(), hold);
+        state.is_changed = true;
+    }
+
+    /// The position of a hold that was made before.
+    pub(crate) fn find(&self, name: &str) -> Result<Arc<HoldPosition>, HoldError> {
+        let state = self.state.lock();
+        let hold = state.holds.get(name).ok_or_else(|| HoldError::Unknown { name: name.to_owned() })?;
+        match hold.lost_at {
+            None => Ok(Arc::clone(&hold.position)),
+            Some(lost_at) => Err(HoldError::Lost {
+                name: name.to_owned(),
+                position: hold.position.get(),
+                lost_at,
+                limit_bytes: hold.options.limit_bytes,
+            }),
+        }
+    }
+
+    /// Ends a hold, lost or not. Durable when it returns.
+    pub(crate) fn release(&self, name: &str) -> Result<(), HoldError> {
+        let mut state = self.state.lock();
+        if !state.forget(name) {
+            return Err(HoldError::Unknown { name: name.to_owned() });
+        }
+        state.store_twice(&*self.disk)
+    }
+
+    /// Ends a hold in memory; on disk with the next change.
+    pub(crate) fn forget(&self, name: &str) {
+        self.state.lock().forget(name);
+    }
+
+    /// Takes holds away that hold more than they may, makes durable from where on each holder needs the log, and returns the
+    /// position below which nobody needs it. From now on no hold can be made below it. Recovery needs it from `redo_point` on.
+    ///
+    /// # Errors
+    /// If the file cannot be written: then nothing may be removed.
+    pub(crate) fn settle(&self, redo_point: Lsn, appended: Lsn) -> Result<Lsn, HoldError> {
+        let mut state = self.state.lock();
+        let lost = state.take_away(appended);
+        self.lost.fetch_add(lost, Ordering::SeqCst);
+        if lost > 0 {
+            state.store_twice(&*self.disk)?;
+        } else if state.is_changed || state.holds.values().any(Hold::has_moved) {
+            state.store(&*self.disk)?;
+        }
+        let needed = state.holds.values().filter(|hold| hold.lost_at.is_none()).map(|hold| hold.durable);
+        let kept_from = needed.fold(redo_point, Lsn::min);
+        state.kept_from = state.kept_from.max(kept_from);
+        Ok(kept_from)
+    }
+
+    /// The position below which nobody needs the log, as it would be after `settle`.
+    pub(crate) fn needed_from(&self, redo_point: Lsn, appended: Lsn) -> Lsn {
+        let state = self.state.lock();
+        let needed = state.holds.values().filter(|hold| hold.lost_at.is_none());
+        needed.map(|hold| hold.position.get().max(hold.newest_kept(appended))).fold(redo_point, Lsn::min)
+    }
+
+    /// Whether `settle` would take a hold away.
+    pub(crate) fn any_over_limit(&self, appended: Lsn) -> bool {
+        self.state.lock().holds.values().any(|hold| hold.is_over_limit(appended))
+    }
+
+    /// All holds, by name.
+    pub(crate) fn list(&self) -> Vec<HoldInfo> {
+        self.state.lock().describe(|hold| hold.position.get())
+    }
+
+    /// How many were lost since the log was opened.
+    pub(crate) fn lost_count(&self) -> u64 {
+        self.lost.load(Ordering::SeqCst)
+    }
+}
+
+impl Hold {
+    /// Where the newest log begins that is kept for nobody in particular.
+    fn newest_kept(&self, appended: Lsn) -> Lsn {
+        match (self.options.kind, self.options.limit_bytes) {
+            (HoldKind::Keep, Some(bytes)) => Lsn::new(appended.get().saturating_sub(bytes)),
+            _ => Lsn::ZERO,
+        }
+    }
+
+    /// Whether it is to be lost now.
+    fn is_over_limit(&self, appended: Lsn) -> bool {
+        let HoldOptions { kind, at_limit, limit_bytes, .. } = self.options;
+        let can_be_lost = kind != HoldKind::Keep && at_limit == AtLimit::LoseHold && self.lost_at.is_none();
+        let held_bytes = appended.bytes_since(self.position.get());
+        can_be_lost && limit_bytes.is_some_and(|limit| held_bytes > limit)
+    }
+
+    fn has_moved(&self) -> bool {
+        self.lost_at.is_none() && self.position.get() > self.durable
+    }
+}
+
+impl State {
+    fn forget(&mut self, name: &str) -> bool {
+        let hold = self.holds.remove(name);
+        if let Some(hold) = &hold {
+            hold.position.is_over.store(true, Ordering::SeqCst);
+            self.is_changed = true;
+        }
+        hold.is_some()
+    }
+
+    /// Marks as lost what is over its limit; how many that are.
+    fn take_away(&mut self, appended: Lsn) -> u64 {
+        let mut lost = 0;
+        for (name, hold) in &mut self.holds {
+            if hold.options.kind == HoldKind::Keep {
+                hold.position.advance(hold.newest_kept(appended));
+                continue;
+            }
+            if !hold.is_over_limit(appended) {
+                continue;
+            }
+            hold.lost_at = Some(appended);
+            hold.position.is_over.store(true, Ordering::SeqCst);
+            lost += 1;
+            let (position, options) = (hold.position.get(), &hold.options);
+            let held_bytes = appended.bytes_since(position);
+            tracing::warn!(name = %name, kind = ?options.kind, %position, held_bytes, limit_bytes = ?options.limit_bytes,
+                "a hold on the log is lost: it held more than its limit, and what it needs is removed now");
+        }
+        lost
+    }
+
+    fn describe(&self, position: impl Fn(&Hold) -> Lsn) -> Vec<HoldInfo> {
+        let describe = |(name, hold): (&String, &Hold)| HoldInfo {
+            name: name.clone(),
+            options: hold.options,
+            position: position(hold),
+            created_micros: hold.created_micros,
+            lost_at: hold.lost_at,
+        };
+        self.holds.iter().map(describe).collect()
+    }
+
+    /// What is written is what is durable afterwards, however far positions move meanwhile.
+    fn store(&mut self, disk: &dyn Disk) -> Result<(), HoldError> {
+        let stored = self.describe(|hold| hold.position.get());
+        self.file.store(disk, &stored)?;
+        for info in stored {
+            let hold = self.holds.get_mut(&info.name).expect("it was described under the same lock");
+            hold.durable = info.position;
+        }
+        self.is_changed = false;
+        Ok(())
+    }
+
+    /// Both copies: which holds there are must be known even if one copy is damaged later.
+    fn store_twice(&mut self, disk: &dyn Disk) -> Result<(), HoldError> {
+        self.store(disk)?;
+        self.store(disk)
+    }
+}
+
+fn check_name(name: &str) -> Result<(), HoldError> {
+    let is_fit = (1..=HOLD_NAME_BYTES_MAX).contains(&name.len()) && !name.chars().any(char::is_control);
+    if is_fit { Ok(()) } else { Err(HoldError::Name { name: name.to_owned(), limit: HOLD_NAME_BYTES_MAX }) }
+}
+
+/// For those who need the log.
+impl Log {
+    /// Keeps the log from `from` on, until the hold is released or lost. Durable when it returns.
+    /// The holder moves the position forward as it needs less.
+    ///
+    /// # Errors
+    /// `Exists`, `Name`, `TooMany`; `NotRetained` if the log is not kept from `from` on any more; `Io`.
+    pub fn hold(
+        &self,
+        name: &str,
+        options: HoldOptions,
+        from: Lsn,
+        created_micros: i64,
+    ) -> Result<Arc<HoldPosition>, HoldError> {
+        self.shared().holds.create(name, options, from, created_micros)
+    }
+
+    /// The position of a hold that was made before, by this process or another.
+    ///
+    /// # Errors
+    /// `Unknown`, and `Lost`.
+    pub fn find_hold(&self, name: &str) -> Result<Arc<HoldPosition>, HoldError> {
+        self.shared().holds.find(name)
+    }
+
+    /// Ends a hold, lost or not. Durable when it returns.
+    ///
+    /// # Errors
+    /// `Unknown`; `Io`: it is over in this process, and may be there again in the next.
+    pub fn release_hold(&self, name: &str) -> Result<(), HoldError> {
+        self.shared().holds.release(name)
+    }
+
+    /// Ends a hold that ends with the process, if it is there. Makes no disk call.
+    pub fn forget_hold(&self, name: &str) {
+        self.shared().holds.forget(name);
+    }
+
+    /// Who holds the log, by name.
+    pub fn holds(&self) -> Vec<HoldInfo> {
+        self.shared().holds.list()
+    }
+}
+
+/// Who holds the log of a database, as its file says: of one that may be open in another process.
+///
+/// # Errors
+/// `File` if it is damaged; `Io`.
+pub fn read_holds(disk: &dyn Disk, database: DatabaseId) -> Result<Vec<HoldInfo>, HoldError> {
+    file::read_holds(disk, database)
+}
+
+#[cfg(test)]
+mod tests;

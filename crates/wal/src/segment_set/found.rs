@@ -1,0 +1,141 @@
+//! What the log directory holds when a log is opened: its own segments, and files that only take space.
+
+use std::collections::BTreeSet;
+
+use seawall_io::Disk;
+use seawall_types::Lsn;
+
+use super::{SPARE_PREFIX, SegmentInfo, SegmentState};
+use crate::error::LogError;
+use crate::geometry::LogGeometry;
+use crate::segment::{LOG_DIRECTORY, SegmentName};
+use crate::timeline::TimelineHistory;
+
+/// The files of a log directory.
+#[derive(Debug, Default)]
+pub(crate) struct FoundFiles {
+    /// Segments of the log: of its timeline, and of the ancestors up to where they were left.
+    pub(crate) segments: BTreeSet<SegmentName>,
+    /// Segments that belong to no part of the log: of an ancestor beyond where it was left, of an older timeline that is no
+    /// ancestor, or with the header of another place. They can be recycled.
+    pub(crate) strays: BTreeSet<SegmentName>,
+    /// Segments of newer timelines: a switch to one of them may be under way, so they are left alone.
+    newer: BTreeSet<SegmentName>,
+    /// Half-made files that a crash left.
+    pub(crate) leftovers: Vec<String>,
+}
+
+impl FoundFiles {
+    /// Lists the directory.
+    pub(crate) fn list(
+        disk: &dyn Disk,
+        history: &TimelineHistory,
+        geometry: LogGeometry,
+    ) -> Result<FoundFiles, LogError> {
+        let names =
+            disk.list_names(LOG_DIRECTORY).map_err(|error| LogError::io("list", LOG_DIRECTORY, error))?;
+        let mut found = FoundFiles::default();
+        for entry in names {
+            match SegmentName::parse(&entry) {
+                Some(name) if name.timeline > history.timeline => drop(found.newer.insert(name)),
+                Some(name) if history.includes(name, geometry) => drop(found.segments.insert(name)),
+                Some(name) => drop(found.strays.insert(name)),
+                None if entry.starts_with(SPARE_PREFIX) => {
+                    found.leftovers.push(format!("{LOG_DIRECTORY}/{entry}"));
+                }
+                None => {}
+            }
+        }
+        found.leftovers.sort_unstable();
+        Ok(found)
+    }
+}
+
+/// The segment files of a log that may be open elsewhere.
+#[derive(Debug)]
+pub struct LogFiles {
+    found: FoundFiles,
+    geometry: LogGeometry,
+}
+
+impl LogFiles {
+    /// Lists them, of a log whose last timeline is that of `history`.
+    ///
+    /// # Errors
+    /// `Options` for a size that no segment has; `Io`.
+    pub fn list(
+        disk: &dyn Disk,
+        history: &TimelineHistory,
+        segment_bytes: u64,
+    ) -> Result<LogFiles, LogError> {
+        let geometry = LogGeometry::new(segment_bytes)?;
+        Ok(LogFiles { found: FoundFiles::list(disk, history, geometry)?, geometry })
+    }
+
+    /// All of them, by number, if the log is needed from `needed` on and ends at `end`.
+    pub fn segments(&self, needed: Lsn, end: Lsn) -> Vec<SegmentInfo> {
+        let (needed, current) = (self.geometry.segment_of(needed), self.geometry.segment_of(end));
+        let ours = self.found.segments.iter().map(|name| match name.number {
+            number if number > current => (name, SegmentState::Spare),
+            number if number < needed => (name, SegmentState::Unneeded),
+            _ => (name, SegmentState::Live),
+        });
+        let strays =
+            self.found.strays.iter().chain(&self.found.newer).map(|name| (name, SegmentState::Stray));
+        let mut segments: Vec<_> = ours
+            .chain(strays)
+            .map(|(&name, state)| SegmentInfo {
+                name,
+                first_lsn: self.geometry.first_record_of(name.number),
+                state,
+            })
+            .collect();
+        segments.sort_unstable_by_key(|segment| segment.name);
+        segments
+    }
+
+    /// Where the segments begin from which on none is missing up to the one with `lsn`, oldest first: a record that can be
+    /// read starts in the first of them that is what its name says.
+    pub fn beginnings(&self, lsn: Lsn) -> impl Iterator<Item = Lsn> {
+        let current = self.geometry.segment_of(lsn);
+        let geometry = self.geometry;
+        let oldest = oldest_without_gap(&self.found.segments, current);
+        (oldest..=current).map(move |number| geometry.first_record_of(number))
+    }
+
+    /// No record lies further on.
+    pub fn end_at_most(&self) -> Lsn {
+        let last = self.found.segments.last().map_or(0, |name| name.number);
+        self.geometry.first_record_of(last + 1)
+    }
+}
+
+/// Numbers down from `current` as long as there is a file of some timeline for each.
+pub(crate) fn oldest_without_gap(files: &BTreeSet<SegmentName>, current: u64) -> u64 {
+    let mut oldest = current;
+    for name in files.iter().rev() {
+        if name.number + 1 == oldest {
+            oldest = name.number;
+        } else if name.number + 1 < oldest {
+            break;
+        }
+    }
+    oldest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_types::TimelineId;
+
+    #[test]
+    fn the_oldest_segment_is_the_last_before_a_gap() {
+        let name = |number, timeline| SegmentName { number, timeline: TimelineId::new(timeline).unwrap() };
+        let files: BTreeSet<_> =
+            [name(3, 1), name(5, 1), name(6, 1), name(7, 1), name(7, 2), name(8, 2), name(9, 2)].into();
+        assert_eq!(oldest_without_gap(&files, 8), 5);
+        assert_eq!(oldest_without_gap(&files, 9), 5);
+        assert_eq!(oldest_without_gap(&files, 20), 20);
+        assert_eq!(oldest_without_gap(&files, 3), 3);
+    }
+}

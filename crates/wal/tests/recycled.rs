@@ -1,0 +1,184 @@
+//! A recycled segment's old content is never replayed, whatever of the renames and of the sync of the directory the power
+//! lets through, in whatever order: the old records are put where they do the most harm, right at the end of the log.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod common;
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::{arc, commit, create, geometry, open_reader, options, read_from, read_reader};
+use seawall_simulation::{Operation, PowerLoss, SimulatedDisk};
+use seawall_types::Lsn;
+use seawall_wal::{HEADER_BYTES, Log, SegmentName};
+
+/// Bytes of a value so that eight records fill a segment to the last byte.
+fn value_bytes() -> usize {
+    let disk = SimulatedDisk::new(1);
+    let span = commit(&create(&disk), &[0; 4000]).unwrap();
+    let overhead = geometry().payload_between(span.start, span.end) - 4000;
+    usize::try_from(geometry().payload_bytes() / 8 - overhead).unwrap()
+}
+
+/// A log of whole segments: each begins with a record and ends with one. Old values are 1, new ones 2. It ends exactly where a
+/// segment ends, so that the first byte of whatever gets the next place is where the next record would be.
+fn aligned_log(disk: &SimulatedDisk) -> (Log, Lsn) {
+    let log = create(disk);
+    let bytes = value_bytes();
+    let mut redo = log.appended();
+    for segment in 0..8_u8 {
+        for _ in 0..8 {
+            commit(&log, &vec![if segment < 5 { 1 } else { 2 }; bytes]).unwrap();
+        }
+        if segment == 4 {
+            redo = log.appended();
+        }
+    }
+    assert_eq!(geometry().offset_of(log.appended()), HEADER_BYTES, "the log ends where a segment ends");
+    (log, redo)
+}
+
+fn new_values_only(disk: &SimulatedDisk, redo: Lsn, end: Lsn, place: &str) {
+    let (found, log_end) = read_from(disk, redo).unwrap_or_else(|error| panic!("{place}: {error}"));
+    assert_eq!((log_end.lsn, found.len()), (end, 24), "{place}");
+    assert!(found.iter().all(|record| record.value[0] == 2), "{place}: an old record is replayed");
+}
+
+#[test]
+fn whatever_a_crash_lets_through_of_renames_and_directory_syncs() {
+    let original = SimulatedDisk::new(1);
+    let (log, redo) = aligned_log(&original);
+    let end = log.flushed();
+    drop(log);
+    let mut call = 0;
+    let mut renames_cut = 0;
+    loop {
+        let disk = original.copy();
+        let log = Log::open(arc(&disk), options(), read_from(&disk, redo).unwrap().1).unwrap();
+        let begun = disk.calls();
+        disk.crash_at(begun + call);
+        let outcome = log.retain_from(redo);
+        let last = disk.trace().last().map(|call| call.operation);
+        renames_cut += u64::from(matches!(last, Some(Operation::Rename | Operation::SyncDirectory)));
+        // Each unsynced rename is kept or lost by itself: some of these keep a later one and lose an earlier one.
+        let losses = (0..24).map(PowerLoss::Random).chain([PowerLoss::KeepAll, PowerLoss::LoseAll]);
+        for loss in losses {
+            let place = format!("call {call} ({last:?}), {loss:?}");
+            let after = disk.after_power_loss(loss);
+            new_values_only(&after, redo, end, &place);
+            // Recovery is cut short, too, and the log written on by whoever comes then.
+            let opened = read_from(&after, redo).unwrap().1;
+            after.crash_at(after.calls() + call % 7);
+            drop(Log::open(arc(&after), options(), opened));
+            let again = after.after_power_loss(PowerLoss::Random(call));
+            new_values_only(&again, redo, end, &place);
+            let opened = read_from(&again, redo).unwrap().1;
+            let log = Log::open(arc(&again), options(), opened).unwrap();
+            for _ in 0..12 {
+                commit(&log, &[3; 5000]).unwrap();
+                let crashed = again.after_power_loss(PowerLoss::Random(call));
+                let (found, _) = read_from(&crashed, redo).unwrap();
+                assert!(
+                    found.iter().all(|record| record.value[0] >= 2),
+                    "{place}: an old record is replayed"
+                );
+            }
+            assert_eq!(read_from(&again, redo).unwrap().0.len(), 36, "{place}");
+        }
+        if outcome.is_ok() {
+            break;
+        }
+        call += 1;
+    }
+    assert!(renames_cut >= 4, "{renames_cut} crashes between the first rename and the end of the sync");
+}
+
+/// The orders one by one, not by chance: of two recycled segments, the power keeps the first rename, the second, both or none,
+/// before and after the directory was synced.
+#[test]
+fn each_order_of_two_renames_and_the_sync() {
+    let original = SimulatedDisk::new(1);
+    let (log, redo) = aligned_log(&original);
+    let end = log.flushed();
+    let current = geometry().segment_of(end);
+    log.retain_from(redo).unwrap();
+    drop(log);
+    let name = |number| SegmentName { number, timeline: options().timeline }.path();
+    let recycled = [1, 2].map(|spare| original.read_file(&name(current + spare)).unwrap());
+    for kept in 0..4 {
+        let disk = original.copy();
+        for (place, content) in recycled.iter().enumerate() {
+            let spare = current + 1 + place as u64;
+            if kept & (1 << place) == 0 {
+                // Its rename is lost: the old name, with the header of the new place.
+                disk.remove_file(&name(spare));
+                disk.write_file(&name(1 + place as u64), content);
+            }
+        }
+        new_values_only(&disk, redo, end, &format!("kept {kept:02b}"));
+        let log = Log::open(arc(&disk), options(), read_from(&disk, redo).unwrap().1).unwrap();
+        log.retain_from(redo).unwrap();
+        commit(&log, &[2; 100]).unwrap();
+        assert_eq!(read_from(&disk, redo).unwrap().0.len(), 25, "kept {kept:02b}");
+        assert!(disk.read_file(&name(1)).is_none() && disk.read_file(&name(2)).is_none());
+    }
+}
+
+/// That these tests can fail: the old records do verify where they were written, and the bytes lie at the very place where
+/// the log goes on.
+#[test]
+fn the_old_records_are_there_and_would_verify_at_their_old_place() {
+    let disk = SimulatedDisk::new(1);
+    let (log, redo) = aligned_log(&disk);
+    let end = log.flushed();
+    let path = |number| SegmentName { number, timeline: options().timeline }.path();
+    let old = disk.read_file(&path(2)).unwrap();
+    let report = log.retain_from(redo).unwrap();
+    assert!(report.recycled >= 2, "{report:?}");
+    let bodies = usize::try_from(HEADER_BYTES).unwrap()..;
+    let current = geometry().segment_of(end);
+    let spares = (current..current + 3).filter_map(|number| disk.read_file(&path(number)));
+    let has_old = spares.filter(|spare| spare[bodies.clone()] == old[bodies.clone()]).count();
+    assert_eq!(has_old, 1, "the old content of segment 2 lies in a spare");
+    disk.write_file(&path(2), &old);
+    let mut reader = open_reader(&disk, geometry().first_record_of(2)).unwrap();
+    reader.set_limit(geometry().first_record_of(3));
+    let (found, _) = read_reader(reader).unwrap();
+    assert_eq!(found.len(), 8, "they verify at their old place");
+    assert!(found.iter().all(|record| record.value[0] == 1));
+}
+
+/// Writers in want of segments beside a thread that recycles: whatever the order, the name of a segment is durable before
+/// anything is written into it.
+#[test]
+fn no_record_is_written_into_a_segment_whose_name_is_not_durable() {
+    let disk = SimulatedDisk::new(1);
+    let log = create(&disk);
+    let writers = AtomicU64::new(3);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                (0..300).for_each(|_| assert!(commit(&log, &[3; 9000]).is_ok()));
+                writers.fetch_sub(1, Ordering::SeqCst);
+            });
+        }
+        while writers.load(Ordering::SeqCst) > 0 {
+            log.retain_from(log.flushed()).unwrap();
+        }
+    });
+    let mut not_durable = HashSet::new();
+    let mut written = 0;
+    for call in disk.trace() {
+        match call.operation {
+            Operation::Rename => drop(not_durable.insert(call.to.unwrap())),
+            Operation::SyncDirectory => not_durable.clear(),
+            Operation::WriteDurable => {
+                written += 1;
+                assert!(!not_durable.contains(&call.path), "{} is written, and may lose its name", call.path);
+            }
+            _ => {}
+        }
+    }
+    let statistics = log.statistics();
+    assert!(written > 100 && statistics.segments_recycled > 20, "{statistics:?}");
+}
