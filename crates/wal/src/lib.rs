@@ -44,6 +44,7 @@ mod recycle;
 mod retention;
 mod segment;
 mod segment_set;
+mod switch;
 mod timeline;
 mod write_again;
 mod writer;
@@ -71,5 +72,6 @@ pub use record::{PreparedRecord, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, Record, 
 pub use retention::RetentionReport;
 pub use segment::{FORMAT_VERSION, SegmentName};
 pub use segment_set::{LogFiles, SegmentInfo, SegmentState};
+pub use switch::{begin_timeline, next_timeline};
 pub use timeline::{TimelineFork, TimelineHistory};
 pub use writer::Log;

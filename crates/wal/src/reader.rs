@@ -6,6 +6,14 @@
 //! ```
 //! The first record that does not verify ends the log, unless something behind it says that it was durable: then the log
 //! is damaged (`search`); or unless a killed process left it in memory (`rescue`).
+//!
+//! ```text
+//!   timeline 1   [rec|rec|rec|rec|. . .        beyond the fork: never read
+//!   timeline 2               [switch|rec|rec|  a key of its own: what timeline 1 wrote does not verify here
+//!                            ^ fork, by the history
+//! ```
+//! A timeline counts up to where the history says that it was left: up to there it is known to be durable. The next one begins
+//! with its switch record, durable before anybody was told of the timeline; without it, it is damaged.
 
 mod bytes;
 mod rescue;
@@ -26,6 +34,7 @@ use crate::record::{
     RecordSpan, decrypt_body,
 };
 use crate::segment::LogIdentity;
+use crate::timeline::TimelineHistory;
 
 use bytes::LogBytes;
 use rescue::Pending;
@@ -64,6 +73,8 @@ pub enum EndReason {
 pub struct LogRecord<'a> {
     /// Its place.
     pub span: RecordSpan,
+    /// The timeline that it was written on.
+    pub timeline: TimelineId,
     /// What it is about.
     pub kind: RecordKind,
     /// Zero in this version.
@@ -84,12 +95,17 @@ impl<'a> LogRecord<'a> {
     }
 }
 
-/// Reads the records of one timeline, one after another.
+/// Reads the records of a timeline, and of its ancestors before it, one after another.
 #[derive(Debug)]
 pub struct LogReader {
     bytes: LogBytes,
     geometry: LogGeometry,
     key: LogKey,
+    history: TimelineHistory,
+    /// Where the timeline that is being read was left; `None`: it is the last one.
+    fork: Option<Lsn>,
+    /// Where the timeline that is being read began, if reading started before: its first record must be there.
+    began_at: Option<Lsn>,
     cipher: Option<Cipher>,
     /// Where it started: who starts there knows that what lies before is durable.
     from: Lsn,
@@ -118,7 +134,7 @@ struct Verified {
 }
 
 impl LogReader {
-    /// Starts at the record at `from`.
+    /// Starts at the record at `from`, and reads one timeline only.
     ///
     /// # Errors
     /// `Position` if no record can start there; `Missing` if its segment does not exist; `Header` if that is not a
@@ -130,12 +146,28 @@ impl LogReader {
         segment_bytes: u64,
         from: Lsn,
     ) -> Result<LogReader, LogReadError> {
+        let history = TimelineHistory { timeline, forks: Vec::new() };
+        LogReader::open_history(disk, database, history, segment_bytes, from)
+    }
+
+    /// Starts at the record at `from`, on the timeline that it is on, and goes on from each timeline to the next one where the
+    /// history says that it was left. What an ancestor has beyond is not read.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_history(
+        disk: Arc<dyn Disk>,
+        database: DatabaseId,
+        history: TimelineHistory,
+        segment_bytes: u64,
+        from: Lsn,
+    ) -> Result<LogReader, LogReadError> {
         let refuse = |problem: String| LogReadError::Position { lsn: from, problem };
         let geometry = LogGeometry::new(segment_bytes).map_err(|error| refuse(error.to_string()))?;
         if !geometry.is_normal(from) {
             return Err(refuse("no record can start there".to_owned()));
         }
-        let identity = LogIdentity { database, timeline, geometry };
+        let identity = LogIdentity { database, timeline: history.timeline_at(from), geometry };
         let mut bytes = LogBytes::new(disk, identity);
         let number = geometry.segment_of(from);
         if !bytes.open_checked(number)? {
@@ -146,6 +178,9 @@ impl LogReader {
             bytes,
             geometry,
             key: identity.key(),
+            fork: history.left_at(identity.timeline),
+            began_at: history.forks.iter().any(|fork| fork.fork == from).then_some(from),
+            history,
             cipher: None,
             from,
             position: from,
@@ -195,8 +230,11 @@ impl LogReader {
         if self.end.is_some() || self.limit.is_some_and(|limit| self.position >= limit) {
             return Ok(None);
         }
+        if self.fork == Some(self.position) {
+            self.follow_fork()?;
+        }
         let mut verified = self.verified_record()?;
-        if verified.is_none() && self.limit.is_none() {
+        if verified.is_none() && self.known_end().is_none() {
             // The log may be growing: what was read into the window a while ago is looked at once more, before later
             // records are taken for evidence of damage here.
             self.window_start = self.stream;
@@ -220,7 +258,33 @@ impl LogReader {
         self.stream = StreamPosition(self.stream.0 + u64::from(header.length));
         self.batch_floor = self.batch_floor.max(batch_start);
         let (kind, flags) = (header.kind, header.flags & !FLAG_ENCRYPTED);
-        Ok(Some(LogRecord { span, kind, flags, batch_start, body: &self.window[body] }))
+        let timeline = self.bytes.identity.timeline;
+        Ok(Some(LogRecord { span, timeline, kind, flags, batch_start, body: &self.window[body] }))
+    }
+
+    /// Goes on on the timeline that begins at the position.
+    fn follow_fork(&mut self) -> Result<(), LogReadError> {
+        let timeline = self.history.timeline_at(self.position);
+        let identity = LogIdentity { timeline, ..self.bytes.identity };
+        let mut bytes = LogBytes::new(Arc::clone(&self.bytes.disk), identity);
+        let number = self.geometry.segment_of(self.position);
+        if !bytes.open_checked(number)? {
+            return Err(LogReadError::Missing { path: bytes.path_of(number), lsn: self.position });
+        }
+        self.bytes = bytes;
+        self.key = identity.key();
+        self.fork = self.history.left_at(timeline);
+        self.began_at = Some(self.position);
+        // The new timeline began when all before was durable.
+        self.batch_floor = self.batch_floor.max(self.position);
+        self.window_start = self.stream;
+        self.filled = 0;
+        Ok(())
+    }
+
+    /// Up to where the timeline that is being read is known to be durable, because the caller says so or it was left there.
+    fn known_end(&self) -> Option<Lsn> {
+        self.limit.into_iter().chain(self.fork).min()
     }
 
     /// Decrypts the body of a record that verified, in the window; how many bytes stand before it.
@@ -293,7 +357,7 @@ impl LogReader {
             return Ok(None);
         };
         let end = self.geometry.advance(self.position, u64::from(header.length));
-        if self.limit.is_some_and(|limit| end > limit) {
+        if self.known_end().is_some_and(|known_end| end > known_end) {
             return Ok(None);
         }
         let length = usize::try_from(header.length).expect("a record has at most 1 GiB");
@@ -352,7 +416,7 @@ impl LogReader {
 
     /// Bytes from the end of the window on, at most `room`, that lie before the limit: behind it they may still change.
     fn readable(&self, room: usize) -> usize {
-        let Some(limit) = self.limit else { return room };
+        let Some(limit) = self.known_end() else { return room };
         let window_end = self.window_start.0 + self.filled as u64;
         let left = self.geometry.stream_position(limit).0.saturating_sub(window_end);
         usize::try_from(left).unwrap_or(usize::MAX).min(room)
@@ -362,8 +426,8 @@ impl LogReader {
     fn conclude(&mut self) -> Result<LogEnd, LogReadError> {
         let lsn = self.position;
         let number = self.geometry.segment_of(lsn);
-        let evidence = match self.limit {
-            Some(limit) => Some(limit),
+        let evidence = match self.known_end() {
+            Some(known_end) => Some(known_end),
             None => search::evidence_after(&mut self.bytes, self.key, lsn)?,
         };
         if let Some(evidence) = evidence {
@@ -372,6 +436,10 @@ impl LogReader {
         }
         if let Some(missing) = self.missing.take() {
             return Err(LogReadError::Missing { path: self.bytes.path_of(missing), lsn });
+        }
+        if self.began_at == Some(lsn) {
+            let (path, timeline) = (self.bytes.path_of(number), self.bytes.identity.timeline);
+            return Err(LogReadError::NoSwitch { path, timeline, lsn });
         }
         let has_segment = self.bytes.open_checked(number)?;
         let reason = if has_segment { EndReason::NoRecord } else { EndReason::MissingSegment };
