@@ -1,5 +1,6 @@
 //! The threads of a database: one for checkpoints, one that keeps the log (segments made ready ahead of need, `Async`
-//! commits flushed in time), one for rules about in-doubt transactions if there are any. The log's own flusher is a third. None is needed for correctness: with
+//! commits flushed in time), one that cleans it up (`log_cleaner`), one for rules about in-doubt transactions if there are any.
+//! The log's own flusher is another. None is needed for correctness: with
 //! `Background::Manual` there are none, and the calling threads do the work.
 
 use std::sync::Arc;
@@ -29,6 +30,9 @@ pub(crate) struct BackgroundThreads {
     flush_wanted: AtomicBool,
     log_work: WaitWord,
     rules_work: WaitWord,
+    pub(crate) clean_work: WaitWord,
+    /// Changes when the threads are to stop.
+    stopped: WaitWord,
 }
 
 impl BackgroundThreads {
@@ -54,6 +58,19 @@ impl BackgroundThreads {
         self.log_work.wake_all();
     }
 
+    /// There may be segments that nobody needs.
+    pub(crate) fn want_cleaning(&self) {
+        self.clean_work.wake_all();
+    }
+
+    /// Returns after `duration`, or when the threads are to stop.
+    pub(crate) fn rest(&self, duration: Duration) {
+        let seen = self.stopped.read();
+        if !self.stopping() && !duration.is_zero() {
+            self.stopped.wait(seen, Some(duration));
+        }
+    }
+
     pub(crate) fn stopping(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
@@ -75,6 +92,7 @@ impl Engine {
         if !self.options.in_doubt_rules.is_empty() {
             threads.push(start("seawall-in-doubt", Engine::keep_rules)?);
         }
+        threads.push(start("seawall-log-clean", Engine::keep_log_clean)?);
         Ok(())
     }
 
@@ -84,6 +102,8 @@ impl Engine {
         self.background.checkpoint_work.wake_all();
         self.background.log_work.wake_all();
         self.background.rules_work.wake_all();
+        self.background.clean_work.wake_all();
+        self.background.stopped.wake_all();
         for thread in self.background.threads.lock().drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a background thread of the database panicked");

@@ -20,6 +20,7 @@ use crate::options::Options;
 use crate::page_protection::LogSource;
 use crate::row_key;
 use crate::scan::{Direction, Range};
+use crate::timeline::Continuation;
 
 /// Something that is not as it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,7 +164,7 @@ fn check_superblock(
     }
 }
 
-/// Reads the log from the redo point on, up to `limit` if the database is being written.
+/// Reads who holds the log, and the log from the redo point on, up to `limit` if the database is being written.
 fn check_log(
     environment: &Environment,
     superblock: &seawall_tree::Superblock,
@@ -172,6 +173,9 @@ fn check_log(
     reports: &mut Reports<'_>,
     summary: &mut CheckSummary,
 ) {
+    if let Err(error) = seawall_wal::read_holds(&*environment.disk, superblock.database) {
+        reports.tell_plain("log", crate::error::chain(&error));
+    }
     let reader = open_reader(&environment.disk, superblock, keys, superblock.redo_point);
     let mut reader = match reader {
         Ok(reader) => reader,
@@ -307,7 +311,7 @@ pub(crate) fn check_directory(
     report: &mut dyn FnMut(Damage),
 ) -> Result<CheckSummary, Error> {
     let disk = Arc::clone(&environment.disk);
-    match Engine::open(environment.clone(), options.clone(), |_| {}) {
+    match Engine::open(environment.clone(), options.clone(), Continuation::Same, |_| {}) {
         Ok(engine) => {
             let summary = engine.check(report);
             engine.close()?;

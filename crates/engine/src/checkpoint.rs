@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   freeze --> flush the log --> merge users' rows, chunk by chunk --> cut dropped tables out
-//!          --> last chunk: system rows and the new redo point --> release the memtable --> recycle the log
+//!          --> last chunk: system rows and the new redo point --> release the memtable --> let the log be cleaned up
 //! ```
 //! Invariants:
 //! * No chunk is applied before the log is flushed past every commit in the memtable, so no page ever holds a change
@@ -259,11 +259,11 @@ impl Engine {
         self.release(frozen);
         self.forget_reclaimed(state, frozen, &reclaim)?;
         let reclaimed = u64::try_from(reclaim.len()).expect("a count fits into 64 bits");
-        if let Some(log) = &self.log {
+        if self.log.is_some() {
             // The other copy still has the redo point before this one, and needs segments that are about to go: it
             // must be of use when this one is damaged.
             self.tree.store_superblock(&superblock).map_err(|error| self.tree_write_error(&error))?;
-            log.retain_from(superblock.redo_point).map_err(|error| self.log_error(&error))?;
+            self.clean_log_up_to(superblock.redo_point)?;
         }
         let end = self.clock().monotonic();
         state.last_end = end;

@@ -1,5 +1,7 @@
 //! What a program sees: the database, and snapshots of it.
 
+mod log;
+
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,12 +21,12 @@ use crate::engine::{Engine, Environment};
 use crate::error::Error;
 use crate::in_doubt::policy::{AutomaticDecision, InDoubtRule};
 use crate::options::{Durability, Isolation, OpenMode, Options, TransactionOptions};
-use crate::pace::LogHoldback;
 use crate::recovery::RecoveryProgress;
 use crate::row_key;
 use crate::scan::{Direction, Range};
 use crate::snapshots::RegisteredSnapshot;
 use crate::statistics::{DatabaseInfo, Statistics};
+use crate::timeline::Continuation;
 use crate::transaction::Transaction;
 
 /// A database: a directory with a log, a page file and a recovery file, open in this process.
@@ -95,7 +97,7 @@ impl Database {
         options: Options,
         progress: impl FnMut(RecoveryProgress),
     ) -> Result<Database, Error> {
-        let engine = Engine::open(environment, options, progress)?;
+        let engine = Engine::open(environment, options, Continuation::Same, progress)?;
         Ok(Database { engine: Arc::new(OpenEngine(engine)) })
     }
 
@@ -392,12 +394,6 @@ impl Database {
     /// `DiskFull`, `Stopped`, or damage met in a page that had to be read.
     pub fn checkpoint(&self) -> Result<CheckpointStatistics, Error> {
         self.engine().checkpoint_now()
-    }
-
-    /// Asks `source`, from now on, how much log somebody holds back. Writers are slowed, smoothly, when that comes near its
-    /// limit. It is called from committing threads, often: let it read two numbers.
-    pub fn add_log_holdback(&self, source: impl Fn() -> LogHoldback + Send + Sync + 'static) {
-        self.engine().add_holdback(Box::new(source));
     }
 
     /// Makes everything committed so far durable; the LSN up to which the log is.

@@ -32,7 +32,7 @@ use crate::snapshots::{RegisteredSnapshot, SnapshotRegistry};
 use crate::statistics::Counters;
 use crate::throttle::Throttle;
 use crate::view::View;
-use crate::writer_pace::HoldbackSources;
+use crate::writer_pace::SlowingHolds;
 
 /// The world that a database lives in.
 #[derive(Clone, Debug)]
@@ -102,8 +102,8 @@ pub(crate) struct Engine {
     pub(crate) merge_speed: Mutex<MergeSpeed>,
     pub(crate) recovery_time: RecoveryTime,
     pub(crate) measurements: Measurements,
-    /// Who holds log back.
-    pub(crate) holdbacks: Mutex<HoldbackSources>,
+    /// For whom writers are slowed.
+    pub(crate) slowing_holds: Mutex<SlowingHolds>,
     /// Writers compute their rate anew when the log is this long.
     pub(crate) next_look: CachePadded<AtomicU64>,
     pub(crate) memtable_per_log: MemtablePerLog,
@@ -165,7 +165,7 @@ impl Engine {
             merge_speed: Mutex::new(MergeSpeed::unknown()),
             recovery_time: RecoveryTime::new(parts.options.recovery_target, parts.options.replay_memory()),
             measurements,
-            holdbacks: Mutex::default(),
+            slowing_holds: Mutex::default(),
             next_look: CachePadded::default(),
             memtable_per_log: MemtablePerLog::default(),
             saturated: AtomicBool::new(false),

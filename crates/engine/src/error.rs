@@ -242,6 +242,41 @@ pub enum Error {
         /// File, what is wrong, and what to do.
         message: String,
     },
+    /// The name of a restore point is not fit.
+    #[error(
+        "{name:?} is no name for a restore point: 1 to {limit} bytes of UTF-8 without control characters"
+    )]
+    RestorePointName {
+        /// The name.
+        name: String,
+        /// The limit.
+        limit: usize,
+    },
+    /// There is no hold of this name on the log.
+    #[error("there is no hold {name:?} on the log")]
+    NoSuchLogHold {
+        /// The name asked for.
+        name: String,
+    },
+    /// The hold had kept as much of the log as it may, and keeps nothing any more.
+    #[error(
+        "hold {name:?} on the log is lost: it needed the log from {position} on and reached its limit of {limit} bytes; what \
+         it needs may be gone. Release it, make it anew, and bring its holder up from a new copy"
+    )]
+    LogHoldLost {
+        /// Its name.
+        name: String,
+        /// From where on it needed the log.
+        position: Lsn,
+        /// Its limit in bytes.
+        limit: u64,
+    },
+    /// The log cannot be held like this.
+    #[error("{message}")]
+    LogHold {
+        /// Name or position, and why not.
+        message: String,
+    },
     /// The log is damaged or of another database.
     #[error("the log cannot be read: {message}")]
     Log {

@@ -8,7 +8,7 @@ use seawall_io::{Disk, OsDisk};
 use seawall_keys::{DatabaseKeys, MasterKey};
 use seawall_tree::Superblock;
 use seawall_types::{Lsn, TimelineId};
-use seawall_wal::{Changes, HEADER_BYTES, LogReadError, LogReader, LogRecord, Record};
+use seawall_wal::{Changes, LogReadError, LogReader, LogRecord, Record};
 
 use crate::encryption::{log_cipher, open_keys, open_superblock};
 use crate::engine::Environment;
@@ -150,7 +150,7 @@ pub fn log_records(
             message: format!("record at {}: {problem}", record.span.start),
         })?;
         let (lsn, end) = (record.span.start, record.span.end);
-        let info = LogRecordInfo { lsn, end, timeline: superblock.timeline, content };
+        let info = LogRecordInfo { lsn, end, timeline: record.timeline, content };
         if visit(info).is_break() {
             break;
         }
@@ -165,35 +165,34 @@ pub(crate) fn open_reader(
     keys: Option<&DatabaseKeys>,
     from: Lsn,
 ) -> Result<LogReader, Error> {
-    let reader = LogReader::open(
-        Arc::clone(disk),
-        superblock.database,
-        superblock.timeline,
-        superblock.segment_bytes,
-        from,
-    );
+    let history = crate::timeline::history_of(disk, superblock)?;
+    let (database, segment_bytes) = (superblock.database, superblock.segment_bytes);
+    let reader = LogReader::open_history(Arc::clone(disk), database, history, segment_bytes, from);
     Ok(reader.map_err(|error| Error::log_read(&error))?.decrypted_with(log_cipher(keys)))
 }
 
 /// Where the first whole record of the oldest segment starts: the segment may begin in the middle of one.
-fn oldest_record(
+pub(crate) fn oldest_record(
     disk: &Arc<dyn Disk>,
     superblock: &Superblock,
     keys: Option<&DatabaseKeys>,
 ) -> Result<Lsn, Error> {
-    let segments = crate::open::list_segments(&**disk, superblock.segment_bytes)?;
     let redo_point = superblock.redo_point;
-    let Some(oldest) = segments.first().filter(|segment| segment.first_lsn < redo_point) else {
-        return Ok(redo_point);
-    };
-    let start = Lsn::new(oldest.first_lsn.get() + HEADER_BYTES);
-    match open_reader(disk, superblock, keys, start)?.next() {
-        Ok(Some(_)) => Ok(start),
-        // What does not verify there is the rest of a record; the search that tells damage from the end of the log
-        // finds the next one.
-        Err(LogReadError::Damaged { evidence, .. }) => Ok(evidence),
-        Ok(None) | Err(_) => Ok(redo_point),
+    for start in crate::open::list_log_files(disk, superblock)?.beginnings(redo_point) {
+        if start >= redo_point {
+            break;
+        }
+        // One that is being recycled has the header of another place, or is gone by now.
+        let Ok(mut reader) = open_reader(disk, superblock, keys, start) else { continue };
+        match reader.next() {
+            Ok(Some(_)) => return Ok(start),
+            // What does not verify there is the rest of a record; the search that tells damage from the end of the log finds
+            // the next one.
+            Err(LogReadError::Damaged { evidence, .. }) => return Ok(evidence.min(redo_point)),
+            Ok(None) | Err(_) => {}
+        }
     }
+    Ok(redo_point)
 }
 
 fn content_of(record: &LogRecord<'_>) -> Result<LogContent, String> {

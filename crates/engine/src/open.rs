@@ -12,7 +12,7 @@ use seawall_io::{Disk, LockMode, OpenMode as FileMode};
 use seawall_keys::DatabaseKeys;
 use seawall_tree::{Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, Tree, TreeAccess, TreeOptions};
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
-use seawall_wal::{FlushBy, Log, LogEnd, LogOptions, SegmentName};
+use seawall_wal::{FlushBy, Log, LogEnd, LogFiles, LogOptions, TimelineHistory};
 
 use crate::catalog::FIRST_USER_TABLE;
 use crate::encryption::{create_keys, keys_of_directory, log_cipher, read_master_key};
@@ -22,27 +22,17 @@ use crate::options::{Background, OpenMode, Options};
 use crate::page_protection::{LogImages, LogSource};
 use crate::recovery::{self, RecoveryProgress};
 use crate::row_sorter::{RUN_DIRECTORY, RUN_PREFIX};
-use crate::statistics::SegmentInfo;
+use crate::timeline::{self, Continuation};
 
 pub(crate) const LOCK_PATH: &str = "lock";
 const LOG_DIRECTORY: &str = "log";
 const CREATING_PATH: &str = "creating";
 
-/// The files of the log, oldest first.
-pub(crate) fn list_segments(disk: &dyn Disk, segment_bytes: u64) -> Result<Vec<SegmentInfo>, Error> {
-    let mut segments: Vec<_> = disk
-        .list(LOG_DIRECTORY)
-        .map_err(|error| Error::io(&error))?
-        .into_iter()
-        .filter_map(|entry| SegmentName::parse(&entry.name))
-        .map(|name| SegmentInfo {
-            first_lsn: Lsn::new(name.number.saturating_mul(segment_bytes)),
-            name: name.file_name(),
-            spare: false,
-        })
-        .collect();
-    segments.sort_by_key(|segment| segment.first_lsn);
-    Ok(segments)
+/// The segments of a database's log.
+pub(crate) fn list_log_files(disk: &Arc<dyn Disk>, superblock: &Superblock) -> Result<LogFiles, Error> {
+    let history = timeline::history_of(disk, superblock)?;
+    let listed = LogFiles::list(&**disk, &history, superblock.segment_bytes);
+    listed.map_err(|error| Error::Log { message: crate::error::chain(&error) })
 }
 
 fn check_options(options: &Options) -> Result<(), Error> {
@@ -83,15 +73,18 @@ fn tree_options(environment: &Environment, options: &Options, keys: Option<Datab
     }
 }
 
-fn log_options(
+pub(crate) fn log_options(
     environment: &Environment,
     superblock: &Superblock,
     options: &Options,
     keys: Option<&DatabaseKeys>,
+    history: TimelineHistory,
 ) -> LogOptions {
     LogOptions {
+        ancestors: history.forks,
         segment_bytes: superblock.segment_bytes,
         spare_segments: u64::try_from(options.spare_segments).unwrap_or(u64::MAX),
+        keep_bytes: options.log_keep_bytes,
         flush_by: match options.background {
             Background::Threads => FlushBy::Thread,
             Background::Manual => FlushBy::Caller,
@@ -147,6 +140,7 @@ impl Engine {
     pub(crate) fn open(
         environment: Environment,
         options: Options,
+        continuation: Continuation<'_>,
         mut progress: impl FnMut(RecoveryProgress),
     ) -> Result<Arc<Engine>, Error> {
         check_options(&options)?;
@@ -189,8 +183,9 @@ impl Engine {
                 return Err(Error::NoDatabase { directory: disk.location("") });
             }
         }
-        let engine = Arc::new(open_existing(environment, options, lock, &mut progress)?);
+        let engine = Arc::new(open_existing(environment, options, lock, continuation, &mut progress)?);
         engine.observe_log();
+        engine.take_up_log_holds();
         if engine.log.is_some() && !engine.is_manual() {
             engine.start_background().inspect_err(|_| engine.stop_background())?;
             if engine.view().unmerged().is_some() {
@@ -221,6 +216,9 @@ impl Engine {
         } else {
             Ok(())
         };
+        if merged.is_ok() {
+            self.clean_log_at_close();
+        }
         // Commits that passed the mark before it was set are in the log now, or refused: the directory is let go only
         // when nobody here can write to it any more.
         let closed = match &self.log {
@@ -266,7 +264,7 @@ fn create(environment: &Environment, options: &Options) -> Result<(), Error> {
     disk.sync_directory(LOG_DIRECTORY).map_err(io)?;
     let mut superblock = new_superblock(environment, options);
     let keys = create_keys(environment, superblock.database, master_key.as_ref())?;
-    let log_options = log_options(environment, &superblock, options, keys.as_ref());
+    let log_options = log_options(environment, &superblock, options, keys.as_ref(), TimelineHistory::first());
     let log = Log::create(Arc::clone(&environment.disk), log_options);
     let log = log.map_err(|error| Error::Log { message: crate::error::chain(&error) })?;
     superblock.redo_point = log.appended();
@@ -318,6 +316,7 @@ fn open_existing(
     environment: Environment,
     options: Options,
     directory_lock: Box<dyn seawall_io::DirectoryLock>,
+    continuation: Continuation<'_>,
     progress: &mut dyn FnMut(RecoveryProgress),
 ) -> Result<Engine, Error> {
     let read_only = options.mode == OpenMode::ReadOnly;
@@ -342,12 +341,15 @@ fn open_existing(
         records = replayed.statistics.records, rows = replayed.statistics.rows,
         milliseconds = replayed.statistics.duration.as_millis(), "database recovered");
     let end_of_log = replayed.end.lsn;
-    let log = if read_only {
-        None
-    } else {
-        let log = open_log(&environment, &replayed.superblock, &options, keys.as_ref(), replayed.end)?;
-        Some(Arc::new(log))
+    let (superblock, end, keys_of_log) = (&mut replayed.superblock, replayed.end, keys.as_ref());
+    let log = match continuation {
+        _ if read_only => None,
+        Continuation::Same => Some(open_log(&environment, superblock, &options, keys_of_log, end)?),
+        Continuation::New { reason } => {
+            Some(timeline::begin(&environment, &tree, superblock, &options, keys_of_log, end, reason)?)
+        }
     };
+    let log = log.map(Arc::new);
     let image_log_bytes = Arc::default();
     if let (Some(log), PageProtection::LogImages) = (&log, options.page_protection) {
         let images = LogImages::new(Arc::clone(log), Arc::clone(&image_log_bytes));
@@ -379,7 +381,8 @@ fn open_log(
     keys: Option<&DatabaseKeys>,
     end: LogEnd,
 ) -> Result<Log, Error> {
-    let options = log_options(environment, superblock, options, keys);
+    let history = timeline::history_of(&environment.disk, superblock)?;
+    let options = log_options(environment, superblock, options, keys, history);
     Log::open(Arc::clone(&environment.disk), options, end).map_err(|error| match error {
         seawall_wal::LogError::NoSpace { .. } => Error::DiskFull { message: crate::error::chain(&error) },
         other => Error::Log { message: crate::error::chain(&other) },

@@ -125,6 +125,8 @@ pub struct Options {
     /// `Background::Manual` only by `Database::apply_in_doubt_rules`): the first rule that fits a transaction counts. Default:
     /// none, so they stay until somebody decides them.
     pub in_doubt_rules: Vec<InDoubtRule>,
+    /// Bytes of log to keep at least, whoever needs them: for standbys and archives that may have to start again. Default 0.
+    pub log_keep_bytes: u64,
     /// Who does the work that no caller waits for. Default: threads of the database.
     pub background: Background,
     /// Of an encrypted database: opens it. A new database is encrypted if there is one, and cannot be made so later.
@@ -157,6 +159,7 @@ impl Default for Options {
             flush_interval: Duration::from_millis(10),
             spare_segments: 2,
             in_doubt_rules: Vec::new(),
+            log_keep_bytes: 0,
             background: Background::default(),
             master_key: None,
         }

@@ -32,11 +32,11 @@ const HELD_SECONDS: f64 = 30.0;
 
 /// Log that must be kept because somebody has not got it yet: a slow archive or standby.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LogHoldback {
+pub(crate) struct LogHoldback {
     /// Bytes held back now.
-    pub held_bytes: u64,
+    pub(crate) held_bytes: u64,
     /// As many as may be.
-    pub limit_bytes: u64,
+    pub(crate) limit_bytes: u64,
 }
 
 impl LogHoldback {

@@ -153,11 +153,10 @@ impl<'a> Replay<'a> {
             OpenMode::ReadOnly => PendingUse::Read,
             OpenMode::CreateIfMissing | OpenMode::Existing | OpenMode::New => PendingUse::Rescue,
         });
-        let segments = crate::open::list_segments(&*environment.disk, superblock.segment_bytes)?;
-        let last = segments.last().map_or(redo_point, |segment| segment.first_lsn);
+        let files = crate::open::list_log_files(&environment.disk, &superblock)?;
         let started = environment.clock.monotonic();
         Ok(Replay {
-            end_at_most: Lsn::new(last.get().saturating_add(superblock.segment_bytes)).max(redo_point),
+            end_at_most: files.end_at_most().max(redo_point),
             next_table: superblock.next_table.get(),
             in_doubt: ReplayedTransactions::at_redo_point(tree, &superblock)?,
             statistics: RecoveryStatistics { redo_point, ..RecoveryStatistics::default() },

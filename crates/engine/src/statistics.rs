@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use seawall_tree::{Encryption, PageProtection};
 use seawall_types::{DatabaseId, Lsn, TimelineId};
+use seawall_wal::{HoldInfo, SegmentState};
 
 use crate::checkpoint_statistics::{CheckpointHistory, CheckpointStatistics};
 use crate::engine::Engine;
@@ -90,12 +91,26 @@ pub struct Statistics {
     pub log_flushes: u64,
     /// Log segments made ready by writing zeros.
     pub segments_prepared: u64,
+    /// Log segments found beyond the end of the log when it was opened, and made ready again.
+    pub segments_cleaned: u64,
     /// Log segments used again.
     pub segments_recycled: u64,
     /// Log segments removed.
     pub segments_removed: u64,
-    /// Syncs of the log's directory.
+    /// Log segments that nobody needs and that are still there.
+    pub segments_unneeded: u64,
+    /// Log segments that hold records, or are about to.
+    pub segments_live: u64,
+    /// Log segments ready to be written.
+    pub segments_spare: u64,
+    /// Batches in which segments were removed or recycled, with one sync of the directory each.
+    pub log_clean_up_batches: u64,
+    /// Syncs of the log's directory: one for each of these batches, one for each segment made ready otherwise.
     pub log_directory_syncs: u64,
+    /// Who holds the log, by name: from where on, how much, and whether the hold is lost.
+    pub log_holds: Vec<HoldInfo>,
+    /// Holds lost since the database was opened, because they held more than their limit.
+    pub log_holds_lost: u64,
     /// Pages read from the page file.
     pub pages_read: u64,
     /// Bytes of cached pages.
@@ -107,10 +122,17 @@ pub struct Statistics {
 pub struct SegmentInfo {
     /// Name of the file in `log/`.
     pub name: String,
-    /// LSN of its first byte.
+    /// LSN of its first record byte.
     pub first_lsn: Lsn,
-    /// Whether it is waiting to be written.
-    pub spare: bool,
+    /// What it is good for.
+    pub state: SegmentState,
+}
+
+impl From<seawall_wal::SegmentInfo> for SegmentInfo {
+    fn from(segment: seawall_wal::SegmentInfo) -> SegmentInfo {
+        let seawall_wal::SegmentInfo { name, first_lsn, state } = segment;
+        SegmentInfo { name: name.file_name(), first_lsn, state }
+    }
 }
 
 /// What a database is.
@@ -141,6 +163,8 @@ pub struct DatabaseInfo {
     pub page_file_bytes: u64,
     /// Files of the log, oldest first.
     pub segments: Vec<SegmentInfo>,
+    /// Who holds the log besides recovery, by name.
+    pub log_holds: Vec<HoldInfo>,
     /// What a recovery would take now.
     pub recovery_time: RecoveryTimeStatistics,
     /// The last 100 checkpoints, oldest first.
@@ -161,6 +185,8 @@ impl Engine {
     pub(crate) fn statistics(&self) -> Statistics {
         let view = self.view();
         let log = self.log.as_ref().map(|log| log.statistics()).unwrap_or_default();
+        let (live, spare) = self.log.as_ref().map(|log| log.count_segments()).unwrap_or_default();
+        let unneeded = self.log.as_ref().map_or(0, |log| log.count_unneeded());
         Statistics {
             appended: self.appended(),
             flushed: self.flushed(),
@@ -193,9 +219,16 @@ impl Engine {
             log_bytes: log.record_bytes,
             log_flushes: log.flushes,
             segments_prepared: log.segments_prepared,
+            segments_cleaned: log.segments_cleaned,
             segments_recycled: log.segments_recycled,
             segments_removed: log.segments_removed,
+            segments_unneeded: unneeded,
+            segments_live: live.saturating_sub(unneeded),
+            segments_spare: spare,
+            log_clean_up_batches: log.clean_up_batches,
             log_directory_syncs: log.directory_syncs,
+            log_holds: self.log.as_ref().map(|log| log.holds()).unwrap_or_default(),
+            log_holds_lost: log.holds_lost,
             pages_read: self.tree.pages().file().read_counts().reads,
             cache_bytes: count(self.tree.pages().cache().resident_pages()) * self.page_bytes(),
         }
@@ -207,11 +240,10 @@ impl Engine {
 
     pub(crate) fn info(&self) -> Result<DatabaseInfo, Error> {
         let superblock = self.superblock.lock().clone();
-        let mut segments = crate::open::list_segments(&*self.environment.disk, superblock.segment_bytes)?;
         let end_of_log = self.appended();
-        for segment in &mut segments {
-            segment.spare = segment.first_lsn > end_of_log;
-        }
+        let needed = self.log_needed_from()?;
+        let files = crate::open::list_log_files(&self.environment.disk, &superblock)?;
+        let segments = files.segments(needed, end_of_log).into_iter().map(SegmentInfo::from).collect();
         Ok(DatabaseInfo {
             database: superblock.database,
             encrypted: superblock.encryption != Encryption::None,
@@ -228,6 +260,7 @@ impl Engine {
             created_micros: superblock.created_micros,
             page_file_bytes: self.tree.pages().file().page_count() * self.page_bytes(),
             segments,
+            log_holds: self.log_holds()?,
             recovery_time: self.recovery_time.statistics(self.redo_length()),
             recent_checkpoints: self.counters.checkpoint_history.lock().to_vec(),
             in_doubt: self.in_doubt.count(),

@@ -5,8 +5,11 @@
 //! commits in only as chunks are finished, and beyond one and a half not before a checkpoint has ended: that far it comes
 //! only if the disk stands still.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+
+use seawall_wal::{AtLimit, HoldOptions, HoldPosition};
 
 use crate::engine::Engine;
 use crate::error::Error;
@@ -19,18 +22,17 @@ use crate::view::Frozen;
 /// A pause of the checkpoint is cut into pieces of this length, so that it ends soon after its reason has.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Asked how much log is held back, at each look.
-pub(crate) type HoldbackSource = Box<dyn Fn() -> LogHoldback + Send + Sync>;
+/// A hold on the log for which writers are slowed before it reaches its limit.
+#[derive(Debug)]
+struct SlowingHold {
+    position: Arc<HoldPosition>,
+    limit_bytes: u64,
+    meter: HoldbackMeter,
+}
 
 /// Those who hold log back.
-#[derive(Default)]
-pub(crate) struct HoldbackSources(Vec<(HoldbackSource, HoldbackMeter)>);
-
-impl std::fmt::Debug for HoldbackSources {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("HoldbackSources").field("count", &self.0.len()).finish()
-    }
-}
+#[derive(Debug, Default)]
+pub(crate) struct SlowingHolds(Vec<SlowingHold>);
 
 /// Writers.
 impl Engine {
@@ -142,15 +144,28 @@ impl Engine {
     }
 
     fn holdback_rate(&self) -> Option<f64> {
-        let mut sources = self.holdbacks.lock();
-        let (now, appended) = (self.clock().monotonic(), self.appended().get());
-        let rates = sources.0.iter_mut().map(|(source, meter)| meter.rate(now, appended, source()));
-        rates.flatten().min_by(f64::total_cmp)
+        let holds = &mut self.slowing_holds.lock().0;
+        if holds.is_empty() {
+            return None;
+        }
+        holds.retain(|hold| !hold.position.is_over());
+        let (now, appended) = (self.clock().monotonic(), self.appended());
+        let rates = holds.iter_mut().filter_map(|hold| {
+            let held_bytes = appended.bytes_since(hold.position.get());
+            let holdback = LogHoldback { held_bytes, limit_bytes: hold.limit_bytes };
+            hold.meter.rate(now, appended.get(), holdback)
+        });
+        rates.min_by(f64::total_cmp)
     }
 
-    /// Asks `source`, from now on, how much log is held back, and slows writers when that comes near its limit.
-    pub(crate) fn add_holdback(&self, source: HoldbackSource) {
-        self.holdbacks.lock().0.push((source, HoldbackMeter::default()));
+    /// From now on writers are slowed, smoothly, when the hold comes near its limit, if its options say so.
+    pub(crate) fn slow_writers_for(&self, options: &HoldOptions, position: &Arc<HoldPosition>) {
+        let (AtLimit::SlowWriters, Some(limit_bytes)) = (options.at_limit, options.limit_bytes) else {
+            return;
+        };
+        let position = Arc::clone(position);
+        let hold = SlowingHold { position, limit_bytes, meter: HoldbackMeter::default() };
+        self.slowing_holds.lock().0.push(hold);
     }
 
     /// The checkpoint has ended, or failed. `delayed_before`: how long commits had been delayed when it began.

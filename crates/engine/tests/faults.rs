@@ -194,7 +194,14 @@ fn each_write_of_each_protection_and_compression_meets_a_full_disk() {
             matches!(call.operation, Operation::Write | Operation::WriteDurable | Operation::FillZeros)
         };
         let (mut stopped, mut paths) = (0, std::collections::BTreeSet::new());
-        for call in all.iter().filter(is_write).skip(number % 6).step_by(6) {
+        // Every sixth write to each of the files, and the first.
+        let mut seen = std::collections::BTreeMap::new();
+        let is_chosen = |call: &&Call| {
+            let count: &mut usize = seen.entry(call.path.split('/').next().unwrap().to_owned()).or_default();
+            *count += 1;
+            *count == 1 || *count % 6 == number % 6
+        };
+        for call in all.iter().filter(is_write).filter(is_chosen) {
             let full = Fault { error: FaultError::Number(28), ..fault(FaultTarget::Call(call.index), 0) };
             let met = with_fault_and_then(full, call.index, &options, &other_place(&options))
                 .unwrap_or_else(|reason| panic!("{cell}, full in {call}: {reason}"));

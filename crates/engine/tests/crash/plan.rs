@@ -47,7 +47,7 @@ pub fn long_key(number: u32) -> Vec<u8> {
 }
 
 /// Everything once: commits of each kind, splits, joins, trees growing and shrinking, dropped and truncated tables,
-/// long values, bulk loads, segments recycled and removed, close and open.
+/// long values, bulk loads, segments held, recycled and removed, close and open, on a new timeline, too.
 pub fn thorough() -> Vec<Step> {
     let mut random = SeededRandom::new(7);
     let mut steps = Vec::new();
@@ -260,19 +260,24 @@ fn load(random: &mut SeededRandom, steps: &mut Vec<Step>) {
 }
 
 fn fill_segments(random: &mut SeededRandom, steps: &mut Vec<Step>) {
+    steps.push(Step::HoldLog);
     for round in 0..5_u32 {
         let change = put("large", "again", random.bytes(60_000));
         steps.push(if round % 2 == 0 { unsynced(vec![change]) } else { sync(vec![change]) });
     }
     steps.push(Step::Checkpoint);
     steps.push(sync(vec![put("large", "again", random.bytes(65_400))]));
+    steps.push(Step::HoldLog);
     steps.push(Step::Reopen);
     steps.push(sync(vec![
         put("large", "again", random.bytes(64_000)),
         Change::Drop { table: text("sorted") },
     ]));
     steps.push(Step::Checkpoint);
+    steps.push(Step::RestorePoint);
+    steps.push(Step::NewTimeline);
     steps.push(unsynced(vec![put("large", "last", random.bytes(100))]));
+    steps.push(Step::HoldLog);
     steps.push(Step::Checkpoint);
     steps.push(sync(vec![put("large", "end", random.bytes(100))]));
 }
@@ -290,6 +295,8 @@ pub fn random_step(random: &mut SeededRandom, state: &State) -> Step {
             Some(table) => Step::BulkLoad { table, rows: random_rows(random), finished: random.chance(3, 4) },
             None => Step::Checkpoint,
         },
+        97 => Step::NewTimeline,
+        98 => [Step::HoldLog, Step::RestorePoint][random.index(2)].clone(),
         _ => Step::Reopen,
     }
 }

@@ -3,11 +3,17 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use seawall_engine::{Database, Durability, Error, Isolation, Options, Transaction, TransactionOptions};
+use seawall_engine::{
+    Database, Durability, Error, HoldLifetime, HoldOptions, Isolation, Options, Transaction,
+    TransactionOptions,
+};
 use seawall_io::Disk;
 
 use super::environment;
 use super::state::{Change, Rows, State};
+
+/// The hold of the plans.
+const HOLD_NAME: &str = "slot";
 
 /// One step of a plan.
 #[derive(Clone, Debug)]
@@ -38,6 +44,11 @@ pub enum Step {
     Flush,
     Checkpoint,
     Reopen,
+    /// Closes it and goes on on a new timeline.
+    NewTimeline,
+    /// Makes the permanent hold, or moves it to the redo point.
+    HoldLog,
+    RestorePoint,
 }
 
 /// What may be in the database after a crash: the states after each commit from the last one that is known to be
@@ -177,11 +188,42 @@ impl Session {
                 Ok(())
             }
             Step::Reopen => {
-                let database = self.database.take().expect("it is open");
-                database.close()?;
-                self.progress.lock().all_durable();
+                self.close()?;
                 self.reopen()
             }
+            Step::NewTimeline => {
+                self.close()?;
+                let environment = environment(Arc::clone(&self.disk));
+                let reason = "a step of a plan";
+                let database = Database::open_on_new_timeline_in(environment, self.options.clone(), reason)?;
+                self.database = Some(database);
+                Ok(())
+            }
+            Step::HoldLog => self.hold_log(),
+            Step::RestorePoint => {
+                self.database()?.create_restore_point("a step of a plan")?;
+                self.progress.lock().all_durable();
+                Ok(())
+            }
+        }
+    }
+
+    fn close(&mut self) -> Result<(), Error> {
+        self.database.take().expect("it is open").close()?;
+        self.progress.lock().all_durable();
+        Ok(())
+    }
+
+    fn hold_log(&mut self) -> Result<(), Error> {
+        let database = self.database()?;
+        let redo_point = database.statistics().redo_point;
+        match database.log_hold(HOLD_NAME) {
+            Ok(hold) => hold.advance(redo_point),
+            Err(Error::NoSuchLogHold { .. }) => {
+                let options = HoldOptions { lifetime: HoldLifetime::Permanent, ..HoldOptions::default() };
+                database.hold_log(HOLD_NAME, options, None).map(drop)
+            }
+            Err(error) => Err(error),
         }
     }
 

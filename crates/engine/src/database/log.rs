@@ -1,0 +1,100 @@
+//! What a program can do about the log: keep it for somebody, name positions in it, and begin a new timeline.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use seawall_io::OsDisk;
+use seawall_types::{Lsn, TimelineId};
+use seawall_wal::{HoldInfo, HoldOptions};
+
+use super::{Database, OpenEngine};
+use crate::engine::{Engine, Environment};
+use crate::error::Error;
+use crate::log_hold::LogHold;
+use crate::options::{OpenMode, Options};
+use crate::timeline::Continuation;
+
+impl Database {
+    /// As [`Database::open`] of an existing database, and goes on on a new timeline, which begins where the log ends: what is
+    /// written from now on can never be taken for what another copy of the database, left at the same place, writes on the
+    /// old one. `reason` is for people, and ends up in the timeline's history file.
+    ///
+    /// Whatever the number of segments and tables, it takes as long as opening and a few durable writes. If it fails, or the
+    /// power goes, the database is on the old timeline, or all of it on the new one.
+    ///
+    /// # Errors
+    /// As `open`, and `ReadOnly`.
+    pub fn open_on_new_timeline(
+        directory: impl AsRef<Path>,
+        options: Options,
+        reason: &str,
+    ) -> Result<Database, Error> {
+        let environment = Environment::of_the_system(Arc::new(OsDisk::new(directory.as_ref())));
+        Database::open_on_new_timeline_in(environment, options, reason)
+    }
+
+    /// As [`Database::open_on_new_timeline`], on any disk and clock.
+    ///
+    /// # Errors
+    /// As `open_on_new_timeline`.
+    pub fn open_on_new_timeline_in(
+        environment: Environment,
+        options: Options,
+        reason: &str,
+    ) -> Result<Database, Error> {
+        let options = match options.mode {
+            OpenMode::ReadOnly => return Err(Error::ReadOnly),
+            OpenMode::CreateIfMissing | OpenMode::Existing | OpenMode::New => {
+                Options { mode: OpenMode::Existing, ..options }
+            }
+        };
+        let engine = Engine::open(environment, options, Continuation::New { reason }, |_| {})?;
+        Ok(Database { engine: Arc::new(OpenEngine(engine)) })
+    }
+
+    /// Gives the end of the log a name, to recover to it later. Durable when it returns; the position.
+    ///
+    /// # Errors
+    /// `RestorePointName`, and those of a commit.
+    pub fn create_restore_point(&self, name: &str) -> Result<Lsn, Error> {
+        self.engine().create_restore_point(name)
+    }
+
+    /// The timeline that is written on.
+    pub fn timeline(&self) -> TimelineId {
+        self.engine().timeline()
+    }
+
+    /// Keeps the log from `from` on, or from where recovery starts, for whoever is to read it: see [`LogHold`]. Durable when
+    /// it returns.
+    ///
+    /// # Errors
+    /// `LogHold` if there is one of this name, there are too many, or the log is not kept from there on any more; `ReadOnly`.
+    pub fn hold_log(&self, name: &str, options: HoldOptions, from: Option<Lsn>) -> Result<LogHold, Error> {
+        self.engine().hold_log(name, options, from)
+    }
+
+    /// A hold that was made before, by this process or another.
+    ///
+    /// # Errors
+    /// `NoSuchLogHold`; `LogHoldLost` if it held more than its limit: what it needs may be gone.
+    pub fn log_hold(&self, name: &str) -> Result<LogHold, Error> {
+        self.engine().find_log_hold(name)
+    }
+
+    /// Ends a hold, lost or not. Durable when it returns.
+    ///
+    /// # Errors
+    /// `NoSuchLogHold`, `Io`.
+    pub fn release_log_hold(&self, name: &str) -> Result<(), Error> {
+        self.engine().release_log_hold(name)
+    }
+
+    /// Who holds the log, by name.
+    ///
+    /// # Errors
+    /// `Log` if the database is open read-only and the file of holds is damaged; `Io`.
+    pub fn log_holds(&self) -> Result<Vec<HoldInfo>, Error> {
+        self.engine().log_holds()
+    }
+}

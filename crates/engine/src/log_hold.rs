@@ -1,0 +1,165 @@
+//! Those who need the log: archives, standbys, backups. A hold has a name, a position and a limit; what that means, and what
+//! is on disk of it, is in `wal::holds`.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use seawall_types::Lsn;
+use seawall_wal::{HoldError, HoldInfo, HoldLifetime, HoldOptions, HoldPosition};
+
+use crate::engine::Engine;
+use crate::error::Error;
+
+/// Keeps the log from a position on, for whoever is to read it: `Database::hold_log`.
+///
+/// One that ends with the process ends when this is dropped. A permanent one stays, whatever happens to this and to the
+/// process, until it is released, or lost because it held more than its limit.
+#[derive(Debug)]
+pub struct LogHold {
+    engine: Arc<Engine>,
+    name: String,
+    position: Arc<HoldPosition>,
+    lifetime: HoldLifetime,
+}
+
+impl LogHold {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The log is kept from here on.
+    pub fn position(&self) -> Lsn {
+        self.position.get()
+    }
+
+    /// Says that nothing before `to` is needed any more. Cheap: durable by the time that anything is removed.
+    ///
+    /// # Errors
+    /// `LogHoldLost`: the log from the position on may be gone; `NoSuchLogHold` if somebody has released it.
+    pub fn advance(&self, to: Lsn) -> Result<(), Error> {
+        if self.position.is_over() {
+            self.engine.log()?.find_hold(&self.name).map_err(|error| hold_error(&error))?;
+        }
+        let before = self.position.get();
+        self.position.advance(to);
+        let segment_bytes = self.engine.superblock.lock().segment_bytes;
+        if to.get() / segment_bytes > before.get() / segment_bytes {
+            self.engine.background.want_cleaning();
+        }
+        Ok(())
+    }
+
+    /// Ends the hold. Durable when it returns.
+    ///
+    /// # Errors
+    /// `NoSuchLogHold` if somebody was faster; `Io`: then the next process may find it again.
+    pub fn release(self) -> Result<(), Error> {
+        self.engine.release_log_hold(&self.name)
+    }
+}
+
+impl Drop for LogHold {
+    fn drop(&mut self) {
+        if self.lifetime == HoldLifetime::Process
+            && !self.position.is_over()
+            && let Some(log) = &self.engine.log
+        {
+            log.forget_hold(&self.name);
+            self.engine.background.want_cleaning();
+        }
+    }
+}
+
+impl Engine {
+    pub(crate) fn hold_log(
+        self: &Arc<Self>,
+        name: &str,
+        options: HoldOptions,
+        from: Option<Lsn>,
+    ) -> Result<LogHold, Error> {
+        self.check_writable()?;
+        let log = self.log()?;
+        let created = self.clock().wall_micros();
+        let position = loop {
+            let redo_point = Lsn::new(self.redo_point.load(Ordering::SeqCst));
+            match log.hold(name, options, from.unwrap_or(redo_point), created) {
+                Ok(position) => break position,
+                // A checkpoint has ended since: its redo point is known by now.
+                Err(HoldError::NotRetained { .. })
+                    if from.is_none() && self.redo_point.load(Ordering::SeqCst) > redo_point.get() => {}
+                Err(error) => return Err(hold_error(&error)),
+            }
+        };
+        self.slow_writers_for(&options, &position);
+        let name = name.to_owned();
+        Ok(LogHold { engine: Arc::clone(self), name, position, lifetime: options.lifetime })
+    }
+
+    pub(crate) fn find_log_hold(self: &Arc<Self>, name: &str) -> Result<LogHold, Error> {
+        self.check_open()?;
+        let position = self.log()?.find_hold(name).map_err(|error| hold_error(&error))?;
+        // Whoever made it decides when it ends.
+        let lifetime = HoldLifetime::Permanent;
+        Ok(LogHold { engine: Arc::clone(self), name: name.to_owned(), position, lifetime })
+    }
+
+    pub(crate) fn release_log_hold(&self, name: &str) -> Result<(), Error> {
+        self.check_open()?;
+        let released = self.log()?.release_hold(name).map_err(|error| hold_error(&error));
+        self.background.want_cleaning();
+        released
+    }
+
+    pub(crate) fn log_holds(&self) -> Result<Vec<HoldInfo>, Error> {
+        match &self.log {
+            Some(log) => Ok(log.holds()),
+            None => {
+                let database = self.superblock.lock().database;
+                seawall_wal::read_holds(&*self.environment.disk, database).map_err(|error| hold_error(&error))
+            }
+        }
+    }
+
+    /// Nobody needs the log before.
+    pub(crate) fn log_needed_from(&self) -> Result<Lsn, Error> {
+        let redo_point = Lsn::new(self.redo_point.load(Ordering::SeqCst));
+        let holds = self.log_holds()?;
+        Ok(needed_from(redo_point, &holds))
+    }
+
+    /// Permanent holds of former processes slow writers as before.
+    pub(crate) fn take_up_log_holds(&self) {
+        let Some(log) = &self.log else { return };
+        for hold in log.holds() {
+            if let Ok(position) = log.find_hold(&hold.name) {
+                self.slow_writers_for(&hold.options, &position);
+            }
+        }
+    }
+}
+
+/// From where on recovery, which starts at `redo_point`, and `holds` need the log.
+pub(crate) fn needed_from(redo_point: Lsn, holds: &[HoldInfo]) -> Lsn {
+    let active = holds.iter().filter(|hold| hold.lost_at.is_none());
+    active.map(|hold| hold.position).fold(redo_point, Lsn::min)
+}
+
+/// The error of a hold, as a user should see it.
+pub(crate) fn hold_error(error: &HoldError) -> Error {
+    let message = crate::error::chain(error);
+    match error {
+        HoldError::Unknown { name } => Error::NoSuchLogHold { name: name.clone() },
+        HoldError::Lost { name, position, limit_bytes, .. } => Error::LogHoldLost {
+            name: name.clone(),
+            position: *position,
+            limit: limit_bytes.unwrap_or(u64::MAX),
+        },
+        HoldError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+            Error::DiskFull { message }
+        }
+        HoldError::Io { .. } => Error::Io { message },
+        HoldError::File { .. } => Error::Log { message },
+        _ => Error::LogHold { message },
+    }
+}

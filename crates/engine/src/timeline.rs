@@ -1,0 +1,89 @@
+//! Timelines: opening a database on a new one, and named positions to come back to.
+//!
+//! ```text
+//!   recovery of the log on timeline 1, to its end --> wal::begin_timeline (history, segment, switch record)
+//!       --> superblock, both copies: timeline 2 --> open
+//! ```
+//! **If the power goes** before the superblock says so, the database is on timeline 1, as it was, and what was made of
+//! timeline 2 is never used: see `wal::switch`. No checkpoint, no removal, no look at a page: what a promotion costs is
+//! one history file, one segment, one record and two superblocks.
+
+use std::sync::Arc;
+
+use seawall_io::Disk;
+use seawall_keys::DatabaseKeys;
+use seawall_tree::{Superblock, Tree};
+use seawall_types::{Lsn, TimelineId};
+use seawall_wal::{Log, LogEnd, RESTORE_POINT_NAME_BYTES_MAX, RestorePoint, TimelineHistory};
+
+use crate::engine::{Engine, Environment};
+use crate::error::Error;
+use crate::open::log_options;
+use crate::options::Options;
+
+/// On which timeline a database goes on when it is opened for writing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Continuation<'a> {
+    /// On the one that it was on.
+    Same,
+    /// On a new one, which begins where the log ends; why, for people.
+    New { reason: &'a str },
+}
+
+/// The history of the timeline that `superblock` is on.
+pub(crate) fn history_of(disk: &Arc<dyn Disk>, superblock: &Superblock) -> Result<TimelineHistory, Error> {
+    let history = TimelineHistory::load(disk, superblock.timeline);
+    history.map_err(|error| Error::Log { message: crate::error::chain(&error) })
+}
+
+/// Begins a new timeline where the log ends, and makes the database go on there: see the module.
+pub(crate) fn begin(
+    environment: &Environment,
+    tree: &Tree,
+    superblock: &mut Superblock,
+    options: &Options,
+    keys: Option<&DatabaseKeys>,
+    end: LogEnd,
+    reason: &str,
+) -> Result<Log, Error> {
+    let disk = &environment.disk;
+    let failed = |error: &seawall_wal::LogError| match error {
+        seawall_wal::LogError::NoSpace { .. } => Error::DiskFull { message: crate::error::chain(error) },
+        other => Error::Log { message: crate::error::chain(other) },
+    };
+    let timeline =
+        seawall_wal::next_timeline(&**disk, superblock.timeline).map_err(|error| failed(&error))?;
+    let history = history_of(disk, superblock)?.fork(timeline, end.lsn, reason);
+    let next = Superblock { timeline, ..superblock.clone() };
+    let log_options = log_options(environment, &next, options, keys, history);
+    let log = seawall_wal::begin_timeline(disk, log_options, end, environment.clock.wall_micros())
+        .map_err(|error| failed(&error))?;
+    for _copy in 0..2 {
+        tree.store_superblock(&next).map_err(|error| Error::tree(&error))?;
+    }
+    tracing::info!(parent = %superblock.timeline, %timeline, fork = %end.lsn, reason, "a new timeline begins");
+    *superblock = next;
+    Ok(log)
+}
+
+impl Engine {
+    /// Writes a named position into the log, durably; the position.
+    pub(crate) fn create_restore_point(&self, name: &str) -> Result<Lsn, Error> {
+        self.check_writable()?;
+        if !(1..=RESTORE_POINT_NAME_BYTES_MAX).contains(&name.len()) || name.chars().any(char::is_control) {
+            return Err(Error::RestorePointName {
+                name: name.to_owned(),
+                limit: RESTORE_POINT_NAME_BYTES_MAX,
+            });
+        }
+        let mut record = RestorePoint { name, time_micros: self.clock().wall_micros() }.prepare();
+        let appended = self.log()?.append(&mut record, |_| Ok::<_, std::convert::Infallible>(()));
+        let Ok((span, ())) = appended.map_err(|error| self.log_error(&error))?;
+        self.flush_until(span.end)?;
+        Ok(span.end)
+    }
+
+    pub(crate) fn timeline(&self) -> TimelineId {
+        self.superblock.lock().timeline
+    }
+}

@@ -1,0 +1,263 @@
+//! A database goes on on a new timeline: all of it is there, nothing that the old one has beyond the fork is, whenever the
+//! power goes.
+#![allow(clippy::unwrap_used, reason = "a test that fails panics")]
+
+#[path = "crash/mod.rs"]
+mod harness;
+
+use std::sync::Arc;
+
+use harness::{environment, master_key, open, small_options, template, try_open};
+use seawall_engine::{Database, Error, OpenMode, Options, SegmentState};
+use seawall_simulation::{PowerLoss, SimulatedDisk};
+use seawall_types::{Lsn, TimelineId};
+use seawall_wal::{SegmentName, TimelineHistory};
+
+const SEGMENT_BYTES: u64 = 64 << 10;
+
+fn switch(disk: &SimulatedDisk, options: &Options) -> Result<Database, Error> {
+    Database::open_on_new_timeline_in(environment(Arc::new(disk.clone())), options.clone(), "promoted")
+}
+
+fn put(database: &Database, rows: std::ops::Range<u32>, byte: u8) {
+    let table = database.table("t").or_else(|_| database.create_table("t")).unwrap();
+    for row in rows {
+        database.put(&table, row.to_be_bytes(), [byte; 6000]).unwrap();
+    }
+}
+
+/// First byte of each row.
+fn rows(database: &Database) -> Vec<u8> {
+    let table = database.table("t").unwrap();
+    database.snapshot().range::<&[u8]>(&table, ..).map(|row| row.unwrap().1[0]).collect()
+}
+
+fn timeline(number: u32) -> TimelineId {
+    TimelineId::new(number).unwrap()
+}
+
+/// A database whose log goes on in the middle of a segment, closed by a power loss.
+fn crashed(options: &Options) -> SimulatedDisk {
+    let disk = template(options);
+    let database = open(&disk, options);
+    put(&database, 0..25, 1);
+    disk.after_power_loss(PowerLoss::LoseAll)
+}
+
+#[test]
+fn a_database_goes_on_on_a_new_timeline_with_everything_it_had() {
+    for options in [small_options(), Options { master_key: Some(master_key()), ..small_options() }] {
+        let disk = crashed(&options);
+        let database = switch(&disk, &options).unwrap();
+        assert_eq!((database.timeline(), rows(&database)), (timeline(2), vec![1; 25]));
+        put(&database, 25..40, 2);
+        // Replay begins on the first timeline and ends on the second; then on the third.
+        let mut disk = disk.after_power_loss(PowerLoss::LoseAll);
+        for next in 3..6_u8 {
+            let database = switch(&disk, &options).unwrap();
+            assert_eq!(database.timeline(), timeline(u32::from(next)));
+            assert_eq!(database.statistics().checkpoints, 0);
+            let table = database.table("t").unwrap();
+            database.put(&table, [next], [next; 50_000]).unwrap();
+            assert_eq!(rows(&database).len(), 40 + usize::from(next) - 2);
+            disk = disk.after_power_loss(PowerLoss::LoseAll);
+        }
+        let database = open(&disk, &options);
+        assert_eq!((database.timeline(), rows(&database).len()), (timeline(5), 43));
+        assert_eq!(rows(&database)[..25], [1; 25]);
+        database.check(&mut |damage| panic!("{damage}")).unwrap();
+        database.checkpoint().unwrap();
+        database.close().unwrap();
+        let database = open(&disk, &Options { mode: OpenMode::ReadOnly, ..options.clone() });
+        assert_eq!((database.timeline(), rows(&database).len()), (timeline(5), 43));
+    }
+}
+
+#[test]
+fn what_a_copy_writes_on_the_old_timeline_is_never_taken_for_a_part_of_the_new_one() {
+    let options = small_options();
+    let disk = crashed(&options);
+    let copy = disk.copy();
+    drop(switch(&disk, &options).unwrap());
+    // The copy writes on, over several segments; its files take the place of ours, as if both wrote to one directory.
+    let old = open(&copy, &options);
+    put(&old, 0..60, 9);
+    let end = old.statistics().appended;
+    copy.crash();
+    for entry in copy.list_all() {
+        let is_first = entry.name.strip_prefix("log/").and_then(SegmentName::parse).is_some();
+        if is_first {
+            disk.write_file(&entry.name, &copy.read_file(&entry.name).unwrap());
+        }
+    }
+    let database = open(&disk, &options);
+    assert_eq!((database.timeline(), rows(&database)), (timeline(2), vec![1; 25]));
+    put(&database, 25..26, 2);
+    let strays = |database: &Database| {
+        let segments = database.info().unwrap().segments;
+        segments.iter().filter(|segment| segment.state == SegmentState::Stray).count()
+    };
+    assert!(strays(&database) >= 3 && database.statistics().appended < end);
+    let disk = disk.after_power_loss(PowerLoss::KeepAll);
+    let database = open(&disk, &options);
+    assert_eq!(rows(&database)[..25], [1; 25]);
+    // Beyond the fork the parent's segments are removed or recycled, by the next clean-up.
+    database.checkpoint().unwrap();
+    assert_eq!(strays(&database), 0);
+    let first: Vec<_> =
+        disk.list_all().into_iter().filter(|entry| entry.name.starts_with("log/00000001")).collect();
+    assert!(first.len() <= 1, "{first:?}");
+    put(&database, 26..60, 3);
+    let database = open(&disk.after_power_loss(PowerLoss::LoseAll), &options);
+    assert_eq!(rows(&database).len(), 60);
+}
+
+/// The power goes in every call of a switch, and again in every third call of what comes then: an ordinary open, or another
+/// attempt.
+#[test]
+fn a_crash_at_any_call_of_a_switch_leaves_the_old_timeline_or_all_of_the_new_one() {
+    let options = small_options();
+    let original = crashed(&options);
+    let expect = |disk: &SimulatedDisk, place: &str| {
+        let database = try_open(disk, &options).unwrap_or_else(|error| panic!("{place}: {error}"));
+        assert_eq!(rows(&database), vec![1; 25], "{place}");
+        let timeline = database.timeline();
+        disk.crash();
+        timeline
+    };
+    let mut call = 0;
+    let mut switched = 0;
+    loop {
+        let disk = original.copy();
+        disk.crash_at(disk.calls() + call);
+        let outcome = switch(&disk, &options);
+        let is_done = outcome.is_ok();
+        disk.crash();
+        drop(outcome);
+        for loss in
+            [PowerLoss::Random(call), PowerLoss::Random(call + 1000), PowerLoss::KeepAll, PowerLoss::LoseAll]
+        {
+            let place = format!("call {call}, {loss:?}");
+            let after = disk.after_power_loss(loss);
+            let found = expect(&after.copy(), &place);
+            assert!(!is_done || found == timeline(2), "{place}: the new timeline is gone");
+            assert!(found <= timeline(2), "{place}");
+            switched += u64::from(found == timeline(2));
+            for second in (call % 3..).step_by(3) {
+                let again = after.copy();
+                again.crash_at(again.calls() + second);
+                let outcome = switch(&again, &options);
+                let is_done = outcome.is_ok();
+                again.crash();
+                drop(outcome);
+                let last = expect(&again.after_power_loss(loss), &format!("{place}, then in call {second}"));
+                assert!(last >= found && (!is_done || last > found), "{place}, then in call {second}");
+                if is_done {
+                    break;
+                }
+            }
+        }
+        if is_done {
+            break;
+        }
+        call += 1;
+    }
+    assert!(call > 20 && switched > 4, "{call} calls, {switched} switched");
+}
+
+#[test]
+fn after_a_failed_attempt_the_next_number_is_taken_and_the_leftover_goes() {
+    let options = small_options();
+    let disk = crashed(&options);
+    let database = open(&disk, &options);
+    let end = database.statistics().appended;
+    disk.crash();
+    let disk = disk.after_power_loss(PowerLoss::LoseAll);
+    // An attempt that got as far as the history and the segment.
+    let history = TimelineHistory::first().fork(timeline(2), end, "promoted");
+    history.store(&(Arc::new(disk.clone()) as Arc<dyn seawall_io::Disk>)).unwrap();
+    let number = end.get() / SEGMENT_BYTES;
+    disk.write_file(&SegmentName { number, timeline: timeline(2) }.path(), &vec![0; 64 << 10]);
+    let database = open(&disk, &options);
+    assert_eq!((database.timeline(), rows(&database)), (timeline(1), vec![1; 25]));
+    database.checkpoint().unwrap();
+    database.close().unwrap();
+    let database = switch(&disk, &options).unwrap();
+    assert_eq!(database.timeline(), timeline(3));
+    put(&database, 0..1, 7);
+    database.checkpoint().unwrap();
+    let names = disk.list_all();
+    assert!(!names.iter().any(|entry| entry.name.starts_with("log/000000020000")), "{names:?}");
+}
+
+#[test]
+fn a_timeline_that_lost_its_beginning_or_its_history_is_refused_with_the_place() {
+    let options = small_options();
+    let disk = crashed(&options);
+    let database = switch(&disk, &options).unwrap();
+    let fork = Lsn::new(database.statistics().appended.get());
+    drop(database);
+    let disk = disk.after_power_loss(PowerLoss::LoseAll);
+    let path = SegmentName { number: fork.get() / SEGMENT_BYTES, timeline: timeline(2) }.path();
+    let refused = |disk: &SimulatedDisk| try_open(disk, &options).unwrap_err().to_string();
+    let damaged = disk.copy();
+    let content = damaged.read_file(&path).unwrap();
+    let switch_record = content.iter().skip(4096).position(|&byte| byte != 0).unwrap() as u64 + 4096;
+    damaged.overwrite(&path, switch_record, &[0; 60]);
+    harness::forget_pending(&damaged);
+    let message = refused(&damaged);
+    assert!(message.contains("timeline 2 does not begin") || message.contains("damaged"), "{message}");
+    let missing = disk.copy();
+    missing.remove_file(&path);
+    assert!(refused(&missing).contains(&path));
+    let without_history = disk.copy();
+    without_history.remove_file("log/00000002.history");
+    assert!(refused(&without_history).contains("00000002.history"));
+    let flipped = disk.copy();
+    flipped.flip_bit("log/00000002.history", 3, 1);
+    assert!(refused(&flipped).contains("00000002.history"));
+}
+
+/// Else the database would be back on the old timeline, and what is acknowledged on the new one gone without a word.
+#[test]
+fn either_copy_of_the_superblock_is_on_the_new_timeline() {
+    let options = small_options();
+    let disk = crashed(&options);
+    let database = switch(&disk, &options).unwrap();
+    put(&database, 25..30, 2);
+    for offset in [0, 4096] {
+        let disk = disk.after_power_loss(PowerLoss::LoseAll);
+        disk.flip_bit("superblock", offset + 30, 2);
+        let database = open(&disk, &options);
+        assert_eq!(
+            (database.timeline(), rows(&database).len()),
+            (timeline(2), 30),
+            "copy at {offset} damaged"
+        );
+        disk.crash();
+    }
+}
+
+#[test]
+fn restore_points_are_positions_of_the_log() {
+    let options = small_options();
+    let disk = template(&options);
+    let database = open(&disk, &options);
+    put(&database, 0..2, 1);
+    let first = database.create_restore_point("before the upgrade").unwrap();
+    assert!(first <= database.statistics().flushed);
+    put(&database, 2..3, 1);
+    assert!(database.create_restore_point("before the upgrade").unwrap() > first);
+    for name in ["", "two\nlines", &"x".repeat(256)] {
+        assert!(
+            matches!(database.create_restore_point(name), Err(Error::RestorePointName { .. })),
+            "{name:?}"
+        );
+    }
+    let database = open(&disk.after_power_loss(PowerLoss::LoseAll), &options);
+    assert_eq!(rows(&database).len(), 3);
+    database.close().unwrap();
+    let reader =
+        open(&disk.after_power_loss(PowerLoss::LoseAll), &Options { mode: OpenMode::ReadOnly, ..options });
+    assert!(matches!(reader.create_restore_point("x"), Err(Error::ReadOnly)));
+}
