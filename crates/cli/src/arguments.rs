@@ -144,7 +144,8 @@ pub(crate) enum Command {
     Load(Load),
     /// Write all rows of a table as CSV, TSV or JSON lines, which `load` reads back exactly.
     Dump(Dump),
-    /// Show the records of the log: every committed transaction, oldest first. Works while the database is in use.
+    /// Show the log: segments, who holds them, timelines and restore points; or, with --records, every record of it, oldest
+    /// first. Works while the database is in use.
     Log(Log),
     /// List the transactions that are prepared and not decided, or decide those that are too old.
     InDoubt(InDoubt),
@@ -152,6 +153,12 @@ pub(crate) enum Command {
     CommitPrepared(OneGid),
     /// Roll a prepared transaction back, because its coordinator has decided so.
     RollbackPrepared(OneGid),
+    /// Give the end of the log a name, to recover to it later.
+    RestorePoint(NamedInLog),
+    /// Go on on a new timeline, which begins where the log ends: after a copy of the database went its own way.
+    NewTimeline(NewTimeline),
+    /// Stop keeping the log for an archive, a standby or anybody else; also for one that has lost its hold.
+    ReleaseHold(NamedInLog),
     /// Change the master key of an encrypted database: rewrites one small file and no data.
     RotateKey(RotateKey),
     /// Move everything that changed into the page file now, so that the next start has nothing to replay.
@@ -454,16 +461,45 @@ pub(crate) struct Dump {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  seawall log bank --limit 10\n  seawall log bank --from 0/1A2B00 --json")]
+#[command(
+    after_help = "Examples:\n  seawall log bank\n  seawall log bank --records --limit 10\n  seawall log bank \
+--from 0/1A2B00 --json"
+)]
 pub(crate) struct Log {
     /// Directory of the database.
     pub(crate) dir: PathBuf,
+    /// Show the records, every committed transaction, and not what the log consists of; --from and --limit mean that, too.
+    #[arg(long)]
+    pub(crate) records: bool,
     /// Start at this LSN, where a record starts. Default: the oldest record that is kept.
     #[arg(long, value_name = "LSN")]
     pub(crate) from: Option<seawall::Lsn>,
     /// Show at most this many records.
     #[arg(long, value_name = "RECORDS")]
     pub(crate) limit: Option<u64>,
+}
+
+/// A database and a name in its log.
+#[derive(Debug, Args)]
+pub(crate) struct NamedInLog {
+    /// Directory of the database.
+    pub(crate) dir: PathBuf,
+    /// The name.
+    pub(crate) name: String,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The log of the old timeline stays valid up to where it was left; what a copy of the database writes \
+on it from there on is never taken for a part of this one.\n\nExample:\n  seawall new-timeline bank --reason 'the old \
+machine may still be writing'"
+)]
+pub(crate) struct NewTimeline {
+    /// Directory of the database. Nobody may have it open.
+    pub(crate) dir: PathBuf,
+    /// Why, for people: it is kept in the history file.
+    #[arg(long, value_name = "TEXT", default_value = "new-timeline")]
+    pub(crate) reason: String,
 }
 
 #[derive(Debug, Args)]

@@ -8,6 +8,7 @@ mod load;
 mod log;
 mod rows;
 mod tables;
+mod timelines;
 mod tour;
 
 use std::path::Path;
@@ -45,6 +46,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Command::InDoubt(in_doubt) => in_doubt::in_doubt(shared, in_doubt, output),
         Command::CommitPrepared(one) => in_doubt::commit_prepared(shared, one, output),
         Command::RollbackPrepared(one) => in_doubt::rollback_prepared(shared, one, output),
+        Command::RestorePoint(point) => timelines::restore_point(shared, point, output),
+        Command::NewTimeline(new) => timelines::new_timeline(shared, new, output),
+        Command::ReleaseHold(hold) => timelines::release_hold(shared, hold, output),
         Command::RotateKey(rotate) => tables::rotate_key(shared, rotate, output),
         Command::Checkpoint(directory) => inspect::checkpoint(shared, &directory.dir, output),
         Command::Bench(bench) => bench::bench(shared, bench, output),

@@ -58,11 +58,18 @@ impl Failure {
             Failure::Broken(_) => 1,
             Failure::Usage(_)
             | Failure::Database(
-                Error::Option { .. } | Error::TableName { .. } | Error::Gid { .. } | Error::Owner { .. },
+                Error::Option { .. }
+                | Error::TableName { .. }
+                | Error::RestorePointName { .. }
+                | Error::Gid { .. }
+                | Error::Owner { .. },
             ) => 2,
             Failure::NoSuchKey { .. }
             | Failure::Database(
-                Error::NoDatabase { .. } | Error::NoSuchTable { .. } | Error::NotInDoubt { .. },
+                Error::NoDatabase { .. }
+                | Error::NoSuchTable { .. }
+                | Error::NoSuchLogHold { .. }
+                | Error::NotInDoubt { .. },
             ) => 3,
             Failure::Damage { .. }
             | Failure::Database(

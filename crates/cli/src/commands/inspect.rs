@@ -4,11 +4,11 @@ use std::path::Path;
 
 use seawall::{
     CheckSummary, CheckpointStatistics, Damage, Database, DatabaseInfo, OpenMode, RecoveryTimeStatistics,
-    SegmentInfo,
 };
 use serde_json::{Value, json};
 
 use super::in_doubt::{decision_json, decision_text};
+use super::log::{segment_json, segment_text};
 use super::{not_a_database, open, options};
 use crate::arguments::Shared;
 use crate::failure::Failure;
@@ -47,9 +47,7 @@ pub(crate) fn info(shared: &Shared, directory: &Path, output: &mut Output) -> Re
     }
     line("segments", format!("{} of {}", info.segments.len(), size(info.segment_bytes)))?;
     for segment in &info.segments {
-        let state =
-            if is_spare(&info, segment) { "spare".to_owned() } else { format!("from {}", segment.first_lsn) };
-        line("", format!("{} {state}", segment.name))?;
+        line("", segment_text(segment))?;
     }
     Ok(())
 }
@@ -73,19 +71,8 @@ fn recovery_text(time: &RecoveryTimeStatistics) -> String {
     format!("about {} for {} rows ({measured})", duration(time.estimated), grouped(time.rows))
 }
 
-/// Waiting to be written: the log has not come to it.
-fn is_spare(info: &DatabaseInfo, segment: &SegmentInfo) -> bool {
-    segment.spare || segment.first_lsn > info.end_of_log
-}
-
 fn info_json(info: &DatabaseInfo, tables: usize) -> Value {
-    let segments: Vec<Value> = info
-        .segments
-        .iter()
-        .map(|segment| {
-            json!({ "name": segment.name, "first_lsn": segment.first_lsn.to_string(), "spare": is_spare(info, segment) })
-        })
-        .collect();
+    let segments: Vec<Value> = info.segments.iter().map(segment_json).collect();
     json!({
         "database_id": info.database.to_string(),
         "created_micros": info.created_micros,

@@ -1,4 +1,6 @@
-//! `log`: the records of the log, for people who want to know what happened.
+//! `log`: the log at a glance (`overview`), or its records, for people who want to know what happened.
+
+mod overview;
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -15,7 +17,12 @@ use crate::output::{Notation, Output, escape, grouped};
 /// Changes of one commit that are shown to people; programs get all.
 const CHANGES_SHOWN: usize = 20;
 
+pub(crate) use overview::{segment_json, segment_text};
+
 pub(crate) fn log(shared: &Shared, log: &Log, output: &mut Output) -> Result<(), Failure> {
+    if !log.records && log.from.is_none() && log.limit.is_none() {
+        return overview::overview(shared, log, output);
+    }
     let names = table_names(shared, log);
     let mut left = log.limit.unwrap_or(u64::MAX);
     if left == 0 {

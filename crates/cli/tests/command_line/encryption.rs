@@ -53,7 +53,7 @@ fn every_command_works_with_each_source_of_the_master_key() {
         assert_eq!(run(source, &["get", "db", "accounts", "alice"]), "100\n");
         assert!(run(source, &["check", "db"]).contains("no damage found"));
         assert!(run(source, &["info", "db"]).contains("encrypted        yes"));
-        assert!(run(source, &["log", "db"]).contains("put accounts alice"));
+        assert!(run(source, &["log", "db", "--records"]).contains("put accounts alice"));
         run(source, &["checkpoint", "db"]);
     }
 }

@@ -106,6 +106,35 @@ fn answers_are_json_where_asked_for() {
 }
 
 #[test]
+fn the_log_at_a_glance_and_what_is_named_in_it() {
+    let scratch = Scratch::with_database();
+    let overview = || json_lines(&scratch.ok(["log", "db", "--json"])).swap_remove(0);
+    let made = json_lines(&scratch.ok(["restore-point", "db", "before the upgrade", "--json"]));
+    let seen = overview();
+    assert_eq!(seen["restore_points"][0]["name"], "before the upgrade");
+    assert_eq!(seen["restore_points"][0]["lsn"], made[0]["lsn"]);
+    assert!(seen["segments"][0]["state"] == "live" && seen["timeline"] == 1, "{seen}");
+    let fork = seen["end"].clone();
+    let told = scratch.ok(["new-timeline", "db", "--reason", "the old machine may still be writing"]);
+    assert_eq!(told, "the log goes on on timeline 2\n");
+    let seen = overview();
+    assert_eq!((&seen["timeline"], &seen["ancestors"][0]["left_at"]), (&2.into(), &fork), "{seen}");
+    assert!(seen["restore_points"].as_array().is_some_and(|points| points.len() == 1), "{seen}");
+    let text = scratch.ok(["log", "db"]);
+    for part in
+        ["1 left at", "the old machine", "live", "held by          recovery", "\"before the upgrade\""]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let records = json_lines(&scratch.ok(["log", "db", "--records", "--json"]));
+    assert!(records.iter().any(|record| record["kind"] == "timeline switch" && record["timeline"] == 2));
+    scratch.ok(["check", "db"]);
+    assert!(scratch.fails(3, ["release-hold", "db", "nobody"]).contains("no hold \"nobody\""));
+    scratch.fails(2, ["restore-point", "db", ""]);
+    scratch.fails(3, ["new-timeline", "nowhere"]);
+}
+
+#[test]
 fn help_teaches() {
     let scratch = Scratch::new();
     let help = scratch.ok(["--help"]);
@@ -125,7 +154,7 @@ fn pages_are_protected_as_the_options_say() {
     let in_log = ["--page-protection", "log-images", "--page-image-compression", "zstd"];
     scratch.ok([&["put", "db", "protected", "key", "value"][..], &in_log].concat());
     assert_eq!(info()["page_protection"], "log-images");
-    let records = json_lines(&scratch.ok(["log", "db", "--json"]));
+    let records = json_lines(&scratch.ok(["log", "db", "--records", "--json"]));
     assert!(records.iter().any(|record| record["kind"] == "page images"), "{records:?}");
     scratch.fails(2, ["info", "db", "--page-protection", "nowhere"]);
     scratch.fails(2, ["info", "db", "--page-image-compression", "gzip"]);

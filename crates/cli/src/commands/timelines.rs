@@ -1,0 +1,40 @@
+//! `new-timeline`, `restore-point`, `release-hold`.
+
+use seawall::{Database, OpenMode};
+use serde_json::json;
+
+use super::{not_a_database, open, options};
+use crate::arguments::{NamedInLog, NewTimeline, Shared};
+use crate::failure::Failure;
+use crate::output::Output;
+
+pub(crate) fn new_timeline(shared: &Shared, new: &NewTimeline, output: &mut Output) -> Result<(), Failure> {
+    let options = options(shared, OpenMode::Existing);
+    let database = Database::open_on_new_timeline(&new.dir, options, &new.reason)
+        .map_err(|error| not_a_database(error.into()))?;
+    let timeline = database.timeline();
+    database.close()?;
+    output.answer(
+        &json!({ "timeline": timeline.get() }),
+        format_args!("the log goes on on timeline {timeline}"),
+    )
+}
+
+pub(crate) fn restore_point(shared: &Shared, point: &NamedInLog, output: &mut Output) -> Result<(), Failure> {
+    let database = open(shared, &point.dir, OpenMode::Existing)?;
+    let lsn = database.create_restore_point(&point.name)?;
+    database.close()?;
+    let name = &point.name;
+    output.answer(
+        &json!({ "restore_point": name, "lsn": lsn.to_string() }),
+        format_args!("restore point {name:?} at {lsn}"),
+    )
+}
+
+pub(crate) fn release_hold(shared: &Shared, hold: &NamedInLog, output: &mut Output) -> Result<(), Failure> {
+    let database = open(shared, &hold.dir, OpenMode::Existing)?;
+    database.release_log_hold(&hold.name)?;
+    database.close()?;
+    let name = &hold.name;
+    output.answer(&json!({ "released": name }), format_args!("nothing is held for {name:?} any more"))
+}
