@@ -8,6 +8,7 @@ use crate::checkpoint::Test;
 use crate::ddl;
 use crate::engine::{EngineKind, LogLimits};
 use crate::rows::Order;
+use crate::segments;
 
 /// Runs the same workloads against Seawall and its peers, each cell in a process of its own.
 ///
@@ -110,6 +111,8 @@ pub(crate) enum Command {
     Ddl(ddl::Arguments),
     /// Transactions prepared and committed, beside puts, and the replay of exactly that log (Seawall only)
     Twophase(crate::twophase::Arguments),
+    /// Old log segments removed while somebody works: time, directory syncs, longest commit and open (Seawall only)
+    Segments(segments::Arguments),
     /// Syncs a second that the device can do
     Device(Common),
     /// One cell of a table, for the program itself

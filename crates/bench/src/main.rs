@@ -27,6 +27,7 @@ mod random;
 mod report;
 mod rows;
 mod scratch;
+mod segments;
 mod table;
 mod timed_run;
 mod twophase;
@@ -67,6 +68,7 @@ fn run(command: &Command) -> Result<usize, BenchError> {
             println!("{}", serde_json::to_string(&measurement)?);
         }
         Command::Checkpoint { test } => return checkpoint::run(test),
+        Command::Segments(arguments) => return segments::run(arguments),
         Command::CheckpointCell { cell } => {
             let measured = checkpoint::measure(&serde_json::from_str(cell)?)?;
             println!("{}", serde_json::to_string(&measured)?);

@@ -85,6 +85,7 @@ pub(crate) fn plan(command: &Command) -> Option<(&Common, Vec<PlannedRow>)> {
         Command::Memory(common) => (common, vec![memory().for_seconds(MEMORY_SECONDS)]),
         Command::All { common, written } => (common, all(written)),
         Command::Checkpoint { .. }
+        | Command::Segments(_)
         | Command::Device(_)
         | Command::Cell { .. }
         | Command::CheckpointCell { .. }
