@@ -1,4 +1,4 @@
-//! The log: records in segments, bodies of records, segment headers, timeline histories, pending files.
+//! The log: records in segments, bodies of records, segment headers, timeline histories, pending files, holds.
 
 use std::convert::Infallible;
 use std::sync::{Arc, LazyLock};
@@ -8,9 +8,10 @@ use seawall_io::Disk;
 use seawall_simulation::SimulatedDisk;
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 use seawall_wal::{
-    CommitBuilder, FORMAT_VERSION, HEADER_BYTES, Log, LogEnd, LogGeometry, LogOptions, LogReadError,
-    LogReader, Outcome, PageImages, PendingUse, RECORD_HEADER_BYTES, ROW_KEY_BYTES_MAX, Record, RecordKind,
-    RecordSpan, SegmentName, TimelineHistory, VALUE_BYTES_MAX,
+    CommitBuilder, EndReason, FORMAT_VERSION, HEADER_BYTES, HoldLifetime, HoldOptions, Log, LogEnd,
+    LogGeometry, LogOptions, LogReadError, LogReader, Outcome, PageImages, PendingUse, RECORD_HEADER_BYTES,
+    ROW_KEY_BYTES_MAX, Record, RecordKind, RecordSpan, SegmentName, TimelineHistory, VALUE_BYTES_MAX,
+    read_holds,
 };
 
 use crate::input::{Choices, Entries, Input, mutate};
@@ -22,6 +23,7 @@ pub const ENTRIES: &Entries = &[
     ("segment_header", segment_header),
     ("timeline_history", timeline_history),
     ("pending_file", pending_file),
+    ("holds_file", holds_file),
 ];
 
 const SEGMENT_BYTES: usize = 64 << 10;
@@ -397,4 +399,56 @@ pub fn pending_file(data: &[u8]) {
         (Err(shown), Err(rescued)) => assert_eq!(shown.to_string(), rescued.to_string()),
         (_, rescued) => panic!("{shown:?}, {rescued:?}"),
     }
+}
+
+/// A log with two holds, closed.
+static HELD: LazyLock<SimulatedDisk> = LazyLock::new(|| {
+    let disk = SimulatedDisk::new(1);
+    let log = Log::create(arc(&disk), options()).expect("an empty disk takes a log");
+    let permanent = HoldOptions { lifetime: HoldLifetime::Permanent, ..HoldOptions::default() };
+    let limited = HoldOptions { limit_bytes: Some(1 << 20), ..permanent };
+    for (name, hold) in [("a", permanent), ("standby b", limited)] {
+        log.hold(name, hold, geometry().first_lsn(), 7).expect("the log is there from its beginning on");
+    }
+    disk
+});
+
+/// The file of those who hold the log, changed, checksums of the copies made right or not: what is accepted is held.
+pub fn holds_file(data: &[u8]) {
+    const COPY_BYTES: usize = 8192;
+    let mut input = Input::new(data);
+    let choices = Choices::of(&mut input);
+    let disk = HELD.copy();
+    let mut file = disk.read_file("log/holds").expect("the log has made it");
+    let mut rest = input.rest();
+    for (copy, is_sealed) in file.chunks_mut(COPY_BYTES).zip([choices.has(0), choices.has(1)]) {
+        let (own, left) = if is_sealed { rest.split_at(rest.len() / 2) } else { (rest, rest) };
+        rest = left;
+        mutate(copy, &mut Input::new(own));
+        if is_sealed {
+            let checksum = crc32c(&copy[4..]);
+            copy[..4].copy_from_slice(&checksum.to_le_bytes());
+        }
+    }
+    if choices.has(2) {
+        file.truncate(file.len() - rest.len().min(file.len()));
+    }
+    disk.write_file("log/holds", &file);
+    let holds = match read_holds(&disk, DATABASE) {
+        Ok(holds) => holds,
+        Err(error) => return assert!(error.to_string().contains("log/holds"), "{error}"),
+    };
+    let end =
+        LogEnd { lsn: geometry().first_lsn(), durable: geometry().first_lsn(), reason: EndReason::NoRecord };
+    let log = Log::open(arc(&disk), options(), end).expect("what can be read can be opened");
+    let permanent = holds.iter().filter(|hold| hold.options.lifetime == HoldLifetime::Permanent);
+    for hold in permanent {
+        // Held, or lost: before the beginning there is no log.
+        let is_held = log.find_hold(&hold.name).is_ok();
+        assert_eq!(is_held, hold.lost_at.is_none() && hold.position >= geometry().first_lsn(), "{hold:?}");
+        log.release_hold(&hold.name).expect("it is there, held or lost");
+    }
+    assert!(log.holds().is_empty());
+    let left = read_holds(&disk, DATABASE).expect("it was left as it was, or written anew");
+    assert!(left.iter().all(|hold| hold.options.lifetime == HoldLifetime::Process), "{left:?}");
 }

@@ -10,7 +10,7 @@
 //! |     32 |     8 | sequence   | one more with each write; odd: this is the copy at 0           |
 //! |     40 |     2 | count      | holds, at most 64                                              |
 //! |     42 |    22 | reserved   | zero                                                           |
-//! |     64 |       | holds      | 112 bytes each                                                 |
+//! |     64 |       | holds      | 112 bytes each, by name                                        |
 //! |        |       | reserved   | zero                                                           |
 //!
 //! A hold:
@@ -228,11 +228,12 @@ fn decode(copy: &[u8; COPY_BYTES], database: DatabaseId) -> Decoded {
     if count > HOLDS_MAX || !is_clean {
         return Err(HoldsFileError::Value { offset: 40 });
     }
-    let mut holds = Vec::new();
+    let mut holds: Vec<HoldInfo> = Vec::new();
     for index in 0..count {
         let offset = HEADER_BYTES + index * HOLD_BYTES;
         let hold = decode_hold(&copy[offset..offset + HOLD_BYTES]);
-        holds.push(hold.ok_or(HoldsFileError::Value { offset })?);
+        let follows = |hold: &HoldInfo| holds.last().is_none_or(|last| last.name < hold.name);
+        holds.push(hold.filter(follows).ok_or(HoldsFileError::Value { offset })?);
     }
     Ok((u64::from_le_bytes(bytes_at(copy, 32)), holds))
 }
@@ -299,7 +300,7 @@ mod tests {
         let longest = "x".repeat(HOLD_NAME_BYTES_MAX);
         vec![
             hold("a", slot, None),
-            hold("Sicherung ü", HoldOptions::default(), Some(Lsn::new(99))),
+            hold("b: Sicherung ü", HoldOptions::default(), Some(Lsn::new(99))),
             hold(&longest, slot, None),
         ]
     }
@@ -307,7 +308,8 @@ mod tests {
     #[test]
     fn holds_come_back() {
         assert_eq!(decode(&encode(DATABASE, 9, &holds()), DATABASE), Ok((9, holds())));
-        let most: Vec<_> = (0..HOLDS_MAX).map(|_| holds()[2].clone()).collect();
+        let named = |number: usize| HoldInfo { name: format!("{number:063}"), ..holds()[2].clone() };
+        let most: Vec<_> = (0..HOLDS_MAX).map(named).collect();
         assert_eq!(decode(&encode(DATABASE, 1, &most), DATABASE), Ok((1, most)));
     }
 
@@ -333,6 +335,8 @@ mod tests {
         // Too many, a reserved byte, a kind, a limit's end, a lifetime, a long name, no name, no UTF-8, a byte behind a name.
         let bad =
             [(40, 65), (41, 1), (50, 1), (96, 5), (97, 2), (98, 2), (99, 64), (99, 0), (100, 0xFF), (101, 1)];
+        let twice = [holds()[0].clone(), holds()[0].clone()];
+        assert!(matches!(decode(&encode(DATABASE, 1, &twice), DATABASE), Err(HoldsFileError::Value { .. })));
         for (offset, byte) in bad {
             assert!(matches!(sealed(offset, byte), Err(HoldsFileError::Value { .. })), "offset {offset}");
         }
