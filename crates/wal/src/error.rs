@@ -122,6 +122,12 @@ pub enum SegmentHeaderError {
         /// Where.
         offset: usize,
     },
+    /// It says neither that the log came here nor that it did not.
+    #[error("offset 512: the mark of a segment that was begun is damaged: {found:#018x}")]
+    Begun {
+        /// In the file.
+        found: u64,
+    },
     /// Of another database.
     #[error("offset 24: segment of database {found}, expected {expected}")]
     Database {

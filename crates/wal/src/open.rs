@@ -27,7 +27,9 @@ use crate::metrics::Counters;
 use crate::options::LogOptions;
 use crate::reader::LogEnd;
 use crate::record::RECORD_HEADER_BYTES;
-use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, check_header};
+use crate::segment::{
+    LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_header, encode_header,
+};
 use crate::segment_set::{FoundFiles, SegmentSet, fatal, oldest_without_gap, zero_range};
 use crate::write_again::write_again;
 
@@ -132,7 +134,12 @@ fn cut_off_segment(
     }
     let mut page = [0; BLOCK_BYTES];
     file.read_exact_at(&mut page, 0).map_err(failed("read"))?;
-    check_header(&page, identity, name.number).map_err(refused)?;
+    let segment_use = check_header(&page, identity, name.number).map_err(refused)?;
+    if segment_use == SegmentUse::Ready && offset > HEADER_BYTES {
+        // It lost its mark. Durable with the zeros, before the next record.
+        let header = encode_header(identity, name.number, SegmentUse::Begun);
+        file.write_all_at(&header, 0).map_err(failed("write the header of"))?;
+    }
     let header_end = (offset + RECORD_HEADER_BYTES as u64).min(segment_bytes);
     for end in [header_end, segment_bytes] {
         zero_and_sync(&*file, offset, end).map_err(failed("zero the end of"))?;

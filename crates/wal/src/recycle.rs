@@ -24,7 +24,7 @@ use seawall_types::Lsn;
 use crate::error::LogError;
 use crate::geometry::LogGeometry;
 use crate::metrics::Counters;
-use crate::segment::{SegmentName, encode_header};
+use crate::segment::{SegmentName, SegmentUse, encode_header};
 use crate::segment_set::{SegmentSet, fatal};
 
 /// Spares to keep at most, in bytes and in files, whatever the log has filled.
@@ -112,7 +112,7 @@ impl SegmentSet {
         if file.length().map_err(failed)? != self.identity.geometry.segment_bytes() {
             return Ok(false);
         }
-        file.write_all_at(&encode_header(&self.identity, number), 0).map_err(failed)?;
+        file.write_all_at(&encode_header(&self.identity, number, SegmentUse::Ready), 0).map_err(failed)?;
         file.sync_data().map_err(|error| fatal("sync", &path, &error))?;
         Ok(true)
     }

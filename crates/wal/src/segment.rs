@@ -9,10 +9,16 @@
 //! |     24 |    16 | database      | database id; the log of another one is refused        |
 //! |     40 |     4 | segment_bytes | length of the file                                    |
 //! |     44 |     4 | checksum      | CRC-32C of bytes 0..44                                |
-//! |     48 |  4048 | reserved      | zero; anything else is refused                        |
+//! |     48 |   464 | reserved      | zero; anything else is refused                        |
+//! |    512 |     8 | begun         | zero until the log comes here, then `mix(mix(first_lsn XOR log_key))`, as in `record` |
+//! |    520 |  3576 | reserved      | zero; anything else is refused                        |
 //!
 //! A header is on stable storage before the file gets its final name, and the name before the first record: whoever
 //! finds a file by its name may expect a valid header.
+//!
+//! *Begun* is durable before the first record of this place is: a segment that is not begun holds zeros, or what is left of
+//! another place's records, and nobody need look at it. It lies in a disk sector of its own, so that a power loss while it is
+//! written does not touch the header.
 
 use seawall_codec::checksum::crc32c;
 use seawall_types::{DatabaseId, Lsn, TimelineId};
@@ -28,7 +34,19 @@ pub const FORMAT_VERSION: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"SWLOG\r\n\x1A";
 const HEADER_PAGE_BYTES: usize = 4096;
-const _: () = assert!(48 + 4048 == HEADER_PAGE_BYTES && HEADER_PAGE_BYTES as u64 == HEADER_BYTES);
+const BEGUN_OFFSET: usize = 512;
+const BEGUN_BYTES: usize = 8;
+const _: () = assert!(48 + 464 == BEGUN_OFFSET && BEGUN_OFFSET + BEGUN_BYTES + 3576 == HEADER_PAGE_BYTES);
+const _: () = assert!(HEADER_PAGE_BYTES as u64 == HEADER_BYTES);
+
+/// Whether records were ever written into a segment since it has its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SegmentUse {
+    /// None: zeros, or old bytes of a recycled segment.
+    Ready,
+    /// Some, or they were about to be.
+    Begun,
+}
 
 /// Which log a segment belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +89,11 @@ impl SegmentName {
 }
 
 /// What the header page of segment `number` of this log says.
-pub(crate) fn encode_header(identity: &LogIdentity, number: u64) -> [u8; HEADER_PAGE_BYTES] {
+pub(crate) fn encode_header(
+    identity: &LogIdentity,
+    number: u64,
+    segment_use: SegmentUse,
+) -> [u8; HEADER_PAGE_BYTES] {
     let segment_bytes =
         u32::try_from(identity.geometry.segment_bytes()).expect("the geometry allows at most 1 GiB");
     let mut page = [0; HEADER_PAGE_BYTES];
@@ -83,7 +105,14 @@ pub(crate) fn encode_header(identity: &LogIdentity, number: u64) -> [u8; HEADER_
     page[40..44].copy_from_slice(&segment_bytes.to_le_bytes());
     let checksum = crc32c(&page[..44]);
     page[44..48].copy_from_slice(&checksum.to_le_bytes());
+    if segment_use == SegmentUse::Begun {
+        page[BEGUN_OFFSET..BEGUN_OFFSET + BEGUN_BYTES].copy_from_slice(&seal(identity, number).to_le_bytes());
+    }
     page
+}
+
+fn seal(identity: &LogIdentity, number: u64) -> u64 {
+    identity.key().seal_of(identity.geometry.first_record_of(number))
 }
 
 /// Refuses, field by field, what is not the header page of segment `number` of this log.
@@ -91,7 +120,7 @@ pub(crate) fn check_header(
     page: &[u8; HEADER_PAGE_BYTES],
     identity: &LogIdentity,
     number: u64,
-) -> Result<(), SegmentHeaderError> {
+) -> Result<SegmentUse, SegmentHeaderError> {
     let magic: [u8; 8] = bytes_at(page, 0);
     if magic != MAGIC {
         return Err(SegmentHeaderError::Magic { found: magic });
@@ -104,8 +133,10 @@ pub(crate) fn check_header(
     if stored != computed {
         return Err(SegmentHeaderError::Checksum { stored, computed });
     }
-    if let Some(index) = page[48..].iter().position(|&byte| byte != 0) {
-        return Err(SegmentHeaderError::Reserved { offset: 48 + index });
+    for (start, end) in [(48, BEGUN_OFFSET), (BEGUN_OFFSET + BEGUN_BYTES, HEADER_PAGE_BYTES)] {
+        if let Some(index) = page[start..end].iter().position(|&byte| byte != 0) {
+            return Err(SegmentHeaderError::Reserved { offset: start + index });
+        }
     }
     let database = DatabaseId::from_bytes(bytes_at(page, 24));
     if database != identity.database {
@@ -125,7 +156,11 @@ pub(crate) fn check_header(
     if first_lsn != expected {
         return Err(SegmentHeaderError::FirstLsn { found: first_lsn, expected });
     }
-    Ok(())
+    match u64::from_le_bytes(bytes_at(page, BEGUN_OFFSET)) {
+        0 => Ok(SegmentUse::Ready),
+        found if found == seal(identity, number) => Ok(SegmentUse::Begun),
+        found => Err(SegmentHeaderError::Begun { found }),
+    }
 }
 
 fn bytes_at<const N: usize>(page: &[u8], offset: usize) -> [u8; N] {
@@ -156,8 +191,10 @@ mod tests {
 
     #[test]
     fn a_header_is_accepted_by_its_own_log_only() {
-        let page = encode_header(&identity(), 7);
-        assert_eq!(check_header(&page, &identity(), 7), Ok(()));
+        let page = encode_header(&identity(), 7, SegmentUse::Ready);
+        assert_eq!(check_header(&page, &identity(), 7), Ok(SegmentUse::Ready));
+        let begun = encode_header(&identity(), 7, SegmentUse::Begun);
+        assert_eq!(check_header(&begun, &identity(), 7), Ok(SegmentUse::Begun));
         assert!(matches!(check_header(&page, &identity(), 8), Err(SegmentHeaderError::FirstLsn { .. })));
         let mut other = identity();
         other.database = DatabaseId::from_bytes([1; 16]);
@@ -172,17 +209,18 @@ mod tests {
 
     #[test]
     fn every_flipped_byte_of_a_header_is_noticed() {
-        let page = encode_header(&identity(), 7);
-        for offset in 0..page.len() {
-            let mut damaged = page;
-            damaged[offset] ^= 0x10;
-            assert!(check_header(&damaged, &identity(), 7).is_err(), "offset {offset}");
+        for page in [SegmentUse::Ready, SegmentUse::Begun].map(|used| encode_header(&identity(), 7, used)) {
+            for offset in 0..page.len() {
+                let mut damaged = page;
+                damaged[offset] ^= 0x10;
+                assert!(check_header(&damaged, &identity(), 7).is_err(), "offset {offset}");
+            }
         }
     }
 
     #[test]
     fn header_with_unknown_version_is_refused() {
-        let mut page = encode_header(&identity(), 7);
+        let mut page = encode_header(&identity(), 7, SegmentUse::Ready);
         page[8] = 9;
         let expected = SegmentHeaderError::Version { found: 9, known: FORMAT_VERSION };
         assert_eq!(check_header(&page, &identity(), 7), Err(expected));

@@ -8,8 +8,11 @@
 //! A segment is ready when its header, its length and its name are durable and its content cannot be taken for records
 //! of it: zeros, or records of the segment that it was before. The steps for a new one: create `log/spare.<number>`,
 //! zero-fill, write the header, sync, rename, sync the directory; only then may an LSN in it be given out. A crash in
-//! between leaves a spare name, which is removed some day, or a ready segment. What is found beyond the end when the log
-//! is opened may hold records that were torn off there, so it is zeroed before it becomes ready.
+//! between leaves a spare name, which is removed some day, or a ready segment.
+//!
+//! What is found beyond the end when the log is opened is ready as it is, if its header says that the log had not begun to
+//! write it: then no record of it was ever there. One that was begun may hold records that were torn off there. It is zeroed,
+//! durably, and only then does its header say that it was not begun.
 //!
 //! Lock order: `preparing` (held across disk calls), then `files` and `handles` (never).
 
@@ -21,14 +24,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
-use seawall_io::{Disk, DiskFile, OpenMode};
+use seawall_io::{AlignedBuffer, BLOCK_BYTES, Disk, DiskFile, OpenMode};
 use seawall_types::Lsn;
 
 use crate::error::LogError;
 use crate::geometry::HEADER_BYTES;
 use crate::metrics::Counters;
 use crate::recycle::RecycleEstimate;
-use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, check_header, encode_header};
+use crate::segment::{
+    LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_header, encode_header,
+};
 
 pub use found::LogFiles;
 pub(crate) use found::{FoundFiles, oldest_without_gap};
@@ -276,7 +281,7 @@ impl SegmentSet {
             other => other?,
         };
         file.fill_zeros(0, self.identity.geometry.segment_bytes())?;
-        file.write_all_at(&encode_header(&self.identity, name.number), 0)?;
+        file.write_all_at(&encode_header(&self.identity, name.number, SegmentUse::Ready), 0)?;
         file.sync_data()
     }
 
@@ -289,18 +294,31 @@ impl SegmentSet {
         };
         let segment_bytes = self.identity.geometry.segment_bytes();
         let file = self.disk.open(&path, OpenMode::Write).map_err(failed("open"))?;
-        if file.length().map_err(failed("measure"))? != segment_bytes {
+        let sync = || file.sync_data().map_err(|error| fatal("sync", &path, &error));
+        if file.length().map_err(failed("measure"))? == segment_bytes {
+            let mut page = [0; BLOCK_BYTES];
+            file.read_exact_at(&mut page, 0).map_err(failed("read"))?;
+            if check_header(&page, &self.identity, name.number) == Ok(SegmentUse::Ready) {
+                // The cache may show what a process before this one has written, and the disk not have it.
+                file.write_all_at(&page, 0).map_err(failed("write"))?;
+                return sync();
+            }
+            zero_range(&*file, HEADER_BYTES, segment_bytes).map_err(failed("zero"))?;
+        } else {
             file.set_length(segment_bytes).map_err(failed("set the length of"))?;
             file.fill_zeros(0, segment_bytes).map_err(failed("zero-fill"))?;
         }
-        zero_range(&*file, HEADER_BYTES, segment_bytes).map_err(failed("zero"))?;
-        let mut page = [0; 4096];
-        file.read_exact_at(&mut page, 0).map_err(failed("read"))?;
-        if check_header(&page, &self.identity, name.number).is_err() {
-            file.write_all_at(&encode_header(&self.identity, name.number), 0).map_err(failed("write"))?;
-        }
-        // After a failed sync the cache may show zeros that the disk does not have.
-        file.sync_data().map_err(|error| fatal("sync", &path, &error))
+        sync()?;
+        let header = encode_header(&self.identity, name.number, SegmentUse::Ready);
+        file.write_all_at(&header, 0).map_err(failed("write"))?;
+        sync()
+    }
+
+    /// Says durably that the log comes to segment `number`: before the first record goes there.
+    pub(crate) fn begin(&self, file: &dyn DiskFile, number: u64) -> io::Result<()> {
+        let mut page = AlignedBuffer::zeroed(BLOCK_BYTES);
+        page.copy_from_slice(&encode_header(&self.identity, number, SegmentUse::Begun));
+        file.write_durable_at(&page, 0..BLOCK_BYTES, 0)
     }
 
     pub(crate) fn contains(&self, name: SegmentName) -> bool {

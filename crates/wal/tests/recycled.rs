@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use common::{arc, commit, create, geometry, open_reader, options, read_from, read_reader};
 use seawall_simulation::{Operation, PowerLoss, SimulatedDisk};
 use seawall_types::Lsn;
-use seawall_wal::{HEADER_BYTES, Log, SegmentName};
+use seawall_wal::{HEADER_BYTES, Log, LogReadError, SegmentName};
 
 /// Bytes of a value so that eight records fill a segment to the last byte.
 fn value_bytes() -> usize {
@@ -122,6 +122,55 @@ fn each_order_of_two_renames_and_the_sync() {
         assert_eq!(read_from(&disk, redo).unwrap().0.len(), 25, "kept {kept:02b}");
         assert!(disk.read_file(&name(1)).is_none() && disk.read_file(&name(2)).is_none());
     }
+}
+
+/// The worst that old bytes can be: records that verify right where they lie, in batches that began behind the end of the log.
+/// In a spare they are no evidence of damage, whatever they are, and no spare is zeroed when the log is opened.
+#[test]
+fn what_lies_in_a_spare_is_no_evidence_of_damage() {
+    let disk = SimulatedDisk::new(1);
+    let (log, redo) = aligned_log(&disk);
+    let end = log.flushed();
+    let report = log.retain_from(redo).unwrap();
+    assert!(report.recycled >= 3, "{report:?}");
+    drop(log);
+    // Another life of the same log goes on: its records verify.
+    let other = disk.copy();
+    let log = Log::open(arc(&other), options(), read_from(&other, redo).unwrap().1).unwrap();
+    (0..40).for_each(|_| assert!(commit(&log, &[4; 5000]).is_ok()));
+    let current = geometry().segment_of(end);
+    let path = |number| SegmentName { number, timeline: options().timeline }.path();
+    for number in current..current + 3 {
+        let records = other.read_file(&path(number)).unwrap();
+        disk.overwrite(&path(number), HEADER_BYTES, &records[usize::try_from(HEADER_BYTES).unwrap()..]);
+    }
+    // The first of them would be read on as a record: that is what old bytes cannot be at the end itself.
+    disk.overwrite(&path(current), HEADER_BYTES, &[0; 14]);
+    new_values_only(&disk, redo, end, "with records in the spares");
+    let before = disk.trace().len();
+    drop(Log::open(arc(&disk), options(), read_from(&disk, redo).unwrap().1).unwrap());
+    let changed: HashSet<_> = disk.trace()[before..].iter().map(|call| call.path.to_string()).collect();
+    assert!(!changed.contains(&path(current + 1)), "{changed:?}");
+    // Once the log has come there, the same bytes are evidence.
+    let begun = other.read_file(&path(current + 1)).unwrap();
+    disk.overwrite(&path(current + 1), 0, &begun[..usize::try_from(HEADER_BYTES).unwrap()]);
+    assert!(matches!(read_from(&disk, redo), Err(LogReadError::Damaged { lsn, .. }) if lsn == end));
+}
+
+#[test]
+fn opening_reads_no_spares_however_many_there_are() {
+    let disk = SimulatedDisk::new(1);
+    let log = create(&disk);
+    (0..250).for_each(|_| assert!(commit(&log, &[1; 62_000]).is_ok()));
+    let report = log.retain_from(log.flushed()).unwrap();
+    assert!(report.recycled >= 200, "{report:?}");
+    let redo = log.flushed();
+    drop(log);
+    disk.reset_read_counts();
+    let end = read_from(&disk, redo).unwrap().1;
+    drop(Log::open(arc(&disk), options(), end).unwrap());
+    let read = disk.read_count("log/").bytes;
+    assert!(read < 3 << 20, "{read} bytes: the reader's window of 1 MiB, twice, and some headers");
 }
 
 /// That these tests can fail: the old records do verify where they were written, and the bytes lie at the very place where

@@ -8,7 +8,7 @@ use seawall_types::Lsn;
 
 use crate::error::{LogError, LogReadError, SegmentHeaderError};
 use crate::geometry::{HEADER_BYTES, LogGeometry, StreamPosition};
-use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, check_header};
+use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_header, encode_header};
 use crate::write_again::write_again;
 
 /// Reads across segments; keeps the last one open.
@@ -27,7 +27,7 @@ struct OpenSegment {
     file: Arc<dyn DiskFile>,
     /// Length of the file, at most that of a segment.
     bytes: u64,
-    problem: Option<SegmentHeaderError>,
+    header: Result<SegmentUse, SegmentHeaderError>,
 }
 
 impl LogBytes {
@@ -51,8 +51,8 @@ impl LogBytes {
         let path = self.path_of(number);
         match self.open_any(number)? {
             None => Ok(false),
-            Some(OpenSegment { problem: None, .. }) => Ok(true),
-            Some(OpenSegment { problem: Some(problem), .. }) => {
+            Some(OpenSegment { header: Ok(_), .. }) => Ok(true),
+            Some(OpenSegment { header: Err(problem), .. }) => {
                 Err(LogReadError::Header { path, source: problem.clone() })
             }
         }
@@ -60,18 +60,28 @@ impl LogBytes {
 
     /// Whether the segment's header page is valid; `false` if there is no such file.
     pub(super) fn has_valid_header(&mut self, number: u64) -> Result<bool, LogReadError> {
-        Ok(self.open_any(number)?.is_some_and(|segment| segment.problem.is_none()))
+        Ok(self.open_any(number)?.is_some_and(|segment| segment.header.is_ok()))
+    }
+
+    /// Whether there may be records in a segment: the log came there, or its header is damaged. One with the header of
+    /// another place was on the way from there when the power went: what it holds is of no use to anybody.
+    pub(super) fn may_have_records(&mut self, number: u64) -> Result<bool, LogReadError> {
+        Ok(match self.open_any(number)?.map(|segment| &segment.header) {
+            None | Some(Ok(SegmentUse::Ready)) => false,
+            Some(Err(SegmentHeaderError::FirstLsn { .. } | SegmentHeaderError::Timeline { .. })) => false,
+            Some(Ok(SegmentUse::Begun) | Err(_)) => true,
+        })
     }
 
     /// The numbers of this timeline's segments from `first` on, ascending.
     pub(super) fn numbers_from(&self, first: u64) -> Result<Vec<u64>, LogReadError> {
-        let entries = self.disk.list(LOG_DIRECTORY).map_err(|source| LogReadError::Io {
+        let entries = self.disk.list_names(LOG_DIRECTORY).map_err(|source| LogReadError::Io {
             action: "list",
             path: LOG_DIRECTORY.to_owned(),
             offset: 0,
             source,
         })?;
-        let names = entries.iter().filter_map(|entry| SegmentName::parse(&entry.name));
+        let names = entries.iter().filter_map(|entry| SegmentName::parse(entry));
         let mut numbers: Vec<u64> = names
             .filter(|name| name.timeline == self.identity.timeline && name.number >= first)
             .map(|name| name.number)
@@ -143,6 +153,7 @@ impl LogBytes {
             if !self.open_checked(number)? {
                 return Err(LogReadError::Missing { path, lsn: self.geometry().lsn_at(position) });
             }
+            self.mark_begun(number)?;
             let left = usize::try_from(self.geometry().segment_bytes() - offset).unwrap_or(usize::MAX);
             let (piece, others) = rest.split_at(left.min(rest.len()));
             let written = self.disk.open(&path, OpenMode::Write).and_then(|file| {
@@ -153,6 +164,21 @@ impl LogBytes {
             rest = others;
         }
         Ok(())
+    }
+
+    /// Before the first record is written into a segment, its header durably says so.
+    fn mark_begun(&mut self, number: u64) -> Result<(), LogReadError> {
+        if self.may_have_records(number)? {
+            return Ok(());
+        }
+        let path = self.path_of(number);
+        let header = encode_header(&self.identity, number, SegmentUse::Begun);
+        let written = self.disk.open(&path, OpenMode::Write).and_then(|file| {
+            file.write_all_at(&header, 0)?;
+            file.sync_data()
+        });
+        self.open = None;
+        written.map_err(|source| LogReadError::Io { action: "write to", path, offset: 0, source })
     }
 
     /// See [`LogReader::make_durable`](super::LogReader::make_durable).
@@ -189,15 +215,15 @@ impl LogBytes {
         let expected = self.geometry().segment_bytes();
         let length = file.length().map_err(|error| failed("measure", error))?;
         if length < HEADER_BYTES {
-            let problem = Some(SegmentHeaderError::Length { found: length, expected });
-            return Ok(Some(OpenSegment { number, file, bytes: length, problem }));
+            let header = Err(SegmentHeaderError::Length { found: length, expected });
+            return Ok(Some(OpenSegment { number, file, bytes: length, header }));
         }
         let mut page = [0; BLOCK_BYTES];
         file.read_exact_at(&mut page, 0).map_err(|error| failed("read", error))?;
-        let header = check_header(&page, &self.identity, number).err();
-        let is_short = length < expected;
-        let too_short = is_short.then_some(SegmentHeaderError::Length { found: length, expected });
-        let bytes = length.min(expected);
-        Ok(Some(OpenSegment { number, file, bytes, problem: header.or(too_short) }))
+        let header = match check_header(&page, &self.identity, number) {
+            Ok(_) if length < expected => Err(SegmentHeaderError::Length { found: length, expected }),
+            checked => checked,
+        };
+        Ok(Some(OpenSegment { number, file, bytes: length.min(expected), header }))
     }
 }

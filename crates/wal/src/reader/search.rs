@@ -7,8 +7,13 @@
 //!                     ^ batch 9
 //! ```
 //! Every byte behind `x` may start a record. Cheap tests come first: kind, flags, and a batch that starts behind `x`,
-//! which random bytes pass once in millions; then the checksum. Records of another life of a recycled segment fail them,
-//! too, since their distances are masked for another LSN.
+//! which random bytes pass once in millions; then the checksum.
+//!
+//! **Old bytes of a recycled segment** are no evidence. Segments that the log has not begun to write are not even read, so
+//! opening costs the same however many spares there are. In one that it has begun, each old byte has one chance in 2^32 to
+//! pass for a record by its checksum. So a record counts by itself only if it is the first of its batch, at a distance of
+//! zero, which is one chance in 2^32 more; or if it lies within 64 KiB behind `x`, where few old bytes can claim so short a
+//! distance. Any other record counts if a second one says the same about its batch.
 //!
 //! Bytes that were made to pass the cheap tests, each claiming a record as long as the rest of the log, cost no more
 //! than a few readings of it: checksums of stretches are differences of those of prefixes (`checksums`), asked for in
@@ -27,6 +32,10 @@ use crate::record::{FLAG_ENCRYPTED, LogKey, RECORD_HEADER_BYTES, RecordHeader, S
 use checksums::PrefixChecksums;
 
 const WINDOW_BYTES: usize = 1 << 20;
+/// So near behind the end any record counts.
+const NEAR_BYTES: u64 = 64 << 10;
+/// So many segments in a row that were not begun say that the log has not come further. One alone may have lost its mark.
+const NOT_BEGUN_MAX: usize = 2;
 /// Zeros are passed over in steps of this.
 const ZERO_RUN_BYTES: usize = 64;
 /// The first byte of a record that its checksum covers.
@@ -41,7 +50,7 @@ pub(super) fn evidence_after(
 ) -> Result<Option<Lsn>, LogReadError> {
     let geometry = bytes.geometry();
     let first = geometry.segment_of(lsn);
-    let mut numbers = bytes.numbers_from(first)?.into_iter().peekable();
+    let mut numbers = begun_from(bytes, first)?.into_iter().peekable();
     while let Some(start) = numbers.next() {
         let mut last = start;
         while let Some(next) = numbers.next_if_eq(&(last + 1)) {
@@ -53,12 +62,27 @@ pub(super) fn evidence_after(
             geometry.stream_position(geometry.first_record_of(start))
         };
         let to = geometry.stream_position(geometry.first_record_of(last + 1));
-        let mut search = Search { bytes, key, geometry, lsn, to, checksums: PrefixChecksums::from(from) };
+        let checksums = PrefixChecksums::from(from);
+        let mut search = Search { bytes, key, geometry, lsn, to, checksums, claimed: None };
         if let Some(evidence) = search.run(from)? {
             return Ok(Some(evidence));
         }
     }
     Ok(None)
+}
+
+/// The segments from `first` on that may hold records, and those between them.
+fn begun_from(bytes: &mut LogBytes, first: u64) -> Result<Vec<u64>, LogReadError> {
+    let (mut begun, mut between) = (Vec::new(), Vec::new());
+    for number in bytes.numbers_from(first)? {
+        between.push(number);
+        if bytes.may_have_records(number)? {
+            begun.append(&mut between);
+        } else if between.len() == NOT_BEGUN_MAX {
+            break;
+        }
+    }
+    Ok(begun)
 }
 
 /// A search through consecutive segments up to `to`.
@@ -70,6 +94,8 @@ struct Search<'a> {
     to: StreamPosition,
     /// Of the stream from `from` or the last gap on.
     checksums: PrefixChecksums,
+    /// Where its batch started, by the last record that does not count alone.
+    claimed: Option<Lsn>,
 }
 
 /// What passed the cheap tests.
@@ -78,6 +104,8 @@ struct Candidate {
     start: StreamPosition,
     /// Checksum of the stream up to the byte from which on the record's checksum counts.
     before: u32,
+    /// Where its batch started, if it does not count alone.
+    claims: Option<Lsn>,
 }
 
 impl Candidate {
@@ -146,12 +174,15 @@ impl Search<'_> {
             return Ok(None);
         }
         let number = self.geometry.segment_of(lsn);
-        if batch_start <= self.lsn && self.bytes.has_valid_header(number)? {
+        let is_behind = batch_start > self.lsn;
+        if !is_behind && self.bytes.has_valid_header(number)? {
             return Ok(None);
         }
+        let counts_alone = !is_behind || batch_start == lsn || lsn.bytes_since(self.lsn) <= NEAR_BYTES;
+        let claims = (!counts_alone).then_some(batch_start);
         let checked_from = StreamPosition(start.0 + CHECKSUMMED_FROM);
         let before = self.checksums.up_to(self.bytes, checked_from)?;
-        Ok(before.map(|before| Candidate { header, start, before }))
+        Ok(before.map(|before| Candidate { header, start, before, claims }))
     }
 
     /// The first of the candidates that is a record.
@@ -164,7 +195,12 @@ impl Search<'_> {
             let bytes = u64::from(candidate.header.length) - CHECKSUMMED_FROM;
             let computed = combine(candidate.before, whole, bytes);
             let lsn = self.geometry.lsn_at(candidate.start);
-            if candidate.header.verifies(computed, self.key.masks(lsn)) {
+            if !candidate.header.verifies(computed, self.key.masks(lsn)) {
+                continue;
+            }
+            let counts = candidate.claims.is_none() || self.claimed == candidate.claims;
+            self.claimed = candidate.claims.or(self.claimed);
+            if counts {
                 first = Some(first.map_or(lsn, |first| first.min(lsn)));
             }
         }

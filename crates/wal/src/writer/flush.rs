@@ -20,7 +20,7 @@ use seawall_types::Lsn;
 use super::Shared;
 use super::buffer::{Batch, LogBuffer};
 use crate::error::LogError;
-use crate::geometry::StreamPosition;
+use crate::geometry::{HEADER_BYTES, StreamPosition};
 use crate::options::FlushBy;
 
 /// What only the flusher touches.
@@ -210,7 +210,7 @@ impl Shared {
         }
     }
 
-    /// One durable write for each segment that the batch touches, in order.
+    /// One durable write for each segment that the batch touches, in order, and one more for each that it begins.
     fn write_batch(&self, flusher: &mut FlusherState, batch: &Batch) -> Result<(), String> {
         let total = batch.padded_bytes();
         let mut done = 0;
@@ -222,7 +222,11 @@ impl Shared {
             let path = self.segments.path_of(number);
             let failed =
                 |error: &dyn Display| format!("write {bytes} bytes at offset {offset} of {path}: {error}");
+            let is_first = flusher.segment.as_ref().is_none_or(|(open, _)| *open != number);
             let file = self.segment_file(flusher, number).map_err(|error| failed(&error))?;
+            if is_first && offset == HEADER_BYTES {
+                self.segments.begin(&**file, number).map_err(|error| failed(&error))?;
+            }
             batch
                 .buffer
                 .write_durable(&**file, done..done + bytes, offset)

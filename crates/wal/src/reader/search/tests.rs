@@ -5,7 +5,7 @@ use seawall_types::{DatabaseId, TimelineId};
 
 use super::*;
 use crate::record::{PreparedRecord, STAMP_BYTES};
-use crate::segment::{LogIdentity, SegmentName, encode_header};
+use crate::segment::{LogIdentity, SegmentName, SegmentUse, encode_header};
 
 fn identity(segment_bytes: u64) -> LogIdentity {
     let geometry = LogGeometry::new(segment_bytes).unwrap();
@@ -13,7 +13,7 @@ fn identity(segment_bytes: u64) -> LogIdentity {
 }
 
 fn put_segment(disk: &SimulatedDisk, identity: &LogIdentity, number: u64, payload: &[u8]) {
-    let bytes = [&encode_header(identity, number)[..], payload].concat();
+    let bytes = [&encode_header(identity, number, SegmentUse::Begun)[..], payload].concat();
     disk.write_file(&SegmentName { number, timeline: identity.timeline }.path(), &bytes);
 }
 
@@ -28,7 +28,8 @@ fn search_from(
     let from = StreamPosition(geometry.stream_position(lsn).0 + 1);
     let to = geometry.stream_position(geometry.first_record_of(to_segment + 1));
     let (bytes, key) = (&mut bytes, identity.key());
-    let mut search = Search { bytes, key, geometry, lsn, to, checksums: PrefixChecksums::from(from) };
+    let checksums = PrefixChecksums::from(from);
+    let mut search = Search { bytes, key, geometry, lsn, to, checksums, claimed: None };
     let evidence = search.run(from).unwrap();
     (evidence, search.checksums)
 }
@@ -97,4 +98,31 @@ fn a_record_among_crafted_bytes_is_found() {
         disk.truncate("log/000000010000000000000001", 4096 + start as u64 + 100);
         assert_eq!(search_from(&disk, &identity, 2).0, None, "seed {seed}");
     }
+}
+
+/// Old bytes of a recycled segment may pass for one record by chance, not for the first of a batch, nor for two of one.
+#[test]
+fn one_record_far_behind_counts_only_as_the_first_of_its_batch() {
+    let identity = identity(1 << 20);
+    let geometry = identity.geometry;
+    let at = |offset: u64| geometry.advance(geometry.first_lsn(), offset);
+    let evidence = |records: &[(u64, u64)]| {
+        let mut payload = vec![0; usize::try_from(geometry.payload_bytes()).unwrap()];
+        for &(offset, batch) in records {
+            let record = PreparedRecord::no_op(100);
+            let start = usize::try_from(offset).unwrap();
+            payload[start..start + record.record_bytes()].copy_from_slice(record.as_bytes());
+            let stamp = record.stamp(identity.key(), at(offset), at(batch));
+            payload[start..start + STAMP_BYTES].copy_from_slice(&stamp);
+        }
+        let disk = SimulatedDisk::new(1);
+        put_segment(&disk, &identity, 1, &payload);
+        search_from(&disk, &identity, 1).0
+    };
+    assert_eq!(evidence(&[(500_000, 500_000)]), Some(at(500_000)));
+    assert_eq!(evidence(&[(500_000, 499_000)]), None);
+    assert_eq!(evidence(&[(500_000, 499_000), (600_000, 599_000)]), None);
+    assert_eq!(evidence(&[(500_000, 499_000), (600_000, 499_000)]), Some(at(600_000)));
+    assert_eq!(evidence(&[(60_000, 59_000)]), Some(at(60_000)));
+    assert_eq!(evidence(&[(60_000, 0)]), None);
 }
