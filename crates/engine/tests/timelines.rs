@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use harness::{environment, master_key, open, small_options, template, try_open};
 use seawall_engine::{Database, Error, OpenMode, Options, SegmentState};
-use seawall_simulation::{PowerLoss, SimulatedDisk};
+use seawall_simulation::{Call, Operation, PowerLoss, SimulatedDisk};
 use seawall_types::{Lsn, TimelineId};
 use seawall_wal::{SegmentName, TimelineHistory};
 
@@ -42,6 +42,43 @@ fn crashed(options: &Options) -> SimulatedDisk {
     let database = open(&disk, options);
     put(&database, 0..25, 1);
     disk.after_power_loss(PowerLoss::LoseAll)
+}
+
+/// As `crashed`, with segments that the log has not reached, which hold old bytes.
+fn crashed_with_spares(options: &Options) -> SimulatedDisk {
+    let disk = template(options);
+    let database = open(&disk, options);
+    put(&database, 0..60, 8);
+    database.checkpoint().unwrap();
+    put(&database, 0..60, 1);
+    database.checkpoint().unwrap();
+    put(&database, 0..3, 1);
+    assert!(database.statistics().segments_spare >= 2, "{:?}", database.statistics());
+    disk.after_power_loss(PowerLoss::LoseAll)
+}
+
+/// Beginning a timeline writes no segment full of zeros, and no buffer: a promotion takes milliseconds.
+#[test]
+fn beginning_a_timeline_writes_a_few_blocks_whatever_the_size_of_segments() {
+    let options = small_options();
+    let disk = crashed_with_spares(&options);
+    drop(open(&disk, &options));
+    let disk = disk.after_power_loss(PowerLoss::LoseAll);
+    let database = switch(&disk, &options).unwrap();
+    let trace = disk.trace();
+    let history = trace.iter().position(|call| call.path.starts_with("log/00000002.history")).unwrap();
+    let begun = &trace[history..];
+    let bytes: u64 =
+        begun.iter().filter_map(|call| call.range.clone()).map(|range| range.end - range.start).sum();
+    assert!(bytes < 32 << 10, "{bytes} bytes: {begun:?}");
+    let syncs = |call: &&Call| {
+        matches!(call.operation, Operation::Sync | Operation::SyncDirectory | Operation::WriteDurable)
+    };
+    assert!(begun.iter().filter(syncs).count() <= 11, "{begun:?}");
+    assert_eq!(rows(&database), vec![1; 60]);
+    put(&database, 60..90, 2);
+    let database = open(&disk.after_power_loss(PowerLoss::LoseAll), &options);
+    assert_eq!((database.timeline(), rows(&database).len()), (timeline(2), 90));
 }
 
 #[test]
@@ -117,10 +154,19 @@ fn what_a_copy_writes_on_the_old_timeline_is_never_taken_for_a_part_of_the_new_o
 #[test]
 fn a_crash_at_any_call_of_a_switch_leaves_the_old_timeline_or_all_of_the_new_one() {
     let options = small_options();
-    let original = crashed(&options);
+    crash_switch_everywhere(&options, &crashed(&options), 25);
+}
+
+#[test]
+fn a_crash_at_any_call_of_a_switch_that_takes_a_spare_of_the_old_timeline() {
+    let options = small_options();
+    crash_switch_everywhere(&options, &crashed_with_spares(&options), 60);
+}
+
+fn crash_switch_everywhere(options: &Options, original: &SimulatedDisk, row_count: usize) {
     let expect = |disk: &SimulatedDisk, place: &str| {
-        let database = try_open(disk, &options).unwrap_or_else(|error| panic!("{place}: {error}"));
-        assert_eq!(rows(&database), vec![1; 25], "{place}");
+        let database = try_open(disk, options).unwrap_or_else(|error| panic!("{place}: {error}"));
+        assert_eq!(rows(&database), vec![1; row_count], "{place}");
         let timeline = database.timeline();
         disk.crash();
         timeline
@@ -130,7 +176,7 @@ fn a_crash_at_any_call_of_a_switch_leaves_the_old_timeline_or_all_of_the_new_one
     loop {
         let disk = original.copy();
         disk.crash_at(disk.calls() + call);
-        let outcome = switch(&disk, &options);
+        let outcome = switch(&disk, options);
         let is_done = outcome.is_ok();
         disk.crash();
         drop(outcome);
@@ -146,7 +192,7 @@ fn a_crash_at_any_call_of_a_switch_leaves_the_old_timeline_or_all_of_the_new_one
             for second in (call % 3..).step_by(3) {
                 let again = after.copy();
                 again.crash_at(again.calls() + second);
-                let outcome = switch(&again, &options);
+                let outcome = switch(&again, options);
                 let is_done = outcome.is_ok();
                 again.crash();
                 drop(outcome);

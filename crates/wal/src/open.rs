@@ -19,22 +19,23 @@ use std::io;
 use std::sync::Arc;
 
 use seawall_io::{BLOCK_BYTES, Disk, DiskFile, OpenMode};
-use seawall_types::Lsn;
+use seawall_types::{Lsn, TimelineId};
 
 use crate::error::{LogError, SegmentHeaderError};
 use crate::geometry::HEADER_BYTES;
 use crate::metrics::Counters;
 use crate::options::LogOptions;
+use crate::pending::Clearing;
 use crate::reader::LogEnd;
 use crate::record::RECORD_HEADER_BYTES;
-use crate::segment::{
-    LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_header, encode_header,
-};
+use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_header, encode_header};
 use crate::segment_set::{FoundFiles, SegmentSet, fatal, oldest_without_gap, zero_range};
 use crate::write_again::write_again;
 
 /// How far behind the end of the log zeros are written without looking.
 const REWRITTEN_BYTES: u64 = 32 << 20;
+/// Spares of the parent that are looked at for a new timeline's first segment.
+const SPARES_TRIED: usize = 4;
 
 /// What a writer starts from.
 pub(crate) struct StartState {
@@ -45,6 +46,8 @@ pub(crate) struct StartState {
     /// What the log holds of the block that `end` lies in.
     pub(crate) carry: Vec<u8>,
     pub(crate) counters: Counters,
+    /// What to do about the pending files.
+    pub(crate) clearing: Clearing,
 }
 
 /// Makes the first segment of a timeline that starts at `start`.
@@ -55,8 +58,9 @@ pub(crate) fn create(disk: Arc<dyn Disk>, options: &LogOptions, start: Lsn) -> R
     }
     disk.create_directory(LOG_DIRECTORY).map_err(|error| LogError::io("create", LOG_DIRECTORY, error))?;
     disk.sync_directory("").map_err(|error| fatal("sync directory", "", &error))?;
-    let found = FoundFiles::list(&*disk, &options.history(), identity.geometry)?;
+    let mut found = FoundFiles::list(&*disk, &options.history(), identity.geometry)?;
     let number = identity.geometry.segment_of(start);
+    drop_recycled(&*disk, &identity, &mut found, number);
     for name in found.segments.iter().filter(|name| name.timeline == identity.timeline) {
         // A crash while the log was created leaves the first segment, empty.
         if name.number != number || !is_empty(&*disk, *name)? {
@@ -65,9 +69,52 @@ pub(crate) fn create(disk: Arc<dyn Disk>, options: &LogOptions, start: Lsn) -> R
     }
     let counters = Counters::default();
     let segments = SegmentSet::new(disk, identity, options.spare_segments, found, start, number);
-    segments.prepare_through(number, &counters)?;
+    let parent = options.ancestors.last().map(|fork| fork.parent);
+    make_first(&segments, parent, start, &counters)?;
     let carry = vec![0; offset_in_block(identity.geometry.offset_of(start))];
-    Ok(StartState { identity, segments, end: start, carry, counters })
+    let clearing = if parent.is_some() { Clearing::NotNeeded } else { Clearing::Zeros };
+    Ok(StartState { identity, segments, end: start, carry, counters, clearing })
+}
+
+/// Makes the segment ready that a timeline starts in: of a spare that its parent had ready, so that no zeros need be written, or
+/// anew. What is in it before `start` is never read.
+fn make_first(
+    segments: &SegmentSet,
+    parent: Option<TimelineId>,
+    start: Lsn,
+    counters: &Counters,
+) -> Result<(), LogError> {
+    let geometry = segments.identity.geometry;
+    let number = geometry.segment_of(start);
+    // A flush says so itself only where it starts a segment at its beginning.
+    let is_begun = geometry.offset_of(start) > HEADER_BYTES;
+    let segment_use = if is_begun { SegmentUse::Begun } else { SegmentUse::Ready };
+    let is_there = segments.contains(segments.name_of(number));
+    let spares = parent.filter(|_| !is_there).map(|parent| segments.strays_beyond(parent, number));
+    for spare in spares.into_iter().flatten().take(SPARES_TRIED) {
+        if is_ready_spare(segments, spare) {
+            return segments.adopt(spare, number, segment_use, counters);
+        }
+    }
+    segments.prepare_through(number, counters)?;
+    if is_begun {
+        let path = segments.path_of(number);
+        let begun = segments.disk.open(&path, OpenMode::Log).and_then(|file| segments.begin(&*file, number));
+        begun.map_err(|error| LogError::io("begin", &path, error))?;
+    }
+    Ok(())
+}
+
+/// Whether the segment's own timeline has it ready and has not begun it.
+fn is_ready_spare(segments: &SegmentSet, name: SegmentName) -> bool {
+    let identity = LogIdentity { timeline: name.timeline, ..segments.identity };
+    let mut page = [0; BLOCK_BYTES];
+    let length = segments.disk.open(&name.path(), OpenMode::Read).and_then(|file| {
+        file.read_exact_at(&mut page, 0)?;
+        file.length()
+    });
+    let is_whole = length.is_ok_and(|bytes| bytes == identity.geometry.segment_bytes());
+    is_whole && check_header(&page, &identity, name.number) == Ok(SegmentUse::Ready)
 }
 
 fn is_empty(disk: &dyn Disk, name: SegmentName) -> Result<bool, LogError> {
@@ -105,12 +152,13 @@ pub(crate) fn open(disk: Arc<dyn Disk>, options: &LogOptions, end: LogEnd) -> Re
     if !found.segments.contains(&name) && end == geometry.first_record_of(number) {
         let segments = SegmentSet::new(disk, identity, options.spare_segments, found, end, number);
         segments.prepare_through(number, &counters)?;
-        return Ok(StartState { identity, segments, end, carry: Vec::new(), counters });
+        let (carry, clearing) = (Vec::new(), Clearing::Zeros);
+        return Ok(StartState { identity, segments, end, carry, counters, clearing });
     }
     let carry = cut_off_segment(&*disk, &identity, name, geometry.offset_of(end))?;
     let segments = SegmentSet::new(disk, identity, options.spare_segments, found, end, number + 1);
     segments.open_handle(number)?;
-    Ok(StartState { identity, segments, end, carry, counters })
+    Ok(StartState { identity, segments, end, carry, counters, clearing: Clearing::Zeros })
 }
 
 /// Zeroes what lies behind `offset`, durably; returns the part of `offset`'s block before it.

@@ -45,7 +45,9 @@
 //! * The same with a first LSN of the one life and data of the other: both are gone, for the same reason.
 //! * A batch whose write failed: its records were appended, in this order, and whoever waited for them was told that
 //!   recovery decides. It decides for them if it finds them.
-//! * Another database or timeline: the log key is part of masks and seal.
+//! * Another database or timeline: the log key is part of masks and seal. So a log that begins a timeline, whose number was
+//!   never used before, takes the files as they are; if the power takes the timeline back, its parent finds in them what it
+//!   has in its segments already, or nothing.
 //!
 //! What is rescued is written to the segments and synced, one buffer after the other, before anybody sees it, so that
 //! the end of the log does not move back again; a crash in the middle leaves a shorter log and the same buffers.
@@ -155,11 +157,21 @@ fn decode_slot(slot: [u8; SLOT_BYTES], key: LogKey) -> Option<Lsn> {
     (seal == key.seal_of(first)).then_some(first)
 }
 
+/// Whether what is in the files could be taken for records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clearing {
+    /// Perhaps: it is zeroed, durably.
+    Zeros,
+    /// No: it was written on another timeline.
+    NotNeeded,
+}
+
 /// Makes both files ready for the log to be written, durably: nothing in them can be taken for a record; and maps them.
 pub(crate) fn prepare(
     disk: &dyn Disk,
     identity: &LogIdentity,
     data_bytes: usize,
+    clearing: Clearing,
 ) -> Result<[Box<dyn SharedMapping>; 2], LogError> {
     let mut has_new = false;
     for path in PENDING_PATHS {
@@ -170,7 +182,7 @@ pub(crate) fn prepare(
             }
             Ok(()) | Err(_) => {}
         }
-        let cleared = clear(disk, path, identity, data_bytes);
+        let cleared = clear(disk, path, identity, data_bytes, clearing);
         if !cleared.map_err(|error| no_space_or("clear", path, error))? {
             make(disk, path, identity, data_bytes).map_err(|error| no_space_or("make", path, error))?;
             has_new = true;
@@ -190,7 +202,13 @@ fn new_name(path: &str) -> String {
 
 /// Zeroes an old file; `false` if there is none that fits. Written even if it reads as zeros: after a failed sync the
 /// cache may have zeros that the disk does not have.
-fn clear(disk: &dyn Disk, path: &str, identity: &LogIdentity, data_bytes: usize) -> io::Result<bool> {
+fn clear(
+    disk: &dyn Disk,
+    path: &str,
+    identity: &LogIdentity,
+    data_bytes: usize,
+    clearing: Clearing,
+) -> io::Result<bool> {
     let file = match disk.open(path, OpenMode::Write) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
         other => other?,
@@ -203,6 +221,9 @@ fn clear(disk: &dyn Disk, path: &str, identity: &LogIdentity, data_bytes: usize)
     file.read_exact_at(&mut fixed, 0)?;
     if check_fixed(&fixed, file_bytes, identity.database) != Ok(data_bytes as u64) {
         return Ok(false);
+    }
+    if clearing == Clearing::NotNeeded {
+        return Ok(true);
     }
     file.fill_zeros(FIXED_BYTES as u64, file_bytes - FIXED_BYTES as u64)?;
     file.sync_data()?;

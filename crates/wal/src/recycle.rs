@@ -25,7 +25,7 @@ use crate::error::LogError;
 use crate::geometry::LogGeometry;
 use crate::metrics::Counters;
 use crate::segment::{SegmentName, SegmentUse, encode_header};
-use crate::segment_set::{SegmentSet, fatal};
+use crate::segment_set::{SegmentSet, fatal, spare_path};
 
 /// Spares to keep at most, in bytes and in files, whatever the log has filled.
 const SPARES_BYTES_MAX: u64 = 1 << 30;
@@ -101,6 +101,32 @@ pub(crate) fn recycle(
 }
 
 impl SegmentSet {
+    /// Gives the spare `name` of the parent timeline place `number` of this one. It loses its old name durably before its header
+    /// changes: the parent may read on into it if the power goes.
+    pub(crate) fn adopt(
+        &self,
+        name: SegmentName,
+        number: u64,
+        segment_use: SegmentUse,
+        counters: &Counters,
+    ) -> Result<(), LogError> {
+        let preparing = self.lock_preparing();
+        let (from, between, to) = (name.path(), spare_path(number), self.path_of(number));
+        let failed = |error| LogError::io("recycle", &from, error);
+        self.disk.rename(&from, &between).map_err(failed)?;
+        self.forget(name);
+        self.sync_names(counters)?;
+        let file = self.disk.open(&between, OpenMode::Write).map_err(failed)?;
+        file.write_all_at(&encode_header(&self.identity, number, segment_use), 0).map_err(failed)?;
+        file.sync_data().map_err(|error| fatal("sync", &between, &error))?;
+        self.disk.rename(&between, &to).map_err(failed)?;
+        self.add(self.name_of(number));
+        self.open_handle(number)?;
+        self.publish(&preparing, number + 1, counters)?;
+        counters.segments_recycled.add(1);
+        Ok(())
+    }
+
     /// Writes the header of place `number` into the old segment `name`, durably. `false` if it is not a whole segment, or gone.
     fn make_ready_for(&self, name: SegmentName, number: u64) -> Result<bool, LogError> {
         let path = name.path();

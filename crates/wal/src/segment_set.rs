@@ -25,15 +25,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use parking_lot::{Mutex, MutexGuard};
 use seawall_io::{AlignedBuffer, BLOCK_BYTES, Disk, DiskFile, OpenMode};
-use seawall_types::Lsn;
+use seawall_types::{Lsn, TimelineId};
 
 use crate::error::LogError;
 use crate::geometry::HEADER_BYTES;
 use crate::metrics::Counters;
 use crate::recycle::RecycleEstimate;
-use crate::segment::{
-    LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_header, encode_header,
-};
+use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_header, encode_header};
 
 pub use found::LogFiles;
 pub(crate) use found::{FoundFiles, oldest_without_gap};
@@ -252,7 +250,7 @@ impl SegmentSet {
 
     /// A new, zero-filled segment.
     fn create(&self, name: SegmentName) -> Result<(), LogError> {
-        let spare = format!("{LOG_DIRECTORY}/{SPARE_PREFIX}{}", name.number);
+        let spare = spare_path(name.number);
         let outcome = self.create_spare(&spare, name);
         match outcome {
             Ok(()) => {
@@ -314,6 +312,13 @@ impl SegmentSet {
         sync()
     }
 
+    /// The strays of `timeline` beyond segment `current`, the last one first.
+    pub(crate) fn strays_beyond(&self, timeline: TimelineId, current: u64) -> Vec<SegmentName> {
+        let strays = self.strays.lock();
+        let beyond = |name: &&SegmentName| name.timeline == timeline && name.number > current;
+        strays.iter().rev().filter(beyond).copied().collect()
+    }
+
     /// Says durably that the log comes to segment `number`: before the first record goes there.
     pub(crate) fn begin(&self, file: &dyn DiskFile, number: u64) -> io::Result<()> {
         let mut page = AlignedBuffer::zeroed(BLOCK_BYTES);
@@ -332,10 +337,15 @@ impl SegmentSet {
         }
     }
 
+    /// There is a file more.
+    pub(crate) fn add(&self, name: SegmentName) {
+        self.files.lock().insert(name);
+    }
+
     /// The file has another name now.
     pub(crate) fn renamed(&self, from: SegmentName, to: SegmentName) {
         self.forget(from);
-        self.files.lock().insert(to);
+        self.add(to);
     }
 
     /// Segments that nobody needs if none is needed below `number`: first those that belong to no part of the log, then the
@@ -386,6 +396,11 @@ impl SegmentSet {
         };
         files.iter().map(describe).collect()
     }
+}
+
+/// The name of a segment that is being made for place `number`.
+pub(crate) fn spare_path(number: u64) -> String {
+    format!("{LOG_DIRECTORY}/{SPARE_PREFIX}{number}")
 }
 
 /// Overwrites with zeros what is not zero in `start..end`; not synced. Returns whether anything was written.

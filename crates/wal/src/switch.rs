@@ -3,7 +3,7 @@
 //! ```text
 //!   1. the parent's last batch is made durable                     0000000100000000000000A4  [rec|rec|rec|      ]
 //!   2. log/00000002.history: timeline 2 left 1 at the end                                             |fork
-//!   3. the first segment of timeline 2, zeros up to the fork       0000000200000000000000A4  [........|switch|  ]
+//!   3. the first segment of timeline 2: a spare of timeline 1      0000000200000000000000A4  [........|switch|  ]
 //!   4. its switch record, flushed
 //!   5. the caller's superblock says timeline 2, in both copies: from here on the parent counts up to the fork only
 //! ```
@@ -12,6 +12,10 @@
 //! one number are ever seen by an archive. After 5 the new timeline is complete: history, segment and switch record were
 //! durable before. One copy of the superblock would do for this, but if it were damaged later, the other one would send the
 //! database back to the parent and everything on the new timeline would be lost in silence: so both, before the first commit.
+//!
+//! **What it costs** does not depend on the size of segments: the last spare of the parent that it has not begun gets a header
+//! and a name, so no zeros are written, and the pending files stay as they are (`pending`). Without a spare a segment is made
+//! from zeros. If the power goes on the way, the parent has a spare less.
 //!
 //! The parent's segments beyond the fork are removed by the first retention after 5, not on the way.
 

@@ -101,7 +101,8 @@ impl Log {
         Log::create_at(disk, options, first)
     }
 
-    /// Creates the first segment of a new timeline, which starts at `start`: the log before it is on other timelines.
+    /// Creates the first segment of a new timeline, which starts at `start`: the log before it is on other timelines. Whatever
+    /// the size of segments, that takes a rename and two syncs, if there is a spare that the log before has not begun.
     ///
     /// # Errors
     /// As [`Log::create`], and `Options` if no record can start at `start`.
@@ -123,9 +124,10 @@ impl Log {
 
     fn start(options: &LogOptions, state: StartState) -> Result<Log, LogError> {
         let capacity = buffer_capacity(options.buffer_bytes);
-        let StartState { identity, segments, end, carry, counters } = state;
+        let StartState { identity, segments, end, carry, counters, clearing } = state;
         let holds = open_holds(options, &segments, end)?;
-        let [pending, spare] = pending::prepare(&*segments.disk, &identity, capacity)?.map(LogBuffer::new);
+        let [pending, spare] =
+            pending::prepare(&*segments.disk, &identity, capacity, clearing)?.map(LogBuffer::new);
         let shared = Arc::new(Shared {
             geometry: identity.geometry,
             segments,
