@@ -284,6 +284,34 @@ fn either_copy_of_the_superblock_is_on_the_new_timeline() {
     }
 }
 
+/// The process ends between the two stores: the next one makes the second before anything is committed.
+#[test]
+fn a_switch_cut_short_between_the_copies_of_the_superblock_is_ended_by_the_next_open() {
+    let options = small_options();
+    let original = crashed(&options);
+    let disk = original.copy();
+    let database = switch(&disk, &options).unwrap();
+    disk.crash();
+    drop(database);
+    let disk = disk.after_power_loss(PowerLoss::KeepAll);
+    // The older copy as it was before.
+    let stored = disk.read_file("superblock").unwrap();
+    let sequence = |offset: usize| u64::from_le_bytes(stored[offset + 16..offset + 24].try_into().unwrap());
+    let older = if sequence(0) < sequence(4096) { 0 } else { 4096 };
+    let before = original.read_file("superblock").unwrap();
+    disk.overwrite("superblock", older as u64, &before[older..older + 4096]);
+    let database = open(&disk, &options);
+    assert_eq!(database.timeline(), timeline(2));
+    put(&database, 25..30, 2);
+    for offset in [0, 4096] {
+        let disk = disk.after_power_loss(PowerLoss::LoseAll);
+        disk.flip_bit("superblock", offset + 30, 2);
+        let database = open(&disk, &options);
+        assert_eq!((database.timeline(), rows(&database).len()), (timeline(2), 30), "copy at {offset}");
+        disk.crash();
+    }
+}
+
 #[test]
 fn restore_points_are_positions_of_the_log() {
     let options = small_options();

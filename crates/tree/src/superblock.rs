@@ -1,7 +1,9 @@
 //! The superblock: what must be known before the first page or log record is read.
 //!
 //! The file `superblock` holds two copies of one block; copy `sequence % 2` is the newer. A store overwrites the older
-//! copy and syncs, so a crash in the middle leaves the other one. One lost copy is survived and reported. All integers
+//! copy and syncs, so a crash in the middle leaves the other one. One lost copy is survived and reported. Both copies are on one
+//! timeline before anything is written on it: who begins a timeline stores twice, and if a crash came between, the next open
+//! stores the second. Else the loss of one copy would send the database back to the timeline before, without a word. All integers
 //! little-endian, positions and counters at most `COUNTER_MAX`, reserved bytes zero:
 //!
 //! | offset | bytes | field            | meaning                                                             |
@@ -151,6 +153,8 @@ pub struct SuperblockFile {
     file: Arc<dyn DiskFile>,
     path: String,
     sequence: u64,
+    /// The other copy is of another timeline.
+    is_between_timelines: bool,
 }
 
 impl SuperblockFile {
@@ -177,7 +181,7 @@ impl SuperblockFile {
         file.write_all_at(bytes.as_flattened(), 0).map_err(fail("write"))?;
         file.sync_data().map_err(fail("sync"))?;
         disk.rename(NEW_SUPERBLOCK_PATH, SUPERBLOCK_PATH).map_err(fail("renaming"))?;
-        Ok(SuperblockFile { file, path, sequence })
+        Ok(SuperblockFile { file, path, sequence, is_between_timelines: false })
     }
 
     /// Opens the file and reads the newer valid copy, and what is wrong with the other one if it is damaged.
@@ -191,8 +195,20 @@ impl SuperblockFile {
             path: path.clone(),
             source,
         })?;
-        let (values, damaged) = read_copies(&*file, &path)?;
-        Ok((SuperblockFile { file, path, sequence: values.sequence }, values, damaged))
+        let Copies { values, damaged, is_between_timelines } = read_copies(&*file, &path)?;
+        let sequence = values.sequence;
+        Ok((SuperblockFile { file, path, sequence, is_between_timelines }, values, damaged))
+    }
+
+    /// Stores `values` in the other copy, too, if a crash has left that on another timeline. What `open` read must be durable.
+    pub(crate) fn end_switch(&mut self, values: &mut Superblock) -> Result<(), SuperblockError> {
+        if !self.is_between_timelines {
+            return Ok(());
+        }
+        self.store(values)?;
+        values.sequence = self.sequence;
+        self.is_between_timelines = false;
+        Ok(())
     }
 
     /// Writes the newer copy, which holds `values`, once more and syncs. The process that stored it may have ended
@@ -251,10 +267,26 @@ fn read_copy(file: &dyn DiskFile, offset: u64) -> Result<Superblock, CopyError> 
     }
 }
 
-fn read_copies(
-    file: &dyn DiskFile,
-    path: &str,
-) -> Result<(Superblock, Option<DamagedCopy>), SuperblockError> {
+/// What the two copies say.
+struct Copies {
+    values: Superblock,
+    damaged: Option<DamagedCopy>,
+    is_between_timelines: bool,
+}
+
+impl Copies {
+    fn one(values: Superblock, offset: u64, what: String) -> Copies {
+        Copies { values, damaged: Some(DamagedCopy { offset, what }), is_between_timelines: false }
+    }
+
+    fn both(first: Superblock, second: Superblock) -> Copies {
+        let is_between_timelines = first.timeline != second.timeline;
+        let values = if first.sequence > second.sequence { first } else { second };
+        Copies { values, damaged: None, is_between_timelines }
+    }
+}
+
+fn read_copies(file: &dyn DiskFile, path: &str) -> Result<Copies, SuperblockError> {
     let second_offset = SUPERBLOCK_BYTES as u64;
     let path = || path.to_owned();
     match (read_copy(file, 0), read_copy(file, second_offset)) {
@@ -265,11 +297,9 @@ fn read_copies(
         (Err(CopyError::Version(version)), _) | (_, Err(CopyError::Version(version))) => {
             Err(SuperblockError::Version { path: path(), version })
         }
-        (Ok(first), Ok(second)) => Ok((if first.sequence > second.sequence { first } else { second }, None)),
-        (Ok(first), Err(CopyError::Damaged(what))) => {
-            Ok((first, Some(DamagedCopy { offset: second_offset, what })))
-        }
-        (Err(CopyError::Damaged(what)), Ok(second)) => Ok((second, Some(DamagedCopy { offset: 0, what }))),
+        (Ok(first), Ok(second)) => Ok(Copies::both(first, second)),
+        (Ok(first), Err(CopyError::Damaged(what))) => Ok(Copies::one(first, second_offset, what)),
+        (Err(CopyError::Damaged(what)), Ok(second)) => Ok(Copies::one(second, 0, what)),
         (Err(CopyError::Damaged(first)), Err(CopyError::Damaged(second))) => {
             Err(SuperblockError::Damaged { path: path(), first, second })
         }

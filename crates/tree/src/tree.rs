@@ -179,9 +179,10 @@ impl Tree {
             TreeAccess::Write => OpenMode::Write,
             TreeAccess::Read => OpenMode::Read,
         };
-        let (superblock_file, superblock, damaged_copy) = SuperblockFile::open(disk, mode)?;
+        let (mut superblock_file, mut superblock, damaged_copy) = SuperblockFile::open(disk, mode)?;
         if access == TreeAccess::Write {
             superblock_file.write_again(&superblock)?;
+            superblock_file.end_switch(&mut superblock)?;
         }
         let format = format_of(&superblock);
         let cipher = page_cipher(disk, &superblock, &options)?;
