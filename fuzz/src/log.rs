@@ -1,6 +1,7 @@
 //! The log: records in segments, bodies of records, segment headers, timeline histories, pending files, holds.
 
 use std::convert::Infallible;
+use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 
 use seawall_codec::checksum::crc32c;
@@ -28,6 +29,8 @@ pub const ENTRIES: &Entries = &[
 
 const SEGMENT_BYTES: usize = 64 << 10;
 const HEADER: usize = 4096;
+/// Where the header page says that the log has begun the segment; zeros: not yet.
+const BEGUN: Range<usize> = 512..520;
 const _: () = assert!(HEADER as u64 == HEADER_BYTES);
 const DATABASE: DatabaseId = DatabaseId::from_bytes([0xDB; 16]);
 /// A limit, so that one run stays short: the reader goes over three segments at most.
@@ -41,7 +44,7 @@ fn name(number: u64) -> SegmentName {
     SegmentName { number, timeline: TimelineId::FIRST }
 }
 
-/// The header page of segment `number`: what `seawall_wal` writes, made a second time.
+/// The header page of segment `number`, which the log has begun: what `seawall_wal` writes, made a second time.
 fn header_page(number: u64) -> [u8; HEADER] {
     let mut page = [0; HEADER];
     page[0..8].copy_from_slice(b"SWLOG\r\n\x1A");
@@ -50,6 +53,7 @@ fn header_page(number: u64) -> [u8; HEADER] {
     page[16..24].copy_from_slice(&geometry().first_record_of(number).get().to_le_bytes());
     page[24..40].copy_from_slice(DATABASE.as_bytes());
     page[40..44].copy_from_slice(&(64_u32 << 10).to_le_bytes());
+    page[BEGUN].copy_from_slice(&mix(position_mask(geometry().first_record_of(number))).to_le_bytes());
     seal_header(&mut page);
     page
 }
@@ -297,7 +301,9 @@ pub fn segment_header(data: &[u8]) {
     let length = if choices.has(4) { length % (2 * SEGMENT_BYTES as u64) } else { SEGMENT_BYTES as u64 };
     disk.truncate(&path, length);
     let from = geometry().first_record_of(number);
-    let is_right = page == header_page(number) && length >= SEGMENT_BYTES as u64;
+    let mut ready = header_page(number);
+    ready[BEGUN].fill(0);
+    let is_right = (page == header_page(number) || page == ready) && length >= SEGMENT_BYTES as u64;
     match open_reader(&disk, from) {
         Ok(mut reader) => while let Ok(Some(_)) = reader.next() {},
         Err(error) => assert!(!error.to_string().is_empty()),
@@ -445,7 +451,7 @@ pub fn holds_file(data: &[u8]) {
     for hold in permanent {
         // Held, or lost: before the beginning there is no log.
         let is_held = log.find_hold(&hold.name).is_ok();
-        assert_eq!(is_held, hold.lost_at.is_none() && hold.position >= geometry().first_lsn(), "{hold:?}");
+        assert_eq!(is_held, hold.lost_at.is_none() && geometry().segment_of(hold.position) >= 1, "{hold:?}");
         log.release_hold(&hold.name).expect("it is there, held or lost");
     }
     assert!(log.holds().is_empty());

@@ -38,9 +38,7 @@ impl LogHold {
     /// # Errors
     /// `LogHoldLost`: the log from the position on may be gone; `NoSuchLogHold` if somebody has released it.
     pub fn advance(&self, to: Lsn) -> Result<(), Error> {
-        if self.position.is_over() {
-            self.engine.log()?.find_hold(&self.name).map_err(|error| hold_error(&error))?;
-        }
+        self.engine.log()?.check_hold(&self.name, &self.position).map_err(|error| hold_error(&error))?;
         let before = self.position.get();
         self.position.advance(to);
         let segment_bytes = self.engine.superblock.lock().segment_bytes;
@@ -50,12 +48,12 @@ impl LogHold {
         Ok(())
     }
 
-    /// Ends the hold. Durable when it returns.
+    /// Ends the hold, and no other that was made under its name since. Durable when it returns.
     ///
     /// # Errors
     /// `NoSuchLogHold` if somebody was faster; `Io`: then the next process may find it again.
     pub fn release(self) -> Result<(), Error> {
-        self.engine.release_log_hold(&self.name)
+        self.engine.release_log_hold(&self.name, Some(&self.position))
     }
 }
 
@@ -65,7 +63,7 @@ impl Drop for LogHold {
             && !self.position.is_over()
             && let Some(log) = &self.engine.log
         {
-            log.forget_hold(&self.name);
+            log.forget_hold(&self.name, &self.position);
             self.engine.background.want_cleaning();
         }
     }
@@ -104,9 +102,19 @@ impl Engine {
         Ok(LogHold { engine: Arc::clone(self), name: name.to_owned(), position, lifetime })
     }
 
-    pub(crate) fn release_log_hold(&self, name: &str) -> Result<(), Error> {
+    /// Ends the hold of this name, or only the very one of `position`.
+    pub(crate) fn release_log_hold(
+        &self,
+        name: &str,
+        position: Option<&Arc<HoldPosition>>,
+    ) -> Result<(), Error> {
         self.check_open()?;
-        let released = self.log()?.release_hold(name).map_err(|error| hold_error(&error));
+        let log = self.log()?;
+        let released = match position {
+            Some(position) => log.release_this_hold(name, position),
+            None => log.release_hold(name),
+        };
+        let released = released.map_err(|error| hold_error(&error));
         self.background.want_cleaning();
         released
     }
@@ -149,6 +157,7 @@ pub(crate) fn needed_from(redo_point: Lsn, holds: &[HoldInfo]) -> Lsn {
 pub(crate) fn hold_error(error: &HoldError) -> Error {
     let message = crate::error::chain(error);
     match error {
+        HoldError::Closed => Error::Closed,
         HoldError::Unknown { name } => Error::NoSuchLogHold { name: name.clone() },
         HoldError::Lost { name, position, limit_bytes, .. } => Error::LogHoldLost {
             name: name.clone(),

@@ -7,18 +7,23 @@
 //!                 |<------------ held by "b": beyond its limit it is lost ----------->|
 //! ```
 //! A hold is a name and a position. Its holder moves the position forward without a lock. What bounds it is its limit: when
-//! the log has grown further than that beyond the position, the hold is *lost*, or writers are slowed before that, as its
-//! options say. A lost hold keeps nothing any more; its holder gets an error that says so.
+//! the log has grown further than that beyond the position, and the position is in a segment that only holds keep, the hold is
+//! *lost*. With `AtLimit::SlowWriters` writers are slowed before the limit, and the hold is lost at twice the limit: slowing is a
+//! brake, and no promise. A lost hold keeps nothing any more; its holder gets an error that says so.
+//!
+//! Log is kept and removed in whole segments, so positions are compared by the segments that they lie in.
 //!
 //! **On disk** (`file`) are names, limits, positions and what was lost. Before a segment is removed, the file durably says
 //! that nobody needs it: positions that were moved forward, and holds that were lost. So if the power goes at any moment,
 //! a permanent hold comes back at a position from which on the log is there, or as lost. A hold that ends with the process is
-//! in the file for others to see, and is forgotten by the next `open`.
+//! in the file for others to see, and is forgotten by the next `open`. What `open` goes by is durable before anything else is:
+//! the process before may have ended between a write and its sync.
 
 mod error;
 mod file;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -26,9 +31,10 @@ use parking_lot::Mutex;
 use seawall_io::Disk;
 use seawall_types::{DatabaseId, Lsn};
 
+use crate::geometry::LogGeometry;
 use crate::writer::Log;
 
-use file::HoldsFile;
+use file::{HoldsFile, OpenedHolds};
 
 pub use error::{HoldError, HoldsFileError};
 
@@ -36,7 +42,7 @@ pub use error::{HoldError, HoldsFileError};
 pub const HOLD_NAME_BYTES_MAX: usize = 63;
 /// The hold of the options that keep the newest log.
 const KEEP_NAME: &str = "log_keep_bytes";
-/// Holds that a log may have.
+/// Holds that a log may have, that of the options not counted.
 pub const HOLDS_MAX: usize = 64;
 
 /// Who a hold is for.
@@ -48,7 +54,7 @@ pub enum HoldKind {
     Standby,
     /// A backup that is running.
     Backup,
-    /// The newest log, of a fixed length, for nobody in particular.
+    /// Nobody in particular, as the options want.
     Keep,
     /// Somebody else.
     #[default]
@@ -61,7 +67,8 @@ pub enum AtLimit {
     /// The hold is lost.
     #[default]
     LoseHold,
-    /// The hold stays, and writers are slowed before the limit is reached: to be used where the log must not have a gap.
+    /// Writers are slowed before the limit is reached, so that the holder can come up: down to 64 KiB/s, by at most 40 ms a
+    /// commit, never to a stop. At twice the limit the hold is lost all the same.
     SlowWriters,
 }
 
@@ -103,6 +110,16 @@ pub struct HoldInfo {
     pub lost_at: Option<Lsn>,
 }
 
+impl HoldOptions {
+    /// The hold is lost when it holds more than this.
+    fn bound_bytes(&self) -> Option<u64> {
+        match self.at_limit {
+            AtLimit::LoseHold => self.limit_bytes,
+            AtLimit::SlowWriters => self.limit_bytes.map(|bytes| bytes.saturating_mul(2)),
+        }
+    }
+}
+
 /// The position of a hold, shared by who moves it and who reads it.
 #[derive(Debug)]
 pub struct HoldPosition {
@@ -140,12 +157,15 @@ struct Hold {
     durable: Lsn,
     created_micros: i64,
     lost_at: Option<Lsn>,
+    /// It moves with the end of the log, and is never lost.
+    keeps_newest: bool,
 }
 
 /// The holds of a log that is open.
 #[derive(Debug)]
 pub(crate) struct Holds {
     disk: Arc<dyn Disk>,
+    geometry: LogGeometry,
     state: Mutex<State>,
     lost: AtomicU64,
 }
@@ -156,45 +176,47 @@ struct State {
     file: HoldsFile,
     /// Log before may be gone.
     kept_from: Lsn,
-    /// The file says something else about which holds there are.
-    is_changed: bool,
+    /// Copies of the file that say something else about which holds there are.
+    copies_behind: u8,
+    /// The file is not written any more: it may belong to the next process.
+    is_closed: bool,
 }
 
 impl Holds {
-    /// What the file says, of a log that has everything from `oldest` on and ends at `end`.
+    /// What the file says, of a log that has everything from `oldest` on and ends at `end`. Durable when it returns.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         database: DatabaseId,
+        geometry: LogGeometry,
         oldest: Lsn,
         end: Lsn,
     ) -> Result<Holds, HoldError> {
-        let (file, stored) = HoldsFile::open(&*disk, database)?;
-        let mut state = State { holds: BTreeMap::new(), file, kept_from: oldest, is_changed: false };
+        let OpenedHolds { file, holds: stored, copies_behind } = HoldsFile::open(&*disk, database)?;
+        let mut state =
+            State { holds: BTreeMap::new(), file, kept_from: oldest, copies_behind, is_closed: false };
         let mut lost = 0;
         for info in stored {
             if info.options.lifetime == HoldLifetime::Process {
-                state.is_changed = true;
+                state.set_changed();
                 continue;
             }
-            // A point-in-time recovery may have cut the log before the position.
+            // A point-in-time recovery may have cut the log before the position; it may not come back when the log has grown.
             let position = info.position.min(end);
-            let mut hold = Hold {
-                options: info.options,
-                position: HoldPosition::new(position),
-                durable: position,
-                created_micros: info.created_micros,
-                lost_at: info.lost_at,
-            };
-            if hold.lost_at.is_none() && position < oldest {
+            let mut lost_at = info.lost_at;
+            if lost_at.is_none() && geometry.segment_of(position) < geometry.segment_of(oldest) {
                 tracing::warn!(name = %info.name, %position, %oldest, "the log that a hold needs is not there");
-                hold.lost_at = Some(end);
-                state.is_changed = true;
+                lost_at = Some(end);
                 lost += 1;
             }
-            hold.position.is_over.store(hold.lost_at.is_some(), Ordering::SeqCst);
-            state.holds.insert(info.name, hold);
+            if (position, lost_at) != (info.position, info.lost_at) {
+                state.set_changed();
+            }
+            let hold = Hold::new(info.options, HoldPosition::new(position), info.created_micros);
+            hold.position.is_over.store(lost_at.is_some(), Ordering::SeqCst);
+            state.holds.insert(info.name, Hold { lost_at, ..hold });
         }
-        Ok(Holds { disk, state: Mutex::new(state), lost: AtomicU64::new(lost) })
+        state.store_set(&*disk)?;
+        Ok(Holds { disk, geometry, state: Mutex::new(state), lost: AtomicU64::new(lost) })
     }
 
     /// Makes a hold from `from` on. Durable when it returns.
@@ -205,27 +227,26 @@ impl Holds {
         from: Lsn,
         created_micros: i64,
     ) -> Result<Arc<HoldPosition>, HoldError> {
-        check_name(name)?;
+        check_users_name(name)?;
         let mut state = self.state.lock();
         if state.holds.contains_key(name) {
             return Err(HoldError::Exists { name: name.to_owned() });
         }
-        if state.holds.len() >= HOLDS_MAX {
+        if state.holds.values().filter(|hold| !hold.keeps_newest).count() >= HOLDS_MAX {
             return Err(HoldError::TooMany { limit: HOLDS_MAX });
         }
-        if from < state.kept_from {
+        if self.geometry.segment_of(from) < self.geometry.segment_of(state.kept_from) {
             return Err(HoldError::NotRetained { position: from, oldest: state.kept_from });
         }
         let position = HoldPosition::new(from);
-        let shared = Arc::clone(&position);
-        let hold = Hold { options, position, durable: from, created_micros, lost_at: None };
+        let hold = Hold::new(options, Arc::clone(&position), created_micros);
         state.holds.insert(name.to_owned(), hold);
-        if let Err(error) = state.store_twice(&*self.disk) {
-            state.holds.remove(name);
-            state.is_changed = true;
+        state.set_changed();
+        if let Err(error) = state.store_set(&*self.disk) {
+            state.forget(name);
             return Err(error);
         }
-        Ok(shared)
+        Ok(position)
     }
 
     /// Keeps the newest `bytes` of the log, which ends at `end`, as long as the process lives.
@@ -234,16 +255,19 @@ impl Holds {
         let position = Lsn::new(end.get().saturating_sub(bytes)).max(state.kept_from);
         let options =
             HoldOptions { kind: HoldKind::Keep, limit_bytes: Some(bytes), ..HoldOptions::default() };
-        let position = HoldPosition::new(position);
-        let hold = Hold { options, durable: position.get(), position, created_micros: 0, lost_at: None };
+        let hold = Hold { keeps_newest: true, ..Hold::new(options, HoldPosition::new(position), 0) };
         state.holds.insert(KEEP_NAME.to_owned(), hold);
-        state.is_changed = true;
+        state.set_changed();
     }
 
     /// The position of a hold that was made before.
     pub(crate) fn find(&self, name: &str) -> Result<Arc<HoldPosition>, HoldError> {
         let state = self.state.lock();
-        let hold = state.holds.get(name).ok_or_else(|| HoldError::Unknown { name: name.to_owned() })?;
+        let hold = state
+            .holds
+            .get(name)
+            .filter(|hold| !hold.keeps_newest)
+            .ok_or_else(|| HoldError::Unknown { name: name.to_owned() })?;
         match hold.lost_at {
             None => Ok(Arc::clone(&hold.position)),
             Some(lost_at) => Err(HoldError::Lost {
@@ -255,18 +279,37 @@ impl Holds {
         }
     }
 
-    /// Ends a hold, lost or not. Durable when it returns.
-    pub(crate) fn release(&self, name: &str) -> Result<(), HoldError> {
-        let mut state = self.state.lock();
-        if !state.forget(name) {
-            return Err(HoldError::Unknown { name: name.to_owned() });
+    /// Whether the hold that `position` was made for is still there, whatever has its name now.
+    pub(crate) fn check(&self, name: &str, position: &Arc<HoldPosition>) -> Result<(), HoldError> {
+        if !position.is_over() {
+            return Ok(());
         }
-        state.store_twice(&*self.disk)
+        let is_same = self.state.lock().is_of(name, position);
+        if is_same { self.find(name).map(drop) } else { Err(HoldError::Unknown { name: name.to_owned() }) }
     }
 
-    /// Ends a hold in memory; on disk with the next change.
-    pub(crate) fn forget(&self, name: &str) {
-        self.state.lock().forget(name);
+    /// Ends a hold, lost or not: of this name, or, if there is one, the very one of `position`. Durable when it returns.
+    pub(crate) fn release(&self, name: &str, position: Option<&Arc<HoldPosition>>) -> Result<(), HoldError> {
+        let mut state = self.state.lock();
+        let is_meant = position.is_none_or(|position| state.is_of(name, position));
+        let is_ours = state.holds.get(name).is_some_and(|hold| hold.keeps_newest);
+        if is_ours || !is_meant || !state.forget(name) {
+            return Err(HoldError::Unknown { name: name.to_owned() });
+        }
+        state.store_set(&*self.disk)
+    }
+
+    /// Ends the hold of `position` in memory; on disk with the next change.
+    pub(crate) fn forget(&self, name: &str, position: &Arc<HoldPosition>) {
+        let mut state = self.state.lock();
+        if state.is_of(name, position) {
+            state.forget(name);
+        }
+    }
+
+    /// Waits for a write; the file is not written after that.
+    pub(crate) fn close(&self) {
+        self.state.lock().is_closed = true;
     }
 
     /// Takes holds away that hold more than they may, makes durable from where on each holder needs the log, and returns the
@@ -276,11 +319,11 @@ impl Holds {
     /// If the file cannot be written: then nothing may be removed.
     pub(crate) fn settle(&self, redo_point: Lsn, appended: Lsn) -> Result<Lsn, HoldError> {
         let mut state = self.state.lock();
-        let lost = state.take_away(appended);
+        let lost = state.take_away(|hold| self.is_over_limit(hold, redo_point, appended), appended);
         self.lost.fetch_add(lost, Ordering::SeqCst);
-        if lost > 0 {
-            state.store_twice(&*self.disk)?;
-        } else if state.is_changed || state.holds.values().any(Hold::has_moved) {
+        if state.copies_behind > 0 {
+            state.store_set(&*self.disk)?;
+        } else if state.holds.values().any(Hold::has_moved) {
             state.store(&*self.disk)?;
         }
         let needed = state.holds.values().filter(|hold| hold.lost_at.is_none()).map(|hold| hold.durable);
@@ -297,8 +340,17 @@ impl Holds {
     }
 
     /// Whether `settle` would take a hold away.
-    pub(crate) fn any_over_limit(&self, appended: Lsn) -> bool {
-        self.state.lock().holds.values().any(|hold| hold.is_over_limit(appended))
+    pub(crate) fn any_over_limit(&self, redo_point: Lsn, appended: Lsn) -> bool {
+        self.state.lock().holds.values().any(|hold| self.is_over_limit(hold, redo_point, appended))
+    }
+
+    /// Whether the hold is to be lost now: what it holds is too much, and recovery does not need it anyway.
+    fn is_over_limit(&self, hold: &Hold, redo_point: Lsn, appended: Lsn) -> bool {
+        let position = hold.position.get();
+        let holds_alone = self.geometry.segment_of(position) < self.geometry.segment_of(redo_point);
+        let is_over = |bound| appended.bytes_since(position) > bound;
+        let can_be_lost = !hold.keeps_newest && hold.lost_at.is_none();
+        can_be_lost && holds_alone && hold.options.bound_bytes().is_some_and(is_over)
     }
 
     /// All holds, by name.
@@ -313,20 +365,17 @@ impl Holds {
 }
 
 impl Hold {
-    /// Where the newest log begins that is kept for nobody in particular.
-    fn newest_kept(&self, appended: Lsn) -> Lsn {
-        match (self.options.kind, self.options.limit_bytes) {
-            (HoldKind::Keep, Some(bytes)) => Lsn::new(appended.get().saturating_sub(bytes)),
-            _ => Lsn::ZERO,
-        }
+    fn new(options: HoldOptions, position: Arc<HoldPosition>, created_micros: i64) -> Hold {
+        let durable = position.get();
+        Hold { options, position, durable, created_micros, lost_at: None, keeps_newest: false }
     }
 
-    /// Whether it is to be lost now.
-    fn is_over_limit(&self, appended: Lsn) -> bool {
-        let HoldOptions { kind, at_limit, limit_bytes, .. } = self.options;
-        let can_be_lost = kind != HoldKind::Keep && at_limit == AtLimit::LoseHold && self.lost_at.is_none();
-        let held_bytes = appended.bytes_since(self.position.get());
-        can_be_lost && limit_bytes.is_some_and(|limit| held_bytes > limit)
+    /// Where the newest log begins that is kept for nobody in particular.
+    fn newest_kept(&self, appended: Lsn) -> Lsn {
+        match self.options.limit_bytes.filter(|_| self.keeps_newest) {
+            Some(bytes) => Lsn::new(appended.get().saturating_sub(bytes)),
+            None => Lsn::ZERO,
+        }
     }
 
     fn has_moved(&self) -> bool {
@@ -339,20 +388,32 @@ impl State {
         let hold = self.holds.remove(name);
         if let Some(hold) = &hold {
             hold.position.is_over.store(true, Ordering::SeqCst);
-            self.is_changed = true;
+            self.set_changed();
         }
         hold.is_some()
     }
 
+    /// Whether the hold of this name is the one of `position`.
+    fn is_of(&self, name: &str, position: &Arc<HoldPosition>) -> bool {
+        self.holds.get(name).is_some_and(|hold| Arc::ptr_eq(&hold.position, position))
+    }
+
+    /// Whether all holds end with the process.
+    fn all_end(&self) -> bool {
+        self.holds.values().all(|hold| hold.options.lifetime == HoldLifetime::Process)
+    }
+
+    /// Other holds, or lost ones: neither copy of the file has them yet.
+    fn set_changed(&mut self) {
+        self.copies_behind = 2;
+    }
+
     /// Marks as lost what is over its limit; how many that are.
-    fn take_away(&mut self, appended: Lsn) -> u64 {
+    fn take_away(&mut self, is_over_limit: impl Fn(&Hold) -> bool, appended: Lsn) -> u64 {
         let mut lost = 0;
         for (name, hold) in &mut self.holds {
-            if hold.options.kind == HoldKind::Keep {
-                hold.position.advance(hold.newest_kept(appended));
-                continue;
-            }
-            if !hold.is_over_limit(appended) {
+            hold.position.advance(hold.newest_kept(appended));
+            if !is_over_limit(hold) {
                 continue;
             }
             hold.lost_at = Some(appended);
@@ -362,6 +423,9 @@ impl State {
             let held_bytes = appended.bytes_since(position);
             tracing::warn!(name = %name, kind = ?options.kind, %position, held_bytes, limit_bytes = ?options.limit_bytes,
                 "a hold on the log is lost: it held more than its limit, and what it needs is removed now");
+        }
+        if lost > 0 {
+            self.set_changed();
         }
         lost
     }
@@ -379,21 +443,38 @@ impl State {
 
     /// What is written is what is durable afterwards, however far positions move meanwhile.
     fn store(&mut self, disk: &dyn Disk) -> Result<(), HoldError> {
+        if self.is_closed {
+            return Err(HoldError::Closed);
+        }
         let stored = self.describe(|hold| hold.position.get());
-        self.file.store(disk, &stored)?;
+        match self.file.store(disk, &stored) {
+            // Nobody comes back for these: they must not keep a full disk from getting space.
+            Err(HoldError::Io { source, .. })
+                if source.kind() == io::ErrorKind::StorageFull
+                    && self.file.is_missing()
+                    && self.all_end() => {}
+            other => other?,
+        }
         for info in stored {
             let hold = self.holds.get_mut(&info.name).expect("it was described under the same lock");
             hold.durable = info.position;
         }
-        self.is_changed = false;
+        self.copies_behind = self.copies_behind.saturating_sub(1);
         Ok(())
     }
 
-    /// Both copies: which holds there are must be known even if one copy is damaged later.
-    fn store_twice(&mut self, disk: &dyn Disk) -> Result<(), HoldError> {
-        self.store(disk)?;
-        self.store(disk)
+    /// Both copies, if they are behind: which holds there are must be known even if one copy is damaged later.
+    fn store_set(&mut self, disk: &dyn Disk) -> Result<(), HoldError> {
+        while self.copies_behind > 0 {
+            self.store(disk)?;
+        }
+        Ok(())
     }
+}
+
+/// That of the options is not to be had.
+fn check_users_name(name: &str) -> Result<(), HoldError> {
+    if name == KEEP_NAME { Err(HoldError::Reserved { name: name.to_owned() }) } else { check_name(name) }
 }
 
 fn check_name(name: &str) -> Result<(), HoldError> {
@@ -407,7 +488,7 @@ impl Log {
     /// The holder moves the position forward as it needs less.
     ///
     /// # Errors
-    /// `Exists`, `Name`, `TooMany`; `NotRetained` if the log is not kept from `from` on any more; `Io`.
+    /// `Exists`, `Name`, `Reserved`, `TooMany`; `NotRetained` if the log is not kept from `from` on any more; `Io`.
     pub fn hold(
         &self,
         name: &str,
@@ -431,12 +512,28 @@ impl Log {
     /// # Errors
     /// `Unknown`; `Io`: it is over in this process, and may be there again in the next.
     pub fn release_hold(&self, name: &str) -> Result<(), HoldError> {
-        self.shared().holds.release(name)
+        self.shared().holds.release(name, None)
     }
 
-    /// Ends a hold that ends with the process, if it is there. Makes no disk call.
-    pub fn forget_hold(&self, name: &str) {
-        self.shared().holds.forget(name);
+    /// As `release_hold`, of the very hold that `position` was given out for: not of one that was made since under its name.
+    ///
+    /// # Errors
+    /// As `release_hold`.
+    pub fn release_this_hold(&self, name: &str, position: &Arc<HoldPosition>) -> Result<(), HoldError> {
+        self.shared().holds.release(name, Some(position))
+    }
+
+    /// Whether the hold that `position` was given out for is still there.
+    ///
+    /// # Errors
+    /// `Lost`; `Unknown` if it was released, even if there is another one of its name.
+    pub fn check_hold(&self, name: &str, position: &Arc<HoldPosition>) -> Result<(), HoldError> {
+        self.shared().holds.check(name, position)
+    }
+
+    /// Ends the hold of `position`, which ends with the process, if it is there. Makes no disk call.
+    pub fn forget_hold(&self, name: &str, position: &Arc<HoldPosition>) {
+        self.shared().holds.forget(name, position);
     }
 
     /// Who holds the log, by name.

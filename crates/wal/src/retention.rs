@@ -120,7 +120,7 @@ impl Log {
         let shared = self.shared();
         self.count_unneeded() > 0
             || shared.segments.last_leftover().is_some()
-            || shared.holds.any_over_limit(shared.appended())
+            || shared.holds.any_over_limit(shared.redo_point(), shared.appended())
     }
 
     /// Whether there are segments wholly below `redo_point`.

@@ -228,6 +228,7 @@ impl Log {
     pub fn close(&self) -> Result<(), LogError> {
         self.shared.appender.lock().closed = true;
         self.shared.segments.close();
+        self.shared.holds.close();
         self.flush_until(self.appended())
     }
 
@@ -327,8 +328,9 @@ impl Drop for Log {
 }
 
 fn open_holds(options: &LogOptions, segments: &SegmentSet, end: Lsn) -> Result<Holds, LogError> {
-    let oldest = segments.oldest_retained(segments.identity.geometry.segment_of(end));
-    let holds = Holds::open(Arc::clone(&segments.disk), options.database, oldest, end);
+    let geometry = segments.identity.geometry;
+    let oldest = segments.oldest_retained(geometry.segment_of(end));
+    let holds = Holds::open(Arc::clone(&segments.disk), options.database, geometry, oldest, end);
     let holds = holds.map_err(|source| LogError::Holds { source })?;
     if options.keep_bytes > 0 {
         holds.keep_newest(options.keep_bytes, end);

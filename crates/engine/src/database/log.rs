@@ -87,7 +87,7 @@ impl Database {
     /// # Errors
     /// `NoSuchLogHold`, `Io`.
     pub fn release_log_hold(&self, name: &str) -> Result<(), Error> {
-        self.engine().release_log_hold(name)
+        self.engine().release_log_hold(name, None)
     }
 
     /// Who holds the log, by name.

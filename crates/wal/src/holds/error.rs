@@ -49,6 +49,15 @@ pub enum HoldError {
         /// The limit.
         limit: usize,
     },
+    /// The name is that of the hold of an option.
+    #[error("{name:?} is the name of the option's own hold: choose another one")]
+    Reserved {
+        /// The name.
+        name: String,
+    },
+    /// The log was closed.
+    #[error("the log is closed")]
+    Closed,
     /// There are as many as there may be.
     #[error("there are {limit} holds on the log, and no more are possible: release one")]
     TooMany {

@@ -1,5 +1,5 @@
-//! The file `log/holds`: who needs the log, and from where on (`holds`). It is there once there was a hold. Two copies of
-//! 8 KiB, at 0 and at 8192, written in turns, in place: the newer one that verifies counts. Integers little-endian:
+//! The file `log/holds`: who needs the log, and from where on (`holds`). It is made when the log is opened for the first time,
+//! so that nothing need be allocated when the disk is full. Two copies of 8 KiB, at 0 and at 8192, written in turns, in place: the newer one that verifies counts. Integers little-endian:
 //!
 //! | offset | bytes | field      | meaning                                                        |
 //! |-------:|------:|------------|----------------------------------------------------------------|
@@ -8,7 +8,7 @@
 //! |      8 |     8 | magic      | `SWHLD\r\n` and 0x1A                                           |
 //! |     16 |    16 | database   | database id; the file of another one is refused                |
 //! |     32 |     8 | sequence   | one more with each write; odd: this is the copy at 0           |
-//! |     40 |     2 | count      | holds, at most 64                                              |
+//! |     40 |     2 | count      | holds, at most 65: 64, and that of the option `log_keep_bytes`  |
 //! |     42 |    22 | reserved   | zero                                                           |
 //! |     64 |       | holds      | 112 bytes each, by name                                        |
 //! |        |       | reserved   | zero                                                           |
@@ -22,7 +22,7 @@
 //! |     16 |     8 | lost_at    | where the log ended when the hold was lost; 0: it is not       |
 //! |     24 |     8 | created    | microseconds since 1970, signed                                |
 //! |     32 |     1 | kind       | 0 other, 1 archive, 2 standby, 3 backup, 4 keep                |
-//! |     33 |     1 | at_limit   | 0 it is lost, 1 writers are slowed                             |
+//! |     33 |     1 | at_limit   | 0 it is lost, 1 writers are slowed, and it is lost at twice that |
 //! |     34 |     1 | lifetime   | 0 ends with the process, 1 permanent                           |
 //! |     35 |     1 | name_bytes | 1 to 63                                                        |
 //! |     36 |    76 | name       | UTF-8, the rest zero                                           |
@@ -30,6 +30,9 @@
 //! **If the power goes** while a copy is written, it does not verify, and the other one counts, with positions from before:
 //! nothing was removed because of the new ones yet, since that waits for the sync. The file itself is made under another
 //! name, whole, and renamed; then the directory is synced. In place, so that a change costs no sync of the directory.
+//!
+//! **If the process is killed** while a copy is written, the next one may read what is not durable. So it writes the newest copy
+//! over itself and syncs, the directory too, before it goes by it; and the other copy, if that has other holds.
 //!
 //! Which holds there are, and which are lost, is written to both copies: damage of one takes none of them away. Positions
 //! are not: if the newer copy is damaged later, older positions count, and where the log is not there any more, the hold is lost.
@@ -59,7 +62,9 @@ const HEADER_BYTES: usize = 64;
 const HOLD_BYTES: usize = 112;
 const NAME_OFFSET: usize = 36;
 const UNLIMITED: u64 = u64::MAX;
-const _: () = assert!(HEADER_BYTES + HOLDS_MAX * HOLD_BYTES <= COPY_BYTES);
+/// All that may be made, and that of the options.
+const STORED_MAX: usize = HOLDS_MAX + 1;
+const _: () = assert!(HEADER_BYTES + STORED_MAX * HOLD_BYTES <= COPY_BYTES);
 const _: () = assert!(NAME_OFFSET + HOLD_NAME_BYTES_MAX <= HOLD_BYTES);
 
 /// The file of a log that is open for writing.
@@ -72,42 +77,82 @@ pub(crate) struct HoldsFile {
     file: Option<Arc<dyn DiskFile>>,
 }
 
+/// What was found when the file was opened.
+pub(crate) struct OpenedHolds {
+    pub(crate) file: HoldsFile,
+    pub(crate) holds: Vec<HoldInfo>,
+    /// How many copies have other holds.
+    pub(crate) copies_behind: u8,
+}
+
 impl HoldsFile {
-    /// Opens the file to go on writing it, and says what it holds.
-    pub(crate) fn open(
-        disk: &dyn Disk,
-        database: DatabaseId,
-    ) -> Result<(HoldsFile, Vec<HoldInfo>), HoldError> {
+    /// Opens the file to go on writing it, or makes it, and says what it holds: durably.
+    pub(crate) fn open(disk: &dyn Disk, database: DatabaseId) -> Result<OpenedHolds, HoldError> {
         let Some(file) = open_existing(disk, OpenMode::Write)? else {
-            return Ok((HoldsFile { database, sequence: 0, file: None }, Vec::new()));
+            return HoldsFile::new(disk, database);
         };
-        let (sequence, holds) = read(&*file, database)?;
-        Ok((HoldsFile { database, sequence, file: Some(file) }, holds))
+        let Copies { sequence, holds, is_in_both } = read(&*file, database)?;
+        let copy = encode(database, sequence, &holds);
+        let written = file.write_all_at(&copy, offset_of(sequence)).and_then(|()| file.sync_data());
+        written.and_then(|()| disk.sync_directory(LOG_DIRECTORY)).map_err(failed("write again"))?;
+        let file = HoldsFile { database, sequence, file: Some(file) };
+        Ok(OpenedHolds { file, holds, copies_behind: u8::from(!is_in_both) })
+    }
+
+    fn new(disk: &dyn Disk, database: DatabaseId) -> Result<OpenedHolds, HoldError> {
+        let mut new = HoldsFile { database, sequence: 0, file: None };
+        match new.make(disk, &[]) {
+            Ok(()) => {}
+            // Needed by the first hold only: it is tried again then.
+            Err(HoldError::Io { source, .. }) if source.kind() == io::ErrorKind::StorageFull => {
+                tracing::warn!(path = HOLDS_PATH, "the disk is full: no file of holds is made");
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(OpenedHolds { file: new, holds: Vec::new(), copies_behind: 0 })
     }
 
     /// Writes the older copy and syncs it; makes the file if there is none.
     pub(crate) fn store(&mut self, disk: &dyn Disk, holds: &[HoldInfo]) -> Result<(), HoldError> {
+        let Some(file) = &self.file else {
+            return if holds.is_empty() { Ok(()) } else { self.make(disk, holds) };
+        };
         let sequence = self.sequence + 1;
         let copy = encode(self.database, sequence, holds);
-        match &self.file {
-            Some(file) => {
-                let offset = if sequence % 2 == 1 { 0 } else { COPY_BYTES as u64 };
-                // After a failure this copy is written again, from memory, before the other one is touched.
-                file.write_all_at(&copy, offset).and_then(|()| file.sync_data()).map_err(failed("write"))?;
-            }
-            None if holds.is_empty() => return Ok(()),
-            None => self.file = Some(make(disk, &copy).map_err(failed("make"))?),
-        }
+        // After a failure this copy is written again, from memory, before the other one is touched.
+        let written = file.write_all_at(&copy, offset_of(sequence)).and_then(|()| file.sync_data());
+        written.map_err(failed("write"))?;
         self.sequence = sequence;
         Ok(())
     }
+
+    /// There is no file yet.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.file.is_none()
+    }
+
+    /// Makes the file, with the same in both copies.
+    fn make(&mut self, disk: &dyn Disk, holds: &[HoldInfo]) -> Result<(), HoldError> {
+        let mut both = [[0; COPY_BYTES]; 2];
+        for sequence in [1, 2] {
+            both[usize::from(offset_of(sequence) > 0)] = encode(self.database, sequence, holds);
+        }
+        self.file = Some(make(disk, both.as_flattened()).map_err(failed("make"))?);
+        self.sequence = 2;
+        Ok(())
+    }
+}
+
+/// Where the copy with this sequence lies.
+fn offset_of(sequence: u64) -> u64 {
+    if sequence % 2 == 1 { 0 } else { COPY_BYTES as u64 }
 }
 
 /// What the file of a log says, which may be open elsewhere.
 pub(crate) fn read_holds(disk: &dyn Disk, database: DatabaseId) -> Result<Vec<HoldInfo>, HoldError> {
     match open_existing(disk, OpenMode::Read)? {
         None => Ok(Vec::new()),
-        Some(file) => Ok(read(&*file, database)?.1),
+        Some(file) => Ok(read(&*file, database)?.holds),
     }
 }
 
@@ -122,15 +167,14 @@ fn open_existing(disk: &dyn Disk, mode: OpenMode) -> Result<Option<Arc<dyn DiskF
     }
 }
 
-fn make(disk: &dyn Disk, copy: &[u8; COPY_BYTES]) -> io::Result<Arc<dyn DiskFile>> {
+fn make(disk: &dyn Disk, both: &[u8]) -> io::Result<Arc<dyn DiskFile>> {
     match disk.remove(NEW_PATH) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         // A crash may have left one behind.
         Ok(()) | Err(_) => {}
     }
     let file = disk.open(NEW_PATH, OpenMode::Create)?;
-    file.fill_zeros(0, 2 * COPY_BYTES as u64)?;
-    file.write_all_at(copy, 0)?;
+    file.write_all_at(both, 0)?;
     file.sync_data()?;
     disk.rename(NEW_PATH, HOLDS_PATH)?;
     disk.sync_directory(LOG_DIRECTORY)?;
@@ -138,19 +182,36 @@ fn make(disk: &dyn Disk, copy: &[u8; COPY_BYTES]) -> io::Result<Arc<dyn DiskFile
 }
 
 /// The newest copy that verifies.
-fn read(file: &dyn DiskFile, database: DatabaseId) -> Result<(u64, Vec<HoldInfo>), HoldError> {
+struct Copies {
+    sequence: u64,
+    holds: Vec<HoldInfo>,
+    /// The other one has the same holds, at whatever positions.
+    is_in_both: bool,
+}
+
+fn read(file: &dyn DiskFile, database: DatabaseId) -> Result<Copies, HoldError> {
     let refused = |source| HoldError::File { path: HOLDS_PATH.to_owned(), source };
     let bytes = file.length().map_err(failed("measure"))?;
     if bytes != 2 * COPY_BYTES as u64 {
         return Err(refused(HoldsFileError::Length { found: bytes, expected: 2 * COPY_BYTES as u64 }));
     }
-    let mut newest = Err(HoldsFileError::Checksum { stored: 0, computed: 0 });
+    let mut decoded = Vec::new();
     for offset in [0, COPY_BYTES as u64] {
         let mut copy = [0; COPY_BYTES];
         file.read_exact_at(&mut copy, offset).map_err(failed("read"))?;
-        newest = newer(newest, decode(&copy, database));
+        decoded.push(decode(&copy, database));
     }
-    newest.map_err(refused)
+    let sets: Vec<_> =
+        decoded.iter().map(|copy| copy.as_ref().ok().map(|(_, holds)| set_of(holds))).collect();
+    let is_in_both = sets[0].is_some() && sets[0] == sets[1];
+    let newest = decoded.into_iter().reduce(newer).expect("there are two copies");
+    let (sequence, holds) = newest.map_err(refused)?;
+    Ok(Copies { sequence, holds, is_in_both })
+}
+
+/// What both copies have alike.
+fn set_of(holds: &[HoldInfo]) -> Vec<HoldInfo> {
+    holds.iter().map(|hold| HoldInfo { position: Lsn::ZERO, ..hold.clone() }).collect()
 }
 
 type Decoded = Result<(u64, Vec<HoldInfo>), HoldsFileError>;
@@ -159,6 +220,9 @@ type Decoded = Result<(u64, Vec<HoldInfo>), HoldsFileError>;
 fn newer(left: Decoded, right: Decoded) -> Decoded {
     match (left, right) {
         (Ok(left), Ok(right)) => Ok(if right.0 > left.0 { right } else { left }),
+        // A newer release has written last: what this one can read is out of date.
+        (Ok(_), Err(version @ HoldsFileError::Version { .. }))
+        | (Err(version @ HoldsFileError::Version { .. }), Ok(_)) => Err(version),
         (Ok(only), Err(_)) | (Err(_), Ok(only)) => Ok(only),
         (Err(HoldsFileError::Checksum { .. }), Err(other)) | (Err(other), Err(_)) => Err(other),
     }
@@ -223,9 +287,9 @@ fn decode(copy: &[u8; COPY_BYTES], database: DatabaseId) -> Decoded {
         return Err(HoldsFileError::Database { found, expected: database });
     }
     let count = usize::from(u16::from_le_bytes(bytes_at(copy, 40)));
-    let end = HEADER_BYTES + count.min(HOLDS_MAX) * HOLD_BYTES;
+    let end = HEADER_BYTES + count.min(STORED_MAX) * HOLD_BYTES;
     let is_clean = copy[42..HEADER_BYTES].iter().chain(&copy[end..]).all(|&byte| byte == 0);
-    if count > HOLDS_MAX || !is_clean {
+    if count > STORED_MAX || !is_clean {
         return Err(HoldsFileError::Value { offset: 40 });
     }
     let mut holds: Vec<HoldInfo> = Vec::new();
@@ -309,7 +373,7 @@ mod tests {
     fn holds_come_back() {
         assert_eq!(decode(&encode(DATABASE, 9, &holds()), DATABASE), Ok((9, holds())));
         let named = |number: usize| HoldInfo { name: format!("{number:063}"), ..holds()[2].clone() };
-        let most: Vec<_> = (0..HOLDS_MAX).map(named).collect();
+        let most: Vec<_> = (0..STORED_MAX).map(named).collect();
         assert_eq!(decode(&encode(DATABASE, 1, &most), DATABASE), Ok((1, most)));
     }
 
@@ -334,7 +398,7 @@ mod tests {
         assert!(matches!(sealed(8, 2), Err(HoldsFileError::Magic { .. })));
         // Too many, a reserved byte, a kind, a limit's end, a lifetime, a long name, no name, no UTF-8, a byte behind a name.
         let bad =
-            [(40, 65), (41, 1), (50, 1), (96, 5), (97, 2), (98, 2), (99, 64), (99, 0), (100, 0xFF), (101, 1)];
+            [(40, 66), (41, 1), (50, 1), (96, 5), (97, 2), (98, 2), (99, 64), (99, 0), (100, 0xFF), (101, 1)];
         let twice = [holds()[0].clone(), holds()[0].clone()];
         assert!(matches!(decode(&encode(DATABASE, 1, &twice), DATABASE), Err(HoldsFileError::Value { .. })));
         for (offset, byte) in bad {
@@ -351,5 +415,9 @@ mod tests {
         assert_eq!(newer(torn(), Ok((4, holds()))), Ok((4, holds())));
         assert_eq!(newer(Ok((4, holds())), torn()), Ok((4, holds())));
         assert_eq!((newer(torn(), version()), newer(version(), torn())), (version(), version()));
+        assert_eq!(
+            (newer(Ok((4, holds())), version()), newer(version(), Ok((4, holds())))),
+            (version(), version())
+        );
     }
 }
