@@ -24,7 +24,7 @@ use crate::error::Error;
 const IDLE: Duration = Duration::from_secs(1);
 /// How long it waits after an error.
 const RETRY: Duration = Duration::from_secs(1);
-/// Rest after each removed file, as a multiple of the time that it took: the disk belongs to others.
+/// Rest after each removed or recycled file, as a multiple of the time that it took: the disk belongs to others.
 const REST: u32 = 3;
 const REST_MAX: Duration = Duration::from_millis(500);
 /// Files that a close removes: so that a database that is only ever opened for a moment is cleaned up, too.
@@ -66,13 +66,18 @@ impl Engine {
             if background.stopping() {
                 return;
             }
-            let left = if has_begun { self.clean_one_batch() } else { self.take_up_redo_point() };
+            // A bug in there must not let the log fill the disk without a word.
+            let cleaned = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                if has_begun { self.clean_one_batch() } else { self.take_up_redo_point() }
+            }));
+            let panicked = |_| Err(Error::Log { message: "cleaning it up panicked".to_owned() });
+            let left = cleaned.unwrap_or_else(panicked);
             has_begun |= left.is_ok();
             match left {
                 Ok(0) => background.clean_work.wait(seen, Some(IDLE)),
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "the log is not cleaned up; this will be tried again");
+                    tracing::error!(%error, "the log is not cleaned up; this will be tried again");
                     if self.check_writable().is_err() {
                         return;
                     }

@@ -105,6 +105,8 @@ pub struct Statistics {
     pub segments_spare: u64,
     /// Batches in which segments were removed or recycled, with one sync of the directory each.
     pub log_clean_up_batches: u64,
+    /// Log files that could not be removed or renamed, each time that it was tried: the events say which.
+    pub log_clean_up_failures: u64,
     /// Syncs of the log's directory: one for each of these batches, one for each segment made ready otherwise.
     pub log_directory_syncs: u64,
     /// Who holds the log, by name: from where on, how much, and whether the hold is lost.
@@ -226,6 +228,7 @@ impl Engine {
             segments_live: live.saturating_sub(unneeded),
             segments_spare: spare,
             log_clean_up_batches: log.clean_up_batches,
+            log_clean_up_failures: log.clean_up_failures,
             log_directory_syncs: log.directory_syncs,
             log_holds: self.log.as_ref().map(|log| log.holds()).unwrap_or_default(),
             log_holds_lost: log.holds_lost,

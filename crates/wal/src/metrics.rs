@@ -33,6 +33,8 @@ pub struct LogStatistics {
     pub segments_removed: u64,
     /// Batches in which segments were removed or recycled.
     pub clean_up_batches: u64,
+    /// Files that could not be removed or renamed, each time that it was tried.
+    pub clean_up_failures: u64,
     /// Syncs of the log directory: one for each of these batches, the others for segments made from nothing.
     pub directory_syncs: u64,
     /// Holds that were lost because they held more than their limit.
@@ -53,6 +55,7 @@ pub(crate) struct Counters {
     pub(crate) segments_recycled: Counter,
     pub(crate) segments_removed: Counter,
     pub(crate) clean_up_batches: Counter,
+    pub(crate) clean_up_failures: Counter,
     pub(crate) directory_syncs: Counter,
 }
 
@@ -86,6 +89,7 @@ impl Counters {
             segments_recycled: self.segments_recycled.get(),
             segments_removed: self.segments_removed.get(),
             clean_up_batches: self.clean_up_batches.get(),
+            clean_up_failures: self.clean_up_failures.get(),
             directory_syncs: self.directory_syncs.get(),
             holds_lost,
         }

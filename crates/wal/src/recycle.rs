@@ -14,9 +14,10 @@
 //! can still be lost would be lost with it.
 //!
 //! How many: as many as are filled from one checkpoint to the next, measured. Fewer, and the log makes new ones from zeros
-//! while old ones are removed; more only take space.
+//! while old ones are removed; more only take space. Spares that are there already and are not wanted any more stay until the
+//! log has used them up: the next ones are removed meanwhile.
 
-use std::io;
+use std::ops::ControlFlow;
 
 use seawall_io::OpenMode;
 use seawall_types::Lsn;
@@ -24,6 +25,7 @@ use seawall_types::Lsn;
 use crate::error::LogError;
 use crate::geometry::LogGeometry;
 use crate::metrics::Counters;
+use crate::retention::RetentionReport;
 use crate::segment::{SegmentName, SegmentUse, encode_header};
 use crate::segment_set::{SegmentSet, fatal, spare_path};
 
@@ -59,24 +61,33 @@ impl RecycleEstimate {
     }
 }
 
-/// Gives the first `wanted` of `unneeded` the places behind the segments that are ready. Returns how many got one, which is
-/// none, without a sync of the directory, if no file can be used; the log may have made some of the places itself meanwhile.
+/// Gives up to `wanted` of the segments that nobody needs the places behind the segments that are ready: none, without a sync of
+/// the directory, if no file can be used. The log may have made some of the places itself meanwhile. Calls `rest` after each
+/// header, and goes on with what has one when that says so.
 pub(crate) fn recycle(
     segments: &SegmentSet,
     counters: &Counters,
-    unneeded: &[SegmentName],
+    first_needed: u64,
     wanted: usize,
-) -> Result<u64, LogError> {
+    rest: &mut dyn FnMut() -> ControlFlow<()>,
+    report: &mut RetentionReport,
+) -> Result<(), LogError> {
     let mut readied = Vec::new();
     let mut number = segments.prepared_until();
-    for &name in unneeded.iter().take(wanted) {
+    for name in segments.unneeded(first_needed) {
+        if readied.len() == wanted {
+            break;
+        }
         if segments.make_ready_for(name, number)? {
             readied.push((name, number));
             number += 1;
+            if rest().is_break() {
+                break;
+            }
         }
     }
     if readied.is_empty() {
-        return Ok(0);
+        return Ok(());
     }
     let preparing = segments.lock_preparing();
     let mut until = segments.prepared_until();
@@ -87,7 +98,11 @@ pub(crate) fn recycle(
             continue;
         }
         let (from, to) = (name.path(), segments.path_of(number));
-        segments.disk.rename(&from, &to).map_err(|error| LogError::io("recycle", &from, error))?;
+        if let Err(error) = segments.disk.rename(&from, &to) {
+            segments.set_aside(name, &LogError::io("recycle", &from, error), counters);
+            report.failed += 1;
+            break;
+        }
         segments.renamed(name, segments.name_of(number));
         segments.open_handle(number)?;
         recycled += 1;
@@ -96,8 +111,9 @@ pub(crate) fn recycle(
     if recycled > 0 {
         segments.publish(&preparing, until, counters)?;
         counters.segments_recycled.add(recycled);
+        report.recycled = recycled;
     }
-    Ok(recycled)
+    Ok(())
 }
 
 impl SegmentSet {
@@ -127,20 +143,30 @@ impl SegmentSet {
         Ok(())
     }
 
-    /// Writes the header of place `number` into the old segment `name`, durably. `false` if it is not a whole segment, or gone.
+    /// Writes the header of place `number` into the old segment `name`, durably. `false` if that is not a whole segment that can
+    /// be written: it is to be removed then.
     fn make_ready_for(&self, name: SegmentName, number: u64) -> Result<bool, LogError> {
         let path = name.path();
-        let failed = |error| LogError::io("recycle", &path, error);
-        let file = match self.disk.open(&path, OpenMode::Write) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            other => other.map_err(failed)?,
-        };
-        if file.length().map_err(failed)? != self.identity.geometry.segment_bytes() {
-            return Ok(false);
+        let header = encode_header(&self.identity, number, SegmentUse::Ready);
+        let segment_bytes = self.identity.geometry.segment_bytes();
+        let written = self.disk.open(&path, OpenMode::Write).and_then(|file| {
+            let is_whole = file.length()? == segment_bytes;
+            if is_whole {
+                file.write_all_at(&header, 0)?;
+            }
+            Ok(is_whole.then_some(file))
+        });
+        match written {
+            Ok(Some(file)) => {
+                file.sync_data().map_err(|error| fatal("sync", &path, &error))?;
+                Ok(true)
+            }
+            Ok(None) => Ok(false),
+            Err(error) => {
+                tracing::debug!(%path, %error, "a segment cannot be recycled");
+                Ok(false)
+            }
         }
-        file.write_all_at(&encode_header(&self.identity, number, SegmentUse::Ready), 0).map_err(failed)?;
-        file.sync_data().map_err(|error| fatal("sync", &path, &error))?;
-        Ok(true)
     }
 }
 

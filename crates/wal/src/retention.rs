@@ -11,6 +11,9 @@
 //! **If the power goes**, each removed name is there or not, in any combination: what is there is found by the next `open`,
 //! and removed by the next batch. A gap among the segments does no harm, since nobody reads below what is needed. Nothing
 //! says how far a batch came, so there is nothing to repair.
+//!
+//! A file that cannot be removed keeps no other from going: it is set aside, counted and told, and tried again after the next
+//! checkpoint.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -26,6 +29,8 @@ use crate::writer::{Log, Shared};
 
 /// Files removed before the directory is synced.
 const BATCH_FILES: usize = 512;
+/// Files that fail before a batch ends: then it is the disk, and no file.
+const FAILURES_MAX: u64 = 8;
 
 /// What was cleaned up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,7 +45,9 @@ pub struct RetentionReport {
     pub batches: u64,
     /// Syncs of the directory: one a batch.
     pub directory_syncs: u64,
-    /// Segments that nobody needs and that are still there.
+    /// Files that could not be removed or renamed.
+    pub failed: u64,
+    /// Segments that nobody needs and that are still there, but for those.
     pub left: u64,
 }
 
@@ -51,6 +58,7 @@ impl RetentionReport {
         self.leftovers_removed += batch.leftovers_removed;
         self.batches += batch.batches;
         self.directory_syncs += batch.directory_syncs;
+        self.failed += batch.failed;
         self.left = batch.left;
     }
 }
@@ -62,15 +70,17 @@ impl Log {
         let shared = self.shared();
         if shared.move_redo_point(redo_point) {
             shared.segments.estimate.lock().cycle_ended(shared.appended());
+            shared.segments.try_all_again();
         }
     }
 
-    /// Removes or recycles one batch of the segments that nobody needs. `rest` is called after each file that was removed, and
+    /// Removes or recycles one batch of the segments that nobody needs. `rest` is called after each file, and
     /// may wait, or end the batch there: what was done is made durable at once. Appends and flushes go on meanwhile. Call it
     /// again while `left` is not zero.
     ///
     /// # Errors
-    /// `Io`, `Holds`: call again, what was done is not done twice. `Poisoned` if a sync of a segment or the directory failed.
+    /// `Io`, `Holds`: call again, what was done is not done twice. A file that cannot be removed is an
+    /// error only if no other can either. `Poisoned` if a sync of a segment or the directory failed.
     pub fn clean_up(&self, rest: &mut dyn FnMut() -> ControlFlow<()>) -> Result<RetentionReport, LogError> {
         let shared = self.shared();
         shared.check_poison()?;
@@ -119,7 +129,7 @@ impl Log {
     pub fn needs_clean_up(&self) -> bool {
         let shared = self.shared();
         self.count_unneeded() > 0
-            || shared.segments.last_leftover().is_some()
+            || shared.segments.has_leftovers()
             || shared.holds.any_over_limit(shared.redo_point(), shared.appended())
     }
 
@@ -161,7 +171,7 @@ impl Shared {
             Recycling::None => 0,
         };
         if wanted > 0 {
-            report.recycled = recycle(segments, counters, &segments.unneeded(first_needed), wanted)?;
+            recycle(segments, counters, first_needed, wanted, rest, &mut report)?;
         }
         if report.recycled == 0 {
             remove_batch(segments, counters, first_needed, rest, &mut report)?;
@@ -178,7 +188,7 @@ impl Shared {
     }
 }
 
-/// Removes up to a batch of files, and makes that durable. After an error the next batch does the latter.
+/// Removes up to a batch of files, and makes that durable. An error if none can be removed.
 fn remove_batch(
     segments: &SegmentSet,
     counters: &Counters,
@@ -186,28 +196,53 @@ fn remove_batch(
     rest: &mut dyn FnMut() -> ControlFlow<()>,
     report: &mut RetentionReport,
 ) -> Result<(), LogError> {
-    {
-        // A leftover may have the name of the spare that an `append` in want of a segment is about to make.
-        let _preparing = segments.lock_preparing();
-        while let Some(leftover) = segments.last_leftover() {
-            remove(segments, &leftover)?;
-            segments.forget_leftover();
-            report.leftovers_removed += 1;
-        }
-    }
+    let mut failure = remove_leftovers(segments, counters, report);
     for name in segments.unneeded(first_needed).into_iter().take(BATCH_FILES) {
-        remove(segments, &name.path())?;
-        segments.forget(name);
-        counters.segments_removed.add(1);
-        report.removed += 1;
-        if rest().is_break() {
+        match remove(segments, &name.path()) {
+            Ok(()) => {
+                segments.forget(name);
+                counters.segments_removed.add(1);
+                report.removed += 1;
+            }
+            Err(error) => {
+                segments.set_aside(name, &error, counters);
+                report.failed += 1;
+                failure = Some(error);
+            }
+        }
+        if rest().is_break() || report.failed >= FAILURES_MAX {
             break;
         }
     }
-    if report.removed + report.leftovers_removed == 0 {
-        return Ok(());
+    match failure {
+        // The disk rather than a file.
+        Some(error) if report.removed + report.leftovers_removed == 0 => Err(error),
+        None if report.removed + report.leftovers_removed == 0 => Ok(()),
+        Some(_) | None => segments.sync_names(counters),
     }
-    segments.sync_names(counters)
+}
+
+/// Half-made files that a crash left. One that stays is found again by the next open.
+fn remove_leftovers(
+    segments: &SegmentSet,
+    counters: &Counters,
+    report: &mut RetentionReport,
+) -> Option<LogError> {
+    // A leftover may have the name of the spare that an `append` in want of a segment is about to make.
+    let _preparing = segments.lock_preparing();
+    let mut failure = None;
+    while let Some(leftover) = segments.take_leftover() {
+        match remove(segments, &leftover) {
+            Ok(()) => report.leftovers_removed += 1,
+            Err(error) => {
+                tracing::warn!(path = %leftover, %error, "a half-made file stays behind; the next open tries again");
+                counters.clean_up_failures.add(1);
+                report.failed += 1;
+                failure = Some(error);
+            }
+        }
+    }
+    failure
 }
 
 /// One that is gone already is fine: an operator may have been faster.

@@ -14,7 +14,7 @@
 //! write it: then no record of it was ever there. One that was begun may hold records that were torn off there. It is zeroed,
 //! durably, and only then does its header say that it was not begun.
 //!
-//! Lock order: `preparing` (held across disk calls), then `files` and `handles` (never).
+//! Lock order: `preparing` (held across disk calls), then `files`, `set_aside` and `handles` (never).
 
 mod found;
 
@@ -86,6 +86,8 @@ pub(crate) struct SegmentSet {
     handles: Mutex<BTreeMap<u64, Arc<dyn DiskFile>>>,
     /// Files that a crash left behind, to be removed with the next batch.
     leftovers: Mutex<Vec<String>>,
+    /// Segments that nobody needs and that could not be removed: tried again after the next checkpoint.
+    set_aside: Mutex<BTreeSet<SegmentName>>,
 }
 
 impl SegmentSet {
@@ -111,6 +113,7 @@ impl SegmentSet {
             strays: Mutex::new(found.strays),
             handles: Mutex::new(BTreeMap::new()),
             leftovers: Mutex::new(found.leftovers),
+            set_aside: Mutex::default(),
         }
     }
 
@@ -335,6 +338,7 @@ impl SegmentSet {
         if !self.files.lock().remove(&name) {
             self.strays.lock().remove(&name);
         }
+        self.set_aside.lock().remove(&name);
     }
 
     /// There is a file more.
@@ -348,18 +352,32 @@ impl SegmentSet {
         self.add(to);
     }
 
-    /// Segments that nobody needs if none is needed below `number`: first those that belong to no part of the log, then the
-    /// oldest.
+    /// Segments that nobody needs if none is needed below `number`, but for those that were set aside: first those that belong to
+    /// no part of the log, then the oldest.
     pub(crate) fn unneeded(&self, number: u64) -> Vec<SegmentName> {
         let mut unneeded: Vec<SegmentName> = self.strays.lock().iter().copied().collect();
         unneeded.extend(self.files.lock().iter().take_while(|name| name.number < number));
+        let set_aside = self.set_aside.lock();
+        unneeded.retain(|name| !set_aside.contains(name));
         unneeded
     }
 
     /// How many of them there are.
     pub(crate) fn count_unneeded(&self, number: u64) -> usize {
-        let strays = self.strays.lock().len();
-        strays + self.files.lock().iter().take_while(|name| name.number < number).count()
+        self.unneeded(number).len()
+    }
+
+    /// One file must not keep others from being cleaned up.
+    pub(crate) fn set_aside(&self, name: SegmentName, error: &LogError, counters: &Counters) {
+        tracing::warn!(path = %name.path(), %error, source = ?std::error::Error::source(error),
+            "a log segment that nobody needs stays behind; it is tried again after the next checkpoint");
+        counters.clean_up_failures.add(1);
+        self.set_aside.lock().insert(name);
+    }
+
+    /// What was set aside is tried again.
+    pub(crate) fn try_all_again(&self) {
+        self.set_aside.lock().clear();
     }
 
     /// How many there are up to segment `current`, strays included, and how many beyond.
@@ -370,14 +388,13 @@ impl SegmentSet {
         (strays + files.len() - spare, spare)
     }
 
-    /// A half-made file that a crash left.
-    pub(crate) fn last_leftover(&self) -> Option<String> {
-        self.leftovers.lock().last().cloned()
+    /// Half-made files that a crash left.
+    pub(crate) fn has_leftovers(&self) -> bool {
+        !self.leftovers.lock().is_empty()
     }
 
-    /// It is gone.
-    pub(crate) fn forget_leftover(&self) {
-        self.leftovers.lock().pop();
+    pub(crate) fn take_leftover(&self) -> Option<String> {
+        self.leftovers.lock().pop()
     }
 
     /// The start of the oldest segment from which on up to `current` none is missing.

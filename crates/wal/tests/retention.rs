@@ -6,7 +6,9 @@ mod common;
 use std::ops::ControlFlow;
 
 use common::{arc, commit, create, geometry, options, read_from};
-use seawall_simulation::{Operation, PowerLoss, SeededRandom, SimulatedDisk};
+use seawall_simulation::{
+    Fault, FaultError, FaultTarget, Operation, Operations, PowerLoss, SeededRandom, SimulatedDisk,
+};
 use seawall_wal::{Log, LogOptions, RecordSpan, RetentionReport, SegmentState};
 
 fn fill(log: &Log, segments: u64, random: &mut SeededRandom) -> Vec<RecordSpan> {
@@ -140,4 +142,85 @@ fn spares_are_prepared_ahead_and_asked_for() {
     fill(&log, 2, &mut SeededRandom::new(1));
     assert!(asked.load(std::sync::atomic::Ordering::SeqCst) >= 1);
     assert_eq!(log.statistics().segment_waits, waits, "nobody had to wait for a segment");
+}
+
+/// A log with old segments, opened anew, so that nothing is known about how much will be logged, and the file of the third one.
+fn old_segments(disk: &SimulatedDisk) -> (Log, String) {
+    let log = create(disk);
+    for _ in 0..20 {
+        commit(&log, &[1; 62_000]).unwrap();
+    }
+    let end = read_from(disk, log.flushed()).unwrap().1;
+    drop(log);
+    let log = Log::open(arc(disk), LogOptions { spare_segments: 0, ..options() }, end).unwrap();
+    let third = log.segments()[2].name.path();
+    (log, third)
+}
+
+fn refuse(disk: &SimulatedDisk, prefix: &str, operation: Operation) {
+    let target = FaultTarget::Path { prefix: prefix.to_owned(), operations: Operations::Only(operation) };
+    disk.inject(Fault { target, error: FaultError::Number(1), skip: 0, count: 1000 });
+}
+
+#[test]
+fn one_file_that_cannot_be_removed_keeps_no_other_from_going() {
+    let disk = SimulatedDisk::new(1);
+    disk.write_file("log/spare.99", &[0; 100]);
+    let (log, third) = old_segments(&disk);
+    refuse(&disk, &third, Operation::Remove);
+    refuse(&disk, "log/spare.99", Operation::Remove);
+    log.redo_point_moved(log.flushed());
+    let all = log.count_unneeded();
+    let mut go_on = || ControlFlow::Continue(());
+    let report = log.remove_unneeded(&mut go_on).unwrap();
+    assert_eq!((report.removed, report.failed, report.left), (all - 1, 2, 0), "{report:?}");
+    assert!(!log.needs_clean_up(), "nobody tries again at once");
+    assert_eq!(log.statistics().clean_up_failures, 2);
+    assert!(disk.read_file(&third).is_some());
+    // After the next checkpoint it is tried again.
+    disk.clear_faults();
+    commit(&log, &[1; 100]).unwrap();
+    log.redo_point_moved(log.flushed());
+    assert_eq!(log.remove_unneeded(&mut go_on).unwrap().removed, 1);
+    assert!(disk.read_file(&third).is_none());
+}
+
+#[test]
+fn one_file_that_cannot_be_recycled_keeps_no_other_from_it() {
+    for operation in [Operation::Write, Operation::Rename] {
+        let disk = SimulatedDisk::new(1);
+        let (log, third) = old_segments(&disk);
+        refuse(&disk, &third, operation);
+        for _ in 0..20 {
+            commit(&log, &[1; 62_000]).unwrap();
+        }
+        let report = log.retain_from(log.flushed()).unwrap();
+        assert!(report.recycled >= 10, "{operation:?}: {report:?}");
+        assert_eq!(report.failed, u64::from(operation == Operation::Rename), "{report:?}");
+        for _ in 0..30 {
+            commit(&log, &[1; 62_000]).unwrap();
+        }
+        disk.clear_faults();
+        log.retain_from(log.flushed()).unwrap();
+        assert!(disk.read_file(&third).is_none());
+        assert!(read_from(&disk, log.flushed()).unwrap().0.is_empty());
+    }
+}
+
+/// A hundred thousand headers would take the disk from everybody else.
+#[test]
+fn recycling_rests_after_each_file_too() {
+    let disk = SimulatedDisk::new(1);
+    let (log, _) = old_segments(&disk);
+    for _ in 0..20 {
+        commit(&log, &[1; 62_000]).unwrap();
+    }
+    log.redo_point_moved(log.flushed());
+    let mut rests = 0;
+    let mut rest = || {
+        rests += 1;
+        if rests < 5 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    };
+    let report = log.clean_up(&mut rest).unwrap();
+    assert_eq!((report.recycled, rests), (5, 5), "{report:?}");
 }
