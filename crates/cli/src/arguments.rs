@@ -471,6 +471,9 @@ pub(crate) struct Log {
     /// Show the records, every committed transaction, and not what the log consists of; --from and --limit mean that, too.
     #[arg(long)]
     pub(crate) records: bool,
+    /// Show restore points, too: reads the whole log.
+    #[arg(long, conflicts_with_all = ["records", "from", "limit"])]
+    pub(crate) restore_points: bool,
     /// Start at this LSN, where a record starts. Default: the oldest record that is kept.
     #[arg(long, value_name = "LSN")]
     pub(crate) from: Option<seawall::Lsn>,

@@ -86,7 +86,7 @@ pub use in_doubt::policy::{
 };
 pub use lock_table::LockWait;
 pub use log_hold::LogHold;
-pub use log_overview::{LogOverview, RestorePointInfo, log_overview};
+pub use log_overview::{LogOverview, RestorePointInfo, log_overview, log_overview_in, restore_points};
 pub use log_records::{LogChange, LogContent, LogRecordInfo, log_records};
 pub use options::{Background, Durability, Isolation, OpenMode, Options, TransactionOptions};
 pub use reclaim_statistics::ReclaimStatistics;

@@ -3,10 +3,11 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use seawall_io::OsDisk;
-use seawall_keys::MasterKey;
+use seawall_io::{Disk, OsDisk};
+use seawall_keys::{DatabaseKeys, MasterKey};
+use seawall_tree::Superblock;
 use seawall_types::{Lsn, TimelineId};
-use seawall_wal::{HoldInfo, Record, TimelineFork};
+use seawall_wal::{HoldInfo, LogFiles, Record, TimelineFork};
 
 use crate::encryption::{open_keys, open_superblock};
 use crate::engine::Environment;
@@ -29,7 +30,7 @@ pub struct RestorePointInfo {
     pub time_micros: i64,
 }
 
-/// What a log consists of, who needs it, and what it can be recovered to.
+/// What a log consists of, and who needs it.
 #[derive(Clone, Debug)]
 pub struct LogOverview {
     /// The timeline that is written.
@@ -49,12 +50,10 @@ pub struct LogOverview {
     /// Who holds it besides recovery, by name. Of a database that is open, positions are those of the last time that
     /// segments were freed.
     pub holds: Vec<HoldInfo>,
-    /// Named positions between the oldest record and the end.
-    pub restore_points: Vec<RestorePointInfo>,
 }
 
-/// Looks at the log of the database in `directory`, and reads all of it for the named positions. The database may be open
-/// elsewhere: what is not flushed yet is not seen, and what is removed in the middle may be missing.
+/// Looks at the log of the database in `directory`: at names and headers of segments, and at the last one that was written. The
+/// database may be open elsewhere: what is not flushed yet is not seen, and what is removed in the middle may be missing.
 ///
 /// # Errors
 /// As `log_records`.
@@ -62,11 +61,46 @@ pub fn log_overview(
     directory: impl AsRef<Path>,
     master_key: Option<&MasterKey>,
 ) -> Result<LogOverview, Error> {
-    let environment = Environment::of_the_system(Arc::new(OsDisk::new(directory.as_ref())));
-    let (_, superblock, _) = open_superblock(&*environment.disk)?;
-    let options = Options { master_key: master_key.cloned(), ..Options::default() };
-    let keys = open_keys(&environment, &superblock, &options)?;
+    log_overview_in(&Environment::of_the_system(Arc::new(OsDisk::new(directory.as_ref()))), master_key)
+}
+
+/// As [`log_overview`], on any disk.
+///
+/// # Errors
+/// As `log_overview`.
+pub fn log_overview_in(
+    environment: &Environment,
+    master_key: Option<&MasterKey>,
+) -> Result<LogOverview, Error> {
     let disk = &environment.disk;
+    let (superblock, keys) = open_files(environment, master_key)?;
+    let files = crate::open::list_log_files(disk, &superblock)?;
+    let end = end_of_log(disk, &superblock, keys.as_ref(), &files)?;
+    let holds = seawall_wal::read_holds(&**disk, superblock.database).map_err(|error| hold_error(&error))?;
+    let needed = needed_from(superblock.redo_point, &holds);
+    Ok(LogOverview {
+        timeline: superblock.timeline,
+        ancestors: crate::timeline::history_of(disk, &superblock)?.forks,
+        redo_point: superblock.redo_point,
+        oldest: oldest_record(disk, &superblock, keys.as_ref())?,
+        end,
+        segment_bytes: superblock.segment_bytes,
+        segments: files.segments(needed, end).into_iter().map(SegmentInfo::from).collect(),
+        holds,
+    })
+}
+
+/// The named positions between the oldest record of the log and its end: reads all of it.
+///
+/// # Errors
+/// As `log_records`.
+pub fn restore_points(
+    directory: impl AsRef<Path>,
+    master_key: Option<&MasterKey>,
+) -> Result<Vec<RestorePointInfo>, Error> {
+    let environment = Environment::of_the_system(Arc::new(OsDisk::new(directory.as_ref())));
+    let disk = &environment.disk;
+    let (superblock, keys) = open_files(&environment, master_key)?;
     let oldest = oldest_record(disk, &superblock, keys.as_ref())?;
     let mut reader = open_reader(disk, &superblock, keys.as_ref(), oldest)?;
     let mut restore_points = Vec::new();
@@ -80,19 +114,30 @@ pub fn log_overview(
             });
         }
     }
-    let end = reader.position();
-    let holds = seawall_wal::read_holds(&**disk, superblock.database).map_err(|error| hold_error(&error))?;
-    let needed = needed_from(superblock.redo_point, &holds);
-    let files = crate::open::list_log_files(disk, &superblock)?;
-    Ok(LogOverview {
-        timeline: superblock.timeline,
-        ancestors: crate::timeline::history_of(disk, &superblock)?.forks,
-        redo_point: superblock.redo_point,
-        oldest,
-        end,
-        segment_bytes: superblock.segment_bytes,
-        segments: files.segments(needed, end).into_iter().map(SegmentInfo::from).collect(),
-        holds,
-        restore_points,
-    })
+    Ok(restore_points)
+}
+
+fn open_files(
+    environment: &Environment,
+    master_key: Option<&MasterKey>,
+) -> Result<(Superblock, Option<DatabaseKeys>), Error> {
+    let (_, superblock, _) = open_superblock(&*environment.disk)?;
+    let options = Options { master_key: master_key.cloned(), ..Options::default() };
+    let keys = open_keys(environment, &superblock, &options)?;
+    Ok((superblock, keys))
+}
+
+/// Reads the last segment that was begun, or all from the redo point on where that is not possible.
+fn end_of_log(
+    disk: &Arc<dyn Disk>,
+    superblock: &Superblock,
+    keys: Option<&DatabaseKeys>,
+    files: &LogFiles,
+) -> Result<Lsn, Error> {
+    let redo_point = superblock.redo_point;
+    let last = files.last_begun(&**disk, superblock.database).filter(|last| *last > redo_point);
+    let first = last.and_then(|last| open_reader(disk, superblock, keys, last).ok()?.find_record().ok()?);
+    let mut reader = open_reader(disk, superblock, keys, first.unwrap_or(redo_point))?;
+    while reader.next().map_err(|error| Error::log_read(&error))?.is_some() {}
+    Ok(reader.position())
 }

@@ -8,7 +8,7 @@ use seawall_io::{Disk, OsDisk};
 use seawall_keys::{DatabaseKeys, MasterKey};
 use seawall_tree::Superblock;
 use seawall_types::{Lsn, TimelineId};
-use seawall_wal::{Changes, LogReadError, LogReader, LogRecord, Record};
+use seawall_wal::{Changes, LogReader, LogRecord, Record};
 
 use crate::encryption::{log_cipher, open_keys, open_superblock};
 use crate::engine::Environment;
@@ -184,12 +184,9 @@ pub(crate) fn oldest_record(
         }
         // One that is being recycled has the header of another place, or is gone by now.
         let Ok(mut reader) = open_reader(disk, superblock, keys, start) else { continue };
-        match reader.next() {
-            Ok(Some(_)) => return Ok(start),
-            // What does not verify there is the rest of a record; the search that tells damage from the end of the log finds
-            // the next one.
-            Err(LogReadError::Damaged { evidence, .. }) => return Ok(evidence.min(redo_point)),
-            Ok(None) | Err(_) => {}
+        // What does not verify there is the rest of a record.
+        if let Ok(Some(first)) = reader.find_record() {
+            return Ok(first.min(redo_point));
         }
     }
     Ok(redo_point)

@@ -8,7 +8,7 @@ mod harness;
 use std::sync::Arc;
 
 use harness::{environment, master_key, open, small_options, template, try_open};
-use seawall_engine::{Database, Error, OpenMode, Options, SegmentState};
+use seawall_engine::{Database, Error, HoldOptions, OpenMode, Options, SegmentState, log_overview_in};
 use seawall_simulation::{Call, Operation, PowerLoss, SimulatedDisk};
 use seawall_types::{Lsn, TimelineId};
 use seawall_wal::{SegmentName, TimelineHistory};
@@ -334,4 +334,43 @@ fn restore_points_are_positions_of_the_log() {
     let reader =
         open(&disk.after_power_loss(PowerLoss::LoseAll), &Options { mode: OpenMode::ReadOnly, ..options });
     assert!(matches!(reader.create_restore_point("x"), Err(Error::ReadOnly)));
+}
+
+/// A look at the log costs the same however long it is: it reads headers, and the segment that was written last.
+#[test]
+fn a_look_at_the_log_reads_its_last_segment_only() {
+    let options = small_options();
+    let disk = template(&options);
+    let database = open(&disk, &options);
+    let _kept = database.hold_log("archive", HoldOptions::default(), None).unwrap();
+    for byte in 0..20 {
+        put(&database, 0..60, byte);
+    }
+    let (end, redo) = (database.statistics().flushed, database.statistics().redo_point);
+    assert!(end.bytes_since(redo) < 60 * SEGMENT_BYTES, "checkpoints go on meanwhile");
+    disk.reset_read_counts();
+    let overview = log_overview_in(&environment(Arc::new(disk.clone())), None).unwrap();
+    assert_eq!((overview.end, overview.redo_point), (end, redo));
+    assert!(overview.segments.len() > 100 && overview.oldest < redo, "{overview:?}");
+    let read = disk.read_count("log/").bytes;
+    assert!(read < 4 << 20, "{read} bytes of {} segments", overview.segments.len());
+}
+
+/// The oldest segment may be one of a timeline that was left, and begin in the middle of a record.
+#[test]
+fn the_oldest_record_may_be_one_of_a_timeline_that_was_left() {
+    let options = small_options();
+    let disk = template(&options);
+    let database = open(&disk, &options);
+    put(&database, 0..60, 1);
+    database.checkpoint().unwrap();
+    put(&database, 0..20, 2);
+    let disk = disk.after_power_loss(PowerLoss::LoseAll);
+    let database = switch(&disk, &options).unwrap();
+    let overview = log_overview_in(&environment(Arc::new(disk.clone())), None).unwrap();
+    let fork = overview.ancestors[0].fork;
+    // A record of 6,000 bytes or a system record at most lies before the first one in the segment.
+    assert!(overview.oldest.get() % SEGMENT_BYTES < 4096 + 3 * 6100, "{overview:?}");
+    assert!(overview.oldest < fork && overview.oldest <= overview.redo_point, "{overview:?}");
+    drop(database);
 }

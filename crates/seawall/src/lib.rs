@@ -43,7 +43,7 @@ pub use seawall_engine::{
     Range, ReclaimStatistics, RecoveryProgress, RecoveryStatistics, RecoveryTimeStatistics, RestorePointInfo,
     Savepoint, SegmentInfo, SegmentState, Snapshot, Statistics, Table, TableChange, TableInfo,
     ThrottleReason, ThrottleStatistics, TimelineFork, Transaction, TransactionOptions, Trigger,
-    VALUE_BYTES_MAX, Verdict, log_overview, log_records,
+    VALUE_BYTES_MAX, Verdict, log_overview, log_records, restore_points,
 };
 pub use seawall_keys::{MasterKey, MasterKeyError, OtherMasterKeys, SecretKey};
 pub use seawall_types::{DatabaseId, Lsn, TimelineId};

@@ -262,6 +262,21 @@ impl LogReader {
         Ok(Some(LogRecord { span, timeline, kind, flags, batch_start, body: &self.window[body] }))
     }
 
+    /// Where the first record at or behind the position starts that can be told from the rest of one before it, on the timeline
+    /// that the position is on, or where that was left. `None` if there is none. For who starts in the middle of the log, at the
+    /// beginning of a segment, which may be the middle of a record. Reads no further than needed.
+    ///
+    /// # Errors
+    /// As `next`.
+    pub fn find_record(&mut self) -> Result<Option<Lsn>, LogReadError> {
+        if self.verified_record()?.is_some() {
+            return Ok(Some(self.position));
+        }
+        let found = search::evidence_after(&mut self.bytes, self.key, self.position)?;
+        let known_end = self.known_end();
+        Ok(found.filter(|found| known_end.is_none_or(|end| *found < end)).or(self.fork))
+    }
+
     /// Goes on on the timeline that begins at the position.
     fn follow_fork(&mut self) -> Result<(), LogReadError> {
         let timeline = self.history.timeline_at(self.position);

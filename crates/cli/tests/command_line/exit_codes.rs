@@ -108,7 +108,7 @@ fn answers_are_json_where_asked_for() {
 #[test]
 fn the_log_at_a_glance_and_what_is_named_in_it() {
     let scratch = Scratch::with_database();
-    let overview = || json_lines(&scratch.ok(["log", "db", "--json"])).swap_remove(0);
+    let overview = || json_lines(&scratch.ok(["log", "db", "--json", "--restore-points"])).swap_remove(0);
     let made = json_lines(&scratch.ok(["restore-point", "db", "before the upgrade", "--json"]));
     let seen = overview();
     assert_eq!(seen["restore_points"][0]["name"], "before the upgrade");
@@ -120,7 +120,9 @@ fn the_log_at_a_glance_and_what_is_named_in_it() {
     let seen = overview();
     assert_eq!((&seen["timeline"], &seen["ancestors"][0]["left_at"]), (&2.into(), &fork), "{seen}");
     assert!(seen["restore_points"].as_array().is_some_and(|points| points.len() == 1), "{seen}");
-    let text = scratch.ok(["log", "db"]);
+    let brief = json_lines(&scratch.ok(["log", "db", "--json"])).swap_remove(0);
+    assert!(brief["end"] == seen["end"] && brief.get("restore_points").is_none(), "{brief}");
+    let text = scratch.ok(["log", "db", "--restore-points"]);
     for part in
         ["1 left at", "the old machine", "live", "held by          recovery", "\"before the upgrade\""]
     {
@@ -130,6 +132,7 @@ fn the_log_at_a_glance_and_what_is_named_in_it() {
     assert!(records.iter().any(|record| record["kind"] == "timeline switch" && record["timeline"] == 2));
     scratch.ok(["check", "db"]);
     assert!(scratch.fails(3, ["release-hold", "db", "nobody"]).contains("no hold \"nobody\""));
+    scratch.fails(2, ["log", "db", "--restore-points", "--records"]);
     scratch.fails(2, ["restore-point", "db", ""]);
     scratch.fails(3, ["new-timeline", "nowhere"]);
 }

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use seawall_io::Disk;
-use seawall_types::Lsn;
+use seawall_io::{BLOCK_BYTES, Disk, OpenMode};
+use seawall_types::{DatabaseId, Lsn};
 
 use super::{SPARE_PREFIX, SegmentInfo, SegmentState};
 use crate::error::LogError;
 use crate::geometry::LogGeometry;
-use crate::segment::{LOG_DIRECTORY, SegmentName};
+use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_header};
 use crate::timeline::TimelineHistory;
 
 /// The files of a log directory.
@@ -101,6 +101,20 @@ impl LogFiles {
         let geometry = self.geometry;
         let oldest = oldest_without_gap(&self.found.segments, current);
         (oldest..=current).map(move |number| geometry.first_record_of(number))
+    }
+
+    /// Where the last segment begins that the log of `database` has begun to write, as the headers say, and so where its end
+    /// is to be looked for. Reads one page of each spare.
+    pub fn last_begun(&self, disk: &dyn Disk, database: DatabaseId) -> Option<Lsn> {
+        let is_begun = |name: &&SegmentName| {
+            let identity = LogIdentity { database, timeline: name.timeline, geometry: self.geometry };
+            let mut page = [0; BLOCK_BYTES];
+            let file = disk.open(&name.path(), OpenMode::Read);
+            let is_read = file.and_then(|file| file.read_exact_at(&mut page, 0)).is_ok();
+            is_read && check_header(&page, &identity, name.number) == Ok(SegmentUse::Begun)
+        };
+        let last = self.found.segments.iter().rev().find(is_begun);
+        last.map(|name| self.geometry.first_record_of(name.number))
     }
 
     /// No record lies further on.

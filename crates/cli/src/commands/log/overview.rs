@@ -2,7 +2,7 @@
 
 use seawall::{
     AtLimit, HoldInfo, HoldKind, HoldLifetime, LogOverview, RestorePointInfo, SegmentInfo, SegmentState,
-    TimelineFork, log_overview,
+    TimelineFork, log_overview, restore_points,
 };
 use serde_json::{Value, json};
 
@@ -15,8 +15,14 @@ use crate::output::{Output, grouped, size};
 const SEGMENTS_SHOWN: usize = 20;
 
 pub(super) fn overview(shared: &Shared, log: &Log, output: &mut Output) -> Result<(), Failure> {
-    let overview = log_overview(&log.dir, shared.master_key.source().as_ref())?;
-    if output.json() { output.line(overview_json(&overview)) } else { show(&overview, output) }
+    let master_key = shared.master_key.source();
+    let overview = log_overview(&log.dir, master_key.as_ref())?;
+    let points = if log.restore_points { Some(restore_points(&log.dir, master_key.as_ref())?) } else { None };
+    if output.json() {
+        return output.line(overview_json(&overview, points.as_deref()));
+    }
+    show(&overview, output)?;
+    points.map_or(Ok(()), |points| show_points(&points, output))
 }
 
 fn show(overview: &LogOverview, output: &mut Output) -> Result<(), Failure> {
@@ -38,18 +44,15 @@ fn show(overview: &LogOverview, output: &mut Output) -> Result<(), Failure> {
     for hold in &overview.holds {
         line("", hold_text(hold, overview))?;
     }
-    for (index, point) in overview.restore_points.iter().enumerate() {
+    Ok(())
+}
+
+fn show_points(points: &[RestorePointInfo], output: &mut Output) -> Result<(), Failure> {
+    for (index, point) in points.iter().enumerate() {
         let name = if index == 0 { "restore points" } else { "" };
-        line(
-            name,
-            format!(
-                "{} {:?}, timeline {}, {}",
-                point.lsn,
-                point.name,
-                point.timeline,
-                utc(point.time_micros)
-            ),
-        )?;
+        let RestorePointInfo { lsn, timeline, time_micros, .. } = point;
+        let text = format!("{lsn} {:?}, timeline {timeline}, {}", point.name, utc(*time_micros));
+        output.line(format_args!("{name:<16} {text}"))?;
     }
     Ok(())
 }
@@ -97,7 +100,9 @@ fn hold_text(hold: &HoldInfo, overview: &LogOverview) -> String {
     let limit = match (hold.options.limit_bytes, hold.options.at_limit) {
         (None, _) => "no limit".to_owned(),
         (Some(bytes), AtLimit::LoseHold) => format!("lost beyond {}", size(bytes)),
-        (Some(bytes), AtLimit::SlowWriters) => format!("writers are slowed near {}", size(bytes)),
+        (Some(bytes), AtLimit::SlowWriters) => {
+            format!("slows writers near {}, lost beyond {}", size(bytes), size(bytes.saturating_mul(2)))
+        }
     };
     let lifetime = match hold.options.lifetime {
         HoldLifetime::Process => ", ends with the process",
@@ -116,8 +121,8 @@ fn kind_text(kind: HoldKind) -> &'static str {
     }
 }
 
-fn overview_json(overview: &LogOverview) -> Value {
-    json!({
+fn overview_json(overview: &LogOverview, points: Option<&[RestorePointInfo]>) -> Value {
+    let mut value = json!({
         "oldest": overview.oldest.to_string(),
         "end": overview.end.to_string(),
         "redo_point": overview.redo_point.to_string(),
@@ -127,8 +132,11 @@ fn overview_json(overview: &LogOverview) -> Value {
         "segments": overview.segments.iter().map(segment_json).collect::<Vec<_>>(),
         "recovery_held_bytes": overview.end.bytes_since(overview.redo_point),
         "holds": overview.holds.iter().map(|hold| hold_json(hold, overview)).collect::<Vec<_>>(),
-        "restore_points": overview.restore_points.iter().map(point_json).collect::<Vec<_>>(),
-    })
+    });
+    if let Some(points) = points {
+        value["restore_points"] = points.iter().map(point_json).collect();
+    }
+    value
 }
 
 fn ancestor_json(ancestor: &TimelineFork) -> Value {
