@@ -17,6 +17,7 @@
 //! * A record's LSN lies in a segment that is complete on disk: zero-filled or recycled, header and name durable.
 //! * No system call under the append mutex.
 //! * A record verifies at its own LSN, timeline and database only: a recycled segment's old bytes are not records.
+//! * A segment's header says that the log has begun it before a record is in it; what is in others is nobody's.
 //! * Beyond the end at which the log was opened, no byte that could be taken for a record is left in a segment when
 //!   that segment is written again.
 //! * What was appended is there after the end of the process, whatever ended it, except for records longer than a

@@ -141,3 +141,19 @@ fn a_log_restored_up_to_whole_segments_ends_with_the_last_of_them() {
     commit(&log, b"more").unwrap();
     assert_eq!(read_all(&disk).unwrap().0.len(), 3);
 }
+
+/// The mark says which segments to look at, and it may be damaged, too: one that is lost hides nothing.
+#[test]
+fn a_lost_mark_of_a_begun_segment_hides_no_damage() {
+    let (disk, spans) = log_of(60);
+    let damaged = spans[30].start;
+    let (path, offset) = place(damaged);
+    disk.flip_bit(&path, offset + 5, 1);
+    let first = geometry().segment_of(damaged);
+    for number in first..first + 3 {
+        let disk = disk.copy();
+        disk.overwrite(&place(geometry().first_record_of(number)).0, 512, &[0; 8]);
+        let error = read_all(&disk).unwrap_err();
+        assert!(matches!(error, LogReadError::Damaged { lsn, .. } if lsn == damaged), "{number}: {error}");
+    }
+}

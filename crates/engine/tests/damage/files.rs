@@ -45,7 +45,7 @@ fn removed_files_are_missed() {
         assert!(disk.remove_file(&entry.name));
         let (verdict, _) = judge(&base, &disk, &what);
         let is_needed = match &*entry.name {
-            "lock" | "measurements" | "log/pending.1" | "log/pending.2" => false,
+            "lock" | "measurements" | "log/pending.1" | "log/pending.2" | "log/holds" => false,
             "superblock" | "pages" | "recovery/chunk" => true,
             // Before the redo point, or behind the end of the log: spares.
             name => {

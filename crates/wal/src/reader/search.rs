@@ -26,7 +26,7 @@ use seawall_types::Lsn;
 
 use super::bytes::LogBytes;
 use crate::error::LogReadError;
-use crate::geometry::{LogGeometry, StreamPosition};
+use crate::geometry::{HEADER_BYTES, LogGeometry, StreamPosition};
 use crate::record::{FLAG_ENCRYPTED, LogKey, RECORD_HEADER_BYTES, RecordHeader, STAMP_BYTES};
 
 use checksums::PrefixChecksums;
@@ -50,7 +50,7 @@ pub(super) fn evidence_after(
 ) -> Result<Option<Lsn>, LogReadError> {
     let geometry = bytes.geometry();
     let first = geometry.segment_of(lsn);
-    let mut numbers = begun_from(bytes, first)?.into_iter().peekable();
+    let mut numbers = begun_from(bytes, lsn)?.into_iter().peekable();
     while let Some(start) = numbers.next() {
         let mut last = start;
         while let Some(next) = numbers.next_if_eq(&(last + 1)) {
@@ -71,12 +71,16 @@ pub(super) fn evidence_after(
     Ok(None)
 }
 
-/// The segments from `first` on that may hold records, and those between them.
-fn begun_from(bytes: &mut LogBytes, first: u64) -> Result<Vec<u64>, LogReadError> {
+/// The segments from that of `lsn` on that may hold records, and those between them.
+fn begun_from(bytes: &mut LogBytes, lsn: Lsn) -> Result<Vec<u64>, LogReadError> {
+    let geometry = bytes.geometry();
+    let first = geometry.segment_of(lsn);
+    // There are records before `lsn`, whatever its header says.
+    let is_begun_before = geometry.offset_of(lsn) > HEADER_BYTES;
     let (mut begun, mut between) = (Vec::new(), Vec::new());
     for number in bytes.numbers_from(first)? {
         between.push(number);
-        if bytes.may_have_records(number)? {
+        if (number == first && is_begun_before) || bytes.may_have_records(number)? {
             begun.append(&mut between);
         } else if between.len() == NOT_BEGUN_MAX {
             break;
