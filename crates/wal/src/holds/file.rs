@@ -89,7 +89,7 @@ impl HoldsFile {
     /// Opens the file to go on writing it, or makes it, and says what it holds: durably.
     pub(crate) fn open(disk: &dyn Disk, database: DatabaseId) -> Result<OpenedHolds, HoldError> {
         let Some(file) = open_existing(disk, OpenMode::Write)? else {
-            return HoldsFile::new(disk, database);
+            return HoldsFile::without(disk, database);
         };
         let Copies { sequence, holds, is_in_both } = read(&*file, database)?;
         let copy = encode(database, sequence, &holds);
@@ -99,7 +99,8 @@ impl HoldsFile {
         Ok(OpenedHolds { file, holds, copies_behind: u8::from(!is_in_both) })
     }
 
-    fn new(disk: &dyn Disk, database: DatabaseId) -> Result<OpenedHolds, HoldError> {
+    /// There is none yet.
+    fn without(disk: &dyn Disk, database: DatabaseId) -> Result<OpenedHolds, HoldError> {
         let mut new = HoldsFile { database, sequence: 0, file: None };
         match new.make(disk, &[]) {
             Ok(()) => {}
