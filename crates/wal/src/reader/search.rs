@@ -27,7 +27,7 @@ use seawall_types::Lsn;
 use super::bytes::LogBytes;
 use crate::error::LogReadError;
 use crate::geometry::{HEADER_BYTES, LogGeometry, StreamPosition};
-use crate::record::{FLAG_ENCRYPTED, LogKey, RECORD_HEADER_BYTES, RecordHeader, STAMP_BYTES};
+use crate::record::{FLAG_ENCRYPTED, LogKey, RECORD_HEADER_BYTES, RecordHeader, RecordKind, STAMP_BYTES};
 
 use checksums::PrefixChecksums;
 
@@ -160,7 +160,7 @@ impl Search<'_> {
                 index += ZERO_RUN_BYTES;
                 continue;
             }
-            if header[13] <= FLAG_ENCRYPTED && header[12].wrapping_sub(1) < 8 {
+            if header[13] <= FLAG_ENCRYPTED && RecordKind::from_byte(header[12]).is_some() {
                 let position = StreamPosition(start.0 + index as u64);
                 candidates.extend(self.candidate(header, position)?);
             }

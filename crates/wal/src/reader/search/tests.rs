@@ -126,3 +126,20 @@ fn one_record_far_behind_counts_only_as_the_first_of_its_batch() {
     assert_eq!(evidence(&[(60_000, 59_000)]), Some(at(60_000)));
     assert_eq!(evidence(&[(60_000, 0)]), None);
 }
+
+#[test]
+fn a_record_of_every_kind_is_evidence() {
+    let identity = identity(64 << 10);
+    let lsn = identity.geometry.advance(identity.geometry.first_lsn(), 20_000);
+    let kinds: Vec<_> = (0..=u8::MAX).filter_map(RecordKind::from_byte).collect();
+    assert!(kinds.len() >= 9);
+    for kind in kinds {
+        let record = PreparedRecord::from_bytes(kind, vec![7; RECORD_HEADER_BYTES + 30]);
+        let mut payload = vec![0; usize::try_from(identity.geometry.payload_bytes()).unwrap()];
+        payload[20_000..20_000 + record.record_bytes()].copy_from_slice(record.as_bytes());
+        payload[20_000..20_000 + STAMP_BYTES].copy_from_slice(&record.stamp(identity.key(), lsn, lsn));
+        let disk = SimulatedDisk::new(1);
+        put_segment(&disk, &identity, 1, &payload);
+        assert_eq!(search_from(&disk, &identity, 1).0, Some(lsn), "{kind:?}");
+    }
+}
