@@ -255,7 +255,7 @@ impl Engine {
         let superblock = self.merge_system_rows(frozen, &mut pace, &mut totals)?;
         self.images_before_redo.store(frozen.logged_images, Ordering::Relaxed);
         frozen.prepared.merged();
-        self.in_doubt.forget_visible(self.visible());
+        self.in_doubt.forget_settled(self.settled());
         self.release(frozen);
         self.forget_reclaimed(state, frozen, &reclaim)?;
         let reclaimed = u64::try_from(reclaim.len()).expect("a count fits into 64 bits");

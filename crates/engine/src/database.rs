@@ -242,7 +242,8 @@ impl Database {
     /// and every later transaction sees what was prepared. The stamp of the commit.
     ///
     /// # Errors
-    /// `NotInDoubt` if no transaction of this name is in doubt, or not any more; `BeingDecided`; `DiskFull`, after which
+    /// `NotInDoubt` if no transaction of this name is in doubt, or not any more: an earlier decision is then as durable as
+    /// this call asks; `BeingDecided`; `DiskFull`, after which
     /// it is in doubt as before; `Stopped`, which leaves it open: recovery decides.
     pub fn commit_prepared(&self, gid: &str) -> Result<Lsn, Error> {
         self.commit_prepared_with(gid, self.engine().options().durability)

@@ -16,7 +16,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::guards::Guards;
 use crate::in_doubt::replayed::ReplayedTransactions;
-use crate::in_doubt::{NewPrepared, PreparedTransaction, rows};
+use crate::in_doubt::{NewPrepared, NotClaimed, PreparedTransaction, rows};
 use crate::lock_table::{LockWait, lock_name};
 use crate::options::Durability;
 use crate::prepare::damaged_body;
@@ -50,7 +50,7 @@ pub(crate) type ExtraRows<'r> = &'r [(Vec<u8>, Option<Vec<u8>>)];
 impl Engine {
     /// Decides an in-doubt transaction, and waits until the decision is as durable as asked; its stamp.
     pub(crate) fn decide(&self, gid: &str, outcome: Outcome, durability: Durability) -> Result<Lsn, Error> {
-        let stamp = self.log_decision(gid, outcome, durability, &[])?;
+        let stamp = self.log_named_decision(gid, outcome, durability)?;
         self.finish_commit(stamp, durability)
     }
 
@@ -61,25 +61,55 @@ impl Engine {
         outcome: Outcome,
         durability: Durability,
     ) -> Result<CommitHandle, Error> {
-        let stamp = self.log_decision(gid, outcome, durability, &[])?;
+        let stamp = self.log_named_decision(gid, outcome, durability)?;
         self.request_flush(stamp);
         Ok(CommitHandle::new(Arc::clone(self), stamp, durability))
     }
 
+    /// Decides whichever transaction has the name now.
+    fn log_named_decision(&self, gid: &str, outcome: Outcome, durability: Durability) -> Result<Lsn, Error> {
+        self.check_writable()?;
+        match self.in_doubt.named(gid) {
+            Ok(prepared) => self.log_decision(&prepared, outcome, durability, &[]),
+            Err(refused) => Err(self.not_claimed(gid, refused, durability)),
+        }
+    }
+
+    /// Decides this transaction, and no other that has the same gid.
     pub(crate) fn log_decision(
         &self,
-        gid: &str,
+        prepared: &PreparedTransaction,
         outcome: Outcome,
         durability: Durability,
         extra: ExtraRows<'_>,
     ) -> Result<Lsn, Error> {
         self.check_writable()?;
-        let (prepared, stamp) = self.in_doubt.claim(gid)?;
-        let decided = self.append_decision(&prepared, stamp, outcome, durability, extra);
+        let claimed = self.in_doubt.claim(prepared);
+        let stamp = claimed.map_err(|refused| self.not_claimed(&prepared.gid, refused, durability))?;
+        let decided = self.append_decision(prepared, stamp, outcome, durability, extra);
         if decided.is_err() {
-            self.in_doubt.unclaim(&prepared);
+            self.in_doubt.unclaim(prepared);
         }
         decided
+    }
+
+    /// Why a transaction cannot be decided. Who is told that it is decided already forgets it: so the decision has to be as
+    /// durable as this caller asks first.
+    fn not_claimed(&self, gid: &str, refused: NotClaimed, durability: Durability) -> Error {
+        let gid = gid.to_owned();
+        match refused {
+            NotClaimed::Unknown => Error::NotInDoubt { gid },
+            NotClaimed::BeingDecided => Error::BeingDecided { gid },
+            NotClaimed::Decided(stamp) => match self.finish_commit(stamp, durability) {
+                Ok(_) => Error::NotInDoubt { gid },
+                Err(error) => error,
+            },
+        }
+    }
+
+    /// Up to here everything is visible and durable.
+    pub(crate) fn settled(&self) -> Lsn {
+        self.visible().min(self.flushed())
     }
 
     fn append_decision(
@@ -119,7 +149,7 @@ impl Engine {
             extra.iter().for_each(|(key, value)| put(key, value.as_deref()));
             view.prepared.decided(prepare_stamp, stamp, prepared);
             self.applied(ticket, stamp, durability);
-            self.in_doubt.decided(prepared, stamp, self.visible(), self.locks());
+            self.in_doubt.decided(prepared, stamp, self.settled(), self.locks());
             counter.fetch_add(1, Ordering::Relaxed);
             Ok(stamp)
         })

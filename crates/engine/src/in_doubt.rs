@@ -153,16 +153,28 @@ pub(crate) struct InDoubtTransactions {
 #[derive(Debug, Default)]
 struct Shard {
     by_gid: FxHashMap<Arc<str>, Arc<PreparedTransaction>>,
-    /// Decided, with the stamp of the decision, which may not be visible yet: until then they are shown.
+    /// Decided, with the stamp of the decision, which may not be visible or durable yet: until it is visible they are shown,
+    /// and until it is durable nobody is told, by one who asks for more, that they are decided.
     leaving: VecDeque<(Lsn, Arc<PreparedTransaction>)>,
 }
 
 impl Shard {
-    fn forget_visible(&mut self, visible: Lsn) {
-        while self.leaving.front().is_some_and(|(stamp, _)| *stamp <= visible) {
+    fn forget_settled(&mut self, settled: Lsn) {
+        while self.leaving.front().is_some_and(|(stamp, _)| *stamp <= settled) {
             self.leaving.pop_front();
         }
     }
+}
+
+/// Why a transaction could not be claimed for a decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NotClaimed {
+    /// It was never prepared, or was decided for good.
+    Unknown,
+    /// Its decision has this stamp, and may not be visible or durable yet.
+    Decided(Lsn),
+    /// Somebody is logging a decision.
+    BeingDecided,
 }
 
 /// Counted while the database is open. `Relaxed`: each is right on its own.
@@ -221,20 +233,29 @@ impl InDoubtTransactions {
         (state.stage, state.stamp, state.locks) = (Stage::InDoubt, stamp, locks);
     }
 
-    /// Claims the transaction for a decision; [`InDoubtTransactions::unclaim`] gives it back.
-    pub(crate) fn claim(&self, gid: &str) -> Result<(Arc<PreparedTransaction>, Lsn), Error> {
-        let unknown = || Error::NotInDoubt { gid: gid.to_owned() };
-        let prepared = self.shard(gid).lock().by_gid.get(gid).cloned().ok_or_else(unknown)?;
-        let stamp = {
-            let mut state = prepared.state.lock();
-            match state.stage {
-                Stage::Entered => return Err(unknown()),
-                Stage::Deciding => return Err(Error::BeingDecided { gid: gid.to_owned() }),
-                Stage::InDoubt => state.stage = Stage::Deciding,
+    /// The transaction that has the name `gid` now.
+    pub(crate) fn named(&self, gid: &str) -> Result<Arc<PreparedTransaction>, NotClaimed> {
+        let shard = self.shard(gid).lock();
+        if let Some(prepared) = shard.by_gid.get(gid) {
+            return Ok(Arc::clone(prepared));
+        }
+        let mut last_first = shard.leaving.iter().rev();
+        let decided = last_first.find(|(_, prepared)| *prepared.gid == *gid);
+        Err(decided.map_or(NotClaimed::Unknown, |(stamp, _)| NotClaimed::Decided(*stamp)))
+    }
+
+    /// Claims the transaction for a decision; the stamp of its prepare. [`InDoubtTransactions::unclaim`] gives it back.
+    pub(crate) fn claim(&self, prepared: &PreparedTransaction) -> Result<Lsn, NotClaimed> {
+        let mut state = prepared.state.lock();
+        match state.stage {
+            Stage::Entered => Err(NotClaimed::Unknown),
+            // Once it is decided, too.
+            Stage::Deciding => Err(NotClaimed::BeingDecided),
+            Stage::InDoubt => {
+                state.stage = Stage::Deciding;
+                Ok(state.stamp)
             }
-            state.stamp
-        };
-        Ok((prepared, stamp))
+        }
     }
 
     /// The decision could not be logged.
@@ -242,23 +263,29 @@ impl InDoubtTransactions {
         prepared.state.lock().stage = Stage::InDoubt;
     }
 
-    /// The decision is logged and applied: gives up everything that the transaction held.
+    /// The decision is logged and applied: gives up everything that the transaction held. What was decided up to `settled`
+    /// is visible and durable.
     pub(crate) fn decided(
         &self,
         prepared: &PreparedTransaction,
         stamp: Lsn,
-        visible: Lsn,
+        settled: Lsn,
         locks: &LockTable,
     ) {
         self.protected.unprotect(prepared.lock_owner);
         prepared.objects.iter().for_each(|object| object.release_in_doubt());
         {
             let mut shard = self.shard(&prepared.gid).lock();
-            shard.forget_visible(visible);
+            shard.forget_settled(settled);
             let taken = self.take_out(&mut shard, prepared);
             shard.leaving.push_back((stamp, taken));
         }
-        let held = std::mem::take(&mut prepared.state.lock().locks);
+        let held = {
+            let mut state = prepared.state.lock();
+            // It may be remembered for a while yet; its write set is in the memtable or nowhere.
+            state.body = None;
+            std::mem::take(&mut state.locks)
+        };
         held.into_iter().for_each(|name| locks.release(prepared.lock_owner, name));
     }
 
@@ -284,9 +311,9 @@ impl InDoubtTransactions {
         all
     }
 
-    /// Everything stamped at most `visible` is visible: lets go of what was decided before.
-    pub(crate) fn forget_visible(&self, visible: Lsn) {
-        self.shards.iter().for_each(|shard| shard.lock().forget_visible(visible));
+    /// Everything stamped at most `settled` is visible and durable: lets go of what was decided before.
+    pub(crate) fn forget_settled(&self, settled: Lsn) {
+        self.shards.iter().for_each(|shard| shard.lock().forget_settled(settled));
     }
 
     /// Whether the transaction is one of them, still.

@@ -1,6 +1,8 @@
 //! Two-phase commit: what is prepared survives everything until it is decided, and holds nothing but its rows.
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
+#[path = "two_phase/decisions.rs"]
+mod decisions;
 #[path = "two_phase/errors.rs"]
 mod errors;
 #[path = "two_phase/held.rs"]
@@ -53,6 +55,15 @@ fn lose_power(disk: &SimulatedDisk, database: Database) -> SimulatedDisk {
     let left = disk.after_power_loss(PowerLoss::LoseAll);
     disk.crash();
     drop(database);
+    left
+}
+
+/// As `lose_power`, where no page of the log's buffers has reached the disk either. Whoever has the disk goes on.
+fn lose_unsynced(disk: &SimulatedDisk) -> SimulatedDisk {
+    let left = disk.after_power_loss(PowerLoss::LoseAll);
+    for path in ["log/pending.1", "log/pending.2"] {
+        left.overwrite(path, 512, &[0; 16]);
+    }
     left
 }
 

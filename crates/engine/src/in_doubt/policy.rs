@@ -252,7 +252,7 @@ impl Engine {
         let oldest = known.first().filter(|_| known.len() >= DECISIONS_MAX).cloned();
         let mut rows = vec![(decision.key(), Some(decision.encode()))];
         rows.extend(oldest.iter().map(|key| (key.clone(), None)));
-        let stamp = self.log_decision(&prepared.gid, outcome, Durability::Sync, &rows)?;
+        let stamp = self.log_decision(prepared, outcome, Durability::Sync, &rows)?;
         known.retain(|key| Some(key) != oldest.as_ref());
         known.insert(decision.key());
         self.finish_commit(stamp, Durability::Sync)?;

@@ -4,7 +4,9 @@ use seawall_engine::{Durability, OpenMode, Options};
 use seawall_keys::{MasterKey, SecretKey};
 use seawall_simulation::SimulatedDisk;
 
-use super::{check_and_close, get, gids, lose_power, only, open, open_with, options, prepare, put};
+use super::{
+    check_and_close, get, gids, lose_power, lose_unsynced, only, open, open_with, options, prepare, put,
+};
 
 /// What happens between two steps of a transaction.
 #[derive(Clone, Copy, Debug)]
@@ -252,12 +254,7 @@ fn an_unsynced_prepare_or_decision_is_lost_with_the_power_and_with_nothing_befor
     let lost = unsynced("b").prepare("lost").unwrap();
     assert!(lost > lsn_of(&database, "durable"));
     database.commit_prepared_with("durable", Durability::Async).unwrap();
-    let left = disk.after_power_loss(seawall_simulation::PowerLoss::LoseAll);
-    // As if no page of the log's buffers had reached the disk either.
-    for path in ["log/pending.1", "log/pending.2"] {
-        left.overwrite(path, 512, &[0; 16]);
-    }
-    let again = open(&left);
+    let again = open(&lose_unsynced(&disk));
     assert_eq!(gids(&again), ["durable"]);
     assert_eq!(get(&again, "a"), None);
     assert_eq!(again.commit_prepared("durable").map(|_| ()).map_err(|error| error.to_string()), Ok(()));
