@@ -20,7 +20,7 @@ use crate::commit::{CommitHandle, CommitRequest, TableUse};
 use crate::engine::Engine;
 use crate::error::{Error, TableChange};
 use crate::lock_table::{Acquired, LockOwner, LockRefused, LockWait, lock_name};
-use crate::options::{Isolation, TransactionOptions};
+use crate::options::{Durability, Isolation, TransactionOptions};
 use crate::row_key;
 use crate::scan::{Direction, Range};
 use crate::snapshots::RegisteredSnapshot;
@@ -113,6 +113,11 @@ impl Transaction {
             failed: None,
             row_key: Vec::new(),
         }
+    }
+
+    /// How durable its commit or its prepare is when that returns, whatever the options said at its beginning.
+    pub fn set_durability(&mut self, durability: Durability) {
+        self.options.durability = durability;
     }
 
     /// The value of the row `key`, as this transaction sees it.

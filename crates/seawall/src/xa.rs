@@ -14,16 +14,22 @@
 //! between them, which is the form that the JDBC driver of PostgreSQL uses. Transactions prepared under other gids are not seen
 //! here.
 //!
+//! What a transaction manager hears is durable: votes, decisions and what is forgotten are forced to stable storage, as the
+//! specification demands, also where the database or the transaction has chosen `Durability::Async` for other commits.
+//!
 //! A branch that one of `Options::in_doubt_rules` has decided is *heuristically completed*: `commit` and `rollback` say how,
 //! until the transaction manager forgets it.
 
 use std::fmt;
 use std::str::FromStr;
 
-use seawall_engine::{AutomaticDecision, Database, Error, Transaction};
+use seawall_engine::{AutomaticDecision, Database, Durability, Error, Transaction};
 
 /// The longest global transaction id, and branch qualifier, in bytes.
 pub const XID_PART_BYTES_MAX: usize = 64;
+
+/// What the transaction manager is told survives a power failure.
+const FORCED: Durability = Durability::Sync;
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
@@ -204,7 +210,8 @@ impl Branches {
     ///
     /// # Errors
     /// `RolledBack` with the reason; `Duplicate`; `Failed`, after which `recover` tells.
-    pub fn prepare(&self, xid: &Xid, transaction: Transaction) -> Result<Vote, XaError> {
+    pub fn prepare(&self, xid: &Xid, mut transaction: Transaction) -> Result<Vote, XaError> {
+        transaction.set_durability(FORCED);
         match transaction.prepare(&xid.to_string()) {
             Ok(_) => Ok(Vote::Ok),
             Err(Error::NothingToPrepare) => Ok(Vote::ReadOnly),
@@ -217,7 +224,8 @@ impl Branches {
     ///
     /// # Errors
     /// `RolledBack` with the reason; `Failed`, which leaves it open whether it is committed.
-    pub fn commit_one_phase(&self, transaction: Transaction) -> Result<(), XaError> {
+    pub fn commit_one_phase(&self, mut transaction: Transaction) -> Result<(), XaError> {
+        transaction.set_durability(FORCED);
         transaction.commit().map(|_| ()).map_err(ended)
     }
 
@@ -226,7 +234,7 @@ impl Branches {
     /// # Errors
     /// `Unknown`; `HeuristicCommit` and `HeuristicRollback` if a rule was faster; `Retry`; `Failed`.
     pub fn commit(&self, xid: &Xid) -> Result<(), XaError> {
-        let committed = self.database.commit_prepared(&xid.to_string());
+        let committed = self.database.commit_prepared_with(&xid.to_string(), FORCED);
         committed.map(|_| ()).map_err(|error| self.undecided(xid, error))
     }
 
@@ -235,7 +243,7 @@ impl Branches {
     /// # Errors
     /// As `commit`.
     pub fn rollback(&self, xid: &Xid) -> Result<(), XaError> {
-        let rolled_back = self.database.rollback_prepared(&xid.to_string());
+        let rolled_back = self.database.rollback_prepared_with(&xid.to_string(), FORCED);
         rolled_back.map(|_| ()).map_err(|error| self.undecided(xid, error))
     }
 

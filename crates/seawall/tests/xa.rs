@@ -1,10 +1,15 @@
 //! A transaction manager's view: votes, one phase, recovery, heuristic outcomes.
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use seawall::xa::{Branches, Vote, XaError, Xid};
-use seawall::{Database, Error, InDoubtAction, InDoubtRule, LockWait, Options, Table, Transaction};
+use seawall::{
+    Background, Database, Durability, Environment, Error, InDoubtAction, InDoubtRule, LockWait, Options,
+    Table, Transaction,
+};
+use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 fn open(directory: &tempfile::TempDir) -> (Database, Table, Branches) {
     let options = Options { lock_wait: LockWait::NoWait, ..Options::default() };
@@ -86,4 +91,53 @@ fn what_a_rule_has_decided_is_told_until_it_is_forgotten() {
     branches.forget(&xid("late")).unwrap();
     assert!(branches.recover().unwrap().is_empty());
     assert_eq!(branches.commit(&xid("late")).unwrap_err().code(), -4);
+}
+
+/// A database of which nothing is durable that is not forced to be.
+fn open_async(disk: &SimulatedDisk) -> (Database, Branches) {
+    let environment = Environment {
+        disk: Arc::new(disk.clone()),
+        clock: Arc::new(SimulatedClock::default()),
+        random: Arc::new(SimulatedRandom::new(1)),
+    };
+    let options =
+        Options { durability: Durability::Async, background: Background::Manual, ..Options::default() };
+    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    (database.clone(), Branches::new(database))
+}
+
+/// What a power failure leaves now: nothing that was not forced.
+fn lose_power(disk: &SimulatedDisk) -> (Database, Branches) {
+    let left = disk.after_power_loss(PowerLoss::LoseAll);
+    for path in ["log/pending.1", "log/pending.2"] {
+        left.overwrite(path, 512, &[0; 16]);
+    }
+    open_async(&left)
+}
+
+#[test]
+fn what_a_transaction_manager_hears_survives_a_power_failure_whatever_the_options_say() {
+    let disk = SimulatedDisk::new(1);
+    let (database, branches) = open_async(&disk);
+    let table = database.create_table("t").unwrap();
+    let is_there = |database: &Database, key: &str| {
+        let table = database.table("t").unwrap();
+        database.get(&table, key).unwrap().is_some()
+    };
+    for key in ["a", "b"] {
+        assert_eq!(branches.prepare(&xid(key), work(&database, &table, key)).unwrap(), Vote::Ok);
+        assert!(lose_power(&disk).1.recover().unwrap().contains(&xid(key)), "the vote");
+    }
+    branches.commit(&xid("a")).unwrap();
+    let (left, others) = lose_power(&disk);
+    assert_eq!((others.recover().unwrap(), is_there(&left, "a")), (vec![xid("b")], true));
+    branches.rollback(&xid("b")).unwrap();
+    assert!(lose_power(&disk).1.recover().unwrap().is_empty());
+    branches.commit_one_phase(work(&database, &table, "one phase")).unwrap();
+    assert!(is_there(&lose_power(&disk).0, "one phase"));
+    // Decided before by one who did not care, and not durable yet.
+    branches.prepare(&xid("c"), work(&database, &table, "c")).unwrap();
+    database.commit_prepared_with(&xid("c").to_string(), Durability::Async).unwrap();
+    assert_eq!(branches.commit(&xid("c")).unwrap_err().code(), -4);
+    assert!(is_there(&lose_power(&disk).0, "c"));
 }
