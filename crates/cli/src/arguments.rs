@@ -245,7 +245,8 @@ Examples:
   seawall in-doubt bank
   seawall in-doubt bank --older-than 3600 --owner billing
   seawall in-doubt bank --older-than 3600 --gid-prefix test- --roll-back
-  seawall in-doubt bank --older-than 60 --ask 'coordinator outcome \"$SEAWALL_GID\"'"
+  seawall in-doubt bank --older-than 60 --ask 'coordinator outcome \"$SEAWALL_GID\"'
+  seawall in-doubt bank --forget transfer-4711"
 )]
 pub(crate) struct InDoubt {
     /// Directory of the database.
@@ -265,6 +266,12 @@ pub(crate) struct InDoubt {
     /// Ask this command what their coordinator has decided, and do so.
     #[arg(long, value_name = "COMMAND")]
     pub(crate) ask: Option<String>,
+    /// Forget what was decided on record about this gid: its coordinator knows.
+    #[arg(long, value_name = "GID", conflicts_with_all = ["ask", "roll_back", "older_than", "forget_older_than"])]
+    pub(crate) forget: Option<String>,
+    /// Forget what was decided on record so long ago: no coordinator asks any more.
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["ask", "roll_back", "older_than"])]
+    pub(crate) forget_older_than: Option<f64>,
 }
 
 #[derive(Debug, Args)]

@@ -14,6 +14,7 @@ use seawall_io::WaitWord;
 use crate::checkpoint_statistics::Trigger;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::in_doubt::policy::FailedRule;
 
 /// How long a failed checkpoint waits before it is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -154,8 +155,20 @@ impl Engine {
             if background.stopping() {
                 return;
             }
-            if let Err(error) = self.apply_in_doubt_rules(&self.options.in_doubt_rules) {
-                tracing::warn!(%error, "rules about in-doubt transactions not applied; tried again in a second");
+            // A bug in there must not leave transactions in doubt for ever.
+            let rules = &self.options.in_doubt_rules;
+            let applied =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.apply_in_doubt_rules(rules)));
+            match applied {
+                Ok(Ok(applied)) => {
+                    for FailedRule { gid, error } in applied.failed {
+                        tracing::warn!(gid, %error, "an in-doubt transaction could not be decided; tried again in a second");
+                    }
+                }
+                Ok(Err(error)) => tracing::warn!(%error, "rules about in-doubt transactions not applied"),
+                Err(_) => {
+                    tracing::error!("rules about in-doubt transactions panicked; tried again in a second")
+                }
             }
             background.rules_work.wait(seen, Some(IDLE));
         }

@@ -7,7 +7,7 @@
 //! | objects      |  1 | object id, u64 big-endian | version u8 = 1, storage id u64, created i64 (microseconds since 1970), name; little-endian |
 //! | reclaim      |  2 | storage id, u64 big-endian| the storage's rows belong to nobody and are to be removed. Empty; or object id and stamp of the drop, u64 little-endian, where the dropped table's name was taken again |
 //! | prepared     |  3 | see `in_doubt::rows`      | in-doubt transactions                                      |
-//! | decisions    |  4 | see `in_doubt::policy`    | what rules have decided about such transactions            |
+//! | decisions    |  4 | see `in_doubt::decisions` | what rules have decided about such transactions            |
 //!
 //! An *object* is a table as a user knows it; a *storage* is the id under which its rows lie. Truncating gives the
 //! object a new, empty storage. Ids of storages are drawn from one counter and never used again; an object has the id of

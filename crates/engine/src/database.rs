@@ -5,6 +5,7 @@ mod log;
 use std::ops::RangeBounds;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use seawall_io::{Disk, OsDisk};
 use seawall_keys::{MasterKey, OtherMasterKeys};
@@ -19,7 +20,8 @@ use crate::commit::CommitHandle;
 use crate::decide::InDoubtTransaction;
 use crate::engine::{Engine, Environment};
 use crate::error::Error;
-use crate::in_doubt::policy::{AutomaticDecision, InDoubtRule};
+use crate::in_doubt::decisions::AutomaticDecision;
+use crate::in_doubt::policy::{InDoubtRule, RulesApplied};
 use crate::options::{Durability, Isolation, OpenMode, Options, TransactionOptions};
 use crate::recovery::RecoveryProgress;
 use crate::row_key;
@@ -297,16 +299,20 @@ impl Database {
         self.engine().in_doubt_transactions()
     }
 
-    /// Applies `rules` to what is in doubt now; what was decided by them. The rules of the options are applied by a thread of
-    /// the database, once a second.
+    /// Applies `rules` to what is in doubt now; what became of that. The rules of the options are applied by a thread of the
+    /// database, once a second.
+    ///
+    /// Rules that ask nobody come first. One transaction that cannot be decided does not keep the others from it, unless all
+    /// would meet the same (`Stopped`, `DiskFull`, `ReadOnly`); when the database is closed meanwhile, that is the end.
     ///
     /// # Errors
-    /// Those of `commit_prepared`, but for transactions that are decided by somebody else meanwhile.
-    pub fn apply_in_doubt_rules(&self, rules: &[InDoubtRule]) -> Result<Vec<AutomaticDecision>, Error> {
+    /// `Closed`.
+    pub fn apply_in_doubt_rules(&self, rules: &[InDoubtRule]) -> Result<RulesApplied, Error> {
         self.engine().apply_in_doubt_rules(rules)
     }
 
-    /// What rules have decided, in this process and before: the last [`crate::DECISIONS_MAX`], oldest first.
+    /// What rules have decided, in this process and before, oldest first: all that was not forgotten. If these are
+    /// [`crate::DECISIONS_MAX`], rules only report.
     ///
     /// # Errors
     /// Damage met on the way.
@@ -315,12 +321,30 @@ impl Database {
         self.engine().automatic_decisions()
     }
 
+    /// What rules have decided about transactions of this name, in the order of their prepares.
+    ///
+    /// # Errors
+    /// Damage met on the way.
+    pub fn automatic_decisions_about(&self, gid: &str) -> Result<Vec<AutomaticDecision>, Error> {
+        self.engine().check_open()?;
+        self.engine().automatic_decisions_about(gid)
+    }
+
     /// Removes the record of what rules have decided about `gid`: its coordinator knows. Whether there was one.
     ///
     /// # Errors
     /// Those of a commit.
     pub fn forget_automatic_decision(&self, gid: &str) -> Result<bool, Error> {
         self.engine().forget_automatic_decision(gid)
+    }
+
+    /// Removes the record of what rules have decided at least so long ago; how many decisions it was. A coordinator that comes
+    /// back after that finds nothing, and may take a transaction for decided as it had said.
+    ///
+    /// # Errors
+    /// Those of a commit.
+    pub fn forget_old_automatic_decisions(&self, age: Duration) -> Result<usize, Error> {
+        self.engine().forget_old_automatic_decisions(age)
     }
 
     /// Everything committed now, to read from for as long as it is kept.

@@ -21,7 +21,7 @@ use crate::checkpoint::CheckpointState;
 use crate::commit_queue::CommitQueue;
 use crate::error::Error;
 use crate::in_doubt::InDoubtTransactions;
-use crate::in_doubt::policy::DecisionKeys;
+use crate::in_doubt::decisions::DecisionCount;
 use crate::lock_table::{LockOwner, LockTable};
 use crate::measurements::Measurements;
 use crate::options::{Background, Options};
@@ -85,8 +85,8 @@ pub(crate) struct Engine {
     pub(crate) in_doubt: InDoubtTransactions,
     /// Transactions that were in doubt at the last freeze point.
     pub(crate) in_doubt_at_freeze: AtomicU64,
-    /// What rules about in-doubt transactions have decided.
-    pub(crate) decision_keys: Mutex<DecisionKeys>,
+    /// Of what rules about in-doubt transactions have decided.
+    pub(crate) decision_count: DecisionCount,
     /// Storages that a bulk load is filling.
     pub(crate) loading: Mutex<FxHashSet<TableId>>,
     /// Stamp up to which `Async` commits were acknowledged: no later snapshot is older.
@@ -147,7 +147,7 @@ impl Engine {
             snapshots: SnapshotRegistry::new(),
             objects: OpenObjects::new(parts.next_table),
             in_doubt: InDoubtTransactions::new(),
-            decision_keys: Mutex::default(),
+            decision_count: DecisionCount::default(),
             in_doubt_at_freeze: AtomicU64::new(parts.superblock.in_doubt),
             redo_point: AtomicU64::new(parts.superblock.redo_point.get()),
             image_log_bytes: parts.image_log_bytes,

@@ -21,6 +21,7 @@
 //! The memory of an in-doubt transaction is that of its locks and its write set; once a checkpoint has put a write set of
 //! more than [`BODY_BYTES_KEPT`] into the tree, it is no longer kept in memory.
 
+pub(crate) mod decisions;
 pub(crate) mod epoch;
 pub(crate) mod guards;
 pub(crate) mod policy;
@@ -298,6 +299,14 @@ impl InDoubtTransactions {
         all
     }
 
+    /// All that are logged, by the stamp of the prepare.
+    pub(crate) fn all_in_order(&self) -> Vec<(Lsn, Arc<PreparedTransaction>)> {
+        let logged = |prepared: Arc<PreparedTransaction>| Some((prepared.stamp()?, prepared));
+        let mut all: Vec<_> = self.all().into_iter().filter_map(logged).collect();
+        all.sort_unstable_by_key(|(stamp, _)| *stamp);
+        all
+    }
+
     /// Those that are in doubt for whoever sees what is stamped at most `visible`.
     pub(crate) fn all_at(&self, visible: Lsn) -> Vec<Arc<PreparedTransaction>> {
         let mut all = Vec::new();
@@ -325,5 +334,53 @@ impl InDoubtTransactions {
     /// How many there are.
     pub(crate) fn count(&self) -> u64 {
         self.counts.in_doubt.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn new(gid: &str) -> NewPrepared {
+        NewPrepared {
+            gid: Arc::from(gid),
+            owner: Box::default(),
+            time_micros: 0,
+            row_count: 1,
+            bytes: 1,
+            body_bytes: 1,
+            body: Some(Arc::from(&b"body"[..])),
+            objects: Vec::new(),
+            lock_owner: LockOwner(1),
+        }
+    }
+
+    #[test]
+    fn a_transaction_is_claimed_by_one_at_a_time_and_remembered_until_its_decision_is_settled() {
+        let all = InDoubtTransactions::new();
+        let locks = LockTable::new(Arc::new(seawall_io::SystemClock));
+        let claim = |prepared: &PreparedTransaction| all.claim(prepared);
+        let prepared = all.enter(new("gid")).unwrap();
+        assert_eq!(claim(&prepared), Err(NotClaimed::Unknown), "it has no place in the log");
+        all.logged(&prepared, Lsn::new(7), Vec::new());
+        assert_eq!(claim(&prepared), Ok(Lsn::new(7)));
+        assert_eq!(claim(&prepared), Err(NotClaimed::BeingDecided));
+        all.unclaim(&prepared);
+        assert_eq!(claim(&prepared), Ok(Lsn::new(7)));
+        all.decided(&prepared, Lsn::new(9), Lsn::new(8), &locks);
+        assert!(prepared.body().is_none(), "what is remembered is small");
+        // Who got hold of it before hears that somebody is at it, and finds by its name what became of it.
+        assert_eq!(claim(&prepared), Err(NotClaimed::BeingDecided));
+        let named = |gid: &str| all.named(gid).map(|found| found.stamp());
+        assert_eq!(named("gid"), Err(NotClaimed::Decided(Lsn::new(9))));
+        // Another one of the same name.
+        let next = all.enter(new("gid")).unwrap();
+        all.logged(&next, Lsn::new(10), Vec::new());
+        assert_eq!(named("gid"), Ok(Some(Lsn::new(10))));
+        all.claim(&next).unwrap();
+        all.decided(&next, Lsn::new(12), Lsn::new(8), &locks);
+        assert_eq!(named("gid"), Err(NotClaimed::Decided(Lsn::new(12))), "the last one");
+        all.forget_settled(Lsn::new(12));
+        assert_eq!(named("gid"), Err(NotClaimed::Unknown));
     }
 }

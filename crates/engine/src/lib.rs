@@ -81,9 +81,8 @@ pub use database::{Database, Snapshot, TableInfo};
 pub use decide::InDoubtTransaction;
 pub use engine::Environment;
 pub use error::{Error, TableChange};
-pub use in_doubt::policy::{
-    AutomaticDecision, DECISIONS_MAX, DecisionReason, InDoubtAction, InDoubtHook, InDoubtRule, Verdict,
-};
+pub use in_doubt::decisions::{AutomaticDecision, DECISIONS_MAX, DecisionReason};
+pub use in_doubt::policy::{FailedRule, InDoubtAction, InDoubtHook, InDoubtRule, RulesApplied, Verdict};
 pub use lock_table::LockWait;
 pub use log_hold::LogHold;
 pub use log_overview::{LogOverview, RestorePointInfo, log_overview, log_overview_in, restore_points};

@@ -9,7 +9,7 @@ use seawall_wal::{HoldInfo, SegmentState};
 use crate::checkpoint_statistics::{CheckpointHistory, CheckpointStatistics};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::in_doubt::policy::AutomaticDecision;
+use crate::in_doubt::decisions::AutomaticDecision;
 use crate::reclaim_statistics::{ReclaimCounters, ReclaimStatistics};
 use crate::recovery::RecoveryStatistics;
 use crate::recovery_time::RecoveryTimeStatistics;

@@ -52,7 +52,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("Catalog", "engine/src/catalog.rs"),
     ("In-doubt transactions: rows", "engine/src/in_doubt/rows.rs"),
     ("In-doubt transactions: guards", "engine/src/in_doubt/guards.rs"),
-    ("In-doubt transactions: decisions", "engine/src/in_doubt/policy.rs"),
+    ("In-doubt transactions: decisions", "engine/src/in_doubt/decisions.rs"),
     ("Measurements", "engine/src/measurements.rs"),
 ];
 

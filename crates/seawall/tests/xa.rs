@@ -82,7 +82,7 @@ fn what_a_rule_has_decided_is_told_until_it_is_forgotten() {
     let (database, table, branches) = open(&directory);
     branches.prepare(&xid("late"), work(&database, &table, "late")).unwrap();
     let rule = InDoubtRule::new(Duration::ZERO, InDoubtAction::RollBack);
-    assert_eq!(database.apply_in_doubt_rules(&[rule]).unwrap().len(), 1);
+    assert_eq!(database.apply_in_doubt_rules(&[rule]).unwrap().decided.len(), 1);
     assert_eq!(branches.recover().unwrap(), [xid("late")]);
     for outcome in [branches.commit(&xid("late")), branches.rollback(&xid("late"))] {
         let error = outcome.unwrap_err();

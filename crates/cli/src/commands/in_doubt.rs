@@ -4,8 +4,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use seawall::{
-    AutomaticDecision, DecisionReason, InDoubtAction, InDoubtHook, InDoubtRule, InDoubtTransaction, OpenMode,
-    Verdict,
+    AutomaticDecision, DecisionReason, FailedRule, InDoubtAction, InDoubtHook, InDoubtRule,
+    InDoubtTransaction, OpenMode, Verdict,
 };
 use serde_json::{Value, json};
 
@@ -16,8 +16,10 @@ use crate::files::utc;
 use crate::output::{Output, duration, grouped, size};
 
 pub(crate) fn in_doubt(shared: &Shared, arguments: &InDoubt, output: &mut Output) -> Result<(), Failure> {
-    let age = Duration::try_from_secs_f64(arguments.older_than.unwrap_or(0.0))
-        .map_err(|error| Failure::Usage(format!("--older-than: {error}")))?;
+    if arguments.forget.is_some() || arguments.forget_older_than.is_some() {
+        return forget(shared, arguments, output);
+    }
+    let age = seconds("--older-than", arguments.older_than.unwrap_or(0.0))?;
     let action = match (&arguments.ask, arguments.roll_back) {
         (Some(command), _) => InDoubtAction::Ask(ask_by(command)),
         (None, true) => InDoubtAction::RollBack,
@@ -29,11 +31,37 @@ pub(crate) fn in_doubt(shared: &Shared, arguments: &InDoubt, output: &mut Output
         ..InDoubtRule::new(age, action)
     };
     let database = open(shared, &arguments.dir, OpenMode::Existing)?;
-    for decision in database.apply_in_doubt_rules(&[rule])? {
+    let applied = database.apply_in_doubt_rules(&[rule])?;
+    for decision in applied.decided {
         let done = if decision.committed { "committed" } else { "rolled back" };
         output.answer(&decision_json(&decision), format_args!("{done} {:?}", decision.gid))?;
     }
-    Ok(database.close()?)
+    let mut failed = applied.failed.into_iter();
+    let first = failed.next();
+    let others = failed.count();
+    database.close()?;
+    match first {
+        None => Ok(()),
+        Some(FailedRule { gid, error }) => {
+            eprintln!("{gid:?} stays in doubt, and {others} more that could not be decided");
+            Err(error.into())
+        }
+    }
+}
+
+fn seconds(option: &str, seconds: f64) -> Result<Duration, Failure> {
+    Duration::try_from_secs_f64(seconds).map_err(|error| Failure::Usage(format!("{option}: {error}")))
+}
+
+fn forget(shared: &Shared, arguments: &InDoubt, output: &mut Output) -> Result<(), Failure> {
+    let age = seconds("--forget-older-than", arguments.forget_older_than.unwrap_or(0.0))?;
+    let database = open(shared, &arguments.dir, OpenMode::Existing)?;
+    let forgotten = match &arguments.forget {
+        Some(gid) => usize::from(database.forget_automatic_decision(gid)?),
+        None => database.forget_old_automatic_decisions(age)?,
+    };
+    database.close()?;
+    output.answer(&json!({ "forgotten": forgotten }), format_args!("forgot {forgotten} decisions"))
 }
 
 fn list(shared: &Shared, arguments: &InDoubt, age: Duration, output: &mut Output) -> Result<(), Failure> {

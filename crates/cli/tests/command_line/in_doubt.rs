@@ -74,4 +74,10 @@ fn a_rule_or_a_command_decides_on_record() {
     assert_eq!(shown, ["committed", "rolled back", "rolled back"]);
     assert!(scratch.ok(["info", "db"]).contains("3, the last: \"test-1\" rolled back by a rule, "));
     assert_eq!(scratch.ok(["get", "db", "t", "ask yes"]), "value\n");
+    assert_eq!(scratch.ok(["in-doubt", "db", "--forget", "ask yes"]), "forgot 1 decisions\n");
+    assert_eq!(scratch.ok(["in-doubt", "db", "--forget", "ask yes"]), "forgot 0 decisions\n");
+    assert_eq!(scratch.ok(["in-doubt", "db", "--forget-older-than", "3600"]), "forgot 0 decisions\n");
+    assert_eq!(scratch.ok(["in-doubt", "db", "--forget-older-than", "0"]), "forgot 2 decisions\n");
+    let info = &json_lines(&scratch.ok(["info", "db", "--json"]))[0];
+    assert!(info["automatic_decisions"].as_array().unwrap().is_empty());
 }

@@ -63,7 +63,7 @@ fn a_verdict_is_about_the_transaction_that_was_asked_about_and_no_other_of_its_n
             verdict
         });
         let rule = InDoubtRule::new(Duration::ZERO, InDoubtAction::Ask(hook));
-        let decided = database.apply_in_doubt_rules(&[rule]).unwrap();
+        let decided = database.apply_in_doubt_rules(&[rule]).unwrap().decided;
         assert!(decided.is_empty(), "{decided:?}");
         assert_eq!((gids(&database), get(&database, "a")), (vec!["gid".to_owned()], None));
         database.commit_prepared("gid").unwrap();
