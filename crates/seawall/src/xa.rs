@@ -20,6 +20,7 @@
 //! A branch that one of `Options::in_doubt_rules` has decided is *heuristically completed*: `commit` and `rollback` say how,
 //! until the transaction manager forgets it.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 
@@ -162,15 +163,19 @@ pub enum XaError {
         /// The branch.
         xid: Xid,
     },
-    /// A branch of this name is prepared; the one that was to be is rolled back.
-    #[error("branch {xid} is prepared already; this one is rolled back")]
+    /// A branch of this name is prepared, or was decided by a rule and is not forgotten; the one that was to be prepared is
+    /// rolled back.
+    #[error("branch {xid} is known already; this one is rolled back")]
     Duplicate {
         /// The branch.
         xid: Xid,
     },
-    /// It failed now; the branch is as it was, and the call can be made again.
+    /// The commit failed now; the branch is as it was, and the call can be made again.
     #[error("try again: {0}")]
     Retry(#[source] Error),
+    /// Another call than a commit failed now, and can be made again: the specification has no `XA_RETRY` for those.
+    #[error("try again later: {0}")]
+    Unavailable(#[source] Error),
     /// The database cannot go on: open it again, then recover.
     #[error("the database is unusable: {0}")]
     Failed(#[source] Error),
@@ -189,7 +194,7 @@ impl XaError {
             XaError::Unknown { .. } => -4,                    // XAER_NOTA
             XaError::Duplicate { .. } => -8,                  // XAER_DUPID
             XaError::Retry(_) => 4,                           // XA_RETRY
-            XaError::Failed(_) => -7,                         // XAER_RMFAIL
+            XaError::Unavailable(_) | XaError::Failed(_) => -7, // XAER_RMFAIL
         }
     }
 }
@@ -212,6 +217,10 @@ impl Branches {
     /// `RolledBack` with the reason; `Duplicate`; `Failed`, after which `recover` tells.
     pub fn prepare(&self, xid: &Xid, mut transaction: Transaction) -> Result<Vote, XaError> {
         transaction.set_durability(FORCED);
+        // Nobody could tell the two apart: `recover` would list them as one, and `forget` take both.
+        if !self.decisions_about(xid)?.is_empty() {
+            return Err(XaError::Duplicate { xid: xid.clone() });
+        }
         match transaction.prepare(&xid.to_string()) {
             Ok(_) => Ok(Vote::Ok),
             Err(Error::NothingToPrepare) => Ok(Vote::ReadOnly),
@@ -235,16 +244,16 @@ impl Branches {
     /// `Unknown`; `HeuristicCommit` and `HeuristicRollback` if a rule was faster; `Retry`; `Failed`.
     pub fn commit(&self, xid: &Xid) -> Result<(), XaError> {
         let committed = self.database.commit_prepared_with(&xid.to_string(), FORCED);
-        committed.map(|_| ()).map_err(|error| self.undecided(xid, error))
+        committed.map(|_| ()).map_err(|error| self.undecided(xid, error, XaError::Retry))
     }
 
     /// `xa_rollback` of a prepared branch.
     ///
     /// # Errors
-    /// As `commit`.
+    /// As `commit`, with `Unavailable` for `Retry`.
     pub fn rollback(&self, xid: &Xid) -> Result<(), XaError> {
         let rolled_back = self.database.rollback_prepared_with(&xid.to_string(), FORCED);
-        rolled_back.map(|_| ()).map_err(|error| self.undecided(xid, error))
+        rolled_back.map(|_| ()).map_err(|error| self.undecided(xid, error, XaError::Unavailable))
     }
 
     /// `xa_recover`: branches that are prepared, in the order of their prepares, then those that rules have decided.
@@ -253,43 +262,51 @@ impl Branches {
     /// `Failed`.
     pub fn recover(&self) -> Result<Vec<Xid>, XaError> {
         let prepared = self.database.in_doubt().map_err(XaError::Failed)?;
-        let decided = self.decisions()?;
+        let decided = self.database.automatic_decisions().map_err(XaError::Failed)?;
         let gids = prepared.iter().map(|one| &one.gid).chain(decided.iter().map(|one| &one.gid));
-        Ok(gids.filter_map(|gid| gid.parse().ok()).collect())
+        let mut listed = HashSet::new();
+        Ok(gids.filter(|gid| listed.insert(*gid)).filter_map(|gid| gid.parse().ok()).collect())
     }
 
     /// `xa_forget`: the transaction manager knows what became of a branch that a rule has decided.
     ///
     /// # Errors
-    /// `Unknown` if no rule has decided it; `Retry`; `Failed`.
+    /// `Unknown` if no rule has decided it; `Unavailable`; `Failed`.
     pub fn forget(&self, xid: &Xid) -> Result<(), XaError> {
         match self.database.forget_automatic_decision(&xid.to_string()) {
             Ok(true) => Ok(()),
             Ok(false) => Err(XaError::Unknown { xid: xid.clone() }),
-            Err(error) => Err(self.undecided(xid, error)),
+            Err(error) => Err(self.undecided(xid, error, XaError::Unavailable)),
         }
     }
 
-    fn decisions(&self) -> Result<Vec<AutomaticDecision>, XaError> {
-        self.database.automatic_decisions().map_err(XaError::Failed)
+    fn decisions_about(&self, xid: &Xid) -> Result<Vec<AutomaticDecision>, XaError> {
+        self.database.automatic_decisions_about(&xid.to_string()).map_err(XaError::Failed)
     }
 
-    fn undecided(&self, xid: &Xid, error: Error) -> XaError {
-        let xid = xid.clone();
+    /// The error of a call about a prepared branch; `for_now` if it may succeed later.
+    fn undecided(&self, xid: &Xid, error: Error, for_now: fn(Error) -> XaError) -> XaError {
         match error {
-            Error::NotInDoubt { gid } => match self.decisions() {
-                Ok(all) => match all.iter().rev().find(|one| one.gid == gid) {
-                    Some(one) if one.committed => XaError::HeuristicCommit { xid },
-                    Some(_) => XaError::HeuristicRollback { xid },
-                    None => XaError::Unknown { xid },
-                },
+            Error::NotInDoubt { .. } => match self.decisions_about(xid) {
+                Ok(all) => outcome(xid, all.last()),
                 Err(error) => error,
             },
-            Error::BeingDecided { .. } | Error::DiskFull { .. } | Error::CheckpointFailing { .. } => {
-                XaError::Retry(error)
-            }
+            Error::BeingDecided { .. }
+            | Error::DiskFull { .. }
+            | Error::CheckpointFailing { .. }
+            | Error::Locked { .. } => for_now(error),
             error => XaError::Failed(error),
         }
+    }
+}
+
+/// What became of a branch that is not in doubt.
+fn outcome(xid: &Xid, decision: Option<&AutomaticDecision>) -> XaError {
+    let xid = xid.clone();
+    match decision {
+        Some(one) if one.committed => XaError::HeuristicCommit { xid },
+        Some(_) => XaError::HeuristicRollback { xid },
+        None => XaError::Unknown { xid },
     }
 }
 

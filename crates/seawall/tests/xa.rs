@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use seawall::xa::{Branches, Vote, XaError, Xid};
 use seawall::{
-    Background, Database, Durability, Environment, Error, InDoubtAction, InDoubtRule, LockWait, Options,
-    Table, Transaction,
+    Background, Database, Durability, Environment, Error, InDoubtAction, InDoubtHook, InDoubtRule, LockWait,
+    Options, Table, Transaction, Verdict,
 };
 use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
@@ -78,19 +78,51 @@ fn a_branch_that_cannot_be_prepared_is_rolled_back() {
 
 #[test]
 fn what_a_rule_has_decided_is_told_until_it_is_forgotten() {
-    let directory = tempfile::tempdir().unwrap();
-    let (database, table, branches) = open(&directory);
-    branches.prepare(&xid("late"), work(&database, &table, "late")).unwrap();
-    let rule = InDoubtRule::new(Duration::ZERO, InDoubtAction::RollBack);
-    assert_eq!(database.apply_in_doubt_rules(&[rule]).unwrap().decided.len(), 1);
-    assert_eq!(branches.recover().unwrap(), [xid("late")]);
-    for outcome in [branches.commit(&xid("late")), branches.rollback(&xid("late"))] {
-        let error = outcome.unwrap_err();
-        assert!(matches!(error, XaError::HeuristicRollback { .. }) && error.code() == 6);
+    for (verdict, code) in [(Verdict::Commit, 7), (Verdict::RollBack, 6)] {
+        let directory = tempfile::tempdir().unwrap();
+        let (database, table, branches) = open(&directory);
+        branches.prepare(&xid("late"), work(&database, &table, "late")).unwrap();
+        let hook = InDoubtHook::new(move |_| verdict);
+        let rule = InDoubtRule::new(Duration::ZERO, InDoubtAction::Ask(hook));
+        assert_eq!(database.apply_in_doubt_rules(&[rule]).unwrap().decided.len(), 1);
+        assert_eq!(branches.recover().unwrap(), [xid("late")]);
+        for outcome in [branches.commit(&xid("late")), branches.rollback(&xid("late"))] {
+            let error = outcome.unwrap_err();
+            let is_commit = matches!(error, XaError::HeuristicCommit { .. });
+            assert_eq!((error.code(), is_commit), (code, verdict == Verdict::Commit), "{error}");
+        }
+        // Its name is taken until then.
+        let duplicate = branches.prepare(&xid("late"), work(&database, &table, "another")).unwrap_err();
+        assert_eq!(duplicate.code(), -8, "{duplicate}");
+        assert_eq!(branches.recover().unwrap(), [xid("late")]);
+        branches.forget(&xid("late")).unwrap();
+        assert!(branches.recover().unwrap().is_empty());
+        assert_eq!(branches.commit(&xid("late")).unwrap_err().code(), -4);
+        branches.prepare(&xid("late"), work(&database, &table, "another")).unwrap();
+        branches.rollback(&xid("late")).unwrap();
     }
-    branches.forget(&xid("late")).unwrap();
-    assert!(branches.recover().unwrap().is_empty());
-    assert_eq!(branches.commit(&xid("late")).unwrap_err().code(), -4);
+}
+
+/// A hook is asked while the branch is not decided, so the call below meets a rule that is at it only by chance; a full disk
+/// is met for sure.
+#[test]
+fn only_a_commit_is_to_be_tried_again_by_that_number() {
+    let disk = SimulatedDisk::new(2);
+    let (database, branches) = open_async(&disk);
+    let table = database.create_table("t").unwrap();
+    branches.prepare(&xid("a"), work(&database, &table, "a")).unwrap();
+    disk.set_capacity(Some(disk.allocated_bytes()));
+    let full = (0..100_000).find_map(|_| database.put(&table, "b", [2; 3_000]).err());
+    assert!(matches!(full, Some(Error::DiskFull { .. })), "{full:?}");
+    // Until not even the short record of a decision fits.
+    let full = (0..10_000).find_map(|_| database.put(&table, "b", b"2").err());
+    assert!(matches!(full, Some(Error::DiskFull { .. })), "{full:?}");
+    let commit = branches.commit(&xid("a"));
+    assert!(matches!(&commit, Err(error @ XaError::Retry(_)) if error.code() == 4), "{commit:?}");
+    let rollback = branches.rollback(&xid("a"));
+    assert!(matches!(&rollback, Err(error @ XaError::Unavailable(_)) if error.code() == -7), "{rollback:?}");
+    disk.set_capacity(None);
+    branches.commit(&xid("a")).unwrap();
 }
 
 /// A database of which nothing is durable that is not forced to be.
