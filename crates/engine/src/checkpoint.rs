@@ -11,6 +11,8 @@
 //!   tables, see `catalog_merge`.
 //! * A crash between chunks leaves a tree that is partly newer than the redo point. Replay repeats all changes since
 //!   the redo point; each says what the row is, not how it changed, so the outcome is the same.
+//! * Long write sets of prepared transactions are merged before the last chunk, too, and mean nothing without the row that
+//!   comes with that (`in_doubt::rows`).
 //! * Transactions that are in doubt at the freeze point become rows of the system table `prepared` then, and those that
 //!   were decided lose theirs (`in_doubt`): a decision replayed from the redo point on finds its transaction.
 //! * Rows of a dropped table are cut out only when no snapshot can see them; the row of `reclaim` goes with a commit
@@ -22,7 +24,7 @@ use std::time::Duration;
 
 use parking_lot::MutexGuard;
 use seawall_memtable::Memtable;
-use seawall_tree::{ChunkPlan, Superblock, TreeError};
+use seawall_tree::{ChunkPlan, MergeSource, Superblock, TreeError};
 use seawall_types::{Lsn, TableId};
 use seawall_wal::Log;
 
@@ -30,6 +32,7 @@ use crate::checkpoint_statistics::{CheckpointStatistics, Totals, Trigger};
 use crate::dropped_tables;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::in_doubt::rows::{self, LongBodies};
 use crate::merge_source::FrozenRows;
 use crate::recovery_time::RedoLength;
 use crate::view::{Frozen, View};
@@ -42,11 +45,14 @@ pub(crate) struct CheckpointState {
     last_end: Duration,
     /// Storages waiting to be cut out, with the stamp of the drop. `None` until they are read from the catalog.
     pub(crate) reclaim: Option<Vec<(TableId, Lsn)>>,
+    /// Nothing is left in the system table `prepared` that an earlier process has not merged to its end, or it is being
+    /// deleted.
+    strays_are_gone: bool,
 }
 
 impl CheckpointState {
     pub(crate) fn new(now: Duration) -> CheckpointState {
-        CheckpointState { last_end: now, reclaim: None }
+        CheckpointState { last_end: now, reclaim: None, strays_are_gone: false }
     }
 }
 
@@ -76,7 +82,8 @@ impl Engine {
     pub(crate) fn active_bytes(&self) -> u64 {
         let rows = u64::try_from(self.view().active.bytes_used()).unwrap_or(u64::MAX);
         // The checkpoint writes drops out in memory.
-        rows.saturating_add(self.counters.reclaim.given_up_since_freeze() * dropped_tables::WRITTEN_OUT_BYTES)
+        let written_out = self.counters.reclaim.given_up_since_freeze() * dropped_tables::WRITTEN_OUT_BYTES;
+        rows.saturating_add(written_out).saturating_add(self.view().prepared.bytes())
     }
 
     /// What a recovery would have to replay now.
@@ -212,10 +219,11 @@ impl Engine {
         let frozen = frozen.map_err(|error| self.log_error(&error))?;
         // Commits that entered before may still be on their way into it.
         self.queue.wait_applied();
+        // First: there is room, whatever has to be settled.
+        self.room.wake_all();
         let in_doubt_before = self.in_doubt_at_freeze.load(Ordering::SeqCst);
         let in_doubt = frozen.prepared.settle(&frozen.memtable, in_doubt_before);
         self.in_doubt_at_freeze.store(in_doubt, Ordering::SeqCst);
-        self.room.wake_all();
         self.note_checkpoint(log);
         Ok(frozen)
     }
@@ -252,6 +260,8 @@ impl Engine {
         let freed_before = totals.chunk.freed_pages;
         self.cut_out(&reclaim, frozen.end, &mut pace, &mut totals)?;
         self.counters.reclaim.count_freed(totals.chunk.freed_pages - freed_before);
+        self.delete_strays(state, frozen)?;
+        self.merge_long_bodies(frozen, &mut pace, &mut totals)?;
         let superblock = self.merge_system_rows(frozen, &mut pace, &mut totals)?;
         self.images_before_redo.store(frozen.logged_images, Ordering::Relaxed);
         frozen.prepared.merged();
@@ -354,6 +364,46 @@ impl Engine {
     /// is not older.
     pub(crate) fn is_needed(&self, frozen: &Frozen) -> bool {
         self.snapshots.oldest().is_some_and(|oldest| oldest < frozen.end)
+    }
+
+    /// Write sets of in-doubt transactions that are too long for the last chunk: `in_doubt::rows`.
+    fn merge_long_bodies(
+        &self,
+        frozen: &Frozen,
+        pace: &mut MergePace<'_>,
+        totals: &mut Totals,
+    ) -> Result<(), Error> {
+        let bodies = frozen.prepared.long_bodies();
+        let mut parts = LongBodies::new(&bodies);
+        while parts.peek().is_some() {
+            let before = self.clock().monotonic();
+            let plan = self.tree.merge_chunk(&mut parts, self.options.checkpoint_chunk_bytes, frozen.end);
+            totals.durations.merge += self.clock().monotonic().saturating_sub(before);
+            self.apply_chunk(plan.map_err(|error| Error::tree(&error))?, None, totals)?;
+            pace.chunk_done(totals.rows, totals.written_bytes());
+        }
+        Ok(())
+    }
+
+    /// Deletes what a checkpoint that was cut short has left of such write sets: in the last chunk of the first one after
+    /// an open.
+    fn delete_strays(
+        &self,
+        state: &mut MutexGuard<'_, CheckpointState>,
+        frozen: &Frozen,
+    ) -> Result<(), Error> {
+        if state.strays_are_gone {
+            return Ok(());
+        }
+        let bodies = frozen.prepared.long_bodies();
+        for (stamp, row_key) in rows::read_all(&self.tree)?.strays {
+            // Those that are in doubt still get their head with this checkpoint.
+            if bodies.binary_search_by_key(&stamp, |(stamp, _)| *stamp).is_err() {
+                frozen.memtable.insert(&row_key, frozen.end, None, || Lsn::ZERO);
+            }
+        }
+        state.strays_are_gone = true;
+        Ok(())
     }
 
     /// The last chunk, see the module; before it, names and objects of tables where they are many.

@@ -18,8 +18,9 @@
 //!   taken again at open before anybody can write. So no row that it wrote has a version newer than its decision's.
 //! * Neither log nor row versions are held back: a row of the system table carries the write set, and there is no snapshot.
 //!
-//! The memory of an in-doubt transaction is that of its locks and its write set; once a checkpoint has put a write set of
-//! more than [`BODY_BYTES_KEPT`] into the tree, it is no longer kept in memory.
+//! The memory of an in-doubt transaction is that of its locks, the keys of its rows, and its write set. That counts like what
+//! is in the active memtable, until the next freeze; once a checkpoint has put a write set of more than [`BODY_BYTES_KEPT`]
+//! into the tree, it is no longer kept in memory.
 
 pub(crate) mod decisions;
 pub(crate) mod epoch;
@@ -45,8 +46,8 @@ use crate::error::Error;
 use crate::lock_table::{LockOwner, LockTable};
 use protected::ProtectedReads;
 
-/// Write sets up to this length stay in memory when they are in the tree.
-pub(crate) const BODY_BYTES_KEPT: usize = 1 << 10;
+/// Write sets up to this length are short: they stay in memory when they are in the tree, and there they are in one row.
+pub(crate) const BODY_BYTES_KEPT: usize = 512;
 
 const SHARD_COUNT: usize = 16;
 

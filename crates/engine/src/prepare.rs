@@ -86,7 +86,7 @@ impl Transaction {
         if guarded > limit {
             return Err(Error::TransactionTooLarge { bytes: guarded, limit });
         }
-        self.engine.admit_to_memtable(bytes)?;
+        self.engine.admit_to_memtable(guarded)?;
         with_builder(|builder| {
             let time_micros = self.engine.clock().wall_micros();
             builder.begin_prepare(time_micros, gid, &self.owner_name, &encoded);
@@ -101,11 +101,11 @@ impl Transaction {
                 row_count,
                 bytes,
                 body_bytes: body.len(),
-                body: Some(body),
+                body: Some(Arc::clone(&body)),
                 objects,
                 lock_owner: self.owner(),
             })?;
-            let logged = self.append_prepare(&prepared, &guards, record);
+            let logged = self.append_prepare(&prepared, &guards, record, body);
             if logged.is_err() {
                 self.engine.in_doubt.protected.unprotect(self.owner());
                 self.engine.in_doubt.remove(&prepared);
@@ -146,6 +146,7 @@ impl Transaction {
         prepared: &Arc<PreparedTransaction>,
         guards: &Guards,
         record: &mut PreparedRecord,
+        body: Arc<[u8]>,
     ) -> Result<Lsn, Error> {
         let engine = Arc::clone(&self.engine);
         // First protected, then looked for: see `in_doubt::protected`.
@@ -160,7 +161,7 @@ impl Transaction {
             prepared.objects.iter().for_each(|object| object.hold_in_doubt());
         })?;
         // Before it can be decided.
-        view.prepared.prepared(stamp, prepared);
+        view.prepared.prepared(stamp, prepared, body);
         engine.in_doubt.logged(prepared, stamp, self.take_locks_of(&guards.locked));
         engine.in_doubt.counts.prepared.fetch_add(1, Ordering::Relaxed);
         engine.applied(ticket, stamp, durability);

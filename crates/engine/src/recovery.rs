@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use seawall_keys::DatabaseKeys;
 use seawall_memtable::{Memtable, ReplayPartition};
-use seawall_tree::{Superblock, Tree};
+use seawall_tree::{MergeSource, Superblock, Tree};
 use seawall_types::{Lsn, TableId};
 use seawall_wal::{Changes, EndReason, LogEnd, LogReader, Outcome, PendingUse, Prepare, Record};
 
@@ -31,6 +31,7 @@ use crate::engine::Environment;
 use crate::error::Error;
 use crate::in_doubt::epoch::PreparedEpoch;
 use crate::in_doubt::replayed::ReplayedTransactions;
+use crate::in_doubt::rows::LongBodies;
 use crate::lock_table::lock_name;
 use crate::log_records::open_reader;
 use crate::merge_source::FrozenRows;
@@ -280,6 +281,11 @@ impl<'a> Replay<'a> {
             let plan = self.tree.continue_merge(&mut merge, budget, end).map_err(failed)?;
             self.tree.apply_chunk(plan, None).map_err(failed)?;
         }
+        let mut parts = LongBodies::new(self.in_doubt.long_bodies());
+        while parts.peek().is_some() {
+            let plan = self.tree.merge_chunk(&mut parts, self.options.checkpoint_chunk_bytes, end);
+            self.tree.apply_chunk(plan.map_err(failed)?, None).map_err(failed)?;
+        }
         let (start, page_bytes) = (self.part_start, self.superblock.page_bytes);
         let mut rows = FrozenRows::of_system(memtable, start);
         if let Some(mut catalog) = many_catalog_rows(memtable, start, page_bytes, self.options) {
@@ -319,6 +325,7 @@ impl<'a> Replay<'a> {
         self.statistics.end_of_log = end.lsn;
         self.statistics.duration = now.saturating_sub(self.started);
         self.statistics.pages_read = self.tree.pages().file().read_counts().reads;
+        let long_bodies = self.in_doubt.take_long_bodies();
         let frozen = (!memtable.is_empty()).then(|| crate::view::Frozen {
             memtable: Arc::new(memtable),
             start: self.part_start,
@@ -326,7 +333,7 @@ impl<'a> Replay<'a> {
             logged_rows: self.part_rows,
             // Those in what was replayed are not known; this count begins with the first that is appended.
             logged_images: 0,
-            prepared: Arc::new(PreparedEpoch::replayed(self.in_doubt.count())),
+            prepared: Arc::new(PreparedEpoch::replayed(self.in_doubt.count(), long_bodies)),
             merged: false,
         });
         let active = Memtable::new(usize::try_from(self.options.memtable_bytes / 2).unwrap_or(usize::MAX));

@@ -107,9 +107,11 @@ impl View {
         self.frozen.iter().filter(|frozen| frozen.merged).map(|frozen| frozen.end).max()
     }
 
-    /// Bytes of all memtables.
+    /// Bytes of all memtables, and of what was prepared meanwhile.
     pub(crate) fn bytes(&self) -> u64 {
         let frozen: usize = self.frozen.iter().map(|frozen| frozen.memtable.bytes_used()).sum();
-        u64::try_from(self.active.bytes_used() + frozen).expect("memory is counted in 64 bits")
+        let prepared: u64 = self.frozen.iter().map(|frozen| frozen.prepared.bytes()).sum();
+        let rows = u64::try_from(self.active.bytes_used() + frozen).expect("memory is counted in 64 bits");
+        rows + prepared + self.prepared.bytes()
     }
 }

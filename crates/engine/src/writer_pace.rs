@@ -130,8 +130,7 @@ impl Engine {
         let view = self.view();
         let logged = self.appended().bytes_since(view.active_start);
         let images = self.image_log_bytes.load(Ordering::Relaxed).saturating_sub(view.images_before);
-        let used = u64::try_from(view.active.bytes_used()).unwrap_or(u64::MAX);
-        Some(rate / self.memtable_per_log.look(used, logged, images))
+        Some(rate / self.memtable_per_log.look(self.active_bytes(), logged, images))
     }
 
     /// Bytes of log a second that keep the time to recover below the target until the checkpoint ends.
@@ -213,7 +212,7 @@ impl<'e> MergePace<'e> {
             engine,
             speed: *engine.merge_speed.lock(),
             all: count(frozen.memtable.row_count()),
-            bytes: count(frozen.memtable.bytes_used()),
+            bytes: count(frozen.memtable.bytes_used()).saturating_add(frozen.prepared.bytes()),
             done: 0,
             started: engine.clock().monotonic(),
             paused: Duration::ZERO,

@@ -1,7 +1,8 @@
 //! What changed among in-doubt transactions between two freezes: the counterpart of a memtable.
 //!
 //! A transaction that is prepared and decided within one epoch leaves nothing. When the epoch is over, its changes become
-//! rows of the system table in the memtable that was frozen with it, and are merged with its other system rows.
+//! rows of the system table in the memtable that was frozen with it, and are merged with its other system rows; the parts of
+//! long bodies are merged from where they are (`rows`).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,12 +14,16 @@ use seawall_types::Lsn;
 
 use crate::in_doubt::{PreparedTransaction, rows};
 
+/// What an in-doubt transaction takes in memory beyond its write set and its locks.
+const ENTRY_BYTES: u64 = 512;
+
 #[derive(Debug, Default)]
 struct Changes {
     /// Of a replay: their rows are in the memtable.
     replayed: Vec<Arc<PreparedTransaction>>,
-    /// Prepared in this epoch and undecided at its end, by the stamp of the prepare.
-    entered: FxHashMap<Lsn, Arc<PreparedTransaction>>,
+    /// Prepared in this epoch and undecided at its end, by the stamp of the prepare. With the body: one that is decided
+    /// after the end gives its own up.
+    entered: FxHashMap<Lsn, (Arc<PreparedTransaction>, Arc<[u8]>)>,
     /// Prepared before it and decided in it: stamp of the prepare and of the decision, and rows in the system table.
     gone: Vec<(Lsn, Lsn, u32)>,
 }
@@ -27,25 +32,45 @@ struct Changes {
 #[derive(Debug, Default)]
 pub(crate) struct PreparedEpoch {
     changes: Mutex<Changes>,
+    /// Memory of those in `entered`: it counts like that of a memtable.
+    bytes: AtomicU64,
+    /// Long bodies that are to be merged, between its end and the end of its merge.
+    long_bodies: Mutex<Arc<Vec<(Lsn, Arc<[u8]>)>>>,
     /// Transactions in doubt at its end; set when it is over.
     in_doubt_at_end: AtomicU64,
 }
 
+fn bytes_of(prepared: &PreparedTransaction) -> u64 {
+    ENTRY_BYTES + u64::try_from(prepared.body_bytes).expect("a record has at most 1 GiB")
+}
+
 impl PreparedEpoch {
-    /// Of a replay, whose memtable has the rows already.
-    pub(crate) fn replayed(in_doubt_at_end: u64) -> PreparedEpoch {
-        PreparedEpoch { changes: Mutex::default(), in_doubt_at_end: AtomicU64::new(in_doubt_at_end) }
+    /// Of a replay, whose memtable has the heads already.
+    pub(crate) fn replayed(in_doubt_at_end: u64, long_bodies: Vec<(Lsn, Arc<[u8]>)>) -> PreparedEpoch {
+        PreparedEpoch {
+            in_doubt_at_end: AtomicU64::new(in_doubt_at_end),
+            long_bodies: Mutex::new(Arc::new(long_bodies)),
+            ..PreparedEpoch::default()
+        }
     }
 
-    pub(crate) fn prepared(&self, stamp: Lsn, prepared: &Arc<PreparedTransaction>) {
-        self.changes.lock().entered.insert(stamp, Arc::clone(prepared));
+    pub(crate) fn prepared(&self, stamp: Lsn, prepared: &Arc<PreparedTransaction>, body: Arc<[u8]>) {
+        self.changes.lock().entered.insert(stamp, (Arc::clone(prepared), body));
+        self.bytes.fetch_add(bytes_of(prepared), Ordering::Relaxed);
     }
 
     pub(crate) fn decided(&self, stamp: Lsn, decided: Lsn, prepared: &PreparedTransaction) {
         let mut changes = self.changes.lock();
-        if changes.entered.remove(&stamp).is_none() {
+        if changes.entered.remove(&stamp).is_some() {
+            self.bytes.fetch_sub(bytes_of(prepared), Ordering::Relaxed);
+        } else {
             changes.gone.push((stamp, decided, rows::part_count(prepared.body_bytes)));
         }
+    }
+
+    /// Memory of what was prepared in it and is not decided.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
     }
 
     /// Whether nothing is to be merged.
@@ -54,28 +79,32 @@ impl PreparedEpoch {
         changes.entered.is_empty() && changes.gone.is_empty()
     }
 
-    /// The epoch is over and nobody changes it any more: writes its rows into `memtable`, which was frozen with it.
-    /// `in_doubt_before`: transactions in doubt when it began. How many are now.
+    /// The epoch is over and nobody changes it any more: writes its rows into `memtable`, which was frozen with it, but for
+    /// the parts of long bodies. `in_doubt_before`: transactions in doubt when it began. How many are now.
     pub(crate) fn settle(&self, memtable: &Memtable, in_doubt_before: u64) -> u64 {
         let changes = self.changes.lock();
-        for (stamp, prepared) in &changes.entered {
-            // Only the end of this epoch's merge lets a body go.
-            let body = prepared.body().expect("a body is in memory until it is in the tree");
-            for (key, value) in rows::rows_of(*stamp, &body) {
-                memtable.insert(&key, *stamp, Some(&value), || Lsn::ZERO);
-            }
+        for (stamp, (_, body)) in &changes.entered {
+            let (key, value) = rows::head_row(*stamp, body);
+            memtable.insert(&key, *stamp, Some(&value), || Lsn::ZERO);
         }
         for (stamp, decided, parts) in &changes.gone {
             for part in 0..*parts {
                 memtable.insert(&rows::part_key(*stamp, part), *decided, None, || Lsn::ZERO);
             }
         }
+        let bodies = changes.entered.iter().map(|(stamp, (_, body))| (*stamp, Arc::clone(body)));
+        *self.long_bodies.lock() = Arc::new(rows::LongBodies::only_long(bodies));
         let count = |count: usize| u64::try_from(count).expect("a count of things in memory");
         let in_doubt =
             (in_doubt_before + count(changes.entered.len())).checked_sub(count(changes.gone.len()));
         let in_doubt = in_doubt.expect("no more transactions are decided than were prepared");
         self.in_doubt_at_end.store(in_doubt, Ordering::SeqCst);
         in_doubt
+    }
+
+    /// Long bodies whose parts are to be merged before the rest, by stamp.
+    pub(crate) fn long_bodies(&self) -> Arc<Vec<(Lsn, Arc<[u8]>)>> {
+        Arc::clone(&self.long_bodies.lock())
     }
 
     /// Transactions in doubt when it was over.
@@ -92,6 +121,8 @@ impl PreparedEpoch {
     pub(crate) fn merged(&self) {
         let changes = std::mem::take(&mut *self.changes.lock());
         changes.replayed.iter().for_each(|prepared| prepared.forget_long_body());
-        changes.entered.values().for_each(|prepared| prepared.forget_long_body());
+        changes.entered.values().for_each(|(prepared, _)| prepared.forget_long_body());
+        *self.long_bodies.lock() = Arc::default();
+        self.bytes.store(0, Ordering::Relaxed);
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct ReplayedTransactions {
     by_stamp: FxHashMap<Lsn, Replayed>,
     /// Bytes of the bodies in memory.
     kept_bytes: u64,
+    /// Long bodies that were settled and are to be merged, by stamp.
+    long_bodies: Vec<(Lsn, Arc<[u8]>)>,
 }
 
 impl ReplayedTransactions {
@@ -36,7 +38,7 @@ impl ReplayedTransactions {
         if superblock.in_doubt == 0 {
             return Ok(transactions);
         }
-        for stored in rows::read_all(tree, BODY_BYTES_KEPT)? {
+        for stored in rows::read_all(tree)?.prepared {
             let replayed = Replayed { body_bytes: stored.body_bytes, body: stored.body, has_rows: true };
             transactions.enter(stored.stamp, replayed);
         }
@@ -75,23 +77,37 @@ impl ReplayedTransactions {
         Some(replayed)
     }
 
-    /// Gives each row that the system table lacks to `put`, with the stamp of the prepare.
+    /// Gives each head that the system table lacks to `put`, with the stamp of the prepare; parts of long bodies are left to
+    /// whoever merges these.
     pub(crate) fn settle(
         &mut self,
         mut put: impl FnMut(&[u8], Lsn, &[u8]) -> Result<(), Error>,
     ) -> Result<(), Error> {
+        let mut bodies = Vec::new();
         for (stamp, replayed) in self.by_stamp.iter_mut().filter(|(_, replayed)| !replayed.has_rows) {
             let body = replayed.body.as_ref().expect("a body is in memory until it has rows");
-            for (key, value) in rows::rows_of(*stamp, body) {
-                put(&key, *stamp, &value)?;
-            }
+            let (key, value) = rows::head_row(*stamp, body);
+            put(&key, *stamp, &value)?;
+            bodies.push((*stamp, Arc::clone(body)));
             replayed.has_rows = true;
         }
+        self.long_bodies = rows::LongBodies::only_long(bodies.into_iter());
         Ok(())
+    }
+
+    /// Long bodies of those that were settled last.
+    pub(crate) fn long_bodies(&self) -> &[(Lsn, Arc<[u8]>)] {
+        &self.long_bodies
+    }
+
+    /// As `long_bodies`, for one who merges them later.
+    pub(crate) fn take_long_bodies(&mut self) -> Vec<(Lsn, Arc<[u8]>)> {
+        std::mem::take(&mut self.long_bodies)
     }
 
     /// The tree holds all that was settled.
     pub(crate) fn merged(&mut self) {
+        self.long_bodies = Vec::new();
         for replayed in self.by_stamp.values_mut().filter(|replayed| replayed.body_bytes > BODY_BYTES_KEPT) {
             self.kept_bytes -= replayed.kept_bytes();
             replayed.body = None;

@@ -4,17 +4,27 @@
 //! | bytes | field | of  | meaning                                                                                   |
 //! |------:|-------|-----|-------------------------------------------------------------------------------------------|
 //! |     8 | stamp | key | of the prepare: the LSN after its record, big-endian                                      |
-//! |     4 | part  | key | 0, 1, ..., big-endian: a long body is divided among several rows of 1 MiB                 |
-//! |     1 | version | value of part 0 | 1                                                                               |
-//! |     8 | body length | value of part 0 | of all parts together, little-endian                                        |
-//! |       | body  | value | the body of the prepare record (`wal::prepared`), or a part of it                       |
+//! |     4 | part  | key | 0: the head; of a long body 1, 2, ..., big-endian: up to 1 MiB of it each                 |
+//! |     1 | version | value of the head | 1                                                                             |
+//! |     8 | body length | value of the head | in all, little-endian                                                     |
+//! |       | body  | value of the head | the body of the prepare record (`wal::prepared`), if that has up to 512 bytes   |
+//! |       | body  | value of a part | the part                                                                          |
+//!
+//! The parts of long bodies are merged before the last chunk, and so before their head: the last chunk, which cannot be
+//! divided, stays small. If the power goes between the two, the tree has parts without a head. Whoever reads passes over them.
+//! The replay finds their transaction in the log: still in doubt, and the same parts are put again, or decided, and nobody wants
+//! them. So the first checkpoint after each open looks for such parts and deletes them. Parts are deleted with their head,
+//! in the last chunk: until the redo point is behind the decision, a replay reads them.
+
+use std::sync::Arc;
 
 use seawall_tree::page::LeafValue;
-use seawall_tree::{Direction, Tree};
+use seawall_tree::{Change, Direction, MergeSource, Tree};
 use seawall_types::{Lsn, TableId};
 use seawall_wal::RECORD_BYTES_MAX;
 
 use crate::error::Error;
+use crate::in_doubt::BODY_BYTES_KEPT;
 use crate::row_key;
 
 /// The system table.
@@ -31,32 +41,75 @@ pub(crate) fn part_key(stamp: Lsn, part: u32) -> Vec<u8> {
     row_key::encode(PREPARED, &key)
 }
 
-/// How many rows a body takes.
-pub(crate) fn part_count(body_bytes: usize) -> u32 {
-    u32::try_from(body_bytes.div_ceil(PART_BYTES).max(1)).expect("a record has at most 1 GiB")
+fn is_long(body_bytes: usize) -> bool {
+    body_bytes > BODY_BYTES_KEPT
 }
 
-/// The rows of a prepared transaction.
-pub(crate) fn rows_of(stamp: Lsn, body: &[u8]) -> impl Iterator<Item = (Vec<u8>, Vec<u8>)> {
-    (0..part_count(body.len())).map(move |part| {
-        let start = usize::try_from(part).expect("a small count") * PART_BYTES;
-        let bytes = &body[start..body.len().min(start + PART_BYTES)];
-        let mut value = Vec::with_capacity(HEAD_BYTES + bytes.len());
-        if part == 0 {
-            value.push(VERSION);
-            value.extend_from_slice(&length_of(body).to_le_bytes());
-        }
-        value.extend_from_slice(bytes);
-        (part_key(stamp, part), value)
-    })
+/// How many rows a body takes.
+pub(crate) fn part_count(body_bytes: usize) -> u32 {
+    let parts = if is_long(body_bytes) { body_bytes.div_ceil(PART_BYTES) } else { 0 };
+    1 + u32::try_from(parts).expect("a record has at most 1 GiB")
+}
+
+/// The row that says that a transaction is in doubt.
+pub(crate) fn head_row(stamp: Lsn, body: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let mut value = vec![VERSION];
+    value.extend_from_slice(&length_of(body).to_le_bytes());
+    if !is_long(body.len()) {
+        value.extend_from_slice(body);
+    }
+    (part_key(stamp, 0), value)
 }
 
 fn length_of(body: &[u8]) -> u64 {
     u64::try_from(body.len()).expect("a record has at most 1 GiB")
 }
 
-/// Length of the whole body, and its first part, from the value of part 0.
-pub(crate) fn first_part(stamp: Lsn, value: &[u8]) -> Result<(usize, &[u8]), Error> {
+/// The parts of long bodies, on their way into the tree.
+pub(crate) struct LongBodies<'a> {
+    /// By stamp, ascending.
+    bodies: &'a [(Lsn, Arc<[u8]>)],
+    part: u32,
+    key: Vec<u8>,
+}
+
+impl<'a> LongBodies<'a> {
+    /// All parts of `bodies`, which are ordered by their stamps.
+    pub(crate) fn new(bodies: &'a [(Lsn, Arc<[u8]>)]) -> LongBodies<'a> {
+        assert!(bodies.is_sorted_by(|one, other| one.0 < other.0), "a merge goes in the order of the keys");
+        let key = bodies.first().map_or_else(Vec::new, |(stamp, _)| part_key(*stamp, 1));
+        LongBodies { bodies, part: 1, key }
+    }
+
+    /// Those of `bodies` that are long.
+    pub(crate) fn only_long(bodies: impl Iterator<Item = (Lsn, Arc<[u8]>)>) -> Vec<(Lsn, Arc<[u8]>)> {
+        let mut long: Vec<_> = bodies.filter(|(_, body)| is_long(body.len())).collect();
+        long.sort_unstable_by_key(|(stamp, _)| *stamp);
+        long
+    }
+}
+
+impl MergeSource for LongBodies<'_> {
+    fn peek(&self) -> Option<(&[u8], Change<'_>)> {
+        let (_, body) = self.bodies.first()?;
+        let start = (usize::try_from(self.part).expect("a small count") - 1) * PART_BYTES;
+        Some((&self.key, Change::Put(&body[start..body.len().min(start + PART_BYTES)])))
+    }
+
+    fn advance(&mut self) {
+        let Some((_, body)) = self.bodies.first() else { return };
+        self.part += 1;
+        if self.part == part_count(body.len()) {
+            (self.bodies, self.part) = (&self.bodies[1..], 1);
+        }
+        if let Some((stamp, _)) = self.bodies.first() {
+            self.key = part_key(*stamp, self.part);
+        }
+    }
+}
+
+/// What the value of a head says: length of the body, and the body if it is short.
+fn decode_head(stamp: Lsn, value: &[u8]) -> Result<(usize, Option<&[u8]>), Error> {
     let refuse = |problem| damaged(stamp, problem);
     let (head, body) =
         value.split_first_chunk::<HEAD_BYTES>().ok_or_else(|| refuse("the row is too short"))?;
@@ -67,10 +120,11 @@ pub(crate) fn first_part(stamp: Lsn, value: &[u8]) -> Result<(usize, &[u8]), Err
     let length = u64::from_le_bytes(*length);
     let length = usize::try_from(length).ok().filter(|_| length <= RECORD_BYTES_MAX);
     let length = length.ok_or_else(|| refuse("no body is as long as the row says"))?;
-    if body.len() != length.min(PART_BYTES) {
-        return Err(refuse("the first row has not the length of a part"));
+    let here = if is_long(length) { 0 } else { length };
+    if body.len() != here {
+        return Err(refuse("the row has not as much of the body as it should"));
     }
-    Ok((length, body))
+    Ok((length, (!is_long(length)).then_some(body)))
 }
 
 /// Puts a body together from its rows; `read` gives the value of a row.
@@ -79,9 +133,9 @@ pub(crate) fn read_body(
     mut read: impl FnMut(&[u8]) -> Result<Option<Vec<u8>>, Error>,
 ) -> Result<Vec<u8>, Error> {
     let missing = || damaged(stamp, "a row is missing");
-    let first = read(&part_key(stamp, 0))?.ok_or_else(missing)?;
-    let (length, body) = first_part(stamp, &first)?;
-    let mut body = body.to_vec();
+    let head = read(&part_key(stamp, 0))?.ok_or_else(missing)?;
+    let (length, short) = decode_head(stamp, &head)?;
+    let mut body = short.unwrap_or_default().to_vec();
     for part in 1..part_count(length) {
         let value = read(&part_key(stamp, part))?.ok_or_else(missing)?;
         if value.len() != (length - body.len()).min(PART_BYTES) {
@@ -97,12 +151,28 @@ pub(crate) fn damaged(stamp: Lsn, problem: &'static str) -> Error {
     Error::Catalog { place: format!("the transaction prepared at {stamp}"), problem }
 }
 
-/// All in-doubt transactions in a tree that nobody changes meanwhile: the stamp of each, and its body if that is not
-/// longer than `kept_bytes`.
-pub(crate) fn read_all(tree: &Tree, kept_bytes: usize) -> Result<Vec<StoredPrepared>, Error> {
+/// What a tree has in the system table.
+#[derive(Default)]
+pub(crate) struct StoredRows {
+    /// The in-doubt transactions.
+    pub(crate) prepared: Vec<StoredPrepared>,
+    /// Stamp and row key of parts that have no head.
+    pub(crate) strays: Vec<(Lsn, Vec<u8>)>,
+}
+
+/// An in-doubt transaction in a tree.
+pub(crate) struct StoredPrepared {
+    pub(crate) stamp: Lsn,
+    pub(crate) body_bytes: usize,
+    /// If it is short.
+    pub(crate) body: Option<Arc<[u8]>>,
+}
+
+/// The system table of a tree that nobody changes meanwhile. Long bodies are not read.
+pub(crate) fn read_all(tree: &Tree) -> Result<StoredRows, Error> {
     let failed = |error| Error::tree(&error);
     let (from, to) = row_key::table_range(PREPARED);
-    let mut found = Vec::new();
+    let mut found = StoredRows::default();
     let mut position = tree.leaf_for(&from, Direction::Forward).map_err(failed)?;
     loop {
         let leaf = position.leaf();
@@ -118,6 +188,10 @@ pub(crate) fn read_all(tree: &Tree, kept_bytes: usize) -> Result<Vec<StoredPrepa
             }
             let (stamp, part) = decode_key(&key)?;
             if part > 0 {
+                let has_head = found.prepared.last().is_some_and(|head| head.stamp == stamp);
+                if !has_head {
+                    found.strays.push((stamp, key));
+                }
                 continue;
             }
             let value = match row.value {
@@ -127,21 +201,13 @@ pub(crate) fn read_all(tree: &Tree, kept_bytes: usize) -> Result<Vec<StoredPrepa
                     .map_err(failed)?
                     .ok_or_else(|| damaged(stamp, "the tree changed while it was read"))?,
             };
-            let (length, body) = first_part(stamp, &value)?;
-            let body = (length <= kept_bytes && length <= PART_BYTES).then(|| body.into());
-            found.push(StoredPrepared { stamp, body_bytes: length, body });
+            let (body_bytes, short) = decode_head(stamp, &value)?;
+            found.prepared.push(StoredPrepared { stamp, body_bytes, body: short.map(Arc::from) });
         }
         if !tree.move_on(&mut position, Direction::Forward).map_err(failed)? {
             return Ok(found);
         }
     }
-}
-
-/// A row of the system table.
-pub(crate) struct StoredPrepared {
-    pub(crate) stamp: Lsn,
-    pub(crate) body_bytes: usize,
-    pub(crate) body: Option<std::sync::Arc<[u8]>>,
 }
 
 fn decode_key(row_key: &[u8]) -> Result<(Lsn, u32), Error> {
@@ -159,18 +225,38 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
+    const STAMP: Lsn = Lsn::new(9);
+
     fn read(rows: &BTreeMap<Vec<u8>, Vec<u8>>) -> Result<Vec<u8>, Error> {
-        read_body(Lsn::new(9), |key| Ok(rows.get(key).cloned()))
+        read_body(STAMP, |key| Ok(rows.get(key).cloned()))
+    }
+
+    fn body_of(length: usize) -> Arc<[u8]> {
+        (0..length).map(|index| index.to_le_bytes()[0]).collect()
+    }
+
+    /// All rows, in the order in which they are merged.
+    fn rows_of(bodies: &[(Lsn, Arc<[u8]>)]) -> Vec<(Vec<u8>, Vec<u8>)> {
+        let long = LongBodies::only_long(bodies.iter().cloned());
+        let mut parts = LongBodies::new(&long);
+        let mut rows = Vec::new();
+        while let Some((key, Change::Put(value))) = parts.peek() {
+            rows.push((key.to_vec(), value.to_vec()));
+            parts.advance();
+        }
+        rows.extend(bodies.iter().map(|(stamp, body)| head_row(*stamp, body)));
+        rows
     }
 
     #[test]
     fn bodies_of_any_length_come_back_from_their_rows() {
-        for length in [1, 100, PART_BYTES - 1, PART_BYTES, PART_BYTES + 1, 3 * PART_BYTES] {
-            let body: Vec<u8> = (0..length).map(|index| index.to_le_bytes()[0]).collect();
-            let rows: BTreeMap<_, _> = rows_of(Lsn::new(9), &body).collect();
+        let (kept, part) = (BODY_BYTES_KEPT, PART_BYTES);
+        for length in [0, 1, kept, kept + 1, part - 1, part, part + 1, 3 * part] {
+            let body = body_of(length);
+            let rows: BTreeMap<_, _> = rows_of(&[(STAMP, Arc::clone(&body))]).into_iter().collect();
             assert_eq!(rows.len(), usize::try_from(part_count(length)).unwrap());
-            assert!(rows.values().all(|value| value.len() <= PART_BYTES + HEAD_BYTES));
-            assert_eq!(read(&rows).unwrap(), body);
+            assert!(rows.values().all(|value| value.len() <= PART_BYTES));
+            assert_eq!(read(&rows).unwrap(), &body[..]);
             for key in rows.keys() {
                 let mut others = rows.clone();
                 others.remove(key);
@@ -183,14 +269,28 @@ mod tests {
     }
 
     #[test]
+    fn parts_of_several_bodies_come_in_the_order_of_their_keys() {
+        let lengths = [2 * PART_BYTES + 1, 5, 1_000, PART_BYTES];
+        let bodies: Vec<_> = lengths
+            .iter()
+            .zip([40, 10, 20, 30])
+            .map(|(length, stamp)| (Lsn::new(stamp), body_of(*length)))
+            .collect();
+        let rows = rows_of(&bodies);
+        let parts = rows.len() - bodies.len();
+        assert_eq!(parts, 3 + 1 + 1);
+        assert!(rows[..parts].is_sorted_by(|one, other| one.0 < other.0));
+        assert!(rows[..parts].iter().all(|(key, _)| decode_key(key).unwrap().1 > 0));
+    }
+
+    #[test]
     fn unknown_versions_and_lengths_are_refused() {
-        let rows: BTreeMap<_, _> = rows_of(Lsn::new(9), b"body").collect();
-        let mut value = rows[&part_key(Lsn::new(9), 0)].clone();
+        let (_, mut value) = head_row(STAMP, b"body");
         value[0] = 2;
-        assert!(first_part(Lsn::new(9), &value).is_err());
+        assert!(decode_head(STAMP, &value).is_err());
         value[0] = VERSION;
         value[1..9].copy_from_slice(&u64::MAX.to_le_bytes());
-        assert!(first_part(Lsn::new(9), &value).is_err());
+        assert!(decode_head(STAMP, &value).is_err());
         assert!(decode_key(&row_key::encode(PREPARED, b"eleven byte")).is_err());
     }
 }

@@ -172,6 +172,89 @@ fn a_write_set_longer_than_pages_parts_and_the_memory_that_is_kept_survives() {
     }
 }
 
+/// The power goes at each disk call of the checkpoint that puts a long write set into the tree: in parts, before the row that
+/// says that they are one.
+#[test]
+fn a_long_write_set_survives_a_crash_anywhere_in_its_checkpoint_and_leaves_nothing_behind() {
+    let options = Options { memtable_bytes: 64 << 20, ..options() };
+    let disk = SimulatedDisk::new(9);
+    let database = open_with(&disk, options.clone());
+    let table = database.create_table("t").unwrap();
+    let value = |number: u32| vec![number.to_le_bytes()[0]; 500_000];
+    let mut transaction = database.begin();
+    for number in 0..5_u32 {
+        transaction.put(&table, number.to_be_bytes(), value(number)).unwrap();
+    }
+    transaction.prepare("long").unwrap();
+    let start = lose_power(&disk, database);
+    let mut call = 0;
+    loop {
+        let disk = start.copy();
+        let database = open_with(&disk, options.clone());
+        disk.crash_at(disk.calls() + call);
+        let finished = database.checkpoint().is_ok();
+        let (commits, outcome) = (call % 2 == 0, seawall_simulation::PowerLoss::Random(call));
+        let left = disk.after_power_loss(outcome);
+        disk.crash();
+        drop(database);
+        // Decided before any other checkpoint: nobody puts the row to the parts that are there.
+        let database = open_with(&left, options.clone());
+        assert_eq!(only(&database).rows, 5);
+        if commits {
+            database.commit_prepared("long").unwrap();
+        } else {
+            database.rollback_prepared("long").unwrap();
+        }
+        let left = lose_power(&left, database);
+        let database = open_with(&left, options.clone());
+        let table = database.table("t").unwrap();
+        for number in 0..5_u32 {
+            let found = database.get(&table, number.to_be_bytes()).unwrap();
+            assert_eq!(found, commits.then(|| value(number)), "call {call}");
+        }
+        database.checkpoint().unwrap();
+        let rows = database.check(&mut |damage| panic!("{damage}")).unwrap().rows;
+        assert_eq!(
+            rows,
+            2 + if commits { 5 } else { 0 },
+            "call {call}: two rows of the catalog, and the table's"
+        );
+        check_and_close(database);
+        if finished {
+            assert!(call > 20, "{call} disk calls: the parts were not merged one by one");
+            break;
+        }
+        call += 1;
+    }
+}
+
+/// Prepared write sets are memory like any other: they start checkpoints, and are merged in chunks.
+#[test]
+fn what_is_prepared_counts_against_the_memory_that_is_allowed() {
+    let options = Options { memtable_bytes: 8 << 20, checkpoint_chunk_bytes: 1 << 20, ..options() };
+    let disk = SimulatedDisk::new(10);
+    let database = open_with(&disk, options.clone());
+    let table = database.create_table("t").unwrap();
+    for number in 0..40 {
+        let mut transaction = database.begin();
+        transaction.put(&table, format!("{number}"), vec![1; 1 << 20]).unwrap();
+        transaction.prepare(&format!("{number}")).unwrap();
+        // Half of it each: what is active, and what is being merged. One more may have come in.
+        let bytes = database.statistics().memtable_bytes;
+        assert!(bytes <= 9 << 20, "{bytes} bytes after {number}");
+    }
+    let checkpoints = database.info().unwrap().recent_checkpoints;
+    assert!(checkpoints.len() >= 9, "{}", checkpoints.len());
+    assert!(checkpoints.iter().all(|one| one.chunks >= 4), "{checkpoints:?}");
+    let left = lose_power(&disk, database);
+    let database = open_with(&left, options);
+    for number in 0..40 {
+        database.commit_prepared(&format!("{number}")).unwrap();
+    }
+    assert_eq!(database.snapshot().range::<&[u8]>(&database.table("t").unwrap(), ..).count(), 40);
+    check_and_close(database);
+}
+
 #[test]
 fn thousands_in_doubt_survive_a_recovery_that_merges_on_the_way() {
     let disk = SimulatedDisk::new(4);
