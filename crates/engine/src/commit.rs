@@ -19,6 +19,7 @@ use crate::catalog::Table;
 use crate::commit_queue::Ticket;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::in_doubt::protected::Holder;
 use crate::lock_table::{LockOwner, LockWait, lock_name};
 use crate::options::Durability;
 use crate::row_key;
@@ -46,6 +47,8 @@ pub(crate) struct CommitRequest<'a> {
     pub(crate) reads: &'a [ReadItem],
     pub(crate) snapshot: Lsn,
     pub(crate) durability: Durability,
+    /// Of a prepare: what it has entered among those in doubt.
+    pub(crate) holder: Option<&'a Holder>,
 }
 
 impl CommitRequest<'_> {
@@ -59,6 +62,7 @@ impl CommitRequest<'_> {
             reads: &[],
             snapshot: Lsn::ZERO,
             durability,
+            holder: None,
         }
     }
 }
@@ -102,6 +106,8 @@ enum Refused {
     InDoubt(usize),
     /// An in-doubt transaction has read what is to be written.
     Protected,
+    /// An in-doubt transaction has written what the one that is to be prepared has read.
+    Undecided,
     Conflict,
     Cancelled,
     QueueFull,
@@ -189,6 +195,9 @@ impl Engine {
                     definition.object.change(definition.storage, span.end);
                     self.counters.reclaim.give_up(definition.given_up);
                 }
+                if let Some(holder) = request.holder {
+                    self.in_doubt.protected.count(holder);
+                }
                 in_order();
                 Ok((ticket, self.view()))
             });
@@ -196,8 +205,12 @@ impl Engine {
                 Ok((span, (ticket, view))) => return Ok((span.end, ticket, view)),
                 Err(Refused::Changed(index)) => return Err(table_changed(&request.tables[index])),
                 Err(Refused::InDoubt(index)) => return Err(self.table_in_doubt(&request.definitions[index])),
-                Err(Refused::Protected) => {
-                    self.wait_for_decision(request.lock_wait, &mut waiting_since, unprotected)?;
+                Err(refused @ (Refused::Protected | Refused::Undecided)) => {
+                    let waited = match refused {
+                        Refused::Undecided => "the transaction that has written what it has read is in doubt",
+                        _ => "the transaction that has read it is in doubt",
+                    };
+                    self.wait_for_decision(request.lock_wait, &mut waiting_since, unprotected, waited)?;
                 }
                 Err(Refused::Conflict) => {
                     return Err(Error::Conflict { what: "something that this one has read" });
@@ -212,12 +225,13 @@ impl Engine {
         }
     }
 
-    /// Waits until some in-doubt transaction is decided that had read something.
+    /// Waits until some in-doubt transaction is decided that had read or written something.
     fn wait_for_decision(
         &self,
         wait: LockWait,
         waiting_since: &mut Option<Duration>,
         seen: u32,
+        waited_for: &'static str,
     ) -> Result<(), Error> {
         let now = self.clock().monotonic();
         let waited = now.saturating_sub(*waiting_since.get_or_insert(now));
@@ -226,7 +240,7 @@ impl Engine {
             LockWait::Timeout(timeout) => timeout.saturating_sub(waited),
         };
         if left.is_zero() {
-            return Err(Error::Locked { waited: "the transaction that has read it is in doubt" });
+            return Err(Error::Locked { waited: waited_for });
         }
         self.in_doubt.protected.wait(seen, left);
         Ok(())
@@ -238,6 +252,10 @@ impl Engine {
         request: &CommitRequest<'_>,
         row_keys: impl Iterator<Item = &'r [u8]>,
     ) -> Result<(), Refused> {
+        let in_doubt = &self.in_doubt.protected;
+        if request.holder.is_some() && in_doubt.has_written_any(request.owner, request.reads) {
+            return Err(Refused::Undecided);
+        }
         for (index, used) in request.tables.iter().enumerate() {
             if used.table.object.newest_storage() != Some(used.storage) {
                 return Err(Refused::Changed(index));
@@ -246,7 +264,7 @@ impl Engine {
         if let Some(held) = request.definitions.iter().position(|own| !own.object.is_free()) {
             return Err(Refused::InDoubt(held));
         }
-        if self.in_doubt.protected.covers_any(request.owner, row_keys) {
+        if in_doubt.has_read_any(request.owner, row_keys) {
             return Err(Refused::Protected);
         }
         if request.reads.is_empty() || self.queue().last_entered() <= request.snapshot {

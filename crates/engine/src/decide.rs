@@ -166,17 +166,6 @@ impl Engine {
         }
     }
 
-    /// The body of a prepared transaction; `None` if it is decided meanwhile.
-    pub(crate) fn body_of(&self, prepared: &PreparedTransaction) -> Result<Option<Arc<[u8]>>, Error> {
-        // One without a stamp is on its way into the log, and has its body.
-        let stamp = prepared.stamp().unwrap_or(Lsn::ZERO);
-        match self.read_prepared(prepared, stamp) {
-            Ok(body) => Ok(Some(body)),
-            Err(_) if !self.in_doubt.is_in_doubt(prepared) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
     /// All prepared transactions that are as durable as they asked to be, and whose decision is not, by the stamp of the
     /// prepare. A coordinator may take one that is not among them for decided, whatever happens.
     pub(crate) fn in_doubt_transactions(&self) -> Result<Vec<InDoubtTransaction>, Error> {
@@ -236,13 +225,14 @@ impl Engine {
             let body = transaction.read_body(&self.tree, stamp)?;
             let prepare = checked_prepare(&body)?;
             let guards = Guards::decode(prepare.guards).map_err(|error| damaged_body(&error))?;
-            let mut names = Vec::new();
+            let (mut names, mut written) = (Vec::new(), Vec::new());
             let (mut row_key, mut bytes) = (Vec::new(), 0_usize);
             for change in prepare.changes() {
                 let change = change.map_err(|error| damaged_body(&error))?;
                 change.copy_row_key(&mut row_key);
                 bytes += row_key.len() + change.value().map_or(0, <[u8]>::len);
                 names.push(lock_name(&row_key));
+                written.push(row_key.clone());
             }
             names.extend(guards.locked.iter().map(|row_key| lock_name(row_key)));
             // Two rows of one transaction may share a lock.
@@ -269,7 +259,9 @@ impl Engine {
                 lock_owner,
             })?;
             self.never_draw_again(&guards.reads)?;
-            self.in_doubt.protected.protect(lock_owner, guards.reads);
+            let holder =
+                self.in_doubt.protected.enter(lock_owner, written.iter().map(|key| &key[..]), &guards.reads);
+            self.in_doubt.protected.count(&holder);
             self.in_doubt.logged(&prepared, stamp, names);
             if let Some(frozen) = self.view().unmerged() {
                 frozen.prepared.forget_after_merge(&prepared);

@@ -27,6 +27,7 @@ pub(crate) mod epoch;
 pub(crate) mod guards;
 pub(crate) mod policy;
 pub(crate) mod protected;
+pub(crate) mod ranges;
 pub(crate) mod replayed;
 pub(crate) mod rows;
 
@@ -44,7 +45,7 @@ use seawall_types::Lsn;
 use crate::catalog::OpenObject;
 use crate::error::Error;
 use crate::lock_table::{LockOwner, LockTable};
-use protected::ProtectedReads;
+use protected::Protected;
 
 /// Write sets up to this length are short: they stay in memory when they are in the tree, and there they are in one row.
 pub(crate) const BODY_BYTES_KEPT: usize = 512;
@@ -148,7 +149,7 @@ impl PreparedTransaction {
 #[derive(Debug)]
 pub(crate) struct InDoubtTransactions {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
-    pub(crate) protected: ProtectedReads,
+    pub(crate) protected: Protected,
     pub(crate) counts: Counts,
 }
 
@@ -193,7 +194,7 @@ impl InDoubtTransactions {
     pub(crate) fn new() -> InDoubtTransactions {
         InDoubtTransactions {
             shards: (0..SHARD_COUNT).map(|_| CachePadded::default()).collect(),
-            protected: ProtectedReads::default(),
+            protected: Protected::default(),
             counts: Counts::default(),
         }
     }
@@ -274,7 +275,7 @@ impl InDoubtTransactions {
         settled: Lsn,
         locks: &LockTable,
     ) {
-        self.protected.unprotect(prepared.lock_owner);
+        self.protected.leave(prepared.lock_owner);
         prepared.objects.iter().for_each(|object| object.release_in_doubt());
         {
             let mut shard = self.shard(&prepared.gid).lock();

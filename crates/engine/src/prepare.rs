@@ -2,8 +2,8 @@
 //! somebody decides it.
 //!
 //! ```text
-//!   enter the gid | protect what was read | encode |  the log's critical section   | wait for the flush
-//!                 | (`Serializable`)      |        |  LSN, checks, tables are held |
+//!   encode | enter the gid, and what was | the log's critical section: LSN, checks,    | wait for the flush
+//!          | read and written            | tables are held, what was read is protected |
 //! ```
 //! A prepare is a promise that the transaction can be committed. So everything that can refuse a commit is checked here, in
 //! the log's critical section, and what could refuse it later is kept away: rows by their locks, tables by a count that
@@ -16,14 +16,13 @@ use std::sync::atomic::Ordering;
 
 use rustc_hash::FxHashSet;
 use seawall_types::Lsn;
-use seawall_wal::{GID_BYTES_MAX, OWNER_BYTES_MAX, Prepare, PreparedRecord, RecordError};
+use seawall_wal::{GID_BYTES_MAX, OWNER_BYTES_MAX, PreparedRecord, RecordError};
 
 use crate::catalog::{FIRST_USER_TABLE, OpenObject};
 use crate::commit::{CommitHandle, CommitRequest, with_builder};
-use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::guards::Guards;
-use crate::in_doubt::protected::covers;
+use crate::in_doubt::protected::without_repetition;
 use crate::in_doubt::{NewPrepared, PreparedTransaction};
 use crate::lock_table::lock_name;
 use crate::row_key;
@@ -52,7 +51,8 @@ impl Transaction {
     ///
     /// # Errors
     /// `Gid`; `GidInUse`; `NothingToPrepare` if nothing was written; `PrepareDefinition` if it creates, drops, renames
-    /// or truncates a table; and those of `commit`. After an error nothing is prepared and the transaction is rolled
+    /// or truncates a table; `Locked` if, under `Serializable`, a transaction in doubt has written what it has read, and is
+    /// not decided while it waits (`lock_wait`); and those of `commit`. After an error nothing is prepared and the transaction is rolled
     /// back, but for `Stopped`, which leaves it open: recovery decides.
     pub fn prepare(self, gid: &str) -> Result<Lsn, Error> {
         let (engine, durability) = (Arc::clone(&self.engine), self.options.durability);
@@ -107,7 +107,7 @@ impl Transaction {
             })?;
             let logged = self.append_prepare(&prepared, &guards, record, body);
             if logged.is_err() {
-                self.engine.in_doubt.protected.unprotect(self.owner());
+                self.engine.in_doubt.protected.leave(self.owner());
                 self.engine.in_doubt.remove(&prepared);
             }
             logged
@@ -126,17 +126,16 @@ impl Transaction {
     }
 
     /// What the transaction holds besides the rows it wrote.
-    #[expect(clippy::mutable_key_type, reason = "an object is hashed by its id, which does not change")]
     fn guards(&mut self, mut reads: Vec<ReadItem>, objects: &[Arc<OpenObject>]) -> Guards {
-        let mut locked = std::mem::take(&mut self.locked_rows);
+        let locked = std::mem::take(&mut self.locked_rows).into_iter();
+        let mut locked: Vec<_> =
+            locked.filter(|row_key| self.writes.get(row_key).is_none()).map(Vec::from).collect();
         locked.sort_unstable();
-        locked.dedup();
-        locked.retain(|row_key| self.writes.get(row_key).is_none());
-        let mut seen = FxHashSet::default();
         // Rows that it wrote are locked.
         let is_written =
             |item: &ReadItem| matches!(item, ReadItem::Row(key) if self.writes.get(key).is_some());
-        reads.retain(|item| !is_written(item) && seen.insert(item.clone()));
+        reads.retain(|item| !is_written(item));
+        let reads = without_repetition(reads);
         Guards { objects: objects.iter().map(|object| object.id).collect(), locked, reads }
     }
 
@@ -149,12 +148,10 @@ impl Transaction {
         body: Arc<[u8]>,
     ) -> Result<Lsn, Error> {
         let engine = Arc::clone(&self.engine);
-        // First protected, then looked for: see `in_doubt::protected`.
-        engine.in_doubt.protected.protect(self.owner(), guards.reads.clone());
-        if engine.has_in_doubt_write(&guards.reads, prepared)? {
-            return Err(Error::Locked { waited: "it is in doubt" });
-        }
-        let request = CommitRequest { reads: &guards.reads, ..self.commit_request() };
+        // Before it has a place in the log: see `in_doubt::protected`.
+        let written = self.writes.rows().map(|(key, _)| key);
+        let holder = engine.in_doubt.protected.enter(self.owner(), written, &guards.reads);
+        let request = CommitRequest { reads: &guards.reads, holder: Some(&holder), ..self.commit_request() };
         let durability = request.durability;
         let keys = self.writes.rows().map(|(key, _)| key);
         let (stamp, ticket, view) = engine.append_in_order(&request, keys, record, 0, || {
@@ -188,27 +185,6 @@ pub(crate) fn check_gid(gid: &str) -> Result<(), Error> {
         return Ok(());
     }
     Err(Error::Gid { gid: gid.to_owned(), bytes: gid.len() })
-}
-
-impl Engine {
-    /// Whether a prepared transaction other than `own` has written something that is covered by `reads`.
-    fn has_in_doubt_write(&self, reads: &[ReadItem], own: &PreparedTransaction) -> Result<bool, Error> {
-        if reads.is_empty() {
-            return Ok(false);
-        }
-        for prepared in self.in_doubt.all().iter().filter(|other| other.gid != own.gid) {
-            // Decided meanwhile: what it wrote is found like any other commit.
-            let Some(body) = self.body_of(prepared)? else { continue };
-            let mut row_key = Vec::new();
-            for change in Prepare::decode(&body).map_err(|error| damaged_body(&error))?.changes() {
-                change.map_err(|error| damaged_body(&error))?.copy_row_key(&mut row_key);
-                if reads.iter().any(|read| covers(read, &row_key)) {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
-    }
 }
 
 /// The error of a prepared write set that does not decode.

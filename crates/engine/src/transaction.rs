@@ -83,7 +83,7 @@ pub struct Transaction {
     pub(crate) writes: WriteSet,
     pub(crate) locks: Vec<u64>,
     /// Rows that `get_for_update` locked.
-    pub(crate) locked_rows: Vec<Vec<u8>>,
+    pub(crate) locked_rows: FxHashSet<Box<[u8]>>,
     /// Who is responsible for it.
     pub(crate) owner_name: Box<str>,
     pub(crate) touched: TouchedTables,
@@ -105,7 +105,7 @@ impl Transaction {
             snapshot_floor: Lsn::ZERO,
             writes: WriteSet::default(),
             locks: Vec::new(),
-            locked_rows: Vec::new(),
+            locked_rows: FxHashSet::default(),
             owner_name: Box::default(),
             touched: TouchedTables::default(),
             reads: Vec::new(),
@@ -155,7 +155,9 @@ impl Transaction {
         let storage = self.lock_row(table, key)?;
         let row_key = row_key::encode(storage, key);
         let value = self.read_newest(&row_key);
-        self.locked_rows.push(row_key);
+        if !self.locked_rows.contains(&row_key[..]) {
+            self.locked_rows.insert(row_key.into());
+        }
         value
     }
 
@@ -413,7 +415,8 @@ impl Transaction {
     /// The stamp of the commit; what is visible now, if nothing was written.
     ///
     /// # Errors
-    /// `Conflict` (retryable) when what was read has changed, under `Serializable`; `TableChanged`; `DiskFull`;
+    /// `Conflict` (retryable) when what was read has changed, under `Serializable`; `Locked` (retryable) when a serializable
+    /// transaction in doubt has read what is written, and is not decided while this waits; `TableChanged`; `DiskFull`;
     /// `Stopped`. After an error nothing is committed, but for `Stopped`, which leaves it open: recovery decides.
     pub fn commit(self) -> Result<Lsn, Error> {
         let engine = Arc::clone(&self.engine);
@@ -464,6 +467,7 @@ impl Transaction {
             reads: &self.reads,
             snapshot: self.snapshot.as_ref().map_or(self.snapshot_floor, RegisteredSnapshot::lsn),
             durability: self.options.durability,
+            holder: None,
         }
     }
 

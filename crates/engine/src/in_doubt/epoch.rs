@@ -12,6 +12,7 @@ use rustc_hash::FxHashMap;
 use seawall_memtable::Memtable;
 use seawall_types::Lsn;
 
+use crate::in_doubt::rows::PreparedBody;
 use crate::in_doubt::{PreparedTransaction, rows};
 
 /// What an in-doubt transaction takes in memory beyond its write set and its locks.
@@ -35,7 +36,7 @@ pub(crate) struct PreparedEpoch {
     /// Memory of those in `entered`: it counts like that of a memtable.
     bytes: AtomicU64,
     /// Long bodies that are to be merged, between its end and the end of its merge.
-    long_bodies: Mutex<Arc<Vec<(Lsn, Arc<[u8]>)>>>,
+    long_bodies: Mutex<Arc<Vec<PreparedBody>>>,
     /// Transactions in doubt at its end; set when it is over.
     in_doubt_at_end: AtomicU64,
 }
@@ -46,7 +47,7 @@ fn bytes_of(prepared: &PreparedTransaction) -> u64 {
 
 impl PreparedEpoch {
     /// Of a replay, whose memtable has the heads already.
-    pub(crate) fn replayed(in_doubt_at_end: u64, long_bodies: Vec<(Lsn, Arc<[u8]>)>) -> PreparedEpoch {
+    pub(crate) fn replayed(in_doubt_at_end: u64, long_bodies: Vec<PreparedBody>) -> PreparedEpoch {
         PreparedEpoch {
             in_doubt_at_end: AtomicU64::new(in_doubt_at_end),
             long_bodies: Mutex::new(Arc::new(long_bodies)),
@@ -103,7 +104,7 @@ impl PreparedEpoch {
     }
 
     /// Long bodies whose parts are to be merged before the rest, by stamp.
-    pub(crate) fn long_bodies(&self) -> Arc<Vec<(Lsn, Arc<[u8]>)>> {
+    pub(crate) fn long_bodies(&self) -> Arc<Vec<PreparedBody>> {
         Arc::clone(&self.long_bodies.lock())
     }
 

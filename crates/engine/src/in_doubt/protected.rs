@@ -1,118 +1,156 @@
-//! What in-doubt transactions have read under `Serializable`: nobody may commit a change of it before they are decided.
+//! What keeps serializable transactions that are in doubt in one order with all others: what each has read and written.
 //!
-//! A serializable commit is explained by its place in the log: all that it read is unchanged there. The place of a
-//! prepared transaction is that of its decision, which must not be refused any more. So its reads are validated at the
-//! prepare, like those of a commit, and from then on protected.
+//! A serializable commit is explained by its place in the log: all that it read is unchanged there. The place of a prepared
+//! transaction is that of its decision, which must not be refused any more. So its reads are validated at the prepare, like
+//! those of a commit, and from then on protected: nobody commits, or prepares, a change of them. And nobody is prepared who
+//! has read what a transaction in doubt has written, as it would have to be decided before that one.
 //!
-//! A prepare protects its reads *before* it looks for prepared transactions that wrote what it has read, and both before
-//! it enters the log. Whoever enters the log looks at what is protected. So of two prepared transactions of which one has
-//! read what the other has written, at least one is refused.
+//! A prepare *enters* what it has read and written before its place in the log, outside of any critical section; there it
+//! means nothing yet. In the log's critical section two questions are asked, of a prepare both, of a commit only the first:
+//! does anybody protect what this one writes? Has anybody in doubt written what it has read? If not, what it has entered
+//! counts from then on (`count`). So of two that do not go together the second one in the log waits, or is refused, and one
+//! that waits keeps nobody else from anything.
+//!
+//! The first question takes one look, without a lock, while nobody protects anything; otherwise a search for each row.
 
-use std::ops::RangeBounds;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use seawall_io::WaitWord;
-use seawall_types::TableId;
 
+use crate::in_doubt::ranges::{End, RangeId, RangeMap};
 use crate::lock_table::LockOwner;
-use crate::row_key;
 use crate::transaction::ReadItem;
 
+/// Keys that are entered, or taken out, without a pause for others.
+const KEYS_TOGETHER: usize = 256;
+
+/// Rows of others that do not count yet, after which the look at a range is given up: as if one counted.
+const PASSED_OVER_MAX: usize = 1_000;
+
+/// A transaction that has entered what it has read and written.
+#[derive(Debug)]
+pub(crate) struct Holder {
+    owner: LockOwner,
+    /// It has its place in the log. Set in the log's critical section, where it is asked for, too.
+    counts: AtomicBool,
+}
+
+impl Holder {
+    fn is_in_the_way_of(&self, owner: LockOwner) -> bool {
+        self.owner != owner && self.counts.load(Ordering::SeqCst)
+    }
+}
+
 #[derive(Debug, Default)]
-struct Reads {
-    by_owner: FxHashMap<LockOwner, Vec<ReadItem>>,
-    /// How many protect each row.
-    rows: FxHashMap<Vec<u8>, usize>,
-    /// Ranges lie within one table each.
-    ranges: FxHashMap<Option<TableId>, Vec<(LockOwner, ReadItem)>>,
+struct Entered {
+    written: Vec<Arc<[u8]>>,
+    read: Vec<RangeId>,
+}
+
+#[derive(Debug, Default)]
+struct Keys {
+    by_owner: FxHashMap<LockOwner, Entered>,
+    /// A row is a range of one key.
+    read: RangeMap<Arc<Holder>>,
+    /// Locked, so each by one.
+    written: BTreeMap<Arc<[u8]>, Arc<Holder>>,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
-pub(crate) struct ProtectedReads {
-    /// Transactions that protect anything: mostly none.
-    owners: AtomicU64,
-    reads: Mutex<Reads>,
+pub(crate) struct Protected {
+    /// Transactions that have entered reads: mostly none.
+    readers: AtomicU64,
+    keys: Mutex<Keys>,
     changed: WaitWord,
 }
 
-impl ProtectedReads {
-    /// From now on nobody but `owner` commits a change of `reads`.
-    pub(crate) fn protect(&self, owner: LockOwner, items: Vec<ReadItem>) {
-        if items.is_empty() {
-            return;
+impl Protected {
+    /// Enters what a transaction has read and written.
+    pub(crate) fn enter<'k>(
+        &self,
+        owner: LockOwner,
+        written: impl Iterator<Item = &'k [u8]>,
+        reads: &[ReadItem],
+    ) -> Arc<Holder> {
+        let holder = Arc::new(Holder { owner, counts: AtomicBool::new(false) });
+        let mut entered = Entered::default();
+        entered.written.extend(written.map(Arc::<[u8]>::from));
+        let ranges: Vec<_> = reads.iter().filter_map(range_of).collect();
+        if !ranges.is_empty() {
+            self.readers.fetch_add(1, Ordering::SeqCst);
         }
-        let mut reads = self.reads.lock();
-        for item in &items {
-            match item {
-                ReadItem::Row(key) => *reads.rows.entry(key.clone()).or_default() += 1,
-                ReadItem::Range(..) => {
-                    reads.ranges.entry(table_of(item)).or_default().push((owner, item.clone()));
-                }
-                // Held by a count of its own: `OpenObject::hold_in_doubt`.
-                ReadItem::Object(_) => {}
+        for keys in entered.written.chunks(KEYS_TOGETHER) {
+            let of_holder = keys.iter().map(|key| (Arc::clone(key), Arc::clone(&holder)));
+            self.keys.lock().written.extend(of_holder);
+        }
+        for ranges in ranges.chunks(KEYS_TOGETHER) {
+            let mut keys = self.keys.lock();
+            for (start, end) in ranges {
+                entered.read.push(keys.read.insert(Arc::clone(start), end.clone(), Arc::clone(&holder)));
             }
         }
-        reads.by_owner.insert(owner, items);
-        // Under the mutex, so that who sees no owner came before this one.
-        self.owners.fetch_add(1, Ordering::SeqCst);
+        self.keys.lock().by_owner.insert(owner, entered);
+        holder
     }
 
-    /// The transaction is decided, or was not prepared after all.
-    pub(crate) fn unprotect(&self, owner: LockOwner) {
-        if self.owners.load(Ordering::SeqCst) == 0 {
-            return;
+    /// What it has entered counts. In the log's critical section; or at open, before anybody else is there.
+    pub(crate) fn count(&self, holder: &Holder) {
+        holder.counts.store(true, Ordering::SeqCst);
+    }
+
+    /// The transaction is decided, or was not prepared after all: takes out what it has entered.
+    pub(crate) fn leave(&self, owner: LockOwner) {
+        let Some(entered) = self.keys.lock().by_owner.remove(&owner) else { return };
+        for written in entered.written.chunks(KEYS_TOGETHER) {
+            let mut keys = self.keys.lock();
+            written.iter().for_each(|key| drop(keys.written.remove(key)));
         }
-        let mut reads = self.reads.lock();
-        let Some(items) = reads.by_owner.remove(&owner) else { return };
-        for item in &items {
-            match item {
-                ReadItem::Row(key) => {
-                    let left = reads.rows.get_mut(key).map(|count| {
-                        *count -= 1;
-                        *count
-                    });
-                    if left == Some(0) {
-                        reads.rows.remove(key);
-                    }
-                }
-                ReadItem::Range(..) => {
-                    let table = table_of(item);
-                    let of_table = reads.ranges.entry(table).or_default();
-                    of_table.retain(|(other, _)| *other != owner);
-                    if of_table.is_empty() {
-                        reads.ranges.remove(&table);
-                    }
-                }
-                ReadItem::Object(_) => {}
-            }
+        for read in entered.read.chunks(KEYS_TOGETHER) {
+            let mut keys = self.keys.lock();
+            read.iter().for_each(|id| keys.read.remove(id));
         }
-        self.owners.fetch_sub(1, Ordering::SeqCst);
-        drop(reads);
+        if !entered.read.is_empty() {
+            self.readers.fetch_sub(1, Ordering::SeqCst);
+        }
         self.changed.wake_all();
     }
 
-    /// Whether a transaction other than `owner` has read one of the rows. Cheap as long as nobody protects anything.
-    pub(crate) fn covers_any<'r>(&self, owner: LockOwner, row_keys: impl Iterator<Item = &'r [u8]>) -> bool {
-        if self.owners.load(Ordering::SeqCst) == 0 {
+    /// Whether another transaction in doubt has read one of the rows. Cheap as long as nobody protects anything.
+    pub(crate) fn has_read_any<'k>(
+        &self,
+        owner: LockOwner,
+        row_keys: impl Iterator<Item = &'k [u8]>,
+    ) -> bool {
+        if self.readers.load(Ordering::SeqCst) == 0 {
             return false;
         }
-        let reads = self.reads.lock();
-        let own = reads.by_owner.get(&owner).map_or(&[][..], |items| items);
-        for key in row_keys {
-            let by_own = own.iter().filter(|item| matches!(item, ReadItem::Row(row) if row == key)).count();
-            if reads.rows.get(key).is_some_and(|count| *count > by_own) {
-                return true;
-            }
-            let ranges = reads.ranges.get(&row_key::table_of(key)).map_or(&[][..], |ranges| ranges);
-            if ranges.iter().any(|(other, range)| *other != owner && covers(range, key)) {
-                return true;
-            }
+        let keys = self.keys.lock();
+        let counts = |holder: &Arc<Holder>| holder.is_in_the_way_of(owner);
+        let mut row_keys = row_keys;
+        row_keys.any(|key| keys.read.any_covers(key, &counts))
+    }
+
+    /// Whether another transaction in doubt has written something of what `owner` has read.
+    pub(crate) fn has_written_any(&self, owner: LockOwner, reads: &[ReadItem]) -> bool {
+        if reads.is_empty() {
+            return false;
         }
-        false
+        let keys = self.keys.lock();
+        reads.iter().any(|read| match read {
+            ReadItem::Row(key) => {
+                keys.written.get(&key[..]).is_some_and(|holder| holder.is_in_the_way_of(owner))
+            }
+            ReadItem::Range(..) => has_written_in(&keys.written, owner, read),
+            // Held by a count of its own: `OpenObject::hold_in_doubt`.
+            ReadItem::Object(_) => false,
+        })
     }
 
     /// What to wait on: read before the look at what is protected.
@@ -126,50 +164,178 @@ impl ProtectedReads {
     }
 }
 
-/// Whether a change of the row would change what was read.
-pub(crate) fn covers(item: &ReadItem, row_key: &[u8]) -> bool {
-    match item {
-        ReadItem::Row(key) => key == row_key,
-        ReadItem::Range(from, to) => {
-            let bounds = (from.as_ref().map(|key| &key[..]), to.as_ref().map(|key| &key[..]));
-            RangeBounds::<[u8]>::contains(&bounds, row_key)
+fn has_written_in(written: &BTreeMap<Arc<[u8]>, Arc<Holder>>, owner: LockOwner, range: &ReadItem) -> bool {
+    let Some((start, end)) = range_of(range) else { return false };
+    let end = match &end {
+        End::Before(end) => Bound::Excluded(&end[..]),
+        End::Unbounded => Bound::Unbounded,
+    };
+    let in_range = written.range::<[u8], _>((Bound::Included(&start[..]), end));
+    let mut passed_over = 0;
+    for (_, holder) in in_range.filter(|(_, holder)| holder.owner != owner) {
+        passed_over += 1;
+        if holder.is_in_the_way_of(owner) || passed_over > PASSED_OVER_MAX {
+            return true;
         }
-        ReadItem::Object(_) => false,
     }
+    false
 }
 
-fn table_of(range: &ReadItem) -> Option<TableId> {
-    let ReadItem::Range(std::ops::Bound::Included(from) | std::ops::Bound::Excluded(from), _) = range else {
-        return None;
+/// Start and end of what was read, unless that is nothing.
+fn range_of(item: &ReadItem) -> Option<(Arc<[u8]>, End)> {
+    let (start, end) = match item {
+        ReadItem::Row(key) => (Arc::from(&key[..]), End::Before(next_key(key))),
+        ReadItem::Range(from, to) => {
+            let start = match from {
+                Bound::Included(key) => Arc::from(&key[..]),
+                Bound::Excluded(key) => next_key(key),
+                Bound::Unbounded => Arc::default(),
+            };
+            let end = match to {
+                Bound::Included(key) => End::Before(next_key(key)),
+                Bound::Excluded(key) => End::Before(Arc::from(&key[..])),
+                Bound::Unbounded => End::Unbounded,
+            };
+            (start, end)
+        }
+        ReadItem::Object(_) => return None,
     };
-    row_key::table_of(from)
+    (End::Before(Arc::clone(&start)) < end).then_some((start, end))
+}
+
+/// The first key behind this one.
+fn next_key(key: &[u8]) -> Arc<[u8]> {
+    [key, &[0]].concat().into()
+}
+
+/// The same reads without repetition: no two ranges overlap, and no row lies in a range. So no key is covered twice by what
+/// one transaction has read.
+pub(crate) fn without_repetition(reads: Vec<ReadItem>) -> Vec<ReadItem> {
+    let (mut rows, mut ranges, mut objects) = (Vec::new(), Vec::new(), Vec::new());
+    for read in reads {
+        match read {
+            ReadItem::Row(key) => rows.push(key),
+            ReadItem::Range(..) => ranges.extend(range_of(&read)),
+            ReadItem::Object(_) => objects.push(read),
+        }
+    }
+    ranges.sort_unstable();
+    let mut joined: Vec<(Arc<[u8]>, End)> = Vec::new();
+    for (start, end) in ranges {
+        match joined.last_mut() {
+            Some((_, last)) if *last >= End::Before(Arc::clone(&start)) => {
+                *last = end.max(last.clone());
+            }
+            _ => joined.push((start, end)),
+        }
+    }
+    rows.sort_unstable();
+    rows.dedup();
+    rows.retain(|key| {
+        let before = joined.partition_point(|(start, _)| start[..] <= key[..]);
+        let covers = |end: &End| match end {
+            End::Before(end) => key[..] < end[..],
+            End::Unbounded => true,
+        };
+        before == 0 || !covers(&joined[before - 1].1)
+    });
+    let ranges = joined.into_iter().map(|(start, end)| {
+        let end = match end {
+            End::Before(end) => Bound::Excluded(end.to_vec()),
+            End::Unbounded => Bound::Unbounded,
+        };
+        ReadItem::Range(Bound::Included(start.to_vec()), end)
+    });
+    rows.into_iter().map(ReadItem::Row).chain(ranges).chain(objects).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ops::Bound;
+
+    fn row(key: &[u8]) -> ReadItem {
+        ReadItem::Row(key.to_vec())
+    }
+
+    fn range(from: &[u8], to: &[u8]) -> ReadItem {
+        ReadItem::Range(Bound::Included(from.to_vec()), Bound::Excluded(to.to_vec()))
+    }
 
     #[test]
-    fn protected_rows_and_ranges_are_covered_until_their_last_owner_goes() {
-        let table = |key: &[u8]| row_key::encode(TableId::new(70), key);
-        let protected = ProtectedReads::default();
+    fn reads_are_protected_from_the_prepare_until_their_last_owner_goes() {
+        let protected = Protected::default();
         let (first, second, nobody) = (LockOwner(1), LockOwner(2), LockOwner(9));
-        let covers = |owner, key: &[u8]| protected.covers_any(owner, [&table(key)[..]].into_iter());
-        let range = ReadItem::Range(Bound::Included(table(b"m")), Bound::Excluded(table(b"p")));
-        protected.protect(first, vec![ReadItem::Row(table(b"a")), range.clone()]);
-        protected.protect(second, vec![ReadItem::Row(table(b"a"))]);
+        let covers = |owner, key: &[u8]| protected.has_read_any(owner, [key].into_iter());
+        let one = protected.enter(first, [&b"n"[..]].into_iter(), &[row(b"a"), range(b"m", b"p")]);
+        assert!(!covers(nobody, b"a"), "it has no place in the log yet");
+        protected.count(&one);
+        let two = protected.enter(second, std::iter::empty(), &[row(b"a")]);
+        protected.count(&two);
         assert!(covers(nobody, b"a") && covers(nobody, b"m") && covers(nobody, b"oz"));
-        assert!(!covers(nobody, b"b") && !covers(nobody, b"p"));
+        assert!(!covers(nobody, b"b") && !covers(nobody, b"p") && !covers(nobody, b"a\0"));
         assert!(covers(first, b"a"), "the other has read it too");
         assert!(!covers(first, b"n"), "its own range");
-        let other_table = row_key::encode(TableId::new(71), b"n");
-        assert!(!protected.covers_any(nobody, [&other_table[..]].into_iter()));
-        protected.unprotect(first);
+        protected.leave(first);
         assert!(covers(nobody, b"a") && !covers(nobody, b"n") && !covers(second, b"a"));
-        protected.unprotect(second);
+        protected.leave(second);
         assert!(!covers(nobody, b"a"));
-        assert_eq!(protected.owners.load(Ordering::SeqCst), 0);
-        assert!(protected.reads.lock().ranges.is_empty() && protected.reads.lock().rows.is_empty());
+        assert_eq!(protected.readers.load(Ordering::SeqCst), 0);
+        let keys = protected.keys.lock();
+        assert!(keys.read.is_empty() && keys.written.is_empty() && keys.by_owner.is_empty());
+    }
+
+    #[test]
+    fn what_is_written_is_in_the_way_of_those_who_have_read_it() {
+        let protected = Protected::default();
+        let (writer, reader) = (LockOwner(1), LockOwner(2));
+        let written = [&b"b"[..], b"d", b"f"];
+        let holder = protected.enter(writer, written.into_iter(), &[]);
+        let is_met = |owner, read: ReadItem| protected.has_written_any(owner, &[read]);
+        assert!(!is_met(reader, row(b"b")) && !is_met(reader, range(b"a", b"z")), "not logged");
+        protected.count(&holder);
+        assert!(is_met(reader, row(b"b")) && !is_met(reader, row(b"c")));
+        assert!(is_met(reader, range(b"c", b"e")) && !is_met(reader, range(b"c", b"d")));
+        assert!(!is_met(reader, range(b"e", b"c")), "an empty range");
+        assert!(!is_met(writer, range(b"a", b"z")), "its own");
+        let unbounded = ReadItem::Range(Bound::Excluded(b"f".to_vec()), Bound::Unbounded);
+        assert!(!is_met(reader, unbounded));
+        protected.leave(writer);
+        assert!(!is_met(reader, row(b"b")));
+    }
+
+    #[test]
+    fn a_look_at_rows_that_do_not_count_yet_is_given_up() {
+        let protected = Protected::default();
+        let keys: Vec<_> = (0..=PASSED_OVER_MAX).map(|number| number.to_be_bytes()).collect();
+        protected.enter(LockOwner(1), keys.iter().map(|key| &key[..]), &[]);
+        let reads = |to: usize| [range(&[], &to.to_be_bytes())];
+        assert!(!protected.has_written_any(LockOwner(2), &reads(PASSED_OVER_MAX)));
+        assert!(protected.has_written_any(LockOwner(2), &reads(PASSED_OVER_MAX + 1)), "as if it counted");
+        assert!(!protected.has_written_any(LockOwner(1), &reads(PASSED_OVER_MAX + 1)), "its own");
+    }
+
+    #[test]
+    fn reads_that_repeat_are_joined() {
+        let included = ReadItem::Range(Bound::Excluded(b"x".to_vec()), Bound::Included(b"y".to_vec()));
+        let endless = ReadItem::Range(Bound::Included(b"y".to_vec()), Bound::Unbounded);
+        let reads = vec![
+            range(b"f", b"h"),
+            row(b"c"),
+            range(b"b", b"d"),
+            row(b"g"),
+            row(b"a"),
+            range(b"c", b"f"),
+            row(b"a"),
+            range(b"m", b"m"),
+            row(b"h"),
+            included.clone(),
+        ];
+        let after_x = Bound::Included(b"x\0".to_vec());
+        let expected = |end: Bound<Vec<u8>>| {
+            vec![row(b"a"), row(b"h"), range(b"b", b"h"), ReadItem::Range(after_x.clone(), end)]
+        };
+        assert_eq!(without_repetition(reads.clone()), expected(Bound::Excluded(b"y\0".to_vec())));
+        let longer = [reads, vec![endless, row(b"z")]].concat();
+        assert_eq!(without_repetition(longer), expected(Bound::Unbounded));
     }
 }

@@ -10,6 +10,7 @@ use seawall_tree::{Superblock, Tree};
 use seawall_types::Lsn;
 
 use crate::error::Error;
+use crate::in_doubt::rows::PreparedBody;
 use crate::in_doubt::{BODY_BYTES_KEPT, rows};
 
 /// An in-doubt transaction as a replay knows it.
@@ -28,7 +29,7 @@ pub(crate) struct ReplayedTransactions {
     /// Bytes of the bodies in memory.
     kept_bytes: u64,
     /// Long bodies that were settled and are to be merged, by stamp.
-    long_bodies: Vec<(Lsn, Arc<[u8]>)>,
+    long_bodies: Vec<PreparedBody>,
 }
 
 impl ReplayedTransactions {
@@ -96,12 +97,12 @@ impl ReplayedTransactions {
     }
 
     /// Long bodies of those that were settled last.
-    pub(crate) fn long_bodies(&self) -> &[(Lsn, Arc<[u8]>)] {
+    pub(crate) fn long_bodies(&self) -> &[PreparedBody] {
         &self.long_bodies
     }
 
     /// As `long_bodies`, for one who merges them later.
-    pub(crate) fn take_long_bodies(&mut self) -> Vec<(Lsn, Arc<[u8]>)> {
+    pub(crate) fn take_long_bodies(&mut self) -> Vec<PreparedBody> {
         std::mem::take(&mut self.long_bodies)
     }
 

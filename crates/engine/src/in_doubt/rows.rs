@@ -65,24 +65,27 @@ fn length_of(body: &[u8]) -> u64 {
     u64::try_from(body.len()).expect("a record has at most 1 GiB")
 }
 
+/// A prepared write set: stamp of the prepare, and the body of its record.
+pub(crate) type PreparedBody = (Lsn, Arc<[u8]>);
+
 /// The parts of long bodies, on their way into the tree.
 pub(crate) struct LongBodies<'a> {
     /// By stamp, ascending.
-    bodies: &'a [(Lsn, Arc<[u8]>)],
+    bodies: &'a [PreparedBody],
     part: u32,
     key: Vec<u8>,
 }
 
 impl<'a> LongBodies<'a> {
     /// All parts of `bodies`, which are ordered by their stamps.
-    pub(crate) fn new(bodies: &'a [(Lsn, Arc<[u8]>)]) -> LongBodies<'a> {
+    pub(crate) fn new(bodies: &'a [PreparedBody]) -> LongBodies<'a> {
         assert!(bodies.is_sorted_by(|one, other| one.0 < other.0), "a merge goes in the order of the keys");
         let key = bodies.first().map_or_else(Vec::new, |(stamp, _)| part_key(*stamp, 1));
         LongBodies { bodies, part: 1, key }
     }
 
     /// Those of `bodies` that are long.
-    pub(crate) fn only_long(bodies: impl Iterator<Item = (Lsn, Arc<[u8]>)>) -> Vec<(Lsn, Arc<[u8]>)> {
+    pub(crate) fn only_long(bodies: impl Iterator<Item = PreparedBody>) -> Vec<PreparedBody> {
         let mut long: Vec<_> = bodies.filter(|(_, body)| is_long(body.len())).collect();
         long.sort_unstable_by_key(|(stamp, _)| *stamp);
         long
@@ -236,7 +239,7 @@ mod tests {
     }
 
     /// All rows, in the order in which they are merged.
-    fn rows_of(bodies: &[(Lsn, Arc<[u8]>)]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    fn rows_of(bodies: &[PreparedBody]) -> Vec<(Vec<u8>, Vec<u8>)> {
         let long = LongBodies::only_long(bodies.iter().cloned());
         let mut parts = LongBodies::new(&long);
         let mut rows = Vec::new();

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_engine::{Background, Database, Environment, Error, Isolation, LockWait, Options, Table};
+use seawall_engine::{
+    Background, Database, Environment, Error, Isolation, LockWait, Options, Table, TransactionOptions,
+};
 use seawall_simulation::SimulatedDisk;
 
 use super::{begin, check_and_close, get, lose_power, open, options, put};
@@ -154,5 +156,130 @@ fn a_writer_waits_for_the_decision() {
         writers.into_iter().for_each(|writer| writer.join().unwrap().unwrap());
     });
     assert_eq!(get(&database, "n").as_deref(), Some("1"));
+    check_and_close(database);
+}
+
+#[test]
+fn a_reader_that_is_to_be_prepared_waits_for_the_decision_about_what_it_has_read() {
+    for commits in [true, false] {
+        let options = Options {
+            lock_wait: LockWait::Timeout(Duration::from_secs(120)),
+            background: Background::Threads,
+            ..options()
+        };
+        let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(7)));
+        let database = Database::open_in(environment, options.clone(), |_| {}).unwrap();
+        let table = database.create_table("t").unwrap();
+        super::prepare(&database, "writer", &[("n", "1")]);
+        let mut reader =
+            database.begin_with(TransactionOptions { isolation: SERIALIZABLE, ..options.transaction() });
+        assert_eq!(reader.range(&table, "m".."p").count(), 0);
+        reader.put(&table, "reader", "1").unwrap();
+        let outcome = std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| reader.prepare("reader"));
+            // It has its gid, and goes on to its place in the log.
+            while database.statistics().in_doubt < 2 {
+                std::thread::yield_now();
+            }
+            // While it waits it keeps nobody from anything.
+            put(&database, "m", "1").unwrap();
+            if commits {
+                database.commit_prepared("writer").unwrap();
+            } else {
+                database.rollback_prepared("writer").unwrap();
+            }
+            waiting.join().unwrap()
+        });
+        // Somebody has changed what it has read; not the one it waited for, if that was rolled back.
+        assert!(matches!(outcome, Err(Error::Conflict { .. })), "{outcome:?}");
+        check_and_close(database);
+    }
+}
+
+#[test]
+fn a_reader_is_prepared_once_the_writer_is_rolled_back() {
+    let options = Options {
+        lock_wait: LockWait::Timeout(Duration::from_secs(120)),
+        background: Background::Threads,
+        ..options()
+    };
+    let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(8)));
+    let database = Database::open_in(environment, options.clone(), |_| {}).unwrap();
+    let table = database.create_table("t").unwrap();
+    super::prepare(&database, "writer", &[("n", "1")]);
+    let mut reader =
+        database.begin_with(TransactionOptions { isolation: SERIALIZABLE, ..options.transaction() });
+    assert_eq!(reader.get(&table, "n").unwrap(), None);
+    reader.put(&table, "reader", "1").unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| reader.prepare("reader"));
+        while database.statistics().in_doubt < 2 {
+            std::thread::yield_now();
+        }
+        database.rollback_prepared("writer").unwrap();
+        waiting.join().unwrap().unwrap();
+    });
+    database.commit_prepared("reader").unwrap();
+    check_and_close(database);
+}
+
+/// Each reads the whole table and counts up: whoever is second waits, then begins anew. None waits for one that waits.
+#[test]
+fn serializable_transactions_that_all_conflict_get_through_one_after_the_other() {
+    let options = Options {
+        lock_wait: LockWait::Timeout(Duration::from_secs(120)),
+        background: Background::Threads,
+        ..options()
+    };
+    let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(9)));
+    let database = Database::open_in(environment, options.clone(), |_| {}).unwrap();
+    let table = database.create_table("t").unwrap();
+    std::thread::scope(|scope| {
+        for worker in 0..4_u8 {
+            let (database, table, options) = (&database, &table, &options);
+            scope.spawn(move || {
+                let mut done = 0;
+                while done < 25 {
+                    let options = TransactionOptions { isolation: SERIALIZABLE, ..options.transaction() };
+                    let mut transaction = database.begin_with(options);
+                    let rows = transaction.rows(table).count();
+                    let gid = format!("{worker} {done}");
+                    let written = transaction.put(table, format!("{rows}"), [worker]);
+                    match written.and_then(|()| transaction.prepare(&gid)) {
+                        Ok(_) => {
+                            database.commit_prepared(&gid).unwrap();
+                            done += 1;
+                        }
+                        Err(Error::Conflict { .. }) => {}
+                        Err(other) => panic!("{other}"),
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(database.snapshot().rows(&table).count(), 100, "no count was taken twice");
+    check_and_close(database);
+}
+
+/// Rows that are read again, ranges that overlap: the record and the memory of the prepare have each once.
+#[test]
+fn what_is_read_again_and_again_is_kept_once() {
+    let database = open(&SimulatedDisk::new(10));
+    let table = database.create_table("t").unwrap();
+    let mut transaction = begin(&database, SERIALIZABLE);
+    for number in 0..10_000_u32 {
+        assert_eq!(transaction.get_for_update(&table, "read").unwrap(), None);
+        assert_eq!(transaction.get(&table, "m").unwrap(), None);
+        assert_eq!(transaction.range(&table, format!("a{:02}", number % 50)..format!("b")).count(), 0);
+    }
+    transaction.put(&table, "x", "1").unwrap();
+    let before = database.statistics().memtable_bytes;
+    transaction.prepare("gid").unwrap();
+    let taken = database.statistics().memtable_bytes - before;
+    assert!(taken < 2_000, "{taken} bytes");
+    assert!(put(&database, "a00x", "1").is_err() && put(&database, "m", "1").is_err());
+    assert!(put(&database, "read", "1").is_err());
+    put(&database, "b", "1").unwrap();
+    database.commit_prepared("gid").unwrap();
     check_and_close(database);
 }
