@@ -6,15 +6,16 @@ use std::sync::atomic::Ordering;
 
 use parking_lot::MutexGuard;
 use seawall_keys::{DatabaseKeys, KEYS_PATH};
-use seawall_tree::{CheckWalk, SuperblockFile, Tree, TreeAccess, TreeOptions};
+use seawall_tree::{CheckWalk, Superblock, SuperblockFile, Tree, TreeAccess, TreeOptions};
 use seawall_types::{Lsn, TableId};
-use seawall_wal::{Changes, PendingUse, Record};
+use seawall_wal::{Changes, PendingUse, Prepare, Record};
 
 use crate::catalog::{self, FIRST_USER_TABLE, NameRow, ObjectRow};
 use crate::encryption::open_keys;
 use crate::engine::{Engine, Environment};
 use crate::error::Error;
 use crate::in_doubt::guards::Guards;
+use crate::in_doubt::rows;
 use crate::log_records::open_reader;
 use crate::options::Options;
 use crate::page_protection::LogSource;
@@ -145,10 +146,7 @@ fn check_tree(
 }
 
 /// Reads both copies of the superblock: an open gets by with one.
-fn check_superblock(
-    environment: &Environment,
-    reports: &mut Reports<'_>,
-) -> Option<seawall_tree::Superblock> {
+fn check_superblock(environment: &Environment, reports: &mut Reports<'_>) -> Option<Superblock> {
     let path = environment.disk.location(seawall_tree::SUPERBLOCK_PATH);
     match SuperblockFile::open(&*environment.disk, seawall_io::OpenMode::Read) {
         Err(error) => {
@@ -167,7 +165,7 @@ fn check_superblock(
 /// Reads who holds the log, and the log from the redo point on, up to `limit` if the database is being written.
 fn check_log(
     environment: &Environment,
-    superblock: &seawall_tree::Superblock,
+    superblock: &Superblock,
     keys: Option<&DatabaseKeys>,
     limit: Option<Lsn>,
     reports: &mut Reports<'_>,
@@ -205,10 +203,7 @@ fn check_log(
 fn check_record(record: &seawall_wal::LogRecord<'_>) -> Result<(), String> {
     match record.decode().map_err(|error| error.to_string())? {
         Record::Commit(commit) => check_changes(commit.changes()),
-        Record::Prepare(prepare) => {
-            Guards::decode(prepare.guards).map_err(|error| error.to_string())?;
-            check_changes(prepare.changes())
-        }
+        Record::Prepare(prepare) => check_prepare(&prepare),
         Record::CommitPrepared(decision) | Record::RollbackPrepared(decision) => {
             check_changes(decision.changes())
         }
@@ -222,6 +217,43 @@ fn check_record(record: &seawall_wal::LogRecord<'_>) -> Result<(), String> {
 
 fn check_changes(mut changes: Changes<'_>) -> Result<(), String> {
     changes.try_for_each(|change| change.map(|_| ()).map_err(|error| error.to_string()))
+}
+
+/// Reads the transactions that were in doubt at the redo point, as an open does.
+fn check_prepared(tree: &Tree, superblock: &Superblock, reports: &mut Reports<'_>) {
+    if let Err(error) = read_prepared(tree, superblock, reports) {
+        reports.tell_plain("prepared transactions", error.to_string());
+    }
+}
+
+fn read_prepared(tree: &Tree, superblock: &Superblock, reports: &mut Reports<'_>) -> Result<(), Error> {
+    let stored = rows::read_all(tree)?.prepared;
+    let count = u64::try_from(stored.len()).expect("a count of things in memory fits into 64 bits");
+    if count != superblock.in_doubt {
+        let (place, problem) = ("prepared transactions", superblock.in_doubt);
+        reports.tell_plain(place, format!("{count} are in the tree, and {problem} by the superblock"));
+    }
+    let read = |key: &[u8]| tree.get(key).map_err(|error| Error::tree(&error));
+    for transaction in stored {
+        let body = match transaction.body {
+            Some(body) => Ok(body.to_vec()),
+            None => rows::read_body(transaction.stamp, read),
+        };
+        let checked = body.map_err(|error| error.to_string()).and_then(|body| {
+            let prepare = Prepare::decode(&body).map_err(|error| error.to_string())?;
+            check_prepare(&prepare)
+        });
+        if let Err(what) = checked {
+            let what = format!("the one prepared at {}: {what}", transaction.stamp);
+            reports.tell_plain("prepared transactions", what);
+        }
+    }
+    Ok(())
+}
+
+fn check_prepare(prepare: &Prepare<'_>) -> Result<(), String> {
+    Guards::decode(prepare.guards).map_err(|error| error.to_string())?;
+    check_changes(prepare.changes())
 }
 
 impl Engine {
@@ -247,6 +279,7 @@ impl Engine {
             }
             let limit = self.log.as_ref().map(|_| self.flushed());
             let superblock = self.superblock.lock().clone();
+            check_prepared(&self.tree, &superblock, &mut reports);
             check_log(&self.environment, &superblock, self.keys.as_ref(), limit, &mut reports, &mut summary);
             break;
         }
@@ -348,6 +381,7 @@ pub(crate) fn check_directory(
                 check_tree(&opened.tree, &mut CheckWalk::default(), &mut reports, &mut summary, &mut || {
                     false
                 });
+                check_prepared(&opened.tree, &opened.superblock, &mut reports);
             }
             Err(error) => reports.tell_plain(&disk.location(""), crate::error::chain(&error)),
         }

@@ -1,8 +1,11 @@
 //! An in-doubt transaction survives power failures, checkpoints and the log's recycling; a decision counts once.
 
-use seawall_engine::{Durability, OpenMode, Options};
+use std::sync::Arc;
+
+use seawall_engine::{Database, Durability, Environment, OpenMode, Options};
 use seawall_keys::{MasterKey, SecretKey};
-use seawall_simulation::SimulatedDisk;
+use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
+use seawall_tree::{Superblock, SuperblockFile};
 
 use super::{
     check_and_close, get, gids, lose_power, lose_unsynced, only, open, open_with, options, prepare, put,
@@ -370,4 +373,41 @@ fn a_gid_is_free_again_after_the_decision_across_crashes() {
         assert_eq!(get(&database, "key"), Some((round / 2 * 2).to_string()));
     }
     check_and_close(database);
+}
+
+/// The pages are as they were written, and yet the transactions are not those that the superblock counts.
+#[test]
+fn a_check_finds_what_keeps_a_database_with_transactions_in_doubt_from_opening() {
+    let disk = SimulatedDisk::new(11);
+    let database = open(&disk);
+    let table = database.create_table("t").unwrap();
+    let mut transaction = database.begin();
+    transaction.put(&table, "long", [1; 5_000]).unwrap();
+    transaction.prepare("long").unwrap();
+    prepare(&database, "short", &[("a", "1")]);
+    database.checkpoint().unwrap();
+    database.check(&mut |damage| panic!("{damage}")).unwrap();
+    let left = lose_power(&disk, database);
+    for counted in [2, 1] {
+        {
+            let (file, superblock, _) = SuperblockFile::open(&left, seawall_io::OpenMode::Write).unwrap();
+            let mut file = file;
+            for _ in 0..2 {
+                file.store(&Superblock { in_doubt: counted, ..superblock.clone() }).unwrap();
+            }
+        }
+        let environment = Environment {
+            disk: Arc::new(left.clone()),
+            clock: Arc::new(SimulatedClock::default()),
+            random: Arc::new(SimulatedRandom::new(1)),
+        };
+        let mut damages = Vec::new();
+        let report = &mut |damage: seawall_engine::Damage| damages.push(damage.to_string());
+        Database::check_directory_in(environment, options(), report).unwrap();
+        if counted == 2 {
+            assert!(damages.is_empty(), "{damages:?}");
+        } else {
+            assert_eq!(damages, ["prepared transactions: 2 are in the tree, and 1 by the superblock"]);
+        }
+    }
 }
