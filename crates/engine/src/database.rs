@@ -103,7 +103,7 @@ impl Database {
         Ok(Database { engine: Arc::new(OpenEngine(engine)) })
     }
 
-    fn engine(&self) -> &Arc<Engine> {
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.engine.0
     }
 

@@ -244,6 +244,11 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
+
+    use crate::database::Database;
+    use crate::in_doubt::policy::{InDoubtAction, InDoubtRule};
+    use crate::options::{Background, Options};
 
     #[test]
     fn recorded_decisions_come_back_and_bad_ones_are_refused() {
@@ -266,5 +271,34 @@ mod tests {
             other[position] = 3;
             assert!(AutomaticDecision::decode(key, &other).is_err());
         }
+    }
+
+    #[test]
+    fn with_a_full_record_rules_only_report() {
+        let environment = crate::engine::Environment {
+            disk: Arc::new(seawall_simulation::SimulatedDisk::new(1)),
+            clock: Arc::new(seawall_simulation::SimulatedClock::new(0)),
+            random: Arc::new(seawall_simulation::SimulatedRandom::new(1)),
+        };
+        let options = Options { background: Background::Manual, ..Options::default() };
+        let database = Database::open_in(environment, options, |_| {}).unwrap();
+        let table = database.create_table("t").unwrap();
+        for gid in ["one", "two"] {
+            let mut transaction = database.begin();
+            transaction.put(&table, gid, "1").unwrap();
+            transaction.prepare(gid).unwrap();
+        }
+        *database.engine().decision_count.0.lock() = Some(DECISIONS_MAX - 1);
+        let rules = [InDoubtRule::new(Duration::ZERO, InDoubtAction::RollBack)];
+        for _ in 0..2 {
+            database.apply_in_doubt_rules(&rules).unwrap();
+            assert_eq!(database.automatic_decisions().unwrap().len(), 1);
+        }
+        assert_eq!(database.in_doubt().unwrap()[0].gid, "two");
+        assert_eq!(database.statistics().in_doubt_reported, 1);
+        // Room for one again.
+        assert!(database.forget_automatic_decision("one").unwrap());
+        assert_eq!(database.apply_in_doubt_rules(&rules).unwrap().decided.len(), 1);
+        assert!(database.in_doubt().unwrap().is_empty());
     }
 }

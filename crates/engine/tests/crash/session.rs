@@ -10,7 +10,7 @@ use seawall_engine::{
 use seawall_io::Disk;
 
 use super::environment;
-use super::state::{Change, Rows, State};
+use super::state::{Change, Guards, Rows, State, guarded_table};
 
 /// The hold of the plans.
 const HOLD_NAME: &str = "slot";
@@ -233,6 +233,23 @@ impl Session {
         Ok(self.database()?.begin_with(options))
     }
 
+    /// One that locks a row, and has read a range, that it does not write.
+    fn begin_guarded(
+        &mut self,
+        gid: &str,
+        table: &str,
+        durability: Durability,
+    ) -> Result<Transaction, Error> {
+        let defaults = self.options.transaction();
+        let options = TransactionOptions { isolation: Isolation::Serializable, durability, ..defaults };
+        let mut transaction = self.database()?.begin_with(options);
+        let table = self.database()?.table(table)?;
+        let guards = Guards::of(gid);
+        transaction.get_for_update(&table, &guards.locked)?;
+        assert_eq!(transaction.range(&table, guards.read).count(), 0);
+        Ok(transaction)
+    }
+
     fn commit(&mut self, changes: &[Change], durability: Durability) -> Result<(), Error> {
         let mut next = State::clone(self.progress.lock().current());
         changes.iter().for_each(|change| next.apply(change));
@@ -257,7 +274,10 @@ impl Session {
     fn prepare(&mut self, gid: &str, changes: &[Change], durability: Durability) -> Result<(), Error> {
         let mut next = State::clone(self.progress.lock().current());
         next.prepared.insert(gid.to_owned(), Arc::new(changes.to_vec()));
-        let mut transaction = self.begin(durability)?;
+        let mut transaction = match guarded_table(gid, changes) {
+            None => self.begin(durability)?,
+            Some(table) => self.begin_guarded(gid, table, durability)?,
+        };
         for change in changes {
             run_change(&mut transaction, change)?;
         }

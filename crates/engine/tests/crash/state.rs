@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use seawall_engine::Database;
+use seawall_engine::{Database, Error};
 
 /// Rows of one table.
 pub type Rows = BTreeMap<Vec<u8>, Arc<[u8]>>;
@@ -98,6 +98,7 @@ impl State {
         if found != expected {
             return Err(format!("{found:?} in doubt where {expected:?} are expected"));
         }
+        self.prepared.iter().try_for_each(|(gid, changes)| compare_guards(database, gid, changes))?;
         let snapshot = database.snapshot();
         for (name, rows) in &self.tables {
             let table = snapshot.table(name).map_err(|error| format!("opening {name}: {error}"))?;
@@ -127,6 +128,43 @@ impl State {
         }
         Ok(())
     }
+}
+
+/// What some prepared transactions hold besides what they write.
+pub struct Guards {
+    pub locked: String,
+    pub read: std::ops::Range<String>,
+}
+
+impl Guards {
+    pub fn of(gid: &str) -> Guards {
+        Guards {
+            locked: format!("locked by {gid}"),
+            read: format!("read by {gid}/")..format!("read by {gid}0"),
+        }
+    }
+}
+
+/// The table where a prepared transaction has them; those with short names, whose tables are renamed meanwhile, have none.
+pub fn guarded_table<'c>(gid: &str, changes: &'c [Change]) -> Option<&'c str> {
+    match changes.first()? {
+        Change::Put { table, .. } | Change::Delete { table, .. } if gid.len() > 1 => Some(table),
+        _ => None,
+    }
+}
+
+fn compare_guards(database: &Database, gid: &str, changes: &[Change]) -> Result<(), String> {
+    let Some(name) = guarded_table(gid, changes) else { return Ok(()) };
+    let table = database.table(name).map_err(|error| format!("opening {name}: {error}"))?;
+    let guards = Guards::of(gid);
+    let in_range = format!("{}x", guards.read.start);
+    for key in [guards.locked, in_range] {
+        match database.put(&table, &key, b"refused") {
+            Err(Error::Locked { .. }) => {}
+            other => return Err(format!("{name}: {key:?} is not kept from others: {other:?}")),
+        }
+    }
+    Ok(())
 }
 
 fn show(key: &[u8], value: &[u8]) -> String {
