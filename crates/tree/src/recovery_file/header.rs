@@ -29,7 +29,7 @@
 //! |      0 |     8 | offset         | where the region starts, a multiple of 4096                          |
 //! |      8 |     8 | bytes          | its length: two tables and the images                                |
 //! |     16 |     4 | image_count    | entries of its table                                                 |
-//! |     20 |     4 | table_checksum | CRC-32C of the table                                                 |
+//! |     20 |     4 | table_checksum | CRC-32C of bytes 0..32 of each entry of the table                    |
 //!
 //! If they are in the log:
 //!
