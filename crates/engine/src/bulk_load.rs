@@ -79,7 +79,11 @@ impl Loading {
         let _state = self.engine.lock_checkpoint();
         self.engine.check_writable()?;
         let plan = loader.graft().map_err(|error| Error::tree(&error))?;
-        self.engine.tree.apply_chunk(plan, None).map_err(|error| self.engine.tree_write_error(&error))?;
+        // In place, and known to be, before the commit that tells of the rows: no log has them, so a recovery file that is
+        // damaged after a crash must not be what they depend on.
+        let superblock = self.engine.superblock.lock().clone();
+        let applied = self.engine.tree.apply_chunk(plan, Some(&superblock));
+        applied.map_err(|error| self.engine.tree_write_error(&error))?;
         Ok(())
     }
 }
