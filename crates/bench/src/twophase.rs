@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use clap::Args;
-use seawall::Database;
+use seawall::{Background, Database, Options};
 use serde::{Deserialize, Serialize};
 
 use crate::command_line::seconds;
@@ -129,8 +129,10 @@ fn measure(run: &Run) -> Result<Measured, BenchError> {
     eprintln!("{:?}, {} clients, {} s", run.work, run.clients, run.seconds);
     rustix::fs::sync();
     let written = write_and_kill(run)?;
-    let database = Database::open(&run.directory, writer::options())
-        .map_err(engine_error(NAME, "open after the kill"))?;
+    // Without threads, which would go on merging when the directory is removed.
+    let options = Options { background: Background::Manual, ..writer::options() };
+    let database =
+        Database::open(&run.directory, options).map_err(engine_error(NAME, "open after the kill"))?;
     let recovery = database.statistics().recovery;
     check(run, &written, &database)?;
     let replayed =
