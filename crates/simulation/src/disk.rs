@@ -157,6 +157,13 @@ impl SimulatedDisk {
         entries
     }
 
+    /// The directories in a directory, by name. None if it is missing.
+    pub fn list_directories(&self, directory: &str) -> Vec<String> {
+        let state = self.state.lock();
+        let children = state.directories.keys().filter(|path| !path.is_empty()).map(|path| split(path));
+        children.filter(|(parent, _)| *parent == directory).map(|(_, name)| name.to_owned()).collect()
+    }
+
     /// A file's bytes, synced or not; `None` if there is no such file.
     pub fn read_file(&self, path: &str) -> Option<Vec<u8>> {
         let state = self.state.lock();

@@ -1,0 +1,59 @@
+//! The command line.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Tries to lose Seawall's data, and says how to see it again if it can.
+///
+/// Exit codes: 0 nothing found, 1 something found, 2 the chamber itself failed, 3 this machine lacks what the torture
+/// needs.
+#[derive(Debug, Parser)]
+#[command(name = "seawall-torture", version, max_term_width = 100)]
+pub(crate) struct Arguments {
+    /// Report in JSON, on one line.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run real processes on a mounted disk that loses power, and compare what was acknowledged with what is left.
+    PowerLoss(PowerLossOptions),
+    /// The process that writes until it is killed.
+    #[command(hide = true)]
+    Writer { directory: PathBuf, settings: String },
+    /// The process that recovers and says what is there.
+    #[command(hide = true)]
+    Reader { directory: PathBuf, settings: String },
+    /// The `seawall` command.
+    #[command(hide = true)]
+    Seawall {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct PowerLossOptions {
+    /// How many databases are made, each with a seed of its own and several lives.
+    #[arg(long, default_value_t = 20)]
+    pub(crate) runs: u64,
+    /// The first seed; the others follow.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Mount a disk that lies: of so many syncs one, or each, makes nothing durable. Rows must be found missing.
+    #[arg(long, value_name = "ONE_IN", num_args = 0..=1, default_missing_value = "1")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) lose_syncs: Option<u64>,
+    /// Mount a disk that lies about the syncs of directories only.
+    #[arg(long, value_name = "ONE_IN", num_args = 0..=1, default_missing_value = "1")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..), conflicts_with = "lose_syncs")]
+    pub(crate) lose_directory_syncs: Option<u64>,
+    /// Go on after the first finding.
+    #[arg(long)]
+    pub(crate) keep_going: bool,
+}

@@ -1,0 +1,23 @@
+//! Why the chamber could not do its work. What it finds is no error: see `finding`.
+
+use std::io;
+
+use crate::power_loss::MountError;
+
+/// Why a torture could not run, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TortureError {
+    #[error(transparent)]
+    Mount(#[from] MountError),
+    #[error("cannot {action}: {source}")]
+    Io { action: &'static str, source: io::Error },
+    #[error("the database under torture: {0}")]
+    Database(#[from] seawall::Error),
+    #[error("JSON between two processes of the chamber: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+/// For `map_err`: what the chamber itself was doing.
+pub(crate) fn io_error(action: &'static str) -> impl FnOnce(io::Error) -> TortureError {
+    move |source| TortureError::Io { action, source }
+}

@@ -1,0 +1,63 @@
+//! The torture chamber: tries to lose data, to break isolation, and says how to see it again if it can.
+//!
+//! ```text
+//!   seawall-torture power-loss    a real process on a mounted disk that loses power
+//!                   histories     clients at once; their reads and appends tell what isolation they had
+//!        |
+//!   seed --> plan --> run --> what was promised, compared with what is there --> Report of Findings, each with a seed
+//! ```
+//! Invariants:
+//! * It uses what an embedding program uses, and nothing of the engine's insides.
+//! * Whatever it decides comes from the seed. What the kernel's scheduler decides does not: each torture says how much of a
+//!   run its seed repeats.
+//! * Each torture can be shown to find something: a disk that lies, a planted anomaly.
+//!
+//! One module is one kind of torture; `finding` is what they share.
+
+mod arguments;
+mod error;
+mod finding;
+mod power_loss;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use arguments::{Arguments, Command};
+use error::TortureError;
+use finding::Report;
+
+/// Something was found.
+const FOUND: u8 = 1;
+/// The chamber could not do its work.
+const FAILED: u8 = 2;
+/// This machine has no disk that could be mounted.
+const UNAVAILABLE: u8 = 3;
+
+/// Runs the command that `arguments` (the program's name first) ask for, and returns its exit code.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = Arguments::parse_from(arguments);
+    let result = match &arguments.command {
+        Command::PowerLoss(options) => power_loss::run(options),
+        Command::Writer { directory, settings } => return power_loss::be_writer(directory, settings),
+        Command::Reader { directory, settings } => return power_loss::be_reader(directory, settings),
+        Command::Seawall { arguments } => return seawall_cli::run(arguments.iter().cloned()),
+    };
+    finish(result, arguments.json)
+}
+
+fn finish(result: Result<Report, TortureError>, as_json: bool) -> ExitCode {
+    let printed = result.and_then(|report| {
+        report.print(as_json)?;
+        Ok(report)
+    });
+    match printed {
+        Ok(report) if report.findings.is_empty() => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::from(FOUND),
+        Err(error) => {
+            eprintln!("seawall-torture: {error}");
+            ExitCode::from(if matches!(error, TortureError::Mount(_)) { UNAVAILABLE } else { FAILED })
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The `seawall-torture` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    seawall_torture::run(std::env::args_os())
+}
