@@ -3,7 +3,8 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use seawall::Isolation;
 
 /// Tries to lose Seawall's data, and says how to see it again if it can.
 ///
@@ -23,6 +24,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run real processes on a mounted disk that loses power, and compare what was acknowledged with what is left.
     PowerLoss(PowerLossOptions),
+    /// Run clients at once, and check by what they saw what isolation they had.
+    Histories(HistoriesOptions),
     /// The process that writes until it is killed.
     #[command(hide = true)]
     Writer { directory: PathBuf, settings: String },
@@ -56,4 +59,62 @@ pub(crate) struct PowerLossOptions {
     /// Go on after the first finding.
     #[arg(long)]
     pub(crate) keep_going: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct HistoriesOptions {
+    /// No round begins after so many seconds; each level has at least one.
+    #[arg(long, default_value_t = 10)]
+    pub(crate) seconds: u64,
+    /// The first seed; the others follow, one a round.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// The level at which the clients work.
+    #[arg(long, value_enum, default_value_t = Level::All)]
+    pub(crate) isolation: Level,
+    /// Hold the histories to another level: a stronger one must be found broken.
+    #[arg(long, value_enum)]
+    pub(crate) check_as: Option<Level>,
+    /// Go on after the first finding.
+    #[arg(long)]
+    pub(crate) keep_going: bool,
+}
+
+/// Isolation levels, by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Level {
+    ReadCommitted,
+    Snapshot,
+    Serializable,
+    /// One after another; to be held to, the strongest.
+    All,
+}
+
+impl Level {
+    pub(crate) fn levels(self) -> Vec<Isolation> {
+        match self {
+            Level::All => vec![Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable],
+            Level::ReadCommitted | Level::Snapshot | Level::Serializable => vec![self.single()],
+        }
+    }
+
+    pub(crate) fn single(self) -> Isolation {
+        match self {
+            Level::ReadCommitted => Isolation::ReadCommitted,
+            Level::Snapshot => Isolation::Snapshot,
+            Level::Serializable | Level::All => Isolation::Serializable,
+        }
+    }
+
+    pub(crate) fn of(isolation: Isolation) -> Level {
+        match isolation {
+            Isolation::ReadCommitted => Level::ReadCommitted,
+            Isolation::Snapshot => Level::Snapshot,
+            Isolation::Serializable => Level::Serializable,
+        }
+    }
+
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
+    }
 }

@@ -17,6 +17,7 @@
 mod arguments;
 mod error;
 mod finding;
+mod histories;
 mod power_loss;
 
 use std::ffi::OsString;
@@ -40,6 +41,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = Arguments::parse_from(arguments);
     let result = match &arguments.command {
         Command::PowerLoss(options) => power_loss::run(options),
+        Command::Histories(options) => histories::run(options),
         Command::Writer { directory, settings } => return power_loss::be_writer(directory, settings),
         Command::Reader { directory, settings } => return power_loss::be_reader(directory, settings),
         Command::Seawall { arguments } => return seawall_cli::run(arguments.iter().cloned()),

@@ -1,0 +1,231 @@
+//! Clients that append to lists and read them, at once, and remember what they did and saw.
+//!
+//! A list is one row, its elements one after another. An append reads the row and writes it with one element more, as a
+//! program would: whoever overwrites what he has not seen is found out by the lists of others.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use seawall::{
+    Database, Durability, Error, Isolation, Table, Transaction as DatabaseTransaction, TransactionOptions,
+};
+use seawall_simulation::SeededRandom;
+
+use super::history::{Element, History, Key, Operation, Outcome, Transaction};
+
+/// Lists that clients work on at a time.
+const SLOTS: usize = 5;
+/// A list gets no more appends than about this: then another takes its place.
+const APPENDS_MAX: u64 = 40;
+
+/// What all clients of a round share, over all lives of the database.
+#[derive(Debug, Default)]
+pub(super) struct Recorder {
+    moments: AtomicU64,
+    elements: AtomicU64,
+    /// Appends tried in each slot.
+    appends: [AtomicU64; SLOTS],
+    history: Mutex<History>,
+}
+
+impl Recorder {
+    /// A number larger than all before.
+    pub(super) fn now(&self) -> u64 {
+        self.moments.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// The list that has its turn in a slot.
+    fn key(&self, slot: usize) -> Key {
+        let turn = self.appends[slot].load(Ordering::SeqCst) / APPENDS_MAX;
+        turn * SLOTS as u64 + slot as u64
+    }
+
+    /// One more than every key that was ever used.
+    pub(super) fn keys_end(&self) -> Key {
+        (0..SLOTS).map(|slot| self.key(slot) + 1).max().unwrap_or(0)
+    }
+
+    pub(super) fn record(&self, transaction: Transaction) {
+        self.history.lock().push(transaction);
+    }
+
+    /// The recovery has decided what became of those whose clients were not told.
+    pub(super) fn recovered(&self) {
+        let now = self.now();
+        for transaction in self.history.lock().iter_mut().filter(|transaction| transaction.end == u64::MAX) {
+            transaction.end = now;
+        }
+    }
+
+    pub(super) fn into_history(self) -> History {
+        self.history.into_inner()
+    }
+}
+
+/// How clients work.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Work {
+    pub(super) isolation: Isolation,
+    pub(super) transactions: u64,
+    /// Of a hundred commits, how many do not wait for the disk.
+    pub(super) async_percent: u64,
+}
+
+/// One client, on a thread of its own.
+pub(super) struct Client<'a> {
+    pub(super) number: u32,
+    pub(super) database: &'a Database,
+    pub(super) table: &'a Table,
+    pub(super) recorder: &'a Recorder,
+    pub(super) work: Work,
+    pub(super) random: SeededRandom,
+}
+
+impl Client<'_> {
+    /// Works until all is done, or the database has stopped.
+    ///
+    /// # Errors
+    /// The one that the database stopped with.
+    pub(super) fn run(mut self) -> Result<(), Error> {
+        for _ in 0..self.work.transactions {
+            self.run_one()?;
+            if self.random.chance(1, 150) {
+                self.database.checkpoint()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run_one(&mut self) -> Result<(), Error> {
+        let begin = self.recorder.now();
+        let is_async = self.random.chance(self.work.async_percent, 100);
+        let durability = if is_async { Durability::Async } else { Durability::Sync };
+        let options = TransactionOptions {
+            isolation: self.work.isolation,
+            durability,
+            ..seawall::Options::default().transaction()
+        };
+        let mut transaction = self.database.begin_with(options);
+        let mut operations = Vec::new();
+        let result = self.work_on(&mut transaction, &mut operations);
+        let (outcome, error) = match result {
+            Err(error) => (Outcome::Aborted, Some(error)),
+            Ok(()) if self.random.chance(1, 12) => {
+                transaction.rollback();
+                (Outcome::Aborted, None)
+            }
+            Ok(()) => match transaction.commit() {
+                Ok(_) => (Outcome::Committed, None),
+                Err(error) if error.is_retryable() => (Outcome::Aborted, Some(error)),
+                // It may be in the log or not: recovery decides.
+                Err(error) => (Outcome::Unknown, Some(error)),
+            },
+        };
+        let end = if outcome == Outcome::Unknown { u64::MAX } else { self.recorder.now() };
+        self.recorder.record(Transaction { client: self.number, begin, end, outcome, operations });
+        match error {
+            Some(error) if !error.is_retryable() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn work_on(
+        &mut self,
+        transaction: &mut DatabaseTransaction,
+        operations: &mut Vec<Operation>,
+    ) -> Result<(), Error> {
+        for _ in 0..self.random.range(1..5) {
+            let slot = self.random.index(SLOTS);
+            match self.random.below(10) {
+                0..=3 => self.append(transaction, slot, operations)?,
+                4..=7 => {
+                    let key = self.recorder.key(slot);
+                    let list = decode(transaction.get(self.table, key.to_be_bytes())?);
+                    operations.push(Operation::Read { key, list });
+                }
+                _ => self.scan(transaction, operations)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn append(
+        &mut self,
+        transaction: &mut DatabaseTransaction,
+        slot: usize,
+        operations: &mut Vec<Operation>,
+    ) -> Result<(), Error> {
+        let key = self.recorder.key(slot);
+        self.recorder.appends[slot].fetch_add(1, Ordering::SeqCst);
+        // Under Read Committed, only who locks what he reads may write what follows from it.
+        let is_locked = self.work.isolation == Isolation::ReadCommitted || self.random.chance(1, 3);
+        let value = if is_locked {
+            transaction.get_for_update(self.table, key.to_be_bytes())?
+        } else {
+            transaction.get(self.table, key.to_be_bytes())?
+        };
+        let mut list = decode(value);
+        operations.push(Operation::Read { key, list: list.clone() });
+        let element = self.recorder.elements.fetch_add(1, Ordering::SeqCst);
+        list.push(element);
+        transaction.put(self.table, key.to_be_bytes(), encode(&list))?;
+        operations.push(Operation::Append { key, element });
+        Ok(())
+    }
+
+    /// Reads all lists that have their turn in one scan, those that nobody has begun among them.
+    fn scan(
+        &mut self,
+        transaction: &mut DatabaseTransaction,
+        operations: &mut Vec<Operation>,
+    ) -> Result<(), Error> {
+        let keys: Vec<Key> = (0..SLOTS).map(|slot| self.recorder.key(slot)).collect();
+        read_all(transaction, self.table, &keys, operations)
+    }
+}
+
+/// Reads the lists `keys` in one scan.
+fn read_all(
+    transaction: &mut DatabaseTransaction,
+    table: &Table,
+    keys: &[Key],
+    operations: &mut Vec<Operation>,
+) -> Result<(), Error> {
+    let (Some(first), Some(last)) = (keys.iter().min(), keys.iter().max()) else { return Ok(()) };
+    let rows = transaction.range(table, first.to_be_bytes()..=last.to_be_bytes());
+    let rows: std::collections::HashMap<Vec<u8>, Vec<u8>> = rows.collect::<Result<_, Error>>()?;
+    operations.extend(
+        keys.iter()
+            .map(|&key| Operation::Read { key, list: decode(rows.get(&key.to_be_bytes()[..]).cloned()) }),
+    );
+    Ok(())
+}
+
+/// One transaction that reads every list there ever was.
+pub(super) fn look_at_everything(
+    database: &Database,
+    table: &Table,
+    recorder: &Recorder,
+    client: u32,
+) -> Result<(), Error> {
+    let begin = recorder.now();
+    let mut transaction = database.begin();
+    let mut operations = Vec::new();
+    let keys: Vec<Key> = (0..recorder.keys_end()).collect();
+    read_all(&mut transaction, table, &keys, &mut operations)?;
+    transaction.commit()?;
+    let (end, outcome) = (recorder.now(), Outcome::Committed);
+    recorder.record(Transaction { client, begin, end, outcome, operations });
+    Ok(())
+}
+
+fn encode(list: &[Element]) -> Vec<u8> {
+    list.iter().flat_map(|element| element.to_be_bytes()).collect()
+}
+
+/// A value that is no list becomes elements that nobody appended, which the checker tells.
+fn decode(value: Option<Vec<u8>>) -> Vec<Element> {
+    let value = value.unwrap_or_default();
+    let element = |bytes: &[u8]| bytes.try_into().map_or(Element::MAX, Element::from_be_bytes);
+    value.chunks(8).map(element).collect()
+}

@@ -1,0 +1,216 @@
+//! One database, its clients, and the crashes between its lives.
+
+use std::sync::Arc;
+
+use seawall::{Database, Environment, Error, Isolation, Options, PageProtection, Table};
+use seawall_io::{Disk, OsDisk};
+use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
+use tempfile::TempDir;
+
+use super::clients::{Client, Recorder, Work, look_at_everything};
+use super::history::History;
+use crate::error::{TortureError, io_error};
+use crate::finding::Report;
+
+const TABLE: &str = "lists";
+
+/// How a life ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    /// The database is closed.
+    Close,
+    /// During the disk call so many calls on, everything stops; the disk keeps all that it was given.
+    Kill { calls: u64 },
+    /// The same, and the disk loses what was not synced.
+    PowerLoss { calls: u64 },
+}
+
+/// What a seed means.
+#[derive(Clone, Debug)]
+struct Plan {
+    clients: u32,
+    work: Work,
+    options: Options,
+    lives: Vec<End>,
+    /// On the files of the operating system, where nothing crashes and disk calls meet each other.
+    is_on_files: bool,
+    random: SeededRandom,
+}
+
+impl Plan {
+    fn new(seed: u64, isolation: Isolation) -> Plan {
+        let mut random = SeededRandom::new(seed);
+        let is_on_files = random.chance(1, 4);
+        let lives: Vec<End> = (0..random.range(1..4)).map(|_| end(&mut random, is_on_files)).collect();
+        // What is lost with the power may have been read before, and that is as promised; so only those who wait for the
+        // disk have a history that crosses a crash.
+        let never_crashes = lives.iter().all(|end| *end == End::Close);
+        let async_percent = if never_crashes { *random.pick(&[0, 20, 90]) } else { 0 };
+        let work = Work { isolation, transactions: random.range(60..160), async_percent };
+        let options = Options {
+            segment_bytes: 64 << 10,
+            memtable_bytes: *random.pick(&[1 << 20, 16 << 20]),
+            cache_bytes: 1 << 20,
+            checkpoint_log_bytes: *random.pick(&[128 << 10, 1 << 20]),
+            checkpoint_threads: *random.pick(&[1, 2]),
+            page_protection: *random.pick(&[PageProtection::RecoveryFile, PageProtection::LogImages]),
+            ..Options::default()
+        };
+        let clients = *random.pick(&[4, 6, 8]);
+        Plan { clients, work, options, lives, is_on_files, random }
+    }
+}
+
+fn end(random: &mut SeededRandom, is_on_files: bool) -> End {
+    let calls = random.range(1..600);
+    match random.below(4) {
+        0 => End::Close,
+        _ if is_on_files => End::Close,
+        1 => End::Kill { calls },
+        _ => End::PowerLoss { calls },
+    }
+}
+
+/// Where a database lives.
+enum Place {
+    Simulated(SimulatedDisk),
+    Files(TempDir),
+}
+
+impl Place {
+    fn new(plan: &mut Plan) -> Result<Place, TortureError> {
+        if plan.is_on_files {
+            let directory = tempfile::tempdir().map_err(io_error("make a directory for a database"))?;
+            return Ok(Place::Files(directory));
+        }
+        Ok(Place::Simulated(SimulatedDisk::new(plan.random.next_u64())))
+    }
+
+    fn disk(&self) -> Arc<dyn Disk> {
+        match self {
+            Place::Simulated(disk) => Arc::new(disk.clone()),
+            Place::Files(directory) => Arc::new(OsDisk::new(directory.path().join("db"))),
+        }
+    }
+
+    fn open(&self, options: &Options) -> Result<(Database, Table), Error> {
+        let environment = Environment::of_the_system(self.disk());
+        let database = Database::open_in(environment, options.clone(), |_| {})?;
+        let table = match database.table(TABLE) {
+            Err(Error::NoSuchTable { .. }) => database.create_table(TABLE)?,
+            found => found?,
+        };
+        Ok((database, table))
+    }
+
+    fn crash_after(&self, calls: u64) {
+        if let Place::Simulated(disk) = self {
+            disk.crash_at(disk.calls() + calls);
+        }
+    }
+
+    fn has_crashed(&self) -> bool {
+        matches!(self, Place::Simulated(disk) if disk.crashed())
+    }
+
+    /// What is there after the end of a life.
+    fn after(self, end: End, random: &mut SeededRandom) -> Place {
+        match (self, end) {
+            (Place::Simulated(disk), End::Kill { .. }) => {
+                disk.crash();
+                Place::Simulated(disk.copy())
+            }
+            (Place::Simulated(disk), End::PowerLoss { .. }) => {
+                disk.crash();
+                Place::Simulated(disk.after_power_loss(PowerLoss::Random(random.next_u64())))
+            }
+            (place, End::Close | End::Kill { .. } | End::PowerLoss { .. }) => place,
+        }
+    }
+}
+
+/// Why there is no history.
+pub(super) enum Stop {
+    /// The database failed where nothing was wrong with its disk, or is damaged.
+    Found(String),
+    Failed(TortureError),
+}
+
+impl From<TortureError> for Stop {
+    fn from(error: TortureError) -> Stop {
+        Stop::Failed(error)
+    }
+}
+
+/// Runs the round of a seed; what its clients saw.
+pub(super) fn run(seed: u64, isolation: Isolation, report: &mut Report) -> Result<History, Stop> {
+    let mut plan = Plan::new(seed, isolation);
+    let recorder = Recorder::default();
+    let mut place = Place::new(&mut plan)?;
+    for end in plan.lives.clone() {
+        let found = |error: Error| Stop::Found(format!("opening failed: {error}"));
+        let (database, table) = place.open(&plan.options).map_err(found)?;
+        recorder.recovered();
+        let looked = look_at_everything(&database, &table, &recorder, u32::MAX);
+        looked.map_err(|error| Stop::Found(format!("reading everything failed: {error}")))?;
+        match end {
+            End::Kill { calls } | End::PowerLoss { calls } => place.crash_after(calls),
+            End::Close => {}
+        }
+        let mut random = plan.random.fork();
+        live(&plan, &mut random, &database, &table, &recorder, &place)?;
+        report.count("checkpoints", database.statistics().checkpoints);
+        match database.close() {
+            Err(error) if !place.has_crashed() => {
+                return Err(Stop::Found(format!("closing failed: {error}")));
+            }
+            Ok(()) | Err(_) => {}
+        }
+        report.count(name(end), 1);
+        place = place.after(end, &mut plan.random);
+    }
+    finish(&plan, &place, &recorder)?;
+    Ok(recorder.into_history())
+}
+
+fn name(end: End) -> &'static str {
+    match end {
+        End::Close => "closes",
+        End::Kill { .. } => "kills",
+        End::PowerLoss { .. } => "power losses",
+    }
+}
+
+fn live(
+    plan: &Plan,
+    random: &mut SeededRandom,
+    database: &Database,
+    table: &Table,
+    recorder: &Recorder,
+    place: &Place,
+) -> Result<(), Stop> {
+    let stopped: Vec<Result<(), Error>> = std::thread::scope(|scope| {
+        let start = |number| {
+            let client = Client { number, database, table, recorder, work: plan.work, random: random.fork() };
+            scope.spawn(move || client.run())
+        };
+        let threads: Vec<_> = (0..plan.clients).map(start).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect()
+    });
+    match stopped.into_iter().find_map(Result::err).filter(|_| !place.has_crashed()) {
+        Some(error) => Err(Stop::Found(format!("a client was refused: {error}"))),
+        None => Ok(()),
+    }
+}
+
+/// After the last life: everything once more, and every page.
+fn finish(plan: &Plan, place: &Place, recorder: &Recorder) -> Result<(), Stop> {
+    let failed = |error: Error| Stop::Found(format!("looking at the end failed: {error}"));
+    let (database, table) = place.open(&plan.options).map_err(failed)?;
+    recorder.recovered();
+    look_at_everything(&database, &table, recorder, u32::MAX).map_err(failed)?;
+    let mut damage = Vec::new();
+    database.check(&mut |found| damage.push(found.to_string())).map_err(failed)?;
+    database.close().map_err(failed)?;
+    if damage.is_empty() { Ok(()) } else { Err(Stop::Found(format!("`check` found {}", damage.join("; ")))) }
+}
