@@ -14,6 +14,8 @@
 //! as many acknowledgements as the seed says; or with a kill and then the power. Recoveries are cut short, too, up to three in
 //! a row. After each life another process recovers, compares every row, and `seawall check` looks at every page.
 //!
+//! In some lives the process is `seawall load --acks` instead, whose rows `seawall scan` reads back.
+//!
 //! Compared is: what was acknowledged as durable is there; after a kill alone, everything acknowledged; a transaction is
 //! there whole or not at all; of each thread the first ones are there, and over all threads nothing is there that is newer
 //! than something lost; what one recovery has shown, no later one takes back.
@@ -29,6 +31,7 @@ mod acknowledged;
 mod fuse;
 #[cfg(target_os = "linux")]
 mod inodes;
+mod load;
 mod mounted_disk;
 mod plan;
 mod process;

@@ -7,7 +7,10 @@ use super::rows::Thread;
 /// How many transactions of each thread there are.
 pub(super) type Counts = BTreeMap<Thread, u64>;
 
-/// One line of the writer, written as soon as the database has said so.
+/// The process that loads a file, as a thread: its transactions are counted in rows.
+pub(super) const LOADER: Thread = Thread::MAX;
+
+/// One line of a process that writes, written as soon as the database has said so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Line {
     /// The first `count` transactions of the thread are committed; the last of them has this stamp.
@@ -74,12 +77,16 @@ impl Acknowledged {
                     raise(&mut self.durable, thread, count);
                 }
             }
-            Line::Flushed { thread, count } => raise(&mut self.durable, thread, count),
+            Line::Flushed { thread, count } => {
+                raise(&mut self.committed, thread, count);
+                raise(&mut self.durable, thread, count);
+            }
         }
     }
 
-    pub(super) fn transactions(&self) -> u64 {
-        self.stamps.len() as u64
+    /// How many transactions of a thread are known.
+    pub(super) fn committed(&self, thread: Thread) -> u64 {
+        count_of(&self.committed, thread)
     }
 
     /// How many acknowledged ones are not there.

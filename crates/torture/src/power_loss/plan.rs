@@ -95,6 +95,16 @@ impl Settings {
         }
     }
 
+    /// As the command line calls it.
+    pub(super) fn protection_name(&self) -> &'static str {
+        if self.has_log_images { "log-images" } else { "recovery-file" }
+    }
+
+    /// As the command line calls it.
+    pub(super) fn compression_name(&self) -> &str {
+        &self.compression
+    }
+
     /// What the next transaction of a thread waits for.
     pub(super) fn wait(&self, random: &mut SeededRandom) -> Wait {
         if !random.chance(self.sync_percent, 100) {
@@ -115,9 +125,19 @@ pub(super) enum End {
     KillAndPowerLoss { acknowledgements: u64 },
 }
 
+/// What runs in a life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Program {
+    /// Threads with transactions of all kinds.
+    Writer,
+    /// `seawall load`.
+    Load,
+}
+
 /// From opening to the end, and the recoveries after it.
 #[derive(Clone, Debug)]
 pub(super) struct Life {
+    pub(super) program: Program,
     pub(super) settings: Settings,
     pub(super) end: End,
     /// After how many disk calls the power goes in each recovery but the last one.
@@ -138,8 +158,11 @@ impl Plan {
         let mut random = SeededRandom::new(seed);
         let mut settings = Settings::draw(&mut random);
         let lives = (0..random.range(2..6))
-            .map(|_| {
+            .map(|number| {
+                // The first one makes the database with its options, which `load` does not have.
+                let is_load = number > 0 && random.chance(1, 4);
                 let life = Life {
+                    program: if is_load { Program::Load } else { Program::Writer },
                     settings: settings.clone(),
                     end: end(&mut random),
                     recoveries_cut_at: recoveries_cut_at(&mut random),

@@ -5,12 +5,13 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use seawall_io::{Disk, OpenMode, OsDisk};
-use seawall_simulation::SimulatedDisk;
-use tempfile::TempDir;
+use seawall_simulation::{SeededRandom, SimulatedDisk};
+use tempfile::{NamedTempFile, TempDir};
 
-use super::acknowledged::{Acknowledged, Counts, Cut, Line};
+use super::acknowledged::{Acknowledged, Counts, Cut, LOADER, Line};
+use super::load;
 use super::mounted_disk::{Lie, MountedDisk};
-use super::plan::{End, IN_FLIGHT_MAX, Life, Plan, Settings};
+use super::plan::{End, IN_FLIGHT_MAX, Life, Plan, Program, Settings};
 use super::process::{Event, Outcome, Process};
 use super::reader;
 use crate::error::{TortureError, io_error};
@@ -55,6 +56,9 @@ pub(super) struct Run<'a> {
     mounted: Option<MountedDisk>,
     events: (Sender<Event>, Receiver<Event>),
     acknowledged: Acknowledged,
+    /// The same of the loader.
+    loaded: Acknowledged,
+    rows_file: NamedTempFile,
     /// What may be missing at the next look.
     cut: Cut,
 }
@@ -66,6 +70,8 @@ impl Run<'_> {
             .prefix("seawall-torture-")
             .tempdir()
             .map_err(io_error("make a directory to mount on"))?;
+        let rows_file = NamedTempFile::new().map_err(io_error("make a file of rows"))?;
+        load::write_file(rows_file.path())?;
         let disk = SimulatedDisk::new(plan.seed);
         let mut run = Run {
             plan,
@@ -76,6 +82,8 @@ impl Run<'_> {
             mounted: None,
             events: channel(),
             acknowledged: Acknowledged::default(),
+            loaded: Acknowledged::default(),
+            rows_file,
             cut: Cut::Kill,
         };
         run.mount()?;
@@ -90,6 +98,7 @@ impl Run<'_> {
             }
             self.recover(&life.settings)?;
             self.check()?;
+            self.look_at_loaded()?;
             self.report.count("lives", 1);
         }
         Ok(())
@@ -140,13 +149,10 @@ impl Run<'_> {
             }
             End::Kill { acknowledgements } | End::KillAndPowerLoss { acknowledgements } => acknowledgements,
         };
-        let before = self.acknowledged.transactions();
-        let ended = self.run_writer(&life.settings, acknowledgements)?;
-        self.report.count("transactions", self.acknowledged.transactions() - before);
+        let ended = self.run_program(life, acknowledgements)?;
         match (ended, life.end) {
-            (Ended::ByItself(outcome), _) if !outcome.status.success() => {
-                Err(self.found(format!("the writer failed with {}: {}", outcome.status, outcome.messages)))
-            }
+            (Ended::ByItself(outcome), _) if !outcome.status.success() => Err(self
+                .found(format!("{:?} failed with {}: {}", life.program, outcome.status, outcome.messages))),
             (Ended::Killed, End::Kill { .. }) => {
                 self.cut = Cut::Kill;
                 self.report.count("kills", 1);
@@ -157,10 +163,11 @@ impl Run<'_> {
         }
     }
 
-    fn run_writer(&mut self, settings: &Settings, acknowledgements: u64) -> Result<Ended, Stop> {
-        let mut process = self.start("writer", settings)?;
-        let mut random = seawall_simulation::SeededRandom::new(settings.seed);
-        let mut left = acknowledgements;
+    /// Until it ends, is killed after so many lines, or finds the power gone.
+    fn run_program(&mut self, life: &Life, lines_max: u64) -> Result<Ended, Stop> {
+        let mut process = self.start_program(life)?;
+        let mut random = SeededRandom::new(life.settings.seed);
+        let mut left = lines_max;
         let mut ended = None;
         loop {
             match self.next_event()? {
@@ -170,9 +177,7 @@ impl Run<'_> {
                     ended = Some(Ended::PowerLost);
                 }
                 Event::Line(line) => {
-                    if let Some(line) = Line::decode(&line) {
-                        self.acknowledged.record(line);
-                    }
+                    self.record(life.program, &line);
                     left = left.saturating_sub(1);
                     if left == 0 && ended.is_none() {
                         process.kill()?;
@@ -187,6 +192,31 @@ impl Run<'_> {
         // A process that found the power gone by itself may be faster than the one that kills it.
         let ended = if self.disk.crashed() { Some(Ended::PowerLost) } else { ended };
         Ok(ended.unwrap_or(Ended::ByItself(outcome)))
+    }
+
+    fn start_program(&self, life: &Life) -> Result<Process, TortureError> {
+        match life.program {
+            Program::Writer => self.start("writer", &life.settings),
+            Program::Load => {
+                let loaded = self.loaded.committed(LOADER);
+                let file = self.rows_file.path();
+                let arguments = load::arguments(&self.directory(), file, &life.settings, loaded);
+                Process::start(arguments, self.events.0.clone())
+            }
+        }
+    }
+
+    fn record(&mut self, program: Program, line: &str) {
+        let (acknowledged, line, what) = match program {
+            Program::Writer => (&mut self.acknowledged, Line::decode(line), "transactions"),
+            Program::Load => (&mut self.loaded, load::decode(line), "batches loaded"),
+        };
+        // The last line may be cut, and a flush is no transaction.
+        if let Some(line) = line {
+            let is_flush = program == Program::Writer && matches!(line, Line::Flushed { .. });
+            self.report.count(what, u64::from(!is_flush));
+            acknowledged.record(line);
+        }
     }
 
     /// Has the kernel write pages of mapped files back, as it does when it likes: each becomes a version that a power loss
@@ -222,16 +252,8 @@ impl Run<'_> {
 
     /// Runs a reader, and compares if it gets to its end.
     fn look(&mut self, settings: &Settings) -> Result<(), Stop> {
-        let mut process = self.start("reader", settings)?;
-        let mut lines = Vec::new();
-        loop {
-            match self.next_event()? {
-                Event::Ended => break,
-                Event::Line(line) => lines.push(line),
-                Event::PowerLost => process.kill()?,
-            }
-        }
-        let outcome = process.outcome()?;
+        let process = self.start("reader", settings)?;
+        let (outcome, lines) = self.run_command(process)?;
         if !outcome.status.success() && !self.disk.crashed() {
             return Err(
                 self.found(format!("the recovery failed with {}: {}", outcome.status, outcome.messages))
@@ -258,21 +280,39 @@ impl Run<'_> {
     fn check(&mut self) -> Result<(), Stop> {
         let directory = self.directory();
         let arguments = ["seawall".as_ref(), "seawall".as_ref(), "check".as_ref(), directory.as_os_str()];
-        let process = Process::start(arguments, self.events.0.clone())?;
-        let mut lines = Vec::new();
-        loop {
-            match self.next_event()? {
-                Event::Ended => break,
-                Event::Line(line) => lines.push(line),
-                Event::PowerLost => {}
-            }
-        }
-        let outcome = process.outcome()?;
+        let (outcome, lines) = self.run_command(Process::start(arguments, self.events.0.clone())?)?;
         if outcome.status.success() {
             return Ok(());
         }
         let said = format!("{} {}", lines.join("; "), outcome.messages);
         Err(self.found(format!("`seawall check` ended with {}: {said}", outcome.status)))
+    }
+
+    /// `seawall scan`, as well.
+    fn look_at_loaded(&mut self) -> Result<(), Stop> {
+        let process = Process::start(load::scan_arguments(&self.directory()), self.events.0.clone())?;
+        let (outcome, lines) = self.run_command(process)?;
+        let rows = load::interpret(outcome.status.code(), &lines, &outcome.messages);
+        let found = Counts::from([(LOADER, rows.map_err(|wrong| self.found(wrong))?)]);
+        match self.loaded.difference(&found, self.cut, load::BATCH) {
+            Some(difference) => Err(self.found(format!("`seawall load`, counted in rows: {difference}"))),
+            None => {
+                self.loaded.settle(found);
+                Ok(())
+            }
+        }
+    }
+
+    /// Lets a process come to its end by itself; what it said.
+    fn run_command(&mut self, mut process: Process) -> Result<(Outcome, Vec<String>), Stop> {
+        let mut lines = Vec::new();
+        loop {
+            match self.next_event()? {
+                Event::Ended => return Ok((process.outcome()?, lines)),
+                Event::Line(line) => lines.push(line),
+                Event::PowerLost => process.kill()?,
+            }
+        }
     }
 
     fn start(&self, command: &str, settings: &Settings) -> Result<Process, TortureError> {
