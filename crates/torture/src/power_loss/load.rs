@@ -5,7 +5,6 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::acknowledged::{LOADER, Line};
-use super::plan::Settings;
 use crate::error::{TortureError, io_error};
 
 /// Rows of a transaction.
@@ -32,27 +31,16 @@ fn value(number: u64) -> String {
     vec![format!("value of row {number}"); words].join(" and ")
 }
 
-/// The command that goes on after the first `loaded` rows.
-pub(super) fn arguments(directory: &Path, file: &Path, settings: &Settings, loaded: u64) -> Vec<OsString> {
-    let mut arguments: Vec<OsString> = ["seawall", "seawall", "--memtable-mib", "1", "--cache-mib", "4"]
-        .iter()
-        .chain(&["--page-protection", settings.protection_name()])
-        .chain(&["--page-image-compression", settings.compression_name(), "load"])
-        .map(OsString::from)
-        .collect();
-    arguments.extend([directory.into(), TABLE.into(), file.into(), "--no-header".into(), "--acks".into()]);
-    arguments.extend([
-        "--batch".into(),
-        BATCH.to_string().into(),
-        "--skip".into(),
-        loaded.to_string().into(),
-    ]);
-    arguments
+/// The options of the command that goes on after the first `loaded` rows.
+pub(super) fn load_arguments(file: &Path, loaded: u64) -> Vec<OsString> {
+    let (batch, skip) = (BATCH.to_string(), loaded.to_string());
+    let options = ["--no-header", "--acks", "--batch", &batch, "--skip", &skip].map(OsString::from);
+    [TABLE.into(), file.into()].into_iter().chain(options).collect()
 }
 
-/// The command that shows the rows.
-pub(super) fn scan_arguments(directory: &Path) -> Vec<OsString> {
-    vec!["seawall".into(), "seawall".into(), "scan".into(), directory.into(), TABLE.into()]
+/// Those of the command that shows the rows.
+pub(super) fn scan_arguments() -> Vec<OsString> {
+    vec![TABLE.into()]
 }
 
 /// What a line of the loader says.

@@ -1,10 +1,15 @@
 //! What a seed means: the options of a database, its lives, and how each of them ends.
 
+use std::ffi::OsString;
 use std::time::Duration;
 
-use seawall::{Options, PageProtection};
+use seawall::{MasterKey, Options, PageProtection};
 use seawall_simulation::{PowerLoss, SeededRandom};
 use serde::{Deserialize, Serialize};
+
+/// The environment variable with the master key of encrypted databases, and its value.
+pub(super) const KEY_VARIABLE: &str = "SEAWALL_TORTURE_KEY";
+pub(super) const KEY: &str = "5ea3a115ea3a115ea3a115ea3a115ea3a115ea3a115ea3a115ea3a115ea3a115";
 
 /// How a writer writes. Given to it as JSON.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -24,6 +29,7 @@ pub(super) struct Settings {
     recovery_threads: usize,
     spare_segments: usize,
     has_log_images: bool,
+    is_encrypted: bool,
     compression: String,
     flush_interval_ms: u64,
 }
@@ -59,6 +65,7 @@ impl Settings {
             recovery_threads: *random.pick(&[1, 2, 4]),
             spare_segments: *random.pick(&[1, 2, 4]),
             has_log_images: random.chance(1, 2),
+            is_encrypted: random.chance(1, 4),
             compression: random.pick(&["none", "skip-garbage", "lz4", "zstd", "snappy"]).to_string(),
             flush_interval_ms: *random.pick(&[1, 10, 100]),
         }
@@ -66,10 +73,11 @@ impl Settings {
 
     /// Those of the next life: what a database cannot change stays.
     fn next_life(&self, random: &mut SeededRandom) -> Settings {
-        let (page_bytes, segment_bytes) = (self.page_bytes, self.segment_bytes);
+        let (page_bytes, segment_bytes, is_encrypted) =
+            (self.page_bytes, self.segment_bytes, self.is_encrypted);
         let drawn = Settings::draw(random);
         let checkpoint_log_bytes = drawn.checkpoint_log_bytes.max(2 * segment_bytes);
-        Settings { page_bytes, segment_bytes, checkpoint_log_bytes, ..drawn }
+        Settings { page_bytes, segment_bytes, is_encrypted, checkpoint_log_bytes, ..drawn }
     }
 
     /// The options that the database is opened with.
@@ -89,20 +97,20 @@ impl Settings {
             } else {
                 PageProtection::RecoveryFile
             },
+            master_key: self.is_encrypted.then(|| MasterKey::Environment(KEY_VARIABLE.to_owned())),
             page_image_compression: self.compression.parse().expect("one of the names of this file"),
             flush_interval: Duration::from_millis(self.flush_interval_ms),
             ..Options::default()
         }
     }
 
-    /// As the command line calls it.
-    pub(super) fn protection_name(&self) -> &'static str {
-        if self.has_log_images { "log-images" } else { "recovery-file" }
-    }
-
-    /// As the command line calls it.
-    pub(super) fn compression_name(&self) -> &str {
-        &self.compression
+    /// The same, as far as the command has them for an existing database.
+    pub(super) fn command_line(&self) -> Vec<OsString> {
+        let protection = if self.has_log_images { "log-images" } else { "recovery-file" };
+        let options = ["--memtable-mib", "1", "--cache-mib", "4", "--page-protection", protection];
+        let compression = ["--page-image-compression", self.compression.as_str()];
+        let key: &[&str] = if self.is_encrypted { &["--master-key-env", KEY_VARIABLE] } else { &[] };
+        options.iter().chain(&compression).chain(key).map(OsString::from).collect()
     }
 
     /// What the next transaction of a thread waits for.

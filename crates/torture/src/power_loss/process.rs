@@ -7,6 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 
+use super::plan::{KEY, KEY_VARIABLE};
 use crate::error::{TortureError, io_error};
 
 /// What happens while a process runs.
@@ -45,6 +46,7 @@ impl Process {
         let stderr = messages.try_clone().map_err(io_error("make a file for messages"))?;
         let mut child = Command::new(program)
             .args(arguments)
+            .env(KEY_VARIABLE, KEY)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(stderr)

@@ -6,7 +6,7 @@ use seawall::{Database, Error, OpenMode, Snapshot, Table};
 
 use super::acknowledged::Counts;
 use super::plan::Settings;
-use super::rows::{self, Row, TABLE, Thread, count_key, difference, prefix};
+use super::rows::{self, Row, TABLE, Thread, bulk_rows, bulk_table, count_key, difference, prefix};
 use crate::error::TortureError;
 
 /// No plan has more.
@@ -25,9 +25,11 @@ pub(super) fn read(directory: &Path, settings: &Settings) -> Result<(), TortureE
     )?;
     match database.table(TABLE) {
         Ok(table) => print_threads(&database.snapshot(), &table)?,
-        Err(Error::NoSuchTable { .. }) => println!("{WHOLE}"),
+        Err(Error::NoSuchTable { .. }) => {}
         Err(error) => return Err(error.into()),
     }
+    look_at_bulk_tables(&database)?;
+    println!("{WHOLE}");
     Ok(database.close()?)
 }
 
@@ -49,7 +51,21 @@ fn print_threads(snapshot: &Snapshot, table: &Table) -> Result<(), Error> {
             None => println!("{thread} {count}"),
         }
     }
-    println!("{WHOLE}");
+    Ok(())
+}
+
+/// Those that are there must be whole.
+fn look_at_bulk_tables(database: &Database) -> Result<(), Error> {
+    for thread in 0..THREADS_MAX {
+        let table = match database.table(&bulk_table(thread)) {
+            Err(Error::NoSuchTable { .. }) => continue,
+            found => found?,
+        };
+        let found: Vec<Row> = database.snapshot().rows(&table).collect::<Result<_, Error>>()?;
+        if !found.iter().eq(bulk_rows(thread).collect::<Vec<_>>().iter()) {
+            println!("wrong table {:?} has {} rows, not those that were loaded", table.name(), found.len());
+        }
+    }
     Ok(())
 }
 

@@ -55,6 +55,16 @@ fn length(random: &mut SeededRandom) -> usize {
     usize::try_from(random.range(range)).expect("a value fits into memory")
 }
 
+/// A table that is loaded at once, made anew now and then: it is there whole or not at all.
+pub(super) fn bulk_table(thread: Thread) -> String {
+    format!("loaded by thread {thread}")
+}
+
+/// Its rows, in the order of their keys.
+pub(super) fn bulk_rows(thread: Thread) -> impl Iterator<Item = Row> {
+    (0..150).flat_map(move |number| rows(thread, number))
+}
+
 /// Compares the rows of a thread with those that there must be after `count` transactions; what is wrong, if anything.
 pub(super) fn difference(thread: Thread, count: u64, found: &mut dyn Iterator<Item = Row>) -> Option<String> {
     let expected = (count.saturating_sub(KEPT)..count)

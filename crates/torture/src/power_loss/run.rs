@@ -1,5 +1,6 @@
 //! One database from its beginning through its lives: mount, write, cut, recover, compare, again.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
@@ -97,8 +98,8 @@ impl Run<'_> {
                 self.recover_and_cut(&life.settings, calls)?;
             }
             self.recover(&life.settings)?;
-            self.check()?;
-            self.look_at_loaded()?;
+            self.check(&life.settings)?;
+            self.look_at_loaded(&life.settings)?;
             self.report.count("lives", 1);
         }
         Ok(())
@@ -198,10 +199,8 @@ impl Run<'_> {
         match life.program {
             Program::Writer => self.start("writer", &life.settings),
             Program::Load => {
-                let loaded = self.loaded.committed(LOADER);
-                let file = self.rows_file.path();
-                let arguments = load::arguments(&self.directory(), file, &life.settings, loaded);
-                Process::start(arguments, self.events.0.clone())
+                let arguments = load::load_arguments(self.rows_file.path(), self.loaded.committed(LOADER));
+                self.start_seawall(&life.settings, "load", arguments)
             }
         }
     }
@@ -277,10 +276,9 @@ impl Run<'_> {
     }
 
     /// `seawall check`, as an operator runs it.
-    fn check(&mut self) -> Result<(), Stop> {
-        let directory = self.directory();
-        let arguments = ["seawall".as_ref(), "seawall".as_ref(), "check".as_ref(), directory.as_os_str()];
-        let (outcome, lines) = self.run_command(Process::start(arguments, self.events.0.clone())?)?;
+    fn check(&mut self, settings: &Settings) -> Result<(), Stop> {
+        let process = self.start_seawall(settings, "check", Vec::new())?;
+        let (outcome, lines) = self.run_command(process)?;
         if outcome.status.success() {
             return Ok(());
         }
@@ -289,8 +287,8 @@ impl Run<'_> {
     }
 
     /// `seawall scan`, as well.
-    fn look_at_loaded(&mut self) -> Result<(), Stop> {
-        let process = Process::start(load::scan_arguments(&self.directory()), self.events.0.clone())?;
+    fn look_at_loaded(&mut self, settings: &Settings) -> Result<(), Stop> {
+        let process = self.start_seawall(settings, "scan", load::scan_arguments())?;
         let (outcome, lines) = self.run_command(process)?;
         let rows = load::interpret(outcome.status.code(), &lines, &outcome.messages);
         let found = Counts::from([(LOADER, rows.map_err(|wrong| self.found(wrong))?)]);
@@ -313,6 +311,21 @@ impl Run<'_> {
                 Event::PowerLost => process.kill()?,
             }
         }
+    }
+
+    /// The `seawall` command, on the mounted database.
+    fn start_seawall(
+        &self,
+        settings: &Settings,
+        command: &str,
+        arguments: Vec<OsString>,
+    ) -> Result<Process, TortureError> {
+        // The sub-command of this program, and then the name of that one.
+        let mut all: Vec<OsString> = vec!["seawall".into(), "seawall".into()];
+        all.extend(settings.command_line());
+        all.extend([command.into(), self.directory().into_os_string()]);
+        all.extend(arguments);
+        Process::start(all, self.events.0.clone())
     }
 
     fn start(&self, command: &str, settings: &Settings) -> Result<Process, TortureError> {

@@ -12,7 +12,7 @@ use seawall_simulation::SeededRandom;
 
 use super::acknowledged::Line;
 use super::plan::{IN_FLIGHT_MAX, Settings, Wait};
-use super::rows::{KEPT, TABLE, Thread, count_key, rows};
+use super::rows::{KEPT, TABLE, Thread, bulk_rows, bulk_table, count_key, rows};
 use crate::error::{TortureError, io_error};
 
 /// Writes on from where the database is.
@@ -118,6 +118,7 @@ impl Writer<'_> {
             }
             10..=11 => self.database.checkpoint().map(|_| ())?,
             12..=15 => self.replace_table()?,
+            16..=17 => self.load_table()?,
             _ => {}
         }
         Ok(())
@@ -126,15 +127,31 @@ impl Writer<'_> {
     /// A table of this thread's own, made anew each time.
     fn replace_table(&mut self) -> Result<(), TortureError> {
         let name = format!("of thread {}", self.thread);
-        match self.database.drop_table(&name) {
-            Ok(()) | Err(Error::NoSuchTable { .. }) => {}
-            Err(error) => return Err(error.into()),
-        }
+        self.drop_table(&name)?;
         let table = self.database.create_table(&name)?;
         for (key, value) in rows(self.thread, 0) {
             self.database.put(&table, key, value)?;
         }
         Ok(())
+    }
+
+    /// The same past the log.
+    fn load_table(&mut self) -> Result<(), TortureError> {
+        let name = bulk_table(self.thread);
+        self.drop_table(&name)?;
+        let mut load = self.database.bulk_load(&name)?;
+        for (key, value) in bulk_rows(self.thread) {
+            load.add(key, value)?;
+        }
+        load.finish()?;
+        Ok(())
+    }
+
+    fn drop_table(&self, name: &str) -> Result<(), Error> {
+        match self.database.drop_table(name) {
+            Ok(()) | Err(Error::NoSuchTable { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 }
 
