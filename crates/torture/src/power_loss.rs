@@ -18,7 +18,8 @@
 //!
 //! Compared is: what was acknowledged as durable is there; after a kill alone, everything acknowledged; a transaction is
 //! there whole or not at all; of each thread the first ones are there, and over all threads nothing is there that is newer
-//! than something lost; what one recovery has shown, no later one takes back.
+//! than something lost; what was prepared is in doubt until it is decided, and then no more; what one recovery has shown, no
+//! later one takes back; what one recovery has given up does not come back.
 //!
 //! **What a seed repeats**: options, workload, the disk call or acknowledgement at which a life ends, and which share of the
 //! unsynced writes a power loss takes. Which thread runs when is the kernel's: what was found by seed 7 may need several
@@ -29,6 +30,7 @@
 mod acknowledged;
 #[cfg(target_os = "linux")]
 mod fuse;
+mod gid;
 #[cfg(target_os = "linux")]
 mod inodes;
 mod load;

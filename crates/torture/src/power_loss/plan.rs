@@ -15,6 +15,8 @@ pub(super) const KEY: &str = "5ea3a115ea3a115ea3a115ea3a115ea3a115ea3a115ea3a115
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Settings {
     pub(super) seed: u64,
+    /// Number of the life; written with each transaction.
+    pub(super) life: u64,
     pub(super) threads: u16,
     /// Each thread ends after so many, if nobody kills it before.
     pub(super) transactions: u64,
@@ -53,6 +55,7 @@ impl Settings {
         let segment_bytes = *random.pick(&[64 << 10, 256 << 10, 1 << 20]);
         Settings {
             seed: random.next_u64(),
+            life: 0,
             threads: *random.pick(&[1, 2, 4, 8]),
             transactions: 3_000,
             sync_percent: *random.pick(&[100, 50, 10, 0]),
@@ -77,7 +80,14 @@ impl Settings {
             (self.page_bytes, self.segment_bytes, self.is_encrypted);
         let drawn = Settings::draw(random);
         let checkpoint_log_bytes = drawn.checkpoint_log_bytes.max(2 * segment_bytes);
-        Settings { page_bytes, segment_bytes, is_encrypted, checkpoint_log_bytes, ..drawn }
+        Settings {
+            life: self.life + 1,
+            page_bytes,
+            segment_bytes,
+            is_encrypted,
+            checkpoint_log_bytes,
+            ..drawn
+        }
     }
 
     /// The options that the database is opened with.

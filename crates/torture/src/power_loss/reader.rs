@@ -4,9 +4,12 @@ use std::path::Path;
 
 use seawall::{Database, Error, OpenMode, Snapshot, Table};
 
+#[cfg(test)]
 use super::acknowledged::Counts;
+use super::acknowledged::Found;
+use super::gid::Gid;
 use super::plan::Settings;
-use super::rows::{self, Row, TABLE, Thread, bulk_rows, bulk_table, count_key, difference, prefix};
+use super::rows::{Row, TABLE, Thread, bulk_rows, bulk_table, count_key, decode_count, difference, prefix};
 use crate::error::TortureError;
 
 /// No plan has more.
@@ -29,26 +32,30 @@ pub(super) fn read(directory: &Path, settings: &Settings) -> Result<(), TortureE
         Err(error) => return Err(error.into()),
     }
     look_at_bulk_tables(&database)?;
+    for transaction in database.in_doubt()? {
+        println!("in-doubt {}", transaction.gid);
+    }
     println!("{WHOLE}");
     Ok(database.close()?)
 }
 
 fn print_threads(snapshot: &Snapshot, table: &Table) -> Result<(), Error> {
     for thread in 0..THREADS_MAX {
-        let count = snapshot.get(table, count_key(thread))?;
-        let count = match count.map(<[u8; 8]>::try_from) {
-            None => 0,
-            Some(Ok(count)) => u64::from_be_bytes(count),
-            Some(Err(bytes)) => {
-                println!("wrong thread {thread} counts {}", bytes.escape_ascii());
-                continue;
-            }
+        let (count, life) = match snapshot.get(table, count_key(thread))? {
+            None => (0, 0),
+            Some(value) => match decode_count(&value) {
+                Some(count) => count,
+                None => {
+                    println!("wrong thread {thread} counts {}", value.escape_ascii());
+                    continue;
+                }
+            },
         };
         let range = snapshot.range(table, prefix(thread)..prefix(thread + 1));
         let found: Vec<Row> = range.collect::<Result<_, Error>>()?;
         match difference(thread, count, &mut found.into_iter()) {
             Some(wrong) => println!("wrong {wrong}"),
-            None => println!("{thread} {count}"),
+            None => println!("{thread} {count} {life}"),
         }
     }
     Ok(())
@@ -69,21 +76,29 @@ fn look_at_bulk_tables(database: &Database) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the lines of a reader say: counts if it got to the end; what is wrong with the rows.
-pub(super) fn interpret(lines: &[String]) -> Result<Option<Counts>, String> {
+/// What the lines of a reader say: what is there, if it got to the end; what is wrong with the rows.
+pub(super) fn interpret(lines: &[String]) -> Result<Option<Found>, String> {
     if let Some(wrong) = lines.iter().find_map(|line| line.strip_prefix("wrong ")) {
         return Err(wrong.to_owned());
     }
-    if lines.last().is_none_or(|last| last != WHOLE) {
-        return Ok(None);
+    let Some((_, facts)) = lines.split_last().filter(|(last, _)| *last == WHOLE) else { return Ok(None) };
+    let mut found = Found::default();
+    for line in facts {
+        add_fact(&mut found, line).ok_or_else(|| format!("the reader says {line:?}"))?;
     }
-    let count = |line: &String| {
-        let (thread, count) = line.split_once(' ')?;
-        Some((thread.parse::<rows::Thread>().ok()?, count.parse::<u64>().ok()?))
-    };
-    let counts =
-        lines[..lines.len() - 1].iter().map(|line| count(line).ok_or_else(|| format!("a line of {line:?}")));
-    counts.collect::<Result<Counts, String>>().map(Some)
+    Ok(Some(found))
+}
+
+fn add_fact(found: &mut Found, line: &str) -> Option<()> {
+    if let Some(gid) = line.strip_prefix("in-doubt ") {
+        found.in_doubt.insert(Gid::decode(gid)?);
+        return Some(());
+    }
+    let mut words = line.split(' ');
+    let thread = words.next()?.parse().ok()?;
+    found.counts.insert(thread, words.next()?.parse().ok()?);
+    found.lives.insert(thread, words.next()?.parse().ok()?);
+    Some(())
 }
 
 #[cfg(test)]
@@ -93,10 +108,17 @@ mod tests {
     #[test]
     fn only_a_reader_that_came_to_its_end_is_believed() {
         let lines = |text: &str| text.lines().map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(interpret(&lines("0 7\n1 0\nwhole")), Ok(Some(Counts::from([(0, 7), (1, 0)]))));
-        assert_eq!(interpret(&lines("0 7\n1 0")), Ok(None));
+        let gid = Gid { thread: 0, count: 8, token: 5 };
+        let found = Found {
+            counts: Counts::from([(0, 7), (1, 0)]),
+            lives: [(0, 2), (1, 0)].into(),
+            in_doubt: [gid].into(),
+        };
+        assert_eq!(interpret(&lines("0 7 2\n1 0 0\nin-doubt 0-8-5\nwhole")), Ok(Some(found)));
+        assert_eq!(interpret(&lines("0 7 2\n1 0 0")), Ok(None));
         assert_eq!(interpret(&[]), Ok(None));
-        assert!(interpret(&lines("0 7\nwrong thread 1 has no row 3\nwhole")).is_err());
-        assert!(interpret(&lines("0 x\nwhole")).is_err());
+        assert!(interpret(&lines("0 7 2\nwrong thread 1 has no row 3\nwhole")).is_err());
+        assert!(interpret(&lines("0 x 1\nwhole")).is_err());
+        assert!(interpret(&lines("in-doubt of nobody\nwhole")).is_err());
     }
 }

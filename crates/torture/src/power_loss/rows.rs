@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   transaction n of thread t:   put (t, n, 0), (t, n, 1), ...     1 to 6 rows of all sizes
-//!                                put (t, last) = n + 1             one row that every transaction updates
+//!                                put (t, last) = n + 1, life       one row that every transaction updates
 //!                                delete the rows of n - KEPT       so that the table stays small and trees shrink
 //! ```
 //! After `c` transactions of a thread its rows are exactly those of the last `KEPT` of them, and `last` says `c`. Any other
@@ -29,6 +29,17 @@ pub(super) fn prefix(thread: Thread) -> Vec<u8> {
 /// The key of the row that counts a thread's transactions: the last one of the thread.
 pub(super) fn count_key(thread: Thread) -> Vec<u8> {
     [&thread.to_be_bytes()[..], &[0xFF; 8]].concat()
+}
+
+/// The value of that row: how many there are, and the life in which the last one was written.
+pub(super) fn encode_count(count: u64, life: u64) -> Vec<u8> {
+    [count.to_be_bytes(), life.to_be_bytes()].concat()
+}
+
+/// `None` if it is no such value.
+pub(super) fn decode_count(value: &[u8]) -> Option<(u64, u64)> {
+    let (count, life) = value.split_at_checked(8)?;
+    Some((u64::from_be_bytes(count.try_into().ok()?), u64::from_be_bytes(life.try_into().ok()?)))
 }
 
 /// The rows that transaction `number` of `thread` puts, in the order of their keys.

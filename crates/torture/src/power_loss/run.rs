@@ -9,7 +9,7 @@ use seawall_io::{Disk, OpenMode, OsDisk};
 use seawall_simulation::{SeededRandom, SimulatedDisk};
 use tempfile::{NamedTempFile, TempDir};
 
-use super::acknowledged::{Acknowledged, Counts, Cut, LOADER, Line};
+use super::acknowledged::{Acknowledged, Cut, Found, LOADER, Line};
 use super::load;
 use super::mounted_disk::{Lie, MountedDisk};
 use super::plan::{End, IN_FLIGHT_MAX, Life, Plan, Program, Settings};
@@ -195,10 +195,14 @@ impl Run<'_> {
         Ok(ended.unwrap_or(Ended::ByItself(outcome)))
     }
 
-    fn start_program(&self, life: &Life) -> Result<Process, TortureError> {
+    fn start_program(&mut self, life: &Life) -> Result<Process, TortureError> {
         match life.program {
-            Program::Writer => self.start("writer", &life.settings),
+            Program::Writer => {
+                self.acknowledged.begin(life.settings.life, UNACKNOWLEDGED_MAX);
+                self.start("writer", &life.settings)
+            }
             Program::Load => {
+                self.loaded.begin(life.settings.life, load::BATCH);
                 let arguments = load::load_arguments(self.rows_file.path(), self.loaded.committed(LOADER));
                 self.start_seawall(&life.settings, "load", arguments)
             }
@@ -212,8 +216,9 @@ impl Run<'_> {
         };
         // The last line may be cut, and a flush is no transaction.
         if let Some(line) = line {
-            let is_flush = program == Program::Writer && matches!(line, Line::Flushed { .. });
-            self.report.count(what, u64::from(!is_flush));
+            let is_commit = program == Program::Load || matches!(line, Line::Committed { .. });
+            self.report.count(what, u64::from(is_commit));
+            self.report.count("prepares", u64::from(matches!(line, Line::Prepared { .. })));
             acknowledged.record(line);
         }
     }
@@ -262,14 +267,15 @@ impl Run<'_> {
             Err(wrong) => Err(self.found(wrong)),
             Ok(None) if self.disk.crashed() => Ok(()),
             Ok(None) => Err(self.found(format!("the reader ended early: {lines:?}"))),
-            Ok(Some(counts)) => self.compare(counts),
+            Ok(Some(found)) => self.compare(found),
         }
     }
 
-    fn compare(&mut self, found: Counts) -> Result<(), Stop> {
-        if let Some(difference) = self.acknowledged.difference(&found, self.cut, UNACKNOWLEDGED_MAX) {
+    fn compare(&mut self, found: Found) -> Result<(), Stop> {
+        if let Some(difference) = self.acknowledged.difference(&found, self.cut) {
             return Err(self.found(difference));
         }
+        self.report.count("transactions found in doubt", found.in_doubt.len() as u64);
         self.report.count("transactions that the power took", self.acknowledged.lost(&found));
         self.acknowledged.settle(found);
         Ok(())
@@ -291,8 +297,8 @@ impl Run<'_> {
         let process = self.start_seawall(settings, "scan", load::scan_arguments())?;
         let (outcome, lines) = self.run_command(process)?;
         let rows = load::interpret(outcome.status.code(), &lines, &outcome.messages);
-        let found = Counts::from([(LOADER, rows.map_err(|wrong| self.found(wrong))?)]);
-        match self.loaded.difference(&found, self.cut, load::BATCH) {
+        let found = Found::counted(LOADER, rows.map_err(|wrong| self.found(wrong))?);
+        match self.loaded.difference(&found, self.cut) {
             Some(difference) => Err(self.found(format!("`seawall load`, counted in rows: {difference}"))),
             None => {
                 self.loaded.settle(found);

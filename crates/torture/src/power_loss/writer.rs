@@ -7,12 +7,13 @@ use std::collections::VecDeque;
 use std::io::Write;
 use std::path::Path;
 
-use seawall::{CommitHandle, Database, Durability, Error, Table, TransactionOptions};
+use seawall::{CommitHandle, Database, Durability, Error, Table, Transaction, TransactionOptions};
 use seawall_simulation::SeededRandom;
 
-use super::acknowledged::Line;
+use super::acknowledged::{Decision, Line};
+use super::gid::Gid;
 use super::plan::{IN_FLIGHT_MAX, Settings, Wait};
-use super::rows::{KEPT, TABLE, Thread, bulk_rows, bulk_table, count_key, rows};
+use super::rows::{KEPT, TABLE, Thread, bulk_rows, bulk_table, count_key, decode_count, encode_count, rows};
 use crate::error::{TortureError, io_error};
 
 /// Writes on from where the database is.
@@ -61,7 +62,8 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn run(mut self) -> Result<(), TortureError> {
-        let first = count(self.database, self.table, self.thread)?;
+        self.decide_what_is_in_doubt()?;
+        let first = self.count()?;
         for number in first..first + self.settings.transactions {
             self.commit(number)?;
             self.do_something_else(number)?;
@@ -69,9 +71,34 @@ impl Writer<'_> {
         self.wait_for_all_but(0)
     }
 
+    /// Asks for each of its transactions that an earlier life has left in doubt, as a coordinator does.
+    fn decide_what_is_in_doubt(&mut self) -> Result<(), TortureError> {
+        let thread = self.thread;
+        let gids = self.database.in_doubt()?.into_iter().filter_map(|one| Gid::decode(&one.gid));
+        for gid in gids.filter(|gid| gid.thread == thread) {
+            self.decide(gid, Durability::Sync)?;
+        }
+        Ok(())
+    }
+
     fn commit(&mut self, number: u64) -> Result<(), TortureError> {
         let wait = self.settings.wait(&mut self.random);
         let durability = if wait == Wait::Nothing { Durability::Async } else { Durability::Sync };
+        if self.random.chance(1, 12) {
+            return self.commit_in_two_phases(number, durability);
+        }
+        let transaction = self.fill(number, durability)?;
+        let (thread, count) = (self.thread, number + 1);
+        if wait == Wait::Later {
+            self.in_flight.push_back((count, transaction.commit_async()?));
+            return self.wait_for_all_but(IN_FLIGHT_MAX - 1);
+        }
+        let stamp = transaction.commit()?.get();
+        say(Line::Committed { thread, count, stamp, is_durable: durability == Durability::Sync })
+    }
+
+    /// The transaction `number`, not committed.
+    fn fill(&self, number: u64, durability: Durability) -> Result<Transaction, Error> {
         let options = TransactionOptions { durability, ..self.settings.options().transaction() };
         let mut transaction = self.database.begin_with(options);
         for (key, value) in rows(self.thread, number) {
@@ -82,22 +109,43 @@ impl Writer<'_> {
                 transaction.delete(self.table, key)?;
             }
         }
-        let count = number + 1;
-        transaction.put(self.table, count_key(self.thread), count.to_be_bytes())?;
-        match wait {
-            Wait::Durable => {
-                let stamp = transaction.commit()?.get();
-                say(Line::Committed { thread: self.thread, count, stamp, is_durable: true })
-            }
-            Wait::Nothing => {
-                let stamp = transaction.commit()?.get();
-                say(Line::Committed { thread: self.thread, count, stamp, is_durable: false })
-            }
-            Wait::Later => {
-                self.in_flight.push_back((count, transaction.commit_async()?));
-                self.wait_for_all_but(IN_FLIGHT_MAX - 1)
+        let count = encode_count(number + 1, self.settings.life);
+        transaction.put(self.table, count_key(self.thread), count)?;
+        Ok(transaction)
+    }
+
+    /// As often as it is rolled back, it is tried again.
+    fn commit_in_two_phases(&mut self, number: u64, durability: Durability) -> Result<(), TortureError> {
+        loop {
+            let gid = Gid { thread: self.thread, count: number + 1, token: self.random.next_u64() };
+            self.fill(number, durability)?.prepare(&gid.to_string())?;
+            say(Line::Prepared { gid, is_durable: durability == Durability::Sync })?;
+            if self.decide(gid, durability)? == Decision::Commit {
+                return Ok(());
             }
         }
+    }
+
+    fn decide(&mut self, gid: Gid, durability: Durability) -> Result<Decision, TortureError> {
+        let decision = if self.random.chance(1, 4) { Decision::Rollback } else { Decision::Commit };
+        say(Line::Deciding { gid, decision })?;
+        let (name, is_durable) = (gid.to_string(), durability == Durability::Sync);
+        match decision {
+            Decision::Commit => {
+                let stamp = self.database.commit_prepared_with(&name, durability)?.get();
+                say(Line::Committed { thread: gid.thread, count: gid.count, stamp, is_durable })?;
+            }
+            Decision::Rollback => self.database.rollback_prepared_with(&name, durability).map(|_| ())?,
+        }
+        say(Line::Decided { gid, is_durable })?;
+        Ok(decision)
+    }
+
+    /// How many transactions of this thread the database has.
+    fn count(&self) -> Result<u64, Error> {
+        let value = self.database.get(self.table, count_key(self.thread))?;
+        // Another value is no count; the reader says so.
+        Ok(value.and_then(|value| decode_count(&value)).map_or(0, |(count, _)| count))
     }
 
     fn wait_for_all_but(&mut self, kept: usize) -> Result<(), TortureError> {
@@ -153,13 +201,6 @@ impl Writer<'_> {
             Err(error) => Err(error),
         }
     }
-}
-
-/// How many transactions of a thread the database has.
-pub(super) fn count(database: &Database, table: &Table, thread: Thread) -> Result<u64, Error> {
-    let value = database.get(table, count_key(thread))?;
-    // A value of another length is no count; the reader says so.
-    Ok(value.and_then(|value| value.try_into().ok()).map_or(0, u64::from_be_bytes))
 }
 
 fn say(line: Line) -> Result<(), TortureError> {
