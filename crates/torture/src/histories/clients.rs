@@ -4,10 +4,12 @@
 //! program would: whoever overwrites what he has not seen is found out by the lists of others.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use seawall::{
-    Database, Durability, Error, Isolation, Table, Transaction as DatabaseTransaction, TransactionOptions,
+    Database, Durability, Error, Isolation, LockWait, Table, Transaction as DatabaseTransaction,
+    TransactionOptions,
 };
 use seawall_simulation::SeededRandom;
 
@@ -17,6 +19,9 @@ use super::history::{Element, History, Key, Operation, Outcome, Transaction};
 const SLOTS: usize = 5;
 /// A list gets no more appends than about this: then another takes its place.
 const APPENDS_MAX: u64 = 40;
+
+/// Deadlocks are found at once; but what is in doubt when the disk stops holds its rows until the database is opened again.
+const LOCK_WAIT: Duration = Duration::from_millis(200);
 
 /// What all clients of a round share, over all lives of the database.
 #[derive(Debug, Default)]
@@ -54,6 +59,14 @@ impl Recorder {
         let now = self.now();
         for transaction in self.history.lock().iter_mut().filter(|transaction| transaction.end == u64::MAX) {
             transaction.end = now;
+        }
+    }
+
+    /// The outcome of a transaction that was in doubt.
+    fn decided(&self, gid: &str, outcome: Outcome) {
+        let is_meant = |transaction: &&mut Transaction| transaction.begin.to_string() == gid;
+        if let Some(transaction) = self.history.lock().iter_mut().find(is_meant) {
+            transaction.outcome = outcome;
         }
     }
 
@@ -103,7 +116,7 @@ impl Client<'_> {
         let options = TransactionOptions {
             isolation: self.work.isolation,
             durability,
-            ..seawall::Options::default().transaction()
+            lock_wait: LockWait::Timeout(LOCK_WAIT),
         };
         let mut transaction = self.database.begin_with(options);
         let mut operations = Vec::new();
@@ -114,18 +127,42 @@ impl Client<'_> {
                 transaction.rollback();
                 (Outcome::Aborted, None)
             }
-            Ok(()) => match transaction.commit() {
-                Ok(_) => (Outcome::Committed, None),
-                Err(error) if error.is_retryable() => (Outcome::Aborted, Some(error)),
-                // It may be in the log or not: recovery decides.
-                Err(error) => (Outcome::Unknown, Some(error)),
-            },
+            Ok(()) if self.random.chance(1, 8) => self.end_in_two_phases(transaction, begin, durability),
+            Ok(()) => told(transaction.commit(), Outcome::Committed),
         };
         let end = if outcome == Outcome::Unknown { u64::MAX } else { self.recorder.now() };
         self.recorder.record(Transaction { client: self.number, begin, end, outcome, operations });
         match error {
             Some(error) if !error.is_retryable() => Err(error),
             _ => Ok(()),
+        }
+    }
+
+    /// In doubt under the moment of its begin, and decided as a coordinator does: mostly to commit.
+    fn end_in_two_phases(
+        &mut self,
+        transaction: DatabaseTransaction,
+        begin: u64,
+        durability: Durability,
+    ) -> (Outcome, Option<Error>) {
+        let gid = begin.to_string();
+        match transaction.prepare(&gid) {
+            Ok(_) => {}
+            // There is nothing to decide: it has read, and that is all.
+            Err(Error::NothingToPrepare) => return (Outcome::Committed, None),
+            Err(error) => return told(Err(error), Outcome::Committed),
+        }
+        // Others meet what it holds.
+        std::thread::yield_now();
+        let (decided, outcome) = if self.random.chance(1, 4) {
+            (self.database.rollback_prepared_with(&gid, durability), Outcome::Aborted)
+        } else {
+            (self.database.commit_prepared_with(&gid, durability), Outcome::Committed)
+        };
+        match decided {
+            Ok(_) => (outcome, None),
+            // It is in doubt, whatever the error, unless it is decided.
+            Err(error) => (Outcome::Unknown, Some(error)),
         }
     }
 
@@ -182,6 +219,36 @@ impl Client<'_> {
         let keys: Vec<Key> = (0..SLOTS).map(|slot| self.recorder.key(slot)).collect();
         read_all(transaction, self.table, &keys, operations)
     }
+}
+
+/// What the client knows of its transaction, and why no more.
+fn told(result: Result<seawall::Lsn, Error>, success: Outcome) -> (Outcome, Option<Error>) {
+    match result {
+        Ok(_) => (success, None),
+        Err(error) if error.is_retryable() => (Outcome::Aborted, Some(error)),
+        // It may be in the log or not: recovery decides.
+        Err(error) => (Outcome::Unknown, Some(error)),
+    }
+}
+
+/// Decides what a crash has left in doubt; whoever asks later has the outcome.
+pub(super) fn decide_what_is_in_doubt(
+    database: &Database,
+    recorder: &Recorder,
+    random: &mut SeededRandom,
+) -> Result<u64, Error> {
+    let in_doubt = database.in_doubt()?;
+    for transaction in &in_doubt {
+        let outcome = if random.chance(1, 2) {
+            database.commit_prepared(&transaction.gid)?;
+            Outcome::Committed
+        } else {
+            database.rollback_prepared(&transaction.gid)?;
+            Outcome::Aborted
+        };
+        recorder.decided(&transaction.gid, outcome);
+    }
+    Ok(in_doubt.len() as u64)
 }
 
 /// Reads the lists `keys` in one scan.

@@ -7,7 +7,7 @@ use seawall_io::{Disk, OsDisk};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 use tempfile::TempDir;
 
-use super::clients::{Client, Recorder, Work, look_at_everything};
+use super::clients::{Client, Recorder, Work, decide_what_is_in_doubt, look_at_everything};
 use super::history::History;
 use crate::error::{TortureError, io_error};
 use crate::finding::Report;
@@ -150,6 +150,9 @@ pub(super) fn run(seed: u64, isolation: Isolation, report: &mut Report) -> Resul
     for end in plan.lives.clone() {
         let found = |error: Error| Stop::Found(format!("opening failed: {error}"));
         let (database, table) = place.open(&plan.options).map_err(found)?;
+        let decided = decide_what_is_in_doubt(&database, &recorder, &mut plan.random);
+        let failed = |error| Stop::Found(format!("deciding what is in doubt failed: {error}"));
+        report.count("transactions decided after a crash", decided.map_err(failed)?);
         recorder.recovered();
         let looked = look_at_everything(&database, &table, &recorder, u32::MAX);
         looked.map_err(|error| Stop::Found(format!("reading everything failed: {error}")))?;
@@ -169,7 +172,7 @@ pub(super) fn run(seed: u64, isolation: Isolation, report: &mut Report) -> Resul
         report.count(name(end), 1);
         place = place.after(end, &mut plan.random);
     }
-    finish(&plan, &place, &recorder)?;
+    finish(&mut plan, &place, &recorder)?;
     Ok(recorder.into_history())
 }
 
@@ -204,9 +207,10 @@ fn live(
 }
 
 /// After the last life: everything once more, and every page.
-fn finish(plan: &Plan, place: &Place, recorder: &Recorder) -> Result<(), Stop> {
+fn finish(plan: &mut Plan, place: &Place, recorder: &Recorder) -> Result<(), Stop> {
     let failed = |error: Error| Stop::Found(format!("looking at the end failed: {error}"));
     let (database, table) = place.open(&plan.options).map_err(failed)?;
+    decide_what_is_in_doubt(&database, recorder, &mut plan.random).map_err(failed)?;
     recorder.recovered();
     look_at_everything(&database, &table, recorder, u32::MAX).map_err(failed)?;
     let mut damage = Vec::new();

@@ -118,8 +118,9 @@ pub(super) struct Acknowledged {
     doubts: BTreeMap<Gid, Doubt>,
     /// Decided, and whether durably.
     decided: BTreeMap<Gid, bool>,
-    /// What was there at the last look.
+    /// What was there at the last look, and in doubt: that is of an earlier life and may be committed in this one.
     seen: Counts,
+    seen_in_doubt: BTreeSet<(Thread, u64)>,
     /// The process that has written since then.
     writer: Option<Writer>,
 }
@@ -216,7 +217,8 @@ impl Acknowledged {
                 return Some(format!("thread {thread} was told of {told} transactions, {there} are there"));
             }
             let written_in = found.lives.get(thread).copied();
-            let is_new = there > count_of(&self.seen, *thread);
+            let was_in_doubt = self.seen_in_doubt.contains(&(*thread, there));
+            let is_new = there > count_of(&self.seen, *thread) && !was_in_doubt;
             let writer = self.writer.filter(|writer| is_new && written_in.is_some_and(|life| life != writer.life))?;
             Some(format!(
                 "transaction {there} of thread {thread} is of life {written_in:?}, and a recovery had given it up before \
@@ -275,6 +277,7 @@ impl Acknowledged {
         let gone =
             std::mem::take(&mut self.doubts).into_keys().chain(std::mem::take(&mut self.decided).into_keys());
         self.decided = gone.filter(|gid| !found.in_doubt.contains(gid)).map(|gid| (gid, true)).collect();
+        self.seen_in_doubt = found.in_doubt.iter().map(|gid| (gid.thread, gid.count)).collect();
         self.doubts =
             found.in_doubt.into_iter().map(|gid| (gid, Doubt { is_durable: true, decision: None })).collect();
         self.committed = found.counts.clone();

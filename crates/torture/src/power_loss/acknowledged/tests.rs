@@ -82,6 +82,14 @@ fn what_a_recovery_gave_up_does_not_come_back() {
     let of_life = |life| Found { lives: BTreeMap::from([(0, life)]), ..come_back.clone() };
     assert!(acknowledged.difference(&of_life(LIFE), Cut::PowerLoss).is_some());
     assert!(acknowledged.difference(&of_life(LIFE + 1), Cut::PowerLoss).is_none());
+    let gid = Gid { thread: 0, count: 2, token: 5 };
+    acknowledged.settle(Found { in_doubt: [gid].into(), ..found([(0, 1), (1, 0)]) });
+    acknowledged.begin(LIFE + 1, 1);
+    acknowledged.record(Line::Deciding { gid, decision: Decision::Commit });
+    assert!(
+        acknowledged.difference(&of_life(LIFE), Cut::PowerLoss).is_none(),
+        "it was in doubt, and is committed"
+    );
 }
 
 #[test]
