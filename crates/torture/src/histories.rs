@@ -6,13 +6,13 @@
 //!        v
 //!   History --> checker: which anomalies does it show? --> those that the isolation level rules out are findings
 //! ```
-//! Every element is appended once, so a list that was read names all transactions that wrote it, in order: dependencies
-//! are told by the data, not guessed from times (Elle; see `anomaly` for the literature). A history goes on over crashes: what was
-//! read and acknowledged before must fit what is read afterwards, and a commit whose client was not told of its outcome took
-//! place if anybody ever sees it.
+//! Every element is appended once, so a list that was read names all transactions that wrote it, in order:
+//! dependencies are told by the data, not guessed from times (Elle; see `anomaly` for the literature). A history goes
+//! on over crashes: what was read and acknowledged before must fit what is read afterwards, and a commit whose client
+//! was not told of its outcome took place if anybody ever sees it.
 //!
-//! **What a seed repeats**: options, how many clients do what in which order, and the disk call of each crash; not which
-//! thread runs when. The history of a finding is kept, so that it can be looked at, and checked again by eye.
+//! **What a seed repeats**: options, how many clients do what in which order, and the disk call of each crash; not
+//! which thread runs when. The history of a finding is kept, so that it can be looked at, and checked again by eye.
 //!
 //! Start at [`checker::check`]; `round` makes histories, `clients` what is in them.
 

@@ -8,8 +8,8 @@
 //! ```
 //! Invariants:
 //! * It uses what an embedding program uses, and nothing of the engine's insides.
-//! * Whatever it decides comes from the seed. What the kernel's scheduler decides does not: each torture says how much of a
-//!   run its seed repeats.
+//! * Whatever it decides comes from the seed. What the kernel's scheduler decides does not: each torture says how
+//!   much of a run its seed repeats.
 //! * Each torture can be shown to find something: a disk that lies, a planted anomaly.
 //!
 //! One module is one kind of torture; `finding` is what they share.

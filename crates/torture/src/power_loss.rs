@@ -6,24 +6,26 @@
 //!        v                                                                          | after_power_loss(seed)
 //!   Acknowledged  <--- compare --- reader process ---> kernel ---> Front ---> what is left of it
 //! ```
-//! Nothing of ours lies between the engine and the kernel, so that the calls of `OsDisk` are tested with all the rest: open
-//! flags, direct and vectored writes, `RWF_DSYNC`, `fallocate`, holes, mappings, locks, and which directory is synced
-//! when. What the power takes is decided by the model that the simulated crashes use: one disk, two ways to it.
+//! Nothing of ours lies between the engine and the kernel, so that the calls of `OsDisk` are tested with all the
+//! rest: open flags, direct and vectored writes, `RWF_DSYNC`, `fallocate`, holes, mappings, locks, and which
+//! directory is synced when. What the power takes is decided by the model that the simulated crashes use: one disk,
+//! two ways to it.
 //!
-//! A run is one database and several lives. A life ends with the power, at a disk call chosen by the seed; with a kill, after
-//! as many acknowledgements as the seed says; or with a kill and then the power. Recoveries are cut short, too, up to three in
-//! a row. After each life another process recovers, compares every row, and `seawall check` looks at every page.
+//! A run is one database and several lives. A life ends with the power, at a disk call chosen by the seed; with a
+//! kill, after as many acknowledgements as the seed says; or with a kill and then the power. Recoveries are cut
+//! short, too, up to three in a row. After each life another process recovers, compares every row, and `seawall
+//! check` looks at every page.
 //!
 //! In some lives the process is `seawall load --acks` instead, whose rows `seawall scan` reads back.
 //!
-//! Compared is: what was acknowledged as durable is there; after a kill alone, everything acknowledged; a transaction is
-//! there whole or not at all; of each thread the first ones are there, and over all threads nothing is there that is newer
-//! than something lost; what was prepared is in doubt until it is decided, and then no more; what one recovery has shown, no
-//! later one takes back; what one recovery has given up does not come back.
+//! Compared is: what was acknowledged as durable is there; after a kill alone, everything acknowledged; a transaction
+//! is there whole or not at all; of each thread the first ones are there, and over all threads nothing is there that
+//! is newer than something lost; what was prepared is in doubt until it is decided, and then no more; what one
+//! recovery has shown, no later one takes back; what one recovery has given up does not come back.
 //!
-//! **What a seed repeats**: options, workload, the disk call or acknowledgement at which a life ends, and which share of the
-//! unsynced writes a power loss takes. Which thread runs when is the kernel's: what was found by seed 7 may need several
-//! runs of seed 7. The files it was found on are kept.
+//! **What a seed repeats**: options, workload, the disk call or acknowledgement at which a life ends, and which share
+//! of the unsynced writes a power loss takes. Which thread runs when is the kernel's: what was found by seed 7 may
+//! need several runs of seed 7. The files it was found on are kept.
 //!
 //! Start at [`run::Run`].
 

@@ -1,11 +1,11 @@
 //! What may not happen, by its name in the literature, and which isolation level rules it out.
 //!
 //! Cycles are those of Adya ("Weak Consistency: A Generalized Theory and Optimistic Implementations for Distributed
-//! Transactions", thesis, MIT 1999): an edge leads from one transaction to another that must come after it, because it
-//! overwrote (`ww`) or read (`wr`) what the first wrote, or overwrote what the first read (`rw`). What Snapshot rules out is
-//! every cycle without two adjacent `rw` edges (Fekete et al., "Making Snapshot Isolation Serializable", TODS 2005; Cerone
-//! and Gotsman, "Analysing Snapshot Isolation", JACM 2018). How they are found in lists is Kingsbury and Alvaro, "Elle:
-//! Inferring Isolation Anomalies from Experimental Observations", VLDB 2020.
+//! Transactions", thesis, MIT 1999): an edge leads from one transaction to another that must come after it, because
+//! it overwrote (`ww`) or read (`wr`) what the first wrote, or overwrote what the first read (`rw`). What Snapshot
+//! rules out is every cycle without two adjacent `rw` edges (Fekete et al., "Making Snapshot Isolation Serializable",
+//! TODS 2005; Cerone and Gotsman, "Analysing Snapshot Isolation", JACM 2018). How they are found in lists is
+//! Kingsbury and Alvaro, "Elle: Inferring Isolation Anomalies from Experimental Observations", VLDB 2020.
 
 use std::fmt;
 
@@ -79,8 +79,9 @@ pub(super) enum CycleKind {
     All,
 }
 
-/// The cycles that `isolation` rules out. All else of `Kind` is ruled out by every level: a read always sees a list as it
-/// was committed, whoever commits or begins later sees it, and appends are made of a read for update and a write.
+/// The cycles that `isolation` rules out. All else of `Kind` is ruled out by every level: a read always sees a list
+/// as it was committed, whoever commits or begins later sees it, and appends are made of a read for update and a
+/// write.
 pub(super) fn forbidden_cycles(isolation: Isolation) -> &'static [CycleKind] {
     use CycleKind::{All, InformationFlow, NoAdjacentAntiDependencies, WriteCycles};
     match isolation {

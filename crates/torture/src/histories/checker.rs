@@ -21,7 +21,8 @@ use super::lists::Lists;
 /// What a history shows.
 #[derive(Debug)]
 pub(super) struct Verdict {
-    /// All that the level rules out; of cycles those of the first kind that there is, one for each group of transactions.
+    /// All that the level rules out; of cycles those of the first kind that there is, one for each group of
+    /// transactions.
     pub(super) anomalies: Vec<Anomaly>,
     /// How many dependencies of each kind were there to be on a cycle.
     pub(super) dependencies: BTreeMap<&'static str, u64>,

@@ -20,7 +20,8 @@ const SLOTS: usize = 5;
 /// A list gets no more appends than about this: then another takes its place.
 const APPENDS_MAX: u64 = 40;
 
-/// Deadlocks are found at once; but what is in doubt when the disk stops holds its rows until the database is opened again.
+/// Deadlocks are found at once; but what is in doubt when the disk stops holds its rows until the database is opened
+/// again.
 const LOCK_WAIT: Duration = Duration::from_millis(200);
 
 /// What all clients of a round share, over all lives of the database.

@@ -116,8 +116,8 @@ impl Dependencies {
         }
     }
 
-    /// From each transaction to those that began after its end; edges that follow from others are left out, so that there
-    /// are at most as many for each transaction as there are clients.
+    /// From each transaction to those that began after its end; edges that follow from others are left out, so that
+    /// there are at most as many for each transaction as there are clients.
     fn add_real_time(&mut self, history: &History, lists: &Lists) {
         let took_place = |index: &usize| {
             let transaction = &history[*index];
@@ -167,8 +167,9 @@ impl Dependencies {
         let edges = self.edges.iter().enumerate().filter(|(_, edge)| is_used(edge));
         let mut graph;
         if kind == CycleKind::NoAdjacentAntiDependencies {
-            // Each transaction twice: reached by an `rw` edge (odd) or by another. No `rw` leads on from the odd one, so a
-            // cycle has no two adjacent ones; and where a cycle passes a transaction twice, one of its two halves has none.
+            // Each transaction twice: reached by an `rw` edge (odd) or by another. No `rw` leads on from the odd one,
+            // so a cycle has no two adjacent ones; and where a cycle passes a transaction twice, one of its two
+            // halves has none.
             graph = Digraph::new(2 * self.node_count);
             for (label, edge) in edges {
                 if edge.is_read_write() {

@@ -31,7 +31,8 @@ pub(super) enum Outcome {
     Unknown,
 }
 
-/// One try of a client. Moments are counted, not timed: each begin and end in the whole history has a number of its own.
+/// One try of a client. Moments are counted, not timed: each begin and end in the whole history has a number of its
+/// own.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Transaction {
     pub(super) client: u32,

@@ -42,8 +42,8 @@ impl Plan {
         let mut random = SeededRandom::new(seed);
         let is_on_files = random.chance(1, 4);
         let lives: Vec<End> = (0..random.range(1..4)).map(|_| end(&mut random, is_on_files)).collect();
-        // What is lost with the power may have been read before, and that is as promised; so only those who wait for the
-        // disk have a history that crosses a crash.
+        // What is lost with the power may have been read before, and that is as promised; so only those who wait for
+        // the disk have a history that crosses a crash.
         let never_crashes = lives.iter().all(|end| *end == End::Close);
         let async_percent = if never_crashes { *random.pick(&[0, 20, 90]) } else { 0 };
         let work = Work { isolation, transactions: random.range(60..160), async_percent };

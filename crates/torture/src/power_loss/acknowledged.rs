@@ -143,8 +143,8 @@ pub(super) enum Cut {
 }
 
 impl Acknowledged {
-    /// A process begins to write. `unacknowledged_max`: how many transactions a thread of it has under way at most, without
-    /// being told.
+    /// A process begins to write. `unacknowledged_max`: how many transactions a thread of it has under way at most,
+    /// without being told.
     pub(super) fn begin(&mut self, life: u64, unacknowledged_max: u64) {
         self.writer = Some(Writer { life, unacknowledged_max });
     }

@@ -4,13 +4,14 @@
 //!   real process --system calls--> kernel: page cache, mappings --FUSE requests--> here --> SimulatedDisk
 //! ```
 //! What is where when the power goes:
-//! * A `write` goes through the page cache to the disk at once (no `FUSE_WRITEBACK_CACHE`), where it waits for a sync like
-//!   any write of a simulated disk: each request may be kept, lost or torn.
+//! * A `write` goes through the page cache to the disk at once (no `FUSE_WRITEBACK_CACHE`), where it waits for a sync
+//!   like any write of a simulated disk: each request may be kept, lost or torn.
 //! * A direct write (`O_DIRECT`) comes here past the page cache; `RWF_DSYNC` follows it with a sync request.
 //! * What a process stores into a shared mapping is in the kernel's page cache only, until the kernel writes the page
-//!   back: when asked (`sync_file_range`), at a sync, or when the mapping ends. The power takes what was not written back;
-//!   the end of the process does not. Each page that is written back is a write like any other, so that after a power
-//!   loss a page can be as it was at any such moment, torn or not: what `SharedMapping` says, by the kernel that does it.
+//!   back: when asked (`sync_file_range`), at a sync, or when the mapping ends. The power takes what was not written
+//!   back; the end of the process does not. Each page that is written back is a write like any other, so that after a
+//!   power loss a page can be as it was at any such moment, torn or not: what `SharedMapping` says, by the kernel
+//!   that does it.
 //! * The kernel may answer from its cache for ever: nobody but it changes these files while they are mounted.
 
 use std::collections::HashMap;

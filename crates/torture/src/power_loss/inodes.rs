@@ -1,8 +1,8 @@
 //! The numbers by which the kernel knows files and directories, and what each stands for on the simulated disk.
 //!
 //! The disk knows paths and open files; the kernel knows numbers, and goes on using one after its file was renamed or
-//! removed. So a file is opened once, when the kernel first asks for it, and stays open until the kernel forgets it: what
-//! happens to its name meanwhile changes nothing for those who have it open, as on any disk.
+//! removed. So a file is opened once, when the kernel first asks for it, and stays open until the kernel forgets it:
+//! what happens to its name meanwhile changes nothing for those who have it open, as on any disk.
 
 use std::collections::HashMap;
 use std::io;

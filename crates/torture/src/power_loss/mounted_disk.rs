@@ -81,9 +81,9 @@ mod system {
         }
     }
 
-    /// From now on what this process and those it starts mount is seen by them alone, and gone when the last of them ends,
-    /// however it ends. Where that is not allowed, mounts are seen by all, and one that a kill leaves has to be unmounted
-    /// by hand.
+    /// From now on what this process and those it starts mount is seen by them alone, and gone when the last of them
+    /// ends, however it ends. Where that is not allowed, mounts are seen by all, and one that a kill leaves has to be
+    /// unmounted by hand.
     #[expect(
         unsafe_code,
         reason = "the call asks for it since other flags could break threads that run already"

@@ -5,8 +5,8 @@
 //!                                put (t, last) = n + 1, life       one row that every transaction updates
 //!                                delete the rows of n - KEPT       so that the table stays small and trees shrink
 //! ```
-//! After `c` transactions of a thread its rows are exactly those of the last `KEPT` of them, and `last` says `c`. Any other
-//! picture is a transaction that is there in part, one that is missing in the middle, or one that came back.
+//! After `c` transactions of a thread its rows are exactly those of the last `KEPT` of them, and `last` says `c`. Any
+//! other picture is a transaction that is there in part, one that is missing in the middle, or one that came back.
 
 use seawall_simulation::SeededRandom;
 

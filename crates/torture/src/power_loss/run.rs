@@ -223,8 +223,8 @@ impl Run<'_> {
         }
     }
 
-    /// Has the kernel write pages of mapped files back, as it does when it likes: each becomes a version that a power loss
-    /// may leave. Asked from outside, since the cache is the same for all.
+    /// Has the kernel write pages of mapped files back, as it does when it likes: each becomes a version that a power
+    /// loss may leave. Asked from outside, since the cache is the same for all.
     fn write_back_mappings(&self) {
         let disk = OsDisk::new(self.mount_point.path().join(DATABASE));
         for path in ["log/pending.1", "log/pending.2"] {

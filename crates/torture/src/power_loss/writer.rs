@@ -1,7 +1,7 @@
 //! The process under torture: threads that write until somebody kills them, and say what they were told.
 //!
-//! A line goes to standard output as soon as the database has answered, and before the next transaction begins: whoever has
-//! the other end of the pipe knows of it, whatever happens to this process.
+//! A line goes to standard output as soon as the database has answered, and before the next transaction begins:
+//! whoever has the other end of the pipe knows of it, whatever happens to this process.
 
 use std::collections::VecDeque;
 use std::io::Write;
