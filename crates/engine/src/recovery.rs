@@ -24,7 +24,7 @@ use seawall_tree::{MergeSource, Superblock, Tree};
 use seawall_types::{Lsn, TableId};
 use seawall_wal::{Changes, EndReason, LogEnd, LogReader, Outcome, PendingUse, Prepare, Record};
 
-use crate::catalog::{self, FIRST_USER_TABLE, ObjectRow};
+use crate::catalog::{self, FIRST_USER_TABLE, NameRow, ObjectRow};
 use crate::catalog_merge::many_catalog_rows;
 use crate::dropped_tables;
 use crate::engine::Environment;
@@ -364,13 +364,20 @@ fn row_bytes(row_key: &[u8], value: Option<&[u8]>) -> u64 {
 /// The lowest table id that is free, as far as a row of the catalog shows.
 fn next_id(row_key: &[u8], value: Option<&[u8]>) -> Result<u64, Error> {
     let table = row_key::table_of(row_key);
-    if table != Some(catalog::OBJECTS) && table != Some(catalog::RECLAIM) {
-        return Ok(0);
-    }
-    let id = catalog::decode_id_key(row_key)?;
     let highest = match value {
-        Some(row) if table == Some(catalog::OBJECTS) => id.max(ObjectRow::decode(id, row)?.storage.get()),
-        _ => id,
+        // A table that was truncated and dropped at once has left its storage in this row alone.
+        Some(row) if table == Some(catalog::NAMES) => match NameRow::decode_key(row_key, row)? {
+            NameRow::Table(object) => object,
+            NameRow::Dropped { object, storage } => object.max(storage.get()),
+        },
+        Some(row) if table == Some(catalog::OBJECTS) => {
+            let id = catalog::decode_id_key(row_key)?;
+            id.max(ObjectRow::decode(id, row)?.storage.get())
+        }
+        _ if table == Some(catalog::OBJECTS) || table == Some(catalog::RECLAIM) => {
+            catalog::decode_id_key(row_key)?
+        }
+        _ => return Ok(0),
     };
     let too_high =
         || Error::Catalog { place: format!("table {highest}"), problem: "no table has so high a number" };

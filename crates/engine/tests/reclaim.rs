@@ -9,7 +9,9 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use seawall_engine::{Background, Database, Durability, Environment, LockWait, Options, TransactionOptions};
+use seawall_engine::{
+    Background, Database, Durability, Environment, LockWait, Options, Transaction, TransactionOptions,
+};
 use seawall_io::Clock;
 use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
@@ -197,4 +199,31 @@ fn a_merge_of_definitions_keeps_to_the_limit_on_its_writes() {
     assert!(statistics.chunks > 5 && written > 100, "{} chunks, {written} pages", statistics.chunks);
     // The clock of the test moves only when somebody rests.
     assert!(statistics.durations.paused > Duration::from_millis(500), "{:?}", statistics.durations);
+}
+
+/// The number of a storage that nobody uses any more is not given again, whatever the log says of it last.
+#[test]
+fn a_storage_that_was_dropped_as_soon_as_it_was_made_is_not_another_tables_after_a_replay() {
+    let (disk, clock) = (SimulatedDisk::new(1), ObservedClock::default());
+    let database = open_with(&disk, &clock, small_options());
+    let first = database.create_table("first").unwrap().id();
+    database.checkpoint().unwrap();
+    let truncate_and_drop = |transaction: &mut Transaction| {
+        transaction.truncate_table("first")?;
+        transaction.drop_table("first")
+    };
+    database.transact(truncate_and_drop).unwrap();
+    let killed = disk.copy();
+    disk.crash();
+    drop(database);
+    let database = open_with(&killed, &clock, small_options());
+    // What was replayed is in the tree then, and that the storage is cut out is lost again.
+    database.checkpoint().unwrap();
+    let killed = killed.after_power_loss(PowerLoss::LoseAll);
+    let database = open_with(&killed, &clock, small_options());
+    let table = database.create_table("second").unwrap();
+    assert!(table.id() > first + 1, "{} after {first}, which was truncated", table.id());
+    database.put(&table, "key", "value").unwrap();
+    database.checkpoint().unwrap();
+    assert_eq!(database.get(&table, "key").unwrap().as_deref(), Some(&b"value"[..]));
 }
