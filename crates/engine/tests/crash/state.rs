@@ -1,6 +1,6 @@
 //! What a database should hold: a plain model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use seawall_engine::{Database, Error};
@@ -66,10 +66,7 @@ impl State {
     }
 
     fn changes_in_doubt(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        self.prepared.values().flat_map(|changes| changes.iter()).map(|change| match change {
-            Change::Put { table, key, .. } | Change::Delete { table, key } => (&table[..], &key[..]),
-            definition => panic!("{definition:?} is prepared"),
-        })
+        self.prepared.values().flat_map(|changes| changed_rows(changes))
     }
 
     fn rows_mut(&mut self, table: &str) -> &mut Rows {
@@ -97,6 +94,16 @@ impl State {
         let expected: Vec<&String> = self.prepared.keys().collect();
         if found != expected {
             return Err(format!("{found:?} in doubt where {expected:?} are expected"));
+        }
+        // Before anything is tried on their rows: of two states that differ in what a gid stands for, one is wrong, and what
+        // it takes for locked can be written.
+        for transaction in &in_doubt {
+            let changes = &self.prepared[&transaction.gid];
+            let used: BTreeSet<&str> = changed_rows(changes).map(|(table, _)| table).collect();
+            let is_renamed = guarded_table(&transaction.gid, changes).is_none();
+            if !is_renamed && !used.iter().copied().eq(transaction.tables.iter().map(|name| &name[..])) {
+                return Err(format!("{} uses {:?} where {used:?}", transaction.gid, transaction.tables));
+            }
         }
         self.prepared.iter().try_for_each(|(gid, changes)| compare_guards(database, gid, changes))?;
         let snapshot = database.snapshot();
@@ -128,6 +135,13 @@ impl State {
         }
         Ok(())
     }
+}
+
+fn changed_rows(changes: &[Change]) -> impl Iterator<Item = (&str, &[u8])> {
+    changes.iter().map(|change| match change {
+        Change::Put { table, key, .. } | Change::Delete { table, key } => (&table[..], &key[..]),
+        definition => panic!("{definition:?} is prepared"),
+    })
 }
 
 /// What some prepared transactions hold besides what they write.
