@@ -101,7 +101,9 @@ impl State {
             let changes = &self.prepared[&transaction.gid];
             let used: BTreeSet<&str> = changed_rows(changes).map(|(table, _)| table).collect();
             let is_renamed = guarded_table(&transaction.gid, changes).is_none();
-            if !is_renamed && !used.iter().copied().eq(transaction.tables.iter().map(|name| &name[..])) {
+            let same_tables = used.iter().copied().eq(transaction.tables.iter().map(|name| &name[..]));
+            let same_rows = (transaction.rows, transaction.bytes) == written(changes);
+            if !(is_renamed || same_tables) || !same_rows {
                 return Err(format!("{} uses {:?} where {used:?}", transaction.gid, transaction.tables));
             }
         }
@@ -142,6 +144,20 @@ fn changed_rows(changes: &[Change]) -> impl Iterator<Item = (&str, &[u8])> {
         Change::Put { table, key, .. } | Change::Delete { table, key } => (&table[..], &key[..]),
         definition => panic!("{definition:?} is prepared"),
     })
+}
+
+/// How many rows, and bytes with the eight of each table's number.
+fn written(changes: &[Change]) -> (u64, u64) {
+    let mut rows = BTreeMap::new();
+    for change in changes {
+        match change {
+            Change::Put { table, key, value } => rows.insert((table, key), value.len()),
+            Change::Delete { table, key } => rows.insert((table, key), 0),
+            definition => panic!("{definition:?} is prepared"),
+        };
+    }
+    let bytes: usize = rows.iter().map(|((_, key), value)| 8 + key.len() + value).sum();
+    (rows.len() as u64, bytes as u64)
 }
 
 /// What some prepared transactions hold besides what they write.
