@@ -4,12 +4,11 @@
 //! `Background::Manual` there are none, and the calling threads do the work.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use parking_lot::Mutex;
-use seawall_io::WaitWord;
+use seawall_sync::atomic::{AtomicBool, Ordering};
+use seawall_sync::thread::{self, JoinHandle};
+use seawall_sync::{Mutex, WaitWord};
 
 use crate::checkpoint_statistics::Trigger;
 use crate::engine::Engine;
@@ -83,7 +82,7 @@ impl Engine {
         let mut threads = self.background.threads.lock();
         let start = |name: &str, body: fn(&Engine)| {
             let engine = Arc::clone(self);
-            std::thread::Builder::new()
+            thread::Builder::new()
                 .name(name.to_owned())
                 .spawn(move || body(&engine))
                 .map_err(|error| Error::Io { message: format!("starting thread {name}: {error}") })

@@ -15,10 +15,10 @@
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
+use seawall_sync::Mutex;
+use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::{Lsn, TableId};
 
 use crate::error::Error;

@@ -2,10 +2,10 @@
 //! catalog. Damage is reported and the check goes on.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use parking_lot::MutexGuard;
 use seawall_keys::{DatabaseKeys, KEYS_PATH};
+use seawall_sync::MutexGuard;
+use seawall_sync::atomic::Ordering;
 use seawall_tree::{CheckWalk, Superblock, SuperblockFile, Tree, TreeAccess, TreeOptions};
 use seawall_types::{Lsn, TableId};
 use seawall_wal::{Changes, PendingUse, Prepare, Record};

@@ -19,11 +19,11 @@
 //!   of its own after the redo point has passed the drop, so that no replay can bring rows back that nobody reclaims.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use parking_lot::MutexGuard;
 use seawall_memtable::Memtable;
+use seawall_sync::MutexGuard;
+use seawall_sync::atomic::Ordering;
 use seawall_tree::{ChunkPlan, MergeSource, Superblock, TreeError};
 use seawall_types::{Lsn, TableId};
 use seawall_wal::Log;

@@ -12,6 +12,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seawall_sync::arc_swap::Guard;
 use seawall_types::{Lsn, TableId};
 use seawall_wal::{CommitBuilder, LogError, PreparedRecord};
 
@@ -116,13 +117,14 @@ enum Refused {
 /// A thread keeps the memory of its last record for the next one, unless that was large.
 const BUILDER_BYTES_KEPT: usize = 1 << 20;
 
-thread_local! {
+seawall_sync::thread_local! {
     static BUILDER: std::cell::RefCell<CommitBuilder> = std::cell::RefCell::new(CommitBuilder::new());
 }
 
 /// Lends the thread's builder.
 pub(crate) fn with_builder<R>(make: impl FnOnce(&mut CommitBuilder) -> R) -> R {
-    BUILDER.with_borrow_mut(|builder| {
+    BUILDER.with(|builder| {
+        let builder = &mut *builder.borrow_mut();
         let result = make(builder);
         if builder.record_bytes() > BUILDER_BYTES_KEPT {
             *builder = CommitBuilder::new();
@@ -182,7 +184,7 @@ impl Engine {
         record: &mut PreparedRecord,
         row_count: u64,
         in_order: impl Fn(),
-    ) -> Result<(Lsn, Ticket, arc_swap::Guard<Arc<View>>), Error> {
+    ) -> Result<(Lsn, Ticket, Guard<Arc<View>>), Error> {
         let log = self.log()?;
         let mut waiting_since = None;
         loop {

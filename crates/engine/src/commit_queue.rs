@@ -12,11 +12,11 @@
 //! The queue is a ring. Its head is moved by whoever completes the commit at the head, one thread at a time and
 //! without a lock: see [`CommitQueue::advance`].
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
-use seawall_io::WaitWord;
+use seawall_sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use seawall_sync::{WaitWord, thread};
 use seawall_types::Lsn;
 
 use crate::options::Durability;
@@ -208,7 +208,7 @@ impl CommitQueue {
             if applied {
                 sequence += 1;
             } else {
-                std::thread::yield_now();
+                thread::yield_now();
             }
         }
     }

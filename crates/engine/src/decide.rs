@@ -4,9 +4,9 @@
 //! nobody had asked; after it, replay finds the decision and, by the stamp of the prepare in it, the rows.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use seawall_sync::atomic::Ordering;
 use seawall_types::Lsn;
 use seawall_wal::{Outcome, Prepare};
 

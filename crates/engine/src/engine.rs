@@ -2,15 +2,15 @@
 //!
 //! What it can do is in the files named for it: `commit`, `read`, `scan`, `checkpoint`, `recovery`, `open`.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use arc_swap::{ArcSwap, Guard};
 use crossbeam_utils::CachePadded;
-use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
-use seawall_io::{Clock, DirectoryLock, Disk, OsRandom, Random, SystemClock, WaitWord};
+use seawall_io::{Clock, DirectoryLock, Disk, OsRandom, Random, SystemClock};
 use seawall_keys::DatabaseKeys;
+use seawall_sync::arc_swap::{ArcSwap, Guard};
+use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use seawall_sync::{Mutex, WaitWord};
 use seawall_tree::{Superblock, Tree};
 use seawall_types::{Lsn, TableId};
 use seawall_wal::Log;

@@ -35,11 +35,11 @@ use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
-use parking_lot::Mutex;
 use rustc_hash::{FxBuildHasher, FxHashMap};
+use seawall_sync::Mutex;
+use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use seawall_types::Lsn;
 
 use crate::catalog::OpenObject;

@@ -12,12 +12,12 @@ use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use seawall_io::{Clock, WaitWord};
+use seawall_io::Clock;
+use seawall_sync::atomic::{AtomicU32, Ordering};
+use seawall_sync::{Mutex, WaitWord};
 
 const SHARD_COUNT: usize = 64;
 

@@ -12,9 +12,9 @@
 //! next one soon after it has opened, not on the way.
 
 use std::ops::ControlFlow;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use seawall_sync::atomic::Ordering;
 use seawall_types::Lsn;
 
 use crate::engine::Engine;

@@ -2,8 +2,8 @@
 //! is on disk of it, is in `wal::holds`.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
+use seawall_sync::atomic::Ordering;
 use seawall_types::Lsn;
 use seawall_wal::{HoldError, HoldInfo, HoldLifetime, HoldOptions, HoldPosition};
 

@@ -31,9 +31,9 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use seawall_codec::checksum::crc32c;
 use seawall_io::{Disk, DiskFile, OpenMode};
+use seawall_sync::Mutex;
 use seawall_types::{DatabaseId, Lsn};
 
 use crate::checkpoint_statistics::{

@@ -14,8 +14,9 @@
 //! Rates are computed anew after each chunk, and by the writers themselves after each quarter of a mebibyte of log: while a
 //! chunk takes longer than foreseen, `fill` goes on and the rate falls, smoothly.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
+
+use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::throttle::ThrottleReason;
 

@@ -8,10 +8,10 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use seawall_io::Disk;
 use seawall_keys::{Cipher, DatabaseKeys};
+use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_tree::{
     AppendedPiece, ImageLog, ImageLogError, ImagePiece, ImageSource, ImageSpan, StoredImage, Superblock,
     TreeError,

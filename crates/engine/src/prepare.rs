@@ -12,9 +12,9 @@
 //! What is on disk if the power goes: see `in_doubt`.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use rustc_hash::FxHashSet;
+use seawall_sync::atomic::Ordering;
 use seawall_types::Lsn;
 use seawall_wal::{GID_BYTES_MAX, OWNER_BYTES_MAX, PreparedRecord, RecordError};
 

@@ -3,10 +3,9 @@
 //! Drops are counted as they are logged. A checkpoint finds out what is really listed in `reclaim`, up to its freeze
 //! point, and counting goes on from there.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-
-use parking_lot::Mutex;
 use rustc_hash::FxHashSet;
+use seawall_sync::Mutex;
+use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use seawall_types::Lsn;
 
 use crate::catalog::{self, NameRow, ReclaimRow};

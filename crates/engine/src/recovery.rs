@@ -14,12 +14,12 @@
 //! each merged into the tree before the next.
 
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::thread::ScopedJoinHandle;
 use std::time::Duration;
 
 use seawall_keys::DatabaseKeys;
 use seawall_memtable::{Memtable, ReplayPartition};
+use seawall_sync::mpsc::{SyncSender, sync_channel};
+use seawall_sync::thread::{self, ScopedJoinHandle};
 use seawall_tree::{MergeSource, Superblock, Tree};
 use seawall_types::{Lsn, TableId};
 use seawall_wal::{Changes, EndReason, LogEnd, LogReader, Outcome, PendingUse, Prepare, Record};
@@ -176,7 +176,7 @@ impl<'a> Replay<'a> {
     /// Reads until the end of the log or of the memory; whether it was the end of the log.
     fn next_part(&mut self, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<(Memtable, bool), Error> {
         let worker_count = self.options.recovery_threads.max(1);
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let mut dealer = Dealer::start(scope, worker_count)?;
             // The active memtable and the cache are empty until the replay ends: their memory may be used.
             let limit = self.options.replay_memory();
@@ -463,7 +463,7 @@ struct Worker<'scope> {
 }
 
 impl<'scope> Dealer<'scope> {
-    fn start(scope: &'scope std::thread::Scope<'scope, '_>, count: usize) -> Result<Dealer<'scope>, Error> {
+    fn start(scope: &'scope thread::Scope<'scope, '_>, count: usize) -> Result<Dealer<'scope>, Error> {
         let workers = if count == 1 { 0 } else { count };
         let workers = (0..workers).map(|index| Worker::start(scope, index)).collect::<Result<_, _>>()?;
         Ok(Dealer { row_key: Vec::new(), own: ReplayPartition::new(), workers })
@@ -508,9 +508,9 @@ impl<'scope> Dealer<'scope> {
 }
 
 impl<'scope> Worker<'scope> {
-    fn start(scope: &'scope std::thread::Scope<'scope, '_>, index: usize) -> Result<Worker<'scope>, Error> {
+    fn start(scope: &'scope thread::Scope<'scope, '_>, index: usize) -> Result<Worker<'scope>, Error> {
         let (sender, receiver) = sync_channel::<Batch>(BATCHES_WAITING);
-        let thread = std::thread::Builder::new()
+        let thread = thread::Builder::new()
             .name(format!("seawall-replay-{index}"))
             .spawn_scoped(scope, move || {
                 let mut partition = ReplayPartition::new();

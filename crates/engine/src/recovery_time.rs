@@ -10,10 +10,10 @@
 //! are slowed before the target is passed (`pace`). A log whose rows do not fit into the memory for a replay is merged on
 //! the way, which takes far longer: so that never happens either, while there is a target.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use seawall_sync::Mutex;
+use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::pace::number;
 

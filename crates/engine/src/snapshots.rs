@@ -21,20 +21,19 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
-use parking_lot::Mutex;
+use seawall_sync::Mutex;
+use seawall_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use seawall_types::Lsn;
 
 const SLOT_COUNT: usize = 1024;
 const FREE: u64 = u64::MAX;
 
-static NEXT_THREAD: AtomicUsize = AtomicUsize::new(0);
-thread_local! {
+seawall_sync::thread_local! {
     /// Where this thread looks for a free slot first. Numbered from zero, so that the slots in use stay few and dense.
     static PREFERRED_SLOT: Cell<usize> =
-        Cell::new(NEXT_THREAD.fetch_add(1, Ordering::Relaxed) % SLOT_COUNT);
+        Cell::new(seawall_sync::thread_number() % SLOT_COUNT);
 }
 
 /// The snapshots of one database.
@@ -113,7 +112,7 @@ impl SnapshotRegistry {
     }
 
     fn claim(&self, lsn: Lsn) -> Place {
-        let first = PREFERRED_SLOT.get();
+        let first = PREFERRED_SLOT.with(Cell::get);
         for step in 0..SLOT_COUNT {
             let index = (first + step) % SLOT_COUNT;
             if self.slots[index].load(Ordering::Relaxed) != FREE {

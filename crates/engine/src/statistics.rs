@@ -20,10 +20,10 @@ use crate::throttle::ThrottleStatistics;
 pub(crate) struct Counters {
     pub(crate) checkpoints: AtomicU64,
     pub(crate) checkpoint_failures: AtomicU64,
-    pub(crate) checkpoint_history: parking_lot::Mutex<CheckpointHistory>,
-    pub(crate) last_checkpoint_error: parking_lot::Mutex<Option<Error>>,
+    pub(crate) checkpoint_history: seawall_sync::Mutex<CheckpointHistory>,
+    pub(crate) last_checkpoint_error: seawall_sync::Mutex<Option<Error>>,
     pub(crate) reclaim: ReclaimCounters,
-    pub(crate) recovery: parking_lot::Mutex<RecoveryStatistics>,
+    pub(crate) recovery: seawall_sync::Mutex<RecoveryStatistics>,
 }
 
 /// What the database has done since it was opened, and holds now.

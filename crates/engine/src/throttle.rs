@@ -8,10 +8,11 @@
 //! finds it ahead of the real one sleeps for the difference. Debts too small to sleep for are carried on.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use seawall_io::Clock;
+use seawall_sync::Mutex;
+use seawall_sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 /// Below this a sleep would cost more than it delays.
 const SLEEP_NANOS_MIN: u64 = 100_000;
@@ -70,7 +71,7 @@ pub(crate) struct Throttle {
     delayed_commits: AtomicU64,
     /// Commits admitted while a rate was in force.
     commits: AtomicU64,
-    window: parking_lot::Mutex<Window>,
+    window: Mutex<Window>,
 }
 
 /// What has been counted at the beginning of the last window but one, and of the last.
@@ -119,7 +120,7 @@ impl Throttle {
             delayed_nanos: AtomicU64::new(0),
             delayed_commits: AtomicU64::new(0),
             commits: AtomicU64::new(0),
-            window: parking_lot::Mutex::default(),
+            window: Mutex::default(),
         }
     }
 

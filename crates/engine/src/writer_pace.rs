@@ -6,9 +6,9 @@
 //! only if the disk stands still.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use seawall_sync::atomic::Ordering;
 use seawall_wal::{AtLimit, HoldOptions, HoldPosition};
 
 use crate::engine::Engine;

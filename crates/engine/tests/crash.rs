@@ -8,9 +8,9 @@ mod harness;
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use seawall_engine::{Durability, ImageCompression, Options, PageProtection};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
+use seawall_sync::Mutex;
 
 use harness::plan;
 use harness::recover::{check_clean, find_state, go_on, recover};

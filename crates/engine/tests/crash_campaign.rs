@@ -11,8 +11,8 @@ mod harness;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
 use seawall_simulation::seeds;
+use seawall_sync::Mutex;
 
 use harness::crash_count;
 use harness::lives::{Cell, Tally, Target, run_history};

@@ -256,7 +256,7 @@ fn invariant_8_readers_see_complete_commits_in_order_and_as_durable_as_they_aske
     database.put_with(&table, "first", "async", Durability::Async).unwrap();
     assert_eq!(rows(&database).len(), 1, "an asynchronous commit is visible at once");
     // While the log is being written, the asynchronous commit is there and the synchronous one behind it is not.
-    let seen = Arc::new(parking_lot::Mutex::new(Vec::new()));
+    let seen = Arc::new(seawall_sync::Mutex::new(Vec::new()));
     let reader = (database.clone(), Arc::clone(&seen));
     watched.observe(Some(Arc::new(move |call| {
         if call.contains("write and sync") {

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use seawall_engine::{
     Background, Database, Durability, Environment, LockWait, Options, Transaction, TransactionOptions,
 };
 use seawall_io::Clock;
 use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
+use seawall_sync::Mutex;
 
 use common::small_options;
 

@@ -1,4 +1,4 @@
-//! The outside world as the engine needs it: files, time, waiting, randomness. No other crate opens a file or reads a
+//! The outside world as the engine needs it: files, time, randomness. No other crate opens a file or reads a
 //! clock.
 //!
 //! ```text
@@ -25,7 +25,6 @@ mod memory;
 mod os_disk;
 mod random;
 mod secret;
-mod wait;
 
 pub use aligned::{AlignedBuffer, BLOCK_BYTES};
 pub use clock::{Clock, SystemClock};
@@ -35,4 +34,3 @@ pub use memory::{HUGE_PAGE_BYTES, ZeroedMemory};
 pub use os_disk::OsDisk;
 pub use random::{OsRandom, Random};
 pub use secret::{SECRET_BYTES_MAX, Secret, command_output, environment_variable, secret_file};
-pub use wait::WaitWord;

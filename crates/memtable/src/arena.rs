@@ -9,11 +9,10 @@
 #![expect(unsafe_code, reason = "raw memory behind a face that only hands out pieces that do not overlap")]
 
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
-
-use parking_lot::Mutex;
 
 use seawall_io::{HUGE_PAGE_BYTES, ZeroedMemory};
+use seawall_sync::Mutex;
+use seawall_sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 /// Chunks start on a cache line; so do pieces, if all sizes asked of an arena are multiples of it.
 pub(crate) const LINE_BYTES: usize = 64;

@@ -9,7 +9,8 @@
 #![expect(unsafe_code, reason = "entries behind tagged pointers")]
 
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
+
+use seawall_sync::atomic::{AtomicPtr, Ordering};
 
 use crate::entry::{EntryHeader, EntryRef};
 use crate::filter::Filter;

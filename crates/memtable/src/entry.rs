@@ -33,8 +33,8 @@
 use std::marker::PhantomData;
 use std::mem::size_of;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use seawall_sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use seawall_types::Lsn;
 
 use crate::arena::{Arena, PIECE_ALIGNMENT};

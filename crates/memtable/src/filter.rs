@@ -6,7 +6,7 @@
 //! More keys than expected make it less sharp, never wrong.
 #![expect(unsafe_code, reason = "states that a block is a line of atomics")]
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use seawall_sync::atomic::{AtomicU64, Ordering};
 
 use crate::arena::LINE_BYTES;
 use crate::lines::{Line, Lines};

@@ -1,7 +1,6 @@
 //! The memtable as the engine sees it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
+use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::Lsn;
 
 use crate::arena::Arena;

@@ -17,7 +17,9 @@ use std::cmp::Ordering as Order;
 use std::marker::PhantomData;
 use std::mem::size_of;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, Ordering, fence};
+
+use seawall_sync::atomic::{AtomicPtr, AtomicU16, AtomicU64, Ordering, fence};
+use seawall_sync::{hint, thread};
 
 use crate::arena::{Arena, LINE_BYTES};
 use crate::entry::{EntryHeader, EntryRef};
@@ -517,7 +519,7 @@ fn common_bytes(left: &[u8], right: &[u8]) -> usize {
 /// Waits a moment for the holder of a latch; if it takes longer, it may need this core.
 pub(crate) fn spin(spins: &mut u32) {
     *spins += 1;
-    if *spins < 64 { std::hint::spin_loop() } else { std::thread::yield_now() }
+    if *spins < 64 { hint::spin_loop() } else { thread::yield_now() }
 }
 
 #[cfg(test)]

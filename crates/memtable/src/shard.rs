@@ -1,7 +1,6 @@
 //! Arenas and counters dealt out to threads, so that two writers rarely share a cache line.
 
-use std::cell::Cell;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use seawall_sync::atomic::{AtomicUsize, Ordering};
 
 use crate::arena::Arena;
 
@@ -67,15 +66,5 @@ impl Shard {
 }
 
 fn shard_index() -> usize {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    thread_local! {
-        static MINE: Cell<Option<usize>> = const { Cell::new(None) };
-    }
-    MINE.with(|mine| {
-        mine.get().unwrap_or_else(|| {
-            let index = NEXT.fetch_add(1, Ordering::Relaxed) % SHARD_COUNT;
-            mine.set(Some(index));
-            index
-        })
-    })
+    seawall_sync::thread_number() % SHARD_COUNT
 }

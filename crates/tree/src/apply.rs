@@ -46,10 +46,11 @@
 use std::cell::Cell;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use seawall_io::Clock;
+use seawall_sync::atomic::{AtomicU32, Ordering};
+use seawall_sync::thread;
 use seawall_types::PageId;
 
 use crate::chunk::{ChunkPlan, ChunkStatistics, FreshImage};
@@ -436,10 +437,10 @@ fn beside_sync<J: Clone + Send, R: Send>(
         return done.map_err(ChunkFailure::before_commit);
     }
     let gate = SyncGate::closed();
-    let (synced, done) = std::thread::scope(|scope| {
+    let (synced, done) = thread::scope(|scope| {
         let (gate, work) = (&gate, &work);
         let start = |job: J| {
-            let builder = std::thread::Builder::new().name("seawall-image-writer".to_owned());
+            let builder = thread::Builder::new().name("seawall-image-writer".to_owned());
             let own = job.clone();
             // Where no thread can be had the caller does it, after the sync.
             builder.spawn_scoped(scope, move || work(own, gate)).map_err(|_| job)
@@ -448,7 +449,7 @@ fn beside_sync<J: Clone + Send, R: Send>(
         let opener = gate.opener();
         let synced = sync();
         opener.set(synced.is_ok());
-        let finish = |thread: Result<std::thread::ScopedJoinHandle<'_, _>, J>| match thread {
+        let finish = |thread: Result<thread::ScopedJoinHandle<'_, _>, J>| match thread {
             Ok(thread) => thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
             Err(job) => work(job, gate),
         };

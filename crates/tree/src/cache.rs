@@ -17,10 +17,9 @@
 
 mod image_slots;
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
-
 use crossbeam_epoch::{self as epoch, Guard};
-use parking_lot::Mutex;
+use seawall_sync::Mutex;
+use seawall_sync::atomic::{AtomicU8, AtomicU32, AtomicUsize, Ordering};
 use seawall_types::PageId;
 
 use self::image_slots::{ImageSlots, WAYS};

@@ -14,9 +14,8 @@
 //! Several threads may build one chunk, each with a `ChunkBuilder` of its own. They share the space map, under a latch
 //! that is held for a few allocations, and the count of bytes that the budget is held against.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use parking_lot::Mutex;
+use seawall_sync::Mutex;
+use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::{Lsn, PageId};
 
 use crate::error::TreeError;

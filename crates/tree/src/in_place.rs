@@ -10,9 +10,9 @@
 //! nobody reads a page that is being overwritten.
 
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
-use parking_lot::Mutex;
+use seawall_sync::Mutex;
+use seawall_sync::thread::{self, JoinHandle};
 
 use crate::error::TreeError;
 use crate::page::Page;
@@ -34,7 +34,7 @@ impl InPlaceWrite {
     /// Has `images`, sorted and published, written by a thread; `None` where no thread can be had.
     pub(crate) fn start(pages: &Arc<PublishedPages>, images: Arc<[Page]>) -> Option<InPlaceWrite> {
         let pages = Arc::clone(pages);
-        let builder = std::thread::Builder::new().name("seawall-page-writer".to_owned());
+        let builder = thread::Builder::new().name("seawall-page-writer".to_owned());
         let thread = builder.spawn(move || write(&pages, &images)).ok()?;
         Some(InPlaceWrite(Mutex::new(State::Running(thread))))
     }

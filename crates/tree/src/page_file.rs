@@ -12,11 +12,11 @@
 
 use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::{Mutex, RwLock};
 use seawall_io::{Disk, DiskFile, OpenMode};
 use seawall_keys::Cipher;
+use seawall_sync::atomic::{AtomicU64, Ordering};
+use seawall_sync::{Mutex, RwLock};
 use seawall_types::PageId;
 
 use crate::error::TreeError;

@@ -19,11 +19,11 @@
 //!   by its old id finds that the tree has changed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use arc_swap::ArcSwapOption;
 use crossbeam_epoch::Guard;
 use rustc_hash::FxHashMap;
+use seawall_sync::arc_swap::ArcSwapOption;
+use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::PageId;
 
 use crate::cache::PageCache;

@@ -1,6 +1,6 @@
 //! Lets threads prepare what they will write while the sync that it has to wait for is under way.
 
-use parking_lot::{Condvar, Mutex};
+use seawall_sync::{Condvar, Mutex};
 
 use crate::error::TreeError;
 

@@ -6,9 +6,9 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use parking_lot::{MappedMutexGuard, Mutex, MutexGuard};
 use seawall_io::{Clock, Disk, OpenMode};
 use seawall_keys::{Cipher, DatabaseKeys, Purpose};
+use seawall_sync::{MappedMutexGuard, Mutex, MutexGuard};
 use seawall_types::{Lsn, PageId};
 
 use crate::error::TreeError;

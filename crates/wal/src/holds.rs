@@ -25,10 +25,10 @@ mod file;
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::Mutex;
 use seawall_io::Disk;
+use seawall_sync::Mutex;
+use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use seawall_types::{DatabaseId, Lsn};
 
 use crate::geometry::LogGeometry;

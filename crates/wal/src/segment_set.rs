@@ -21,10 +21,10 @@ mod found;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use parking_lot::{Mutex, MutexGuard};
 use seawall_io::{AlignedBuffer, BLOCK_BYTES, Disk, DiskFile, OpenMode};
+use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use seawall_sync::{Mutex, MutexGuard};
 use seawall_types::{Lsn, TimelineId};
 
 use crate::error::LogError;

@@ -6,13 +6,13 @@
 mod buffer;
 mod flush;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::thread::JoinHandle;
 
-use parking_lot::Mutex;
-use seawall_io::{AlignedBuffer, Clock, Disk, WaitWord};
+use seawall_io::{AlignedBuffer, Clock, Disk};
 use seawall_keys::Cipher;
+use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use seawall_sync::thread::{self, JoinHandle};
+use seawall_sync::{Mutex, WaitWord};
 use seawall_types::{Lsn, TimelineId};
 
 use crate::error::LogError;
@@ -159,7 +159,7 @@ impl Log {
             FlushBy::Caller => None,
             FlushBy::Thread => {
                 let shared = Arc::clone(&shared);
-                let builder = std::thread::Builder::new().name("seawall-log-flusher".to_owned());
+                let builder = thread::Builder::new().name("seawall-log-flusher".to_owned());
                 let thread = builder.spawn(move || shared.run_flusher());
                 Some(thread.map_err(|source| LogError::io("start the flusher thread of", "log", source))?)
             }

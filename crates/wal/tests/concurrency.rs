@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::{ROW_KEY, append, arc, geometry, open_reader, options, read_all};
-use parking_lot::Mutex;
 use seawall_simulation::SimulatedDisk;
+use seawall_sync::Mutex;
 use seawall_types::Lsn;
 use seawall_wal::{CommitBuilder, FlushBy, Log, LogOptions};
 

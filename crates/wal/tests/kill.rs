@@ -10,9 +10,9 @@ use std::sync::{Arc, OnceLock};
 
 use common::{Found, append, arc, commit, create, geometry, open_reader, options, read_reader};
 use hooked_disk::HookedDisk;
-use parking_lot::Mutex;
 use seawall_codec::checksum::crc32c;
 use seawall_simulation::{FaultKind, PowerLoss, SeededRandom, SimulatedDisk, seeds};
+use seawall_sync::Mutex;
 use seawall_types::DatabaseId;
 use seawall_wal::{Log, LogEnd, LogOptions, LogReadError, PendingFileError, PendingUse};
 

@@ -20,7 +20,7 @@
 use std::ops::Bound;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use seawall_sync::Mutex;
 use seawall_types::{Lsn, TableId};
 
 use crate::commit::CommitRequest;

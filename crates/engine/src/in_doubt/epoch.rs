@@ -5,11 +5,11 @@
 //! long bodies are merged from where they are (`rows`).
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
 use seawall_memtable::Memtable;
+use seawall_sync::Mutex;
+use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::Lsn;
 
 use crate::in_doubt::rows::PreparedBody;

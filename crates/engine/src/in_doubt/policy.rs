@@ -12,9 +12,9 @@
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use seawall_sync::atomic::Ordering;
 use seawall_types::Lsn;
 use seawall_wal::Outcome;
 

@@ -16,12 +16,12 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
-use seawall_io::WaitWord;
+
+use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use seawall_sync::{Mutex, WaitWord};
 
 use crate::in_doubt::ranges::{End, RangeId, RangeMap};
 use crate::lock_table::LockOwner;

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use seawall_engine::{
     Database, Durability, Error, HoldLifetime, HoldOptions, Isolation, Options, Transaction,
     TransactionOptions,
 };
 use seawall_io::Disk;
+use seawall_sync::Mutex;
 
 use super::environment;
 use super::state::{Change, Guards, Rows, State, guarded_table};

@@ -8,8 +8,9 @@ use seawall_engine::{
     Background, Database, DecisionReason, Environment, Error, InDoubtAction, InDoubtHook, InDoubtRule,
     Options, Verdict,
 };
-use seawall_io::{Clock, WaitWord};
+use seawall_io::Clock;
 use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
+use seawall_sync::WaitWord;
 
 use super::{check_and_close, get, gids, lose_power, open, options, prepare, put};
 

@@ -2,9 +2,10 @@
 #![expect(unsafe_code, reason = "readers borrow images under an epoch guard, without counting references")]
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crossbeam_epoch::Guard;
+
+use seawall_sync::atomic::{AtomicPtr, Ordering};
 
 use crate::page::SharedImage;
 

@@ -24,7 +24,7 @@
 use std::collections::VecDeque;
 use std::panic::resume_unwind;
 
-use parking_lot::Mutex;
+use seawall_sync::{Mutex, thread};
 use seawall_types::{Lsn, PageId};
 
 use super::children::{ChildList, NodeEdit};
@@ -187,10 +187,10 @@ fn build_leaves<S: DivisibleSource>(
     let helper_count = chunk.tree.options.threads.min(parts.len()) - 1;
     let queue = Mutex::new(parts.into_iter().enumerate());
     let work = |chunk| take_up_parts(chunk, &queue, budget_bytes);
-    let all = std::thread::scope(|scope| {
+    let all = thread::scope(|scope| {
         let start = |_| {
             let beside = chunk.beside();
-            let thread = std::thread::Builder::new().name("seawall-merge".to_owned());
+            let thread = thread::Builder::new().name("seawall-merge".to_owned());
             // Fewer threads take longer, and that is all.
             let failed =
                 |error: &std::io::Error| tracing::warn!(%error, "starting a thread of the merge failed");

@@ -11,10 +11,10 @@
 use std::fmt::Display;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::MutexGuard;
 use seawall_io::DiskFile;
+use seawall_sync::MutexGuard;
+use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::Lsn;
 
 use super::Shared;

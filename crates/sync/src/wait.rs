@@ -1,7 +1,8 @@
 //! Threads that wait for a number to change: one system call wakes them all, and none when nobody waits.
 
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+
+use crate::atomic::{AtomicU32, Ordering};
 
 /// A counter that threads sleep on until it changes. Waking is one system call for any number of sleepers, and
 /// sleepers take no lock when they wake, so they do not queue behind each other.
@@ -46,7 +47,7 @@ impl WaitWord {
     }
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", not(feature = "shuttle")))]
 mod system {
     use std::sync::atomic::AtomicU32;
     use std::time::Duration;
@@ -67,7 +68,7 @@ mod system {
     }
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(all(not(target_os = "linux"), not(feature = "shuttle")))]
 mod system {
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
@@ -87,5 +88,49 @@ mod system {
     pub(super) fn wake(_word: &AtomicU32, _count: u32) {
         drop(MUTEX.lock());
         CHANGED.notify_all();
+    }
+}
+
+/// Stands in for the system call, so that what is explored is the code around it.
+#[cfg(feature = "shuttle")]
+mod system {
+    use std::cell::RefCell;
+    use std::collections::BTreeMap;
+    use std::rc::Rc;
+    use std::time::Duration;
+
+    use crate::atomic::{AtomicU32, Ordering};
+    use crate::explored::wait_queue::WaitQueue;
+
+    std::thread_local! {
+        /// By address, as the kernel does it. All threads of a run are coroutines on one thread.
+        static QUEUES: RefCell<BTreeMap<usize, Rc<WaitQueue>>> = const { RefCell::new(BTreeMap::new()) };
+    }
+
+    fn address(word: &AtomicU32) -> usize {
+        std::ptr::from_ref(word).addr()
+    }
+
+    pub(super) fn wait(word: &AtomicU32, seen: u32, timeout: Option<Duration>) {
+        if word.load(Ordering::SeqCst) != seen {
+            return;
+        }
+        // No point between the look and this.
+        let queue = QUEUES.with_borrow_mut(|queues| Rc::clone(queues.entry(address(word)).or_default()));
+        let waiter = queue.enter();
+        queue.sleep_at_most(&waiter, timeout);
+        QUEUES.with_borrow_mut(|queues| {
+            if queue.is_empty() && queues.get(&address(word)).is_some_and(|other| Rc::ptr_eq(other, &queue)) {
+                queues.remove(&address(word));
+            }
+        });
+    }
+
+    pub(super) fn wake(word: &AtomicU32, count: u32) {
+        crate::explored::point();
+        let queue = QUEUES.with_borrow(|queues| queues.get(&address(word)).cloned());
+        if let Some(queue) = queue {
+            queue.wake(usize::try_from(count).unwrap_or(usize::MAX));
+        }
     }
 }

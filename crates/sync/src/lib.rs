@@ -1,0 +1,69 @@
+//! What threads meet at: atomics, latches, waiting, threads. The crates where they meet take these from here and from
+//! nowhere else.
+//!
+//! ```text
+//!   wal, memtable, tree, engine
+//!        |  use seawall_sync::{Mutex, WaitWord, atomic, thread, ...}
+//!        v
+//!   +--------------------------------+     +----------------------------------------------------------+
+//!   | std, parking_lot, arc_swap:    |  or | `explored`, with the feature `shuttle`: one thread at a  |
+//!   | names passed on, nothing added |     | time, and at each access a seed says which one goes on   |
+//!   +--------------------------------+     +----------------------------------------------------------+
+//! ```
+//! So a schedule test runs the code that users run, and one seed gives one run, schedule included.
+//!
+//! Invariants:
+//! * Without the feature there is no wrapper: the names are those of `std`, `parking_lot` and `arc_swap`.
+//! * With it, types have the layout that they have without it where memory is laid out by hand: an atomic is as large as
+//!   its value, and zeros are a valid one.
+//!
+//! **What explored schedules do not show.** They are interleavings of sequentially consistent accesses: an ordering that is
+//! too weak passes. Not scheduled, and so not explored, are counters for people, the reference counts of page images, and
+//! `crossbeam_epoch` itself: what one run puts off must not change the schedule of another.
+//!
+//! Start at [`WaitWord`], or, for schedules, at `explored::explore`.
+
+#[cfg(feature = "shuttle")]
+pub mod explored;
+mod wait;
+
+pub use wait::WaitWord;
+
+#[cfg(not(feature = "shuttle"))]
+pub use self::usual::*;
+
+#[cfg(feature = "shuttle")]
+pub use self::explored::names::*;
+
+#[cfg(not(feature = "shuttle"))]
+mod usual {
+    /// A value behind an `Arc` that is replaced as a whole and read without a lock.
+    pub mod arc_swap {
+        pub use arc_swap::{ArcSwap, ArcSwapOption, Guard};
+    }
+
+    pub use std::hint;
+    pub use std::sync::{atomic, mpsc};
+    pub use std::{thread, thread_local};
+
+    pub use parking_lot::{Condvar, MappedMutexGuard, Mutex, MutexGuard, RwLock};
+
+    /// A number for the calling thread: from zero, in the order in which threads ask first, so that numbers stay small.
+    pub fn thread_number() -> usize {
+        use std::cell::Cell;
+        use std::sync::atomic::{AtomicUsize, Ordering};
+
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        thread_local! {
+            static MINE: Cell<Option<usize>> = const { Cell::new(None) };
+        }
+        MINE.with(|mine| {
+            mine.get().unwrap_or_else(|| {
+                // Relaxed: numbers need to differ, nothing else.
+                let number = NEXT.fetch_add(1, Ordering::Relaxed);
+                mine.set(Some(number));
+                number
+            })
+        })
+    }
+}
