@@ -172,14 +172,15 @@ impl LockTable {
         wait: LockWait,
         waiter: &Arc<Waiter>,
     ) -> Result<Acquired, LockRefused> {
-        // The edge is entered before the cycle is looked for, so of those who close a cycle together at least the
-        // last to enter its edge sees the whole of it.
-        self.waiting.lock().insert(owner, name);
-        let refused = if self.closes_cycle(owner) {
-            Some(LockRefused::Deadlock)
-        } else {
-            self.sleep_until_granted(wait, waiter)
+        // The edge is entered before the cycle is looked for, and under one latch: of those who close a cycle together the
+        // last sees the whole of it, and only the last.
+        let closes_cycle = {
+            let mut waiting = self.waiting.lock();
+            waiting.insert(owner, name);
+            self.closes_cycle(owner, &waiting)
         };
+        let refused =
+            if closes_cycle { Some(LockRefused::Deadlock) } else { self.sleep_until_granted(wait, waiter) };
         self.waiting.lock().remove(&owner);
         match refused {
             Some(reason) if self.abandon(name, waiter) => Err(reason),
@@ -207,8 +208,7 @@ impl LockTable {
     }
 
     /// Whether following who waits for whom from `owner` comes back to it.
-    fn closes_cycle(&self, owner: LockOwner) -> bool {
-        let waiting = self.waiting.lock();
+    fn closes_cycle(&self, owner: LockOwner, waiting: &FxHashMap<LockOwner, u64>) -> bool {
         let mut next = owner;
         // Bounded by the number of waiters: a cycle that `owner` is not part of has its own victim.
         for _ in 0..=waiting.len() {
