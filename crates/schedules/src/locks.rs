@@ -1,0 +1,130 @@
+//! Row locks: handed on in order of arrival, with a victim for each deadlock.
+//!
+//! Checked: nobody waits for ever, a lock that was refused or given up is nobody's, and no two hold one at a time.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_engine::{
+    Background, Database, Durability, Error, Isolation, LockWait, Options, Table, TransactionOptions,
+};
+use seawall_simulation::SimulatedDisk;
+use seawall_sync::explored::{Timeouts, set_timeouts};
+use seawall_sync::thread;
+
+use crate::world::{open, small_options};
+
+fn options() -> Options {
+    Options {
+        isolation: Isolation::ReadCommitted,
+        durability: Durability::Async,
+        ..small_options(Background::Manual)
+    }
+}
+
+/// All rows can be written at once by one who does not wait.
+fn assert_all_free(database: &Database, table: &Table, rows: u8) {
+    let mut transaction = database.begin_with(TransactionOptions {
+        isolation: Isolation::ReadCommitted,
+        durability: Durability::Sync,
+        lock_wait: LockWait::NoWait,
+    });
+    for row in 0..rows {
+        transaction.put(table, [row], b"free").unwrap();
+    }
+    transaction.commit().unwrap();
+}
+
+/// Three transactions that each want what the next one has.
+pub(crate) fn in_a_cycle(seed: u64) {
+    let disk = SimulatedDisk::new(seed);
+    let database = open(&disk, options());
+    let table = database.create_table("t").unwrap();
+    let threads: Vec<_> = (0..3_u8)
+        .map(|own| {
+            let (database, table) = (database.clone(), table.clone());
+            thread::spawn(move || {
+                let mut transaction = database.begin();
+                transaction.put(&table, [own], [own])?;
+                transaction.put(&table, [(own + 1) % 3], [own])?;
+                transaction.commit()
+            })
+        })
+        .collect();
+    let results: Vec<_> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    let victims = results.iter().filter(|result| matches!(result, Err(Error::Deadlock))).count();
+    let winners = results.iter().filter(|result| result.is_ok()).count();
+    assert!(victims <= 1 && victims + winners == 3, "one cycle, one victim: {results:?}");
+    assert_all_free(&database, &table, 3);
+    database.close().unwrap();
+}
+
+/// Threads count in one row, and some give up waiting for it, perhaps when they are given it.
+pub(crate) fn that_time_out(seed: u64) {
+    let disk = SimulatedDisk::new(seed);
+    let database = open(&disk, Options { lock_wait: LockWait::Timeout(Duration::from_secs(1)), ..options() });
+    let table = database.create_table("t").unwrap();
+    database.put(&table, [0], [0]).unwrap();
+    set_timeouts(Timeouts::Percent(30));
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let (database, table) = (database.clone(), table.clone());
+            thread::spawn(move || {
+                let mut transaction = database.begin();
+                let before = match transaction.get_for_update(&table, [0]) {
+                    Ok(before) => before.unwrap()[0],
+                    Err(Error::Locked { .. }) => return 0,
+                    Err(other) => panic!("{other}"),
+                };
+                transaction.put(&table, [0], [before + 1]).unwrap();
+                transaction.commit().unwrap();
+                1
+            })
+        })
+        .collect();
+    let counted: u8 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
+    set_timeouts(Timeouts::Never);
+    assert_eq!(database.get(&table, [0]).unwrap(), Some(vec![counted]), "each saw the one before");
+    assert_all_free(&database, &table, 1);
+    database.close().unwrap();
+}
+
+/// A prepared transaction keeps its lock until somebody decides it, and hands it on then, under a checkpoint.
+pub(crate) fn in_doubt(seed: u64) {
+    let disk = SimulatedDisk::new(seed);
+    let database = Arc::new(open(&disk, options()));
+    let table = database.create_table("t").unwrap();
+    let mut transaction = database.begin();
+    transaction.put(&table, [0], b"prepared").unwrap();
+    transaction.prepare("gid").unwrap();
+    let waiter = {
+        let (database, table) = (Arc::clone(&database), table.clone());
+        thread::spawn(move || {
+            let mut transaction = database.begin();
+            let before = transaction.get_for_update(&table, [0]).unwrap();
+            transaction.put(&table, [0], b"waited").unwrap();
+            transaction.commit().unwrap();
+            before
+        })
+    };
+    let decider = {
+        let database = Arc::clone(&database);
+        thread::spawn(move || match seed % 3 {
+            0 => database.rollback_prepared("gid").map(drop),
+            _ => database.commit_prepared("gid").map(drop),
+        })
+    };
+    let checkpoint = {
+        let database = Arc::clone(&database);
+        thread::spawn(move || database.checkpoint().map(drop))
+    };
+    decider.join().unwrap().unwrap();
+    checkpoint.join().unwrap().unwrap();
+    let before = waiter.join().unwrap();
+    let wanted = (seed % 3 != 0).then(|| b"prepared".to_vec());
+    assert_eq!(before, wanted, "who waited for the decision sees it");
+    assert_eq!(database.get(&table, [0]).unwrap(), Some(b"waited".to_vec()));
+    assert!(database.in_doubt().unwrap().is_empty());
+    assert_all_free(&database, &table, 1);
+    Arc::into_inner(database).unwrap().close().unwrap();
+}

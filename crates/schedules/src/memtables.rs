@@ -1,0 +1,116 @@
+//! A memtable under writers and readers, who take no latch.
+//!
+//! Checked: a reader sees of each row the newest version that its snapshot allows, also while that row is written over and
+//! while the index splits; a walk meets every row that was there before, in order.
+
+use std::sync::{Arc, Mutex};
+
+use seawall_memtable::{Cursor, Lookup, Memtable};
+use seawall_sync::thread;
+use seawall_types::Lsn;
+
+/// As many as fill some leaves of the index, so that the next ones split them.
+const ROWS: u8 = 200;
+const WRITES: u8 = 4;
+const HOT: [u8; 2] = [30, 0];
+
+struct World {
+    memtable: Memtable,
+    /// Who writes the hot row.
+    row_lock: seawall_sync::Mutex<u64>,
+    snapshots: Mutex<Snapshots>,
+}
+
+/// What the engine's registry of snapshots knows; here it changes in one step.
+#[derive(Default)]
+struct Snapshots {
+    visible: u64,
+    alive: Vec<u64>,
+}
+
+fn own_row(writer: u8, number: u8) -> [u8; 2] {
+    [number * 45 + 20 + writer * 15, 1 + writer]
+}
+
+impl World {
+    fn horizon(&self) -> Lsn {
+        let snapshots = self.snapshots.lock().unwrap();
+        Lsn::new(snapshots.alive.iter().copied().min().unwrap_or(u64::MAX).min(snapshots.visible))
+    }
+
+    /// A row of the writer's own, next to one of the other writer, then the hot one, which is visible then.
+    fn write(&self, writer: u8, number: u8) {
+        let own = own_row(writer, number);
+        self.memtable.insert(&own, Lsn::new(2), Some(&[number]), || self.horizon());
+        assert_eq!(self.memtable.get(&own, Lsn::MAX), Lookup::Value(&[number]));
+        let mut last = self.row_lock.lock();
+        let stamp = *last + 1;
+        self.memtable.insert(&HOT, Lsn::new(stamp), Some(&stamp.to_le_bytes()), || self.horizon());
+        *last = stamp;
+        self.snapshots.lock().unwrap().visible = stamp;
+    }
+
+    fn read(&self) {
+        let snapshot = {
+            let mut snapshots = self.snapshots.lock().unwrap();
+            let visible = snapshots.visible;
+            snapshots.alive.push(visible);
+            visible
+        };
+        for _ in 0..2 {
+            let seen = self.memtable.get(&HOT, Lsn::new(snapshot));
+            assert_eq!(seen, Lookup::Value(&snapshot.to_le_bytes()), "the hot row at {snapshot}");
+        }
+        let mut cursor = Cursor::new();
+        cursor.seek_to_first(&self.memtable);
+        let mut old = 0;
+        let mut last: Option<Vec<u8>> = None;
+        while let Some((key, versions)) = cursor.next(&self.memtable) {
+            assert!(last.as_deref().is_none_or(|last| last < key), "{last:?} before {key:?}");
+            last = Some(key.to_vec());
+            old += u8::from(key[1] == 0);
+            if key == HOT {
+                let seen = versions.visible(Lsn::new(snapshot));
+                assert_eq!(seen, Lookup::Value(&snapshot.to_le_bytes()), "the hot row, met on a walk");
+            }
+        }
+        assert_eq!(old, ROWS, "rows that were there before are met");
+        let mut snapshots = self.snapshots.lock().unwrap();
+        let place = snapshots.alive.iter().position(|alive| *alive == snapshot).unwrap();
+        snapshots.alive.swap_remove(place);
+    }
+}
+
+pub(crate) fn versions(_seed: u64) {
+    let snapshots = Mutex::new(Snapshots { visible: 1, alive: Vec::new() });
+    let memtable = Memtable::new(64 << 10);
+    let world = Arc::new(World { memtable, row_lock: seawall_sync::Mutex::new(1), snapshots });
+    for row in 0..ROWS {
+        let value = 1_u64.to_le_bytes();
+        world.memtable.insert(&[row, 0], Lsn::new(1), Some(&value), || Lsn::new(1));
+    }
+    let writers = (0..2).map(|writer| {
+        let world = Arc::clone(&world);
+        thread::spawn(move || (0..WRITES).for_each(|number| world.write(writer, number)))
+    });
+    let readers = (0..2).map(|_| {
+        let world = Arc::clone(&world);
+        thread::spawn(move || (0..3).for_each(|_| world.read()))
+    });
+    let threads: Vec<_> = writers.chain(readers).collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    let memtable = &world.memtable;
+    assert_eq!(memtable.row_count(), usize::from(ROWS + 2 * WRITES));
+    assert_eq!(memtable.newest_stamp(&HOT), Some(Lsn::new(1 + 2 * u64::from(WRITES))));
+    let mut walked = 0;
+    let mut cursor = Cursor::new();
+    cursor.seek_to_first(memtable);
+    while cursor.next(memtable).is_some() {
+        walked += 1;
+    }
+    assert_eq!(walked, memtable.row_count(), "every row is where the index looks for it");
+    for (writer, number) in (0..2).flat_map(|writer| (0..WRITES).map(move |number| (writer, number))) {
+        cursor.seek(memtable, &own_row(writer, number));
+        assert_eq!(cursor.next(memtable).unwrap().0, own_row(writer, number));
+    }
+}
