@@ -6,11 +6,11 @@
 mod base;
 #[path = "damage/files.rs"]
 mod files;
-#[path = "crash/mod.rs"]
-mod harness;
 #[path = "damage/log.rs"]
 mod log;
 #[path = "damage/pages.rs"]
 mod pages;
 #[path = "damage/recovery_file.rs"]
 mod recovery_file;
+
+use seawall_torture::crashes as harness;

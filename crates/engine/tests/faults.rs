@@ -2,9 +2,6 @@
 //! that is safe and stops writing where it is not; nothing that was acknowledged is lost.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
-#[path = "crash/mod.rs"]
-mod harness;
-
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -13,6 +10,8 @@ use seawall_io::Disk;
 use seawall_simulation::{
     Call, CallOutcome, Fault, FaultError, FaultTarget, Operation, Operations, PowerLoss, SimulatedDisk,
 };
+
+use seawall_torture::crashes as harness;
 
 use harness::lives::Cell;
 use harness::plan;

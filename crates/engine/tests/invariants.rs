@@ -2,9 +2,6 @@
 //! behind them are in `crash`, `faults`, `damage`, `model` and `isolation`.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
-#[path = "crash/mod.rs"]
-mod harness;
-
 use std::sync::Arc;
 
 use seawall_engine::{Database, Durability, Error, Options, Table};
@@ -13,6 +10,8 @@ use seawall_simulation::{
 };
 use seawall_tree::{Tree, TreeAccess, TreeOptions};
 use seawall_types::Lsn;
+
+use seawall_torture::crashes as harness;
 
 use harness::plan::long_key;
 use harness::recover::{check_clean, recover};

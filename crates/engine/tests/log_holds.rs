@@ -2,16 +2,13 @@
 //! itself, whenever the power goes.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
-#[path = "crash/mod.rs"]
-mod harness;
-
 use std::sync::Arc;
 
-use harness::{environment, open, small_options, template};
 use seawall_engine::{
     AtLimit, Background, Database, Error, HoldKind, HoldLifetime, HoldOptions, OpenMode, Options,
 };
 use seawall_simulation::{PowerLoss, SimulatedDisk};
+use seawall_torture::crashes::{environment, open, small_options, template};
 use seawall_types::Lsn;
 
 const SEGMENT_BYTES: u64 = 64 << 10;

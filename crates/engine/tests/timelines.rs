@@ -2,14 +2,13 @@
 //! power goes.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
-#[path = "crash/mod.rs"]
-mod harness;
-
 use std::sync::Arc;
 
-use harness::{environment, master_key, open, small_options, template, try_open};
 use seawall_engine::{Database, Error, HoldOptions, OpenMode, Options, SegmentState, log_overview_in};
 use seawall_simulation::{Call, Operation, PowerLoss, SimulatedDisk};
+use seawall_torture::crashes::{
+    environment, forget_pending, master_key, open, small_options, template, try_open,
+};
 use seawall_types::{Lsn, TimelineId};
 use seawall_wal::{SegmentName, TimelineHistory};
 
@@ -250,7 +249,7 @@ fn a_timeline_that_lost_its_beginning_or_its_history_is_refused_with_the_place()
     let content = damaged.read_file(&path).unwrap();
     let switch_record = content.iter().skip(4096).position(|&byte| byte != 0).unwrap() as u64 + 4096;
     damaged.overwrite(&path, switch_record, &[0; 60]);
-    harness::forget_pending(&damaged);
+    forget_pending(&damaged);
     let message = refused(&damaged);
     assert!(message.contains("timeline 2 does not begin") || message.contains("damaged"), "{message}");
     let missing = disk.copy();

@@ -26,6 +26,8 @@ pub(crate) enum Command {
     PowerLoss(PowerLossOptions),
     /// Run clients at once, and check by what they saw what isolation they had.
     Histories(HistoriesOptions),
+    /// Run random histories of everything a program can do, and compare each answer with a plain model.
+    Model(ModelOptions),
     /// The process that writes until it is killed.
     #[command(hide = true)]
     Writer { directory: PathBuf, settings: String },
@@ -78,6 +80,16 @@ pub(crate) struct HistoriesOptions {
     /// Go on after the first finding.
     #[arg(long)]
     pub(crate) keep_going: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct ModelOptions {
+    /// How many histories.
+    #[arg(long, default_value_t = 1000)]
+    pub(crate) histories: u64,
+    /// The first seed; the others follow, one a history.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
 }
 
 /// Isolation levels, by name.

@@ -8,15 +8,15 @@ use serde::Serialize;
 
 /// A broken promise.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Finding {
+pub struct Finding {
     /// The run that found it.
-    pub(crate) seed: u64,
+    pub seed: u64,
     /// What was promised, and what was there.
-    pub(crate) what: String,
+    pub what: String,
     /// The command that does the same run again.
-    pub(crate) repeat: String,
+    pub repeat: String,
     /// Where the files are kept on which it was found.
-    pub(crate) evidence: Option<PathBuf>,
+    pub evidence: Option<PathBuf>,
 }
 
 impl fmt::Display for Finding {

@@ -3,6 +3,7 @@
 //! ```text
 //!   seawall-torture power-loss    a real process on a mounted disk that loses power
 //!                   histories     clients at once; their reads and appends tell what isolation they had
+//!                   model         random histories against a plain model
 //!        |
 //!   seed --> plan --> run --> what was promised, compared with what is there --> Report of Findings, each with a seed
 //! ```
@@ -15,9 +16,12 @@
 //! One module is one kind of torture; `finding` is what they share.
 
 mod arguments;
+pub mod crashes;
 mod error;
 mod finding;
 mod histories;
+pub mod model;
+mod panics;
 mod power_loss;
 
 use std::ffi::OsString;
@@ -27,6 +31,7 @@ use clap::Parser;
 
 use arguments::{Arguments, Command};
 use error::TortureError;
+pub use finding::Finding;
 use finding::Report;
 
 /// Something was found.
@@ -42,6 +47,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match &arguments.command {
         Command::PowerLoss(options) => power_loss::run(options),
         Command::Histories(options) => histories::run(options),
+        Command::Model(options) => Ok(model::run(options)),
         Command::Writer { directory, settings } => return power_loss::be_writer(directory, settings),
         Command::Reader { directory, settings } => return power_loss::be_reader(directory, settings),
         Command::Seawall { arguments } => return seawall_cli::run(arguments.iter().cloned()),

@@ -6,10 +6,8 @@
 //!                   Progress            CrashPoint: the disk with the power gone during this call,
 //!         what may be there after a crash   and what may be there then  --> recover
 //! ```
-#![allow(dead_code, reason = "each test file uses its part")]
-#![allow(unreachable_pub, reason = "shared by several test files")]
-#![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
+pub mod everywhere;
 pub mod lives;
 pub mod plan;
 pub mod recover;
@@ -19,9 +17,9 @@ pub mod watched_disk;
 
 use std::sync::Arc;
 
-use seawall_engine::{Background, Database, Environment, Error, LockWait, Options, PageProtection};
+use seawall::{Background, Database, Environment, Error, LockWait, Options, PageProtection};
+use seawall::{MasterKey, SecretKey};
 use seawall_io::Disk;
-use seawall_keys::{MasterKey, SecretKey};
 use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 /// Everything as small as it can be, so that a short workload meets every border.
@@ -57,6 +55,7 @@ pub fn master_key() -> MasterKey {
     MasterKey::Bytes(SecretKey::from_bytes([7; 32]))
 }
 
+/// The simulated world around `disk`: its clock stands still, and its randomness is always the same.
 pub fn environment(disk: Arc<dyn Disk>) -> Environment {
     Environment {
         disk,
@@ -65,10 +64,18 @@ pub fn environment(disk: Arc<dyn Disk>) -> Environment {
     }
 }
 
+/// Opens the database on `disk`.
+///
+/// # Errors
+/// Those of [`Database::open_in`].
 pub fn try_open(disk: &SimulatedDisk, options: &Options) -> Result<Database, Error> {
     Database::open_in(environment(Arc::new(disk.clone())), options.clone(), |_| {})
 }
 
+/// As [`try_open`], where nothing may stand in the way.
+///
+/// # Panics
+/// If it does not open.
 pub fn open(disk: &SimulatedDisk, options: &Options) -> Database {
     try_open(disk, options).unwrap_or_else(|error| panic!("it does not open: {error}"))
 }
@@ -91,7 +98,9 @@ pub fn template_with_id(options: &Options, seed: u64) -> SimulatedDisk {
     let disk = SimulatedDisk::new(0);
     let random = Arc::new(SimulatedRandom::new(seed));
     let environment = Environment { random, ..environment(Arc::new(disk.clone())) };
-    Database::open_in(environment, options.clone(), |_| {}).unwrap().close().unwrap();
+    Database::open_in(environment, options.clone(), |_| {})
+        .and_then(Database::close)
+        .unwrap_or_else(|error| panic!("making an empty database: {error}"));
     disk.after_power_loss(PowerLoss::KeepAll)
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seawall_engine::Durability;
+use seawall::Durability;
 use seawall_simulation::SeededRandom;
 
 use super::session::Step;
@@ -347,7 +347,7 @@ fn free_name(random: &mut SeededRandom, state: &State) -> Option<String> {
 }
 
 fn random_key(random: &mut SeededRandom) -> Vec<u8> {
-    let number = u32::try_from(random.below(90)).unwrap();
+    let number = u32::try_from(random.below(90)).expect("it is below 90");
     match number % 9 {
         0..3 => long_key(number),
         3 if number < 10 => Vec::new(),

@@ -2,20 +2,16 @@
 //! not; every third life keeps the images in the other place. What is found must be a prefix of the commit order that holds
 //! every acknowledged commit, each commit whole; and the database must go on working.
 //!
-//! `SEAWALL_CRASHES=20000 cargo test -p seawall-engine --test crash_campaign -- --nocapture` is the long one; it
+//! `SEAWALL_CRASHES=20000 cargo test -p seawall-torture --test crash_campaign -- --nocapture` is the long one; it
 //! prints where each cell was hit.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
-#[path = "crash/mod.rs"]
-mod harness;
-
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use seawall_simulation::seeds;
-use seawall_sync::Mutex;
-
-use harness::crash_count;
-use harness::lives::{Cell, Tally, Target, run_history};
+use seawall_torture::crashes::crash_count;
+use seawall_torture::crashes::lives::{Cell, Tally, Target, run_history};
 
 /// Power losses of all cells in the suite.
 const SUITE_POWER_LOSSES: u64 = 2_000;
@@ -41,13 +37,13 @@ fn run_cells(power_losses: u64) -> Vec<(Cell, Tally)> {
         let index = next.fetch_add(1, Ordering::SeqCst);
         let Some(cell) = cells.get(index) else { return };
         let tally = run_cell(*cell, power_losses);
-        done.lock().push((index, *cell, tally));
+        done.lock().unwrap().push((index, *cell, tally));
     };
     std::thread::scope(|scope| {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         (0..threads).for_each(|_| drop(scope.spawn(worker)));
     });
-    let mut done = done.into_inner();
+    let mut done = done.into_inner().unwrap();
     done.sort_by_key(|(index, ..)| *index);
     done.into_iter().map(|(_, cell, tally)| (cell, tally)).collect()
 }

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use seawall_engine::{
+use parking_lot::Mutex;
+use seawall::{
     Database, Durability, Error, HoldLifetime, HoldOptions, Isolation, Options, Transaction,
     TransactionOptions,
 };
 use seawall_io::Disk;
-use seawall_sync::Mutex;
 
 use super::environment;
 use super::state::{Change, Guards, Rows, State, guarded_table};
@@ -17,6 +17,7 @@ const HOLD_NAME: &str = "slot";
 
 /// One step of a plan.
 #[derive(Clone, Debug)]
+#[expect(missing_docs, reason = "a step has the name of the call that it makes")]
 pub enum Step {
     Commit {
         changes: Vec<Change>,
@@ -63,6 +64,7 @@ pub struct Progress {
 pub type SharedProgress = Arc<Mutex<Progress>>;
 
 impl Progress {
+    /// Of a database that durably holds `state`.
     pub fn new(state: Arc<State>) -> Progress {
         Progress { states: vec![state], attempted: None }
     }
@@ -72,6 +74,7 @@ impl Progress {
         Progress { states: candidates.iter().rev().cloned().collect(), attempted: None }
     }
 
+    /// As `new`.
     pub fn shared(state: Arc<State>) -> SharedProgress {
         Arc::new(Mutex::new(Progress::new(state)))
     }
@@ -114,12 +117,18 @@ impl Progress {
 #[derive(Debug)]
 pub struct Session {
     disk: Arc<dyn Disk>,
+    /// With which it is opened.
     pub options: Options,
     database: Option<Database>,
+    /// What it may hold.
     pub progress: SharedProgress,
 }
 
 impl Session {
+    /// A session that opens the database now.
+    ///
+    /// # Errors
+    /// Those of the open.
     pub fn open(disk: Arc<dyn Disk>, options: &Options, progress: SharedProgress) -> Result<Session, Error> {
         let mut session = Session { disk, options: options.clone(), database: None, progress };
         session.reopen()?;
@@ -141,6 +150,10 @@ impl Session {
         Session { disk, options: options.clone(), database: Some(database), progress }
     }
 
+    /// Drops the database if it is open, and opens it.
+    ///
+    /// # Errors
+    /// Those of the open.
     pub fn reopen(&mut self) -> Result<(), Error> {
         self.database = None;
         self.database =
@@ -148,11 +161,15 @@ impl Session {
         Ok(())
     }
 
+    /// Whether the database is open: not after an open that failed.
     pub fn is_open(&self) -> bool {
         self.database.is_some()
     }
 
     /// Opens it if it is not open.
+    ///
+    /// # Errors
+    /// Those of the open.
     pub fn database(&mut self) -> Result<&Database, Error> {
         if self.database.is_none() {
             self.reopen()?;
@@ -160,7 +177,10 @@ impl Session {
         Ok(self.database.as_ref().expect("it was just opened"))
     }
 
-    /// Runs one step. After an error the attempted commit may be there or not.
+    /// Runs one step.
+    ///
+    /// # Errors
+    /// Those of the calls it makes; the attempted commit may be there then or not.
     pub fn run(&mut self, step: &Step) -> Result<(), Error> {
         self.progress.lock().refused();
         self.database()?;

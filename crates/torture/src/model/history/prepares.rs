@@ -25,7 +25,7 @@ impl History {
         }
         let Open { real, plain, durability, .. } = open;
         let mut real = real.expect("an open transaction is real");
-        real.set_owner(owner).unwrap();
+        real.set_owner(owner).unwrap_or_else(|error| panic!("naming an owner: {error}"));
         let expected = self.model.prepare_outcome(&plain, &gid);
         let (result, handle) = if self.random.chance(1, 3) {
             let handle = real.prepare_async(&gid);

@@ -313,7 +313,7 @@ impl History {
                 open.savepoints.push((real.savepoint(), Some(overlay)));
                 return Ok(());
             }
-            let index = usize::try_from(draw % u64::try_from(open.savepoints.len()).unwrap()).unwrap();
+            let index = usize::try_from(draw % open.savepoints.len() as u64).expect("it is below a usize");
             let result = real.rollback_to(&open.savepoints[index].0);
             let expected = match (&open.savepoints[index].1, open.plain.failed) {
                 (_, true) => Outcome::TransactionFailed,

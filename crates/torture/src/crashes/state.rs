@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use seawall_engine::{Database, Error};
+use seawall::{Database, Error};
 
 /// Rows of one table.
 pub type Rows = BTreeMap<Vec<u8>, Arc<[u8]>>;
@@ -11,6 +11,7 @@ pub type Rows = BTreeMap<Vec<u8>, Arc<[u8]>>;
 /// All tables by name. Cloning is cheap: tables are shared until they change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
+    /// The rows of each table.
     pub tables: BTreeMap<String, Arc<Rows>>,
     /// What transactions in doubt will change if they are committed, by gid: rows only.
     pub prepared: BTreeMap<String, Arc<Vec<Change>>>,
@@ -18,6 +19,7 @@ pub struct State {
 
 /// One change of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "a change has the name of the call that makes it")]
 pub enum Change {
     Create { table: String },
     Drop { table: String },
@@ -28,6 +30,10 @@ pub enum Change {
 }
 
 impl State {
+    /// Makes a change.
+    ///
+    /// # Panics
+    /// If it does not fit: a table that is not there, or one that is.
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::Create { table } => {
@@ -48,6 +54,10 @@ impl State {
         }
     }
 
+    /// Commits a transaction in doubt, or rolls it back.
+    ///
+    /// # Panics
+    /// If there is none of that name.
     pub fn decide(&mut self, gid: &str, commits: bool) {
         let changes = self.prepared.remove(gid).expect("a plan decides what is in doubt");
         if commits {
@@ -80,7 +90,10 @@ impl State {
         self.tables.values().map(|rows| rows.len() as u64).sum()
     }
 
-    /// Says what `database` has otherwise.
+    /// Compares everything.
+    ///
+    /// # Errors
+    /// What `database` has otherwise.
     pub fn compare(&self, database: &Database) -> Result<(), String> {
         let tables = database.tables().map_err(|error| format!("listing tables: {error}"))?;
         let found: Vec<&String> = tables.iter().map(|table| &table.name).collect();
@@ -162,11 +175,14 @@ fn written(changes: &[Change]) -> (u64, u64) {
 
 /// What some prepared transactions hold besides what they write.
 pub struct Guards {
+    /// A row that it has locked.
     pub locked: String,
+    /// A range that it has read.
     pub read: std::ops::Range<String>,
 }
 
 impl Guards {
+    /// Those of the transaction `gid`.
     pub fn of(gid: &str) -> Guards {
         Guards {
             locked: format!("locked by {gid}"),

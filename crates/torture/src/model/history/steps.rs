@@ -308,7 +308,7 @@ impl History {
         }
         let summary = self.must(result)?;
         assert!(damages.is_empty() && summary.damages == 0, "damages: {damages:#?}");
-        let tables = u64::try_from(self.model.at(self.visible()).objects.len()).unwrap();
+        let tables = self.model.at(self.visible()).objects.len() as u64;
         assert_eq!(summary.tables, tables);
         assert_content(&self.content_now(), &self.model.at(self.visible()).content(), "now");
         self.check_in_doubt()?;

@@ -6,11 +6,11 @@ use std::collections::BTreeSet;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use seawall_engine::{Error, Isolation, TableChange};
+use seawall::Lsn;
+use seawall::{Error, Isolation, TableChange};
 use seawall_simulation::SeededRandom;
-use seawall_types::Lsn;
 
-use crate::prepared::Prepared;
+use super::prepared::Prepared;
 
 pub(crate) type Storage = u64;
 pub(crate) type Key = Vec<u8>;

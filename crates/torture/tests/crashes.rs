@@ -3,70 +3,26 @@
 //! whole; and the database must go on working. Random workloads and calls are in `crash_campaign`.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
-#[path = "crash/mod.rs"]
-mod harness;
-
 use std::sync::Arc;
 
-use seawall_engine::{Durability, ImageCompression, Options, PageProtection};
+use seawall::{Durability, Options};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
-use seawall_sync::Mutex;
-
-use harness::plan;
-use harness::recover::{check_clean, find_state, go_on, recover};
-use harness::session::{Progress, Session, Step};
-use harness::state::State;
-use harness::watched_disk::{CrashPoint, WatchedDisk};
-use harness::{crash_count, master_key, open, other_place, small_options, template};
-
-/// Runs the plan on a copy of `start`, and hands `visit` every crash point on the way.
-fn watch(start: &SimulatedDisk, options: &Options, steps: &[Step], mut visit: impl FnMut(CrashPoint)) {
-    let progress = Progress::shared(Arc::default());
-    let disk = WatchedDisk::new(start.copy(), Arc::clone(&progress));
-    let mut session = Session::closed(Arc::new(disk.clone()), options, progress);
-    for (number, step) in steps.iter().enumerate() {
-        session.run(step).unwrap_or_else(|error| panic!("step {number}: {error}"));
-        disk.take_points().into_iter().for_each(&mut visit);
-    }
-    drop(session);
-    disk.take_points().into_iter().for_each(&mut visit);
-}
-
-/// Recovers one outcome of a crash; a failure says which.
-fn recover_point(point: &CrashPoint, outcome: PowerLoss, options: &Options) -> Arc<State> {
-    let disk = point.disk.after_power_loss(outcome);
-    recover(&disk, &point.candidates, options).unwrap_or_else(|reason| {
-        panic!("crash in call {} ({}), {outcome:?}: {reason}", point.index, point.call)
-    })
-}
-
-/// The outcome `number` of the call `index`.
-fn outcome(number: u64, index: u64) -> PowerLoss {
-    match number {
-        0 => PowerLoss::LoseAll,
-        1 => PowerLoss::KeepAll,
-        other => PowerLoss::Random(other << 32 | index),
-    }
-}
-
-/// Small options with one of the ways to protect pages, encrypted or not.
-fn protected_options(number: u64) -> Options {
-    let (place, compression) = (usize::try_from(number % 2).unwrap(), usize::try_from(number % 5).unwrap());
-    Options {
-        page_protection: PageProtection::ALL[place],
-        page_image_compression: ImageCompression::ALL[compression],
-        master_key: (number % 4 >= 2).then(master_key),
-        ..small_options()
-    }
-}
+use seawall_torture::crashes::everywhere::{
+    outcome, protected_options, recover_point, state_of, watch, watch_recovery,
+};
+use seawall_torture::crashes::recover::{check_clean, find_state, go_on, recover};
+use seawall_torture::crashes::session::{Progress, Session, Step};
+use seawall_torture::crashes::state::State;
+use seawall_torture::crashes::{crash_count, open, other_place, plan, small_options, template};
 
 fn crash_everywhere(number: u64) {
     let options = protected_options(number);
     let mut points = 0;
     watch(&template(&options), &options, &plan::thorough(), |point| {
         points += 1;
-        recover_point(&point, outcome(number, point.index), &other_place(&options));
-    });
+        recover_point(&point, outcome(number, point.index), &other_place(&options)).map(drop)
+    })
+    .unwrap();
     println!("{points} crash points");
     assert!(points > 400, "{points} disk calls: the plan does not do much");
 }
@@ -104,8 +60,9 @@ fn a_crash_at_any_call_of_a_creation() {
     let mut points = 0;
     watch(&SimulatedDisk::new(1), &options, &[step, Step::Checkpoint], |point| {
         points += 1;
-        (0..8).for_each(|number| drop(recover_point(&point, outcome(number, point.index), &options)));
-    });
+        (0..8).try_for_each(|number| recover_point(&point, outcome(number, point.index), &options).map(drop))
+    })
+    .unwrap();
     println!("{points} crash points, 8 outcomes each");
 }
 
@@ -137,36 +94,6 @@ fn the_plan_does_everything_once() {
     assert!(reclaimed >= 4 && recycled >= 2 && removed >= 2, "{reclaimed} {recycled} {removed}");
 }
 
-/// Recovers `disk`, works on, and hands `visit` every crash point of that.
-fn watch_recovery(
-    disk: &SimulatedDisk,
-    candidates: &[Arc<State>],
-    options: &Options,
-    mut visit: impl FnMut(CrashPoint),
-) {
-    let progress = Arc::new(Mutex::new(Progress::unknown(candidates)));
-    let watched = WatchedDisk::new(disk.copy(), Arc::clone(&progress));
-    let mut session = Session::closed(Arc::new(watched.clone()), options, Arc::clone(&progress));
-    let found = find_state(session.database().unwrap(), candidates).unwrap();
-    // From now on it has been seen.
-    *progress.lock() = Progress::new(Arc::clone(&found));
-    let mut random = SeededRandom::new(1);
-    for step in [plan::random_commit(&mut random, &found), Step::Checkpoint] {
-        session.run(&step).unwrap_or_else(|error| panic!("{step:?}: {error}"));
-    }
-    watched.take_points().into_iter().for_each(&mut visit);
-    watched.crash();
-}
-
-/// What recovery makes of `disk`; the disk is not changed.
-fn state_of(disk: &SimulatedDisk, candidates: &[Arc<State>], options: &Options) -> Arc<State> {
-    let copy = disk.copy();
-    let database = open(&copy, options);
-    let state = find_state(&database, candidates).unwrap();
-    copy.crash();
-    state
-}
-
 /// Crashes in every `stride`-th call of the plan, from the `first` on, and in every call of the recovery.
 fn crash_twice(first: u64, stride: u64) {
     let options = protected_options(first);
@@ -174,16 +101,16 @@ fn crash_twice(first: u64, stride: u64) {
     let mut states = 0;
     watch(&template(&options), &options, &plan::thorough(), |point| {
         if point.index % stride != first {
-            return;
+            return Ok(());
         }
         let disk = point.disk.after_power_loss(PowerLoss::Random(point.index));
-        let state = state_of(&disk, &point.candidates, &options);
+        let state = state_of(&disk, &point.candidates, &options)?;
         watch_recovery(&disk, &[state], &next, |second| {
             states += 1;
-            let found = recover_point(&second, outcome(second.index % 5, point.index), &options);
-            assert!(second.candidates.contains(&found));
-        });
-    });
+            recover_point(&second, outcome(second.index % 5, point.index), &options).map(drop)
+        })
+    })
+    .unwrap();
     println!("{states} states after two crashes");
 }
 
@@ -203,28 +130,28 @@ fn a_third_crash_in_the_recovery_from_two() {
     let mut states = 0;
     watch(&template(&options), &options, &plan::thorough(), |point| {
         if point.index % 150 != 75 {
-            return;
+            return Ok(());
         }
         let disk = point.disk.after_power_loss(PowerLoss::Random(point.index));
-        let state = state_of(&disk, &point.candidates, &options);
+        let state = state_of(&disk, &point.candidates, &options)?;
         watch_recovery(&disk, &[state], &options, |second| {
             if second.index % 7 != 3 {
-                return;
+                return Ok(());
             }
             let disk = second.disk.after_power_loss(PowerLoss::Random(second.index));
-            let state = state_of(&disk, &second.candidates, &options);
+            let state = state_of(&disk, &second.candidates, &options)?;
             watch_recovery(&disk, &[state], &options, |third| {
                 states += 1;
-                recover_point(&third, outcome(third.index % 5, second.index), &options);
-            });
-        });
-    });
+                recover_point(&third, outcome(third.index % 5, second.index), &options).map(drop)
+            })
+        })
+    })
+    .unwrap();
     println!("{states} states after three crashes");
 }
 
 /// The process is killed in a call, and what it wrote is in the system's cache; the next one reads it there, every
-/// `Async` commit that was acknowledged included. The power
-/// goes after the next process has committed once.
+/// `Async` commit that was acknowledged included. The power goes after the next process has committed once.
 #[test]
 fn a_killed_process_at_any_call_and_a_power_loss_soon_after() {
     let options = small_options();
@@ -234,8 +161,7 @@ fn a_killed_process_at_any_call_and_a_power_loss_soon_after() {
         let place = format!("killed in call {} ({})", point.index, point.call);
         let disk = point.disk.copy();
         let database = open(&disk, &options);
-        let found =
-            find_state(&database, &point.survivors).unwrap_or_else(|error| panic!("{place}: {error}"));
+        let found = find_state(&database, &point.survivors).map_err(|error| format!("{place}: {error}"))?;
         check_clean(&database);
         let mut next = State::clone(&found);
         database.create_table("killed").unwrap();
@@ -243,8 +169,9 @@ fn a_killed_process_at_any_call_and_a_power_loss_soon_after() {
         let crashed = disk.after_power_loss(outcome(point.index % 3, point.index));
         disk.crash();
         drop(database);
-        recover(&crashed, &[Arc::new(next)], &options).unwrap_or_else(|error| panic!("{place}: {error}"));
-    });
+        recover(&crashed, &[Arc::new(next)], &options).map_err(|error| format!("{place}: {error}")).map(drop)
+    })
+    .unwrap();
     println!("{points} calls");
 }
 
@@ -254,22 +181,18 @@ fn kill_and_crash(first: u64, stride: u64) {
     let mut states = 0;
     watch(&template(&options), &options, &plan::thorough(), |point| {
         if point.index % stride != first {
-            return;
+            return Ok(());
         }
         watch_recovery(&point.disk.copy(), &point.candidates, &options, |second| {
             states += 1;
-            for number in [0, 2 + second.index % 5] {
-                let disk = second.disk.after_power_loss(outcome(number, point.index));
-                recover(&disk, &second.candidates, &options).unwrap_or_else(|reason| {
-                    let (first, then) = (&point.call, &second.call);
-                    panic!(
-                        "killed in call {} ({first}), crash in call {} ({then}), outcome {number}: {reason}",
-                        point.index, second.index
-                    )
-                });
-            }
-        });
-    });
+            [0, 2 + second.index % 5].into_iter().try_for_each(|number| {
+                recover_point(&second, outcome(number, point.index), &options)
+                    .map_err(|reason| format!("killed in call {} ({}), {reason}", point.index, point.call))
+                    .map(drop)
+            })
+        })
+    })
+    .unwrap();
     println!("{states} crash points after a kill");
 }
 
@@ -297,8 +220,10 @@ fn a_killed_creation_and_a_power_loss_after_the_first_commit() {
         disk.crash();
         drop(database);
         recover(&crashed, &[Arc::new(state)], &options)
-            .unwrap_or_else(|reason| panic!("killed in call {} ({}): {reason}", point.index, point.call));
-    });
+            .map_err(|reason| format!("killed in call {} ({}): {reason}", point.index, point.call))
+            .map(drop)
+    })
+    .unwrap();
 }
 
 /// A log longer than the memory for it is merged into the tree in parts while it is replayed: a crash or a kill in the
@@ -317,7 +242,7 @@ fn a_crash_in_a_recovery_that_merges_parts() {
     let (mut states, mut merges) = (0, 0);
     watch(&template(&options), &options, &steps, |point| {
         if !point.call.contains("write and sync log/") || point.index % 3 != 0 {
-            return;
+            return Ok(());
         }
         for disk in [point.disk.copy(), point.disk.after_power_loss(PowerLoss::Random(point.index))] {
             let copy = disk.copy();
@@ -325,42 +250,16 @@ fn a_crash_in_a_recovery_that_merges_parts() {
             copy.crash();
             watch_recovery(&disk, &point.candidates, &little_memory, |second| {
                 states += 1;
-                for number in [0, 2 + second.index % 5] {
-                    recover_point(&second, outcome(number, point.index), &little_memory);
-                }
-            });
+                [0, 2 + second.index % 5].into_iter().try_for_each(|number| {
+                    recover_point(&second, outcome(number, point.index), &little_memory).map(drop)
+                })
+            })?;
         }
-    });
+        Ok(())
+    })
+    .unwrap();
     println!("{states} crash points in recoveries with {merges} merges");
     assert!(merges > 8 && states > 300, "{merges} {states}");
-}
-
-/// The next store overwrites the other copy, which may be the only durable one.
-#[test]
-fn a_superblock_left_in_the_cache_is_durable_once_the_database_is_open() {
-    let options = small_options();
-    let mut seen = 0;
-    let sequence = |disk: &SimulatedDisk| {
-        let opened = seawall_tree::SuperblockFile::open(disk, seawall_io::OpenMode::Read);
-        opened.unwrap().1.sequence
-    };
-    watch(&template(&options), &options, &plan::short(), |point| {
-        if !point.call.contains("sync superblock") {
-            return;
-        }
-        let disk = point.disk.copy();
-        let found = sequence(&disk);
-        if sequence(&disk.after_power_loss(PowerLoss::LoseAll)) == found {
-            // An open writes the same once more.
-            return;
-        }
-        let database = open(&disk, &options);
-        assert_eq!(sequence(&disk.after_power_loss(PowerLoss::LoseAll)), found);
-        disk.crash();
-        drop(database);
-        seen += 1;
-    });
-    assert!(seen > 3, "{seen}");
 }
 
 #[test]
@@ -391,8 +290,9 @@ fn a_crash_at_any_call_while_tables_are_defined() {
         let mut points = 0;
         watch(&template(&options), &options, &plan::definitions(), |point| {
             points += 1;
-            recover_point(&point, outcome(number, point.index), &other_place(&options));
-        });
+            recover_point(&point, outcome(number, point.index), &other_place(&options)).map(drop)
+        })
+        .unwrap();
         println!("{points} crash points");
         assert!(points > 200, "{points} disk calls: the plan does not do much");
     }
@@ -405,15 +305,16 @@ fn a_crash_in_the_recovery_of_definitions() {
         let mut states = 0;
         watch(&template(&options), &options, &plan::definitions(), |point| {
             if point.index % 17 != first {
-                return;
+                return Ok(());
             }
             let disk = point.disk.after_power_loss(PowerLoss::Random(point.index));
-            let state = state_of(&disk, &point.candidates, &options);
+            let state = state_of(&disk, &point.candidates, &options)?;
             watch_recovery(&disk, &[state], &other_place(&options), |second| {
                 states += 1;
-                recover_point(&second, outcome(second.index % 5, point.index), &options);
-            });
-        });
+                recover_point(&second, outcome(second.index % 5, point.index), &options).map(drop)
+            })
+        })
+        .unwrap();
         println!("{states} states after two crashes");
         assert!(states > 100, "{states} states: recoveries do not do much");
     }

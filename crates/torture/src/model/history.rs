@@ -1,22 +1,26 @@
 //! One random history: calls on a real database and on the plain model, compared at every step.
 
+mod prepares;
+mod steps;
+mod transactions;
+
 use std::collections::BTreeMap;
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
-use seawall_engine::{
+use seawall::Lsn;
+use seawall::{
     Background, CommitHandle, Database, Durability, Environment, Error, ImageCompression, Isolation,
     LockWait, OpenMode, Options, PageProtection, Savepoint, Snapshot, Table, Transaction, TransactionOptions,
 };
-use seawall_keys::{MasterKey, SecretKey};
+use seawall::{MasterKey, SecretKey};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom};
-use seawall_types::Lsn;
 
-use crate::plain::{
+use super::plain::{
     Bounds, Content, Key, Model, Object, Outcome, Overlay, Place, PlainTransaction, Read, Rows, State,
     assert_rows, draw_bounds,
 };
-use crate::prepared::in_doubt;
+use super::prepared::in_doubt;
 
 /// The power is gone: what follows is a reopen.
 pub(crate) struct PowerLost;
@@ -130,7 +134,7 @@ impl History {
     pub(crate) fn run(seed: u64) {
         let mut random = SeededRandom::new(seed);
         let options = draw_options(&mut random);
-        let page_bytes = usize::try_from(options.page_bytes).unwrap();
+        let page_bytes = usize::try_from(options.page_bytes).expect("a page is small");
         let key_bytes_max = (page_bytes / 8 * 5).min(8 + 4096) - 8;
         let keys = draw_keys(&mut random, key_bytes_max);
         let mut history = History {
@@ -307,13 +311,6 @@ impl History {
     }
 }
 
-#[path = "prepares.rs"]
-mod prepares;
-#[path = "steps.rs"]
-mod steps;
-#[path = "transactions.rs"]
-mod transactions;
-
 impl History {
     fn bounds(&mut self) -> Bounds {
         draw_bounds(&mut self.random, &self.keys)
@@ -361,8 +358,10 @@ impl History {
         };
         let options = Options { mode: OpenMode::ReadOnly, ..options.clone() };
         let files = copy.list_all();
-        let database = Database::open_in(environment, options, |_| {}).unwrap();
-        let content = read_content(&database.snapshot(), &database).unwrap();
+        let database = Database::open_in(environment, options, |_| {})
+            .unwrap_or_else(|error| panic!("opening read-only: {error}"));
+        let content = read_content(&database.snapshot(), &database)
+            .unwrap_or_else(|error| panic!("reading everything read-only: {error}"));
         let mut survivors = self.model.survivors();
         let in_doubt = in_doubt(&database);
         let survives = survivors.any(|state| {
@@ -370,7 +369,7 @@ impl History {
         });
         assert!(survives, "read-only shows what never was");
         assert!(matches!(database.create_table("new"), Err(Error::ReadOnly)));
-        database.close().unwrap();
+        database.close().unwrap_or_else(|error| panic!("closing what is read-only: {error}"));
         assert_eq!(copy.list_all(), files, "read-only changed files");
     }
 
@@ -385,7 +384,8 @@ impl History {
         self.model = Model::new(lsn, state);
         self.handles.clear();
         for name in self.model.newest().content().into_keys() {
-            let table = self.database().table(&name).unwrap();
+            let table =
+                self.database().table(&name).unwrap_or_else(|error| panic!("opening {name}: {error}"));
             self.remember(table);
         }
     }

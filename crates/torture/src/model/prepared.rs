@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeBounds;
 use std::sync::Arc;
 
-use seawall_engine::{Database, InDoubtTransaction};
-use seawall_types::Lsn;
+use seawall::Lsn;
+use seawall::{Database, InDoubtTransaction};
 
-use crate::plain::{Model, Outcome, Overlay, Place, PlainTransaction, Read, State};
+use super::plain::{Model, Outcome, Overlay, Place, PlainTransaction, Read, State};
 
 /// One that is in doubt.
 #[derive(Clone, Debug)]
@@ -66,8 +66,8 @@ impl Prepared {
             self.objects().filter_map(|id| Some(&state.objects.get(&id)?.name)).collect();
         self.name == real.owner
             && (self.stamp == real.lsn || self.stamp == Lsn::MAX)
-            && real.rows == u64::try_from(self.overlay.rows.len()).unwrap()
-            && real.bytes == u64::try_from(bytes).unwrap()
+            && real.rows == self.overlay.rows.len() as u64
+            && real.bytes == bytes as u64
             && real.tables.iter().eq(names)
     }
 }
@@ -82,7 +82,7 @@ fn covers(read: &Read, place: &Place) -> bool {
 
 /// What the database says is in doubt, by gid.
 pub(crate) fn in_doubt(database: &Database) -> BTreeMap<String, InDoubtTransaction> {
-    let all = database.in_doubt().unwrap();
+    let all = database.in_doubt().unwrap_or_else(|error| panic!("listing what is in doubt: {error}"));
     all.into_iter().map(|transaction| (transaction.gid.clone(), transaction)).collect()
 }
 

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use seawall_engine::{Database, Options};
+use seawall::{Database, Options};
 use seawall_simulation::{PowerLoss, SimulatedDisk};
 
 use super::state::{Rows, State};
 use super::{open, try_open};
 
 /// Which of the candidates the database holds.
+///
+/// # Errors
+/// How it differs from each of them.
 pub fn find_state(database: &Database, candidates: &[Arc<State>]) -> Result<Arc<State>, String> {
     let mut reasons = Vec::new();
     for state in candidates {
@@ -20,16 +23,24 @@ pub fn find_state(database: &Database, candidates: &[Arc<State>]) -> Result<Arc<
     Err(format!("none of {} states is there:\n  {}", candidates.len(), reasons.join("\n  ")))
 }
 
-/// Panics if a check finds damage.
-pub fn check_clean(database: &Database) -> seawall_engine::CheckSummary {
+/// Checks everything.
+///
+/// # Panics
+/// If that finds damage.
+pub fn check_clean(database: &Database) -> seawall::CheckSummary {
     let mut damages = Vec::new();
-    let summary = database.check(&mut |damage| damages.push(damage.to_string())).unwrap();
+    let summary = database
+        .check(&mut |damage| damages.push(damage.to_string()))
+        .unwrap_or_else(|error| panic!("check: {error}"));
     assert!(damages.is_empty(), "check reports:\n  {}", damages.join("\n  "));
     summary
 }
 
 /// Opens `disk`, finds out which candidate is there, and goes on working with the database: writes, checkpoints,
 /// crashes once more and opens again. Returns what was found.
+///
+/// # Errors
+/// What was lost, is wrong, or does not work.
 pub fn recover(
     disk: &SimulatedDisk,
     candidates: &[Arc<State>],
@@ -50,9 +61,12 @@ pub fn recover(
 }
 
 /// Writes, checkpoints until nothing is left to reclaim, and counts: no row may be left that no table has.
+///
+/// # Errors
+/// What does not work, or is left.
 pub fn go_on(database: &Database, found: &Arc<State>) -> Result<State, String> {
     let mut next = State::clone(found);
-    let failed = |error: seawall_engine::Error| format!("going on: {error}");
+    let failed = |error: seawall::Error| format!("going on: {error}");
     let table = database.create_table("after").map_err(failed)?;
     let mut rows = Rows::new();
     for number in 0..3_u8 {
@@ -75,7 +89,7 @@ pub fn go_on(database: &Database, found: &Arc<State>) -> Result<State, String> {
 }
 
 fn checkpoint_and_count(database: &Database, next: &State) -> Result<(), String> {
-    let failed = |error: seawall_engine::Error| format!("going on: {error}");
+    let failed = |error: seawall::Error| format!("going on: {error}");
     database.checkpoint().map_err(failed)?;
     database.checkpoint().map_err(failed)?;
     next.compare(database).map_err(|reason| format!("after going on: {reason}"))?;

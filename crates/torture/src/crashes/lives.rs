@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use seawall_engine::{ImageCompression, Options, PageProtection};
+use seawall::{ImageCompression, Options, PageProtection};
 use seawall_simulation::{Call, Operation, PowerLoss, SeededRandom, SimulatedDisk};
 
 use super::recover::{find_state, recover};
@@ -21,7 +21,9 @@ use super::{master_key, other_place, plan, small_options, try_open};
 /// One way to keep the second copy of pages.
 #[derive(Clone, Copy, Debug)]
 pub struct Cell {
+    /// Where it is kept.
     pub protection: PageProtection,
+    /// How it is compressed.
     pub compression: ImageCompression,
 }
 
@@ -55,13 +57,16 @@ pub enum Target {
     Commit,
     /// Wrote, synced or cut the page file.
     Pages,
+    /// Wrote or synced the superblock.
     Superblock,
     /// Wrote other records, or made segments.
     Log,
+    /// Anything else.
     Other,
 }
 
 impl Target {
+    /// Every one.
     pub const ALL: [Target; 6] =
         [Target::Images, Target::Commit, Target::Pages, Target::Superblock, Target::Log, Target::Other];
 
@@ -97,7 +102,9 @@ fn follows_pages(call: &Call, before: &[Call]) -> bool {
 /// What the histories of a cell met.
 #[derive(Clone, Debug, Default)]
 pub struct Tally {
+    /// How many were run to their end.
     pub histories: u64,
+    /// How many of these were of encrypted databases.
     pub encrypted: u64,
     /// Lives ended by a power loss.
     pub power_losses: u64,
@@ -122,7 +129,10 @@ impl Tally {
     }
 }
 
-/// Runs the history of `seed`; what is lost or wrong is the error.
+/// Runs the history of `seed`.
+///
+/// # Errors
+/// What is lost or wrong.
 pub fn run_history(cell: Cell, seed: u64, tally: &mut Tally) -> Result<(), String> {
     // Each cell has histories of its own.
     let mut random = SeededRandom::new(seed << 4 | cell.number());

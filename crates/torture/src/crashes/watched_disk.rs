@@ -9,7 +9,7 @@ use seawall_io::{
     AlignedBuffer, DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode, SharedMapping,
 };
 use seawall_simulation::SimulatedDisk;
-use seawall_sync::Mutex;
+use parking_lot::Mutex;
 
 use super::session::SharedProgress;
 use super::state::State;
@@ -53,6 +53,7 @@ impl fmt::Debug for WatchedDisk {
 }
 
 impl WatchedDisk {
+    /// Watches what is done with `inner`; `progress` says what may be in the database meanwhile.
     pub fn new(inner: SimulatedDisk, progress: SharedProgress) -> WatchedDisk {
         WatchedDisk { inner, progress, seen: Arc::default() }
     }
