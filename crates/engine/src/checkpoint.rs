@@ -21,6 +21,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_memtable::Memtable;
 use seawall_sync::MutexGuard;
 use seawall_sync::atomic::Ordering;
@@ -262,6 +263,9 @@ impl Engine {
         self.counters.reclaim.count_freed(totals.chunk.freed_pages - freed_before);
         self.delete_strays(state, frozen)?;
         self.merge_long_bodies(frozen, &mut pace, &mut totals)?;
+        if sabotaged(Defect::ReclaimForgottenEarly) {
+            self.forget_reclaimed(state, frozen, &reclaim)?;
+        }
         let superblock = self.merge_system_rows(frozen, &mut pace, &mut totals)?;
         self.images_before_redo.store(frozen.logged_images, Ordering::Relaxed);
         frozen.prepared.merged();
@@ -305,7 +309,7 @@ impl Engine {
 
     /// Makes the log durable past every commit in the memtable: see the module.
     fn flush_for_merge(&self, frozen: &Frozen) -> Result<(), Error> {
-        if self.log.is_none() {
+        if self.log.is_none() || sabotaged(Defect::PagesBeforeLog) {
             return Ok(());
         }
         self.flush_until(frozen.end)?;
@@ -415,6 +419,9 @@ impl Engine {
     ) -> Result<Superblock, Error> {
         let mut rows = self.merge_catalog_rows(frozen, pace, totals)?.behind(self.kept_behind(frozen));
         rows.keep_bases(self.is_needed(frozen), self.snapshots.floor());
+        if sabotaged(Defect::SystemRowsDropped) {
+            rows.skip_all();
+        }
         let plan =
             self.tree.merge_chunk(&mut rows, u64::MAX, frozen.end).map_err(|error| Error::tree(&error))?;
         totals.rows += rows.taken();
@@ -428,6 +435,9 @@ impl Engine {
                 ..current.clone()
             }
         };
+        if sabotaged(Defect::RedoPointTooEarly) {
+            self.tree.store_superblock(&superblock).map_err(|error| self.tree_write_error(&error))?;
+        }
         self.apply_chunk(plan, Some(&superblock), totals)?;
         self.redo_point.store(superblock.redo_point.get(), Ordering::SeqCst);
         self.recovery_time.redo_point_moved(frozen.logged_rows);

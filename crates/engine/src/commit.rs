@@ -12,6 +12,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_sync::arc_swap::Guard;
 use seawall_types::{Lsn, TableId};
 use seawall_wal::{CommitBuilder, LogError, PreparedRecord};
@@ -266,7 +267,7 @@ impl Engine {
         if let Some(held) = request.definitions.iter().position(|own| !own.object.is_free()) {
             return Err(Refused::InDoubt(held));
         }
-        if in_doubt.has_read_any(request.owner, row_keys) {
+        if in_doubt.has_read_any(request.owner, row_keys) && !sabotaged(Defect::PreparedReadsForgotten) {
             return Err(Refused::Protected);
         }
         if request.reads.is_empty() || self.queue().last_entered() <= request.snapshot {
@@ -286,6 +287,7 @@ impl Engine {
         match read {
             ReadItem::Row(row_key) => view.newest_stamp(row_key).is_some_and(|newest| newest > snapshot),
             ReadItem::Object(object) => object.changed_since(snapshot),
+            ReadItem::Range(..) if sabotaged(Defect::RangeNotValidated) => false,
             ReadItem::Range(from, to) => {
                 crate::scan::any_newer_in(&view, from.as_ref(), to.as_ref(), snapshot)
             }

@@ -15,6 +15,7 @@
 use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use seawall_sync::{WaitWord, thread};
 use seawall_types::Lsn;
@@ -152,8 +153,8 @@ impl CommitQueue {
             let slot = self.slot(head);
             let stamp = Lsn::new(slot.stamp.load(Ordering::SeqCst));
             let ready = match slot.state.load(Ordering::SeqCst) {
-                LOGGED => false,
-                APPLIED_SYNC => stamp <= flushed,
+                LOGGED => sabotaged(Defect::VisibleBeforeApplied),
+                APPLIED_SYNC => stamp <= flushed || sabotaged(Defect::VisibleBeforeFlushed),
                 _ => true,
             };
             if !ready {

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_sync::atomic::Ordering;
 use seawall_types::Lsn;
 use seawall_wal::{Outcome, Prepare};
@@ -50,6 +51,7 @@ pub(crate) type ExtraRows<'r> = &'r [(Vec<u8>, Option<Vec<u8>>)];
 impl Engine {
     /// Decides an in-doubt transaction, and waits until the decision is as durable as asked; its stamp.
     pub(crate) fn decide(&self, gid: &str, outcome: Outcome, durability: Durability) -> Result<Lsn, Error> {
+        let durability = if sabotaged(Defect::DecisionNotDurable) { Durability::Async } else { durability };
         let stamp = self.log_named_decision(gid, outcome, durability)?;
         self.finish_commit(stamp, durability)
     }
@@ -238,6 +240,9 @@ impl Engine {
             // Two rows of one transaction may share a lock.
             names.sort_unstable();
             names.dedup();
+            if sabotaged(Defect::PreparedLocksForgotten) {
+                names.clear();
+            }
             let lock_owner = self.new_lock_owner();
             for name in &names {
                 self.locks.acquire(lock_owner, *name, LockWait::NoWait).map_err(|_| {

@@ -8,6 +8,7 @@
 //!
 //! The rows may be divided by key among threads: each row is then merged, and gets its base, by one of them.
 
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_memtable::{Cursor, Lookup, Memtable};
 use seawall_tree::{Change, DivisibleSource, MergeSource};
 use seawall_types::{Lsn, TableId};
@@ -100,8 +101,13 @@ impl<'a> FrozenRows<'a> {
     /// Whether what the merge replaces is kept, behind the row's versions, for a snapshot older than the freeze point,
     /// and above `snapshot_floor`.
     pub(crate) fn keep_bases(&mut self, keep: bool, snapshot_floor: Lsn) {
-        self.keep_replaced = keep;
+        self.keep_replaced = keep && !sabotaged(Defect::ReplacedValueNotKept);
         self.snapshot_floor = snapshot_floor;
+    }
+
+    /// Takes all rows, and gives none.
+    pub(crate) fn skip_all(&mut self) {
+        self.current = None;
     }
 
     /// Whether all rows are taken.

@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use rustc_hash::FxHashSet;
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_memtable::{Cursor, Memtable};
 use seawall_types::{Lsn, TableId};
 
@@ -46,7 +47,7 @@ impl Engine {
             waiting.retain(|(storage, _)| !kept.contains(storage));
             waiting.extend(dropped);
         }
-        let horizon = self.horizon();
+        let horizon = if sabotaged(Defect::CutUnderSnapshot) { Lsn::MAX } else { self.horizon() };
         let waiting = state.reclaim.get_or_insert_default();
         // A storage that was loaded in bulk is entered twice if its table is dropped: the drop is what counts.
         waiting.sort_unstable_by_key(|(storage, dropped)| (*storage, std::cmp::Reverse(*dropped)));

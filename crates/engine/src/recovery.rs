@@ -16,6 +16,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_keys::DatabaseKeys;
 use seawall_memtable::{Memtable, ReplayPartition};
 use seawall_sync::mpsc::{SyncSender, sync_channel};
@@ -402,7 +403,7 @@ impl Dealt {
         for change in changes {
             let change = change.map_err(|error| place(&error))?;
             change.copy_row_key(&mut dealer.row_key);
-            if change.table().get() < FIRST_USER_TABLE {
+            if change.table().get() < FIRST_USER_TABLE && !sabotaged(Defect::NextTableForgotten) {
                 self.next_table = self.next_table.max(next_id(&dealer.row_key, change.value())?);
                 if change.value().is_some_and(|value| dropped_tables::is_drop(&dealer.row_key, value)) {
                     self.bytes += dropped_tables::WRITTEN_OUT_BYTES;

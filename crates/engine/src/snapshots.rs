@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_sync::Mutex;
 use seawall_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use seawall_types::Lsn;
@@ -175,6 +176,9 @@ impl SnapshotRegistry {
     pub(crate) fn horizon_above(&self, floor: Lsn, visible: impl Fn() -> Lsn) -> Lsn {
         // Read before the slots: see `enter`.
         let visible = visible();
+        if sabotaged(Defect::HorizonIgnoresSnapshots) {
+            return visible;
+        }
         self.oldest_above(floor).map_or(visible, |oldest| oldest.min(visible))
     }
 

@@ -13,6 +13,7 @@ use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_types::{Lsn, TableId};
 
 use crate::catalog::{self, OpenObject, Storage, Table};
@@ -282,7 +283,7 @@ impl Transaction {
                 if let Err(error) = self.engine.check_snapshot(snapshot) {
                     return Err(self.fail(error));
                 }
-                if newest.is_some_and(|newest| newest > snapshot) {
+                if newest.is_some_and(|newest| newest > snapshot) && !sabotaged(Defect::FirstUpdaterWinsNot) {
                     return Err(self.fail(Error::Conflict { what: "a row that this one writes" }));
                 }
             }
@@ -418,8 +419,11 @@ impl Transaction {
     /// `Conflict` (retryable) when what was read has changed, under `Serializable`; `Locked` (retryable) when a serializable
     /// transaction in doubt has read what is written, and is not decided while this waits; `TableChanged`; `DiskFull`;
     /// `Stopped`. After an error nothing is committed, but for `Stopped`, which leaves it open: recovery decides.
-    pub fn commit(self) -> Result<Lsn, Error> {
+    pub fn commit(mut self) -> Result<Lsn, Error> {
         let engine = Arc::clone(&self.engine);
+        if sabotaged(Defect::CommitNotDurable) {
+            self.options.durability = Durability::Async;
+        }
         let durability = self.options.durability;
         match self.log_commit()? {
             Some(stamp) => engine.finish_commit(stamp, durability),
@@ -449,6 +453,9 @@ impl Transaction {
             return Ok(None);
         }
         self.engine.check_writable()?;
+        if sabotaged(Defect::LocksReleasedEarly) {
+            self.release_locks();
+        }
         let stamp =
             self.engine.log_commit(&self.commit_request(), self.writes.rows(), self.writes.bytes())?;
         // The rows are in the log and in the memtable: whoever writes them next has a later stamp, so it cannot
@@ -514,10 +521,14 @@ impl Transaction {
     }
 
     pub(crate) fn release(&mut self) {
+        self.release_locks();
+        self.snapshot = None;
+    }
+
+    fn release_locks(&mut self) {
         for name in self.locks.drain(..) {
             self.engine.locks().release(self.owner, name);
         }
-        self.snapshot = None;
     }
 }
 

@@ -24,6 +24,7 @@ mod error;
 mod memory;
 mod os_disk;
 mod random;
+pub mod sabotage;
 mod secret;
 
 pub use aligned::{AlignedBuffer, BLOCK_BYTES};

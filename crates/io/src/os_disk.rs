@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use crate::disk::{DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode, SharedMapping};
 use crate::error::DiskError;
+use crate::sabotage::{Defect, sabotaged};
 use file::OsFile;
 use mapping::OsMapping;
 
@@ -137,6 +138,9 @@ fn create_with_parents(full: &Path) -> io::Result<()> {
 }
 
 fn sync_directory(full: &Path) -> io::Result<()> {
+    if sabotaged(Defect::OsDirectorySyncSkipped) {
+        return Ok(());
+    }
     OpenOptions::new().read(true).open(full)?.sync_all()
 }
 

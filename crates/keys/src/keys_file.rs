@@ -27,6 +27,7 @@ use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
 use seawall_codec::encryption::{KEY_BYTES, SecretKey};
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, OpenMode, Random};
 use seawall_types::DatabaseId;
 
@@ -153,6 +154,9 @@ impl KeysFile {
         file.write_all_at(&self.encode(), 0).map_err(fail("write"))?;
         file.sync_data().map_err(fail("sync"))?;
         disk.rename(NEW_KEYS_PATH, KEYS_PATH).map_err(fail("renaming"))?;
+        if sabotaged(Defect::KeysNameNotSynced) {
+            return Ok(());
+        }
         disk.sync_directory("").map_err(fail("sync of the directory"))
     }
 

@@ -1,5 +1,6 @@
 //! The memtable as the engine sees it.
 
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::Lsn;
 
@@ -76,6 +77,9 @@ impl Memtable {
             Inserted::Existing(entry) => self.push(entry, shard, stamp, value, horizon),
             Inserted::New(entry) => {
                 // Only now: should two threads insert the same row, the index decides which entry is the row's.
+                if hash.is_multiple_of(64) && sabotaged(Defect::FilterForgets) {
+                    return;
+                }
                 self.filter.insert(hash);
                 self.directory.insert(hash, entry);
                 shard.count_rows(1);

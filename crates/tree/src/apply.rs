@@ -49,6 +49,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_io::Clock;
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_sync::atomic::{AtomicU32, Ordering};
 use seawall_sync::thread;
 use seawall_types::PageId;
@@ -199,7 +200,10 @@ impl Tree {
         file.write(&fresh).map_err(ChunkFailure::before_commit)?;
         applied.durations.page_write += watch.lap();
         let chunk = writer.completed_chunk + 1;
-        let needs_sync = plan.wrote_ahead || !fresh.is_empty() || writer.has_unsynced_pages;
+        let has_unsynced = writer.has_unsynced_pages && !sabotaged(Defect::PagesNotSyncedBetweenChunks);
+        let has_fresh = !fresh.is_empty() && !sabotaged(Defect::FreshPagesNotSynced);
+        let is_skipped = plan.wrote_ahead && sabotaged(Defect::BulkLoadNotSynced);
+        let needs_sync = (plan.wrote_ahead || has_fresh || has_unsynced) && !is_skipped;
         let (page_write, page_sync) = (Cell::new(Duration::ZERO), Cell::new(Duration::ZERO));
         let in_place = writer.in_place.clone();
         let sync = || {
@@ -222,7 +226,9 @@ impl Tree {
         applied.durations.page_write += page_write.get();
         applied.durations.page_sync += page_sync.get();
         applied.durations.recovery_write = watch.lap().saturating_sub(page_sync.get() + page_write.get());
-        writer.recovery.commit().map_err(ChunkFailure::Unknown)?;
+        if !sabotaged(Defect::RecoveryFileNotSynced) {
+            writer.recovery.commit().map_err(ChunkFailure::Unknown)?;
+        }
         applied.durations.recovery_sync = watch.lap();
         let overlay: Overlay = protected.iter().map(|page| (page.view().id(), page.clone())).collect();
         watch.lap();
@@ -283,10 +289,11 @@ impl Tree {
         let mut punched_bytes = 0;
         let freed = writer.space.freed_runs();
         let bytes_of = |run: &PageRun| u64::from(run.count) * self.format().page_bytes() as u64;
-        if freed.iter().any(|run| bytes_of(run) >= PUNCHED_BYTES_MIN) {
+        let punches = freed.iter().any(|run| bytes_of(run) >= PUNCHED_BYTES_MIN);
+        if punches && !sabotaged(Defect::PunchedBeforeSync) {
             writer.sync_pages(self.pages.file())?;
         }
-        if writer.has_unsynced_pages {
+        if writer.has_unsynced_pages && !sabotaged(Defect::FreedPagesWrittenUnsynced) {
             writer.freed_before_sync = freed.clone();
         }
         for run in freed {

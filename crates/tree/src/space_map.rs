@@ -26,6 +26,7 @@
 
 mod bits;
 
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_types::{Lsn, PageId};
 
 use crate::error::TreeError;
@@ -260,6 +261,9 @@ impl SpaceMap {
     pub(crate) fn free(&mut self, run: PageRun) {
         self.freed_count += u64::from(run.count);
         push_run(&mut self.freed, run);
+        if sabotaged(Defect::FreedPagesUsedAtOnce) {
+            self.release(run).unwrap_or(());
+        }
     }
 
     /// Takes a page back that the chunk under way had allocated; `false` if it had not.
@@ -347,7 +351,8 @@ impl SpaceMap {
     fn words_after(&mut self, index: usize) -> Result<Vec<u64>, TreeError> {
         let mut words = self.map(index)?.allocated.clone();
         let here = |run: &&PageRun| self.place(run.first).0 == index;
-        for run in self.fresh.iter().filter(here) {
+        let lost = usize::from(sabotaged(Defect::SpaceMapBitsLost));
+        for run in self.fresh.iter().filter(here).skip(lost) {
             bits::set(&mut words, self.place(run.first).1, run.count as usize);
         }
         for run in self.freed.iter().filter(here) {

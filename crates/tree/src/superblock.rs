@@ -32,6 +32,7 @@
 use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, DiskFile, OpenMode};
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
 
@@ -229,7 +230,7 @@ impl SuperblockFile {
     /// # Errors
     /// After an error either copy may be the newer valid one: the database must be reopened before it stores again.
     pub fn store(&mut self, values: &Superblock) -> Result<(), SuperblockError> {
-        let sequence = self.sequence + 1;
+        let sequence = self.sequence + if sabotaged(Defect::SuperblockOneCopy) { 2 } else { 1 };
         let bytes = Superblock { sequence, ..values.clone() }.encode();
         let path = &self.path;
         let fail = |operation| move |source| SuperblockError::Io { operation, path: path.clone(), source };

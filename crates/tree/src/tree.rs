@@ -6,6 +6,7 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Clock, Disk, OpenMode};
 use seawall_keys::{Cipher, DatabaseKeys, Purpose};
 use seawall_sync::{MappedMutexGuard, Mutex, MutexGuard};
@@ -193,7 +194,7 @@ impl Tree {
         let recovery = RecoveryFile::open(disk, mode, format, database, cipher, chunk_bytes, threads)?;
         let mut completed_chunk = superblock.completed_chunk;
         let found = match recovery.read(completed_chunk)? {
-            Some(torn) if !torn.is_complete => {
+            Some(torn) if !torn.is_complete && !sabotaged(Defect::HalfChunkApplied) => {
                 if recovery.is_half_in_place(&torn, &file, &superblock, source)? {
                     return Err(recovery.half_in_place(&torn));
                 }
@@ -217,7 +218,7 @@ impl Tree {
             plan: 0,
             failure: None,
         };
-        if let Some(found) = &found {
+        if let Some(found) = found.as_ref().filter(|_| !sabotaged(Defect::ChunkNotAppliedAgain)) {
             match access {
                 TreeAccess::Write => writer.apply_again(&pages, found, source)?,
                 TreeAccess::Read => writer.show(&pages, found, source)?,
@@ -313,7 +314,7 @@ impl WriterState {
     /// Makes the pages of the last chunk durable in place.
     pub(crate) fn sync_pages(&mut self, pages: &PageFile) -> Result<(), TreeError> {
         self.wait_in_place()?;
-        if self.has_unsynced_pages {
+        if self.has_unsynced_pages && !sabotaged(Defect::SuperblockBeforePages) {
             pages.sync().map_err(|error| self.poison(error))?;
             self.has_unsynced_pages = false;
         }
@@ -357,7 +358,9 @@ impl WriterState {
         source: &dyn ImageSource,
     ) -> Result<(), TreeError> {
         // No page is overwritten before its image is durable for sure.
-        self.recovery.write_again(found)?;
+        if !sabotaged(Defect::ChunkNotWrittenAgain) {
+            self.recovery.write_again(found)?;
+        }
         self.recovery.for_each_image(found, &self.superblock, source, |page| {
             pages.file().write(&[PageImage::from(&page)])
         })?;

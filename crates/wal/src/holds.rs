@@ -27,6 +27,7 @@ use std::io;
 use std::sync::Arc;
 
 use seawall_io::Disk;
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_sync::Mutex;
 use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use seawall_types::{DatabaseId, Lsn};
@@ -326,7 +327,8 @@ impl Holds {
         } else if state.holds.values().any(Hold::has_moved) {
             state.store(&*self.disk)?;
         }
-        let needed = state.holds.values().filter(|hold| hold.lost_at.is_none()).map(|hold| hold.durable);
+        let is_needed = |hold: &&Hold| hold.lost_at.is_none() && !sabotaged(Defect::HoldIgnored);
+        let needed = state.holds.values().filter(is_needed).map(|hold| hold.durable);
         let kept_from = needed.fold(redo_point, Lsn::min);
         state.kept_from = state.kept_from.max(kept_from);
         Ok(kept_from)

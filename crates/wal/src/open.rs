@@ -18,6 +18,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{BLOCK_BYTES, Disk, DiskFile, OpenMode};
 use seawall_types::{Lsn, TimelineId};
 
@@ -190,6 +191,9 @@ fn cut_off_segment(
     }
     let header_end = (offset + RECORD_HEADER_BYTES as u64).min(segment_bytes);
     for end in [header_end, segment_bytes] {
+        if sabotaged(Defect::TailNotZeroed) {
+            break;
+        }
         zero_and_sync(&*file, offset, end).map_err(failed("zero the end of"))?;
     }
     let mut carry = vec![0; offset_in_block(offset)];

@@ -63,6 +63,7 @@ use std::io;
 use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{BLOCK_BYTES, Disk, DiskFile, OpenMode, SharedMapping};
 use seawall_types::{DatabaseId, Lsn};
 
@@ -222,7 +223,7 @@ fn clear(
     if check_fixed(&fixed, file_bytes, identity.database) != Ok(data_bytes as u64) {
         return Ok(false);
     }
-    if clearing == Clearing::NotNeeded {
+    if clearing == Clearing::NotNeeded || sabotaged(Defect::PendingNotZeroed) {
         return Ok(true);
     }
     file.fill_zeros(FIXED_BYTES as u64, file_bytes - FIXED_BYTES as u64)?;

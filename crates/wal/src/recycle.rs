@@ -20,6 +20,7 @@
 use std::ops::ControlFlow;
 
 use seawall_io::OpenMode;
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_types::Lsn;
 
 use crate::error::LogError;
@@ -109,6 +110,9 @@ pub(crate) fn recycle(
         until += 1;
     }
     if recycled > 0 {
+        if sabotaged(Defect::RecycledBeforeNameSynced) {
+            segments.offer(until);
+        }
         segments.publish(&preparing, until, counters)?;
         counters.segments_recycled.add(recycled);
         report.recycled = recycled;
@@ -157,6 +161,7 @@ impl SegmentSet {
             Ok(is_whole.then_some(file))
         });
         match written {
+            Ok(Some(_)) if sabotaged(Defect::RecycledHeaderNotSynced) => Ok(true),
             Ok(Some(file)) => {
                 file.sync_data().map_err(|error| fatal("sync", &path, &error))?;
                 Ok(true)

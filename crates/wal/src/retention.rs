@@ -18,6 +18,7 @@
 use std::io;
 use std::ops::ControlFlow;
 
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_types::Lsn;
 
 use crate::error::LogError;
@@ -185,6 +186,7 @@ impl Shared {
 
     fn first_needed(&self, needed: Lsn) -> u64 {
         self.geometry.segment_of(needed.min(self.flushed()))
+            + u64::from(sabotaged(Defect::SegmentRemovedTooEarly))
     }
 }
 

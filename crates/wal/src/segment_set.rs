@@ -22,6 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{AlignedBuffer, BLOCK_BYTES, Disk, DiskFile, OpenMode};
 use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use seawall_sync::{Mutex, MutexGuard};
@@ -35,6 +36,11 @@ use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_
 
 pub use found::LogFiles;
 pub(crate) use found::{FoundFiles, oldest_without_gap};
+
+/// How the segments are opened that are written.
+fn written_mode() -> OpenMode {
+    if sabotaged(Defect::FlushNotDurable) { OpenMode::Write } else { OpenMode::Log }
+}
 
 /// Prefix of the names of segments that are being made.
 pub(crate) const SPARE_PREFIX: &str = "spare.";
@@ -200,9 +206,16 @@ impl SegmentSet {
         until: u64,
         counters: &Counters,
     ) -> Result<(), LogError> {
-        self.sync_names(counters)?;
-        self.prepared_until.fetch_max(until, Ordering::SeqCst);
+        if !sabotaged(Defect::SegmentNameNotSynced) {
+            self.sync_names(counters)?;
+        }
+        self.offer(until);
         Ok(())
+    }
+
+    /// The segments below `until` may be written.
+    pub(crate) fn offer(&self, until: u64) {
+        self.prepared_until.fetch_max(until, Ordering::SeqCst);
     }
 
     /// Makes names and removals durable.
@@ -230,7 +243,7 @@ impl SegmentSet {
     pub(crate) fn open_handle(&self, number: u64) -> Result<(), LogError> {
         let path = self.path_of(number);
         let file =
-            self.disk.open(&path, OpenMode::Log).map_err(|error| LogError::io("open", &path, error))?;
+            self.disk.open(&path, written_mode()).map_err(|error| LogError::io("open", &path, error))?;
         self.handles.lock().insert(number, file);
         Ok(())
     }
@@ -246,7 +259,7 @@ impl SegmentSet {
             Some(file) => Ok(file),
             None => {
                 let path = self.path_of(number);
-                self.disk.open(&path, OpenMode::Log).map_err(|error| LogError::io("open", &path, error))
+                self.disk.open(&path, written_mode()).map_err(|error| LogError::io("open", &path, error))
             }
         }
     }

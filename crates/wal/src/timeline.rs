@@ -12,6 +12,7 @@ use std::io;
 use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, DiskFile, OpenMode};
 use seawall_types::{Lsn, TimelineId};
 
@@ -161,7 +162,9 @@ impl TimelineHistory {
         let write = || -> io::Result<()> {
             let file = open_new(&**disk, &temporary)?;
             file.write_all_at(self.encode().as_bytes(), 0)?;
-            file.sync_data()?;
+            if !sabotaged(Defect::HistoryNotSynced) {
+                file.sync_data()?;
+            }
             disk.rename(&temporary, &path)?;
             disk.sync_directory(LOG_DIRECTORY)
         };

@@ -6,6 +6,7 @@
 
 use std::io;
 
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, DiskFile, OpenMode};
 use seawall_types::Lsn;
 
@@ -25,7 +26,7 @@ pub(crate) fn write_again(
 ) -> Result<(), LogError> {
     let geometry = identity.geometry;
     let (mut position, end) = (geometry.stream_position(from), geometry.stream_position(to));
-    while position < end {
+    while position < end && !sabotaged(Defect::LastBatchNotWrittenAgain) {
         let (number, offset) = geometry.file_position(position);
         let bytes = (geometry.segment_bytes() - offset).min(end.0 - position.0);
         let path = SegmentName { number, timeline: identity.timeline }.path();

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_memtable::Memtable;
 use seawall_sync::Mutex;
 use seawall_sync::atomic::{AtomicU64, Ordering};
@@ -85,6 +86,9 @@ impl PreparedEpoch {
     pub(crate) fn settle(&self, memtable: &Memtable, in_doubt_before: u64) -> u64 {
         let changes = self.changes.lock();
         for (stamp, (_, body)) in &changes.entered {
+            if sabotaged(Defect::PreparedNotWritten) {
+                break;
+            }
             let (key, value) = rows::head_row(*stamp, body);
             memtable.insert(&key, *stamp, Some(&value), || Lsn::ZERO);
         }

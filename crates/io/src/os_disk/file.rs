@@ -10,6 +10,7 @@ use super::system;
 use crate::aligned::{AlignedBuffer, BLOCK_BYTES};
 use crate::disk::{DiskFile, OpenMode, SharedMapping};
 use crate::error::DiskError;
+use crate::sabotage::{Defect, sabotaged};
 
 /// Zeros are written in pieces of this size; aligned, so that a file open for direct I/O takes them too.
 const ZEROS_BYTES: usize = 1 << 20;
@@ -40,6 +41,9 @@ impl OsFile {
         assert!(range.end.is_multiple_of(BLOCK_BYTES), "durable write from unaligned {range:?}");
         assert!(offset.is_multiple_of(block_bytes), "durable write at unaligned offset {offset}");
         let bytes = &buffer[range];
+        if sabotaged(Defect::OsDurableWriteBuffered) {
+            return self.file.write_all_at(bytes, offset);
+        }
         self.named("write and sync", self.durable_writes.write(&self.file, bytes, offset))
     }
 
@@ -89,6 +93,9 @@ impl DiskFile for OsFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
+        if sabotaged(Defect::OsFileSyncSkipped) {
+            return Ok(());
+        }
         self.named("sync", self.file.sync_data())
     }
 

@@ -5,11 +5,11 @@ use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use seawall_io::{
     AlignedBuffer, DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode, SharedMapping,
 };
 use seawall_simulation::SimulatedDisk;
-use parking_lot::Mutex;
 
 use super::session::SharedProgress;
 use super::state::State;

@@ -41,6 +41,7 @@ use std::io;
 use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, DiskFile, OpenMode};
 use seawall_types::{DatabaseId, Lsn};
 
@@ -121,8 +122,10 @@ impl HoldsFile {
         let sequence = self.sequence + 1;
         let copy = encode(self.database, sequence, holds);
         // After a failure this copy is written again, from memory, before the other one is touched.
-        let written = file.write_all_at(&copy, offset_of(sequence)).and_then(|()| file.sync_data());
-        written.map_err(failed("write"))?;
+        file.write_all_at(&copy, offset_of(sequence)).map_err(failed("write"))?;
+        if !sabotaged(Defect::HoldsNotSynced) {
+            file.sync_data().map_err(failed("write"))?;
+        }
         self.sequence = sequence;
         Ok(())
     }

@@ -22,6 +22,7 @@
 mod checksums;
 
 use seawall_codec::checksum::combine;
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_types::Lsn;
 
 use super::bytes::LogBytes;
@@ -178,7 +179,11 @@ impl Search<'_> {
             return Ok(None);
         }
         let number = self.geometry.segment_of(lsn);
-        let is_behind = batch_start > self.lsn;
+        let is_behind = if sabotaged(Defect::TornTailOffByOne) {
+            batch_start >= self.lsn
+        } else {
+            batch_start > self.lsn
+        };
         if !is_behind && self.bytes.has_valid_header(number)? {
             return Ok(None);
         }

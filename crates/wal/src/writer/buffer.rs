@@ -16,6 +16,7 @@
 use std::io;
 use std::ops::Range;
 
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{AlignedBuffer, BLOCK_BYTES, DiskFile, SharedMapping};
 use seawall_types::Lsn;
 
@@ -57,7 +58,9 @@ impl LogBuffer {
     fn begin(&mut self, key: LogKey, first: Lsn, carry: &[u8]) {
         self.larger = None;
         // The slot first: from here on, old bytes stand at a place where they do not verify.
-        write_slot(&mut *self.mapping, key, first);
+        if !sabotaged(Defect::PendingSlotNotWritten) {
+            write_slot(&mut *self.mapping, key, first);
+        }
         self.write(0, carry);
     }
 
@@ -68,6 +71,9 @@ impl LogBuffer {
         range: Range<usize>,
         offset: u64,
     ) -> io::Result<()> {
+        if sabotaged(Defect::FlushNotDurable) {
+            return file.write_all_at(&self.bytes()[range], offset);
+        }
         match &self.larger {
             Some(larger) => file.write_durable_at(larger, range, offset),
             None => {
@@ -191,9 +197,11 @@ impl Appender {
     /// Copies the record to the place that `room_for` found and makes it part of the batch.
     pub(crate) fn place(&mut self, record: &PreparedRecord, span: RecordSpan) {
         let bytes = record.as_bytes();
+        let is_forgotten = sabotaged(Defect::BatchStartForgotten);
+        let batch_start = if is_forgotten { span.start } else { self.batch_start };
         // The stamp last: a process that is killed in between leaves no record.
         self.buffer.write(self.used + STAMP_BYTES, &bytes[STAMP_BYTES..]);
-        self.buffer.write(self.used, &record.stamp(self.key, span.start, self.batch_start));
+        self.buffer.write(self.used, &record.stamp(self.key, span.start, batch_start));
         self.used += bytes.len();
         self.next = span.end;
         self.records += 1;

@@ -13,6 +13,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use seawall_io::DiskFile;
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_sync::MutexGuard;
 use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::Lsn;
@@ -98,7 +99,7 @@ impl Shared {
 
     pub(super) fn survive_kill(&self, end: Lsn) -> Result<(), LogError> {
         let mortal = self.mortal.load(Ordering::SeqCst);
-        if mortal <= self.flushed().get() {
+        if mortal <= self.flushed().get() || sabotaged(Defect::LongAsyncNotFlushed) {
             return Ok(());
         }
         // A mortal record before `end` leaves a gap, behind which nothing is found again.
@@ -184,6 +185,9 @@ impl Shared {
         let Some(mut batch) = batch else { return };
         self.room.wake_all();
         batch.pad();
+        if sabotaged(Defect::FlushedBeforeWrite) {
+            self.publish_flushed(batch.end);
+        }
         let started = self.clock.as_ref().map(|clock| clock.monotonic());
         if let Err(error) = self.write_batch(flusher, &batch) {
             self.poison(error);
@@ -194,7 +198,9 @@ impl Shared {
             self.counters.flush_nanos.add(u64::try_from(nanos).unwrap_or(u64::MAX));
         }
         self.counters.batches.add(1);
-        self.publish_flushed(batch.end);
+        if !sabotaged(Defect::FlushedBeforeWrite) {
+            self.publish_flushed(batch.end);
+        }
         let parity = usize::from(batch.number & 1 == 1);
         flusher.spare = Some(batch.buffer);
         self.durable[parity].wake_all();
@@ -224,7 +230,7 @@ impl Shared {
                 |error: &dyn Display| format!("write {bytes} bytes at offset {offset} of {path}: {error}");
             let is_first = flusher.segment.as_ref().is_none_or(|(open, _)| *open != number);
             let file = self.segment_file(flusher, number).map_err(|error| failed(&error))?;
-            if is_first && offset == HEADER_BYTES {
+            if is_first && offset == HEADER_BYTES && !sabotaged(Defect::BegunMarkNotWritten) {
                 self.segments.begin(&**file, number).map_err(|error| failed(&error))?;
             }
             batch
