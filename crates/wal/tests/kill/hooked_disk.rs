@@ -1,4 +1,6 @@
-//! A simulated disk that calls back before each write of a batch: others append while it is on its way.
+//! A simulated disk that calls back before a write of a batch, or before a sync of the log's directory: others append while
+//! it is on its way.
+#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::fmt;
 use std::io::{self, IoSlice};
@@ -17,11 +19,17 @@ type Hook = Box<dyn FnMut() + Send>;
 pub(crate) struct HookedDisk {
     inner: SimulatedDisk,
     hook: Arc<Mutex<Option<Hook>>>,
+    sync_hook: Arc<Mutex<Option<Hook>>>,
 }
 
 impl HookedDisk {
     pub(crate) fn new(inner: SimulatedDisk) -> HookedDisk {
-        HookedDisk { inner, hook: Arc::default() }
+        HookedDisk { inner, hook: Arc::default(), sync_hook: Arc::default() }
+    }
+
+    /// Calls `hook` at the next sync of the log's directory, once.
+    pub(crate) fn at_next_directory_sync(&self, hook: impl FnMut() + Send + 'static) {
+        *self.sync_hook.lock() = Some(Box::new(hook));
     }
 
     /// Calls `hook` at the next write of a batch, once.
@@ -59,6 +67,10 @@ impl Disk for HookedDisk {
     }
 
     fn sync_directory(&self, directory: &str) -> io::Result<()> {
+        let hook = self.sync_hook.lock().take_if(|_| directory == "log");
+        if let Some(mut hook) = hook {
+            hook();
+        }
         self.inner.sync_directory(directory)
     }
 
