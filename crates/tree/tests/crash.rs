@@ -11,7 +11,7 @@ use common::{
     superblock,
 };
 use seawall_simulation::{
-    Fault, FaultError, FaultKind, FaultTarget, Operations, SeededRandom, SimulatedDisk, seeds,
+    Fault, FaultError, FaultKind, FaultTarget, Operations, PowerLoss, SeededRandom, SimulatedDisk, seeds,
 };
 use seawall_tree::{Superblock, Tree, TreeAccess, TreeError, TreeOptions};
 use seawall_types::Lsn;
@@ -87,6 +87,50 @@ fn a_chunk_is_applied_whole_or_not_at_all() {
             },
         );
     }
+}
+
+/// A process is killed in the middle of a chunk, and the power goes while the next one opens: what that one has found in the
+/// operating system's cache is durable before a page is overwritten because of it.
+#[test]
+fn power_lost_in_an_open_after_a_kill_leaves_the_tree_before_or_after() {
+    let original = SimulatedDisk::new(7);
+    let mut work = workload(7);
+    let first = work.changes(400, 0);
+    merge(&create(&original, 4096), &first, u64::MAX).unwrap();
+    let changes = work.changes(60, 3);
+    let mut models = [Model::new(), Model::new()];
+    models.iter_mut().for_each(|model| apply_to(model, &first));
+    apply_to(&mut models[1], &changes);
+    let mut call_count = 0;
+    for kill in 0.. {
+        let killed = original.copy();
+        killed.crash_at(killed.calls() + kill);
+        let is_done = checkpoint(&killed, &changes, Lsn::new(1_000)).is_ok();
+        for call in 0.. {
+            let next = killed.copy();
+            next.crash_at(next.calls() + call);
+            let is_open = Tree::open(&next, TreeAccess::Write, options()).is_ok();
+            for outcome in [PowerLoss::LoseAll, PowerLoss::Random(call), PowerLoss::Random(kill << 8 | call)]
+            {
+                let disk = next.after_power_loss(outcome);
+                let opened = Tree::open(&disk, TreeAccess::Write, options());
+                let tree = opened.unwrap_or_else(|error| panic!("{kill}, {call}, {outcome:?}: {error}")).tree;
+                check(&tree);
+                assert!(
+                    models.contains(&rows(&tree)),
+                    "{kill}, {call}, {outcome:?}: neither before nor after"
+                );
+            }
+            call_count += 1;
+            if is_open {
+                break;
+            }
+        }
+        if is_done {
+            break;
+        }
+    }
+    assert!(call_count > 60, "{call_count} calls of opening");
 }
 
 #[test]
