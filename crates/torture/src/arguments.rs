@@ -28,6 +28,8 @@ pub(crate) enum Command {
     Histories(HistoriesOptions),
     /// Run random histories of everything a program can do, and compare each answer with a plain model.
     Model(ModelOptions),
+    /// Break the engine in one place after the other, and see which torture or test notices.
+    Sabotage(SabotageOptions),
     /// The process that writes until it is killed.
     #[command(hide = true)]
     Writer { directory: PathBuf, settings: String },
@@ -90,6 +92,31 @@ pub(crate) struct ModelOptions {
     /// The first seed; the others follow, one a history.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct SabotageOptions {
+    /// Plant this defect only; can be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) defect: Vec<String>,
+    /// Only hunters with this in their names; can be given several times.
+    #[arg(long, value_name = "PART")]
+    pub(crate) hunter: Vec<String>,
+    /// Name all defects, and plant none.
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Report as a table for documents.
+    #[arg(long)]
+    pub(crate) markdown: bool,
+    /// The first seed of the tortures.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How often each hunter has to find nothing on the healthy engine before the first defect is planted; slow ones once.
+    #[arg(long, default_value_t = 3)]
+    pub(crate) controls: u32,
+    /// Leave hunters out that find something on the healthy engine, instead of stopping.
+    #[arg(long)]
+    pub(crate) keep_going: bool,
 }
 
 /// Isolation levels, by name.

@@ -13,6 +13,15 @@ pub(crate) enum TortureError {
     Io { action: &'static str, source: io::Error },
     #[error("the database under torture: {0}")]
     Database(#[from] seawall::Error),
+    #[cfg(feature = "sabotage")]
+    #[error("the tests do not build")]
+    Build,
+    #[cfg(feature = "sabotage")]
+    #[error("there is no defect {name:?}; --list shows all")]
+    NoSuchDefect { name: String },
+    #[cfg(feature = "sabotage")]
+    #[error("{hunter} finds something on the healthy engine: {what}")]
+    Unhealthy { hunter: String, what: String },
     #[error("JSON between two processes of the chamber: {0}")]
     Json(#[from] serde_json::Error),
 }

@@ -4,6 +4,7 @@
 //!   seawall-torture power-loss    a real process on a mounted disk that loses power
 //!                   histories     clients at once; their reads and appends tell what isolation they had
 //!                   model         random histories against a plain model
+//!                   sabotage      the engine is broken on purpose, to see who notices
 //!        |
 //!   seed --> plan --> run --> what was promised, compared with what is there --> Report of Findings, each with a seed
 //! ```
@@ -23,6 +24,7 @@ mod histories;
 pub mod model;
 mod panics;
 mod power_loss;
+mod sabotage;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -48,6 +50,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::PowerLoss(options) => power_loss::run(options),
         Command::Histories(options) => histories::run(options),
         Command::Model(options) => Ok(model::run(options)),
+        Command::Sabotage(options) => return sabotage::run(options, arguments.json),
         Command::Writer { directory, settings } => return power_loss::be_writer(directory, settings),
         Command::Reader { directory, settings } => return power_loss::be_reader(directory, settings),
         Command::Seawall { arguments } => return seawall_cli::run(arguments.iter().cloned()),

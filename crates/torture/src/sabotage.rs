@@ -1,0 +1,56 @@
+//! The chamber under test: the engine is broken on purpose, in one place after the other, and somebody has to notice.
+//!
+//! ```text
+//!   Defect (seawall_io::sabotage) --SEAWALL_SABOTAGE=name--> hunter: a torture, or the tests of a crate, as a child
+//!        |                                                      |  the next one, as long as nobody finds it
+//!        v                                                      v
+//!   table: what is broken, who found it first and which torture finds it, why, after how many seeds and seconds
+//! ```
+//! A defect that nobody finds is a hole in the tests. Before the first one is planted, every hunter has to find nothing,
+//! several times: a control run of the very same programs, which also says how long each takes. Tests of the crate that is
+//! broken come first, then the others, the fast ones before the slow ones. One that takes far longer than on the healthy
+//! engine has found something, too: a hang. Whatever was found is tried again without the defect, and counts only if nothing
+//! is found then.
+//!
+//! A test of one part may know of the very line that is broken. So the hunt goes on with the tortures alone, who know
+//! nothing but what is promised, until one of them sees a promise broken.
+//!
+//! Start at [`hunt::hunt_all`].
+
+#[cfg(feature = "sabotage")]
+mod child;
+#[cfg(feature = "sabotage")]
+mod hunt;
+#[cfg(feature = "sabotage")]
+mod hunters;
+#[cfg(feature = "sabotage")]
+mod panics;
+#[cfg(feature = "sabotage")]
+mod table;
+
+use std::process::ExitCode;
+
+use crate::arguments::SabotageOptions;
+
+/// Without the feature there is nothing to plant.
+#[cfg(not(feature = "sabotage"))]
+pub(crate) fn run(_: &SabotageOptions, _: bool) -> ExitCode {
+    eprintln!(
+        "seawall-torture: this program was built without defects; build it with them:\n  \
+         cargo run --release -p seawall-torture --features sabotage -- sabotage"
+    );
+    ExitCode::from(crate::FAILED)
+}
+
+/// Plants the defects; exit code 1 if one of them was not found.
+#[cfg(feature = "sabotage")]
+pub(crate) fn run(options: &SabotageOptions, as_json: bool) -> ExitCode {
+    match hunt::hunt_all(options, as_json) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(crate::FOUND),
+        Err(error) => {
+            eprintln!("seawall-torture: {error}");
+            ExitCode::from(crate::FAILED)
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! Who looks for defects: tortures of this program, and the tests of the workspace, built with the same defects.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+
+use super::child::{Ended, Outcome};
+use crate::error::{TortureError, io_error};
+
+/// Crates whose tests hunt.
+const PACKAGES: [&str; 7] = [
+    "seawall-io",
+    "seawall-wal",
+    "seawall-memtable",
+    "seawall-keys",
+    "seawall-tree",
+    "seawall-engine",
+    "seawall",
+];
+
+/// Tortures, by what follows the program's name; the seed is added. A row more is a hunter more.
+const TORTURES: [&[&str]; 4] = [
+    &["power-loss", "--runs", "20"],
+    &["histories", "--seconds", "15"],
+    &["power-loss", "--runs", "200"],
+    &["histories", "--seconds", "120"],
+];
+
+/// Tests that are tortures, too, by package and name.
+const TORTURE_TESTS: [(&str, &str); 3] =
+    [("seawall-engine", "crash"), ("seawall-engine", "crash_campaign"), ("seawall-engine", "model")];
+
+/// Somebody who may notice that something is broken.
+#[derive(Clone, Debug)]
+pub(super) struct Hunter {
+    /// For people.
+    pub(super) name: String,
+    /// The crate that it tests; a torture of this program tests all.
+    pub(super) package: Option<String>,
+    /// It looks for broken promises, not for one behaviour of one part.
+    pub(super) is_torture: bool,
+    program: PathBuf,
+    arguments: Vec<String>,
+    directory: Option<PathBuf>,
+}
+
+impl Hunter {
+    /// To be run as a child.
+    pub(super) fn command(&self) -> Command {
+        self.command_with(&self.arguments)
+    }
+
+    /// Does again what found something, and nothing else, if the outcome tells what that was.
+    pub(super) fn repeat(&self, outcome: &Outcome) -> Command {
+        if let Ended::TestFailed(test) = &outcome.ended {
+            return self.command_with(&["--exact".to_owned(), test.clone()]);
+        }
+        let repeat = outcome.finding().and_then(|finding| finding["repeat"].as_str().map(str::to_owned));
+        let words = repeat.map(|words| words.split_whitespace().skip(1).map(str::to_owned).collect());
+        self.command_with(&words.unwrap_or_else(|| self.arguments.clone()))
+    }
+
+    fn command_with(&self, arguments: &[String]) -> Command {
+        let mut command = Command::new(&self.program);
+        command.args(arguments);
+        if let Some(directory) = &self.directory {
+            command.current_dir(directory);
+        }
+        command
+    }
+}
+
+/// All of them; builds the tests first.
+pub(super) fn all(seed: u64) -> Result<Vec<Hunter>, TortureError> {
+    let mut hunters = tests()?;
+    let program = std::env::current_exe().map_err(io_error("find this program"))?;
+    for torture in TORTURES {
+        let mut arguments: Vec<String> = torture.iter().map(|&word| word.to_owned()).collect();
+        arguments.extend(["--json".to_owned(), "--seed".to_owned(), seed.to_string()]);
+        let name = format!("seawall-torture {}", torture.join(" "));
+        let program = program.clone();
+        hunters.push(Hunter { name, package: None, is_torture: true, program, arguments, directory: None });
+    }
+    Ok(hunters)
+}
+
+/// The programs of all tests, built by cargo.
+fn tests() -> Result<Vec<Hunter>, TortureError> {
+    let workspace =
+        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("a crate of the workspace");
+    let mut cargo = Command::new("cargo");
+    cargo.args(["test", "--no-run", "--message-format=json", "--features", "seawall/sabotage"]);
+    cargo.args(PACKAGES.iter().flat_map(|package| ["-p", package]));
+    cargo.current_dir(workspace).stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = cargo.output().map_err(io_error("run cargo"))?;
+    if !output.status.success() {
+        return Err(TortureError::Build);
+    }
+    let lines = output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+    let messages: Vec<Value> = lines.map(serde_json::from_slice).collect::<Result<_, _>>()?;
+    Ok(messages.iter().filter_map(test_program).collect())
+}
+
+/// The hunter that a message of cargo's tells of.
+fn test_program(message: &Value) -> Option<Hunter> {
+    if message["reason"] != "compiler-artifact" || message["profile"]["test"] != true {
+        return None;
+    }
+    let directory = Path::new(message["manifest_path"].as_str()?).parent()?;
+    let package = PACKAGES.into_iter().find(|package| is_directory_of(directory, package))?;
+    let target = message["target"]["name"].as_str()?;
+    let is_test = message["target"]["kind"][0] == "test";
+    let name = if is_test { format!("{package}: {target}") } else { format!("{package}: unit tests") };
+    Some(Hunter {
+        name,
+        package: Some(package.to_owned()),
+        is_torture: is_test && TORTURE_TESTS.contains(&(package, target)),
+        program: PathBuf::from(message["executable"].as_str()?),
+        // Otherwise a panic is told when all tests have ended.
+        arguments: vec!["--nocapture".to_owned()],
+        directory: Some(directory.to_owned()),
+    })
+}
+
+/// `crates/wal` is that of `seawall-wal`.
+fn is_directory_of(directory: &Path, package: &str) -> bool {
+    let name = package.strip_prefix("seawall-").unwrap_or(package);
+    directory.file_name().is_some_and(|found| found == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_test_program_is_told_from_other_messages() {
+        let message = serde_json::json!({
+            "reason": "compiler-artifact",
+            "manifest_path": "/w/crates/wal/Cargo.toml",
+            "target": {"kind": ["test"], "name": "reopen"},
+            "profile": {"test": true},
+            "executable": "/t/reopen-1",
+        });
+        let hunter = test_program(&message).unwrap();
+        assert_eq!(
+            (hunter.name.as_str(), hunter.package.as_deref()),
+            ("seawall-wal: reopen", Some("seawall-wal"))
+        );
+        let mut library = message.clone();
+        library["profile"]["test"] = false.into();
+        assert!(test_program(&library).is_none());
+        let mut other = message;
+        other["manifest_path"] = "/w/crates/bench/Cargo.toml".into();
+        assert!(test_program(&other).is_none());
+    }
+}
