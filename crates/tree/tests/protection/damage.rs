@@ -117,6 +117,50 @@ fn a_chunk_whose_images_in_the_log_were_damaged_is_refused() {
     assert!(lost > 10, "{lost}");
 }
 
+/// What a chunk frees stays as it was until the chunk is durable in place: if its images are damaged, and the power took what
+/// was in place, the tree before it is what is left. Pages that go one by one, and many at once, which are punched out.
+#[test]
+fn what_a_chunk_frees_is_not_overwritten_before_the_chunk_is_in_place() {
+    let protection = Protection::new(PageProtection::RecoveryFile, ImageCompression::Lz4);
+    for (keys, value_bytes) in [(4_u8, 20_000), (1, 1_200_000)] {
+        let (disk, _, mut before) = start(protection, 9);
+        let row = |kind: u8, key: u8| vec![0, 0, 0, 0, 0, 0, 0, 9, kind, key];
+        let long: Changes = (0..keys).map(|key| (row(1, key), Some(vec![key; value_bytes]))).collect();
+        let freed: Changes = long.keys().map(|key| (key.clone(), None)).collect();
+        let taken: Changes = (0..keys).map(|key| (row(2, key), Some(vec![!key; 20_000]))).collect();
+        protection.merge(&disk, &long, u64::MAX, Some(Lsn::new(3))).unwrap();
+        apply_to(&mut before, &long);
+        let mut models = vec![before];
+        for changes in [&freed, &taken] {
+            let mut next = models.last().expect("there is one").clone();
+            apply_to(&mut next, changes);
+            models.push(next);
+        }
+        let mut old = 0;
+        for (call, number) in (0..20).flat_map(|call| (0..40).map(move |number| (call, number))) {
+            let crashed = disk.copy();
+            crashed.crash_at(crashed.calls() + call);
+            if let Ok(opened) = protection.open(&crashed) {
+                let merged = merge_into(&opened, &freed, u64::MAX, None);
+                drop(merged.and_then(|()| merge_into(&opened, &taken, u64::MAX, None)));
+            }
+            let crashed = crashed.after_power_loss(PowerLoss::Random(number));
+            (12_300..12_900).step_by(50).for_each(|offset| crashed.flip_bit(RECOVERY_FILE_PATH, offset, 3));
+            let context = format!("{keys} rows, call {call}, {number}");
+            match protection.open(&crashed) {
+                Ok(opened) => {
+                    check(&opened.tree);
+                    let found = rows(&opened.tree);
+                    assert!(models.contains(&found), "{context}: the tree of no chunk");
+                    old += u64::from(found == models[0]);
+                }
+                Err(error) => assert!(error.is_damage(), "{context}: {error}"),
+            }
+        }
+        assert!(old > 20, "{old} times the tree before");
+    }
+}
+
 /// The superblock that comes with a chunk moves the redo point: with pages of the chunk in place it must not be lost.
 #[test]
 fn a_chunk_in_place_that_lost_its_superblock_is_refused() {
