@@ -47,14 +47,40 @@ fn rust_blocks_are_the_examples() {
 
 #[test]
 fn links_between_documents_lead_somewhere() {
-    for document in ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/embedding.md", "docs/operating.md"]
-    {
+    for document in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "docs/checkpoints-measured.md",
+        "docs/embedding.md",
+        "docs/operating.md",
+        "docs/testing.md",
+    ] {
         let text = std::fs::read_to_string(repository(document)).unwrap();
         let folder = repository(document).parent().unwrap().to_owned();
         for link in text.split("](").skip(1).filter_map(|rest| rest.split(')').next()) {
-            if !link.contains("://") {
-                assert!(folder.join(link).exists(), "{document} links to {link}");
+            if link.contains("://") {
+                continue;
+            }
+            let (path, section) =
+                link.split_once('#').map_or((link, None), |(path, name)| (path, Some(name)));
+            let target = if path.is_empty() { repository(document) } else { folder.join(path) };
+            assert!(target.exists(), "{document} links to {link}");
+            if let Some(section) = section {
+                let sections = sections(&std::fs::read_to_string(&target).unwrap());
+                assert!(sections.iter().any(|name| name == section), "{document} links to {link}");
             }
         }
     }
+}
+
+/// The headings of a document as links name them: small letters, a hyphen for a space, no other signs.
+fn sections(text: &str) -> Vec<String> {
+    let name = |heading: &str| {
+        let kept =
+            heading.trim().chars().filter(|sign| sign.is_alphanumeric() || [' ', '-', '_'].contains(sign));
+        kept.collect::<String>().to_lowercase().replace(' ', "-")
+    };
+    text.lines().filter(|line| line.starts_with('#')).map(|line| name(line.trim_start_matches('#'))).collect()
 }
