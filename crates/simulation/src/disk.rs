@@ -17,6 +17,7 @@ mod fault;
 mod file;
 mod inode;
 mod mapping;
+mod outcomes;
 mod power_loss;
 mod state;
 
@@ -31,12 +32,14 @@ use seawall_io::{
 
 pub use call::{Call, CallOutcome, Operation, ReadCount};
 pub use fault::{Fault, FaultError, FaultKind, FaultTarget, Operations};
+pub use outcomes::{Coverage, Outcome, Outcomes};
 pub use power_loss::PowerLoss;
 
 use directory::{Directory, NameChange};
 use file::SimulatedFile;
 use inode::Inode;
 use mapping::SimulatedMapping;
+use power_loss::Fates;
 use state::{Attempt, State, join, split};
 
 /// A disk in memory. Clones are the same disk; [`SimulatedDisk::copy`] makes another.
@@ -82,7 +85,13 @@ impl SimulatedDisk {
     /// A new disk with what this one may hold if the power goes (or went) now. Locks, faults, counts and trace start
     /// afresh; the capacity stays. This disk is not changed, so that many outcomes can be tried.
     pub fn after_power_loss(&self, outcome: PowerLoss) -> SimulatedDisk {
-        SimulatedDisk::with_state(self.state.lock().after_power_loss(outcome))
+        SimulatedDisk::with_state(self.state.lock().after_power_loss(Fates::new(outcome)))
+    }
+
+    /// The disks that a power loss now (or in the call where it went) may leave, each once and at most `limit` of them:
+    /// all of them if they are no more, otherwise a sample drawn from `seed`.
+    pub fn outcomes(&self, limit: u64, seed: u64) -> Outcomes {
+        Outcomes::new(self, limit, seed)
     }
 
     /// Another disk with the same files, synced or not. Locks, faults, counts and trace start afresh, power is on.

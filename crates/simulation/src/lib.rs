@@ -3,7 +3,7 @@
 //! ```text
 //!   test: seed --> SimulatedDisk --crash_at(call)--> engine runs until "power lost"
 //!                       |
-//!                       | after_power_loss(LoseAll | KeepAll | Random(seed))
+//!                       | after_power_loss(LoseAll | KeepAll | Random(seed)), or outcomes(limit, seed) for all of them
 //!                       v
 //!                  SimulatedDisk holding what a real one might hold --> engine opens it --> checks
 //! ```
@@ -21,7 +21,7 @@ mod random;
 
 pub use clock::SimulatedClock;
 pub use disk::{
-    Call, CallOutcome, Fault, FaultError, FaultKind, FaultTarget, Operation, Operations, PowerLoss,
-    ReadCount, SimulatedDisk,
+    Call, CallOutcome, Coverage, Fault, FaultError, FaultKind, FaultTarget, Operation, Operations, Outcome,
+    Outcomes, PowerLoss, ReadCount, SimulatedDisk,
 };
 pub use random::{SeededRandom, SimulatedRandom, seeds};

@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock};
 
 /// The unit of allocation; `capacity` is counted in these.
 pub(super) const BLOCK_BYTES: u64 = 4096;
-const BLOCK_LENGTH: usize = 4096;
+pub(super) const BLOCK_LENGTH: usize = 4096;
 const GROUP_BLOCKS: usize = 64;
 const GROUP_BYTES: u64 = BLOCK_BYTES * GROUP_BLOCKS as u64;
 

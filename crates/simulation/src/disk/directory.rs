@@ -78,6 +78,20 @@ impl Directory {
         names
     }
 
+    /// How many changes of names wait for a sync.
+    pub(super) fn pending_changes(&self) -> usize {
+        self.pending.iter().filter(|(_, durability)| *durability == Durability::Pending).count()
+    }
+
+    /// The files that may have a name here after a power loss.
+    pub(super) fn possible_files(&self) -> impl Iterator<Item = InodeId> {
+        let set = self.pending.iter().filter_map(|(change, _)| match change {
+            NameChange::Set { inode, .. } => Some(*inode),
+            NameChange::Remove { .. } => None,
+        });
+        self.durable.values().copied().chain(set)
+    }
+
     /// Whether a power loss may bring the file back, or keep it.
     pub(super) fn may_hold(&self, inode: InodeId) -> bool {
         !self.pending.is_empty()

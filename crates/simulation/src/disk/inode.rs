@@ -5,7 +5,7 @@
 //! ```
 //! Invariant: unless a sync failed, `current` is `durable` with all of `pending` applied, and then the `mapped` pages.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,7 +14,9 @@ use super::power_loss::Fates;
 use crate::random::SeededRandom;
 
 /// A device writes this much at once; the unit in which a write is torn.
-const SECTOR_BYTES: u64 = 512;
+pub(super) const SECTOR_BYTES: u64 = 512;
+/// Clearing a range changes no bytes but zeros: it is cut into no more parts than these.
+const CLEARED_PARTS: u64 = 4;
 
 #[derive(Clone, Debug)]
 pub(super) enum Change {
@@ -38,6 +40,35 @@ impl Change {
         match self.range() {
             Some(range) => fates.tear(range, SECTOR_BYTES).into_iter().map(|part| self.part(part)).collect(),
             None => Vec::new(),
+        }
+    }
+
+    /// What can be lost or kept by itself when a power loss tears it at multiples of `border_bytes`.
+    pub(super) fn parts(&self, border_bytes: u64) -> Vec<Change> {
+        let Some(range) = self.range() else { return vec![self.clone()] };
+        let step = match self {
+            Change::Write { .. } | Change::Length(_) => border_bytes,
+            Change::Clear { .. } => {
+                (range.end - range.start).div_ceil(CLEARED_PARTS).next_multiple_of(border_bytes)
+            }
+        };
+        let mut parts = Vec::new();
+        let mut start = range.start;
+        while start < range.end {
+            let end = range.end.min(start - start % step + step);
+            parts.push(self.part(start..end));
+            start = end;
+        }
+        parts
+    }
+
+    /// The length that it gives a file that is shorter, besides changing bytes.
+    fn reaches(&self) -> Option<u64> {
+        match self {
+            Change::Write { .. } | Change::Clear { clear: Clear::ToZeros, .. } => {
+                self.range().filter(|range| !range.is_empty()).map(|range| range.end)
+            }
+            Change::Clear { clear: Clear::ToHole, .. } | Change::Length(_) => None,
         }
     }
 
@@ -164,6 +195,11 @@ impl Inode {
             if *durability == Durability::Durable {
                 change.apply(&mut content);
             } else {
+                if let Some(length) = self.extends_to(change)
+                    && fates.keeps_length()
+                {
+                    content.set_length(length.max(content.length()));
+                }
                 fates.of_change(change).iter().for_each(|part| part.apply(&mut content));
             }
         }
@@ -173,6 +209,41 @@ impl Inode {
             }
         }
         content
+    }
+
+    /// The length that a pending change gives the file, if the durable one is shorter.
+    fn extends_to(&self, change: &Change) -> Option<u64> {
+        change.reaches().filter(|length| *length > self.durable.length())
+    }
+
+    /// Of how many parts each pending change consists, as [`Inode::surviving`] asks for their fates.
+    pub(super) fn pending_parts(&self, border_bytes: u64) -> Vec<usize> {
+        let pending = self.pending.iter().filter(|(_, durability)| *durability == Durability::Pending);
+        let mut counts: Vec<usize> = pending
+            .map(|(change, _)| {
+                usize::from(self.extends_to(change).is_some()) + change.parts(border_bytes).len()
+            })
+            .collect();
+        for (&page, earlier) in &self.mapped {
+            for version in earlier.iter().chain([&self.mapped_page(page)]) {
+                counts.push(version.parts(border_bytes).len());
+            }
+        }
+        counts
+    }
+
+    /// The blocks in which a power loss can make a difference; `None` if it makes none.
+    pub(super) fn pending_blocks(&self) -> Option<BTreeSet<u64>> {
+        if self.pending.is_empty() && self.mapped.is_empty() {
+            return None;
+        }
+        let mut blocks: BTreeSet<u64> = self.mapped.keys().copied().collect();
+        let longest = self.current.length().max(self.durable.length());
+        for (change, _) in &self.pending {
+            let range = change.range().unwrap_or(0..longest);
+            blocks.extend(range.start / BLOCK_BYTES..range.end.min(longest).div_ceil(BLOCK_BYTES));
+        }
+        Some(blocks)
     }
 
     /// Damages the file now and after any power loss.

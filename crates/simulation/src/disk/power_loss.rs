@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::inode::Change;
+use super::outcomes::{Chosen, Place};
 use crate::random::SeededRandom;
 
 /// Which of the changes that were not synced are there after a power loss.
@@ -19,11 +20,21 @@ pub enum PowerLoss {
 /// Decides change by change.
 #[derive(Debug)]
 pub(super) struct Fates {
-    outcome: PowerLoss,
+    decides: Decides,
     random: SeededRandom,
     /// Some power losses take nearly all, some nearly nothing: rare mixes are tried as often as even ones.
     kept_percent: u64,
     torn_percent: u64,
+}
+
+#[derive(Debug)]
+enum Decides {
+    Outcome(PowerLoss),
+    /// Part by part, the next one being `next`.
+    Chosen {
+        chosen: Chosen,
+        next: usize,
+    },
 }
 
 impl Fates {
@@ -35,21 +46,48 @@ impl Fates {
         let mut random = SeededRandom::new(seed);
         let kept_percent = *random.pick(&[5, 30, 50, 70, 95]);
         let torn_percent = *random.pick(&[0, 20, 60]);
-        Fates { outcome, random, kept_percent, torn_percent }
+        Fates { decides: Decides::Outcome(outcome), random, kept_percent, torn_percent }
+    }
+
+    /// Those that somebody has chosen.
+    pub(super) fn chosen(chosen: Chosen) -> Fates {
+        Fates { decides: Decides::Chosen { chosen, next: 0 }, ..Fates::new(PowerLoss::LoseAll) }
+    }
+
+    /// What is asked from now on is about `place`, from its first pending change on.
+    pub(super) fn enter(&mut self, place: &Place) {
+        if let Decides::Chosen { chosen, next } = &mut self.decides {
+            // Nothing is pending in the other places, so nothing is asked.
+            *next = chosen.starts.get(place).copied().unwrap_or(chosen.kept.len());
+        }
     }
 
     /// The parts of `change` that reach the disk.
     pub(super) fn of_change(&mut self, change: &Change) -> Vec<Change> {
-        match self.outcome {
-            PowerLoss::LoseAll => Vec::new(),
-            PowerLoss::KeepAll => vec![change.clone()],
-            PowerLoss::Random(_)
+        match &mut self.decides {
+            Decides::Outcome(PowerLoss::LoseAll) => Vec::new(),
+            Decides::Outcome(PowerLoss::KeepAll) => vec![change.clone()],
+            Decides::Outcome(PowerLoss::Random(_))
                 if change.range().is_some() && self.random.chance(self.torn_percent, 100) =>
             {
                 change.torn(self)
             }
-            PowerLoss::Random(_) if self.random.chance(self.kept_percent, 100) => vec![change.clone()],
-            PowerLoss::Random(_) => Vec::new(),
+            Decides::Outcome(PowerLoss::Random(_)) if self.random.chance(self.kept_percent, 100) => {
+                vec![change.clone()]
+            }
+            Decides::Outcome(PowerLoss::Random(_)) => Vec::new(),
+            Decides::Chosen { chosen, next } => {
+                let parts = change.parts(chosen.border_bytes);
+                parts.into_iter().filter(|_| chosen.keeps(next)).collect()
+            }
+        }
+    }
+
+    /// Whether the length that a write has given its file is there, whatever there is of its bytes.
+    pub(super) fn keeps_length(&mut self) -> bool {
+        match &mut self.decides {
+            Decides::Outcome(_) => false,
+            Decides::Chosen { chosen, next } => chosen.keeps(next),
         }
     }
 
@@ -59,10 +97,11 @@ impl Fates {
     }
 
     pub(super) fn keeps_name(&mut self) -> bool {
-        match self.outcome {
-            PowerLoss::LoseAll => false,
-            PowerLoss::KeepAll => true,
-            PowerLoss::Random(_) => self.random.chance(self.kept_percent, 100),
+        match &mut self.decides {
+            Decides::Outcome(PowerLoss::LoseAll) => false,
+            Decides::Outcome(PowerLoss::KeepAll) => true,
+            Decides::Outcome(PowerLoss::Random(_)) => self.random.chance(self.kept_percent, 100),
+            Decides::Chosen { chosen, next } => chosen.keeps(next),
         }
     }
 

@@ -1,6 +1,7 @@
 //! All of a simulated disk, behind one mutex.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,10 +9,11 @@ use std::sync::Arc;
 use seawall_io::{DiskError, LockMode};
 
 use super::call::{Call, CallOutcome, Operation, ReadCount};
-use super::content::BLOCK_BYTES;
+use super::content::{BLOCK_BYTES, BLOCK_LENGTH};
 use super::directory::{Directory, InodeId, NameChange};
 use super::fault::Faults;
 use super::inode::{Change, Durability, Inode};
+use super::outcomes::Place;
 use super::power_loss::{Fates, PowerLoss};
 use crate::random::SeededRandom;
 
@@ -283,18 +285,19 @@ impl State {
     // ---- copies ----------------------------------------------------------------------------------------------
 
     /// What is there when the power comes back.
-    pub(super) fn after_power_loss(&self, outcome: PowerLoss) -> State {
-        let mut fates = Fates::new(outcome);
+    pub(super) fn after_power_loss(&self, mut fates: Fates) -> State {
         let mut after = State::new(self.random.clone().next_u64());
         after.capacity = self.capacity;
         after.next_inode = self.next_inode;
         for (path, directory) in &self.directories {
+            fates.enter(&Place::Directory(path.clone()));
             let is_kept = directory.is_durable || fates.keeps_name();
             if !is_kept || !after.directories.contains_key(split(path).0) {
                 continue;
             }
             let names = directory.surviving(&mut fates);
             for (name, &id) in &names {
+                fates.enter(&Place::File(id));
                 let content = self.inode(id).surviving(&mut fates);
                 after.allocated += content.allocated_bytes();
                 after.inodes.insert(id, Inode::with_content(join(path, name).into(), content));
@@ -302,6 +305,41 @@ impl State {
             after.directories.insert(path.clone(), Directory::with_names(names));
         }
         after
+    }
+
+    /// Where a power loss makes a difference, and of how many parts each change there consists: the order in which
+    /// `after_power_loss` asks for their fates.
+    pub(super) fn pending_parts(&self, border_bytes: u64) -> Vec<(Place, Vec<usize>)> {
+        let mut places = Vec::new();
+        let mut files = BTreeSet::new();
+        for (path, directory) in &self.directories {
+            let changes = usize::from(!directory.is_durable) + directory.pending_changes();
+            places.push((Place::Directory(path.clone()), vec![1; changes]));
+            files.extend(directory.possible_files());
+        }
+        for id in files {
+            places.push((Place::File(id), self.inode(id).pending_parts(border_bytes)));
+        }
+        places.retain(|(_, changes)| !changes.is_empty());
+        places
+    }
+
+    /// Tells states that this one may be in after a power loss apart: by names, lengths, and bytes where there may be others.
+    pub(super) fn fingerprint(&self, after: &State) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for (path, directory) in &after.directories {
+            (path, &directory.names).hash(&mut hasher);
+        }
+        for (id, inode) in &after.inodes {
+            let Some(blocks) = self.inode(*id).pending_blocks() else { continue };
+            inode.current.length().hash(&mut hasher);
+            let mut bytes = [0; BLOCK_LENGTH];
+            for block in blocks {
+                inode.current.read(&mut bytes, block * BLOCK_BYTES);
+                bytes.hash(&mut hasher);
+            }
+        }
+        hasher.finish()
     }
 
     /// The same files and pending changes, with nothing open, locked, counted or failing.
