@@ -26,8 +26,13 @@ pub(crate) enum Command {
     PowerLoss(PowerLossOptions),
     /// Run clients at once, and check by what they saw what isolation they had.
     Histories(HistoriesOptions),
+    /// Lose power in the disk calls of workloads, and try the states that this may leave: all where they are few.
+    Crashes(CrashesOptions),
     /// Run random histories of everything a program can do, and compare each answer with a plain model.
     Model(ModelOptions),
+    /// Run databases of several lives, each ended by a power loss or a kill in a disk call, an equal share for each page
+    /// protection and compression.
+    Lives(LivesOptions),
     /// Break the engine in one place after the other, and see which torture or test notices.
     Sabotage(SabotageOptions),
     /// The process that writes until it is killed.
@@ -85,11 +90,46 @@ pub(crate) struct HistoriesOptions {
 }
 
 #[derive(Args, Clone, Debug)]
+pub(crate) struct CrashesOptions {
+    /// How many workloads.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seeds: u64,
+    /// The first seed; the others follow, one a workload.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Disk calls of each workload in which the power goes, each kind of call as often as any other.
+    #[arg(long, default_value_t = 40)]
+    pub(crate) points: usize,
+    /// States tried after each of these; an eighth of it after a crash in the recovery, and so on.
+    #[arg(long, default_value_t = 256)]
+    #[arg(value_parser = clap::value_parser!(u64).range(2..))]
+    pub(crate) states: u64,
+    /// Crashes in a row: 1 for those in workloads only, 3 for those in recoveries from crashes in recoveries.
+    #[arg(long, default_value_t = 3)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=6))]
+    pub(crate) depth: u32,
+    /// Let the disk lie: of so many syncs one makes nothing durable. Something must be found.
+    #[arg(long, value_name = "ONE_IN")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) lose_syncs: Option<u64>,
+}
+
+#[derive(Args, Clone, Debug)]
 pub(crate) struct ModelOptions {
     /// How many histories.
     #[arg(long, default_value_t = 1000)]
     pub(crate) histories: u64,
     /// The first seed; the others follow, one a history.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct LivesOptions {
+    /// How many databases.
+    #[arg(long, default_value_t = 200)]
+    pub(crate) histories: u64,
+    /// The first seed; the others follow, one a database.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
 }

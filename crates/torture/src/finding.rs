@@ -1,13 +1,17 @@
 //! What a torture found, and how to see it again.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use seawall_simulation::SimulatedDisk;
+use serde::{Deserialize, Serialize};
+
+use crate::error::{TortureError, io_error};
 
 /// A broken promise.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Finding {
     /// The run that found it.
     pub seed: u64,
@@ -36,7 +40,7 @@ pub(crate) struct Report {
     pub(crate) torture: &'static str,
     pub(crate) findings: Vec<Finding>,
     /// How much was tried, by what: runs, kills, transactions.
-    pub(crate) tried: BTreeMap<&'static str, u64>,
+    pub(crate) tried: BTreeMap<Cow<'static, str>, u64>,
     pub(crate) seconds: f64,
 }
 
@@ -45,8 +49,15 @@ impl Report {
         Report { torture, ..Report::default() }
     }
 
-    pub(crate) fn count(&mut self, what: &'static str, more: u64) {
-        *self.tried.entry(what).or_default() += more;
+    pub(crate) fn count(&mut self, what: impl Into<Cow<'static, str>>, more: u64) {
+        *self.tried.entry(what.into()).or_default() += more;
+    }
+
+    /// Adds what another one has found and counted.
+    pub(crate) fn add(&mut self, other: Report) {
+        self.findings.extend(other.findings);
+        other.tried.into_iter().for_each(|(what, count)| self.count(what, count));
+        self.seconds += other.seconds;
     }
 
     /// As JSON on one line, or as text.
@@ -68,4 +79,19 @@ impl fmt::Display for Report {
         write!(formatter, "{}: {} found in {:.1} s", self.torture, self.findings.len(), self.seconds)?;
         self.tried.iter().try_for_each(|(what, count)| write!(formatter, "\n  {what}: {count}"))
     }
+}
+
+/// Copies all files, as processes see them now, to a directory that stays.
+pub(crate) fn keep_files(disk: &SimulatedDisk, seed: u64) -> Result<PathBuf, TortureError> {
+    let prefix = format!("seawall-torture-seed-{seed}-");
+    let kept = tempfile::Builder::new().prefix(&prefix).disable_cleanup(true).tempdir();
+    let kept = kept.map_err(io_error("make a directory for evidence"))?;
+    for entry in disk.list_all() {
+        let path = kept.path().join(&entry.name);
+        let bytes = disk.read_file(&entry.name).unwrap_or_default();
+        std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))
+            .and_then(|()| std::fs::write(&path, bytes))
+            .map_err(io_error("keep a file as evidence"))?;
+    }
+    Ok(kept.path().to_owned())
 }

@@ -80,7 +80,7 @@ fn round(
     };
     count(&history, report);
     let verdict = checker::check(&history, promised);
-    verdict.dependencies.iter().for_each(|(kind, count)| report.count(kind, *count));
+    verdict.dependencies.iter().for_each(|(kind, count)| report.count(*kind, *count));
     if verdict.anomalies.is_empty() {
         return Ok(Vec::new());
     }

@@ -3,7 +3,9 @@
 //! ```text
 //!   seawall-torture power-loss    a real process on a mounted disk that loses power
 //!                   histories     clients at once; their reads and appends tell what isolation they had
+//!                   crashes       power losses in disk calls, and every state that they may leave
 //!                   model         random histories against a plain model
+//!                   lives         databases of several lives, each ended by a power loss or a kill
 //!                   sabotage      the engine is broken on purpose, to see who notices
 //!        |
 //!   seed --> plan --> run --> what was promised, compared with what is there --> Report of Findings, each with a seed
@@ -24,6 +26,7 @@ mod histories;
 pub mod model;
 mod panics;
 mod power_loss;
+mod workers;
 mod sabotage;
 
 use std::ffi::OsString;
@@ -49,6 +52,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match &arguments.command {
         Command::PowerLoss(options) => power_loss::run(options),
         Command::Histories(options) => histories::run(options),
+        Command::Crashes(options) => Ok(crashes::run(options)),
+        Command::Lives(options) => Ok(crashes::run_lives(options)),
         Command::Model(options) => Ok(model::run(options)),
         Command::Sabotage(options) => return sabotage::run(options, arguments.json),
         Command::Writer { directory, settings } => return power_loss::be_writer(directory, settings),

@@ -13,7 +13,9 @@ use seawall_torture::crashes::everywhere::{
 use seawall_torture::crashes::recover::{check_clean, find_state, go_on, recover};
 use seawall_torture::crashes::session::{Progress, Session, Step};
 use seawall_torture::crashes::state::State;
-use seawall_torture::crashes::{crash_count, open, other_place, plan, small_options, template};
+use seawall_torture::crashes::{
+    Effort, crash_count, open, other_place, plan, run_workloads, small_options, template,
+};
 
 fn crash_everywhere(number: u64) {
     let options = protected_options(number);
@@ -317,5 +319,31 @@ fn a_crash_in_the_recovery_of_definitions() {
         .unwrap();
         println!("{states} states after two crashes");
         assert!(states > 100, "{states} states: recoveries do not do much");
+    }
+}
+
+/// Crashes at some calls of each kind, all states that they may leave or a sample, crashes in the recoveries, and in these.
+#[test]
+fn every_state_that_a_power_loss_may_leave_is_recovered_from_three_crashes_deep() {
+    let effort = Effort { points: 12, states: 64, depth: 3, lose_syncs: None };
+    let (findings, tried) = run_workloads(1..7, &effort);
+    findings.iter().for_each(|finding| eprintln!("{finding}"));
+    assert!(findings.is_empty(), "{} workloads went wrong", findings.len());
+    let tried = |what: &str| tried.get(what).copied().unwrap_or(0);
+    assert!(tried("crash points with every state, torn at 512 bytes") > 20);
+    assert!(tried("states after a crash") > 1_000);
+    assert!(tried("states after a crash in a recovery") > 200);
+    assert!(tried("states after a crash in a recovery from a crash in a recovery") > 100);
+}
+
+/// Otherwise it could find nothing.
+#[test]
+fn a_disk_that_lies_about_syncs_is_found_out() {
+    let effort = Effort { points: 20, states: 32, depth: 1, lose_syncs: Some(3) };
+    let (findings, _) = run_workloads(1..4, &effort);
+    assert_eq!(findings.len(), 3);
+    assert!(findings[0].repeat.contains("--lose-syncs 3"), "{}", findings[0]);
+    for evidence in findings.into_iter().filter_map(|finding| finding.evidence) {
+        std::fs::remove_dir_all(evidence).unwrap();
     }
 }

@@ -7,7 +7,7 @@ use seawall::{ImageCompression, Options, PageProtection};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 
 use super::recover::{find_state, recover};
-use super::session::{Progress, Session, Step};
+use super::session::{Progress, Session, SharedProgress, Step};
 use super::state::State;
 use super::watched_disk::{CrashPoint, WatchedDisk};
 use super::{master_key, open, plan, small_options};
@@ -20,13 +20,27 @@ pub fn watch(
     start: &SimulatedDisk,
     options: &Options,
     steps: &[Step],
-    mut visit: impl FnMut(CrashPoint) -> Result<(), String>,
+    visit: impl FnMut(CrashPoint) -> Result<(), String>,
 ) -> Result<(), String> {
     let progress = Progress::shared(Arc::default());
     let disk = WatchedDisk::new(start.copy(), Arc::clone(&progress));
-    let mut session = Session::closed(Arc::new(disk.clone()), options, progress);
-    for (number, step) in steps.iter().enumerate() {
-        session.run(step).map_err(|error| format!("step {number}: {error}"))?;
+    let mut steps = steps.iter().cloned();
+    watch_steps(disk, options, progress, |_| steps.next(), visit)
+}
+
+/// Does with `disk` what `next` says, given what is in the database, until that is nothing.
+pub(super) fn watch_steps<E: From<String>>(
+    disk: WatchedDisk,
+    options: &Options,
+    progress: SharedProgress,
+    mut next: impl FnMut(&State) -> Option<Step>,
+    mut visit: impl FnMut(CrashPoint) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut session = Session::closed(Arc::new(disk.clone()), options, Arc::clone(&progress));
+    for number in 0.. {
+        let state = Arc::clone(progress.lock().current());
+        let Some(step) = next(&state) else { break };
+        session.run(&step).map_err(|error| format!("step {number}: {error}"))?;
         disk.take_points().into_iter().try_for_each(&mut visit)?;
     }
     drop(session);

@@ -17,6 +17,7 @@ use super::recover::{find_state, recover};
 use super::session::{Progress, Session, Step};
 use super::state::State;
 use super::{master_key, other_place, plan, small_options, try_open};
+use crate::finding::Report;
 
 /// One way to keep the second copy of pages.
 #[derive(Clone, Copy, Debug)]
@@ -127,6 +128,19 @@ impl Tally {
     pub fn hits(&self, target: Target) -> u64 {
         self.calls.get(&target).copied().unwrap_or(0)
     }
+
+    /// Adds it all to what a torture counts.
+    pub(super) fn count_into(&self, report: &mut Report) {
+        report.count("histories", self.histories);
+        report.count("power losses", self.power_losses);
+        report.count("kills", self.kills);
+        report.count("lives with the images in the other place than before", self.changed_over);
+        report.count("lives that ended in a recovery", self.in_recovery);
+        report.count("lives that ended between two calls", self.between_calls);
+        for (target, count) in self.calls.iter().chain(&self.other_calls) {
+            report.count(format!("lives that ended in a call for: {target:?}").to_lowercase(), *count);
+        }
+    }
 }
 
 /// Runs the history of `seed`.
@@ -208,7 +222,8 @@ fn crash_call(
     }
 }
 
-fn random_options(cell: Cell, random: &mut SeededRandom) -> Options {
+/// Options of a cell, small ones.
+pub(super) fn random_options(cell: Cell, random: &mut SeededRandom) -> Options {
     Options {
         page_bytes: *random.pick(&[4096, 4096, 8192, 16384]),
         segment_bytes: *random.pick(&[64 << 10, 64 << 10, 128 << 10]),

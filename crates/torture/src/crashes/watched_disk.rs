@@ -1,5 +1,6 @@
 //! A simulated disk that keeps, for each call, what would be left if the power went during it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -20,6 +21,8 @@ pub struct CrashPoint {
     pub index: u64,
     /// Which call it was.
     pub call: String,
+    /// What it did with which kind of file.
+    pub kind: String,
     /// Without power; `after_power_loss` gives what a restart finds.
     pub disk: SimulatedDisk,
     /// What the database may hold, newest first.
@@ -43,7 +46,12 @@ pub struct WatchedDisk {
 struct Seen {
     observer: Option<Observer>,
     calls: u64,
+    /// The calls whose points are kept; `None`: all.
+    wanted: Option<BTreeSet<u64>>,
     points: Vec<CrashPoint>,
+    /// Of so many syncs one does nothing.
+    lose_syncs: Option<u64>,
+    syncs: u64,
 }
 
 impl fmt::Debug for WatchedDisk {
@@ -61,6 +69,23 @@ impl WatchedDisk {
     /// From now on `observer` hears of each call.
     pub fn observe(&self, observer: Option<Observer>) {
         self.seen.lock().observer = observer;
+    }
+
+    /// Keeps only the points in these calls.
+    pub(super) fn watch_only(&self, calls: BTreeSet<u64>) {
+        self.seen.lock().wanted = Some(calls);
+    }
+
+    /// Lets the disk lie: of so many syncs, of files and directories, one makes nothing durable.
+    pub(super) fn lose_syncs(&self, one_in: Option<u64>) {
+        self.seen.lock().lose_syncs = one_in;
+    }
+
+    /// Whether this sync is one that the disk lies about.
+    fn loses_sync(&self) -> bool {
+        let mut seen = self.seen.lock();
+        seen.syncs += 1;
+        seen.lose_syncs.is_some_and(|one_in| seen.syncs.is_multiple_of(one_in))
     }
 
     /// Cuts the power now.
@@ -82,7 +107,11 @@ impl WatchedDisk {
         if outcome.is_ok() || !copy.crashed() {
             return;
         }
-        let name = copy.trace().last().map(ToString::to_string).unwrap_or_default();
+        let trace = copy.trace();
+        let call = trace.last().expect("the power went in a call");
+        let name = call.to_string();
+        let file = call.path.split(['/', '.']).next().unwrap_or_default();
+        let kind = format!("{} {file}", call.operation.verb());
         let observer = self.seen.lock().observer.clone();
         observer.inspect(|observer| observer(&name));
         let (candidates, survivors) = {
@@ -90,7 +119,16 @@ impl WatchedDisk {
             (progress.candidates(), progress.survivors())
         };
         let seen = &mut *self.seen.lock();
-        seen.points.push(CrashPoint { index: seen.calls, call: name, disk: copy, candidates, survivors });
+        if seen.wanted.as_ref().is_none_or(|wanted| wanted.contains(&seen.calls)) {
+            seen.points.push(CrashPoint {
+                index: seen.calls,
+                call: name,
+                kind,
+                disk: copy,
+                candidates,
+                survivors,
+            });
+        }
         seen.calls += 1;
     }
 }
@@ -125,6 +163,9 @@ impl Disk for WatchedDisk {
 
     fn sync_directory(&self, directory: &str) -> io::Result<()> {
         self.watch(|copy| copy.sync_directory(directory));
+        if self.loses_sync() {
+            return Ok(());
+        }
         self.inner.sync_directory(directory)
     }
 
@@ -196,6 +237,9 @@ impl DiskFile for WatchedFile {
 
     fn sync_data(&self) -> io::Result<()> {
         self.watch(|file| file.sync_data());
+        if self.disk.loses_sync() {
+            return Ok(());
+        }
         self.file.sync_data()
     }
 

@@ -1,7 +1,7 @@
 //! One database from its beginning through its lives: mount, write, cut, recover, compare, again.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use super::plan::{End, IN_FLIGHT_MAX, Life, Plan, Program, Settings};
 use super::process::{Event, Outcome, Process};
 use super::reader;
 use crate::error::{TortureError, io_error};
-use crate::finding::Report;
+use crate::finding::{Report, keep_files};
 
 /// A process that says nothing for so many seconds has stopped for good. Nothing waits for this in a run that goes well.
 /// Each is waited for by itself: when the machine, or this process, is suspended, one of them passes and not all.
@@ -372,19 +372,4 @@ impl Drop for Run<'_> {
             eprintln!("{error}: {}", self.mount_point.path().display());
         }
     }
-}
-
-/// Copies all files, as processes see them now, to a directory that stays.
-fn keep_files(disk: &SimulatedDisk, seed: u64) -> Result<PathBuf, TortureError> {
-    let prefix = format!("seawall-torture-seed-{seed}-");
-    let kept = tempfile::Builder::new().prefix(&prefix).disable_cleanup(true).tempdir();
-    let kept = kept.map_err(io_error("make a directory for evidence"))?;
-    for entry in disk.list_all() {
-        let path = kept.path().join(&entry.name);
-        let bytes = disk.read_file(&entry.name).unwrap_or_default();
-        std::fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))
-            .and_then(|()| std::fs::write(&path, bytes))
-            .map_err(io_error("keep a file as evidence"))?;
-    }
-    Ok(kept.path().to_owned())
 }

@@ -1,0 +1,37 @@
+//! Many seeds on all processors.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+
+use crate::finding::{Finding, Report};
+
+/// After so many findings no more seeds begin, unless told to go on.
+const FINDINGS_MAX: usize = 3;
+
+/// Does `work` for each seed, several at a time; what it finds and counts goes into `report`.
+pub(crate) fn for_each_seed(
+    seeds: Range<u64>,
+    report: &mut Report,
+    work: impl Fn(u64, &mut Report) -> Result<(), Finding> + Sync,
+) {
+    let (next, shared) = (AtomicU64::new(seeds.start), Mutex::new(report));
+    let worker = || {
+        while shared.lock().findings.len() < FINDINGS_MAX {
+            let seed = next.fetch_add(1, Ordering::SeqCst);
+            if seed >= seeds.end {
+                return;
+            }
+            let mut own = Report::default();
+            let finding = work(seed, &mut own).err();
+            own.findings.extend(finding);
+            own.count("seeds", 1);
+            shared.lock().add(own);
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        (0..threads).for_each(|_| drop(scope.spawn(worker)));
+    });
+}
