@@ -33,6 +33,8 @@ pub(crate) enum Command {
     /// Run databases of several lives, each ended by a power loss or a kill in a disk call, an equal share for each page
     /// protection and compression.
     Lives(LivesOptions),
+    /// Run random histories under many option sets: each must give the same answers.
+    Options(OptionsOptions),
     /// Break the engine in one place after the other, and see which torture or test notices.
     Sabotage(SabotageOptions),
     /// The process that writes until it is killed.
@@ -132,6 +134,20 @@ pub(crate) struct LivesOptions {
     /// The first seed; the others follow, one a database.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct OptionsOptions {
+    /// How many histories.
+    #[arg(long, default_value_t = 100)]
+    pub(crate) histories: u64,
+    /// The first seed; the others follow, one a history.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Option sets under which each history runs.
+    #[arg(long, default_value_t = 6)]
+    #[arg(value_parser = clap::value_parser!(u64).range(2..))]
+    pub(crate) sets: u64,
 }
 
 #[derive(Args, Clone, Debug)]

@@ -6,6 +6,7 @@
 //!                   crashes       power losses in disk calls, and every state that they may leave
 //!                   model         random histories against a plain model
 //!                   lives         databases of several lives, each ended by a power loss or a kill
+//!                   options       random histories under many option sets, which must not change an answer
 //!                   sabotage      the engine is broken on purpose, to see who notices
 //!        |
 //!   seed --> plan --> run --> what was promised, compared with what is there --> Report of Findings, each with a seed
@@ -23,6 +24,7 @@ pub mod crashes;
 mod error;
 mod finding;
 mod histories;
+pub mod metamorphic;
 pub mod model;
 mod panics;
 mod power_loss;
@@ -55,6 +57,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Crashes(options) => Ok(crashes::run(options)),
         Command::Lives(options) => Ok(crashes::run_lives(options)),
         Command::Model(options) => Ok(model::run(options)),
+        Command::Options(options) => Ok(metamorphic::run(options)),
         Command::Sabotage(options) => return sabotage::run(options, arguments.json),
         Command::Writer { directory, settings } => return power_loss::be_writer(directory, settings),
         Command::Reader { directory, settings } => return power_loss::be_reader(directory, settings),
