@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Lives(LivesOptions),
     /// Run random histories under many option sets: each must give the same answers.
     Options(OptionsOptions),
+    /// Run all tortures in turn, with new seeds each time; started again, go on.
+    Campaign(CampaignOptions),
     /// Break the engine in one place after the other, and see which torture or test notices.
     Sabotage(SabotageOptions),
     /// The process that writes until it is killed.
@@ -134,6 +136,19 @@ pub(crate) struct LivesOptions {
     /// The first seed; the others follow, one a database.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct CampaignOptions {
+    /// How long, with what the directory says that was done before.
+    #[arg(long, default_value_t = 60)]
+    pub(crate) minutes: u64,
+    /// Where it writes how far it is, and its report.
+    #[arg(long, default_value = "seawall-campaign")]
+    pub(crate) directory: PathBuf,
+    /// The first seed of each torture. Default: one that comes from the clock.
+    #[arg(long)]
+    pub(crate) seed: Option<u64>,
 }
 
 #[derive(Args, Clone, Debug)]

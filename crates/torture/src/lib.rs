@@ -7,6 +7,7 @@
 //!                   model         random histories against a plain model
 //!                   lives         databases of several lives, each ended by a power loss or a kill
 //!                   options       random histories under many option sets, which must not change an answer
+//!                   campaign      all of them in turn, for as long as asked
 //!                   sabotage      the engine is broken on purpose, to see who notices
 //!        |
 //!   seed --> plan --> run --> what was promised, compared with what is there --> Report of Findings, each with a seed
@@ -20,6 +21,7 @@
 //! One module is one kind of torture; `finding` is what they share.
 
 mod arguments;
+mod campaign;
 pub mod crashes;
 mod error;
 mod finding;
@@ -58,6 +60,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Lives(options) => Ok(crashes::run_lives(options)),
         Command::Model(options) => Ok(model::run(options)),
         Command::Options(options) => Ok(metamorphic::run(options)),
+        Command::Campaign(options) => campaign::run(options),
         Command::Sabotage(options) => return sabotage::run(options, arguments.json),
         Command::Writer { directory, settings } => return power_loss::be_writer(directory, settings),
         Command::Reader { directory, settings } => return power_loss::be_reader(directory, settings),
