@@ -40,30 +40,30 @@ struct Torture {
 const TORTURES: [Torture; 6] = [
     Torture {
         name: "crashes",
-        seeds: 4,
+        seeds: 2,
         run: |seed, seeds| {
-            let (points, states, depth, lose_syncs) = (24, 128, 3, None);
+            let (points, states, depth, lose_syncs) = (16, 128, 3, None);
             Ok(crashes::run(&CrashesOptions { seeds, seed, points, states, depth, lose_syncs }))
         },
     },
     Torture {
         name: "lives",
-        seeds: 100,
+        seeds: 500,
         run: |seed, histories| Ok(crashes::run_lives(&LivesOptions { histories, seed })),
     },
     Torture {
         name: "model",
-        seeds: 1000,
+        seeds: 4000,
         run: |seed, histories| Ok(model::run(&ModelOptions { histories, seed })),
     },
     Torture {
         name: "options",
-        seeds: 50,
+        seeds: 200,
         run: |seed, histories| Ok(metamorphic::run(&OptionsOptions { histories, seed, sets: 8 })),
     },
     Torture {
         name: "histories",
-        seeds: 4,
+        seeds: 60,
         run: |seed, seeds| {
             let options = |seed| HistoriesOptions {
                 seconds: 0,
@@ -81,7 +81,7 @@ const TORTURES: [Torture; 6] = [
     },
     Torture {
         name: "power-loss",
-        seeds: 5,
+        seeds: 30,
         run: |seed, runs| {
             let (lose_syncs, lose_directory_syncs) = (None, None);
             power_loss::run(&PowerLossOptions {

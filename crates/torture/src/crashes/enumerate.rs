@@ -184,7 +184,7 @@ impl Exploration<'_> {
         if self.effort.depth > 1 {
             self.crash_recovery(&disk, &point.candidates, options, 1).map_err(killed)?;
         }
-        // The next process may not have been the only one that lives short.
+        // Or before anybody has opened it.
         let crashed = disk.after_power_loss(PowerLoss::Random(self.random.next_u64()));
         caught(|| recover(&crashed, &point.candidates, options))
             .map_err(|what| killed(Broken { what, disk: None }))
