@@ -30,8 +30,8 @@ pub mod metamorphic;
 pub mod model;
 mod panics;
 mod power_loss;
-mod workers;
 mod sabotage;
+mod workers;
 
 use std::ffi::OsString;
 use std::process::ExitCode;

@@ -6,17 +6,20 @@
 //!        v                                                      v
 //!   table: what is broken, who found it first and which torture finds it, why, after how many seeds and seconds
 //! ```
-//! A defect that nobody finds is a hole in the tests. Before the first one is planted, every hunter has to find nothing,
-//! several times: a control run of the very same programs, which also says how long each takes. Tests of the crate that is
+//! A defect that nobody finds is a hole in the tests. Before a hunter is let loose on the first one, he has to find nothing,
+//! several times: a control run of the very same program, which also says how long it takes. Tests of the crate that is
 //! broken come first, then the others, the fast ones before the slow ones. One that takes far longer than on the healthy
 //! engine has found something, too: a hang. Whatever was found is tried again without the defect, and counts only if nothing
 //! is found then.
 //!
 //! A test of one part may know of the very line that is broken. So the hunt goes on with the tortures alone, who know
-//! nothing but what is promised, until one of them sees a promise broken.
+//! nothing but what is promised, until one of them sees a promise broken. `beyond` lists the few defects that break nothing
+//! they test, and why.
 //!
 //! Start at [`hunt::hunt_all`].
 
+#[cfg(feature = "sabotage")]
+mod beyond;
 #[cfg(feature = "sabotage")]
 mod child;
 #[cfg(feature = "sabotage")]

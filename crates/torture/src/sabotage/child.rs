@@ -14,6 +14,10 @@ use serde_json::Value;
 use super::panics::Panics;
 use crate::error::{TortureError, io_error};
 
+/// Each such part of the time is waited for by itself: when the machine, or this process, is suspended, one or two of them
+/// pass and not all.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// How a hunt ended.
 #[derive(Clone, Debug)]
 pub(super) struct Outcome {
@@ -64,17 +68,19 @@ pub(super) fn run(mut command: Command, limit: Duration) -> Result<Outcome, Tort
     // What it leaves behind goes with it: the files of a finding, or of a test that was cut short.
     let scratch = tempfile::tempdir().map_err(io_error("make a scratch directory"))?;
     command.env("TMPDIR", scratch.path()).env("RUST_BACKTRACE", "0");
-    let start = SystemClock.monotonic();
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = Group(command.spawn().map_err(io_error("start a hunter"))?);
     let stdout = child.0.stdout.take().expect("it was just asked for");
     let panics = gather_panics(child.0.stderr.take().expect("it was just asked for"));
     let (sender, lines) = channel();
     thread::spawn(move || forward(BufReader::new(stdout), &sender));
-    let mut last_line = String::new();
+    let (mut time, mut last, mut last_line) = (Duration::ZERO, SystemClock.monotonic(), String::new());
     let ended = loop {
-        let left = limit.saturating_sub(SystemClock.monotonic().saturating_sub(start));
-        match lines.recv_timeout(left) {
+        let line = lines.recv_timeout(WAIT_MAX.min(limit.saturating_sub(time)));
+        let now = SystemClock.monotonic();
+        time += now.saturating_sub(last).min(2 * WAIT_MAX);
+        last = now;
+        match line {
             Ok(line) => {
                 if let Some(test) = failed_test(&line) {
                     break Ended::TestFailed(test.to_owned());
@@ -83,6 +89,7 @@ pub(super) fn run(mut command: Command, limit: Duration) -> Result<Outcome, Tort
                     last_line = line;
                 }
             }
+            Err(RecvTimeoutError::Timeout) if time < limit => {}
             Err(RecvTimeoutError::Timeout) => break Ended::Hung,
             Err(RecvTimeoutError::Disconnected) => {
                 let status = child.0.wait().map_err(io_error("wait for a hunter"))?;
@@ -90,7 +97,6 @@ pub(super) fn run(mut command: Command, limit: Duration) -> Result<Outcome, Tort
             }
         }
     };
-    let time = SystemClock.monotonic().saturating_sub(start);
     // All who could write to it are gone: so it has an end.
     drop(child);
     let panics = panics.join().expect("reading lines does not panic");

@@ -1,11 +1,13 @@
 //! One defect after the other, and for each one hunter after the other.
 
+use std::cell::OnceCell;
 use std::process::Command;
 use std::time::Duration;
 
 use seawall_io::sabotage::{Defect, VARIABLE};
 use serde_json::json;
 
+use super::beyond;
 use super::child::{self, Ended, Outcome};
 use super::hunters::{self, Hunter};
 use super::table::{Find, MARKDOWN_HEAD, Row};
@@ -23,10 +25,20 @@ const CONTROL_MAX: Duration = Duration::from_secs(1800);
 /// So often nothing is found without the defect, where something was found with it.
 const CONFIRMATIONS: u32 = 2;
 
-/// A hunter, and how long he takes to find nothing, at most.
-struct Rated {
+/// A hunter, controlled when he is needed first.
+struct Controlled<'o> {
     hunter: Hunter,
-    healthy: Duration,
+    options: &'o SabotageOptions,
+    healthy: OnceCell<Healthy>,
+}
+
+/// What the healthy engine is for a hunter.
+#[derive(Clone, Copy, Debug)]
+enum Healthy {
+    /// He finds nothing, in so much time at most.
+    For(Duration),
+    /// He cannot work on this machine, or is left out.
+    LeftOut,
 }
 
 /// Hunts for the defects that the options name, or for all; whether all were found.
@@ -36,15 +48,19 @@ pub(super) fn hunt_all(options: &SabotageOptions, as_json: bool) -> Result<bool,
         return Ok(true);
     }
     let defects = chosen(&options.defect)?;
-    let hunters = control(wanted(hunters::all(options.seed)?, &options.hunter), options)?;
+    let hunters: Vec<Controlled<'_>> = wanted(hunters::all(options.seed)?, &options.hunter)
+        .into_iter()
+        .map(|hunter| Controlled { hunter, options, healthy: OnceCell::new() })
+        .collect();
     if options.markdown {
         println!("{MARKDOWN_HEAD}");
     }
-    let (mut found, mut by_tortures, total) = (0, 0, defects.len());
+    let (mut found, mut by_tortures, mut beyond, total) = (0, 0, 0, defects.len());
     for defect in defects {
-        let row = hunt(defect, &hunters, options.seed)?;
+        let row = hunt(defect, &hunters)?;
         found += usize::from(row.first.is_some());
         by_tortures += usize::from(row.torture.is_some());
+        beyond += usize::from(row.why_no_torture.is_some());
         println!(
             "{}",
             match (as_json, options.markdown) {
@@ -55,9 +71,12 @@ pub(super) fn hunt_all(options: &SabotageOptions, as_json: bool) -> Result<bool,
         );
     }
     if as_json {
-        println!("{}", json!({ "found": found, "found_by_tortures": by_tortures, "total": total }));
+        println!(
+            "{}",
+            json!({ "found": found, "found_by_tortures": by_tortures, "beyond_tortures": beyond, "total": total })
+        );
     } else {
-        println!("\n{found} of {total} defects found, {by_tortures} by tortures");
+        println!("\n{found} of {total} defects found, {by_tortures} by tortures; {beyond} are beyond them");
     }
     Ok(found == total)
 }
@@ -79,94 +98,96 @@ fn wanted(mut hunters: Vec<Hunter>, parts: &[String]) -> Vec<Hunter> {
     hunters
 }
 
-/// Lets everybody look at the healthy engine, several times. Whoever cannot work on this machine is left out; whoever
-/// finds something would find it with every defect. The fast ones come first.
-fn control(hunters: Vec<Hunter>, options: &SabotageOptions) -> Result<Vec<Rated>, TortureError> {
-    let mut rated = Vec::new();
-    for hunter in hunters {
-        let (mut slowest, mut all) = (Some(Duration::ZERO), Duration::ZERO);
-        for number in 0..options.controls.max(1) {
-            if number > 0 && all > CONTROLS_MAX {
-                break;
-            }
-            let outcome = child::run(planted(hunter.command(), None), CONTROL_MAX)?;
-            all += outcome.time;
-            eprintln!("healthy: {}: {:?} in {:.1} s", hunter.name, outcome.ended, outcome.time.as_secs_f64());
+impl Controlled<'_> {
+    /// Lets him look at the healthy engine, several times, if he has not yet. Who finds something there would find it with
+    /// every defect.
+    fn healthy(&self) -> Result<Healthy, TortureError> {
+        if let Some(healthy) = self.healthy.get() {
+            return Ok(*healthy);
+        }
+        let healthy = self.control()?;
+        Ok(*self.healthy.get_or_init(|| healthy))
+    }
+
+    fn control(&self) -> Result<Healthy, TortureError> {
+        let (mut slowest, mut all, mut number) = (Duration::ZERO, Duration::ZERO, 0);
+        while number == 0 || number < self.options.controls && all < CONTROLS_MAX {
+            let outcome = child::run(planted(self.hunter.command(), None), CONTROL_MAX)?;
+            let (name, seconds) = (&self.hunter.name, outcome.time.as_secs_f64());
+            eprintln!("healthy: {name}: {:?} in {seconds:.1} s", outcome.ended);
             match outcome.ended {
-                Ended::Quietly => slowest = slowest.max(Some(outcome.time)),
-                Ended::Failed(Some(code)) if code == i32::from(crate::UNAVAILABLE) => slowest = None,
-                _ if options.keep_going => slowest = None,
+                Ended::Quietly => {}
+                Ended::Failed(Some(code)) if code == i32::from(crate::UNAVAILABLE) => {
+                    return Ok(Healthy::LeftOut);
+                }
+                _ if self.options.keep_going => return Ok(Healthy::LeftOut),
                 Ended::TestFailed(_) | Ended::Failed(_) | Ended::Hung => {
                     let why = outcome.panic.unwrap_or(outcome.last_line);
                     let what = format!("{:?}: {why}", outcome.ended);
-                    return Err(TortureError::Unhealthy { hunter: hunter.name, what });
+                    return Err(TortureError::Unhealthy { hunter: name.clone(), what });
                 }
             }
-            if slowest.is_none() {
-                break;
+            slowest = slowest.max(outcome.time);
+            all += outcome.time;
+            number += 1;
+        }
+        Ok(Healthy::For(slowest))
+    }
+
+    /// After one defect. What he would find without it, too, is no find.
+    fn hunt(&self, defect: Defect, time: &mut Duration) -> Result<Option<Find>, TortureError> {
+        let Healthy::For(healthy) = self.healthy()? else { return Ok(None) };
+        let limit = healthy * SLOWER_MAX + LONGER_MAX;
+        let mut run = |command, defect| -> Result<Outcome, TortureError> {
+            let outcome = child::run(planted(command, defect), limit)?;
+            *time += outcome.time;
+            Ok(outcome)
+        };
+        let mut outcome = run(self.hunter.command(), Some(defect))?;
+        if outcome.ended == Ended::Hung {
+            // Twice, or it was the machine.
+            outcome = run(self.hunter.command(), Some(defect))?;
+        }
+        let Some(find) = Find::new(&self.hunter, &outcome, self.options.seed) else { return Ok(None) };
+        for _ in 0..CONFIRMATIONS {
+            let healthy = run(self.hunter.repeat(&outcome), None)?;
+            if healthy.ended != Ended::Quietly {
+                let name = &self.hunter.name;
+                eprintln!("{}: {name}: not counted: without it {healthy:?}", defect.name());
+                return Ok(None);
             }
         }
-        rated.extend(slowest.map(|healthy| Rated { hunter, healthy }));
+        Ok(Some(find))
     }
-    rated.sort_by_key(|rated| rated.healthy);
-    Ok(rated)
 }
 
-fn hunt(defect: Defect, hunters: &[Rated], seed: u64) -> Result<Row, TortureError> {
-    let is_near = |rated: &&Rated| rated.hunter.package.as_deref() == Some(defect.package());
+fn hunt(defect: Defect, hunters: &[Controlled<'_>]) -> Result<Row, TortureError> {
+    let is_near =
+        |controlled: &&Controlled<'_>| controlled.hunter.package.as_deref() == Some(defect.package());
     let near = hunters.iter().filter(is_near);
-    let others = hunters.iter().filter(|rated| !is_near(rated));
-    let mut row = Row { defect, first: None, torture: None, time: Duration::ZERO };
-    for rated in near.chain(others) {
-        row.first = try_one(rated, defect, seed, &mut row.time)?;
+    let others = hunters.iter().filter(|controlled| !is_near(controlled));
+    let why_no_torture = beyond::why(defect);
+    let mut row = Row { defect, first: None, torture: None, why_no_torture, time: Duration::ZERO };
+    for controlled in near.chain(others) {
+        row.first = controlled.hunt(defect, &mut row.time)?;
         if row.first.is_some() {
-            if rated.hunter.is_torture {
+            if controlled.hunter.is_torture {
                 row.torture.clone_from(&row.first);
                 return Ok(row);
             }
             break;
         }
     }
-    if row.first.is_none() {
+    if row.first.is_none() || row.why_no_torture.is_some() {
         return Ok(row);
     }
-    for rated in hunters.iter().filter(|rated| rated.hunter.is_torture) {
-        row.torture = try_one(rated, defect, seed, &mut row.time)?;
+    for controlled in hunters.iter().filter(|controlled| controlled.hunter.is_torture) {
+        row.torture = controlled.hunt(defect, &mut row.time)?;
         if row.torture.is_some() {
             break;
         }
     }
     Ok(row)
-}
-
-/// One hunter after one defect. What he would find without it, too, is no find.
-fn try_one(
-    rated: &Rated,
-    defect: Defect,
-    seed: u64,
-    time: &mut Duration,
-) -> Result<Option<Find>, TortureError> {
-    let limit = rated.healthy * SLOWER_MAX + LONGER_MAX;
-    let mut run = |command, defect| -> Result<Outcome, TortureError> {
-        let outcome = child::run(planted(command, defect), limit)?;
-        *time += outcome.time;
-        Ok(outcome)
-    };
-    let mut outcome = run(rated.hunter.command(), Some(defect))?;
-    if outcome.ended == Ended::Hung {
-        // Twice, or it was the machine.
-        outcome = run(rated.hunter.command(), Some(defect))?;
-    }
-    let Some(find) = Find::new(&rated.hunter, &outcome, seed) else { return Ok(None) };
-    for _ in 0..CONFIRMATIONS {
-        let healthy = run(rated.hunter.repeat(&outcome), None)?;
-        if healthy.ended != Ended::Quietly {
-            let name = &rated.hunter.name;
-            eprintln!("{}: {name}: not counted: without it {healthy:?}", defect.name());
-            return Ok(None);
-        }
-    }
-    Ok(Some(find))
 }
 
 /// With the defect, or with none.

@@ -20,16 +20,27 @@ const PACKAGES: [&str; 7] = [
 ];
 
 /// Tortures, by what follows the program's name; the seed is added. A row more is a hunter more.
-const TORTURES: [&[&str]; 4] = [
+const QUICK_TORTURES: [&[&str]; 4] = [
+    &["histories", "--seconds", "5"],
+    &["lives", "--histories", "60"],
+    &["model", "--histories", "150"],
     &["power-loss", "--runs", "20"],
-    &["histories", "--seconds", "15"],
-    &["power-loss", "--runs", "200"],
-    &["histories", "--seconds", "120"],
+];
+const LONG_TORTURES: [&[&str]; 4] = [
+    &["crashes", "--seeds", "4"],
+    &["histories", "--seconds", "60"],
+    &["lives", "--histories", "1000"],
+    &["power-loss", "--runs", "150"],
 ];
 
-/// Tests that are tortures, too, by package and name.
-const TORTURE_TESTS: [(&str, &str); 3] =
-    [("seawall-engine", "crash"), ("seawall-engine", "crash_campaign"), ("seawall-engine", "model")];
+/// Tests that take more than a few seconds: they come behind the others.
+const SLOW_TESTS: [(&str, &str); 5] = [
+    ("seawall-engine", "faults"),
+    ("seawall-engine", "damage"),
+    ("seawall-tree", "crash"),
+    ("seawall-tree", "readers"),
+    ("seawall-tree", "protection"),
+];
 
 /// Somebody who may notice that something is broken.
 #[derive(Clone, Debug)]
@@ -40,6 +51,7 @@ pub(super) struct Hunter {
     pub(super) package: Option<String>,
     /// It looks for broken promises, not for one behaviour of one part.
     pub(super) is_torture: bool,
+    slowness: usize,
     program: PathBuf,
     arguments: Vec<String>,
     directory: Option<PathBuf>,
@@ -71,18 +83,29 @@ impl Hunter {
     }
 }
 
-/// All of them; builds the tests first.
+/// All of them, in the order in which they hunt; builds the tests first.
 pub(super) fn all(seed: u64) -> Result<Vec<Hunter>, TortureError> {
-    let mut hunters = tests()?;
     let program = std::env::current_exe().map_err(io_error("find this program"))?;
-    for torture in TORTURES {
-        let mut arguments: Vec<String> = torture.iter().map(|&word| word.to_owned()).collect();
-        arguments.extend(["--json".to_owned(), "--seed".to_owned(), seed.to_string()]);
-        let name = format!("seawall-torture {}", torture.join(" "));
-        let program = program.clone();
-        hunters.push(Hunter { name, package: None, is_torture: true, program, arguments, directory: None });
-    }
+    let (mut hunters, slow_tests): (Vec<_>, Vec<_>) =
+        tests()?.into_iter().partition(|hunter| hunter.slowness == 0);
+    hunters.extend(QUICK_TORTURES.map(|words| torture(&program, words, seed)));
+    hunters.extend(slow_tests);
+    hunters.extend(LONG_TORTURES.map(|words| torture(&program, words, seed)));
     Ok(hunters)
+}
+
+fn torture(program: &Path, words: &[&str], seed: u64) -> Hunter {
+    let mut arguments: Vec<String> = words.iter().map(|&word| word.to_owned()).collect();
+    arguments.extend(["--json".to_owned(), "--seed".to_owned(), seed.to_string()]);
+    Hunter {
+        name: format!("seawall-torture {}", words.join(" ")),
+        package: None,
+        slowness: 0,
+        is_torture: true,
+        program: program.to_owned(),
+        arguments,
+        directory: None,
+    }
 }
 
 /// The programs of all tests, built by cargo.
@@ -99,7 +122,9 @@ fn tests() -> Result<Vec<Hunter>, TortureError> {
     }
     let lines = output.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     let messages: Vec<Value> = lines.map(serde_json::from_slice).collect::<Result<_, _>>()?;
-    Ok(messages.iter().filter_map(test_program).collect())
+    let mut hunters: Vec<Hunter> = messages.iter().filter_map(test_program).collect();
+    hunters.sort_by_key(|hunter| (hunter.slowness, hunter.name.clone()));
+    Ok(hunters)
 }
 
 /// The hunter that a message of cargo's tells of.
@@ -111,11 +136,13 @@ fn test_program(message: &Value) -> Option<Hunter> {
     let package = PACKAGES.into_iter().find(|package| is_directory_of(directory, package))?;
     let target = message["target"]["name"].as_str()?;
     let is_test = message["target"]["kind"][0] == "test";
+    let slowness = SLOW_TESTS.iter().position(|slow| is_test && *slow == (package, target));
     let name = if is_test { format!("{package}: {target}") } else { format!("{package}: unit tests") };
     Some(Hunter {
         name,
         package: Some(package.to_owned()),
-        is_torture: is_test && TORTURE_TESTS.contains(&(package, target)),
+        slowness: slowness.map_or(0, |place| place + 1),
+        is_torture: false,
         program: PathBuf::from(message["executable"].as_str()?),
         // Otherwise a panic is told when all tests have ended.
         arguments: vec!["--nocapture".to_owned()],

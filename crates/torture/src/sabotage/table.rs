@@ -15,6 +15,8 @@ pub(super) struct Row {
     pub(super) first: Option<Find>,
     /// By the first of the tortures.
     pub(super) torture: Option<Find>,
+    /// Known to be none of theirs.
+    pub(super) why_no_torture: Option<&'static str>,
     /// Of all hunters that tried.
     pub(super) time: Duration,
 }
@@ -104,9 +106,16 @@ impl Row {
             self.defect.broken(),
             told(first),
             reason(first),
-            told(torture),
+            self.told_torture(),
             reason(torture)
         )
+    }
+
+    fn told_torture(&self) -> String {
+        match (&self.torture, self.why_no_torture) {
+            (None, Some(why)) => format!("none: {why}"),
+            (torture, _) => told(torture.as_ref()),
+        }
     }
 
     /// One line of a document.
@@ -117,7 +126,7 @@ impl Row {
             self.defect.broken(),
             self.defect.breaks(),
             told(self.first.as_ref()),
-            told(self.torture.as_ref())
+            self.told_torture()
         )
     }
 
@@ -129,6 +138,7 @@ impl Row {
             "breaks": self.defect.breaks(),
             "first": self.first.as_ref().map(Find::json),
             "torture": self.torture.as_ref().map(Find::json),
+            "why_no_torture": self.why_no_torture,
             "seconds_of_all": self.time.as_secs_f64(),
         });
         row.to_string()
