@@ -35,13 +35,25 @@ pub(super) struct DurableWrites {
 
 impl DurableWrites {
     /// Each part that the kernel takes is durable when its call returns, so short writes just go on.
-    pub(super) fn write(&self, file: &File, mut bytes: &[u8], mut offset: u64) -> io::Result<()> {
+    pub(super) fn write(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_by(file, bytes, offset, |bytes, offset| {
+            pwritev2(file, &[IoSlice::new(bytes)], offset, ReadWriteFlags::DSYNC)
+        })
+    }
+
+    fn write_by(
+        &self,
+        file: &File,
+        mut bytes: &[u8],
+        mut offset: u64,
+        mut call: impl FnMut(&[u8], u64) -> Result<usize, Errno>,
+    ) -> io::Result<()> {
         while !bytes.is_empty() {
             if self.flag_refused.load(Ordering::SeqCst) {
                 file.write_all_at(bytes, offset)?;
                 return file.sync_data();
             }
-            match pwritev2(file, &[IoSlice::new(bytes)], offset, ReadWriteFlags::DSYNC) {
+            match call(bytes, offset) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => {
                     bytes = &bytes[written..];
@@ -69,13 +81,21 @@ fn leave_direct(file: &File) -> io::Result<bool> {
     Ok(was_direct)
 }
 
-pub(super) fn write_vectored(file: &File, slices: &[IoSlice<'_>], mut offset: u64) -> io::Result<()> {
+pub(super) fn write_vectored(file: &File, slices: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
+    write_vectored_by(slices, offset, |slices, offset| pwritev(file, slices, offset))
+}
+
+fn write_vectored_by(
+    slices: &[IoSlice<'_>],
+    mut offset: u64,
+    mut call: impl FnMut(&[IoSlice<'_>], u64) -> Result<usize, Errno>,
+) -> io::Result<()> {
     let mut slices = slices.to_vec();
     let mut rest = &mut slices[..];
     // Drops empty slices at the front: a call with nothing to write would look like a write that makes no progress.
     IoSlice::advance_slices(&mut rest, 0);
     while !rest.is_empty() {
-        match pwritev(file, &rest[..rest.len().min(SLICES_MAX)], offset) {
+        match call(&rest[..rest.len().min(SLICES_MAX)], offset) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(written) => {
                 offset += written as u64;
@@ -159,5 +179,67 @@ mod tests {
         DurableWrites::default().write(&file, &[7; 1001][1..], 0).unwrap();
         assert!(!leave_direct(&file).unwrap());
         assert!(std::fs::read(full).unwrap() == [7; 1000]);
+    }
+
+    /// A kernel that takes a few bytes at a time, is interrupted in between, and in the end answers `end`.
+    fn short(
+        taken: &mut Vec<u8>,
+        end: Result<usize, Errno>,
+        limit: usize,
+    ) -> impl FnMut(&[u8], u64) -> Result<usize, Errno> {
+        let mut calls = 0_usize;
+        move |bytes, offset| {
+            assert_eq!(offset, 100 + taken.len() as u64, "each call goes on where the last one ended");
+            calls += 1;
+            if calls % 3 == 0 {
+                return Err(Errno::INTR);
+            }
+            if taken.len() >= limit {
+                return end;
+            }
+            let count = bytes.len().min(calls * 7);
+            taken.extend_from_slice(&bytes[..count]);
+            Ok(count)
+        }
+    }
+
+    #[test]
+    fn short_durable_writes_go_on_where_they_ended_and_tell_of_the_error_behind_them() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, _) = direct_file(&directory);
+        let bytes: Vec<u8> = (0..=255).cycle().take(5000).collect();
+        let write = |taken: &mut Vec<u8>, end, limit| {
+            DurableWrites::default().write_by(&file, &bytes, 100, short(taken, end, limit))
+        };
+        let mut taken = Vec::new();
+        write(&mut taken, Ok(0), usize::MAX).unwrap();
+        assert!(taken == bytes);
+        for (end, kind) in [
+            (Ok(0), io::ErrorKind::WriteZero),
+            (Err(Errno::NOSPC), io::ErrorKind::StorageFull),
+            (Err(Errno::IO), io::Error::from_raw_os_error(5).kind()),
+        ] {
+            let mut taken = Vec::new();
+            assert_eq!(write(&mut taken, end, 2000).unwrap_err().kind(), kind);
+            assert!(taken.len() >= 2000 && bytes.starts_with(&taken));
+        }
+    }
+
+    #[test]
+    fn short_writes_of_many_slices_go_on_in_the_middle_of_one() {
+        let parts: Vec<Vec<u8>> = (0..100).map(|number| vec![number; usize::from(number) % 9]).collect();
+        let slices: Vec<IoSlice<'_>> = parts.iter().map(|part| IoSlice::new(part)).collect();
+        let write = |taken: &mut Vec<u8>, end, limit| {
+            let mut one = short(taken, end, limit);
+            write_vectored_by(&slices, 100, |slices, offset| {
+                one(&slices.iter().map(|slice| &**slice).collect::<Vec<_>>().concat(), offset)
+            })
+        };
+        let mut taken = Vec::new();
+        write(&mut taken, Ok(0), usize::MAX).unwrap();
+        assert!(taken == parts.concat());
+        let mut taken = Vec::new();
+        assert_eq!(write(&mut taken, Err(Errno::NOSPC), 50).unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert!(parts.concat().starts_with(&taken));
     }
 }
