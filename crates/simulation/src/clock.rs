@@ -32,6 +32,11 @@ impl SimulatedClock {
         now.wall_micros = now.wall_micros.saturating_add(micros);
     }
 
+    /// Sets the monotonic time, back too, which no clock should do. The time of day is not touched.
+    pub fn set_monotonic(&self, monotonic: Duration) {
+        self.now.lock().monotonic = monotonic;
+    }
+
     /// Sets the time of day, back too, as an operator may; monotonic time is not touched.
     pub fn set_wall_micros(&self, wall_micros: i64) {
         self.now.lock().wall_micros = wall_micros;
@@ -73,5 +78,7 @@ mod tests {
         assert_eq!((clock.wall_micros(), same.monotonic()), (15, Duration::from_micros(10)));
         clock.set_wall_micros(1);
         assert_eq!((same.wall_micros(), same.monotonic()), (1, Duration::from_micros(10)));
+        clock.set_monotonic(Duration::from_micros(3));
+        assert_eq!((same.wall_micros(), same.monotonic()), (1, Duration::from_micros(3)));
     }
 }

@@ -12,6 +12,7 @@
 
 mod call;
 mod content;
+mod delay;
 mod directory;
 mod fault;
 mod file;
@@ -21,16 +22,18 @@ mod outcomes;
 mod power_loss;
 mod state;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use seawall_io::{
-    DirectoryEntry, DirectoryLock, Disk, DiskError, DiskFile, LockMode, OpenMode, SharedMapping,
+    Clock, DirectoryEntry, DirectoryLock, Disk, DiskError, DiskFile, LockMode, OpenMode, SharedMapping,
 };
 
 pub use call::{Call, CallOutcome, Operation, ReadCount};
+pub use delay::{Delay, Gate};
 pub use fault::{Fault, FaultError, FaultKind, FaultTarget, Operations};
 pub use outcomes::{Coverage, Outcome, Outcomes};
 pub use power_loss::PowerLoss;
@@ -40,7 +43,7 @@ use file::SimulatedFile;
 use inode::Inode;
 use mapping::SimulatedMapping;
 use power_loss::Fates;
-use state::{Attempt, State, join, split};
+use state::{Attempt, State, join, pass_time, split};
 
 /// A disk in memory. Clones are the same disk; [`SimulatedDisk::copy`] makes another.
 #[derive(Clone)]
@@ -112,9 +115,26 @@ impl SimulatedDisk {
         self.state.lock().faults.add(fault);
     }
 
-    /// Takes back all faults.
+    /// Takes back all faults and delays.
     pub fn clear_faults(&self) {
-        self.state.lock().faults.clear();
+        let state = &mut *self.state.lock();
+        state.faults.clear();
+        state.delays.clear();
+    }
+
+    /// How many calls failed on order since this was asked last, by what they were and how.
+    pub fn take_faults_struck(&self) -> BTreeMap<(Operation, FaultError), u64> {
+        self.state.lock().faults.take_struck()
+    }
+
+    /// Lets calls take their time, on `clock`. The rest of the disk answers meanwhile.
+    pub fn slow_down(&self, delay: Delay, clock: Arc<dyn Clock>) {
+        self.state.lock().delays.add(delay, clock);
+    }
+
+    /// Holds all these calls from now on, until the gate is opened or dropped. The rest of the disk answers meanwhile.
+    pub fn hold(&self, target: FaultTarget) -> Gate {
+        self.state.lock().delays.hold(target)
     }
 
     /// From now on calls that would have to allocate more than `bytes` in all fail with `StorageFull`; `None`: no
@@ -251,6 +271,8 @@ fn named<T>(operation: Operation, path: &str, result: io::Result<T>) -> io::Resu
 
 impl Disk for SimulatedDisk {
     fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
+        let operation = if mode == OpenMode::Create { Operation::Create } else { Operation::Open };
+        pass_time(&self.state, operation, path, None);
         let mut state = self.state.lock();
         let inode = if mode == OpenMode::Create {
             state.check_power(Operation::Create, path)?;
@@ -268,6 +290,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn create_directory(&self, path: &str) -> io::Result<()> {
+        pass_time(&self.state, Operation::CreateDirectory, path, None);
         let mut state = self.state.lock();
         if state.directories.contains_key(path) {
             return state.begin_uncounted(Operation::CreateDirectory, path);
@@ -280,6 +303,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn list(&self, directory: &str) -> io::Result<Vec<DirectoryEntry>> {
+        pass_time(&self.state, Operation::List, directory, None);
         let mut state = self.state.lock();
         state.begin_uncounted(Operation::List, directory)?;
         let found = state.directories.get(directory).ok_or_else(|| match state.find(directory) {
@@ -294,6 +318,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        pass_time(&self.state, Operation::Rename, from, Some(to));
         let mut state = self.state.lock();
         state.check_power(Operation::Rename, from)?;
         let checked = if split(from).0 != split(to).0 {
@@ -308,6 +333,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {
+        pass_time(&self.state, Operation::Remove, path, None);
         let mut state = self.state.lock();
         state.check_power(Operation::Remove, path)?;
         let inode = named(Operation::Remove, path, state.find(path))?;
@@ -315,6 +341,7 @@ impl Disk for SimulatedDisk {
     }
 
     fn sync_directory(&self, directory: &str) -> io::Result<()> {
+        pass_time(&self.state, Operation::SyncDirectory, directory, None);
         let mut state = self.state.lock();
         state.check_power(Operation::SyncDirectory, directory)?;
         if !state.directories.contains_key(directory) {
@@ -323,10 +350,10 @@ impl Disk for SimulatedDisk {
         match state.begin(Operation::SyncDirectory, &directory.into(), None, None)? {
             Attempt::Proceed => state.sync_directory(directory, None),
             Attempt::PowerLost(error) => return Err(error),
-            Attempt::Fault(error) => {
+            Attempt::Fault(result) => {
                 let mut fates = state.own_fates();
                 state.sync_directory(directory, Some(&mut fates));
-                return Err(error);
+                return result;
             }
         }
         Ok(())

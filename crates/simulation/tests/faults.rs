@@ -1,12 +1,16 @@
 //! Faults, a full disk, locks, counts, damage.
 
 use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
 
-use seawall_io::{AlignedBuffer, BLOCK_BYTES, Disk, LockMode, OpenMode, raw_os_error};
+use seawall_io::{AlignedBuffer, BLOCK_BYTES, Clock, Disk, LockMode, OpenMode, raw_os_error};
 use seawall_simulation::{
-    CallOutcome, Fault, FaultError, FaultKind, FaultTarget, Operation, Operations, PowerLoss, ReadCount,
-    SimulatedDisk, seeds,
+    CallOutcome, Delay, Fault, FaultError, FaultKind, FaultTarget, Operation, Operations, PowerLoss,
+    ReadCount, SimulatedClock, SimulatedDisk, seeds,
 };
+
+const EIO: FaultError = FaultError::Number(5);
 
 fn disk_with_file(bytes: &[u8]) -> SimulatedDisk {
     let disk = SimulatedDisk::new(3);
@@ -213,4 +217,67 @@ fn the_trace_tells_every_change_in_order() {
     ];
     assert_eq!(lines, expected);
     assert_eq!(disk.calls(), 8);
+}
+
+#[test]
+fn a_slow_call_takes_its_time_on_the_clock_and_then_does_its_work() {
+    let disk = disk_with_file(&[1; 100]);
+    let clock = SimulatedClock::default();
+    let file = disk.open("file", OpenMode::Write).unwrap();
+    let target = FaultTarget::Path { prefix: "file".into(), operations: Operations::Only(Operation::Sync) };
+    let delay = Delay { target, duration: Duration::from_secs(3), skip: 1, count: 2 };
+    disk.slow_down(delay, Arc::new(clock.clone()));
+    file.write_all_at(&[2], 0).unwrap();
+    for seconds in [0, 3, 6, 6] {
+        file.sync_data().unwrap();
+        assert_eq!(clock.monotonic(), Duration::from_secs(seconds));
+    }
+    assert_eq!(disk.after_power_loss(PowerLoss::LoseAll).read_file("file").unwrap()[0], 2);
+}
+
+#[test]
+fn calls_wait_at_a_gate_and_the_rest_of_the_disk_does_not() {
+    let disk = disk_with_file(&[1; 100]);
+    let file = disk.open("file", OpenMode::Write).unwrap();
+    let gate = disk.hold(FaultTarget::Path { prefix: "file".into(), operations: Operations::Writes });
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| file.write_all_at(&[2], 0));
+        gate.await_waiting(1);
+        assert_eq!(disk.read_file("file").unwrap()[0], 1);
+        file.read_exact_at(&mut [0; 10], 0).unwrap();
+        disk.open("other", OpenMode::Create).unwrap().write_all_at(&[1], 0).unwrap();
+        gate.open();
+        writer.join().unwrap().unwrap();
+    });
+    assert_eq!((disk.read_file("file").unwrap()[0], gate.waiting()), (2, 0));
+    file.write_all_at(&[3], 0).unwrap();
+}
+
+#[test]
+fn a_swallowed_error_leaves_what_a_failed_call_leaves_and_says_nothing() {
+    let (disk, mut lost) = (disk_with_file(&[1; 4096]), 0);
+    let file = disk.open("file", OpenMode::Write).unwrap();
+    let target = FaultTarget::Path { prefix: "file".into(), operations: Operations::Syncs };
+    disk.inject(Fault { target, error: FaultError::Swallowed, skip: 0, count: 20 });
+    for number in 2..22 {
+        file.write_all_at(&[number; 4096], 0).unwrap();
+        file.sync_data().unwrap();
+        let durable = disk.after_power_loss(PowerLoss::LoseAll).read_file("file").unwrap();
+        lost += u32::from(durable != [number; 4096]);
+    }
+    assert!(lost > 5, "{lost}");
+}
+
+#[test]
+fn faults_are_counted_by_what_they_struck() {
+    let disk = disk_with_file(&[1; 100]);
+    let file = disk.open("file", OpenMode::Write).unwrap();
+    for _ in 0..2 {
+        disk.fail_next(FaultKind::ReadError);
+        file.read_exact_at(&mut [0], 0).unwrap_err();
+    }
+    disk.fail_next(FaultKind::SyncError);
+    file.sync_data().unwrap_err();
+    assert_eq!(disk.take_faults_struck(), [((Operation::Read, EIO), 2), ((Operation::Sync, EIO), 1)].into());
+    assert!(disk.take_faults_struck().is_empty());
 }

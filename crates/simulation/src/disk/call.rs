@@ -38,6 +38,11 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Whether it changes the disk, so that `SimulatedDisk::calls` counts it.
+    pub const fn is_counted(self) -> bool {
+        !matches!(self, Operation::Open | Operation::List | Operation::Read)
+    }
+
     /// As a verb, for messages and traces.
     pub const fn verb(self) -> &'static str {
         match self {

@@ -1,5 +1,6 @@
 //! Calls that fail on order.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use super::call::Operation;
@@ -60,6 +61,18 @@ pub enum FaultTarget {
     },
 }
 
+impl FaultTarget {
+    /// Whether it means this call. `call` is `None` for calls that are not counted.
+    pub(super) fn is_meant(&self, operation: Operation, paths: [&str; 2], call: Option<u64>) -> bool {
+        match self {
+            FaultTarget::Call(index) => call == Some(*index),
+            FaultTarget::Path { prefix, operations } => {
+                operations.contains(operation) && paths.iter().any(|path| path.starts_with(prefix))
+            }
+        }
+    }
+}
+
 /// A set of kinds of calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operations {
@@ -89,19 +102,23 @@ impl Operations {
 }
 
 /// The error of a fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FaultError {
     /// An error of this kind.
     Kind(io::ErrorKind),
     /// The operating system's error with this number: 5 is `EIO`, 28 is `ENOSPC`.
     Number(i32),
+    /// None: the call leaves what a failed one leaves, and says that all is well. Nothing can be promised on such a disk:
+    /// with it a test shows that it would notice. A read that should fail so succeeds.
+    Swallowed,
 }
 
 impl FaultError {
-    fn to_error(self) -> io::Error {
+    fn to_result(self) -> io::Result<()> {
         match self {
-            FaultError::Kind(kind) => kind.into(),
-            FaultError::Number(number) => io::Error::from_raw_os_error(number),
+            FaultError::Kind(kind) => Err(kind.into()),
+            FaultError::Number(number) => Err(io::Error::from_raw_os_error(number)),
+            FaultError::Swallowed => Ok(()),
         }
     }
 }
@@ -109,6 +126,7 @@ impl FaultError {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Faults {
     waiting: Vec<Fault>,
+    struck: BTreeMap<(Operation, FaultError), u64>,
 }
 
 impl Faults {
@@ -120,29 +138,32 @@ impl Faults {
         self.waiting.clear();
     }
 
-    /// The error that this call ends with. `call` is `None` for calls that are not counted.
+    /// How many calls failed on order since this was asked last, by what they were and how.
+    pub(super) fn take_struck(&mut self) -> BTreeMap<(Operation, FaultError), u64> {
+        std::mem::take(&mut self.struck)
+    }
+
+    /// What this call ends with, if a fault strikes it. `call` is `None` for calls that are not counted.
     pub(super) fn strike(
         &mut self,
         operation: Operation,
         paths: [&str; 2],
         call: Option<u64>,
-    ) -> Option<io::Error> {
-        let is_meant = |fault: &Fault| match &fault.target {
-            FaultTarget::Call(index) => call == Some(*index),
-            FaultTarget::Path { prefix, operations } => {
-                operations.contains(operation) && paths.iter().any(|path| path.starts_with(prefix))
-            }
-        };
+    ) -> Option<io::Result<()>> {
+        let is_meant = |fault: &Fault| fault.target.is_meant(operation, paths, call);
         self.waiting.retain(|fault| fault.count > 0);
-        let mut error = None;
+        let mut struck = None;
         for fault in self.waiting.iter_mut().filter(|fault| is_meant(fault)) {
             if fault.skip > 0 {
                 fault.skip -= 1;
-            } else if error.is_none() {
+            } else if struck.is_none() {
                 fault.count -= 1;
-                error = Some(fault.error.to_error());
+                struck = Some(fault.error);
             }
         }
-        error
+        if let Some(error) = struck {
+            *self.struck.entry((operation, error)).or_default() += 1;
+        }
+        struck.map(FaultError::to_result)
     }
 }

@@ -12,7 +12,7 @@ use super::call::Operation;
 use super::content::Clear;
 use super::directory::InodeId;
 use super::inode::{Change, Durability};
-use super::state::{Attempt, State};
+use super::state::{Attempt, State, pass_time};
 
 /// A file larger than this is refused, as by an operating system.
 const FILE_BYTES_MAX: u64 = 1 << 44;
@@ -37,7 +37,13 @@ impl SimulatedFile {
         SimulatedFile { state: shared, inode, mode }
     }
 
+    fn pass_time(&self, operation: Operation) {
+        let path = self.state.lock().inode(self.inode).path.clone();
+        pass_time(&self.state, operation, &path, None);
+    }
+
     fn change(&self, operation: Operation, change: Change, durability: Durability) -> io::Result<()> {
+        self.pass_time(operation);
         let mut state = self.state.lock();
         let path = state.inode(self.inode).path.clone();
         state.check_power(operation, &path)?;
@@ -57,9 +63,9 @@ impl SimulatedFile {
                 state.change(self.inode, change, Durability::Pending);
                 return Err(error);
             }
-            Attempt::Fault(error) => {
+            Attempt::Fault(result) => {
                 self.change_partly(&mut state, &change, durability);
-                return Err(error);
+                return result;
             }
         }
         if let Some(range) = allocated {
@@ -106,6 +112,7 @@ impl SimulatedFile {
 
 impl DiskFile for SimulatedFile {
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.pass_time(Operation::Read);
         let mut state = self.state.lock();
         let path = state.inode(self.inode).path.clone();
         state.begin_uncounted(Operation::Read, &path)?;
@@ -150,15 +157,16 @@ impl DiskFile for SimulatedFile {
     fn start_writing(&self, _offset: u64, _bytes: u64) {}
 
     fn sync_data(&self) -> io::Result<()> {
+        self.pass_time(Operation::Sync);
         let mut state = self.state.lock();
         let path = state.inode(self.inode).path.clone();
         match state.begin(Operation::Sync, &path, None, None)? {
             Attempt::Proceed => state.inode_mut(self.inode).sync(),
             Attempt::PowerLost(error) => return Err(error),
-            Attempt::Fault(error) => {
+            Attempt::Fault(result) => {
                 let mut fates = state.own_fates();
                 state.inode_mut(self.inode).sync_failed(&mut fates);
-                return Err(error);
+                return result;
             }
         }
         Ok(())

@@ -6,10 +6,12 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use seawall_io::{DiskError, LockMode};
 
 use super::call::{Call, CallOutcome, Operation, ReadCount};
 use super::content::{BLOCK_BYTES, BLOCK_LENGTH};
+use super::delay::{Delays, Wait};
 use super::directory::{Directory, InodeId, NameChange};
 use super::fault::Faults;
 use super::inode::{Change, Durability, Inode};
@@ -22,7 +24,8 @@ pub(super) enum Attempt {
     Proceed,
     /// The power goes while it runs: what it does is pending, and the error is returned.
     PowerLost(io::Error),
-    Fault(io::Error),
+    /// A fault strikes it: nothing or a part of it is done, and this is returned.
+    Fault(io::Result<()>),
 }
 
 /// Who holds a lock.
@@ -49,6 +52,7 @@ pub(super) struct State {
     pub(super) inodes: BTreeMap<InodeId, Inode>,
     next_inode: InodeId,
     pub(super) faults: Faults,
+    pub(super) delays: Delays,
     pub(super) capacity: Option<u64>,
     /// Allocated bytes of all files that have a name or are open.
     pub(super) allocated: u64,
@@ -68,6 +72,7 @@ impl State {
             inodes: BTreeMap::new(),
             next_inode: 1,
             faults: Faults::default(),
+            delays: Delays::default(),
             capacity: None,
             allocated: 0,
             trace: Vec::new(),
@@ -87,7 +92,8 @@ impl State {
     pub(super) fn begin_uncounted(&mut self, operation: Operation, path: &str) -> io::Result<()> {
         self.check_power(operation, path)?;
         let fault = self.faults.strike(operation, [path, path], None);
-        fault.map_or(Ok(()), |error| Err(DiskError::wrap(operation.verb(), path, error)))
+        let wrap = |error| DiskError::wrap(operation.verb(), path, error);
+        fault.unwrap_or(Ok(())).map_err(wrap)
     }
 
     /// Starts a call that changes the disk: counts it, writes it into the trace, and says how far it gets.
@@ -104,8 +110,9 @@ impl State {
         let (outcome, attempt) = if self.crash_at.is_some_and(|crash_at| index >= crash_at) {
             self.crashed = true;
             (CallOutcome::PowerLost, Attempt::PowerLost(power_lost(operation, path)))
-        } else if let Some(error) = self.faults.strike(operation, [path, to.unwrap_or(path)], Some(index)) {
-            (CallOutcome::Fault, Attempt::Fault(DiskError::wrap(operation.verb(), &**path, error)))
+        } else if let Some(result) = self.faults.strike(operation, [path, to.unwrap_or(path)], Some(index)) {
+            let wrap = |error| DiskError::wrap(operation.verb(), &**path, error);
+            (CallOutcome::Fault, Attempt::Fault(result.map_err(wrap)))
         } else {
             (CallOutcome::Done, Attempt::Proceed)
         };
@@ -123,7 +130,7 @@ impl State {
         change: impl FnOnce(&mut State),
     ) -> io::Result<()> {
         match self.begin(operation, &Arc::from(path), to, None)? {
-            Attempt::Fault(error) => Err(error),
+            Attempt::Fault(result) => result,
             Attempt::Proceed => {
                 change(self);
                 Ok(())
@@ -359,6 +366,16 @@ impl State {
         }
         copy
     }
+}
+
+/// Lets a call take its time, if it is a slow one. Nobody else waits for it: the disk is not locked meanwhile.
+pub(super) fn pass_time(shared: &Mutex<State>, operation: Operation, path: &str, to: Option<&str>) {
+    let waits = {
+        let state = &mut *shared.lock();
+        let call = operation.is_counted().then_some(state.calls);
+        state.delays.of(operation, [path, to.unwrap_or(path)], call)
+    };
+    waits.into_iter().for_each(Wait::wait);
 }
 
 fn power_lost(operation: Operation, path: &str) -> io::Error {
