@@ -7,16 +7,22 @@
 //! | offset | bytes | field    | meaning                                                                       |
 //! |-------:|------:|----------|-------------------------------------------------------------------------------|
 //! |      0 |     4 | length   | of what follows the envelope                                                  |
-//! |      4 |    40 | envelope | of an encrypted database: nonce and tag (XAES-256-GCM), the offset of the     |
+//! |      4 |     4 | checksum | CRC-32C of the offset of the piece in the file (u64) and of all of the piece,  |
+//! |        |       |          | with zeros in place of the checksum                                           |
+//! |      8 |    40 | envelope | of an encrypted database: nonce and tag (XAES-256-GCM), the offset of the     |
 //! |        |       |          | piece in the file as associated data; else zero                               |
-//! |     44 |       | rows     | encrypted in an encrypted database                                            |
+//! |     48 |       | rows     | encrypted in an encrypted database                                            |
+//!
+//! The rows of a run go into the tree, where nobody could tell any more that they are not the ones that were given.
 //!
 //! Runs are scratch: they are removed when the sorter goes, and by the next open after a crash.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 use std::sync::Arc;
 
+use seawall_codec::checksum::Crc32c;
 use seawall_io::{Disk, DiskFile, OpenMode};
 use seawall_keys::{Cipher, ENVELOPE_BYTES, Envelope};
 
@@ -27,7 +33,8 @@ pub(crate) const RUN_DIRECTORY: &str = "recovery";
 pub(crate) const RUN_PREFIX: &str = "sort-";
 /// A piece is written when it has so many bytes: it is a little longer, or as long as one row.
 const PIECE_BYTES: usize = 1 << 20;
-const PIECE_HEADER_BYTES: usize = 4 + ENVELOPE_BYTES;
+const PIECE_HEADER_BYTES: usize = 8 + ENVELOPE_BYTES;
+const CHECKSUM: Range<usize> = 4..8;
 const LENGTHS_BYTES: usize = 8;
 
 /// Rows in memory: their bytes end to end, and where each begins.
@@ -224,8 +231,11 @@ impl<'a> RunWriter<'a> {
         header[..4].copy_from_slice(&length_u32(rows.len()).to_le_bytes());
         if let Some(cipher) = self.cipher {
             let envelope = cipher.encrypt(&self.offset.to_le_bytes(), rows);
-            header[4..].copy_from_slice(&envelope.to_bytes());
+            header[CHECKSUM.end..].copy_from_slice(&envelope.to_bytes());
         }
+        header[CHECKSUM].fill(0);
+        let checksum = checksum_of(self.offset, header, rows);
+        header[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
         self.file.write_all_at(&self.piece, self.offset).map_err(|error| Error::io(&error))?;
         self.offset += length_u64(self.piece.len());
         self.piece.truncate(PIECE_HEADER_BYTES);
@@ -239,6 +249,15 @@ impl<'a> RunWriter<'a> {
         }
         Ok(self.offset)
     }
+}
+
+/// Of a piece at `offset`, whose header has zeros for a checksum.
+fn checksum_of(offset: u64, header: &[u8], rows: &[u8]) -> u32 {
+    let mut checksum = Crc32c::new();
+    checksum.update(&offset.to_le_bytes());
+    checksum.update(header);
+    checksum.update(rows);
+    checksum.finish()
 }
 
 fn length_u64(length: usize) -> u64 {
@@ -287,7 +306,7 @@ impl<'a> RunReader<'a> {
         let mut header = [0; PIECE_HEADER_BYTES];
         let read = self.run.file.read_exact_at(&mut header, self.next);
         read.map_err(|error| Error::io(&error))?;
-        let [a, b, c, d, envelope @ ..] = header;
+        let [a, b, c, d, e, f, g, h, envelope @ ..] = header;
         let rows_at = self.next + length_u64(PIECE_HEADER_BYTES);
         let end = rows_at.saturating_add(u64::from(u32::from_le_bytes([a, b, c, d])));
         if end > self.run.bytes {
@@ -298,6 +317,10 @@ impl<'a> RunReader<'a> {
         self.buffer.resize(kept + bytes, 0);
         let rows = &mut self.buffer[kept..];
         self.run.file.read_exact_at(rows, rows_at).map_err(|error| Error::io(&error))?;
+        header[CHECKSUM].fill(0);
+        if checksum_of(self.next, &header, rows) != u32::from_le_bytes([e, f, g, h]) {
+            return Err(self.changed());
+        }
         if let Some(cipher) = self.cipher {
             let envelope = Envelope::from_bytes(&envelope);
             let decrypted = cipher.decrypt(&envelope, &self.next.to_le_bytes(), rows);
@@ -408,7 +431,7 @@ mod tests {
     }
 
     #[test]
-    fn an_encrypted_run_shows_nothing_and_no_change_of_it_goes_unnoticed() {
+    fn an_encrypted_run_shows_nothing_and_no_change_of_any_goes_unnoticed() {
         let needle = b"value that nobody may read";
         for cipher in [None, Some(cipher())] {
             let disk = Arc::new(SimulatedDisk::new(1));
@@ -423,12 +446,12 @@ mod tests {
             let bytes = disk.read_file(&run.path).unwrap();
             let is_found = bytes.windows(needle.len()).any(|window| window == needle);
             assert_eq!(is_found, cipher.is_none());
-            let Some(cipher) = &cipher else { continue };
-            assert!(RunReader::new(run, Some(cipher)).unwrap().row().is_some());
+            let cipher = cipher.as_ref();
+            assert!(RunReader::new(run, cipher).unwrap().row().is_some());
             for bit in (0..8 * bytes.len() as u64).step_by(13) {
                 let byte = bytes[usize::try_from(bit / 8).unwrap()];
                 run.file.write_all_at(&[byte ^ 1 << (bit % 8)], bit / 8).unwrap();
-                let error = RunReader::new(run, Some(cipher)).err().unwrap();
+                let error = RunReader::new(run, cipher).err().unwrap();
                 assert!(matches!(error, Error::Io { .. }), "bit {bit}: {error}");
                 run.file.write_all_at(&[byte], bit / 8).unwrap();
             }
