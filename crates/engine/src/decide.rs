@@ -15,6 +15,7 @@ use crate::catalog;
 use crate::commit::{CommitHandle, CommitRequest, with_builder};
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::in_doubt::age::Age;
 use crate::in_doubt::guards::Guards;
 use crate::in_doubt::replayed::ReplayedTransactions;
 use crate::in_doubt::{NewPrepared, NotClaimed, PreparedTransaction, rows};
@@ -33,7 +34,7 @@ pub struct InDoubtTransaction {
     pub owner: String,
     /// When it was prepared, in microseconds since 1970.
     pub prepared_micros: i64,
-    /// Time since then.
+    /// Time since then; while the database is open it passes as it does, whatever the time of day is set to.
     pub age: Duration,
     /// Stamp of the prepare.
     pub lsn: Lsn,
@@ -184,7 +185,7 @@ impl Engine {
             gid: prepared.gid.to_string(),
             owner: prepared.owner.to_string(),
             prepared_micros: prepared.time_micros,
-            age: age(self.clock().wall_micros(), prepared.time_micros),
+            age: prepared.age.now(&**self.clock()),
             lsn: prepared.stamp().unwrap_or_default(),
             tables: self.table_names(prepared)?,
             rows: prepared.row_count,
@@ -201,14 +202,8 @@ impl Engine {
 
     /// Age of the oldest in-doubt transaction.
     pub(crate) fn oldest_in_doubt(&self) -> Option<Duration> {
-        let now = self.clock().wall_micros();
-        self.in_doubt.all().iter().map(|prepared| age(now, prepared.time_micros)).max()
+        self.in_doubt.all().iter().map(|prepared| prepared.age.now(&**self.clock())).max()
     }
-}
-
-/// Clocks can be set back: nothing is younger than new.
-pub(crate) fn age(now_micros: i64, then_micros: i64) -> Duration {
-    Duration::from_micros(u64::try_from(now_micros.saturating_sub(then_micros)).unwrap_or(0))
 }
 
 /// The write set, every change of which decodes.
@@ -255,6 +250,7 @@ impl Engine {
                 gid: Arc::from(prepare.gid),
                 owner: Box::from(prepare.owner),
                 time_micros: prepare.commit.time_micros,
+                age: Age::since(&**self.clock(), prepare.commit.time_micros),
                 row_count: prepare.commit.count,
                 bytes: u64::try_from(bytes).expect("a length in memory fits into 64 bits"),
                 body_bytes: body.len(),

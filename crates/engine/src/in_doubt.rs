@@ -22,6 +22,7 @@
 //! is in the active memtable, until the next freeze; once a checkpoint has put a write set of more than [`BODY_BYTES_KEPT`]
 //! into the tree, it is no longer kept in memory.
 
+pub(crate) mod age;
 pub(crate) mod decisions;
 pub(crate) mod epoch;
 pub(crate) mod guards;
@@ -45,6 +46,7 @@ use seawall_types::Lsn;
 use crate::catalog::OpenObject;
 use crate::error::Error;
 use crate::lock_table::{LockOwner, LockTable};
+use age::Age;
 use protected::Protected;
 
 /// Write sets up to this length are short: they stay in memory when they are in the tree, and there they are in one row.
@@ -79,6 +81,7 @@ pub(crate) struct PreparedTransaction {
     pub(crate) owner: Box<str>,
     /// When it was prepared, in microseconds since 1970.
     pub(crate) time_micros: i64,
+    pub(crate) age: Age,
     pub(crate) row_count: u64,
     /// Bytes of its keys and values.
     pub(crate) bytes: u64,
@@ -97,6 +100,7 @@ pub(crate) struct NewPrepared {
     pub(crate) gid: Arc<str>,
     pub(crate) owner: Box<str>,
     pub(crate) time_micros: i64,
+    pub(crate) age: Age,
     pub(crate) row_count: u64,
     pub(crate) bytes: u64,
     pub(crate) body_bytes: usize,
@@ -112,6 +116,7 @@ impl PreparedTransaction {
             gid: new.gid,
             owner: new.owner,
             time_micros: new.time_micros,
+            age: new.age,
             row_count: new.row_count,
             bytes: new.bytes,
             body_bytes: new.body_bytes,
@@ -348,6 +353,7 @@ mod tests {
             gid: Arc::from(gid),
             owner: Box::default(),
             time_micros: 0,
+            age: Age::zero(&seawall_io::SystemClock),
             row_count: 1,
             bytes: 1,
             body_bytes: 1,

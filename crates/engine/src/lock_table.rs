@@ -198,7 +198,9 @@ impl LockTable {
             }
             let left = match wait {
                 LockWait::NoWait => Duration::ZERO,
-                LockWait::Timeout(timeout) => timeout.saturating_sub(self.clock.monotonic() - started),
+                LockWait::Timeout(timeout) => {
+                    timeout.saturating_sub(self.clock.monotonic().saturating_sub(started))
+                }
             };
             if left.is_zero() {
                 return Some(LockRefused::TimedOut);

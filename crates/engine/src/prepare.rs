@@ -21,6 +21,7 @@ use seawall_wal::{GID_BYTES_MAX, OWNER_BYTES_MAX, PreparedRecord, RecordError};
 use crate::catalog::{FIRST_USER_TABLE, OpenObject};
 use crate::commit::{CommitHandle, CommitRequest, with_builder};
 use crate::error::Error;
+use crate::in_doubt::age::Age;
 use crate::in_doubt::guards::Guards;
 use crate::in_doubt::protected::without_repetition;
 use crate::in_doubt::{NewPrepared, PreparedTransaction};
@@ -98,6 +99,7 @@ impl Transaction {
                 gid: Arc::from(gid),
                 owner: std::mem::take(&mut self.owner_name),
                 time_micros,
+                age: Age::zero(&**self.engine.clock()),
                 row_count,
                 bytes,
                 body_bytes: body.len(),

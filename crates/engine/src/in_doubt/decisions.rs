@@ -24,9 +24,9 @@ use seawall_sync::Mutex;
 use seawall_types::{Lsn, TableId};
 
 use crate::commit::CommitRequest;
-use crate::decide::age;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::in_doubt::age::between;
 use crate::lock_table::lock_name;
 use crate::options::Durability;
 use crate::row_key;
@@ -192,7 +192,7 @@ impl Engine {
         self.check_writable()?;
         let now = self.clock().wall_micros();
         let mut old = self.automatic_decisions()?;
-        old.retain(|decision| age(now, decision.decided_micros) >= at_least);
+        old.retain(|decision| between(now, decision.decided_micros) >= at_least);
         let mut forgotten = 0;
         for decisions in old.chunks(FORGOTTEN_TOGETHER) {
             forgotten += self.forget_decisions(decisions)?;

@@ -18,7 +18,7 @@ use seawall_sync::atomic::Ordering;
 use seawall_types::Lsn;
 use seawall_wal::Outcome;
 
-use crate::decide::{InDoubtTransaction, age};
+use crate::decide::InDoubtTransaction;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::PreparedTransaction;
@@ -139,7 +139,7 @@ impl Engine {
     fn report(&self, prepared: &PreparedTransaction) {
         if !prepared.reported.swap(true, Ordering::SeqCst) {
             self.in_doubt.counts.reported.fetch_add(1, Ordering::Relaxed);
-            let age = age(self.clock().wall_micros(), prepared.time_micros);
+            let age = prepared.age.now(&**self.clock());
             tracing::warn!(gid = %prepared.gid, owner = %prepared.owner, ?age, "a transaction stays in doubt");
         }
     }
@@ -186,7 +186,7 @@ impl<'e> Pass<'e> {
         let engine = self.engine;
         // One that is not as durable as it asks yet is nobody's business but its own.
         let is_visible = stamp <= engine.visible();
-        if !is_visible || age(engine.clock().wall_micros(), prepared.time_micros) < rule.age {
+        if !is_visible || prepared.age.now(&**engine.clock()) < rule.age {
             return None;
         }
         Some(match &rule.action {
