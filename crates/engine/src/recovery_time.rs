@@ -24,6 +24,8 @@ const BYTE_SECONDS: f64 = 5.0e-9;
 const FIXED_SECONDS: f64 = 0.2;
 /// A replay of less log than this tells nothing about speed.
 const MEASURED_BYTES_MIN: u64 = 16 << 20;
+/// One replay makes the estimate at most so many times slower.
+const SLOWER_AT_ONCE: f64 = 4.0;
 /// Bytes that a row takes during a replay besides key and value.
 const ROW_OVERHEAD_BYTES: u64 = 48;
 /// A checkpoint starts when this share of the target is in sight.
@@ -75,13 +77,16 @@ impl ReplaySpeed {
         self.bytes_per_second > 0
     }
 
-    /// Learns from a replay, if it was long enough. The slower of two counts more than the faster.
+    /// Learns from a replay, if it was long enough. The slower of two counts more than the faster, but no single one for
+    /// more than [`SLOWER_AT_ONCE`]: a disk that did not answer for a minute, or a machine that was asleep, would make
+    /// every checkpoint from then on start so early that no replay is ever long enough again to show how fast it is.
     pub(crate) fn learn(&mut self, replayed: RedoLength, took: Duration) {
         if replayed.bytes < MEASURED_BYTES_MIN || took.is_zero() {
             return;
         }
         let seconds = took.as_secs_f64();
-        let seen = (seconds / built_in_seconds(replayed)).clamp(0.01, 100.0);
+        let slowest = (self.slowness * SLOWER_AT_ONCE).min(100.0);
+        let seen = (seconds / built_in_seconds(replayed)).clamp(0.01, slowest);
         let weight = if !self.is_measured() || seen > self.slowness { 1.0 } else { 0.3 };
         self.slowness += (seen - self.slowness) * weight;
         self.rows_per_second = per_second(replayed.rows, seconds);
@@ -264,6 +269,18 @@ mod tests {
                 < 1e-9
         );
         assert_eq!(ReplaySpeed::from_stored(u64::MAX, 1, 1), ReplaySpeed::default());
+    }
+
+    #[test]
+    fn one_replay_on_a_disk_that_stood_still_does_not_count_for_more_than_it_may() {
+        let hour = SECOND * 3600;
+        let mut speed = ReplaySpeed::default();
+        speed.learn(length(4_000_000), hour);
+        let estimate = |speed: &ReplaySpeed| speed.replay_seconds(length(4_000_000));
+        assert!((27.0..28.0).contains(&estimate(&speed)), "{}", estimate(&speed));
+        // A machine that is really so slow is known for it after a few.
+        (0..3).for_each(|_| speed.learn(length(4_000_000), hour));
+        assert!(estimate(&speed) > 600.0);
     }
 
     #[test]
