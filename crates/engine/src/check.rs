@@ -1,5 +1,7 @@
-//! Checking a database: every page of the tree and the space map, the log from the redo point to its end, and the
-//! catalog. Damage is reported and the check goes on.
+//! Checking a database: every page of the tree and the space map, the log from the redo point to its end and as far back
+//! as somebody holds it, and the catalog. Damage is reported and the check goes on.
+
+mod held_log;
 
 use std::sync::Arc;
 
@@ -8,7 +10,7 @@ use seawall_sync::MutexGuard;
 use seawall_sync::atomic::Ordering;
 use seawall_tree::{CheckWalk, Superblock, SuperblockFile, Tree, TreeAccess, TreeOptions};
 use seawall_types::{Lsn, TableId};
-use seawall_wal::{Changes, PendingUse, Prepare, Record};
+use seawall_wal::{Changes, HoldInfo, PendingUse, Prepare, Record};
 
 use crate::catalog::{self, FIRST_USER_TABLE, NameRow, ObjectRow};
 use crate::encryption::open_keys;
@@ -22,6 +24,7 @@ use crate::page_protection::LogSource;
 use crate::row_key;
 use crate::scan::{Direction, Range};
 use crate::timeline::Continuation;
+use held_log::check_held_log;
 
 /// Something that is not as it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,7 +165,19 @@ fn check_superblock(environment: &Environment, reports: &mut Reports<'_>) -> Opt
     }
 }
 
-/// Reads who holds the log, and the log from the redo point on, up to `limit` if the database is being written.
+/// Who holds the log, as the file says.
+fn check_holds(
+    environment: &Environment,
+    superblock: &Superblock,
+    reports: &mut Reports<'_>,
+) -> Vec<HoldInfo> {
+    seawall_wal::read_holds(&*environment.disk, superblock.database).unwrap_or_else(|error| {
+        reports.tell_plain("log", crate::error::chain(&error));
+        Vec::new()
+    })
+}
+
+/// Reads the log from the redo point on, up to `limit` if the database is being written.
 fn check_log(
     environment: &Environment,
     superblock: &Superblock,
@@ -171,9 +186,6 @@ fn check_log(
     reports: &mut Reports<'_>,
     summary: &mut CheckSummary,
 ) {
-    if let Err(error) = seawall_wal::read_holds(&*environment.disk, superblock.database) {
-        reports.tell_plain("log", crate::error::chain(&error));
-    }
     let reader = open_reader(&environment.disk, superblock, keys, superblock.redo_point);
     let mut reader = match reader {
         Ok(reader) => reader,
@@ -280,7 +292,14 @@ impl Engine {
             let limit = self.log.as_ref().map(|_| self.flushed());
             let superblock = self.superblock.lock().clone();
             check_prepared(&self.tree, &superblock, &mut reports);
-            check_log(&self.environment, &superblock, self.keys.as_ref(), limit, &mut reports, &mut summary);
+            let on_file = check_holds(&self.environment, &superblock, &mut reports);
+            let held_from = || match &self.log {
+                Some(log) => held_log::held_from(superblock.redo_point, &log.holds()),
+                None => held_log::held_from(superblock.redo_point, &on_file),
+            };
+            let (disk, keys) = (&self.environment.disk, self.keys.as_ref());
+            summary.log_records += check_held_log(disk, &superblock, keys, &held_from, &mut reports);
+            check_log(&self.environment, &superblock, keys, limit, &mut reports, &mut summary);
             break;
         }
         self.check_catalog(&mut reports, &mut summary)?;
@@ -385,7 +404,11 @@ pub(crate) fn check_directory(
             }
             Err(error) => reports.tell_plain(&disk.location(""), crate::error::chain(&error)),
         }
-        check_log(&environment, &superblock, keys.as_ref(), None, &mut reports, &mut summary);
+        let holds = check_holds(&environment, &superblock, &mut reports);
+        let held_from = || held_log::held_from(superblock.redo_point, &holds);
+        let keys = keys.as_ref();
+        summary.log_records += check_held_log(&disk, &superblock, keys, &held_from, &mut reports);
+        check_log(&environment, &superblock, keys, None, &mut reports, &mut summary);
     }
     summary.damages = reports.count;
     Ok(summary)
