@@ -227,9 +227,16 @@ impl Engine {
 
     pub(crate) fn check_writable(&self) -> Result<(), Error> {
         self.check_open()?;
+        self.check_not_stopped()?;
+        self.log().map(|_| ())
+    }
+
+    /// `Stopped` after a failed write.
+    pub(crate) fn check_not_stopped(&self) -> Result<(), Error> {
+        let is_poisoned = || self.log.as_ref().is_some_and(|log| log.poison_cause().is_some());
         match self.stopped.get() {
             Some(cause) => Err(Error::Stopped { cause: cause.clone() }),
-            None if self.log()?.poison_cause().is_some() => Err(self.stopped_error()),
+            None if is_poisoned() => Err(self.stopped_error()),
             None => Ok(()),
         }
     }

@@ -3,7 +3,7 @@
 use seawall_keys::KeysError;
 use seawall_tree::TreeError;
 use seawall_types::Lsn;
-use seawall_wal::LogReadError;
+use seawall_wal::{LogError, LogReadError};
 
 /// Why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -366,6 +366,12 @@ impl Error {
             KeysError::WrongMasterKey { .. } => Error::WrongMasterKey { message },
             _ => Error::Keys { message },
         }
+    }
+
+    /// The error of making or opening the log, as a user should see it.
+    pub(crate) fn log(error: &LogError) -> Error {
+        let message = chain(error);
+        if is_disk_full(error) { Error::DiskFull { message } } else { Error::Log { message } }
     }
 
     /// The error of reading the log, as a user should see it.

@@ -211,10 +211,11 @@ impl Engine {
             return Ok(());
         }
         self.stop_background();
-        let merged = if self.log.is_some() && self.has_changes() {
-            self.checkpoint(crate::checkpoint_statistics::Trigger::Close).map(|_| ())
-        } else {
-            Ok(())
+        let merged = match self.check_not_stopped() {
+            Ok(()) if self.log.is_some() && self.has_changes() => {
+                self.checkpoint(crate::checkpoint_statistics::Trigger::Close).map(|_| ())
+            }
+            not_stopped => not_stopped,
         };
         if merged.is_ok() {
             self.clean_log_at_close();
@@ -266,7 +267,7 @@ fn create(environment: &Environment, options: &Options) -> Result<(), Error> {
     let keys = create_keys(environment, superblock.database, master_key.as_ref())?;
     let log_options = log_options(environment, &superblock, options, keys.as_ref(), TimelineHistory::first());
     let log = Log::create(Arc::clone(&environment.disk), log_options);
-    let log = log.map_err(|error| Error::Log { message: crate::error::chain(&error) })?;
+    let log = log.map_err(|error| Error::log(&error))?;
     superblock.redo_point = log.appended();
     drop(log);
     Tree::create(disk, &superblock, tree_options(environment, options, keys))
@@ -383,10 +384,7 @@ fn open_log(
 ) -> Result<Log, Error> {
     let history = timeline::history_of(&environment.disk, superblock)?;
     let options = log_options(environment, superblock, options, keys, history);
-    Log::open(Arc::clone(&environment.disk), options, end).map_err(|error| match error {
-        seawall_wal::LogError::NoSpace { .. } => Error::DiskFull { message: crate::error::chain(&error) },
-        other => Error::Log { message: crate::error::chain(&other) },
-    })
+    Log::open(Arc::clone(&environment.disk), options, end).map_err(|error| Error::log(&error))
 }
 
 /// Removes what a bulk load left behind when the process ended.

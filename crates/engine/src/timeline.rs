@@ -47,17 +47,13 @@ pub(crate) fn begin(
     reason: &str,
 ) -> Result<Log, Error> {
     let disk = &environment.disk;
-    let failed = |error: &seawall_wal::LogError| match error {
-        seawall_wal::LogError::NoSpace { .. } => Error::DiskFull { message: crate::error::chain(error) },
-        other => Error::Log { message: crate::error::chain(other) },
-    };
     let timeline =
-        seawall_wal::next_timeline(&**disk, superblock.timeline).map_err(|error| failed(&error))?;
+        seawall_wal::next_timeline(&**disk, superblock.timeline).map_err(|error| Error::log(&error))?;
     let history = history_of(disk, superblock)?.fork(timeline, end.lsn, reason);
     let next = Superblock { timeline, ..superblock.clone() };
     let log_options = log_options(environment, &next, options, keys, history);
     let log = seawall_wal::begin_timeline(disk, log_options, end, environment.clock.wall_micros())
-        .map_err(|error| failed(&error))?;
+        .map_err(|error| Error::log(&error))?;
     for _copy in 0..2 {
         tree.store_superblock(&next).map_err(|error| Error::tree(&error))?;
     }
