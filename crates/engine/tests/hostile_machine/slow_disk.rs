@@ -1,0 +1,227 @@
+//! A disk that answers nothing for a while. Whoever needs it waits, nobody else does, and nothing fails or is lost.
+//!
+//! A gate holds the calls that are slow, for as long as the test takes to look at everything else: seconds or years, there
+//! is no time in these tests. A gate is dropped, and so opened, before a thread that waits at it is joined.
+
+use std::sync::Arc;
+
+use seawall_engine::{Background, Database, Durability, LockWait, Options, Table};
+use seawall_io::SystemClock;
+use seawall_simulation::{
+    Delay, Operation, Operations, PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk,
+};
+
+use super::{calls, check_clean, check_rows, common, environment, open_at, put_rows, small_options, value};
+
+/// With the threads of the database, on the clock of the machine.
+fn open(disk: &SimulatedDisk, options: &Options) -> Database {
+    let clock = Arc::new(SystemClock);
+    let environment = seawall_engine::Environment { clock, ..environment(disk, &SimulatedClock::default()) };
+    Database::open_in(environment, options.clone(), |_| {}).unwrap()
+}
+
+fn options() -> Options {
+    Options {
+        background: Background::Threads,
+        lock_wait: LockWait::Timeout(std::time::Duration::from_secs(600)),
+        checkpoint_log_bytes: 1 << 30,
+        ..small_options()
+    }
+}
+
+/// Rows in the tree, and some in the memtable.
+fn with_rows(disk: &SimulatedDisk, options: &Options) -> (Database, Table) {
+    let database = open(disk, options);
+    let table = database.create_table("t").unwrap();
+    put_rows(&database, &table, 0..1_000);
+    database.checkpoint().unwrap();
+    put_rows(&database, &table, 1_000..1_100);
+    (database, table)
+}
+
+#[test]
+fn while_the_log_is_slow_sync_commits_wait_and_nobody_else_does() {
+    let disk = SimulatedDisk::new(1);
+    let (database, table) = with_rows(&disk, &options());
+    std::thread::scope(|scope| {
+        let gate = disk.hold(calls("log/", Operations::Syncs));
+        let writer = scope.spawn(|| database.put(&table, 1_100_u32.to_be_bytes(), value(1_100)));
+        gate.await_waiting(1);
+        // Readers see what is durable, at once; it is not there for them before its writer is told.
+        check_rows(&database, 0..1_100);
+        assert_eq!(database.get(&table, 7_u32.to_be_bytes()).unwrap().unwrap(), value(7));
+        assert!(database.info().unwrap().end_of_log >= database.statistics().flushed);
+        let snapshot = database.snapshot();
+        let mut rolled_back = database.begin();
+        rolled_back.put(&table, "x", "1").unwrap();
+        drop(rolled_back);
+        let mut pipelined = database.begin();
+        pipelined.put(&table, 1_102_u32.to_be_bytes(), value(1_102)).unwrap();
+        let mut asynchronous = database.begin();
+        asynchronous.put(&table, 1_101_u32.to_be_bytes(), value(1_101)).unwrap();
+        asynchronous.set_durability(Durability::Async);
+        // Commits that do not ask for the disk do not wait for it.
+        let pipelined = pipelined.commit_async().unwrap();
+        assert!(!pipelined.is_durable());
+        asynchronous.commit().unwrap();
+        // Whoever begins now must see the one that was acknowledged, and may not see it before the ones ahead of it: he
+        // waits with them. Who has begun before goes on.
+        let late = scope.spawn(|| database.get(&table, 1_101_u32.to_be_bytes()));
+        assert_eq!(snapshot.range::<&[u8]>(&table, ..).count(), 1_100);
+        let seen = database.statistics();
+        assert!(seen.appended > seen.flushed && seen.commits_in_flight >= 1, "{seen:?}");
+        assert!(!writer.is_finished() && !late.is_finished() && gate.waiting() >= 1);
+        gate.open();
+        writer.join().unwrap().unwrap();
+        pipelined.wait().unwrap();
+        assert_eq!(late.join().unwrap().unwrap().unwrap(), value(1_101));
+    });
+    check_rows(&database, 0..1_103);
+    check_clean(&database);
+    let crashed = disk.after_power_loss(PowerLoss::LoseAll);
+    check_rows(&open_at(&crashed, &SimulatedClock::default(), &small_options()), 0..1_103);
+}
+
+#[test]
+fn while_a_checkpoint_waits_for_the_disk_commits_and_readers_go_on() {
+    for target in [
+        calls("pages", Operations::Only(Operation::Write)),
+        calls("pages", Operations::Syncs),
+        calls("recovery/", Operations::Syncs),
+        calls("superblock", Operations::Syncs),
+    ] {
+        let disk = SimulatedDisk::new(2);
+        let (database, table) = with_rows(&disk, &options());
+        put_rows(&database, &table, 0..600);
+        std::thread::scope(|scope| {
+            let gate = disk.hold(target.clone());
+            let checkpoint = scope.spawn(|| database.checkpoint());
+            gate.await_waiting(1);
+            put_rows(&database, &table, 1_100..1_200);
+            check_rows(&database, 0..1_200);
+            let seen = database.statistics();
+            assert!(seen.frozen_memtables >= 1 && seen.checkpoint_failures == 0, "{target:?}: {seen:?}");
+            assert!(!checkpoint.is_finished());
+            gate.open();
+            checkpoint.join().unwrap().unwrap();
+        });
+        check_rows(&database, 0..1_200);
+        check_clean(&database);
+        let crashed = disk.after_power_loss(PowerLoss::LoseAll);
+        check_rows(&open_at(&crashed, &SimulatedClock::default(), &small_options()), 0..1_200);
+    }
+}
+
+#[test]
+fn while_one_reader_waits_for_a_cold_page_others_and_writers_go_on() {
+    let disk = SimulatedDisk::new(3);
+    let options = Options { cache_bytes: 64 << 10, ..options() };
+    let (database, _) = with_rows(&disk, &options);
+    database.close().unwrap();
+    let database = open(&disk, &options);
+    let table = database.table("t").unwrap();
+    // The last rows, and the pages above them, are in the cache now.
+    for number in 990..1_000_u32 {
+        assert!(database.get(&table, number.to_be_bytes()).unwrap().is_some());
+    }
+    std::thread::scope(|scope| {
+        let gate = disk.hold(calls("pages", Operations::Reads));
+        let get = |number: u32| database.get(&table, number.to_be_bytes()).unwrap().unwrap() == value(number);
+        let cold = scope.spawn(move || (0..990).all(get));
+        gate.await_waiting(1);
+        for number in 990..1_000_u32 {
+            assert_eq!(database.get(&table, number.to_be_bytes()).unwrap().unwrap(), value(number));
+        }
+        put_rows(&database, &table, 1_000..1_200);
+        database.statistics();
+        assert!(!cold.is_finished());
+        gate.open();
+        assert!(cold.join().unwrap());
+    });
+    check_rows(&database, 0..1_200);
+    database.close().unwrap();
+}
+
+/// There are segments in reserve: they are filled while another one is being made.
+#[test]
+fn while_a_segment_is_being_made_commits_go_on_in_the_spare_one() {
+    for target in [
+        calls("log/spare.", Operations::Only(Operation::FillZeros)),
+        calls("log/spare.", Operations::Syncs),
+        calls("log/spare.", Operations::Only(Operation::Rename)),
+        calls("log", Operations::Only(Operation::SyncDirectory)),
+    ] {
+        let disk = SimulatedDisk::new(4);
+        let options = Options { spare_segments: 4, ..options() };
+        let (database, table) = with_rows(&disk, &options);
+        let all_are_ready = || database.statistics().segments_spare >= 4;
+        while !all_are_ready() {
+            std::thread::yield_now();
+        }
+        let gate = disk.hold(target.clone());
+        let mut rows = 1_100;
+        while gate.waiting() == 0 {
+            // One is missing: somebody makes it, as soon as he gets to it.
+            if !all_are_ready() {
+                std::thread::yield_now();
+                continue;
+            }
+            put_rows(&database, &table, rows..rows + 10);
+            rows += 10;
+            assert!(rows < 4_000, "{target:?}: no segment is made");
+        }
+        // A segment's worth more.
+        put_rows(&database, &table, rows..rows + 200);
+        check_rows(&database, 0..rows + 200);
+        gate.open();
+        put_rows(&database, &table, rows + 200..rows + 2_000);
+        check_rows(&database, 0..rows + 2_000);
+        database.close().unwrap();
+    }
+}
+
+#[test]
+fn closing_waits_for_a_slow_disk_and_loses_nothing() {
+    let disk = SimulatedDisk::new(5);
+    let (database, table) = with_rows(&disk, &options());
+    std::thread::scope(|scope| {
+        let gate = disk.hold(calls("log/", Operations::Syncs));
+        database.put_with(&table, 1_100_u32.to_be_bytes(), value(1_100), Durability::Async).unwrap();
+        gate.await_waiting(1);
+        let closing = scope.spawn(|| database.close());
+        // It is the last one: whoever opens now is refused, and not let in beside it.
+        let refused = common::try_open(&disk, small_options());
+        assert!(matches!(refused, Err(seawall_engine::Error::InUse { .. })), "{refused:?}");
+        gate.open();
+        closing.join().unwrap().unwrap();
+    });
+    let after = disk.after_power_loss(PowerLoss::LoseAll);
+    check_rows(&open_at(&after, &SimulatedClock::default(), &small_options()), 0..1_101);
+}
+
+/// Spikes of seconds everywhere, at random: the same answers, later.
+#[test]
+fn spikes_of_seconds_change_no_answer() {
+    for seed in 0..8 {
+        let (disk, clock) = (SimulatedDisk::new(seed), SimulatedClock::default());
+        let mut random = SeededRandom::new(seed);
+        let options = Options { checkpoint_log_bytes: 128 << 10, ..small_options() };
+        for operations in [Operations::Reads, Operations::Writes, Operations::Syncs] {
+            for _ in 0..20 {
+                let duration = std::time::Duration::from_millis(random.range(1..9_000));
+                let (skip, count) = (random.below(300), random.range(1..4));
+                let delay = Delay { target: calls("", operations), duration, skip, count };
+                disk.slow_down(delay, Arc::new(clock.clone()));
+            }
+        }
+        let database = open_at(&disk, &clock, &options);
+        let table = database.create_table("t").unwrap();
+        put_rows(&database, &table, 0..1_000);
+        check_rows(&database, 0..1_000);
+        check_clean(&database);
+        let seconds = seawall_io::Clock::monotonic(&clock).as_secs();
+        assert!(seconds > 60, "seed {seed}: {seconds} s");
+        database.close().unwrap();
+        check_rows(&open_at(&disk, &clock, &options), 0..1_000);
+    }
+}
