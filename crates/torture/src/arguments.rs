@@ -26,6 +26,9 @@ pub(crate) enum Command {
     PowerLoss(PowerLossOptions),
     /// Run clients at once, and check by what they saw what isolation they had.
     Histories(HistoriesOptions),
+    /// Let disk calls fail, fill the disk, slow it down, turn bits over and move the clock, and hold the database to what it
+    /// promises then.
+    Faults(FaultsOptions),
     /// Lose power in the disk calls of workloads, and try the states that this may leave: all where they are few.
     Crashes(CrashesOptions),
     /// Run random histories of everything a program can do, and compare each answer with a plain model.
@@ -186,6 +189,24 @@ pub(crate) struct SabotageOptions {
     #[arg(long, default_value_t = 3)]
     pub(crate) controls: u32,
     /// Leave hunters out that find something on the healthy engine, instead of stopping.
+    #[arg(long)]
+    pub(crate) keep_going: bool,
+}
+
+#[derive(Args, Clone, Debug)]
+pub(crate) struct FaultsOptions {
+    /// How many databases are made, each with a seed of its own, several lives and many faults.
+    #[arg(long, default_value_t = 100)]
+    pub(crate) runs: u64,
+    /// The first seed; the others follow.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Give the database a disk that lies: of so many calls that fail one, or each, says that all is well. Rows must be
+    /// found missing.
+    #[arg(long, value_name = "ONE_IN", num_args = 0..=1, default_missing_value = "1")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) swallow: Option<u64>,
+    /// Go on after the first finding.
     #[arg(long)]
     pub(crate) keep_going: bool,
 }

@@ -3,6 +3,7 @@
 //! ```text
 //!   seawall-torture power-loss    a real process on a mounted disk that loses power
 //!                   histories     clients at once; their reads and appends tell what isolation they had
+//!                   faults        a disk that fails, fills up, is slow or rots, and a clock that jumps
 //!                   crashes       power losses in disk calls, and every state that they may leave
 //!                   model         random histories against a plain model
 //!                   lives         databases of several lives, each ended by a power loss or a kill
@@ -24,6 +25,7 @@ mod arguments;
 mod campaign;
 pub mod crashes;
 mod error;
+mod faults;
 mod finding;
 mod histories;
 pub mod metamorphic;
@@ -56,6 +58,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let result = match &arguments.command {
         Command::PowerLoss(options) => power_loss::run(options),
         Command::Histories(options) => histories::run(options),
+        Command::Faults(options) => faults::run(options),
         Command::Crashes(options) => Ok(crashes::run(options)),
         Command::Lives(options) => Ok(crashes::run_lives(options)),
         Command::Model(options) => Ok(model::run(options)),

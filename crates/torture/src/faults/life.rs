@@ -1,0 +1,475 @@
+//! One database: lives full of faults, and what must be there between them.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use seawall::{
+    Background, Database, Environment, Error, ImageCompression, LockWait, MasterKey, OpenMode, Options,
+    PageProtection, SecretKey,
+};
+use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom};
+
+use super::fault::{self, Trouble};
+use super::model::{Account, Difference, State};
+use super::rot::{self, Verdict};
+use super::step::{Failure, KEPT, Step};
+
+/// Of the steps and faults before a finding, so many are told.
+const TOLD_MAX: usize = 12;
+/// A flip at the end of the log takes at most so many commits with it: those of one flush.
+const LAST_MAX: usize = 64;
+
+/// A seed's database and what has become of it.
+pub(super) struct Run {
+    seed: u64,
+    random: SeededRandom,
+    swallow: Option<u64>,
+    options: Options,
+    disk: SimulatedDisk,
+    clock: SimulatedClock,
+    account: Account,
+    /// The states before, newest last.
+    past: VecDeque<State>,
+    /// Whether calls may fail now.
+    is_troubled: bool,
+    steps: u64,
+    told: VecDeque<String>,
+    counts: BTreeMap<&'static str, u64>,
+}
+
+impl Run {
+    pub(super) fn new(seed: u64, swallow: Option<u64>) -> Run {
+        let mut random = SeededRandom::new(seed);
+        let options = draw_options(&mut random);
+        let disk = SimulatedDisk::new(random.next_u64());
+        Run {
+            seed,
+            random,
+            swallow,
+            options,
+            disk,
+            clock: SimulatedClock::default(),
+            account: Account::new(State::default()),
+            past: VecDeque::new(),
+            is_troubled: false,
+            steps: 0,
+            told: VecDeque::new(),
+            counts: BTreeMap::new(),
+        }
+    }
+
+    /// What happened, counted.
+    pub(super) fn counts(&mut self) -> BTreeMap<&'static str, u64> {
+        self.count_struck();
+        std::mem::take(&mut self.counts)
+    }
+
+    /// The last things that were done, oldest first.
+    pub(super) fn describe(&self) -> String {
+        Vec::from_iter(self.told.iter().map(String::as_str)).join("\n  ")
+    }
+
+    /// Runs it to its end; what was promised and is not so.
+    pub(super) fn run(&mut self) -> Result<(), String> {
+        for _ in 0..self.random.range(2..6) {
+            let database = self.open()?;
+            let is_stopped = self.live(&database)?;
+            self.end(database, is_stopped)?;
+        }
+        self.end_troubles();
+        let database = self.open_soundly()?;
+        self.check(&database)?;
+        database.close().map_err(|error| format!("closing at the end: {error}"))
+    }
+
+    // ---- opening ---------------------------------------------------------------------------------------------
+
+    /// Opens it among faults; once they are over it must open.
+    fn open(&mut self) -> Result<Database, String> {
+        if self.random.chance(1, 2) {
+            (0..self.random.range(1..4)).for_each(|_| self.begin_trouble());
+        }
+        if self.random.chance(1, 4) {
+            self.look_read_only()?;
+        }
+        for _ in 0..self.random.range(1..3) {
+            match self.try_open(OpenMode::CreateIfMissing) {
+                Ok(database) => return self.settle(database),
+                Err(error) => self.refused("open", &error)?,
+            }
+            self.count("opens that failed");
+        }
+        self.open_soundly()
+    }
+
+    fn open_soundly(&mut self) -> Result<Database, String> {
+        self.end_troubles();
+        let database = self
+            .try_open(OpenMode::CreateIfMissing)
+            .map_err(|error| format!("it does not open, though nothing fails any more: {error}"))?;
+        self.settle(database)
+    }
+
+    fn try_open(&mut self, mode: OpenMode) -> Result<Database, Error> {
+        self.tell(|| format!("open, {mode:?}"));
+        let options = Options { mode, ..self.options.clone() };
+        Database::open_in(environment(&self.disk, &self.clock), options, |_| {})
+    }
+
+    /// Who only reads sees the same, and changes nothing.
+    fn look_read_only(&mut self) -> Result<(), String> {
+        if self.disk.list_all().iter().all(|entry| entry.name != "superblock") {
+            return Ok(());
+        }
+        let before = self.disk.calls();
+        match self.try_open(OpenMode::ReadOnly) {
+            Ok(database) => {
+                if let Err(Difference::Rows(rows)) = self.find(&database) {
+                    return Err(format!("read-only: {rows}"));
+                }
+                self.count("read-only opens");
+            }
+            // It was never made to its end.
+            Err(Error::NoDatabase { .. }) => {}
+            Err(error) => self.refused("open read-only", &error)?,
+        }
+        // The lock file is made where it is missing.
+        let made = self.disk.calls() - before;
+        if made > 1 { Err(format!("a read-only open has changed the disk {made} times")) } else { Ok(()) }
+    }
+
+    /// Finds out which of the states is there: it is the one from now on.
+    fn settle(&mut self, database: Database) -> Result<Database, String> {
+        let found = match self.find(&database) {
+            Ok(found) => found,
+            Err(Difference::Error(error)) => {
+                self.refused("reading everything", &error)?;
+                self.end_troubles();
+                self.find(&database).map_err(|difference| format!("after an open: {difference}"))?
+            }
+            Err(difference) => return Err(format!("after an open: {difference}")),
+        };
+        self.account = Account::new(found);
+        if !self.account.current().tables.contains_key(KEPT) {
+            self.end_troubles();
+            database.create_table(KEPT).map_err(|error| format!("creating the first table: {error}"))?;
+            let mut next = self.account.current().clone();
+            next.tables.insert(KEPT.to_owned(), Arc::default());
+            self.committed(next, true);
+        }
+        Ok(database)
+    }
+
+    fn find(&self, database: &Database) -> Result<State, Difference> {
+        let mut reasons = Vec::new();
+        for state in self.account.candidates() {
+            match state.compare(database) {
+                Ok(()) => return Ok(state.clone()),
+                Err(Difference::Rows(rows)) => reasons.push(rows),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Difference::Rows(format!(
+            "none of the {} states that may be there is: {}",
+            reasons.len(),
+            reasons.join("; ")
+        )))
+    }
+
+    // ---- living ----------------------------------------------------------------------------------------------
+
+    /// Steps and faults; whether the database has stopped taking writes.
+    fn live(&mut self, database: &Database) -> Result<bool, String> {
+        for _ in 0..self.random.range(5..60) {
+            match self.random.below(12) {
+                0 | 1 => self.begin_trouble(),
+                2 => self.end_troubles(),
+                3 => self.compare(database)?,
+                _ => {}
+            }
+            if self.random.chance(1, 60) {
+                self.end_troubles();
+                self.check(database)?;
+            }
+            let step = Step::draw(&mut self.random, self.account.current(), self.steps);
+            if self.step(database, &step)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Does a step; whether it has left the database stopped.
+    fn step(&mut self, database: &Database, step: &Step) -> Result<bool, String> {
+        self.steps += 1;
+        self.count("steps");
+        self.tell(|| step.to_string());
+        let error = match step.run(database, self.account.current()) {
+            Ok(()) => {
+                let next = step.after(self.account.current());
+                match next {
+                    Some(next) => self.committed(next, step.makes_durable()),
+                    None if step.makes_durable() => self.account.all_durable(),
+                    None => {}
+                }
+                return Ok(false);
+            }
+            Err(Failure::WrongAnswer(what)) => return Err(what),
+            Err(Failure::Error(error)) => error,
+        };
+        self.count("steps that failed");
+        self.refused(&step.to_string(), &error)?;
+        let attempted = step.after(self.account.current());
+        match error {
+            Error::Stopped { .. } => {
+                self.stopped(database, attempted)?;
+                return Ok(true);
+            }
+            // Nothing is unknown, and it may stay full.
+            Error::DiskFull { .. } if self.random.chance(1, 2) => self.compare(database)?,
+            _ => {
+                self.end_troubles();
+                match database.flush() {
+                    Ok(_) => self.account.all_durable(),
+                    Err(Error::Stopped { .. }) => {
+                        self.stopped(database, attempted)?;
+                        return Ok(true);
+                    }
+                    Err(other) => return Err(format!("a flush on a sound disk fails: {other}")),
+                }
+                self.compare(database)?;
+            }
+        }
+        Ok(false)
+    }
+
+    fn committed(&mut self, next: State, is_durable: bool) {
+        self.past.push_back(self.account.current().clone());
+        if self.past.len() > LAST_MAX {
+            self.past.pop_front();
+        }
+        self.account.committed(next, is_durable);
+    }
+
+    /// It is read as before, and takes no write, whatever the disk does by now.
+    fn stopped(&mut self, database: &Database, attempted: Option<State>) -> Result<(), String> {
+        self.count("databases that stopped");
+        self.account.stop(attempted);
+        self.end_troubles();
+        let found =
+            self.find(database).map_err(|difference| format!("reading, once stopped: {difference}"))?;
+        let kept = database.table(KEPT).map_err(|error| format!("opening a table, once stopped: {error}"))?;
+        let mut transaction = database.begin();
+        let put = transaction.put(&kept, "refused", "refused").and_then(|()| transaction.commit());
+        let answers = [
+            put.map(drop),
+            database.put(&kept, "refused", "refused").map(drop),
+            database.create_table("refused").map(drop),
+            database.checkpoint().map(drop),
+            database.flush().map(drop),
+            database.bulk_load("refused").map(drop),
+        ];
+        for (number, answer) in answers.into_iter().enumerate() {
+            if !matches!(answer, Err(Error::Stopped { .. })) {
+                return Err(format!("once stopped, write {number} is answered with {answer:?}"));
+            }
+        }
+        found.compare(database).map_err(|difference| format!("after refused writes: {difference}"))
+    }
+
+    // ---- ending ----------------------------------------------------------------------------------------------
+
+    fn end(&mut self, database: Database, is_stopped: bool) -> Result<(), String> {
+        match self.random.below(4) {
+            0 => {
+                // Nothing that was handed to the disk is gone when a process is.
+                self.tell(|| "the process is killed".to_owned());
+                self.count("kills");
+                if !is_stopped {
+                    self.account.all_durable();
+                }
+                let left = self.disk.copy();
+                self.leave(database, left);
+            }
+            1 => {
+                let outcome = match self.random.below(3) {
+                    0 => PowerLoss::LoseAll,
+                    _ => PowerLoss::Random(self.random.next_u64()),
+                };
+                self.tell(|| format!("the power goes: {outcome:?}"));
+                self.count("power losses");
+                let left = self.disk.after_power_loss(outcome);
+                self.leave(database, left);
+            }
+            _ => return self.close(database, is_stopped),
+        }
+        Ok(())
+    }
+
+    fn leave(&mut self, database: Database, left: SimulatedDisk) {
+        self.disk.crash();
+        drop(database);
+        self.count_struck();
+        self.disk = left;
+        self.end_troubles();
+    }
+
+    fn close(&mut self, database: Database, is_stopped: bool) -> Result<(), String> {
+        self.tell(|| "close".to_owned());
+        match database.close() {
+            Ok(()) if is_stopped => {
+                return Err("a database that has stopped closes as if all were well".to_owned());
+            }
+            Ok(()) => self.account.all_durable(),
+            Err(Error::Stopped { .. }) if is_stopped => {
+                self.count("closes of databases that had stopped");
+                return Ok(());
+            }
+            Err(error) => return self.refused("close", &error),
+        }
+        self.count("closes");
+        self.end_troubles();
+        if self.random.chance(1, 3) {
+            self.count_struck();
+            self.disk = self.disk.after_power_loss(PowerLoss::LoseAll);
+        }
+        if self.random.chance(1, 2) {
+            self.rot()?;
+        }
+        Ok(())
+    }
+
+    /// On copies: the database itself goes on as it was.
+    fn rot(&mut self) -> Result<(), String> {
+        let newest_first = std::iter::once(self.account.current()).chain(self.past.iter().rev());
+        let last: Vec<State> = newest_first.cloned().collect();
+        for _ in 0..3 {
+            let clock = self.clock.clone();
+            let environment = |disk: &SimulatedDisk| environment(disk, &clock);
+            let verdict =
+                rot::flip_and_look(&self.disk, environment, &self.options, &last, &mut self.random)?;
+            self.count("fault: bit rot");
+            self.count(match verdict {
+                Verdict::Harmless => "bit rot that means nothing",
+                Verdict::Survived => "bit rot told by check and made good",
+                Verdict::Refused => "bit rot told by check and refused",
+            });
+        }
+        Ok(())
+    }
+
+    // ---- looking ---------------------------------------------------------------------------------------------
+
+    fn compare(&mut self, database: &Database) -> Result<(), String> {
+        match self.account.current().compare(database) {
+            Ok(()) => Ok(()),
+            Err(Difference::Error(error)) => {
+                self.refused("reading everything", &error)?;
+                self.end_troubles();
+                let again = self.account.current().compare(database);
+                again.map_err(|difference| format!("reading again: {difference}"))
+            }
+            Err(difference) => Err(difference.to_string()),
+        }
+    }
+
+    fn check(&mut self, database: &Database) -> Result<(), String> {
+        self.count("checks");
+        self.compare(database)?;
+        let mut damages = Vec::new();
+        let checked = database.check(&mut |damage| damages.push(damage.to_string()));
+        checked.map_err(|error| format!("`check` fails: {error}"))?;
+        if damages.is_empty() { Ok(()) } else { Err(format!("`check` finds {}", damages.join("; "))) }
+    }
+
+    /// An error that nothing on this disk can have caused is a finding.
+    fn refused(&mut self, step: &str, error: &Error) -> Result<(), String> {
+        self.tell(|| format!("  refused: {error}"));
+        let is_of_a_disk = match error {
+            Error::Stopped { cause: text }
+            | Error::DiskFull { message: text }
+            | Error::Log { message: text }
+            | Error::Tree { message: text }
+            | Error::CheckpointFailing { cause: text }
+            | Error::Keys { message: text }
+            | Error::Io { message: text } => !text.is_empty(),
+            _ => false,
+        };
+        match is_of_a_disk && self.is_troubled {
+            true => Ok(()),
+            false => Err(format!("{step} fails with {error:?}")),
+        }
+    }
+
+    // ---- faults ----------------------------------------------------------------------------------------------
+
+    fn begin_trouble(&mut self) {
+        let trouble = Trouble::draw(&mut self.random, self.swallow);
+        trouble.begin(&self.disk, &self.clock);
+        self.is_troubled |= matches!(trouble, Trouble::Fails(_) | Trouble::Dies(_) | Trouble::Full { .. });
+        if let Some(name) = trouble.name() {
+            self.count(name);
+        }
+        self.tell(|| format!("{trouble:?}"));
+    }
+
+    fn end_troubles(&mut self) {
+        fault::end_all(&self.disk);
+        self.is_troubled = false;
+    }
+
+    // ---- accounts --------------------------------------------------------------------------------------------
+
+    fn count(&mut self, what: &'static str) {
+        *self.counts.entry(what).or_default() += 1;
+    }
+
+    /// Before the disk goes.
+    fn count_struck(&mut self) {
+        for ((operation, error), count) in self.disk.take_faults_struck() {
+            *self.counts.entry(fault::name(operation, error)).or_default() += count;
+        }
+    }
+
+    fn tell(&mut self, what: impl FnOnce() -> String) {
+        if self.told.len() == TOLD_MAX {
+            self.told.pop_front();
+        }
+        self.told.push_back(what());
+    }
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Run").field("seed", &self.seed).field("steps", &self.steps).finish()
+    }
+}
+
+fn environment(disk: &SimulatedDisk, clock: &SimulatedClock) -> Environment {
+    Environment {
+        disk: Arc::new(disk.clone()),
+        clock: Arc::new(clock.clone()),
+        random: Arc::new(SimulatedRandom::new(1)),
+    }
+}
+
+fn draw_options(random: &mut SeededRandom) -> Options {
+    Options {
+        page_bytes: *random.pick(&[4096, 8192]),
+        segment_bytes: 64 << 10,
+        memtable_bytes: *random.pick(&[128 << 10, 512 << 10]),
+        cache_bytes: *random.pick(&[64 << 10, 1 << 20]),
+        checkpoint_log_bytes: *random.pick(&[64 << 10, 400 << 10]),
+        checkpoint_chunk_bytes: *random.pick(&[24 << 10, 256 << 10]),
+        checkpoint_threads: 1,
+        recovery_threads: 1,
+        spare_segments: *random.pick(&[1, 2]),
+        page_protection: *random.pick(&[PageProtection::RecoveryFile, PageProtection::LogImages]),
+        page_image_compression: *random.pick(&[ImageCompression::None, ImageCompression::Lz4]),
+        max_transaction_bytes: 128 << 10,
+        lock_wait: LockWait::NoWait,
+        background: Background::Manual,
+        master_key: random.chance(1, 4).then(|| MasterKey::Bytes(SecretKey::from_bytes([7; 32]))),
+        ..Options::default()
+    }
+}
