@@ -1,16 +1,16 @@
-//! The keys file of an encrypted database.
+//! The keys file of an encrypted database, and the master key as users write it.
 
 use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
-use seawall_keys::{DatabaseKeys, KEYS_PATH, OtherMasterKeys, Purpose, SecretKey};
+use seawall_keys::{DatabaseKeys, KEYS_PATH, MasterKey, OtherMasterKeys, Purpose, SecretKey};
 use seawall_simulation::{SimulatedDisk, SimulatedRandom};
 use seawall_types::DatabaseId;
 
 use crate::input::{Choices, Entries, Input, mutate};
 
 /// The entry functions of this file, by the name of their target.
-pub const ENTRIES: &Entries = &[("keys_file", keys_file)];
+pub const ENTRIES: &Entries = &[("keys_file", keys_file), ("master_key", master_key)];
 
 const DATABASE: DatabaseId = DatabaseId::from_bytes([9; 16]);
 
@@ -55,6 +55,22 @@ pub fn keys_file(data: &[u8]) {
                 }
             }
             Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+}
+
+/// A file with a master key: 32 bytes in one of three forms, or refused without showing what is in it.
+pub fn master_key(data: &[u8]) {
+    let path = std::env::temp_dir().join(format!("seawall-fuzz-master-key-{}", std::process::id()));
+    std::fs::write(&path, data).expect("the scratch directory takes a file");
+    let read = MasterKey::File(path.clone()).read();
+    std::fs::remove_file(&path).expect("it was written");
+    match read {
+        Ok(key) => assert!(data.len() >= key.expose().len(), "a key out of {} bytes", data.len()),
+        Err(error) => {
+            let message = error.to_string();
+            let shown = String::from_utf8_lossy(data);
+            assert!(shown.len() < 24 || !message.contains(&*shown), "the message shows the key");
         }
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //!   fuzz_targets/X.rs --------------------------+
 //!   regressions/X/* --> tests/regressions.rs ---+--> entry function --> the crate's public API
-//!                   \-> crates/*/tests/fuzz_regressions.rs (log, tree, keys, codec)
+//!                   \-> crates/*/tests/fuzz_regressions.rs
 //! ```
 //! Invariants:
 //! * An entry function returns. A panic, more than 10 s or more than 2 GiB is a finding: whatever the bytes are, a
@@ -11,17 +11,28 @@
 //! * What is accepted is checked: it must read the same after it was written again.
 //! * The same bytes give the same run: no clock, no randomness.
 //!
-//! `log`, `tree`, `keys` and `codec` use nothing but the crates they test, so that those crates' own tests can include them.
+//! Each file uses nothing but the crates that it tests, so that those crates' own tests can include it.
 
 pub mod cases;
 pub mod codec;
+pub mod command_line;
 pub mod directory;
 pub mod input;
 pub mod keys;
 pub mod log;
+pub mod system_rows;
 pub mod tree;
 
 /// The entry functions of all targets, by the target's name.
 pub fn entries() -> Vec<(&'static str, input::Entry)> {
-    [log::ENTRIES, tree::ENTRIES, codec::ENTRIES, keys::ENTRIES, directory::ENTRIES].concat()
+    [
+        log::ENTRIES,
+        tree::ENTRIES,
+        codec::ENTRIES,
+        keys::ENTRIES,
+        directory::ENTRIES,
+        system_rows::ENTRIES,
+        command_line::ENTRIES,
+    ]
+    .concat()
 }

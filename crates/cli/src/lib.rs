@@ -20,6 +20,7 @@ mod commands;
 mod failure;
 mod files;
 mod output;
+pub mod parsers;
 mod progress;
 mod random;
 mod rows;

@@ -7,9 +7,12 @@ mod cases;
 mod directory;
 #[path = "../../../fuzz/src/input.rs"]
 mod input;
+#[path = "../../../fuzz/src/system_rows.rs"]
+mod system_rows;
 
 #[test]
 fn every_case_ends_in_data_or_a_typed_error() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/regressions");
     cases::run_all(directory::ENTRIES, directory);
+    cases::run_all(system_rows::ENTRIES, directory);
 }
