@@ -21,7 +21,7 @@ mod random;
 
 pub use clock::SimulatedClock;
 pub use disk::{
-    Call, CallOutcome, Coverage, Delay, Fault, FaultError, FaultKind, FaultTarget, Gate, Operation, Operations, Outcome,
-    Outcomes, PowerLoss, ReadCount, SimulatedDisk,
+    Call, CallOutcome, Coverage, Delay, Fault, FaultError, FaultKind, FaultTarget, Gate, Operation,
+    Operations, Outcome, Outcomes, PowerLoss, ReadCount, SimulatedDisk,
 };
 pub use random::{SeededRandom, SimulatedRandom, seeds};

@@ -19,12 +19,12 @@ use std::time::Duration;
 use seawall_io::{Clock, SystemClock};
 
 use crate::arguments::{
-    CampaignOptions, CrashesOptions, HistoriesOptions, Level, LivesOptions, ModelOptions, OptionsOptions,
-    PowerLossOptions,
+    CampaignOptions, CrashesOptions, FaultsOptions, HistoriesOptions, Level, LivesOptions, ModelOptions,
+    OptionsOptions, PowerLossOptions,
 };
 use crate::error::TortureError;
 use crate::finding::Report;
-use crate::{crashes, histories, metamorphic, model, power_loss};
+use crate::{crashes, faults, histories, metamorphic, model, power_loss};
 
 use state::{Share, State};
 
@@ -37,7 +37,7 @@ struct Torture {
     run: fn(seed: u64, seeds: u64) -> Result<Report, TortureError>,
 }
 
-const TORTURES: [Torture; 6] = [
+const TORTURES: [Torture; 7] = [
     Torture {
         name: "crashes",
         seeds: 2,
@@ -60,6 +60,14 @@ const TORTURES: [Torture; 6] = [
         name: "options",
         seeds: 200,
         run: |seed, histories| Ok(metamorphic::run(&OptionsOptions { histories, seed, sets: 8 })),
+    },
+    Torture {
+        name: "faults",
+        seeds: 1000,
+        run: |seed, runs| {
+            let (swallow, keep_going) = (None, true);
+            faults::run(&FaultsOptions { runs, seed, swallow, keep_going })
+        },
     },
     Torture {
         name: "histories",
