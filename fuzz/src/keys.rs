@@ -60,6 +60,10 @@ pub fn keys_file(data: &[u8]) {
 }
 
 /// A file with a master key: 32 bytes in one of three forms, or refused without showing what is in it.
+#[allow(
+    clippy::disallowed_methods,
+    reason = "a master key is read from a file of the operating system, as users have it"
+)]
 pub fn master_key(data: &[u8]) {
     let path = std::env::temp_dir().join(format!("seawall-fuzz-master-key-{}", std::process::id()));
     std::fs::write(&path, data).expect("the scratch directory takes a file");

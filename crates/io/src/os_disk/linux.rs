@@ -191,7 +191,7 @@ mod tests {
         move |bytes, offset| {
             assert_eq!(offset, 100 + taken.len() as u64, "each call goes on where the last one ended");
             calls += 1;
-            if calls % 3 == 0 {
+            if calls.is_multiple_of(3) {
                 return Err(Errno::INTR);
             }
             if taken.len() >= limit {

@@ -154,7 +154,9 @@ impl Step {
                 rows.iter().try_for_each(|(key, value)| load.add(key, value))?;
                 load.finish()?;
             }
-            Step::Checkpoint => drop(database.checkpoint()?),
+            Step::Checkpoint => {
+                database.checkpoint()?;
+            }
             Step::Flush => drop(database.flush()?),
             Step::Get { table, key } => {
                 let found = database.get(&database.table(table)?, key)?;
@@ -252,7 +254,7 @@ fn changes(random: &mut SeededRandom, state: &State, number: u64) -> Vec<Change>
 
 fn key(number: u64) -> Vec<u8> {
     let mut key = format!("key {number:06}").into_bytes();
-    if number % 17 == 0 {
+    if number.is_multiple_of(17) {
         key.resize(300, b'.');
     }
     key
