@@ -143,6 +143,9 @@ fn where_states_are_many_those_of_pages_come_first_and_then_a_sample_that_its_se
     assert_eq!(whole.len(), 4, "all subsets of two pages");
     let other: Vec<Files> = disk.outcomes(100, 8).map(|outcome| files(&outcome.disk)).collect();
     assert_ne!(other, sample);
+    // A change that is many pages.
+    file.write_all_at(&bytes.repeat(4), 0).unwrap();
+    assert_eq!(disk.outcomes(100, 7).coverage(), Coverage::Changes);
     // Many places: nothing is exhaustive, and still all of them come.
     for number in 0..20 {
         disk.open(&format!("file {number}"), OpenMode::Create).unwrap();

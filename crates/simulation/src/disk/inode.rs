@@ -49,13 +49,14 @@ impl Change {
         let step = match self {
             Change::Write { .. } | Change::Length(_) => border_bytes,
             Change::Clear { .. } => {
-                (range.end - range.start).div_ceil(CLEARED_PARTS).next_multiple_of(border_bytes)
+                let quarter = (range.end - range.start).div_ceil(CLEARED_PARTS);
+                quarter.checked_next_multiple_of(border_bytes).unwrap_or(border_bytes)
             }
         };
         let mut parts = Vec::new();
         let mut start = range.start;
         while start < range.end {
-            let end = range.end.min(start - start % step + step);
+            let end = range.end.min((start - start % step).saturating_add(step));
             parts.push(self.part(start..end));
             start = end;
         }

@@ -21,6 +21,8 @@ use crate::random::SeededRandom;
 
 /// Borders of the coarser parts: pages of the operating system's cache.
 const CACHE_PAGE_BYTES: u64 = 4096;
+/// No borders: a change is there or not.
+const WHOLE: u64 = u64::MAX;
 /// After so many draws in a row that gave nothing new, no more are made.
 const VAIN_DRAWS_MAX: u64 = 64;
 
@@ -31,6 +33,8 @@ pub enum Coverage {
     Sectors,
     /// Every one torn at 4 KiB borders, and a sample of those torn at 512-byte borders.
     Pages,
+    /// Every one in which each change is there whole or not at all, and a sample of those that are torn.
+    Changes,
     /// A sample.
     Sample,
 }
@@ -119,7 +123,11 @@ pub struct Outcome {
 impl fmt::Display for Outcome {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Outcome { number, kept, parts, border_bytes, .. } = self;
-        write!(formatter, "state {number}, with {kept} of {parts} parts of at most {border_bytes} bytes")
+        write!(formatter, "state {number}, with {kept} of {parts} ")?;
+        match *border_bytes {
+            WHOLE => formatter.write_str("changes"),
+            _ => write!(formatter, "parts of at most {border_bytes} bytes"),
+        }
     }
 }
 
@@ -128,8 +136,8 @@ impl fmt::Display for Outcome {
 #[derive(Debug)]
 pub struct Outcomes {
     disk: SimulatedDisk,
-    sectors: Parts,
-    pages: Parts,
+    /// Of each size, the smallest one first.
+    parts: [Parts; 3],
     coverage: Coverage,
     limit: u64,
     random: SeededRandom,
@@ -142,20 +150,26 @@ pub struct Outcomes {
 
 impl Outcomes {
     pub(super) fn new(disk: &SimulatedDisk, limit: u64, seed: u64) -> Outcomes {
-        let (sectors, pages) = {
+        let parts = {
             let state = disk.state.lock();
-            (Parts::of(&state, SECTOR_BYTES), Parts::of(&state, CACHE_PAGE_BYTES))
+            [SECTOR_BYTES, CACHE_PAGE_BYTES, WHOLE].map(|border_bytes| Parts::of(&state, border_bytes))
         };
-        let are_within = |parts: &Parts, limit: u64| parts.states().is_some_and(|states| states <= limit);
-        let coverage = if are_within(&sectors, limit) {
+        let are_within = |index: usize, limit: u64| {
+            let parts: &Parts = &parts[index];
+            parts.states().is_some_and(|states| states <= limit)
+        };
+        // Something is left for those that are torn.
+        let coverage = if are_within(0, limit) {
             Coverage::Sectors
-        } else if are_within(&pages, limit / 2) {
+        } else if are_within(1, limit / 2) {
             Coverage::Pages
+        } else if are_within(2, limit / 2) {
+            Coverage::Changes
         } else {
             Coverage::Sample
         };
         let (random, seen) = (SeededRandom::new(seed), HashSet::new());
-        Outcomes { disk: disk.clone(), sectors, pages, coverage, limit, random, seen, tried: 0, vain: 0 }
+        Outcomes { disk: disk.clone(), parts, coverage, limit, random, seen, tried: 0, vain: 0 }
     }
 
     /// How many of the states come.
@@ -163,16 +177,18 @@ impl Outcomes {
         self.coverage
     }
 
-    /// The next subset to try, and whose parts it is about; `None` when there are no more.
-    fn choose(&mut self) -> Option<(Vec<bool>, u64)> {
+    /// The next subset to try, and of which parts; `None` when there are no more.
+    fn choose(&mut self) -> Option<(Vec<bool>, usize)> {
         let number = self.tried;
         self.tried += 1;
         let exhausted = match self.coverage {
-            Coverage::Sectors => Some(&self.sectors),
-            Coverage::Pages => Some(&self.pages),
+            Coverage::Sectors => Some(0),
+            Coverage::Pages => Some(1),
+            Coverage::Changes => Some(2),
             Coverage::Sample => None,
         };
-        if let Some(parts) = exhausted {
+        if let Some(index) = exhausted {
+            let parts = &self.parts[index];
             let states = parts.states().expect("they are few enough to be tried");
             if number < states {
                 // The last subset comes second.
@@ -181,10 +197,7 @@ impl Outcomes {
                     1 => states - 1,
                     other => other - 1,
                 };
-                return Some((
-                    (0..parts.count).map(|part| subset >> part & 1 == 1).collect(),
-                    parts.border_bytes,
-                ));
+                return Some(((0..parts.count).map(|part| subset >> part & 1 == 1).collect(), index));
             }
             if self.coverage == Coverage::Sectors {
                 return None;
@@ -192,13 +205,14 @@ impl Outcomes {
         }
         // What is tried one after the other has come to its end.
         self.vain += 1;
-        let parts = if self.random.chance(2, 3) { &self.sectors } else { &self.pages };
+        let index = usize::from(self.random.chance(1, 3));
+        let parts = &self.parts[index];
         let kept = match number {
             0 => vec![false; parts.count],
             1 => vec![true; parts.count],
             _ => draw(parts, &mut self.random),
         };
-        Some((kept, parts.border_bytes))
+        Some((kept, index))
     }
 }
 
@@ -207,8 +221,9 @@ impl Iterator for Outcomes {
 
     fn next(&mut self) -> Option<Outcome> {
         while self.seen.len() as u64 != self.limit && self.vain < VAIN_DRAWS_MAX {
-            let (kept, border_bytes) = self.choose()?;
-            let parts = if border_bytes == SECTOR_BYTES { &self.sectors } else { &self.pages };
+            let (kept, index) = self.choose()?;
+            let parts = &self.parts[index];
+            let border_bytes = parts.border_bytes;
             let (kept_count, part_count) = (kept.iter().filter(|kept| **kept).count(), kept.len());
             let chosen = Chosen { border_bytes, starts: parts.starts.clone(), kept };
             let state = self.disk.state.lock().after_power_loss(Fates::chosen(chosen));

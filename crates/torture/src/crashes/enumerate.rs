@@ -140,6 +140,7 @@ impl Exploration<'_> {
         let what = match coverage {
             Coverage::Sectors => "crash points with every state, torn at 512 bytes",
             Coverage::Pages => "crash points with every state, torn at 4 KiB",
+            Coverage::Changes => "crash points with every state, changes whole",
             Coverage::Sample => "crash points with a sample of states",
         };
         self.report.count(what, 1);
