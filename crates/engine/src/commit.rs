@@ -236,6 +236,8 @@ impl Engine {
         seen: u32,
         waited_for: &'static str,
     ) -> Result<(), Error> {
+        // The decision would be a write: it cannot come any more.
+        self.check_writable()?;
         let now = self.clock().monotonic();
         let waited = now.saturating_sub(*waiting_since.get_or_insert(now));
         let left = match wait {

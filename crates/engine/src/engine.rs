@@ -67,7 +67,7 @@ pub(crate) struct Engine {
     /// Swapped in the log's critical section when the active memtable is frozen, under `checkpoint` otherwise.
     pub(crate) view: ArcSwap<View>,
     pub(crate) queue: Arc<CommitQueue>,
-    pub(crate) locks: LockTable,
+    pub(crate) locks: Arc<LockTable>,
     pub(crate) snapshots: Arc<SnapshotRegistry>,
     pub(crate) objects: OpenObjects,
     pub(crate) throttle: Throttle,
@@ -140,7 +140,7 @@ impl Engine {
         let measurements = Measurements::new(Arc::clone(&parts.environment.disk), parts.superblock.database);
         queue.count_rows(parts.view.unmerged().map_or(0, |frozen| frozen.logged_rows));
         Engine {
-            locks: LockTable::new(Arc::clone(clock)),
+            locks: Arc::new(LockTable::new(Arc::clone(clock))),
             throttle: Throttle::new(Arc::clone(clock)),
             counters: Counters::default(),
             queue,
@@ -250,16 +250,20 @@ impl Engine {
         !self.closed.swap(true, Ordering::SeqCst)
     }
 
-    /// The error of a database whose log is poisoned.
+    /// The error of a database that takes no more writes.
     pub(crate) fn stopped_error(&self) -> Error {
-        let cause = self.log.as_ref().and_then(|log| log.poison_cause());
+        let of_log = || self.log.as_ref().and_then(|log| log.poison_cause());
+        let cause = self.stopped.get().map(String::as_str).or_else(of_log);
         Error::Stopped { cause: cause.unwrap_or("the log takes no more writes").to_owned() }
     }
 
     /// Takes no more writes from now on.
     pub(crate) fn stop(&self, cause: String) -> Error {
         tracing::error!(cause, "the database takes no more writes until it is opened again");
-        Error::Stopped { cause: self.stopped.get_or_init(|| cause).clone() }
+        let error = Error::Stopped { cause: self.stopped.get_or_init(|| cause).clone() };
+        self.locks.stop();
+        self.in_doubt.protected.wake_waiting();
+        error
     }
 }
 

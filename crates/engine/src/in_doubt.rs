@@ -154,7 +154,7 @@ impl PreparedTransaction {
 #[derive(Debug)]
 pub(crate) struct InDoubtTransactions {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
-    pub(crate) protected: Protected,
+    pub(crate) protected: Arc<Protected>,
     pub(crate) counts: Counts,
 }
 
@@ -199,7 +199,7 @@ impl InDoubtTransactions {
     pub(crate) fn new() -> InDoubtTransactions {
         InDoubtTransactions {
             shards: (0..SHARD_COUNT).map(|_| CachePadded::default()).collect(),
-            protected: Protected::default(),
+            protected: Arc::default(),
             counts: Counts::default(),
         }
     }

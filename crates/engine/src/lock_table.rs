@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use seawall_io::Clock;
-use seawall_sync::atomic::{AtomicU32, Ordering};
+use seawall_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use seawall_sync::{Mutex, WaitWord};
 
 const SHARD_COUNT: usize = 64;
@@ -52,6 +52,8 @@ pub(crate) enum LockRefused {
     TimedOut,
     /// Waiting would have closed a cycle.
     Deadlock,
+    /// The database takes no more writes: who holds the lock may keep it until the next open.
+    Stopped,
 }
 
 /// What `acquire` found.
@@ -104,6 +106,7 @@ pub(crate) struct LockTable {
     shards: Box<[crossbeam_utils::CachePadded<Shard>]>,
     /// Who waits, and for which lock. Only touched by those who have to wait.
     waiting: Mutex<FxHashMap<LockOwner, u64>>,
+    stopped: AtomicBool,
     clock: Arc<dyn Clock>,
 }
 
@@ -128,7 +131,7 @@ impl std::fmt::Debug for LockTable {
 impl LockTable {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> LockTable {
         let shards = (0..SHARD_COUNT).map(|_| crossbeam_utils::CachePadded::new(Mutex::default())).collect();
-        LockTable { shards, waiting: Mutex::default(), clock }
+        LockTable { shards, waiting: Mutex::default(), stopped: AtomicBool::new(false), clock }
     }
 
     fn shard(&self, name: u64) -> &Shard {
@@ -195,6 +198,9 @@ impl LockTable {
             let seen = waiter.changed.read();
             if waiter.state.load(Ordering::SeqCst) == GRANTED {
                 return None;
+            }
+            if self.stopped.load(Ordering::SeqCst) {
+                return Some(LockRefused::Stopped);
             }
             let left = match wait {
                 LockWait::NoWait => Duration::ZERO,
@@ -266,6 +272,17 @@ impl LockTable {
         }
     }
 
+    /// Nobody waits any more: those who do are refused, and those who come. The locks stay with those who have them.
+    pub(crate) fn stop(&self) {
+        // Set first: who is not in a queue yet when it is looked at has not looked at this yet.
+        self.stopped.store(true, Ordering::SeqCst);
+        for shard in &self.shards {
+            let waiters: Vec<_> =
+                shard.lock().values().flat_map(|lock| lock.waiters.iter().cloned()).collect();
+            waiters.iter().for_each(|waiter| waiter.changed.wake_all());
+        }
+    }
+
     /// Who waits for a lock now.
     pub(crate) fn waiting_count(&self) -> usize {
         self.waiting.lock().len()
@@ -333,6 +350,24 @@ mod tests {
         locks.release(LockOwner(100), 9);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(*order.lock(), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn who_waits_when_the_database_stops_is_refused_and_who_holds_keeps_his_locks() {
+        let locks = table();
+        locks.acquire(LockOwner(1), 5, LONG).unwrap();
+        let waiter = std::thread::spawn({
+            let locks = Arc::clone(&locks);
+            move || locks.acquire(LockOwner(2), 5, LONG)
+        });
+        wait_until_waiting(&locks, 1);
+        locks.stop();
+        assert_eq!(waiter.join().unwrap(), Err(LockRefused::Stopped));
+        assert_eq!(locks.acquire(LockOwner(3), 5, LONG), Err(LockRefused::Stopped));
+        assert_eq!(locks.acquire(LockOwner(3), 5, LockWait::NoWait), Err(LockRefused::Held));
+        assert_eq!((locks.waiting_count(), locks.held_count()), (0, 1));
+        locks.release(LockOwner(1), 5);
+        assert_eq!(locks.held_count(), 0);
     }
 
     #[test]

@@ -195,7 +195,8 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Lets the log tell when it has flushed, and when it needs segments.
+    /// Lets the log tell when it has flushed, when it needs segments, and when it has stopped: what a transaction in doubt holds
+    /// then is held until the next open, so nobody waits for it.
     fn observe_log(&self) {
         let Some(log) = &self.log else { return };
         // Not the engine itself: the log is part of it, and its thread must not be the last to hold it.
@@ -203,6 +204,14 @@ impl Engine {
         log.set_flush_observer(Box::new(move |flushed| queue.flushed_until(flushed)));
         let background = Arc::clone(&self.background);
         log.set_spares_low_observer(Box::new(move || background.want_segments()));
+        let (locks, protected) = (Arc::clone(&self.locks), Arc::clone(&self.in_doubt.protected));
+        log.set_poison_observer(Box::new(move || {
+            locks.stop();
+            protected.wake_waiting();
+        }));
+        if log.poison_cause().is_some() {
+            self.locks.stop();
+        }
     }
 
     /// Merges and flushes everything, and lets go of the directory. A second call does nothing.

@@ -260,11 +260,8 @@ impl Transaction {
             Ok(Acquired::Now) => self.locks.push(name),
             Ok(Acquired::Before) => {}
             Err(refused) => {
-                return Err(self.fail(match refused {
-                    LockRefused::Deadlock => Error::Deadlock,
-                    LockRefused::Held => Error::Locked { waited: "the options say not to wait" },
-                    LockRefused::TimedOut => Error::Locked { waited: "waiting timed out" },
-                }));
+                let error = self.engine.lock_refused(refused);
+                return Err(self.fail(error));
             }
         }
         Ok(())
@@ -554,11 +551,15 @@ impl Engine {
 
     /// Takes one row lock for a transaction of one row.
     pub(crate) fn lock_one(&self, owner: LockOwner, name: u64, wait: LockWait) -> Result<(), Error> {
-        match self.locks().acquire(owner, name, wait) {
-            Ok(_) => Ok(()),
-            Err(LockRefused::Deadlock) => Err(Error::Deadlock),
-            Err(LockRefused::Held) => Err(Error::Locked { waited: "the options say not to wait" }),
-            Err(LockRefused::TimedOut) => Err(Error::Locked { waited: "waiting timed out" }),
+        self.locks().acquire(owner, name, wait).map(drop).map_err(|refused| self.lock_refused(refused))
+    }
+
+    fn lock_refused(&self, refused: LockRefused) -> Error {
+        match refused {
+            LockRefused::Deadlock => Error::Deadlock,
+            LockRefused::Held => Error::Locked { waited: "the options say not to wait" },
+            LockRefused::TimedOut => Error::Locked { waited: "waiting timed out" },
+            LockRefused::Stopped => self.stopped_error(),
         }
     }
 }

@@ -65,6 +65,7 @@ pub fn scenarios() -> Vec<Scenario> {
         scenario("locks_in_a_cycle", 100, locks::in_a_cycle),
         scenario("locks_that_time_out", 100, locks::that_time_out),
         scenario("locks_in_doubt", 60, locks::in_doubt),
+        scenario("locks_of_a_stopped_database", 60, locks::of_a_stopped_database),
         scenario("retention_against_writer_and_reader", 100, retention::against_writer_and_reader),
     ]
 }

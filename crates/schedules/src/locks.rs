@@ -1,6 +1,6 @@
 //! Row locks: handed on in order of arrival, with a victim for each deadlock.
 //!
-//! Checked: nobody waits for ever, a lock that was refused or given up is nobody's, and no two hold one at a time.
+//! Checked: nobody waits for ever, not even for a lock that a stopped database will not give up; a lock that was refused or given up is nobody's, and no two hold one at a time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use seawall_engine::{
     Background, Database, Durability, Error, Isolation, LockWait, Options, Table, TransactionOptions,
 };
-use seawall_simulation::SimulatedDisk;
+use seawall_simulation::{Fault, FaultError, FaultTarget, Operations, SimulatedDisk};
 use seawall_sync::explored::{Timeouts, set_timeouts};
 use seawall_sync::thread;
 
@@ -127,4 +127,36 @@ pub(crate) fn in_doubt(seed: u64) {
     assert!(database.in_doubt().unwrap().is_empty());
     assert_all_free(&database, &table, 1);
     Arc::into_inner(database).unwrap().close().unwrap();
+}
+
+/// Two wait for what a prepared transaction has written and read, when the log or the tree stops: it cannot be decided then.
+pub(crate) fn of_a_stopped_database(seed: u64) {
+    let disk = SimulatedDisk::new(seed);
+    let database = open(&disk, options());
+    let table = database.create_table("t").unwrap();
+    database.put(&table, [1], b"read").unwrap();
+    let mut transaction = database
+        .begin_with(TransactionOptions { isolation: Isolation::Serializable, ..options().transaction() });
+    transaction.get(&table, [1]).unwrap();
+    transaction.put(&table, [0], b"written").unwrap();
+    transaction.prepare("gid").unwrap();
+    let waiters: Vec<_> = (0..2_u8)
+        .map(|row| {
+            let (database, table) = (database.clone(), table.clone());
+            thread::spawn(move || database.put(&table, [row], b"waited").map(drop))
+        })
+        .collect();
+    let fails = if seed % 4 < 2 { "log/0" } else { "recovery" };
+    let target = FaultTarget::Path { prefix: fails.to_owned(), operations: Operations::Syncs };
+    disk.inject(Fault { target, error: FaultError::Number(5), skip: 0, count: 1 });
+    let stopped = match fails {
+        "recovery" => database.checkpoint().map(drop),
+        _ => database.put_with(&table, [2], b"not durable", Durability::Sync).map(drop),
+    };
+    assert!(matches!(stopped, Err(Error::Stopped { .. })), "{stopped:?}");
+    for waiter in waiters {
+        let waited = waiter.join().unwrap();
+        assert!(matches!(waited, Err(Error::Stopped { .. })), "{waited:?}");
+    }
+    drop(database);
 }

@@ -39,6 +39,7 @@ mod explored {
         locks_in_a_cycle
         locks_that_time_out
         locks_in_doubt
+        locks_of_a_stopped_database
         retention_against_writer_and_reader
     }
 

@@ -32,7 +32,7 @@ use flush::{FlusherState, InFlight};
 /// Called with the flushed LSN.
 type FlushObserver = Box<dyn Fn(Lsn) + Send + Sync>;
 /// Called without anything.
-type SparesObserver = Box<dyn Fn() + Send + Sync>;
+type Observer = Box<dyn Fn() + Send + Sync>;
 
 /// The log of one database, open for writing. Dropping it flushes nothing: what must be durable was waited for.
 pub struct Log {
@@ -76,7 +76,8 @@ pub(crate) struct Shared {
     stop: AtomicBool,
     poison: OnceLock<String>,
     flush_observer: OnceLock<FlushObserver>,
-    spares_observer: OnceLock<SparesObserver>,
+    spares_observer: OnceLock<Observer>,
+    poison_observer: OnceLock<Observer>,
 }
 
 impl std::fmt::Debug for Log {
@@ -154,6 +155,7 @@ impl Log {
             poison: OnceLock::new(),
             flush_observer: OnceLock::new(),
             spares_observer: OnceLock::new(),
+            poison_observer: OnceLock::new(),
         });
         let flusher_thread = match options.flush_by {
             FlushBy::Caller => None,
@@ -279,6 +281,15 @@ impl Log {
     /// If there is one already.
     pub fn set_spares_low_observer(&self, observer: Box<dyn Fn() + Send + Sync>) {
         assert!(self.shared.spares_observer.set(observer).is_ok(), "a log has one observer of spares");
+    }
+
+    /// Has `observer` called when the log takes no more writes because one of its own failed, perhaps more than once. It must be
+    /// short; it may not call the log's waiting methods. Whoever sets it looks at [`Log::poison_cause`] afterwards.
+    ///
+    /// # Panics
+    /// If there is one already.
+    pub fn set_poison_observer(&self, observer: Box<dyn Fn() + Send + Sync>) {
+        assert!(self.shared.poison_observer.set(observer).is_ok(), "a log has one observer of its poison");
     }
 
     /// Prepares segments until as many spares are ready as the options want. For a background thread.
@@ -482,5 +493,8 @@ impl Shared {
         self.durable.iter().for_each(WaitWord::wake_all);
         self.room.wake_all();
         self.work.wake_all();
+        if let Some(observer) = self.poison_observer.get() {
+            observer();
+        }
     }
 }

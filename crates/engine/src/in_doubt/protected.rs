@@ -158,7 +158,12 @@ impl Protected {
         self.changed.read()
     }
 
-    /// Waits until something is no longer protected that was when `seen` was read, at most so long.
+    /// The database takes no more writes: whoever waits here looks again.
+    pub(crate) fn wake_waiting(&self) {
+        self.changed.wake_all();
+    }
+
+    /// Waits until something is no longer protected that was when `seen` was read, at most so long; may return early.
     pub(crate) fn wait(&self, seen: u32, at_most: Duration) {
         self.changed.wait(seen, Some(at_most));
     }

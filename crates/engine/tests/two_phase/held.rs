@@ -6,7 +6,7 @@ use std::time::Duration;
 use seawall_engine::{
     Background, Database, Environment, Error, Isolation, LockWait, Options, TransactionOptions,
 };
-use seawall_simulation::SimulatedDisk;
+use seawall_simulation::{Fault, FaultError, FaultTarget, Operations, SimulatedDisk};
 
 use super::{begin, check_and_close, get, gids, lose_power, open, options, prepare, put};
 
@@ -78,6 +78,43 @@ fn whoever_waits_for_a_row_gets_it_with_the_decision() {
             assert_eq!(waiting.join().unwrap(), commits.then(|| b"prepared".to_vec()));
         });
         assert_eq!(get(&database, "a").as_deref(), Some("after"));
+        check_and_close(database);
+    }
+}
+
+/// Its rows stay locked until the next open then: nobody can decide it.
+#[test]
+fn whoever_waits_for_a_row_is_told_when_the_database_stops() {
+    for fails in ["log/0", "recovery"] {
+        let disk = SimulatedDisk::new(9);
+        let lock_wait = LockWait::Timeout(Duration::from_secs(120));
+        let environment = Environment::of_the_system(Arc::new(disk.clone()));
+        let database = Database::open_in(environment, Options { lock_wait, ..options() }, |_| {}).unwrap();
+        let table = database.create_table("t").unwrap();
+        put(&database, "a", "old").unwrap();
+        prepare(&database, "gid", &[("a", "prepared")]);
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| database.begin_with(database_options()).get_for_update(&table, "a"));
+            while database.statistics().lock_waiters == 0 {
+                std::thread::yield_now();
+            }
+            let target = FaultTarget::Path { prefix: fails.to_owned(), operations: Operations::Syncs };
+            disk.inject(Fault { target, error: FaultError::Number(5), skip: 0, count: 1 });
+            let failed = match fails {
+                "recovery" => database.checkpoint().map(|_| ()),
+                _ => put(&database, "b", "1"),
+            };
+            assert!(matches!(failed, Err(Error::Stopped { .. })), "{failed:?}");
+            let waited = waiting.join().unwrap();
+            assert!(matches!(&waited, Err(Error::Stopped { cause }) if !cause.is_empty()), "{waited:?}");
+        });
+        assert_eq!(get(&database, "a").as_deref(), Some("old"), "what is there can be read");
+        let refused = put(&database, "a", "refused");
+        assert!(matches!(refused, Err(Error::Stopped { .. })), "{refused:?}");
+        let database = open(&lose_power(&disk, database));
+        assert_eq!(gids(&database), ["gid"]);
+        database.commit_prepared("gid").unwrap();
+        assert_eq!(get(&database, "a").as_deref(), Some("prepared"));
         check_and_close(database);
     }
 }
