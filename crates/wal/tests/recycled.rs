@@ -213,7 +213,11 @@ fn no_record_is_written_into_a_segment_whose_name_is_not_durable() {
     std::thread::scope(|scope| {
         for _ in 0..3 {
             scope.spawn(|| {
-                (0..300).for_each(|_| assert!(commit(&log, &[3; 9000]).is_ok()));
+                // On a busy machine the thread that recycles comes late: they write until it has done its part.
+                let is_enough = |commits| commits >= 300 && log.statistics().segments_recycled > 20;
+                (0..)
+                    .take_while(|commits| !is_enough(*commits))
+                    .for_each(|_| assert!(commit(&log, &[3; 9000]).is_ok()));
                 writers.fetch_sub(1, Ordering::SeqCst);
             });
         }
