@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
+use seawall_io::{Disk, OsDisk};
 use seawall_keys::{DatabaseKeys, KEYS_PATH, MasterKey, OtherMasterKeys, Purpose, SecretKey};
 use seawall_simulation::{SimulatedDisk, SimulatedRandom};
 use seawall_types::DatabaseId;
@@ -60,15 +61,13 @@ pub fn keys_file(data: &[u8]) {
 }
 
 /// A file with a master key: 32 bytes in one of three forms, or refused without showing what is in it.
-#[allow(
-    clippy::disallowed_methods,
-    reason = "a master key is read from a file of the operating system, as users have it"
-)]
 pub fn master_key(data: &[u8]) {
-    let path = std::env::temp_dir().join(format!("seawall-fuzz-master-key-{}", std::process::id()));
+    let directory = std::env::temp_dir();
+    let name = format!("seawall-fuzz-master-key-{}", std::process::id());
+    let path = directory.join(&name);
     std::fs::write(&path, data).expect("the scratch directory takes a file");
-    let read = MasterKey::File(path.clone()).read();
-    std::fs::remove_file(&path).expect("it was written");
+    let read = MasterKey::File(path).read();
+    OsDisk::new(directory).remove(&name).expect("it was written");
     match read {
         Ok(key) => assert!(data.len() >= key.expose().len(), "a key out of {} bytes", data.len()),
         Err(error) => {

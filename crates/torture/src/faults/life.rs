@@ -265,7 +265,7 @@ impl Run {
             put.map(drop),
             database.put(&kept, "refused", "refused").map(drop),
             database.create_table("refused").map(drop),
-            database.checkpoint().map(drop),
+            database.checkpoint().map(|_| ()),
             database.flush().map(drop),
             database.bulk_load("refused").map(drop),
         ];
