@@ -9,8 +9,8 @@
 //! A defect that nobody finds is a hole in the tests. Before a hunter is let loose on the first one, he has to find nothing,
 //! several times: a control run of the very same program, which also says how long it takes. Tests of the crate that is
 //! broken come first, then the others, the fast ones before the slow ones. One that takes far longer than on the healthy
-//! engine has found something, too: a hang. Whatever was found is tried again without the defect, and counts only if nothing
-//! is found then.
+//! engine has found something, too: a hang. Whatever was found is tried again, twice without the defect, where nothing may be
+//! found, and up to five times with it, where something has to be.
 //!
 //! A test of one part may know of the very line that is broken. So the hunt goes on with the tortures alone, who know
 //! nothing but what is promised, until one of them sees a promise broken. `beyond` lists the few defects that break nothing

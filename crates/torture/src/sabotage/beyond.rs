@@ -4,17 +4,13 @@ use seawall_io::sabotage::Defect;
 
 const NO_ROT: &str = "tortures lose power and do not damage what was durable";
 const SECOND_FAULT: &str = "shows when what was durable is damaged on top of a power loss";
-const NO_HOLDS: &str = "no torture holds the log back";
 
-const BEYOND: [(Defect, &str); 9] = [
+const BEYOND: [(Defect, &str); 6] = [
     (Defect::DamageTakenForTornTail, NO_ROT),
     (Defect::PageChecksumNotChecked, NO_ROT),
     (Defect::BegunMarkNotWritten, SECOND_FAULT),
     (Defect::FreedPagesWrittenUnsynced, SECOND_FAULT),
     (Defect::PunchedBeforeSync, SECOND_FAULT),
-    (Defect::HoldIgnored, NO_HOLDS),
-    (Defect::HoldsNotSynced, NO_HOLDS),
-    (Defect::HistoryNotSynced, "no torture begins a timeline"),
     (Defect::KeysNameNotSynced, "no torture changes the master key"),
 ];
 
