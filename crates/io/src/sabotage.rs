@@ -1,7 +1,7 @@
 //! Deliberate defects, to prove that the tests would find real ones.
 //!
-//! With the feature `sabotage`, and only then, a defect can be chosen: by the environment variable [`VARIABLE`], or by
-//! [`activate`]. Each is one line somewhere real, where [`sabotaged`] is asked. `seawall-torture sabotage` runs the tests
+//! With the feature `sabotage`, and only then, a defect can be chosen: by the environment variable `SEAWALL_SABOTAGE`, or by
+//! `activate`. Each is one line somewhere real, where [`sabotaged`] is asked. `seawall-torture sabotage` runs the tests
 //! with one defect after the other. Without the feature the question is a constant, and nothing of this is in the program.
 
 #[cfg(feature = "sabotage")]
@@ -31,7 +31,7 @@ macro_rules! defects {
             /// All of them, by crate.
             pub const ALL: &[Defect] = &[$($(Defect::$variant),*),*];
 
-            /// As on the command line and in [`VARIABLE`].
+            /// As on the command line and in `SEAWALL_SABOTAGE`.
             pub const fn name(self) -> &'static str {
                 match self { $($(Defect::$variant => $name,)*)* }
             }
