@@ -6,7 +6,7 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use seawall_engine::{Background, Database, Durability, Snapshot, Table};
+use seawall_engine::{Background, Database, Durability, Options, Snapshot, Table};
 use seawall_simulation::SimulatedDisk;
 use seawall_sync::thread;
 use seawall_types::{DatabaseId, Lsn, TimelineId};
@@ -70,6 +70,8 @@ struct Told {
     appended: Vec<(Lsn, u8)>,
     /// Up to here somebody was told that it is durable.
     acknowledged: Lsn,
+    /// Up to here somebody has asked for a flush, without waiting for it.
+    requested: Lsn,
     /// What was acknowledged when the power went, and what the disk may hold then.
     losses: Vec<(Lsn, SimulatedDisk)>,
 }
@@ -82,16 +84,40 @@ pub(crate) fn without_a_flusher_thread(seed: u64) {
     run_log(seed, FlushBy::Caller);
 }
 
+/// What is written.
+#[derive(Clone, Copy, Debug)]
+enum Load {
+    /// Some wait for the flush, some only ask for it; some records bring a buffer of their own.
+    Mixed,
+    /// More than the buffer holds, and nobody but the log's own thread flushes, if it has one.
+    MoreThanFits,
+}
+
+impl Load {
+    fn of(seed: u64) -> Load {
+        if seed.is_multiple_of(3) { Load::MoreThanFits } else { Load::Mixed }
+    }
+
+    fn bytes(self, writer: u64) -> usize {
+        match self {
+            Load::Mixed if writer == 0 => 25_000,
+            Load::Mixed => 600,
+            Load::MoreThanFits => 16_000,
+        }
+    }
+}
+
 fn run_log(seed: u64, flush_by: FlushBy) {
     let disk = SimulatedDisk::new(seed);
     let log = Log::create(Arc::new(PointedDisk::over(&disk)), log_options(flush_by)).unwrap();
     let (log, told) = (Arc::new(log), shared::<Told>());
     let first = log.appended();
+    let load = Load::of(seed);
     let writers: Vec<_> = (0..WRITERS)
         .map(|writer| {
             let (log, told, disk) = (Arc::clone(&log), Arc::clone(&told), disk.clone());
             thread::spawn(move || {
-                (0..RECORDS).for_each(|record| write_one(&log, &told, &disk, writer, record));
+                (0..RECORDS).for_each(|record| write_one(&log, &told, &disk, load, (writer, record)));
             })
         })
         .collect();
@@ -107,6 +133,11 @@ fn run_log(seed: u64, flush_by: FlushBy) {
     };
     writers.into_iter().for_each(|writer| writer.join().unwrap());
     power.join().unwrap();
+    let requested = told.lock().unwrap().requested;
+    while log.flushed() < requested {
+        // Nobody asks again: a request that is lost makes the run too long.
+        thread::yield_now();
+    }
     log.close().unwrap();
     drop(log);
     let told = told.lock().unwrap();
@@ -119,16 +150,17 @@ fn run_log(seed: u64, flush_by: FlushBy) {
     }
 }
 
-/// Some wait for the flush, some only ask for it, some are so long that the buffer fills.
-fn write_one(log: &Log, told: &Shared<Told>, disk: &SimulatedDisk, writer: u64, record: u64) {
+fn write_one(log: &Log, told: &Shared<Told>, disk: &SimulatedDisk, load: Load, (writer, record): (u64, u64)) {
     let name = u8::try_from(writer * RECORDS + record).unwrap();
-    let bytes = if writer == 0 { 15_000 } else { 600 };
     let note = |span: RecordSpan| told.lock().unwrap().appended.push((span.end, name));
-    let span = append(log, &vec![name; bytes], note);
-    match (writer + record) % 3 {
-        0 => log.request_flush(span.end),
-        1 => {}
-        _ => {
+    let span = append(log, &vec![name; load.bytes(writer)], note);
+    match load {
+        _ if (writer + record).is_multiple_of(3) => {
+            log.request_flush(span.end);
+            let mut told = told.lock().unwrap();
+            told.requested = told.requested.max(span.end);
+        }
+        Load::Mixed if (writer + record) % 3 == 2 => {
             log.flush_until(span.end).unwrap();
             let mut told = told.lock().unwrap();
             told.acknowledged = told.acknowledged.max(span.end);
@@ -136,46 +168,117 @@ fn write_one(log: &Log, told: &Shared<Told>, disk: &SimulatedDisk, writer: u64, 
             let loss = (told.acknowledged, power_loss(disk, span.end.get()));
             told.losses.push(loss);
         }
+        Load::Mixed | Load::MoreThanFits => {}
     }
 }
+
+/// Key and stamp of a commit that returned, and whether it is durable.
+type Commit = (Vec<u8>, Lsn, Durability);
 
 /// What the sessions of a database were told.
 #[derive(Debug, Default)]
-pub(crate) struct Sessions {
-    /// Key and stamp of each commit that returned, and whether it is durable.
-    pub(crate) commits: Vec<(Vec<u8>, Lsn, Durability)>,
+struct SessionsTold {
+    commits: Vec<Commit>,
     /// The newest snapshot that somebody looked at.
-    pub(crate) shown: Lsn,
+    shown: Lsn,
+    losses: Vec<Loss>,
 }
 
-/// A session that puts `count` rows of its own, every third one `Async`, and sees each of them at once.
-pub(crate) fn session(database: &Database, table: &Table, sessions: &Shared<Sessions>, name: u8, count: u8) {
-    for number in 0..count {
-        let durability = if number % 3 == 1 { Durability::Async } else { Durability::Sync };
-        let key = vec![name, number];
-        let stamp = database.put_with(table, &key, [number; 40], durability).unwrap();
-        sessions.lock().unwrap().commits.push((key.clone(), stamp, durability));
-        assert!(database.get(table, &key).unwrap().is_some(), "a session sees its own commits");
+/// What had been told when the power went, and what the disk may hold then.
+#[derive(Debug)]
+struct Loss {
+    acknowledged: Vec<Commit>,
+    shown: Lsn,
+    disk: SimulatedDisk,
+}
+
+/// Sessions of a database, and those who look at it.
+#[derive(Clone, Debug)]
+pub(crate) struct Sessions {
+    pub(crate) database: Database,
+    table: Table,
+    disk: SimulatedDisk,
+    told: Shared<SessionsTold>,
+    seed: u64,
+}
+
+impl Sessions {
+    pub(crate) fn open(seed: u64, options: Options) -> Sessions {
+        let disk = SimulatedDisk::new(seed);
+        let database = open(&disk, options);
+        let table = database.create_table("t").unwrap();
+        Sessions { database, table, disk, told: shared(), seed }
     }
-}
 
-/// Looks at the database a few times: what each snapshot sees.
-pub(crate) fn watch(
-    database: &Database,
-    table: &Table,
-    sessions: &Shared<Sessions>,
-    times: u64,
-) -> Vec<(Lsn, Vec<Vec<u8>>)> {
-    (0..times)
-        .map(|_| {
-            let snapshot = database.snapshot();
+    /// Puts `count` rows of its own, every third one `Async`, and sees each of them at once.
+    pub(crate) fn write(&self, name: u8, count: u8) {
+        for number in 0..count {
+            let durability = if (name + number) % 3 == 1 { Durability::Async } else { Durability::Sync };
+            let key = vec![name, number];
+            let stamp = self.database.put_with(&self.table, &key, [number; 40], durability).unwrap();
             {
-                let mut sessions = sessions.lock().unwrap();
-                sessions.shown = sessions.shown.max(snapshot.lsn());
+                let mut told = self.told.lock().unwrap();
+                told.commits.push((key.clone(), stamp, durability));
+                if self.seed % 7 == u64::from(name) {
+                    // The power may go the very moment that somebody is told.
+                    self.lose_power_now(&mut told);
+                }
             }
-            (snapshot.lsn(), keys_of(&snapshot, table))
-        })
-        .collect()
+            assert!(
+                self.database.get(&self.table, &key).unwrap().is_some(),
+                "a session sees its own commits"
+            );
+        }
+    }
+
+    /// Looks at the database a few times: what each snapshot sees, and sees again later.
+    pub(crate) fn watch(&self, times: u64) -> Vec<(Lsn, Vec<Vec<u8>>)> {
+        (0..times).map(|time| self.look(time == self.seed / 4 % times)).collect()
+    }
+
+    fn look(&self, power_goes: bool) -> (Lsn, Vec<Vec<u8>>) {
+        let snapshot = self.database.snapshot();
+        {
+            let mut told = self.told.lock().unwrap();
+            told.shown = told.shown.max(snapshot.lsn());
+            if power_goes {
+                // The very moment that it is seen.
+                self.lose_power_now(&mut told);
+            }
+        }
+        let keys = keys_of(&snapshot, &self.table);
+        wait_a_while(self.seed % 5 * 40);
+        assert_eq!(keys, keys_of(&snapshot, &self.table), "a snapshot changed");
+        (snapshot.lsn(), keys)
+    }
+
+    /// The power goes after some `points`.
+    pub(crate) fn lose_power(&self, points: u64) {
+        wait_a_while(points);
+        self.lose_power_now(&mut self.told.lock().unwrap());
+    }
+
+    fn lose_power_now(&self, told: &mut SessionsTold) {
+        let (acknowledged, shown) = (told.commits.clone(), told.shown);
+        told.losses.push(Loss { acknowledged, shown, disk: power_loss(&self.disk, self.seed) });
+    }
+
+    /// When all have ended: what was `seen`, and what each power loss left.
+    pub(crate) fn check(self, seen: &[(Lsn, Vec<Vec<u8>>)]) {
+        let told = self.told.lock().unwrap();
+        let last = self.look_at_the_end();
+        check_prefixes(seen, &told.commits);
+        check_prefixes(std::slice::from_ref(&last), &told.commits);
+        assert_eq!(last.1.len(), told.commits.len(), "every commit is there in the end");
+        self.database.check(&mut |damage| panic!("{damage:?}")).unwrap();
+        self.database.clone().close().unwrap();
+        told.losses.iter().for_each(|loss| check_loss(loss, &told.commits));
+    }
+
+    fn look_at_the_end(&self) -> (Lsn, Vec<Vec<u8>>) {
+        let snapshot = self.database.snapshot();
+        (snapshot.lsn(), keys_of(&snapshot, &self.table))
+    }
 }
 
 fn keys_of(snapshot: &Snapshot, table: &Table) -> Vec<Vec<u8>> {
@@ -183,7 +286,7 @@ fn keys_of(snapshot: &Snapshot, table: &Table) -> Vec<Vec<u8>> {
 }
 
 /// Each snapshot has exactly the commits up to its stamp.
-pub(crate) fn check_prefixes(seen: &[(Lsn, Vec<Vec<u8>>)], commits: &[(Vec<u8>, Lsn, Durability)]) {
+fn check_prefixes(seen: &[(Lsn, Vec<Vec<u8>>)], commits: &[Commit]) {
     for (lsn, keys) in seen {
         let mut wanted: Vec<_> =
             commits.iter().filter(|(_, stamp, _)| stamp <= lsn).map(|(key, ..)| key.clone()).collect();
@@ -192,29 +295,16 @@ pub(crate) fn check_prefixes(seen: &[(Lsn, Vec<Vec<u8>>)], commits: &[(Vec<u8>, 
     }
 }
 
-/// What had been told when the power went, and what the disk may hold then.
-pub(crate) struct Loss {
-    acknowledged: Vec<(Vec<u8>, Lsn, Durability)>,
-    shown: Lsn,
-    disk: SimulatedDisk,
-}
-
-pub(crate) fn lose_power(disk: &SimulatedDisk, sessions: &Shared<Sessions>, seed: u64, points: u64) -> Loss {
-    wait_a_while(points);
-    let sessions = sessions.lock().unwrap();
-    Loss { acknowledged: sessions.commits.clone(), shown: sessions.shown, disk: power_loss(disk, seed) }
-}
-
 /// What is there after the power loss is a prefix of all commits, with all that were acknowledged as durable before, and all
 /// that are to be durable before anybody sees them and were seen.
-pub(crate) fn check_loss(loss: &Loss, all: &[(Vec<u8>, Lsn, Durability)]) {
+fn check_loss(loss: &Loss, all: &[Commit]) {
     let database = open(&loss.disk, small_options(Background::Manual));
     let table = database.table("t").unwrap();
     let keys = keys_of(&database.snapshot(), &table);
     let last = all.iter().filter(|(key, ..)| keys.contains(key)).map(|(_, stamp, _)| *stamp).max();
     check_prefixes(&[(last.unwrap_or(Lsn::ZERO), keys)], all);
     let is_there = |stamp: Lsn| last.is_some_and(|last| stamp <= last);
-    let durable = |commits: &[(Vec<u8>, Lsn, Durability)]| {
+    let durable = |commits: &[Commit]| {
         commits.iter().filter(|(.., durability)| *durability == Durability::Sync).cloned().collect::<Vec<_>>()
     };
     for (key, stamp, _) in durable(&loss.acknowledged) {
@@ -228,28 +318,22 @@ pub(crate) fn check_loss(loss: &Loss, all: &[(Vec<u8>, Lsn, Durability)]) {
 }
 
 pub(crate) fn in_the_engine(seed: u64) {
-    let disk = SimulatedDisk::new(seed);
-    let database = open(&disk, small_options(Background::Threads));
-    let table = database.create_table("t").unwrap();
-    let sessions = shared::<Sessions>();
+    let sessions = Sessions::open(seed, small_options(Background::Threads));
     let writers: Vec<_> = (0..3)
         .map(|name| {
-            let (database, table, sessions) = (database.clone(), table.clone(), Arc::clone(&sessions));
-            thread::spawn(move || session(&database, &table, &sessions, name, 2))
+            let sessions = sessions.clone();
+            thread::spawn(move || sessions.write(name, 3))
         })
         .collect();
     let watcher = {
-        let (database, table, sessions) = (database.clone(), table.clone(), Arc::clone(&sessions));
-        thread::spawn(move || watch(&database, &table, &sessions, 4))
+        let sessions = sessions.clone();
+        thread::spawn(move || sessions.watch(4))
     };
     let power = {
-        let (disk, sessions) = (disk.clone(), Arc::clone(&sessions));
-        thread::spawn(move || lose_power(&disk, &sessions, seed, seed.wrapping_mul(37) % 1500))
+        let sessions = sessions.clone();
+        thread::spawn(move || sessions.lose_power(seed.wrapping_mul(37) % 1500))
     };
     writers.into_iter().for_each(|writer| writer.join().unwrap());
-    let (seen, loss) = (watcher.join().unwrap(), power.join().unwrap());
-    database.close().unwrap();
-    let commits = sessions.lock().unwrap().commits.clone();
-    check_prefixes(&seen, &commits);
-    check_loss(&loss, &commits);
+    power.join().unwrap();
+    sessions.check(&watcher.join().unwrap());
 }

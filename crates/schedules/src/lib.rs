@@ -19,6 +19,7 @@
 
 mod freeze;
 mod group_commit;
+mod isolation;
 mod locks;
 mod memtables;
 mod publish;
@@ -54,19 +55,23 @@ impl Scenario {
 pub fn scenarios() -> Vec<Scenario> {
     let scenario = |name, seeds, run| Scenario { name, seeds, run };
     vec![
-        scenario("waiting_for_a_word", 500, waiting::for_a_word),
+        scenario("waiting_for_a_word", 2000, waiting::for_a_word),
         scenario("group_commit_in_the_log", 200, group_commit::in_the_log),
         scenario("group_commit_without_a_flusher_thread", 200, group_commit::without_a_flusher_thread),
         scenario("group_commit_in_the_engine", 100, group_commit::in_the_engine),
         scenario("versions_in_a_memtable", 200, memtables::versions),
+        scenario("splits_in_a_memtable", 300, memtables::splits),
         scenario("freeze_against_writers", 60, freeze::against_writers),
-        scenario("publish_against_readers", 40, publish::against_readers),
-        scenario("room_in_the_memtable", 30, room::in_the_memtable),
-        scenario("locks_in_a_cycle", 100, locks::in_a_cycle),
-        scenario("locks_that_time_out", 100, locks::that_time_out),
-        scenario("locks_in_doubt", 60, locks::in_doubt),
+        scenario("freeze_against_prepared_transactions", 100, freeze::against_prepared_transactions),
+        scenario("snapshots_of_hot_rows", 200, isolation::of_snapshots),
+        scenario("serializable_transactions", 200, isolation::of_serializable_transactions),
+        scenario("publish_against_readers", 100, publish::against_readers),
+        scenario("room_in_the_memtable", 40, room::in_the_memtable),
+        scenario("locks_in_a_cycle", 200, locks::in_a_cycle),
+        scenario("locks_that_time_out", 150, locks::that_time_out),
+        scenario("locks_in_doubt", 100, locks::in_doubt),
         scenario("locks_of_a_stopped_database", 60, locks::of_a_stopped_database),
-        scenario("retention_against_writer_and_reader", 100, retention::against_writer_and_reader),
+        scenario("retention_against_writer_and_reader", 320, retention::against_writer_and_reader),
     ]
 }
 

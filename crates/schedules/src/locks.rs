@@ -121,7 +121,7 @@ pub(crate) fn in_doubt(seed: u64) {
     decider.join().unwrap().unwrap();
     checkpoint.join().unwrap().unwrap();
     let before = waiter.join().unwrap();
-    let wanted = (seed % 3 != 0).then(|| b"prepared".to_vec());
+    let wanted = (!seed.is_multiple_of(3)).then(|| b"prepared".to_vec());
     assert_eq!(before, wanted, "who waited for the decision sees it");
     assert_eq!(database.get(&table, [0]).unwrap(), Some(b"waited".to_vec()));
     assert!(database.in_doubt().unwrap().is_empty());

@@ -81,14 +81,38 @@ impl World {
     }
 }
 
-pub(crate) fn versions(_seed: u64) {
-    let snapshots = Mutex::new(Snapshots { visible: 1, alive: Vec::new() });
-    let memtable = Memtable::new(64 << 10);
-    let world = Arc::new(World { memtable, row_lock: seawall_sync::Mutex::new(1), snapshots });
-    for row in 0..ROWS {
-        let value = 1_u64.to_le_bytes();
-        world.memtable.insert(&[row, 0], Lsn::new(1), Some(&value), || Lsn::new(1));
+impl World {
+    fn new() -> Arc<World> {
+        let snapshots = Mutex::new(Snapshots { visible: 1, alive: Vec::new() });
+        let memtable = Memtable::new(64 << 10);
+        let world = World { memtable, row_lock: seawall_sync::Mutex::new(1), snapshots };
+        for row in 0..ROWS {
+            let value = 1_u64.to_le_bytes();
+            world.memtable.insert(&[row, 0], Lsn::new(1), Some(&value), || Lsn::new(1));
+        }
+        Arc::new(world)
     }
+
+    /// Every row is where the index looks for it.
+    fn check_rows(&self) {
+        let memtable = &self.memtable;
+        assert_eq!(memtable.row_count(), usize::from(ROWS + 2 * WRITES));
+        let mut walked = 0;
+        let mut cursor = Cursor::new();
+        cursor.seek_to_first(memtable);
+        while cursor.next(memtable).is_some() {
+            walked += 1;
+        }
+        assert_eq!(walked, memtable.row_count(), "a walk meets every row once");
+        for (writer, number) in (0..2).flat_map(|writer| (0..WRITES).map(move |number| (writer, number))) {
+            cursor.seek(memtable, &own_row(writer, number));
+            assert_eq!(cursor.next(memtable).unwrap().0, own_row(writer, number));
+        }
+    }
+}
+
+pub(crate) fn versions(_seed: u64) {
+    let world = World::new();
     let writers = (0..2).map(|writer| {
         let world = Arc::clone(&world);
         thread::spawn(move || (0..WRITES).for_each(|number| world.write(writer, number)))
@@ -99,18 +123,33 @@ pub(crate) fn versions(_seed: u64) {
     });
     let threads: Vec<_> = writers.chain(readers).collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    let memtable = &world.memtable;
-    assert_eq!(memtable.row_count(), usize::from(ROWS + 2 * WRITES));
-    assert_eq!(memtable.newest_stamp(&HOT), Some(Lsn::new(1 + 2 * u64::from(WRITES))));
-    let mut walked = 0;
+    assert_eq!(world.memtable.newest_stamp(&HOT), Some(Lsn::new(1 + 2 * u64::from(WRITES))));
+    world.check_rows();
+}
+
+/// Each puts a row into the same full leaf, and does nothing else, so that their steps are close together.
+pub(crate) fn splits(seed: u64) {
+    let memtable = Arc::new(Memtable::new(64 << 10));
+    // Under two nodes: a leaf that is the root is entered another way.
+    let old = 80 + u8::try_from(seed % 8).unwrap();
+    for row in 0..old {
+        memtable.insert(&[row, 0], Lsn::new(1), Some(&[row]), || Lsn::new(1));
+    }
+    let new = [[20, 1], [50, 2]];
+    let writers = new.map(|key| {
+        let memtable = Arc::clone(&memtable);
+        thread::spawn(move || memtable.insert(&key, Lsn::new(2), Some(&key), || Lsn::new(1)))
+    });
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
     let mut cursor = Cursor::new();
-    cursor.seek_to_first(memtable);
-    while cursor.next(memtable).is_some() {
-        walked += 1;
+    for key in new {
+        cursor.seek(&memtable, &key);
+        assert_eq!(cursor.next(&memtable).unwrap().0, key, "the row is where the index looks for it");
     }
-    assert_eq!(walked, memtable.row_count(), "every row is where the index looks for it");
-    for (writer, number) in (0..2).flat_map(|writer| (0..WRITES).map(move |number| (writer, number))) {
-        cursor.seek(memtable, &own_row(writer, number));
-        assert_eq!(cursor.next(memtable).unwrap().0, own_row(writer, number));
+    cursor.seek_to_first(&memtable);
+    let mut keys = Vec::new();
+    while let Some((key, _)) = cursor.next(&memtable) {
+        keys.push(key.to_vec());
     }
+    assert!(keys.is_sorted() && keys.len() == usize::from(old) + 2, "{keys:?}");
 }

@@ -1,4 +1,4 @@
-//! The log is cleaned up under a writer that takes the recycled segments, and a reader that holds its position.
+//! The log is cleaned up by two at a time, under a writer that takes the recycled segments, and a reader that holds its position.
 //!
 //! Checked: the reader finds every record from its hold on, whatever was recycled under it; after a power loss at any point
 //! everything that was acknowledged is read from the redo point on, and no record of a segment's former life.
@@ -10,7 +10,7 @@ use seawall_io::Disk;
 use seawall_simulation::SimulatedDisk;
 use seawall_sync::{explored, thread};
 use seawall_types::{Lsn, TimelineId};
-use seawall_wal::{FlushBy, HoldOptions, Log, LogReader};
+use seawall_wal::{FlushBy, HoldOptions, Log, LogOptions, LogReader};
 
 use crate::group_commit::{DATABASE, SEGMENT_BYTES, append, log_options, read, read_log};
 use crate::world::{PointedDisk, Shared, power_loss, shared, wait_a_while};
@@ -44,7 +44,8 @@ impl Told {
 
 pub(crate) fn against_writer_and_reader(seed: u64) {
     let disk = SimulatedDisk::new(seed);
-    let log = Log::create(Arc::new(PointedDisk::over(&disk)), log_options(FlushBy::Caller)).unwrap();
+    let options = LogOptions { spare_segments: seed % 2, ..log_options(FlushBy::Caller) };
+    let log = Log::create(Arc::new(PointedDisk::over(&disk)), options).unwrap();
     let (log, told) = (Arc::new(log), shared::<Told>());
     let first = log.appended();
     told.lock().unwrap().redo_point = first;
@@ -53,10 +54,12 @@ pub(crate) fn against_writer_and_reader(seed: u64) {
         let (log, told, disk) = (Arc::clone(&log), Arc::clone(&told), disk.clone());
         thread::spawn(move || (0..RECORDS).for_each(|name| write_one(&log, &told, &disk, name)))
     };
-    let cleaner = {
-        let (log, told) = (Arc::clone(&log), Arc::clone(&told));
-        thread::spawn(move || (0..8).for_each(|_| clean(&log, &told)))
-    };
+    let mut threads: Vec<_> = (0..2)
+        .map(|_| {
+            let (log, told) = (Arc::clone(&log), Arc::clone(&told));
+            thread::spawn(move || (0..5).for_each(|_| clean(&log, &told)))
+        })
+        .collect();
     let reader = {
         let (log, told) = (Arc::clone(&log), Arc::clone(&told));
         let disk: Arc<dyn Disk> = Arc::new(PointedDisk::over(&disk));
@@ -86,7 +89,8 @@ pub(crate) fn against_writer_and_reader(seed: u64) {
             told.lock().unwrap().lose_power(&disk, seed);
         })
     };
-    [writer, cleaner, reader].into_iter().for_each(|thread| thread.join().unwrap());
+    threads.extend([writer, reader]);
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
     power.join().unwrap();
     log.close().unwrap();
     let told = told.lock().unwrap();
@@ -110,7 +114,10 @@ fn write_one(log: &Log, told: &Shared<Told>, disk: &SimulatedDisk, name: u8) {
 fn clean(log: &Log, told: &Shared<Told>) {
     explored::point();
     let redo_point = log.flushed();
-    told.lock().unwrap().redo_point = redo_point;
+    {
+        let mut told = told.lock().unwrap();
+        told.redo_point = told.redo_point.max(redo_point);
+    }
     log.redo_point_moved(redo_point);
     log.clean_up(&mut || ControlFlow::Continue(())).unwrap();
 }

@@ -33,7 +33,11 @@ mod explored {
         group_commit_without_a_flusher_thread
         group_commit_in_the_engine
         versions_in_a_memtable
+        splits_in_a_memtable
         freeze_against_writers
+        freeze_against_prepared_transactions
+        snapshots_of_hot_rows
+        serializable_transactions
         publish_against_readers
         room_in_the_memtable
         locks_in_a_cycle
@@ -75,8 +79,21 @@ fn all_scenarios_hold_in_a_build_with_explored_primitives() {
     use std::process::Command;
 
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let this_test = std::env::current_exe().expect("a test knows where it is");
+    // In the folder that this test was built in, so that what both builds have in common is built once.
+    let target = this_test.ancestors().nth(3).expect("tests lie in target/PROFILE/deps");
     let output = Command::new(cargo)
-        .args(["test", "-p", "seawall-schedules", "--features", "shuttle", "--test", "schedules"])
+        .args([
+            "test",
+            "-p",
+            "seawall-schedules",
+            "--features",
+            "shuttle",
+            "--test",
+            "schedules",
+            "--target-dir",
+        ])
+        .arg(target)
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs");

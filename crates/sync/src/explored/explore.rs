@@ -13,9 +13,9 @@ const SEED_VARIABLE: &str = "SEAWALL_SCHEDULE_SEED";
 /// How many times as many runs as usual.
 const EFFORT_VARIABLE: &str = "SEAWALL_SCHEDULES";
 
-/// Priorities change at so many places, less one (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees
+/// Priorities change at so many places, less one, and at up to three more (Burckhardt et al., "A Randomized Scheduler with Probabilistic Guarantees
 /// of Finding Bugs", ASPLOS 2010).
-const PCT_DEPTH: usize = 3;
+const PCT_DEPTH: u64 = 3;
 /// The first run of such a scheduler only counts steps.
 const PCT_RUNS: usize = 4;
 /// A run with more steps than this hangs.
@@ -77,6 +77,7 @@ fn run_seed(seed: u64, run: impl Fn() + Send + Sync + 'static) {
     if seed % 2 == 1 {
         Runner::new(RandomScheduler::new_from_seed(seed, 1), config).run(run);
     } else {
-        Runner::new(PctScheduler::new_from_seed(seed, PCT_DEPTH, PCT_RUNS), config).run(run);
+        let depth = usize::try_from(PCT_DEPTH + seed / 2 % 4).unwrap_or(usize::MAX);
+        Runner::new(PctScheduler::new_from_seed(seed, depth, PCT_RUNS), config).run(run);
     }
 }
