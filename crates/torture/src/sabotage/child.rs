@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process_group};
 use seawall_io::{Clock, SystemClock};
 use serde_json::Value;
+use tempfile::TempDir;
 
 use super::panics::Panics;
 use crate::error::{TortureError, io_error};
@@ -19,7 +20,7 @@ use crate::error::{TortureError, io_error};
 const WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// How a hunt ended.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Outcome {
     pub(super) ended: Ended,
     pub(super) time: Duration,
@@ -27,6 +28,8 @@ pub(super) struct Outcome {
     pub(super) last_line: String,
     /// The first panic of the test that failed; without such a test, the first one.
     pub(super) panic: Option<String>,
+    /// What it leaves behind, a finding's files, too. Goes with this.
+    pub(super) scratch: TempDir,
 }
 
 impl Outcome {
@@ -65,7 +68,6 @@ impl Drop for Group {
 
 /// Runs `command` for at most `limit`; ended at the first test that fails.
 pub(super) fn run(mut command: Command, limit: Duration) -> Result<Outcome, TortureError> {
-    // What it leaves behind goes with it: the files of a finding, or of a test that was cut short.
     let scratch = tempfile::tempdir().map_err(io_error("make a scratch directory"))?;
     command.env("TMPDIR", scratch.path()).env("RUST_BACKTRACE", "0");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
@@ -101,7 +103,7 @@ pub(super) fn run(mut command: Command, limit: Duration) -> Result<Outcome, Tort
     drop(child);
     let panics = panics.join().expect("reading lines does not panic");
     let test = if let Ended::TestFailed(test) = &ended { Some(test.as_str()) } else { None };
-    Ok(Outcome { panic: panics.first_of(test), ended, time, last_line })
+    Ok(Outcome { panic: panics.first_of(test), ended, time, last_line, scratch })
 }
 
 fn gather_panics(stderr: impl Read + Send + 'static) -> JoinHandle<Panics> {

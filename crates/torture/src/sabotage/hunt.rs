@@ -152,15 +152,20 @@ impl Controlled<'_> {
             outcome = run(self.hunter.command(), Some(defect))?;
         }
         let Some(find) = Find::new(&self.hunter, &outcome, self.options.seed) else { return Ok(None) };
-        let not_counted = |why: &str| {
-            eprintln!("{}: {}: not counted, {why}: {outcome:?}", defect.name(), self.hunter.name);
-            Ok(None)
-        };
         for _ in 0..CONFIRMATIONS {
-            let alone = run(self.hunter.repeat(&outcome), None)?;
-            let whole = run(self.hunter.command(), None)?;
-            if alone.ended != Ended::Quietly || whole.ended != Ended::Quietly {
-                return not_counted("found without it, too");
+            for command in [self.hunter.repeat(&outcome), self.hunter.command()] {
+                let healthy = run(command, None)?;
+                if healthy.ended != Ended::Quietly {
+                    // Perhaps a find of its own.
+                    let Outcome { scratch, ended, panic, last_line, .. } = healthy;
+                    let kept = scratch.keep();
+                    let what = panic.as_ref().unwrap_or(&last_line);
+                    self.not_counted(
+                        defect,
+                        &format!("without it {ended:?}, {what}; see {}", kept.display()),
+                    );
+                    return Ok(None);
+                }
             }
         }
         for _ in 0..TRIES_AGAIN {
@@ -168,7 +173,13 @@ impl Controlled<'_> {
                 return Ok(Some(find));
             }
         }
-        not_counted("seen once and not again")
+        let what = outcome.panic.as_ref().unwrap_or(&outcome.last_line);
+        self.not_counted(defect, &format!("seen once and not again: {what}"));
+        Ok(None)
+    }
+
+    fn not_counted(&self, defect: Defect, why: &str) {
+        eprintln!("{}: {}: not counted: {why}", defect.name(), self.hunter.name);
     }
 }
 
