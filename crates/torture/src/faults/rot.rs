@@ -25,11 +25,11 @@ pub(super) fn flip_and_look(
     last: &[State],
     random: &mut SeededRandom,
 ) -> Result<Verdict, String> {
-    let files: Vec<_> = disk.list_all().into_iter().filter(|entry| entry.bytes > 0).collect();
+    // With everything durable: what rots is what is on the disk. After a sync that failed that may be a shorter file.
+    let rotten = disk.after_power_loss(PowerLoss::KeepAll);
+    let files: Vec<_> = rotten.list_all().into_iter().filter(|entry| entry.bytes > 0).collect();
     let file = random.pick(&files);
     let (offset, bit) = (random.below(file.bytes), random.below(8));
-    // With everything durable: what rots is what is on the disk.
-    let rotten = disk.after_power_loss(PowerLoss::KeepAll);
     rotten.flip_bit(&file.name, offset, u8::try_from(bit).expect("less than eight"));
     let what = format!("bit {bit} of {} at {offset} turned over", file.name);
     let mut damages = Vec::new();
