@@ -4,6 +4,9 @@
 //! * written bytes are durable after `sync_data` of that file (or `write_durable_at`), torn at 512-byte borders before;
 //! * a created, renamed or removed name is durable after `sync_directory` of its directory, lost or kept before;
 //! * a file's length is durable with its data;
+//! * after a sync of a file that failed, no later one writes again what it lost (Linux marks those pages clean); one of a
+//!   directory does, where it succeeds at all: names share blocks, which the next change writes whole, and file systems
+//!   with a journal take no more changes until they are mounted again;
 //! * bytes of a mapped file outlive the process, and become durable in an order of their own.
 
 use std::fmt;

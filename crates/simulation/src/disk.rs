@@ -110,7 +110,8 @@ impl SimulatedDisk {
     }
 
     /// Lets calls fail. A failed write may have written a part; after a failed sync each pending change is on the disk
-    /// or not, and no later sync writes it again; a failed change of a name did nothing.
+    /// or not, and no later sync of a file writes it again (that of a directory does, see `seawall_io::Disk`); a failed
+    /// change of a name did nothing.
     pub fn inject(&self, fault: Fault) {
         self.state.lock().faults.add(fault);
     }

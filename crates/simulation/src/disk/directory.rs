@@ -34,8 +34,6 @@ pub(super) struct Directory {
     pub(super) names: Names,
     durable: Names,
     pending: Vec<(NameChange, Durability)>,
-    /// A sync failed: see `Inode`.
-    diverged: bool,
     /// Its own name in its parent is durable.
     pub(super) is_durable: bool,
 }
@@ -44,7 +42,7 @@ impl Directory {
     /// A directory whose names, its own included, are durable.
     pub(super) fn with_names(names: Names) -> Directory {
         let durable = names.clone();
-        Directory { names, durable, pending: Vec::new(), diverged: false, is_durable: true }
+        Directory { names, durable, pending: Vec::new(), is_durable: true }
     }
 
     pub(super) fn change(&mut self, change: NameChange) {
@@ -53,18 +51,14 @@ impl Directory {
     }
 
     pub(super) fn sync(&mut self) {
-        if self.diverged {
-            self.pending.iter().for_each(|(change, _)| change.apply(&mut self.durable));
-        } else {
-            self.durable = self.names.clone();
-        }
+        self.durable = self.names.clone();
         self.pending.clear();
     }
 
+    /// Some of the changes are durable, and the others wait for a sync that succeeds, if one does.
     pub(super) fn sync_failed(&mut self, fates: &mut Fates) {
         self.durable = self.surviving(fates);
         self.pending.clear();
-        self.diverged = true;
     }
 
     /// The names after a power loss.
