@@ -1,7 +1,8 @@
 //! Deliberate defects, to prove that the tests would find real ones.
 //!
 //! With the feature `sabotage`, and only then, a defect can be chosen: by the environment variable `SEAWALL_SABOTAGE`, or by
-//! `activate`. Each is one line somewhere real, where [`sabotaged`] is asked. `seawall-torture sabotage` runs the tests
+//! `activate`. Each is one line somewhere real, where [`sabotaged`]
+//! is asked, or two where a step changes places. `seawall-torture sabotage` runs the tests
 //! with one defect after the other. Without the feature the question is a constant, and nothing of this is in the program.
 
 #[cfg(feature = "sabotage")]
@@ -122,7 +123,7 @@ defects! {
             "the file of holds is not synced"
             => "After a power loss a hold is missing, or lost without a word",
         HistoryNotSynced "history-not-synced"
-            "the history file of a timeline is renamed before it is synced"
+            "the history file of a timeline is renamed and was never synced"
             => "After a power loss the timeline has no history",
     }
     "seawall-engine" {
@@ -136,7 +137,7 @@ defects! {
             "commits are visible before they are in the memtable"
             => "Snapshots change under their readers",
         PagesBeforeLog "pages-before-log"
-            "a checkpoint does not flush the log first"
+            "a checkpoint waits neither for the flush of the log nor for what is visible"
             => "Pages hold commits that the power takes from the log",
         RedoPointTooEarly "redo-point-too-early"
             "the redo point moves before the last chunk"

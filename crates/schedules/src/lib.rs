@@ -25,6 +25,7 @@ mod memtables;
 mod publish;
 mod retention;
 mod room;
+mod throttle;
 mod waiting;
 mod world;
 
@@ -67,6 +68,7 @@ pub fn scenarios() -> Vec<Scenario> {
         scenario("serializable_transactions", 200, isolation::of_serializable_transactions),
         scenario("publish_against_readers", 100, publish::against_readers),
         scenario("room_in_the_memtable", 40, room::in_the_memtable),
+        scenario("throttle_of_writers", 60, throttle::of_writers),
         scenario("locks_in_a_cycle", 200, locks::in_a_cycle),
         scenario("locks_that_time_out", 150, locks::that_time_out),
         scenario("locks_in_doubt", 100, locks::in_doubt),

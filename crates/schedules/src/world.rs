@@ -67,7 +67,7 @@ pub(crate) fn open(disk: &SimulatedDisk, options: Options) -> Database {
     Database::open_in(environment, options, |_| {}).unwrap()
 }
 
-/// What the disk may hold if the power goes now. Even seeds lose all that is not synced: what a missing sync shows in.
+/// What the disk may hold if the power goes now. Half of the seeds lose all that is not synced: what a missing sync shows in.
 pub(crate) fn power_loss(disk: &SimulatedDisk, seed: u64) -> SimulatedDisk {
     disk.after_power_loss(if seed % 4 < 2 { PowerLoss::LoseAll } else { PowerLoss::Random(seed) })
 }

@@ -40,6 +40,7 @@ mod explored {
         serializable_transactions
         publish_against_readers
         room_in_the_memtable
+        throttle_of_writers
         locks_in_a_cycle
         locks_that_time_out
         locks_in_doubt

@@ -20,17 +20,21 @@ const PACKAGES: [&str; 7] = [
 ];
 
 /// Tortures, by what follows the program's name; the seed is added. A row more is a hunter more.
-const QUICK_TORTURES: [&[&str]; 4] = [
+const QUICK_TORTURES: [&[&str]; 7] = [
+    &["lives", "--histories", "100"],
+    &["faults", "--runs", "100"],
+    &["model", "--histories", "200"],
+    &["options", "--histories", "20"],
     &["histories", "--seconds", "5"],
-    &["lives", "--histories", "60"],
-    &["model", "--histories", "150"],
+    &["crashes", "--seeds", "24", "--points", "8", "--states", "8", "--depth", "1"],
     &["power-loss", "--runs", "20"],
 ];
-const LONG_TORTURES: [&[&str]; 4] = [
+const LONG_TORTURES: [&[&str]; 5] = [
+    &["lives", "--histories", "2000"],
+    &["faults", "--runs", "2000"],
+    &["histories", "--seconds", "30"],
+    &["power-loss", "--runs", "100"],
     &["crashes", "--seeds", "4"],
-    &["histories", "--seconds", "60"],
-    &["lives", "--histories", "1000"],
-    &["power-loss", "--runs", "150"],
 ];
 
 /// Tests that take more than a few seconds: they come behind the others.
