@@ -25,6 +25,8 @@ fn options() -> Options {
         background: Background::Threads,
         lock_wait: LockWait::Timeout(std::time::Duration::from_secs(600)),
         checkpoint_log_bytes: 1 << 30,
+        // No checkpoint but those that a test asks for.
+        memtable_bytes: 64 << 20,
         ..small_options()
     }
 }
