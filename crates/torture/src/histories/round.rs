@@ -1,6 +1,7 @@
 //! One database, its clients, and the crashes between its lives.
 
 use std::sync::Arc;
+use std::thread::{self, ScopedJoinHandle};
 
 use seawall::{Database, Environment, Error, Isolation, Options, PageProtection, Table};
 use seawall_io::{Disk, OsDisk};
@@ -11,6 +12,7 @@ use super::clients::{Client, Recorder, Work, decide_what_is_in_doubt, look_at_ev
 use super::history::History;
 use crate::error::{TortureError, io_error};
 use crate::finding::Report;
+use crate::panics::{caught, said};
 
 const TABLE: &str = "lists";
 
@@ -144,6 +146,10 @@ impl From<TortureError> for Stop {
 
 /// Runs the round of a seed; what its clients saw.
 pub(super) fn run(seed: u64, isolation: Isolation, report: &mut Report) -> Result<History, Stop> {
+    caught(|| Ok(run_lives(seed, isolation, report))).unwrap_or_else(|panic| Err(Stop::Found(panic)))
+}
+
+fn run_lives(seed: u64, isolation: Isolation, report: &mut Report) -> Result<History, Stop> {
     let mut plan = Plan::new(seed, isolation);
     let recorder = Recorder::default();
     let mut place = Place::new(&mut plan)?;
@@ -192,18 +198,29 @@ fn live(
     recorder: &Recorder,
     place: &Place,
 ) -> Result<(), Stop> {
-    let stopped: Vec<Result<(), Error>> = std::thread::scope(|scope| {
+    let ended: Vec<thread::Result<Result<(), Error>>> = thread::scope(|scope| {
         let start = |number| {
             let client = Client { number, database, table, recorder, work: plan.work, random: random.fork() };
             scope.spawn(move || client.run())
         };
         let threads: Vec<_> = (0..plan.clients).map(start).collect();
-        threads.into_iter().map(|thread| thread.join().expect("a client does not panic")).collect()
+        threads.into_iter().map(ScopedJoinHandle::join).collect()
     });
-    match stopped.into_iter().find_map(Result::err).filter(|_| !place.has_crashed()) {
-        Some(error) => Err(Stop::Found(format!("a client was refused: {error}"))),
-        None => Ok(()),
+    all_right(ended, place.has_crashed())
+}
+
+/// Without power a client is refused; nothing lets it panic.
+fn all_right(ended: Vec<thread::Result<Result<(), Error>>>, has_crashed: bool) -> Result<(), Stop> {
+    for ended in ended {
+        match ended {
+            Err(panic) => return Err(Stop::Found(format!("a client ended with a {}", said(&*panic)))),
+            Ok(Err(error)) if !has_crashed => {
+                return Err(Stop::Found(format!("a client was refused: {error}")));
+            }
+            Ok(Ok(()) | Err(_)) => {}
+        }
     }
+    Ok(())
 }
 
 /// After the last life: everything once more, and every page.
@@ -217,4 +234,21 @@ fn finish(plan: &mut Plan, place: &Place, recorder: &Recorder) -> Result<(), Sto
     database.check(&mut |found| damage.push(found.to_string())).map_err(failed)?;
     database.close().map_err(failed)?;
     if damage.is_empty() { Ok(()) } else { Err(Stop::Found(format!("`check` found {}", damage.join("; ")))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_of_a_client_is_a_finding_even_without_power() {
+        let refused = || Ok(Err(Error::Stopped { cause: "power lost".to_owned() }));
+        assert!(all_right(vec![Ok(Ok(())), refused()], true).is_ok());
+        assert!(matches!(all_right(vec![refused()], false), Err(Stop::Found(_))));
+        let panicked = thread::spawn(|| panic!("row {} is there twice", 7)).join().map(|()| Ok(()));
+        let Err(Stop::Found(what)) = all_right(vec![refused(), panicked], true) else {
+            panic!("it is passed over")
+        };
+        assert_eq!(what, "a client ended with a panic: row 7 is there twice");
+    }
 }
