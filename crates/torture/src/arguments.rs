@@ -16,6 +16,9 @@ pub(crate) struct Arguments {
     /// Report in JSON, on one line.
     #[arg(long, global = true)]
     pub(crate) json: bool,
+    /// Tell of each seed and finding at once, a line of JSON each; end with the process that started this one.
+    #[arg(long, global = true, hide = true)]
+    pub(crate) progress: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -82,6 +85,9 @@ pub(crate) struct HistoriesOptions {
     /// No round begins after so many seconds; each level has at least one.
     #[arg(long, default_value_t = 10)]
     pub(crate) seconds: u64,
+    /// Rounds of so many seeds, however long they take.
+    #[arg(long, conflicts_with = "seconds", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) seeds: Option<u64>,
     /// The first seed; the others follow, one a round.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

@@ -2,105 +2,43 @@
 //! goes on.
 //!
 //! ```text
-//!   slice of crashes -> slice of lives -> model -> options -> histories -> power-loss -> crashes ...
-//!        |  each: seeds from where its torture was; then
+//!   slice of crashes -> lives -> model -> options -> faults -> histories -> power-loss -> crashes ...
+//!        |  each: seeds from where its torture was, in a child process with a time limit; then
 //!        v
 //!   DIRECTORY/campaign.json   next seeds, counts, findings: what a campaign that is started again reads
 //!             report.md, report.json   the same for people and programs
 //! ```
 //! A file is replaced whole after each slice. A kill loses the slice that was running, which is then run again with the same
-//! seeds. Findings do not end a campaign.
+//! seeds. Findings do not end a campaign. A child that hangs or crashes is one, with the seeds that were under way.
 
 mod report;
+mod slice;
 mod state;
 
 use std::time::Duration;
 
 use seawall_io::{Clock, SystemClock};
 
-use crate::arguments::{
-    CampaignOptions, CrashesOptions, FaultsOptions, HistoriesOptions, Level, LivesOptions, ModelOptions,
-    OptionsOptions, PowerLossOptions,
-};
-use crate::error::TortureError;
+use crate::arguments::CampaignOptions;
+use crate::error::{TortureError, io_error};
 use crate::finding::Report;
-use crate::{crashes, faults, histories, metamorphic, model, power_loss};
 
+use slice::{SLICE_MAX, Slice, Torture};
 use state::{Share, State};
-
-/// One kind of torture, as a campaign runs it.
-struct Torture {
-    name: &'static str,
-    /// Seeds of a slice: about a quarter of a minute of two processors.
-    seeds: u64,
-    /// Runs a slice from a seed on.
-    run: fn(seed: u64, seeds: u64) -> Result<Report, TortureError>,
-}
 
 const TORTURES: [Torture; 7] = [
     Torture {
         name: "crashes",
         seeds: 2,
-        run: |seed, seeds| {
-            let (points, states, depth, lose_syncs) = (16, 128, 3, None);
-            Ok(crashes::run(&CrashesOptions { seeds, seed, points, states, depth, lose_syncs }))
-        },
+        count: "--seeds",
+        words: &["--points", "16", "--states", "128", "--depth", "3"],
     },
-    Torture {
-        name: "lives",
-        seeds: 500,
-        run: |seed, histories| Ok(crashes::run_lives(&LivesOptions { histories, seed })),
-    },
-    Torture {
-        name: "model",
-        seeds: 4000,
-        run: |seed, histories| Ok(model::run(&ModelOptions { histories, seed })),
-    },
-    Torture {
-        name: "options",
-        seeds: 200,
-        run: |seed, histories| Ok(metamorphic::run(&OptionsOptions { histories, seed, sets: 8 })),
-    },
-    Torture {
-        name: "faults",
-        seeds: 1000,
-        run: |seed, runs| {
-            let (swallow, keep_going) = (None, true);
-            faults::run(&FaultsOptions { runs, seed, swallow, keep_going })
-        },
-    },
-    Torture {
-        name: "histories",
-        seeds: 60,
-        run: |seed, seeds| {
-            let options = |seed| HistoriesOptions {
-                seconds: 0,
-                seed,
-                isolation: Level::All,
-                check_as: None,
-                keep_going: true,
-            };
-            let mut all = Report::new("histories");
-            for seed in seed..seed + seeds {
-                all.add(histories::run(&options(seed))?);
-            }
-            Ok(all)
-        },
-    },
-    Torture {
-        name: "power-loss",
-        seeds: 30,
-        run: |seed, runs| {
-            let (lose_syncs, lose_directory_syncs) = (None, None);
-            power_loss::run(&PowerLossOptions {
-                runs,
-                seed,
-                lose_syncs,
-                lose_directory_syncs,
-                keep_going: true,
-            })
-        },
-    },
+    Torture { name: "lives", seeds: 500, count: "--histories", words: &[] },
+    Torture { name: "model", seeds: 4000, count: "--histories", words: &[] },
+    Torture { name: "options", seeds: 200, count: "--histories", words: &["--sets", "8"] },
+    Torture { name: "faults", seeds: 1000, count: "--runs", words: &[] },
+    Torture { name: "histories", seeds: 60, count: "--seeds", words: &["--keep-going"] },
+    Torture { name: "power-loss", seeds: 30, count: "--runs", words: &["--keep-going"] },
 ];
 
 /// Runs, or goes on with, the campaign of `options.directory`.
@@ -131,27 +69,24 @@ fn slice(torture: &Torture, state: &mut State) -> Result<(), TortureError> {
     if share.skipped.is_some() {
         return Ok(());
     }
-    let start = SystemClock.monotonic();
-    let report = match (torture.run)(share.next_seed, torture.seeds) {
-        Ok(report) => report,
-        Err(TortureError::Mount(reason)) => {
-            share.skipped = Some(reason.to_string());
-            return Ok(());
-        }
-        Err(error) => return Err(error),
-    };
-    let seconds = (SystemClock.monotonic() - start).as_secs_f64();
+    let program = std::env::current_exe().map_err(io_error("find this program"))?;
+    let first = share.next_seed;
+    let slice = Slice::run(torture, torture.command(&program, first), first, SLICE_MAX)?;
+    if slice.unavailable.is_some() {
+        share.skipped = slice.unavailable;
+        return Ok(());
+    }
     eprintln!(
-        "{:>6.0} s  {} seeds {}..{}: {} found in {seconds:.1} s",
-        state.seconds + seconds,
+        "{:>6.0} s  {} seeds {first}..{}: {} found in {:.1} s",
+        state.seconds + slice.seconds,
         torture.name,
-        share.next_seed,
-        share.next_seed + torture.seeds,
-        report.findings.len()
+        first + slice.seeds,
+        slice.report.findings.len(),
+        slice.seconds
     );
-    report.findings.iter().for_each(|finding| eprintln!("{finding}"));
-    share.add(report, torture.seeds, seconds);
-    state.seconds += seconds;
+    slice.report.findings.iter().for_each(|finding| eprintln!("{finding}"));
+    state.seconds += slice.seconds;
+    share.add(slice.report, slice.seeds, slice.seconds);
     Ok(())
 }
 

@@ -29,7 +29,7 @@ use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRand
 use crate::arguments::{CrashesOptions, LivesOptions};
 use crate::finding::{Finding, Report};
 use crate::panics::caught;
-use crate::workers::for_each_seed;
+use crate::workers::{FINDINGS_MAX, for_each_seed};
 
 pub use enumerate::Effort;
 
@@ -40,7 +40,9 @@ pub(crate) fn run(options: &CrashesOptions) -> Report {
     let seeds = options.seed..options.seed.saturating_add(options.seeds);
     let CrashesOptions { points, states, depth, lose_syncs, .. } = *options;
     let effort = Effort { points, states, depth, lose_syncs };
-    for_each_seed(seeds, &mut report, |seed, report| enumerate::run_seed(seed, &effort, report));
+    for_each_seed(seeds, FINDINGS_MAX, &mut report, |seed, report| {
+        enumerate::run_seed(seed, &effort, report)
+    });
     report.seconds = (SystemClock.monotonic() - start).as_secs_f64();
     report
 }
@@ -50,7 +52,7 @@ pub(crate) fn run_lives(options: &LivesOptions) -> Report {
     let start = SystemClock.monotonic();
     let mut report = Report::new("lives");
     let seeds = options.seed..options.seed.saturating_add(options.histories);
-    for_each_seed(seeds, &mut report, |seed, report| {
+    for_each_seed(seeds, FINDINGS_MAX, &mut report, |seed, report| {
         let cells = lives::Cell::all();
         // The cell of a seed, and its number among those of the cell.
         let count = cells.len() as u64;
@@ -70,7 +72,7 @@ pub(crate) fn run_lives(options: &LivesOptions) -> Report {
 /// Runs the workloads of `seeds` through their crashes: what was found, and how much was tried, by what.
 pub fn run_workloads(seeds: Range<u64>, effort: &Effort) -> (Vec<Finding>, BTreeMap<String, u64>) {
     let mut report = Report::new("crashes");
-    for_each_seed(seeds, &mut report, |seed, report| enumerate::run_seed(seed, effort, report));
+    for_each_seed(seeds, FINDINGS_MAX, &mut report, |seed, report| enumerate::run_seed(seed, effort, report));
     let tried = report.tried.into_iter().map(|(what, count)| (what.into_owned(), count));
     (report.findings, tried.collect())
 }

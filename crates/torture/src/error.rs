@@ -22,6 +22,8 @@ pub(crate) enum TortureError {
     #[cfg(feature = "sabotage")]
     #[error("{hunter} finds something on the healthy engine: {what}")]
     Unhealthy { hunter: String, what: String },
+    #[error("{torture} failed: {said}")]
+    Child { torture: &'static str, said: String },
     #[error("JSON between two processes of the chamber: {0}")]
     Json(#[from] serde_json::Error),
 }

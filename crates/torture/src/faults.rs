@@ -23,49 +23,34 @@ mod model;
 mod rot;
 mod step;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use seawall_io::{Clock, SystemClock};
 
 use crate::arguments::FaultsOptions;
-use crate::error::TortureError;
 use crate::finding::{Finding, Report};
+use crate::panics::caught;
+use crate::workers::for_each_seed;
 use life::Run;
 
 /// Runs `options.runs` databases through their faults.
-pub(crate) fn run(options: &FaultsOptions) -> Result<Report, TortureError> {
+pub(crate) fn run(options: &FaultsOptions) -> Report {
     let start = SystemClock.monotonic();
     let mut report = Report::new("faults");
-    for seed in options.seed..options.seed.saturating_add(options.runs) {
-        report.count("runs", 1);
-        if let Some(what) = run_one(seed, options, &mut report) {
-            let swallow = options.swallow.map_or(String::new(), |one_in| format!(" --swallow {one_in}"));
-            let repeat = format!("seawall-torture faults --runs 1 --seed {seed}{swallow}");
-            report.findings.push(Finding { seed, what, repeat, evidence: None });
-            if !options.keep_going {
-                break;
-            }
-        }
-    }
+    let seeds = options.seed..options.seed.saturating_add(options.runs);
+    let findings_max = if options.keep_going { usize::MAX } else { 1 };
+    for_each_seed(seeds, findings_max, &mut report, |seed, report| run_seed(seed, options.swallow, report));
     report.seconds = (SystemClock.monotonic() - start).as_secs_f64();
-    Ok(report)
+    report
 }
 
-/// What was found, if anything.
-fn run_one(seed: u64, options: &FaultsOptions, report: &mut Report) -> Option<String> {
-    let mut run = Run::new(seed, options.swallow);
-    // An assertion that fails in the engine is a finding like any other.
-    let result = catch_unwind(AssertUnwindSafe(|| run.run()));
+fn run_seed(seed: u64, swallow: Option<u64>, report: &mut Report) -> Result<(), Finding> {
+    let mut run = Run::new(seed, swallow);
+    let result = caught(|| run.run());
     for (what, count) in run.counts() {
         report.count(what, count);
     }
-    match result {
-        Ok(Ok(())) => None,
-        Ok(Err(what)) => Some(format!("{what}\n  {}", run.describe())),
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().map(String::as_str);
-            let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
-            Some(format!("panic: {text}\n  {}", run.describe()))
-        }
-    }
+    result.map_err(|what| {
+        let swallow = swallow.map_or(String::new(), |one_in| format!(" --swallow {one_in}"));
+        let repeat = format!("seawall-torture faults --runs 1 --seed {seed}{swallow}");
+        Finding { seed, what: format!("{what}\n  {}", run.describe()), repeat, evidence: None }
+    })
 }

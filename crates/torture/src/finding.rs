@@ -34,10 +34,10 @@ impl fmt::Display for Finding {
 }
 
 /// What a torture did and found.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Report {
     /// The sub-command's name.
-    pub(crate) torture: &'static str,
+    pub(crate) torture: Cow<'static, str>,
     pub(crate) findings: Vec<Finding>,
     /// How much was tried, by what: runs, kills, transactions.
     pub(crate) tried: BTreeMap<Cow<'static, str>, u64>,
@@ -46,11 +46,16 @@ pub(crate) struct Report {
 
 impl Report {
     pub(crate) fn new(torture: &'static str) -> Report {
-        Report { torture, ..Report::default() }
+        Report { torture: torture.into(), ..Report::default() }
     }
 
     pub(crate) fn count(&mut self, what: impl Into<Cow<'static, str>>, more: u64) {
         *self.tried.entry(what.into()).or_default() += more;
+    }
+
+    /// How many seeds were tried, from the first one on.
+    pub(crate) fn seeds(&self) -> u64 {
+        self.tried.get("seeds").copied().unwrap_or(0)
     }
 
     /// Adds what another one has found and counted.

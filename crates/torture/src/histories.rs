@@ -35,30 +35,40 @@ use seawall_io::{Clock, SystemClock};
 use crate::arguments::{HistoriesOptions, Level};
 use crate::error::{TortureError, io_error};
 use crate::finding::{Finding, Report};
+use crate::progress;
 use history::{History, Outcome};
 use round::Stop;
 
 /// Of one history, no more anomalies are told.
 const TOLD_MAX: usize = 3;
 
-/// Runs rounds for `options.seconds`, at least one of each level.
+/// Runs rounds of `options.seeds`, or for `options.seconds`, at least one of each level.
 pub(crate) fn run(options: &HistoriesOptions) -> Result<Report, TortureError> {
     let start = SystemClock.monotonic();
     let end = start + Duration::from_secs(options.seconds);
     let mut report = Report::new("histories");
     for seed in options.seed.. {
-        for level in options.isolation.levels() {
-            let promised = options.check_as.map_or(level, Level::single);
-            let findings = round(seed, level, promised, options, &mut report)?;
-            report.findings.extend(findings);
-        }
+        progress::seed(seed, &mut report, |report| rounds(seed, options, report))?;
         let has_found = !report.findings.is_empty() && !options.keep_going;
-        if has_found || SystemClock.monotonic() >= end {
+        let is_enough = match options.seeds {
+            Some(seeds) => report.seeds() >= seeds,
+            None => SystemClock.monotonic() >= end,
+        };
+        if has_found || is_enough {
             break;
         }
     }
     report.seconds = (SystemClock.monotonic() - start).as_secs_f64();
     Ok(report)
+}
+
+fn rounds(seed: u64, options: &HistoriesOptions, report: &mut Report) -> Result<(), TortureError> {
+    for level in options.isolation.levels() {
+        let promised = options.check_as.map_or(level, Level::single);
+        let findings = round(seed, level, promised, options, report)?;
+        report.findings.extend(findings);
+    }
+    Ok(())
 }
 
 fn round(

@@ -23,6 +23,7 @@
 
 mod arguments;
 mod campaign;
+mod child;
 pub mod crashes;
 mod error;
 mod faults;
@@ -32,6 +33,7 @@ pub mod metamorphic;
 pub mod model;
 mod panics;
 mod power_loss;
+mod progress;
 mod sabotage;
 mod workers;
 
@@ -55,10 +57,13 @@ const UNAVAILABLE: u8 = 3;
 /// Runs the command that `arguments` (the program's name first) ask for, and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments = Arguments::parse_from(arguments);
+    if arguments.progress {
+        progress::begin();
+    }
     let result = match &arguments.command {
         Command::PowerLoss(options) => power_loss::run(options),
         Command::Histories(options) => histories::run(options),
-        Command::Faults(options) => faults::run(options),
+        Command::Faults(options) => Ok(faults::run(options)),
         Command::Crashes(options) => Ok(crashes::run(options)),
         Command::Lives(options) => Ok(crashes::run_lives(options)),
         Command::Model(options) => Ok(model::run(options)),

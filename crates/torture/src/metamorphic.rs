@@ -23,7 +23,7 @@ use seawall_simulation::SeededRandom;
 use crate::arguments::OptionsOptions;
 use crate::finding::{Finding, Report};
 use crate::panics::caught;
-use crate::workers::for_each_seed;
+use crate::workers::{FINDINGS_MAX, for_each_seed};
 
 use script::{Call, Script};
 use subject::Subject;
@@ -33,7 +33,7 @@ pub(crate) fn run(options: &OptionsOptions) -> Report {
     let start = SystemClock.monotonic();
     let mut report = Report::new("options");
     let seeds = options.seed..options.seed.saturating_add(options.histories);
-    for_each_seed(seeds, &mut report, |seed, report| run_seed(seed, options.sets, report));
+    for_each_seed(seeds, FINDINGS_MAX, &mut report, |seed, report| run_seed(seed, options.sets, report));
     report.seconds = (SystemClock.monotonic() - start).as_secs_f64();
     report
 }
@@ -41,7 +41,7 @@ pub(crate) fn run(options: &OptionsOptions) -> Report {
 /// Runs the histories of `seeds`, each under so many option sets; what differed.
 pub fn run_histories(seeds: Range<u64>, sets: u64) -> Vec<Finding> {
     let mut report = Report::new("options");
-    for_each_seed(seeds, &mut report, |seed, report| run_seed(seed, sets, report));
+    for_each_seed(seeds, FINDINGS_MAX, &mut report, |seed, report| run_seed(seed, sets, report));
     report.findings
 }
 

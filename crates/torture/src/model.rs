@@ -20,14 +20,14 @@ use seawall_io::{Clock, SystemClock};
 use crate::arguments::ModelOptions;
 use crate::finding::{Finding, Report};
 use crate::panics::caught;
-use crate::workers::for_each_seed;
+use crate::workers::{FINDINGS_MAX, for_each_seed};
 
 /// Runs the histories that `options` ask for.
 pub(crate) fn run(options: &ModelOptions) -> Report {
     let start = SystemClock.monotonic();
     let mut report = Report::new("model");
     let seeds = options.seed..options.seed.saturating_add(options.histories);
-    for_each_seed(seeds, &mut report, |seed, _| run_history(seed));
+    for_each_seed(seeds, FINDINGS_MAX, &mut report, |seed, _| run_history(seed));
     report.seconds = (SystemClock.monotonic() - start).as_secs_f64();
     report
 }
@@ -35,7 +35,7 @@ pub(crate) fn run(options: &ModelOptions) -> Report {
 /// Runs the histories of `seeds`, several at a time; what differed from the model.
 pub fn run_histories(seeds: Range<u64>) -> Vec<Finding> {
     let mut report = Report::new("model");
-    for_each_seed(seeds, &mut report, |seed, _| run_history(seed));
+    for_each_seed(seeds, FINDINGS_MAX, &mut report, |seed, _| run_history(seed));
     report.findings
 }
 

@@ -52,6 +52,7 @@ use seawall_io::{Clock, SystemClock};
 use crate::arguments::PowerLossOptions;
 use crate::error::TortureError;
 use crate::finding::{Finding, Report};
+use crate::progress;
 
 pub(crate) use mounted_disk::MountError;
 
@@ -72,22 +73,26 @@ pub(crate) fn run(options: &PowerLossOptions) -> Result<Report, TortureError> {
         (None, None) => (Lie::None, String::new()),
     };
     for seed in options.seed..options.seed.saturating_add(options.runs) {
-        let stopped = Run::new(Plan::new(seed), lie, &mut report)?.run();
-        report.count("runs", 1);
-        match stopped {
-            Ok(()) => {}
-            Err(Stop::Failed(error)) => return Err(error),
-            Err(Stop::Found { what, evidence }) => {
-                let repeat = format!("seawall-torture power-loss --runs 1 --seed {seed}{flag}");
-                report.findings.push(Finding { seed, what, repeat, evidence });
-                if !options.keep_going {
-                    break;
-                }
-            }
+        progress::seed(seed, &mut report, |report| run_seed(seed, lie, &flag, report))?;
+        if !report.findings.is_empty() && !options.keep_going {
+            break;
         }
     }
     report.seconds = (SystemClock.monotonic() - start).as_secs_f64();
     Ok(report)
+}
+
+fn run_seed(seed: u64, lie: Lie, flag: &str, report: &mut Report) -> Result<(), TortureError> {
+    let stopped = Run::new(Plan::new(seed), lie, report)?.run();
+    match stopped {
+        Ok(()) => {}
+        Err(Stop::Failed(error)) => return Err(error),
+        Err(Stop::Found { what, evidence }) => {
+            let repeat = format!("seawall-torture power-loss --runs 1 --seed {seed}{flag}");
+            report.findings.push(Finding { seed, what, repeat, evidence });
+        }
+    }
+    Ok(())
 }
 
 /// This process is the writer.

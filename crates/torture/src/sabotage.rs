@@ -21,13 +21,9 @@
 #[cfg(feature = "sabotage")]
 mod beyond;
 #[cfg(feature = "sabotage")]
-mod child;
-#[cfg(feature = "sabotage")]
 mod hunt;
 #[cfg(feature = "sabotage")]
 mod hunters;
-#[cfg(feature = "sabotage")]
-mod panics;
 #[cfg(feature = "sabotage")]
 mod table;
 

@@ -6,27 +6,31 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use crate::finding::{Finding, Report};
+use crate::progress;
 
-/// After so many findings no more seeds begin, unless told to go on.
-const FINDINGS_MAX: usize = 3;
+/// After so many findings no more seeds begin, unless told otherwise.
+pub(crate) const FINDINGS_MAX: usize = 3;
 
-/// Does `work` for each seed, several at a time; what it finds and counts goes into `report`.
+/// Does `work` for each seed, several at a time; what it finds and counts goes into `report`. Those that were tried are
+/// counted, and have no gap: after `findings_max` findings no more begin.
 pub(crate) fn for_each_seed(
     seeds: Range<u64>,
+    findings_max: usize,
     report: &mut Report,
     work: impl Fn(u64, &mut Report) -> Result<(), Finding> + Sync,
 ) {
     let (next, shared) = (AtomicU64::new(seeds.start), Mutex::new(report));
     let worker = || {
-        while shared.lock().findings.len() < FINDINGS_MAX {
+        while shared.lock().findings.len() < findings_max {
             let seed = next.fetch_add(1, Ordering::SeqCst);
             if seed >= seeds.end {
                 return;
             }
             let mut own = Report::default();
-            let finding = work(seed, &mut own).err();
-            own.findings.extend(finding);
-            own.count("seeds", 1);
+            progress::seed(seed, &mut own, |own| {
+                let finding = work(seed, own).err();
+                own.findings.extend(finding);
+            });
             shared.lock().add(own);
         }
     };

@@ -15,7 +15,7 @@ const FILE: &str = "campaign.json";
 /// What one torture has done.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Share {
-    /// The first seed that was not tried.
+    /// The first seed that did not begin.
     pub(super) next_seed: u64,
     pub(super) seeds: u64,
     pub(super) seconds: f64,

@@ -20,9 +20,13 @@ struct Panic {
     what: String,
 }
 
-/// In their order.
 #[derive(Debug, Default)]
-pub(super) struct Panics(Vec<Panic>);
+pub(super) struct Panics {
+    /// In their order.
+    panics: Vec<Panic>,
+    /// Of all that was written, panics or not.
+    pub(super) last_line: String,
+}
 
 impl Panics {
     /// Reads to the end, also past what is no text.
@@ -32,7 +36,11 @@ impl Panics {
         // What cannot be read any more tells nothing.
         while from.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
             let line = String::from_utf8_lossy(&bytes);
-            message_lines = panics.add(line.trim_end(), message_lines);
+            let line = line.trim_end();
+            message_lines = panics.add(line, message_lines);
+            if !line.is_empty() {
+                line.clone_into(&mut panics.last_line);
+            }
             bytes.clear();
         }
         panics
@@ -41,11 +49,11 @@ impl Panics {
     /// Of the last panic's message, `message_lines` may follow, this one included; how many after it.
     fn add(&mut self, line: &str, message_lines: usize) -> usize {
         if let Some((thread, place)) = head(line) {
-            self.0.push(Panic { thread: thread.to_owned(), what: place.to_owned() });
+            self.panics.push(Panic { thread: thread.to_owned(), what: place.to_owned() });
             return MESSAGE_LINES_MAX;
         }
         let is_message = message_lines > 0 && !line.is_empty() && !line.starts_with("note: ");
-        let Some(last) = self.0.last_mut().filter(|_| is_message) else { return 0 };
+        let Some(last) = self.panics.last_mut().filter(|_| is_message) else { return 0 };
         last.what.push(' ');
         last.what.extend(line.trim().chars().take(LINE_CHARS_MAX));
         message_lines - 1
@@ -53,8 +61,8 @@ impl Panics {
 
     /// The first one on the thread of `test`, or the first of all.
     pub(super) fn first_of(&self, test: Option<&str>) -> Option<String> {
-        let own = self.0.iter().find(|panic| Some(panic.thread.as_str()) == test);
-        own.or(self.0.first()).map(|panic| panic.what.clone())
+        let own = self.panics.iter().find(|panic| Some(panic.thread.as_str()) == test);
+        own.or(self.panics.first()).map(|panic| panic.what.clone())
     }
 }
 

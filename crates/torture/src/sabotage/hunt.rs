@@ -8,10 +8,10 @@ use seawall_io::sabotage::{Defect, VARIABLE};
 use serde_json::json;
 
 use super::beyond;
-use super::child::{self, Ended, Outcome};
 use super::hunters::{self, Hunter};
 use super::table::{Find, MARKDOWN_HEAD, Row};
 use crate::arguments::SabotageOptions;
+use crate::child::{self, Ended, Outcome};
 use crate::error::TortureError;
 
 /// Who takes so many times as long as on the healthy engine, and this much more, hangs.
@@ -115,16 +115,16 @@ impl Controlled<'_> {
     fn control(&self) -> Result<Healthy, TortureError> {
         let (mut slowest, mut all, mut number) = (Duration::ZERO, Duration::ZERO, 0);
         while number == 0 || number < self.options.controls && all < CONTROLS_MAX {
-            let outcome = child::run(planted(self.hunter.command(), None), CONTROL_MAX)?;
+            let outcome = child::run(planted(self.hunter.command(), None), CONTROL_MAX, |_| {})?;
             let (name, seconds) = (&self.hunter.name, outcome.time.as_secs_f64());
             eprintln!("healthy: {name}: {:?} in {seconds:.1} s", outcome.ended);
             match outcome.ended {
                 Ended::Quietly => {}
-                Ended::Failed(Some(code)) if code == i32::from(crate::UNAVAILABLE) => {
+                Ended::Failed(code) if code == i32::from(crate::UNAVAILABLE) => {
                     return Ok(Healthy::LeftOut);
                 }
                 _ if self.options.keep_going => return Ok(Healthy::LeftOut),
-                Ended::TestFailed(_) | Ended::Failed(_) | Ended::Hung => {
+                Ended::TestFailed(_) | Ended::Failed(_) | Ended::Crashed(_) | Ended::Hung => {
                     let why = outcome.panic.unwrap_or(outcome.last_line);
                     let what = format!("{:?}: {why}", outcome.ended);
                     return Err(TortureError::Unhealthy { hunter: name.clone(), what });
@@ -142,7 +142,7 @@ impl Controlled<'_> {
         let Healthy::For(healthy) = self.healthy()? else { return Ok(None) };
         let limit = healthy * SLOWER_MAX + LONGER_MAX;
         let mut run = |command, defect| -> Result<Outcome, TortureError> {
-            let outcome = child::run(planted(command, defect), limit)?;
+            let outcome = child::run(planted(command, defect), limit, |_| {})?;
             *time += outcome.time;
             Ok(outcome)
         };

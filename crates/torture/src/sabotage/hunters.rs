@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use super::child::{Ended, Outcome};
+use crate::child::{Ended, Outcome};
 use crate::error::{TortureError, io_error};
 
 /// Crates whose tests hunt.

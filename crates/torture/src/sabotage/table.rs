@@ -5,8 +5,8 @@ use std::time::Duration;
 use seawall_io::sabotage::Defect;
 use serde_json::{Value, json};
 
-use super::child::{Ended, Outcome};
 use super::hunters::Hunter;
+use crate::child::{Ended, Outcome};
 
 /// A defect and who found it.
 pub(super) struct Row {
@@ -40,7 +40,7 @@ impl Find {
         let test = match &outcome.ended {
             Ended::Quietly => return None,
             Ended::TestFailed(test) => Some(test.clone()),
-            Ended::Failed(_) | Ended::Hung => None,
+            Ended::Failed(_) | Ended::Crashed(_) | Ended::Hung => None,
         };
         let finding = outcome.finding();
         let seed = finding.as_ref().and_then(|finding| finding["seed"].as_u64());
