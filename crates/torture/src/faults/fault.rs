@@ -8,7 +8,7 @@ use seawall_simulation::{
 };
 
 const EIO: FaultError = FaultError::Number(5);
-const ENOSPC: FaultError = FaultError::Number(28);
+pub(super) const ENOSPC: FaultError = FaultError::Number(28);
 /// What a short read looks like: the file ends before what was to be read.
 const SHORT: FaultError = FaultError::Kind(std::io::ErrorKind::UnexpectedEof);
 

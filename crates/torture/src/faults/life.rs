@@ -1,13 +1,15 @@
 //! One database: lives full of faults, and what must be there between them.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use seawall::{
     Background, Database, Environment, Error, ImageCompression, LockWait, MasterKey, OpenMode, Options,
     PageProtection, SecretKey,
 };
-use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom};
+use seawall_simulation::{
+    FaultError, PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom,
+};
 
 use super::fault::{self, Trouble};
 use super::model::{Account, Difference, State};
@@ -30,8 +32,10 @@ pub(super) struct Run {
     account: Account,
     /// The states before, newest last.
     past: VecDeque<State>,
-    /// Whether calls may fail now.
-    is_troubled: bool,
+    /// The disk has only so much room.
+    is_full: bool,
+    /// What struck since the last step began.
+    struck: BTreeSet<FaultError>,
     steps: u64,
     told: VecDeque<String>,
     counts: BTreeMap<&'static str, u64>,
@@ -51,7 +55,8 @@ impl Run {
             clock: SimulatedClock::default(),
             account: Account::new(State::default()),
             past: VecDeque::new(),
-            is_troubled: false,
+            is_full: false,
+            struck: BTreeSet::new(),
             steps: 0,
             told: VecDeque::new(),
             counts: BTreeMap::new(),
@@ -112,6 +117,7 @@ impl Run {
 
     fn try_open(&mut self, mode: OpenMode) -> Result<Database, Error> {
         self.tell(|| format!("open, {mode:?}"));
+        self.begin_step();
         let options = Options { mode, ..self.options.clone() };
         Database::open_in(environment(&self.disk, &self.clock), options, |_| {})
     }
@@ -140,6 +146,7 @@ impl Run {
 
     /// Finds out which of the states is there: it is the one from now on.
     fn settle(&mut self, database: Database) -> Result<Database, String> {
+        self.begin_step();
         let found = match self.find(&database) {
             Ok(found) => found,
             Err(Difference::Error(error)) => {
@@ -204,6 +211,7 @@ impl Run {
         self.steps += 1;
         self.count("steps");
         self.tell(|| step.to_string());
+        self.begin_step();
         let error = match step.run(database, self.account.current()) {
             Ok(()) => {
                 let next = step.after(self.account.current());
@@ -316,6 +324,7 @@ impl Run {
 
     fn close(&mut self, database: Database, is_stopped: bool) -> Result<(), String> {
         self.tell(|| "close".to_owned());
+        self.begin_step();
         match database.close() {
             Ok(()) if is_stopped => {
                 return Err("a database that has stopped closes as if all were well".to_owned());
@@ -361,6 +370,7 @@ impl Run {
     // ---- looking ---------------------------------------------------------------------------------------------
 
     fn compare(&mut self, database: &Database) -> Result<(), String> {
+        self.begin_step();
         match self.account.current().compare(database) {
             Ok(()) => Ok(()),
             Err(Difference::Error(error)) => {
@@ -382,23 +392,24 @@ impl Run {
         if damages.is_empty() { Ok(()) } else { Err(format!("`check` finds {}", damages.join("; "))) }
     }
 
-    /// An error that nothing on this disk can have caused is a finding.
+    /// An error that nothing on this disk can have caused, since the step began, is a finding.
     fn refused(&mut self, step: &str, error: &Error) -> Result<(), String> {
         self.tell(|| format!("  refused: {error}"));
-        let is_of_a_disk = match error {
+        self.count_struck();
+        let is_full = self.is_full || self.struck.contains(&fault::ENOSPC);
+        let has_failed = is_full || !self.struck.is_empty();
+        let can_be = match error {
+            Error::DiskFull { message } => is_full && !message.is_empty(),
             Error::Stopped { cause: text }
-            | Error::DiskFull { message: text }
             | Error::Log { message: text }
             | Error::Tree { message: text }
             | Error::CheckpointFailing { cause: text }
             | Error::Keys { message: text }
-            | Error::Io { message: text } => !text.is_empty(),
+            | Error::Io { message: text } => has_failed && !text.is_empty(),
             _ => false,
         };
-        match is_of_a_disk && self.is_troubled {
-            true => Ok(()),
-            false => Err(format!("{step} fails with {error:?}")),
-        }
+        let struck = &self.struck;
+        if can_be { Ok(()) } else { Err(format!("{step} fails with {error:?}, where {struck:?} has struck")) }
     }
 
     // ---- faults ----------------------------------------------------------------------------------------------
@@ -406,7 +417,7 @@ impl Run {
     fn begin_trouble(&mut self) {
         let trouble = Trouble::draw(&mut self.random, self.swallow);
         trouble.begin(&self.disk, &self.clock);
-        self.is_troubled |= matches!(trouble, Trouble::Fails(_) | Trouble::Dies(_) | Trouble::Full { .. });
+        self.is_full |= matches!(trouble, Trouble::Full { .. });
         if let Some(name) = trouble.name() {
             self.count(name);
         }
@@ -415,7 +426,7 @@ impl Run {
 
     fn end_troubles(&mut self) {
         fault::end_all(&self.disk);
-        self.is_troubled = false;
+        self.is_full = false;
     }
 
     // ---- accounts --------------------------------------------------------------------------------------------
@@ -424,9 +435,19 @@ impl Run {
         *self.counts.entry(what).or_default() += 1;
     }
 
+    /// What strikes from now on may be why the next one fails.
+    fn begin_step(&mut self) {
+        self.count_struck();
+        self.struck.clear();
+    }
+
     /// Before the disk goes.
     fn count_struck(&mut self) {
         for ((operation, error), count) in self.disk.take_faults_struck() {
+            // One that was swallowed is no reason for an error.
+            if error != FaultError::Swallowed {
+                self.struck.insert(error);
+            }
             *self.counts.entry(fault::name(operation, error)).or_default() += count;
         }
     }
