@@ -12,7 +12,7 @@ use seawall_simulation::{
 };
 
 use super::fault::{self, Trouble};
-use super::model::{Account, Difference, State};
+use super::model::{self, Account, Difference, State};
 use super::rot::{self, Verdict};
 use super::step::{Failure, KEPT, Step};
 
@@ -32,6 +32,8 @@ pub(super) struct Run {
     account: Account,
     /// The states before, newest last.
     past: VecDeque<State>,
+    /// Once opened, it is there.
+    is_made: bool,
     /// The disk has only so much room.
     is_full: bool,
     /// What struck since the last step began.
@@ -55,6 +57,7 @@ impl Run {
             clock: SimulatedClock::default(),
             account: Account::new(State::default()),
             past: VecDeque::new(),
+            is_made: false,
             is_full: false,
             struck: BTreeSet::new(),
             steps: 0,
@@ -129,14 +132,13 @@ impl Run {
         }
         let before = self.disk.calls();
         match self.try_open(OpenMode::ReadOnly) {
-            Ok(database) => {
-                if let Err(Difference::Rows(rows)) = self.find(&database) {
-                    return Err(format!("read-only: {rows}"));
-                }
-                self.count("read-only opens");
-            }
+            Ok(database) => match self.find(&database) {
+                Ok(_) => self.count("read-only opens"),
+                Err(Difference::Rows(rows)) => return Err(format!("read-only: {rows}")),
+                Err(Difference::Error(error)) => self.refused("reading everything, read-only", &error)?,
+            },
             // It was never made to its end.
-            Err(Error::NoDatabase { .. }) => {}
+            Err(Error::NoDatabase { .. }) if !self.is_made => {}
             Err(error) => self.refused("open read-only", &error)?,
         }
         // The lock file is made where it is missing.
@@ -146,6 +148,7 @@ impl Run {
 
     /// Finds out which of the states is there: it is the one from now on.
     fn settle(&mut self, database: Database) -> Result<Database, String> {
+        self.is_made = true;
         self.begin_step();
         let found = match self.find(&database) {
             Ok(found) => found,
@@ -168,19 +171,7 @@ impl Run {
     }
 
     fn find(&self, database: &Database) -> Result<State, Difference> {
-        let mut reasons = Vec::new();
-        for state in self.account.candidates() {
-            match state.compare(database) {
-                Ok(()) => return Ok(state.clone()),
-                Err(Difference::Rows(rows)) => reasons.push(rows),
-                Err(error) => return Err(error),
-            }
-        }
-        Err(Difference::Rows(format!(
-            "none of the {} states that may be there is: {}",
-            reasons.len(),
-            reasons.join("; ")
-        )))
+        model::find(database, self.account.candidates()).cloned()
     }
 
     // ---- living ----------------------------------------------------------------------------------------------
@@ -264,8 +255,8 @@ impl Run {
         self.count("databases that stopped");
         self.account.stop(attempted);
         self.end_troubles();
-        let found =
-            self.find(database).map_err(|difference| format!("reading, once stopped: {difference}"))?;
+        let found = model::find(database, self.account.shown_once_stopped())
+            .map_err(|difference| format!("reading, once stopped: {difference}"))?;
         let kept = database.table(KEPT).map_err(|error| format!("opening a table, once stopped: {error}"))?;
         let mut transaction = database.begin();
         let put = transaction.put(&kept, "refused", "refused").and_then(|()| transaction.commit());

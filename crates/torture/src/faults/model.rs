@@ -87,6 +87,26 @@ impl State {
     }
 }
 
+/// Which of `candidates` is there.
+pub(super) fn find<'s>(
+    database: &Database,
+    candidates: impl Iterator<Item = &'s State>,
+) -> Result<&'s State, Difference> {
+    let mut reasons = Vec::new();
+    for state in candidates {
+        match state.compare(database) {
+            Ok(()) => return Ok(state),
+            Err(Difference::Rows(rows)) => reasons.push(rows),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Difference::Rows(format!(
+        "none of the {} states that may be there is: {}",
+        reasons.len(),
+        reasons.join("; ")
+    )))
+}
+
 /// Why a database is not what a state says.
 #[derive(Debug)]
 pub(super) enum Difference {
@@ -156,5 +176,10 @@ impl Account {
     /// What may be there at the next open, newest first.
     pub(super) fn candidates(&self) -> impl Iterator<Item = &State> {
         self.in_doubt.iter().chain(self.since_durable.iter().rev())
+    }
+
+    /// What a database that has stopped shows: no acknowledged commit is missing.
+    pub(super) fn shown_once_stopped(&self) -> impl Iterator<Item = &State> {
+        self.in_doubt.iter().chain(self.since_durable.last())
     }
 }
