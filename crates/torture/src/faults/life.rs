@@ -13,13 +13,11 @@ use seawall_simulation::{
 
 use super::fault::{self, Trouble};
 use super::model::{self, Account, Difference, State};
-use super::rot::{self, Verdict};
+use super::rot::{self, Expected, Verdict};
 use super::step::{Failure, KEPT, Step};
 
 /// Of the steps and faults before a finding, so many are told.
 const TOLD_MAX: usize = 12;
-/// A flip at the end of the log takes at most so many commits with it: those of one flush.
-const LAST_MAX: usize = 64;
 
 /// A seed's database and what has become of it.
 pub(super) struct Run {
@@ -30,8 +28,6 @@ pub(super) struct Run {
     disk: SimulatedDisk,
     clock: SimulatedClock,
     account: Account,
-    /// The states before, newest last.
-    past: VecDeque<State>,
     /// Once opened, it is there.
     is_made: bool,
     /// The disk has only so much room.
@@ -56,7 +52,6 @@ impl Run {
             disk,
             clock: SimulatedClock::default(),
             account: Account::new(State::default()),
-            past: VecDeque::new(),
             is_made: false,
             is_full: false,
             struck: BTreeSet::new(),
@@ -159,13 +154,13 @@ impl Run {
             }
             Err(difference) => return Err(format!("after an open: {difference}")),
         };
-        self.account = Account::new(found);
+        self.account.opened(found);
         if !self.account.current().tables.contains_key(KEPT) {
             self.end_troubles();
             database.create_table(KEPT).map_err(|error| format!("creating the first table: {error}"))?;
             let mut next = self.account.current().clone();
             next.tables.insert(KEPT.to_owned(), Arc::default());
-            self.committed(next, true);
+            self.account.committed(next, true);
         }
         Ok(database)
     }
@@ -207,7 +202,8 @@ impl Run {
             Ok(()) => {
                 let next = step.after(self.account.current());
                 match next {
-                    Some(next) => self.committed(next, step.makes_durable()),
+                    Some(next) => self.account.committed(next, step.makes_durable()),
+                    None if matches!(step, Step::Checkpoint) => self.account.all_in_the_tree(),
                     None if step.makes_durable() => self.account.all_durable(),
                     None => {}
                 }
@@ -242,14 +238,6 @@ impl Run {
         Ok(false)
     }
 
-    fn committed(&mut self, next: State, is_durable: bool) {
-        self.past.push_back(self.account.current().clone());
-        if self.past.len() > LAST_MAX {
-            self.past.pop_front();
-        }
-        self.account.committed(next, is_durable);
-    }
-
     /// It is read as before, and takes no write, whatever the disk does by now.
     fn stopped(&mut self, database: &Database, attempted: Option<State>) -> Result<(), String> {
         self.count("databases that stopped");
@@ -279,30 +267,46 @@ impl Run {
     // ---- ending ----------------------------------------------------------------------------------------------
 
     fn end(&mut self, database: Database, is_stopped: bool) -> Result<(), String> {
-        match self.random.below(4) {
+        let end = match self.random.below(4) {
             0 => {
-                // Nothing that was handed to the disk is gone when a process is.
-                self.tell(|| "the process is killed".to_owned());
-                self.count("kills");
-                if !is_stopped {
-                    self.account.all_durable();
-                }
-                let left = self.disk.copy();
-                self.leave(database, left);
+                self.kill(database, is_stopped);
+                "fault: bit rot after a kill"
             }
             1 => {
-                let outcome = match self.random.below(3) {
-                    0 => PowerLoss::LoseAll,
-                    _ => PowerLoss::Random(self.random.next_u64()),
-                };
-                self.tell(|| format!("the power goes: {outcome:?}"));
-                self.count("power losses");
-                let left = self.disk.after_power_loss(outcome);
-                self.leave(database, left);
+                self.lose_power(database);
+                "fault: bit rot after a power loss"
             }
-            _ => return self.close(database, is_stopped),
+            _ if is_stopped => {
+                self.close_stopped(database)?;
+                "fault: bit rot once stopped"
+            }
+            _ if self.close(database)? => "fault: bit rot after a close",
+            // It could not: a fault was in the way.
+            _ => return Ok(()),
+        };
+        if self.random.chance(1, 2) { self.rot(end) } else { Ok(()) }
+    }
+
+    /// Nothing that was handed to the disk is gone when a process is.
+    fn kill(&mut self, database: Database, is_stopped: bool) {
+        self.tell(|| "the process is killed".to_owned());
+        self.count("kills");
+        if !is_stopped {
+            self.account.all_survive();
         }
-        Ok(())
+        let left = self.disk.copy();
+        self.leave(database, left);
+    }
+
+    fn lose_power(&mut self, database: Database) {
+        let outcome = match self.random.below(3) {
+            0 => PowerLoss::LoseAll,
+            _ => PowerLoss::Random(self.random.next_u64()),
+        };
+        self.tell(|| format!("the power goes: {outcome:?}"));
+        self.count("power losses");
+        let left = self.disk.after_power_loss(outcome);
+        self.leave(database, left);
     }
 
     fn leave(&mut self, database: Database, left: SimulatedDisk) {
@@ -313,45 +317,52 @@ impl Run {
         self.end_troubles();
     }
 
-    fn close(&mut self, database: Database, is_stopped: bool) -> Result<(), String> {
+    fn close_stopped(&mut self, database: Database) -> Result<(), String> {
+        self.tell(|| "close".to_owned());
+        match database.close() {
+            Err(Error::Stopped { .. }) => self.count("closes of databases that had stopped"),
+            other => return Err(format!("closing a database that has stopped gives {other:?}")),
+        }
+        self.end_troubles();
+        Ok(())
+    }
+
+    /// Whether nothing was in the way.
+    fn close(&mut self, database: Database) -> Result<bool, String> {
         self.tell(|| "close".to_owned());
         self.begin_step();
-        match database.close() {
-            Ok(()) if is_stopped => {
-                return Err("a database that has stopped closes as if all were well".to_owned());
-            }
-            Ok(()) => self.account.all_durable(),
-            Err(Error::Stopped { .. }) if is_stopped => {
-                self.count("closes of databases that had stopped");
-                return Ok(());
-            }
-            Err(error) => return self.refused("close", &error),
+        if let Err(error) = database.close() {
+            self.refused("close", &error)?;
+            return Ok(false);
         }
+        self.account.all_in_the_tree();
         self.count("closes");
         self.end_troubles();
         if self.random.chance(1, 3) {
             self.count_struck();
             self.disk = self.disk.after_power_loss(PowerLoss::LoseAll);
         }
-        if self.random.chance(1, 2) {
-            self.rot()?;
-        }
-        Ok(())
+        Ok(true)
     }
 
     /// On copies: the database itself goes on as it was.
-    fn rot(&mut self) -> Result<(), String> {
-        let newest_first = std::iter::once(self.account.current()).chain(self.past.iter().rev());
-        let last: Vec<State> = newest_first.cloned().collect();
+    fn rot(&mut self, when: &'static str) -> Result<(), String> {
+        let expected = Expected {
+            whole: self.account.candidates().cloned().collect(),
+            torn: self.account.without_last_flush().cloned().collect(),
+        };
+        let clock = self.clock.clone();
+        let environment = |disk: &SimulatedDisk| environment(disk, &clock);
+        let left = rot::on_the_disk(&self.disk, environment, &self.options, &expected)?;
         for _ in 0..3 {
-            let clock = self.clock.clone();
-            let environment = |disk: &SimulatedDisk| environment(disk, &clock);
-            let verdict =
-                rot::flip_and_look(&self.disk, environment, &self.options, &last, &mut self.random)?;
-            self.count("fault: bit rot");
+            let (options, random) = (&self.options, &mut self.random);
+            let verdict = rot::flip_and_look(&left, environment, options, &expected, random)
+                .map_err(|what| format!("{when}: {what}"))?;
+            self.count(when);
             self.count(match verdict {
                 Verdict::Harmless => "bit rot that means nothing",
                 Verdict::Survived => "bit rot told by check and made good",
+                Verdict::Torn => "bit rot that tears the end of the log",
                 Verdict::Refused => "bit rot told by check and refused",
             });
         }

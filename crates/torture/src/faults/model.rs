@@ -10,7 +10,7 @@ use seawall::{Database, Error};
 pub(super) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// A row that is put, or deleted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) table: String,
     pub(super) key: Vec<u8>,
@@ -28,7 +28,7 @@ impl fmt::Display for Change {
 }
 
 /// Everything in a database. Cloning is cheap: tables are shared until they change.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) tables: BTreeMap<String, Arc<Rows>>,
     /// What transactions in doubt will change, by gid.
@@ -140,17 +140,26 @@ fn show(key: &[u8], value: &[u8]) -> String {
 }
 
 /// What is in the database now, and what may be left of it.
+///
+/// ```text
+///   acknowledged, in order:   s1  s2 | s3  s4  s5 | s6  s7     in doubt: s8
+///             before the last flush ^              ^ the last flush: s5 is durable
+///   after a power loss:  s5, s6, s7, and s8 if the database has stopped at it
+///   with damage of the log's end as well:  s2 to s4, too: nothing says that the records of the last flush ever were whole
+/// ```
 #[derive(Clone, Debug, Default)]
 pub(super) struct Account {
     /// States since the last that is durable for sure, oldest first; the last is what readers see. Never empty.
     since_durable: Vec<State>,
+    /// Those older ones that are left without the records of the last flush, or a part of them, oldest first.
+    without_last_flush: Vec<State>,
     /// What a step that failed with the database stopped would have made.
     in_doubt: Option<State>,
 }
 
 impl Account {
     pub(super) fn new(state: State) -> Account {
-        Account { since_durable: vec![state], in_doubt: None }
+        Account { since_durable: vec![state], ..Account::default() }
     }
 
     pub(super) fn current(&self) -> &State {
@@ -165,7 +174,23 @@ impl Account {
     }
 
     pub(super) fn all_durable(&mut self) {
-        self.since_durable.drain(..self.since_durable.len() - 1);
+        let newest = self.since_durable.len() - 1;
+        // Otherwise nothing may have been written, and the last flush is the one before.
+        if newest > 0 {
+            self.without_last_flush = self.since_durable.drain(..newest).collect();
+        }
+    }
+
+    /// A kill takes nothing; but what was not flushed is in the log's buffers only.
+    pub(super) fn all_survive(&mut self) {
+        let newest = self.since_durable.len() - 1;
+        self.without_last_flush.extend(self.since_durable.drain(..newest));
+    }
+
+    /// Everything is in the tree: the log is not needed for it.
+    pub(super) fn all_in_the_tree(&mut self) {
+        self.all_durable();
+        self.without_last_flush.clear();
     }
 
     /// No more is written; nobody knows what became of the last step.
@@ -173,9 +198,23 @@ impl Account {
         self.in_doubt = attempted;
     }
 
+    /// One of the candidates was found by an open. What its records may be lost with has not changed.
+    pub(super) fn opened(&mut self, found: State) {
+        let mut older = std::mem::take(&mut self.without_last_flush);
+        older.append(&mut self.since_durable);
+        // Not there: it is the one in doubt.
+        older.truncate(older.iter().rposition(|state| *state == found).unwrap_or(older.len()));
+        *self = Account { since_durable: vec![found], without_last_flush: older, in_doubt: None };
+    }
+
     /// What may be there at the next open, newest first.
     pub(super) fn candidates(&self) -> impl Iterator<Item = &State> {
         self.in_doubt.iter().chain(self.since_durable.iter().rev())
+    }
+
+    /// What may be there, besides, if the end of the log is damaged.
+    pub(super) fn without_last_flush(&self) -> impl Iterator<Item = &State> {
+        self.without_last_flush.iter().rev()
     }
 
     /// What a database that has stopped shows: no acknowledged commit is missing.

@@ -1,9 +1,12 @@
-//! Bits of a database that was closed turn over.
+//! Bits of what the end of a life has left turn over.
 
 use seawall::{Damage, Database, Environment, Error, Options};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 
-use super::model::{Difference, State};
+use super::model::{Difference, State, find};
+
+/// So often another byte is drawn where one is zero: files are mostly empty.
+const TRIES_MAX: usize = 8;
 
 /// What became of a database with a rotten bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,35 +15,62 @@ pub(super) enum Verdict {
     Harmless,
     /// Everything is there, and `check` told of it.
     Survived,
+    /// The end of the log is gone: what the last flush wrote.
+    Torn,
     /// It was refused, by the open or by a read, and `check` told of it.
     Refused,
 }
 
-/// Flips a bit of a file and looks what comes of it. `last` are the last states, newest first: the end of the log is torn
-/// by a flip there, and nothing tells that from a crash.
-pub(super) fn flip_and_look(
+/// What may be there.
+pub(super) struct Expected {
+    /// Whatever has rotted, newest first.
+    pub(super) whole: Vec<State>,
+    /// Besides, if it was the log: nothing tells a flip in the records of the last flush from a flush that the power cut short.
+    pub(super) torn: Vec<State>,
+}
+
+/// What is on the disk, with everything durable. After a sync that failed that may be less than processes see.
+///
+/// # Errors
+/// If it is not as expected even before a bit turns over.
+pub(super) fn on_the_disk(
     disk: &SimulatedDisk,
     environment: impl Fn(&SimulatedDisk) -> Environment,
     options: &Options,
-    last: &[State],
+    expected: &Expected,
+) -> Result<SimulatedDisk, String> {
+    let left = disk.after_power_loss(PowerLoss::KeepAll);
+    let copy = left.copy();
+    let found = look(&copy, &environment, options, &expected.whole, &[]);
+    copy.crash();
+    found
+        .map(|_| left)
+        .map_err(|difference| format!("after a power loss that keeps everything: {difference}"))
+}
+
+/// Flips a bit of a file of a copy of `left` and looks what comes of it.
+pub(super) fn flip_and_look(
+    left: &SimulatedDisk,
+    environment: impl Fn(&SimulatedDisk) -> Environment,
+    options: &Options,
+    expected: &Expected,
     random: &mut SeededRandom,
 ) -> Result<Verdict, String> {
-    // With everything durable: what rots is what is on the disk. After a sync that failed that may be a shorter file.
-    let rotten = disk.after_power_loss(PowerLoss::KeepAll);
-    let files: Vec<_> = rotten.list_all().into_iter().filter(|entry| entry.bytes > 0).collect();
-    let file = random.pick(&files);
-    let (offset, bit) = (random.below(file.bytes), random.below(8));
-    rotten.flip_bit(&file.name, offset, u8::try_from(bit).expect("less than eight"));
-    let what = format!("bit {bit} of {} at {offset} turned over", file.name);
+    let rotten = left.copy();
+    let (file, offset) = place(&rotten, random);
+    let bit = random.below(8);
+    rotten.flip_bit(&file, offset, u8::try_from(bit).expect("less than eight"));
+    let what = format!("bit {bit} of {file} at {offset} turned over");
     let mut damages = Vec::new();
     let mut note = |damage: Damage| damages.push(damage.to_string());
     let checked = Database::check_directory_in(environment(&rotten.copy()), options.clone(), &mut note);
     let is_told = !damages.is_empty() || checked.as_ref().is_err_and(is_damage);
-    let found = look(&rotten, &environment, options, last, file.name.starts_with("log/"));
+    let torn = if file.starts_with("log/") { &expected.torn[..] } else { &[] };
+    let found = look(&rotten, &environment, options, &expected.whole, torn);
     rotten.crash();
     match (found, is_told) {
-        (Ok(()), false) => Ok(Verdict::Harmless),
-        (Ok(()), true) => Ok(Verdict::Survived),
+        (Ok(Verdict::Harmless), true) => Ok(Verdict::Survived),
+        (Ok(verdict), _) => Ok(verdict),
         (Err(Difference::Error(error)), true) if is_damage(&error) => Ok(Verdict::Refused),
         (Err(Difference::Error(error)), true) => Err(format!("{what}: it is refused with {error:?}")),
         (Err(Difference::Error(error)), false) => {
@@ -50,22 +80,40 @@ pub(super) fn flip_and_look(
     }
 }
 
+/// A file, every third time one of the log, and a byte of it that is written if one is found soon.
+fn place(disk: &SimulatedDisk, random: &mut SeededRandom) -> (String, u64) {
+    let mut files: Vec<_> = disk.list_all().into_iter().filter(|entry| entry.bytes > 0).collect();
+    if random.chance(1, 3) {
+        files.retain(|entry| entry.name.starts_with("log/"));
+    }
+    let file = random.pick(&files);
+    let bytes = disk.read_file(&file.name).expect("it was listed");
+    let mut offset = random.index(bytes.len());
+    for _ in 0..TRIES_MAX {
+        if bytes[offset] != 0 {
+            break;
+        }
+        offset = random.index(bytes.len());
+    }
+    (file.name.clone(), offset as u64)
+}
+
 fn look(
     disk: &SimulatedDisk,
     environment: &impl Fn(&SimulatedDisk) -> Environment,
     options: &Options,
-    last: &[State],
-    may_be_older: bool,
-) -> Result<(), Difference> {
+    whole: &[State],
+    torn: &[State],
+) -> Result<Verdict, Difference> {
     let database = Database::open_in(environment(disk), options.clone(), |_| {})?;
-    let newest = last.first().expect("the state it was closed with");
-    match newest.compare(&database) {
-        Err(Difference::Rows(_))
-            if may_be_older && last.iter().any(|state| state.compare(&database).is_ok()) =>
-        {
-            Ok(())
-        }
-        result => result,
+    match find(&database, whole.iter()) {
+        Ok(_) => Ok(Verdict::Harmless),
+        Err(Difference::Rows(rows)) => match find(&database, torn.iter()) {
+            Ok(_) => Ok(Verdict::Torn),
+            Err(Difference::Rows(_)) => Err(Difference::Rows(rows)),
+            Err(error) => Err(error),
+        },
+        Err(error) => Err(error),
     }
 }
 
