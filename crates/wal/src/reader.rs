@@ -18,6 +18,7 @@
 mod bytes;
 mod rescue;
 mod search;
+mod start;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -263,21 +264,6 @@ impl LogReader {
         Ok(Some(LogRecord { span, timeline, kind, flags, batch_start, body: &self.window[body] }))
     }
 
-    /// Where the first record at or behind the position starts that can be told from the rest of one before it, on the timeline
-    /// that the position is on, or where that was left. `None` if there is none. For who starts in the middle of the log, at the
-    /// beginning of a segment, which may be the middle of a record. Reads no further than needed.
-    ///
-    /// # Errors
-    /// As `next`.
-    pub fn find_record(&mut self) -> Result<Option<Lsn>, LogReadError> {
-        if self.verified_record()?.is_some() {
-            return Ok(Some(self.position));
-        }
-        let found = search::evidence_after(&mut self.bytes, self.key, self.position)?;
-        let known_end = self.known_end();
-        Ok(found.filter(|found| known_end.is_none_or(|end| *found < end)).or(self.fork))
-    }
-
     /// Goes on on the timeline that begins at the position.
     fn follow_fork(&mut self) -> Result<(), LogReadError> {
         let timeline = self.history.timeline_at(self.position);
@@ -361,6 +347,7 @@ impl LogReader {
 
     /// Reads and checks the record at the position; `None` if there is none.
     fn verified_record(&mut self) -> Result<Option<Verified>, LogReadError> {
+        self.missing = None;
         if !self.fill(RECORD_HEADER_BYTES)? {
             return Ok(None);
         }
@@ -398,6 +385,22 @@ impl LogReader {
         let last = self.geometry.segment_of(end);
         let missing = (first..=last).find(|number| numbers.binary_search(number).is_err());
         Ok(missing.filter(|missing| numbers.last().is_some_and(|last| last > missing)))
+    }
+
+    /// A segment that is not there, of those that the record at the position lies in or says that it goes on in: below where
+    /// the log is known to end.
+    fn missing_below(&mut self) -> Result<Option<u64>, LogReadError> {
+        if let Some(missing) = self.missing.take() {
+            return Ok(Some(missing));
+        }
+        // Its header may lie in two.
+        let header_end = self.geometry.advance(self.position, RECORD_HEADER_BYTES as u64 - 1);
+        for number in self.geometry.segment_of(self.position)..=self.geometry.segment_of(header_end) {
+            if !self.bytes.open_checked(number)? {
+                return Ok(Some(number));
+            }
+        }
+        Ok(None)
     }
 
     fn window_offset(&self) -> usize {
@@ -443,14 +446,19 @@ impl LogReader {
     fn conclude(&mut self) -> Result<LogEnd, LogReadError> {
         let lsn = self.position;
         let number = self.geometry.segment_of(lsn);
-        let evidence = match self.known_end() {
+        let known_end = self.known_end();
+        let evidence = match known_end {
             Some(known_end) => Some(known_end),
             None if sabotaged(Defect::DamageTakenForTornTail) => None,
             None => search::evidence_after(&mut self.bytes, self.key, lsn)?,
         };
         if let Some(evidence) = evidence {
             let (path, offset) = (self.bytes.path_of(number), self.geometry.offset_of(lsn));
-            return Err(LogReadError::Damaged { path, offset, lsn, evidence });
+            let missing = if known_end.is_some() { self.missing_below()? } else { None };
+            return Err(match missing {
+                Some(missing) => LogReadError::Missing { path: self.bytes.path_of(missing), lsn },
+                None => LogReadError::Damaged { path, offset, lsn, evidence },
+            });
         }
         if let Some(missing) = self.missing.take() {
             return Err(LogReadError::Missing { path: self.bytes.path_of(missing), lsn });

@@ -90,7 +90,8 @@ impl LogBytes {
         Ok(numbers)
     }
 
-    /// Fills `buffer` with the stream from `position` on; fewer bytes only where a segment is missing.
+    /// Fills `buffer` with the stream from `position` on; fewer bytes only where a segment is missing, or cannot be read: who
+    /// needs more of it calls again, from there on, and is told.
     pub(super) fn read(
         &mut self,
         position: StreamPosition,
@@ -106,10 +107,16 @@ impl LogBytes {
                 continue;
             }
             let (number, offset) = self.geometry().file_position(next);
-            if !self.open_checked(number)? {
-                break;
+            let piece = match self.open_checked(number) {
+                Ok(false) => break,
+                Ok(true) => self.read_piece(number, offset, &mut buffer[done..]),
+                Err(error) => Err(error),
+            };
+            match piece {
+                Ok(bytes) => done += bytes,
+                Err(_) if done > 0 => break,
+                Err(error) => return Err(error),
             }
-            done += self.read_piece(number, offset, &mut buffer[done..])?;
         }
         Ok(done)
     }

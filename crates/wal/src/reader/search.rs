@@ -42,12 +42,26 @@ const ZERO_RUN_BYTES: usize = 64;
 /// The first byte of a record that its checksum covers.
 const CHECKSUMMED_FROM: u64 = STAMP_BYTES as u64;
 
+/// The first valid record behind `lsn`, of whatever batch: where the log is known to go on, no old bytes lie in between.
+pub(super) fn record_after(bytes: &mut LogBytes, key: LogKey, lsn: Lsn) -> Result<Option<Lsn>, LogReadError> {
+    search_after(bytes, key, lsn, Lsn::ZERO)
+}
+
 /// A valid record behind `lsn` whose batch started behind `lsn`, or which lies in a segment whose header is damaged
 /// (a header is durable before the first record is written): the log was durable at `lsn`.
 pub(super) fn evidence_after(
     bytes: &mut LogBytes,
     key: LogKey,
     lsn: Lsn,
+) -> Result<Option<Lsn>, LogReadError> {
+    search_after(bytes, key, lsn, lsn)
+}
+
+fn search_after(
+    bytes: &mut LogBytes,
+    key: LogKey,
+    lsn: Lsn,
+    floor: Lsn,
 ) -> Result<Option<Lsn>, LogReadError> {
     let geometry = bytes.geometry();
     let first = geometry.segment_of(lsn);
@@ -64,7 +78,7 @@ pub(super) fn evidence_after(
         };
         let to = geometry.stream_position(geometry.first_record_of(last + 1));
         let checksums = PrefixChecksums::from(from);
-        let mut search = Search { bytes, key, geometry, lsn, to, checksums, claimed: None };
+        let mut search = Search { bytes, key, geometry, lsn, floor, to, checksums, claimed: None };
         if let Some(evidence) = search.run(from)? {
             return Ok(Some(evidence));
         }
@@ -96,6 +110,8 @@ struct Search<'a> {
     key: LogKey,
     geometry: LogGeometry,
     lsn: Lsn,
+    /// A record whose batch started behind it counts.
+    floor: Lsn,
     to: StreamPosition,
     /// Of the stream from `from` or the last gap on.
     checksums: PrefixChecksums,
@@ -180,9 +196,9 @@ impl Search<'_> {
         }
         let number = self.geometry.segment_of(lsn);
         let is_behind = if sabotaged(Defect::TornTailOffByOne) {
-            batch_start >= self.lsn
+            batch_start >= self.floor
         } else {
-            batch_start > self.lsn
+            batch_start > self.floor
         };
         if !is_behind && self.bytes.has_valid_header(number)? {
             return Ok(None);
