@@ -275,7 +275,7 @@ impl Engine {
         let mut reports = Reports { report, count: 0 };
         let mut summary = CheckSummary::default();
         let mut walk = CheckWalk::default();
-        loop {
+        let superblock = loop {
             // Held so that no checkpoint moves rows from the log to the tree behind the back of the check; between two
             // parts of the tree it may.
             let state = self.checkpoint.lock();
@@ -292,19 +292,33 @@ impl Engine {
             let limit = self.log.as_ref().map(|_| self.flushed());
             let superblock = self.superblock.lock().clone();
             check_prepared(&self.tree, &superblock, &mut reports);
-            let on_file = check_holds(&self.environment, &superblock, &mut reports);
-            let held_from = || match &self.log {
-                Some(log) => held_log::held_from(superblock.redo_point, &log.holds()),
-                None => held_log::held_from(superblock.redo_point, &on_file),
-            };
-            let (disk, keys) = (&self.environment.disk, self.keys.as_ref());
-            summary.log_records += check_held_log(disk, &superblock, keys, &held_from, &mut reports);
+            let keys = self.keys.as_ref();
             check_log(&self.environment, &superblock, keys, limit, &mut reports, &mut summary);
-            break;
-        }
+            break superblock;
+        };
+        self.check_older_log(&superblock, &mut reports, &mut summary)?;
         self.check_catalog(&mut reports, &mut summary)?;
         summary.damages = reports.count;
         Ok(summary)
+    }
+
+    /// Checks the log before that of recovery. Checkpoints go on meanwhile: there may be a hundred times as much.
+    fn check_older_log(
+        &self,
+        superblock: &Superblock,
+        reports: &mut Reports<'_>,
+        summary: &mut CheckSummary,
+    ) -> Result<(), Error> {
+        let on_file = check_holds(&self.environment, superblock, reports);
+        let held_from = || {
+            // What is read after the database was closed says nothing about it: others may have it open.
+            self.check_open()?;
+            let holds = self.log.as_ref().map(|log| log.holds());
+            Ok(held_log::held_from(superblock.redo_point, holds.as_ref().unwrap_or(&on_file)))
+        };
+        let (disk, keys) = (&self.environment.disk, self.keys.as_ref());
+        summary.log_records += check_held_log(disk, superblock, keys, &held_from, reports)?;
+        Ok(())
     }
 
     fn check_catalog(&self, reports: &mut Reports<'_>, summary: &mut CheckSummary) -> Result<(), Error> {
@@ -405,9 +419,9 @@ pub(crate) fn check_directory(
             Err(error) => reports.tell_plain(&disk.location(""), crate::error::chain(&error)),
         }
         let holds = check_holds(&environment, &superblock, &mut reports);
-        let held_from = || held_log::held_from(superblock.redo_point, &holds);
+        let held_from = || Ok(held_log::held_from(superblock.redo_point, &holds));
         let keys = keys.as_ref();
-        summary.log_records += check_held_log(&disk, &superblock, keys, &held_from, &mut reports);
+        summary.log_records += check_held_log(&disk, &superblock, keys, &held_from, &mut reports)?;
         check_log(&environment, &superblock, keys, None, &mut reports, &mut summary);
     }
     summary.damages = reports.count;

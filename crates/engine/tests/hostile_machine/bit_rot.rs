@@ -1,6 +1,8 @@
 //! What was durable long ago is no longer what it was.
 
-use seawall_engine::{Damage, Database, Error, HoldKind, HoldLifetime, HoldOptions, OpenMode, Options};
+use seawall_engine::{
+    Damage, Database, Durability, Error, HoldKind, HoldLifetime, HoldOptions, OpenMode, Options,
+};
 use seawall_simulation::{SeededRandom, SimulatedClock, SimulatedDisk};
 use seawall_types::Lsn;
 
@@ -8,6 +10,8 @@ use super::{check_clean, check_rows, environment, open_at, put_rows, small_optio
 
 const SEGMENT: u64 = 64 << 10;
 const PAGE: u64 = 4096;
+/// What a segment holds behind its header.
+const PAYLOAD: usize = (64 << 10) - 4096;
 
 /// A closed database of some segments, all behind the redo point, from whose beginning on an archive holds the log.
 struct Archived {
@@ -112,6 +116,125 @@ fn old_log_that_is_missing_is_told_only_if_somebody_holds_it() {
         assert!(!is_old || rotten.remove_file(&entry.name));
     }
     assert_eq!(damages_of_directory(&rotten), []);
+}
+
+/// Nothing lies before it that would show where it ends.
+#[test]
+fn rot_in_the_very_first_record_that_is_held_is_found() {
+    let Archived { disk, held_from, .. } = archived();
+    assert_eq!(held_from.get(), SEGMENT + PAGE, "the first record there is");
+    for bit in 0..8 * 60 {
+        let rotten = disk.copy();
+        let lsn = held_from.get() + bit / 8;
+        rotten.flip_bit(&segment(lsn), lsn % SEGMENT, u8::try_from(bit % 8).unwrap());
+        let damages = damages_of_directory(&rotten);
+        assert!(damages.len() == 1 && damages[0].what.contains("held from"), "bit {bit}: {damages:?}");
+    }
+}
+
+#[test]
+fn segments_that_were_zeroed_are_told_one_by_one_the_first_one_too() {
+    let Archived { disk, held_from, redo_point, .. } = archived();
+    let first = held_from.get() / SEGMENT;
+    let last = redo_point.get() / SEGMENT;
+    assert!(last > first + 4);
+    for zeroed in
+        [vec![first], vec![first, first + 1], vec![first + 2], vec![first, first + 3], vec![last - 1]]
+    {
+        let rotten = disk.copy();
+        for number in &zeroed {
+            rotten.overwrite(&segment(number * SEGMENT), PAGE, &[0; PAYLOAD]);
+        }
+        let damages = damages_of_directory(&rotten);
+        // A record that begins before the zeros is damaged, too.
+        let fewest = zeroed.len();
+        let most = fewest + zeroed.iter().filter(|number| **number > first).count();
+        assert!((fewest..=most).contains(&damages.len()), "{zeroed:?}: {damages:?}");
+        for number in zeroed {
+            let is_told = |damage: &Damage| damage.what.contains(&segment(number * SEGMENT));
+            assert!(damages.iter().any(is_told), "{number}: {damages:?}");
+        }
+    }
+}
+
+#[test]
+fn rot_in_several_segments_is_told_for_each() {
+    let Archived { disk, held_from, redo_point, .. } = archived();
+    let rotten = disk.copy();
+    let segments = held_from.get() / SEGMENT..redo_point.get() / SEGMENT;
+    for number in segments.clone() {
+        rotten.flip_bit(&segment(number * SEGMENT), SEGMENT / 2, 3);
+    }
+    let damages = damages_of_directory(&rotten);
+    assert_eq!(damages.len() as u64, segments.end - segments.start, "{damages:?}");
+    for number in segments {
+        assert!(damages.iter().any(|damage| damage.what.contains(&segment(number * SEGMENT))), "{damages:?}");
+    }
+    let (missing, also) = (held_from.get() / SEGMENT + 1, held_from.get() / SEGMENT + 3);
+    let rotten = disk.copy();
+    for number in [missing, also] {
+        assert!(rotten.remove_file(&segment(number * SEGMENT)));
+    }
+    rotten.flip_bit(&segment((missing + 1) * SEGMENT), SEGMENT / 2, 3);
+    let damages = damages_of_directory(&rotten);
+    assert_eq!(damages.len(), 3, "{damages:?}");
+}
+
+/// Nobody needs what lies before a hold, though it lies in the same segment.
+#[test]
+fn rot_before_a_hold_is_no_damage_and_rot_behind_it_is() {
+    let (disk, clock) = (SimulatedDisk::new(3), SimulatedClock::default());
+    let database = open_at(&disk, &clock, &small_options());
+    let table = database.create_table("t").unwrap();
+    let permanent = HoldOptions { lifetime: HoldLifetime::Permanent, ..HoldOptions::default() };
+    let hold = database.hold_log("archive", permanent, None).unwrap();
+    put_rows(&database, &table, 0..100);
+    let needed = database.info().unwrap().end_of_log;
+    hold.advance(needed).unwrap();
+    put_rows(&database, &table, 100..700);
+    database.checkpoint().unwrap();
+    database.close().unwrap();
+    assert!(needed.get() % SEGMENT > PAGE + 100 * 160, "{needed}");
+    for (place, expected) in [(needed.get() - 100, 0), (needed.get() - 7000, 0), (needed.get() + 100, 1)] {
+        let rotten = disk.copy();
+        rotten.flip_bit(&segment(place), place % SEGMENT, 1);
+        let damages = damages_of_directory(&rotten);
+        assert_eq!(damages.len(), expected, "{place:#x}: {damages:?}");
+    }
+}
+
+/// In the middle of records, too, of which the beginning is gone.
+#[test]
+fn sound_log_is_sound_wherever_it_is_held_from() {
+    let (disk, clock) = (SimulatedDisk::new(4), SimulatedClock::default());
+    let database = open_at(&disk, &clock, &small_options());
+    let table = database.create_table("t").unwrap();
+    let hold = database.hold_log("archive", HoldOptions::default(), None).unwrap();
+    put_rows(&database, &table, 0..500);
+    let lengths = [20_000, 150_000, 61_440, 3, 300_000, 1, 61_000];
+    for (number, length) in (0_u32..).zip(lengths) {
+        database.put(&table, number.to_be_bytes(), vec![7; length]).unwrap();
+        database.put_with(&table, number.to_le_bytes(), [0; 30_000], Durability::Async).unwrap();
+    }
+    put_rows(&database, &table, 1_000..1_200);
+    database.checkpoint().unwrap();
+    let redo_point = database.info().unwrap().redo_point;
+    let mut random = SeededRandom::new(4);
+    let mut position = hold.position();
+    let mut places = 0;
+    while position < redo_point {
+        check_clean(&database);
+        position = Lsn::new(position.get() + random.range(1..20_000));
+        // As often as not, at the beginning of a segment, as who takes whole ones does.
+        if random.below(2) == 0 {
+            position = Lsn::new(position.get().next_multiple_of(SEGMENT));
+        }
+        hold.advance(position.min(redo_point)).unwrap();
+        // Whole segments before are removed.
+        database.checkpoint().unwrap();
+        places += 1;
+    }
+    assert!(places > 20, "{places}");
 }
 
 /// While the database is open and has the page nowhere in memory.

@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use seawall_engine::{Background, Database, Durability, LockWait, Options, Table};
+use seawall_engine::{
+    Background, Database, Durability, Error, HoldLifetime, HoldOptions, LockWait, Options, Table,
+};
 use seawall_io::SystemClock;
 use seawall_simulation::{
     Delay, Operation, Operations, PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk,
@@ -142,6 +144,83 @@ fn while_one_reader_waits_for_a_cold_page_others_and_writers_go_on() {
     });
     check_rows(&database, 0..1_200);
     database.close().unwrap();
+}
+
+/// There may be hours of it, and a checkpoint that waits is memory that fills.
+#[test]
+fn while_a_check_reads_old_log_that_is_held_checkpoints_and_closing_go_on() {
+    let disk = SimulatedDisk::new(6);
+    let (database, table) = with_rows(&disk, &options());
+    let permanent = HoldOptions { lifetime: HoldLifetime::Permanent, ..HoldOptions::default() };
+    let hold = database.hold_log("archive", permanent, None).unwrap();
+    put_rows(&database, &table, 1_100..2_000);
+    database.checkpoint().unwrap();
+    let segment_bytes = options().segment_bytes;
+    let old = hold.position().get() / segment_bytes + 1;
+    assert!(database.info().unwrap().redo_point.get() / segment_bytes > old + 1);
+    for is_closed in [false, true] {
+        std::thread::scope(|scope| {
+            let gate = disk.hold(calls(&format!("log/00000001{old:016X}"), Operations::Reads));
+            let (checked, used) = (database.clone(), database.clone());
+            let check = scope.spawn(move || checked.check(&mut |damage| panic!("{damage}")));
+            gate.await_waiting(1);
+            let (sender, has_ended) = std::sync::mpsc::channel();
+            let other = scope.spawn(move || {
+                let outcome = if is_closed { used.close() } else { used.checkpoint().map(drop) };
+                sender.send(()).unwrap();
+                outcome
+            });
+            // As long as it takes if all is well; if not, this is what fails.
+            let is_free = has_ended.recv_timeout(std::time::Duration::from_secs(60)).is_ok();
+            gate.open();
+            other.join().unwrap().unwrap();
+            assert!(is_free, "the check kept it out");
+            let checked = check.join().unwrap();
+            match is_closed {
+                false => assert!(checked.unwrap().log_records > 900),
+                true => assert!(matches!(checked, Err(Error::Closed)), "{checked:?}"),
+            }
+        });
+    }
+}
+
+/// What a check cannot read because its holder has let it go is no damage.
+#[test]
+fn old_log_that_is_released_while_a_check_reads_it_is_no_damage() {
+    for released in [false, true] {
+        let disk = SimulatedDisk::new(7);
+        let options = Options { background: Background::Manual, ..options() };
+        let (database, table) = with_rows(&disk, &options);
+        let hold = database.hold_log("archive", HoldOptions::default(), None).unwrap();
+        put_rows(&database, &table, 1_100..3_500);
+        database.checkpoint().unwrap();
+        let redo_point = database.info().unwrap().redo_point;
+        let old = hold.position().get() / options.segment_bytes + 2;
+        assert!(redo_point.get() / options.segment_bytes > old + 3);
+        std::thread::scope(|scope| {
+            let gate = disk.hold(calls(&format!("log/00000001{old:016X}"), Operations::Reads));
+            let check = scope.spawn(|| database.check(&mut |damage| panic!("{damage}")));
+            gate.await_waiting(1);
+            let unneeded = database.statistics().segments_removed + database.statistics().segments_recycled;
+            if released {
+                database.release_log_hold("archive").unwrap();
+            } else {
+                hold.advance(redo_point).unwrap();
+            }
+            // Two, so that they are removed, and what took their names recycled once more.
+            for rows in [3_500..4_000, 4_000..4_500] {
+                put_rows(&database, &table, rows);
+                database.checkpoint().unwrap();
+            }
+            let statistics = database.statistics();
+            assert!(
+                statistics.segments_removed + statistics.segments_recycled > unneeded + 3,
+                "{statistics:?}"
+            );
+            gate.open();
+            check.join().unwrap().unwrap();
+        });
+    }
 }
 
 /// There are segments in reserve: they are filled while another one is being made.
