@@ -104,7 +104,8 @@ type Shard = Mutex<std::collections::HashMap<u64, Lock, BuildHasherDefault<NameH
 /// All row locks of a database.
 pub(crate) struct LockTable {
     shards: Box<[crossbeam_utils::CachePadded<Shard>]>,
-    /// Who waits, and for which lock. Only touched by those who have to wait.
+    /// Who waits, and for which lock. Only touched by those who have to wait. Shards are latched while it is held, one at a
+    /// time, to follow who waits for whom; it is never taken under the latch of a shard.
     waiting: Mutex<FxHashMap<LockOwner, u64>>,
     stopped: AtomicBool,
     clock: Arc<dyn Clock>,

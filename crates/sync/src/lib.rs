@@ -1,5 +1,5 @@
 //! What threads meet at: atomics, latches, waiting, threads. The crates where they meet take these from here and from
-//! nowhere else.
+//! nowhere else, but for what is not explored (below).
 //!
 //! ```text
 //!   wal, memtable, tree, engine
@@ -18,7 +18,7 @@
 //!   its value, and zeros are a valid one.
 //!
 //! **What explored schedules do not show.** They are interleavings of sequentially consistent accesses: an ordering that is
-//! too weak passes. Not scheduled, and so not explored, are counters for people, the reference counts of page images, and
+//! too weak passes. Not scheduled, and so not explored, are counters for people, the memory of page images, and
 //! `crossbeam_epoch` itself: what one run puts off must not change the schedule of another.
 //!
 //! Start at [`WaitWord`], or, for schedules, at `explored::explore`.
