@@ -97,19 +97,25 @@ pub fn row_file(data: &[u8]) {
     assert_eq!(again.as_ref(), Ok(&rows), "{}", text.escape_ascii());
 }
 
-/// Names and numbers that are written as text have one spelling.
+/// Names that are written as text have one spelling; an LSN has, but for zeros in front of its halves and small letters.
 pub fn names(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     if let Ok(xid) = text.parse::<Xid>() {
         assert_eq!(xid.to_string(), text);
     }
     if let Ok(lsn) = text.parse::<Lsn>() {
-        assert_eq!(lsn.to_string().parse::<Lsn>(), Ok(lsn));
+        let without_zeros = |half: &str| match half.trim_start_matches('0') {
+            "" => "0".to_owned(),
+            digits => digits.to_ascii_uppercase(),
+        };
+        let halves: Vec<_> = text.split('/').map(without_zeros).collect();
+        assert_eq!(lsn.to_string(), halves.join("/"));
+        assert!(text.split('/').all(|half| half.len() <= 8), "{text}");
     }
     if let Ok(compression) = text.parse::<ImageCompression>() {
-        assert_eq!(compression.to_string().parse::<ImageCompression>().ok(), Some(compression));
+        assert_eq!(compression.to_string(), text);
     }
     if let Ok(protection) = text.parse::<PageProtection>() {
-        assert_eq!(protection.to_string().parse::<PageProtection>().ok(), Some(protection));
+        assert_eq!(protection.to_string(), text);
     }
 }

@@ -64,6 +64,12 @@ impl FromStr for Lsn {
     fn from_str(text: &str) -> Result<Lsn, ParseLsnError> {
         let refuse = || ParseLsnError(text.to_owned());
         let (high, low) = text.split_once('/').ok_or_else(refuse)?;
+        // As PostgreSQL's `pg_lsn`: one to eight digits, zeros in front or not. `from_str_radix` would take a sign.
+        let is_half =
+            |half: &str| (1..=8).contains(&half.len()) && half.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if !is_half(high) || !is_half(low) {
+            return Err(refuse());
+        }
         let high = u32::from_str_radix(high, 16).map_err(|_| refuse())?;
         let low = u32::from_str_radix(low, 16).map_err(|_| refuse())?;
         Ok(Lsn(u64::from(high) << 32 | u64::from(low)))
@@ -82,5 +88,29 @@ mod tests {
         assert_eq!(Lsn::new(0x1_A2B3_C4D8).to_string(), "1/A2B3C4D8");
         assert!("1A2B".parse::<Lsn>().is_err());
         assert!("1/100000000".parse::<Lsn>().is_err());
+    }
+
+    #[test]
+    fn as_with_postgresql_zeros_and_small_letters_are_taken_and_signs_are_not() {
+        for text in ["1/2", "0001/2", "1/00000002", "00000001/00000002"] {
+            assert_eq!(text.parse(), Ok(Lsn::new(1 << 32 | 2)), "{text}");
+        }
+        assert_eq!("a/Bc".parse(), Ok(Lsn::new(0xA << 32 | 0xBC)));
+        for text in [
+            "+1/+2",
+            "+1/2",
+            "1/+2",
+            "-1/2",
+            "/2",
+            "1/",
+            "/",
+            "000000001/2",
+            "1/000000002",
+            " 1/2",
+            "1/2/3",
+            "0x1/2",
+        ] {
+            assert!(text.parse::<Lsn>().is_err(), "{text}");
+        }
     }
 }
