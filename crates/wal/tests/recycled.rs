@@ -9,8 +9,7 @@ mod hooked_disk;
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::channel;
-use std::time::Duration;
+use std::sync::mpsc::{TryRecvError, channel};
 
 use common::{append, arc, commit, create, geometry, open_reader, options, read_from, read_reader};
 use hooked_disk::HookedDisk;
@@ -245,25 +244,36 @@ fn no_record_is_written_into_a_segment_whose_name_is_not_durable() {
 /// Who is in want of a segment while the names of recycled ones are on their way to the disk waits for that.
 #[test]
 fn recycled_segments_are_offered_only_when_their_names_are_durable() {
-    let disk = HookedDisk::new(SimulatedDisk::new(1));
+    let inner = SimulatedDisk::new(1);
+    let disk = HookedDisk::new(inner.clone());
     let log = Arc::new(Log::create(Arc::new(disk.clone()), options()).unwrap());
     (0..40).for_each(|_| assert!(commit(&log, &[1; 9000]).is_ok()));
     let (appended, (_, ready)) = (log.appended(), log.count_segments());
     let beyond_ready = geometry().first_record_of(geometry().segment_of(appended) + ready + 2);
-    let (sender, receiver) = channel();
-    let in_want = Arc::clone(&log);
-    disk.at_next_directory_sync(move || {
-        let (log, sender) = (Arc::clone(&in_want), sender.clone());
-        std::thread::spawn(move || {
+    let (calls, waits) = (inner.trace().len(), log.statistics().segment_waits);
+    let (start, is_started) = channel();
+    let (running, has_ended) = channel::<()>();
+    let appender = std::thread::spawn({
+        let log = Arc::clone(&log);
+        move || {
+            let _running = running;
+            is_started.recv().unwrap();
             while log.appended() < beyond_ready {
                 append(&log, &[2; 9000]).unwrap();
             }
-            sender.send(()).unwrap_or(());
-        });
-        // The sync goes on as long as this waits. Whoever appends then is as fast as memory.
-        let early = receiver.recv_timeout(Duration::from_millis(300));
-        assert!(early.is_err(), "records went into a segment whose name is not durable");
+            inner.trace()[calls..].iter().any(|call| call.operation == Operation::SyncDirectory)
+        }
+    });
+    let in_want = Arc::clone(&log);
+    disk.at_next_directory_sync(move || {
+        start.send(()).unwrap();
+        // The sync goes on as long as this waits: until the other one is in want of a segment, or has had one.
+        while in_want.statistics().segment_waits == waits && has_ended.try_recv() == Err(TryRecvError::Empty)
+        {
+            std::thread::yield_now();
+        }
     });
     let report = log.retain_from(log.flushed()).unwrap();
     assert!(report.recycled >= 2, "{report:?}");
+    assert!(appender.join().unwrap(), "records went into a segment whose name is not durable");
 }
