@@ -4,13 +4,14 @@
 //! is no time in these tests. A gate is dropped, and so opened, before a thread that waits at it is joined.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use seawall_engine::{
     Background, Database, Durability, Error, HoldLifetime, HoldOptions, LockWait, Options, Table,
 };
 use seawall_io::SystemClock;
 use seawall_simulation::{
-    Delay, Operation, Operations, PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk,
+    Delay, Gate, Operation, Operations, PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk,
 };
 
 use super::{calls, check_clean, check_rows, common, environment, open_at, put_rows, small_options, value};
@@ -43,13 +44,32 @@ fn with_rows(disk: &SimulatedDisk, options: &Options) -> (Database, Table) {
     (database, table)
 }
 
+/// Who must not return before a gate is opened.
+#[derive(Default)]
+struct Opened(AtomicBool);
+
+impl Opened {
+    fn open(&self, gate: &Gate) {
+        self.0.store(true, Ordering::SeqCst);
+        gate.open();
+    }
+
+    /// What a call that has returned said: it waited.
+    fn only_then<T>(&self, outcome: T) -> T {
+        assert!(self.0.load(Ordering::SeqCst), "it did not wait for the disk");
+        outcome
+    }
+}
+
 #[test]
 fn while_the_log_is_slow_sync_commits_wait_and_nobody_else_does() {
     let disk = SimulatedDisk::new(1);
     let (database, table) = with_rows(&disk, &options());
+    let opened = Opened::default();
     std::thread::scope(|scope| {
         let gate = disk.hold(calls("log/", Operations::Syncs));
-        let writer = scope.spawn(|| database.put(&table, 1_100_u32.to_be_bytes(), value(1_100)));
+        let writer =
+            scope.spawn(|| opened.only_then(database.put(&table, 1_100_u32.to_be_bytes(), value(1_100))));
         gate.await_waiting(1);
         // Readers see what is durable, at once; it is not there for them before its writer is told.
         check_rows(&database, 0..1_100);
@@ -70,12 +90,12 @@ fn while_the_log_is_slow_sync_commits_wait_and_nobody_else_does() {
         asynchronous.commit().unwrap();
         // Whoever begins now must see the one that was acknowledged, and may not see it before the ones ahead of it: he
         // waits with them. Who has begun before goes on.
-        let late = scope.spawn(|| database.get(&table, 1_101_u32.to_be_bytes()));
+        let late = scope.spawn(|| opened.only_then(database.get(&table, 1_101_u32.to_be_bytes())));
         assert_eq!(snapshot.range::<&[u8]>(&table, ..).count(), 1_100);
         let seen = database.statistics();
         assert!(seen.appended > seen.flushed && seen.commits_in_flight >= 1, "{seen:?}");
-        assert!(!writer.is_finished() && !late.is_finished() && gate.waiting() >= 1);
-        gate.open();
+        assert!(gate.waiting() >= 1);
+        opened.open(&gate);
         writer.join().unwrap().unwrap();
         pipelined.wait().unwrap();
         assert_eq!(late.join().unwrap().unwrap().unwrap(), value(1_101));
@@ -97,9 +117,10 @@ fn while_a_checkpoint_waits_for_the_disk_commits_and_readers_go_on() {
         let disk = SimulatedDisk::new(2);
         let (database, table) = with_rows(&disk, &options());
         put_rows(&database, &table, 0..600);
+        let opened = Opened::default();
         std::thread::scope(|scope| {
             let gate = disk.hold(target.clone());
-            let checkpoint = scope.spawn(|| database.checkpoint());
+            let checkpoint = scope.spawn(|| opened.only_then(database.checkpoint()));
             gate.await_waiting(1);
             // The one who waits may be the cleaner of the log, who syncs the superblock, too.
             while database.statistics().frozen_memtables == 0 {
@@ -109,8 +130,7 @@ fn while_a_checkpoint_waits_for_the_disk_commits_and_readers_go_on() {
             check_rows(&database, 0..1_200);
             let seen = database.statistics();
             assert_eq!(seen.checkpoint_failures, 0, "{target:?}: {seen:?}");
-            assert!(!checkpoint.is_finished());
-            gate.open();
+            opened.open(&gate);
             checkpoint.join().unwrap().unwrap();
         });
         check_rows(&database, 0..1_200);
@@ -132,18 +152,18 @@ fn while_one_reader_waits_for_a_cold_page_others_and_writers_go_on() {
     for number in 990..1_000_u32 {
         assert!(database.get(&table, number.to_be_bytes()).unwrap().is_some());
     }
+    let opened = &Opened::default();
     std::thread::scope(|scope| {
         let gate = disk.hold(calls("pages", Operations::Reads));
         let get = |number: u32| database.get(&table, number.to_be_bytes()).unwrap().unwrap() == value(number);
-        let cold = scope.spawn(move || (0..990).all(get));
+        let cold = scope.spawn(move || opened.only_then((0..990).all(get)));
         gate.await_waiting(1);
         for number in 990..1_000_u32 {
             assert_eq!(database.get(&table, number.to_be_bytes()).unwrap().unwrap(), value(number));
         }
         put_rows(&database, &table, 1_000..1_200);
         database.statistics();
-        assert!(!cold.is_finished());
-        gate.open();
+        opened.open(&gate);
         assert!(cold.join().unwrap());
     });
     check_rows(&database, 0..1_200);
