@@ -78,16 +78,20 @@ impl Exploration<'_> {
     fn run(&mut self, seed: u64, random: &mut SeededRandom) -> Result<(), Broken> {
         let workload = caught(|| Ok(Workload::new(seed)))?;
         self.report.count(format!("workloads: {}", workload.name), 1);
-        let calls = caught(|| workload.draw_calls(self.effort.points, random))?;
-        let lose_syncs = self.effort.lose_syncs;
+        let named = |disk: &SimulatedDisk, broken: Broken| Broken {
+            what: format!("workload {}, {}", workload.name, broken.what),
+            disk: broken.disk.or_else(|| Some(disk.copy())),
+        };
+        let disk = workload.start();
+        let calls = caught(|| workload.draw_calls(&disk, self.effort.points, random))
+            .map_err(|what| named(&disk, what.into()))?;
+        let (disk, lose_syncs) = (workload.start(), self.effort.lose_syncs);
         let watch = || {
             let visit = |point: CrashPoint| self.visit(&workload, &point);
-            Ok(workload.watch(&calls, lose_syncs, visit))
+            Ok(workload.watch(&disk, &calls, lose_syncs, visit))
         };
-        caught(watch)?.map_err(|broken| Broken {
-            what: format!("workload {}, {}", workload.name, broken.what),
-            ..broken
-        })
+        let watched = caught(watch).map_err(Broken::from).and_then(|watched| watched);
+        watched.map_err(|broken| named(&disk, broken))
     }
 
     fn visit(&mut self, workload: &Workload, point: &CrashPoint) -> Result<(), Broken> {
@@ -114,21 +118,26 @@ impl Exploration<'_> {
         let limit = (self.effort.states / divisor).max(2);
         let outcomes = point.disk.outcomes(limit, self.random.next_u64());
         self.count_point(point, outcomes.coverage(), depth);
-        // Crashes in recoveries: from the state that has lost nothing, and from another one.
-        let other = self.random.range(2..limit.max(3));
-        let mut deeper = Vec::new();
+        // Crashes in recoveries: from the state that has lost nothing, and from another one, each as likely as any.
+        let (mut whole, mut other, mut others) = (None, None, 0);
         for outcome in outcomes {
             let disk = outcome.disk.copy();
             let found = caught(|| recover(&outcome.disk, &point.candidates, options))
                 .map_err(|what| Broken { what: format!("{outcome}: {what}"), disk: Some(disk.copy()) })
                 .map_err(place)?;
             self.report.count(states_at(depth), 1);
-            if outcome.number == 1 || outcome.number == other {
-                deeper.push((disk, found));
+            if outcome.number == 1 {
+                whole = Some((disk, found));
+                continue;
+            }
+            others += 1;
+            if self.random.below(others) == 0 {
+                other = Some((disk, found));
             }
         }
         if depth < self.effort.depth {
-            for (disk, found) in deeper {
+            for (disk, found) in whole.into_iter().chain(other) {
+                self.report.count(cut_short_at(depth), 1);
                 self.crash_recovery(&disk, &[found], options, depth).map_err(place)?;
             }
         }
@@ -187,9 +196,16 @@ impl Exploration<'_> {
         }
         // Or before anybody has opened it.
         let crashed = disk.after_power_loss(PowerLoss::Random(self.random.next_u64()));
-        caught(|| recover(&crashed, &point.candidates, options))
-            .map_err(|what| killed(Broken { what, disk: None }))
+        caught(|| recover(&crashed.copy(), &point.candidates, options))
+            .map_err(|what| killed(Broken { what, disk: Some(crashed) }))
             .map(drop)
+    }
+}
+
+fn cut_short_at(depth: u32) -> &'static str {
+    match depth {
+        1 => "states whose recovery is cut short",
+        _ => "states after a crash in a recovery whose recovery is cut short",
     }
 }
 

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use seawall::{ImageCompression, Options, PageProtection};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 
-use super::recover::{find_state, recover};
+use super::recover::{check_clean, find_state, recover};
 use super::session::{Progress, Session, SharedProgress, Step};
 use super::state::State;
 use super::watched_disk::{CrashPoint, WatchedDisk};
@@ -73,17 +73,22 @@ pub fn watch_recovery(
     seen
 }
 
-/// What recovery makes of `disk`; the disk is not changed.
+/// What recovery makes of `disk`, checked; the disk is not changed.
 ///
 /// # Errors
 /// If that is none of the candidates.
+///
+/// # Panics
+/// If it does not open, or `check` finds damage.
 pub fn state_of(
     disk: &SimulatedDisk,
     candidates: &[Arc<State>],
     options: &Options,
 ) -> Result<Arc<State>, String> {
     let copy = disk.copy();
-    let state = find_state(&open(&copy, options), candidates)?;
+    let database = open(&copy, options);
+    let state = find_state(&database, candidates)?;
+    check_clean(&database);
     copy.crash();
     Ok(state)
 }

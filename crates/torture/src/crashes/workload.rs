@@ -70,12 +70,21 @@ impl Workload {
         }
     }
 
-    /// Some of the calls, each kind of call on each kind of file as often as any other, in their order.
+    /// The disk before its first step.
+    pub(super) fn start(&self) -> SimulatedDisk {
+        self.start.copy()
+    }
+
+    /// Does it with `disk`, and names some of the calls, each kind of call on each kind of file as often as any other, in their order.
     ///
     /// # Errors
     /// If the workload itself goes wrong.
-    pub(super) fn draw_calls(&self, count: usize, random: &mut SeededRandom) -> Result<Vec<u64>, String> {
-        let disk = self.start.copy();
+    pub(super) fn draw_calls(
+        &self,
+        disk: &SimulatedDisk,
+        count: usize,
+        random: &mut SeededRandom,
+    ) -> Result<Vec<u64>, String> {
         let progress = Progress::shared(Arc::default());
         let mut session = Session::closed(Arc::new(disk.clone()), &self.options, Arc::clone(&progress));
         let mut next_step = self.next_step();
@@ -90,18 +99,19 @@ impl Workload {
         Ok(draw_evenly(&disk.trace(), count, random))
     }
 
-    /// Runs it, and hands `visit` those of the crash points that `calls` names.
+    /// Does it with `disk`, and hands `visit` those of the crash points that `calls` names.
     ///
     /// # Errors
     /// What `visit` says, or the step that failed.
     pub(super) fn watch<E: From<String>>(
         &self,
+        disk: &SimulatedDisk,
         calls: &[u64],
         lose_syncs: Option<u64>,
         visit: impl FnMut(CrashPoint) -> Result<(), E>,
     ) -> Result<(), E> {
         let progress = Progress::shared(Arc::default());
-        let disk = WatchedDisk::new(self.start.copy(), Arc::clone(&progress));
+        let disk = WatchedDisk::new(disk.clone(), Arc::clone(&progress));
         disk.watch_only(calls.iter().copied().collect());
         disk.lose_syncs(lose_syncs);
         watch_steps(disk, &self.options, progress, self.next_step(), visit)
