@@ -41,7 +41,7 @@ pub(crate) fn run(_: &SabotageOptions, _: bool) -> ExitCode {
     ExitCode::from(crate::FAILED)
 }
 
-/// Plants the defects; exit code 1 if one of them was not found.
+/// Plants the defects; exit code 1 if one of them was not found, or by no torture though it is one of theirs.
 #[cfg(feature = "sabotage")]
 pub(crate) fn run(options: &SabotageOptions, as_json: bool) -> ExitCode {
     match hunt::hunt_all(options, as_json) {

@@ -44,7 +44,7 @@ enum Healthy {
     LeftOut,
 }
 
-/// Hunts for the defects that the options name, or for all; whether all were found.
+/// Hunts for the defects that the options name, or for all; whether each was found, by a torture, too, if it is not beyond them.
 pub(super) fn hunt_all(options: &SabotageOptions, as_json: bool) -> Result<bool, TortureError> {
     if options.list {
         Defect::ALL.iter().for_each(|defect| println!("{:<32} {}", defect.name(), defect.broken()));
@@ -58,9 +58,12 @@ pub(super) fn hunt_all(options: &SabotageOptions, as_json: bool) -> Result<bool,
     if options.markdown {
         println!("{MARKDOWN_HEAD}");
     }
+    let has_tortures = hunters.iter().any(|controlled| controlled.hunter.is_torture);
+    let mut all_found = true;
     let (mut found, mut by_tortures, mut beyond, total) = (0, 0, 0, defects.len());
     for defect in defects {
         let row = hunt(defect, &hunters)?;
+        all_found &= row.is_found(has_tortures);
         found += usize::from(row.first.is_some());
         by_tortures += usize::from(row.torture.is_some());
         beyond += usize::from(row.why_no_torture.is_some());
@@ -81,7 +84,7 @@ pub(super) fn hunt_all(options: &SabotageOptions, as_json: bool) -> Result<bool,
     } else {
         println!("\n{found} of {total} defects found, {by_tortures} by tortures; {beyond} are beyond them");
     }
-    Ok(found == total)
+    Ok(all_found)
 }
 
 fn chosen(names: &[String]) -> Result<Vec<Defect>, TortureError> {
@@ -151,6 +154,13 @@ impl Controlled<'_> {
             // Twice, or it was the machine.
             outcome = run(self.hunter.command(), Some(defect))?;
         }
+        if let Ended::Failed(code) = outcome.ended
+            && self.is_no_find(&outcome)
+        {
+            let what = format!("exit code {code}, nothing was tried: {}", outcome.last_error);
+            self.not_counted(defect, &what);
+            return Ok(None);
+        }
         let Some(find) = Find::new(&self.hunter, &outcome, self.options.seed) else { return Ok(None) };
         for _ in 0..CONFIRMATIONS {
             for command in [self.hunter.repeat(&outcome), self.hunter.command()] {
@@ -169,13 +179,20 @@ impl Controlled<'_> {
             }
         }
         for _ in 0..TRIES_AGAIN {
-            if run(self.hunter.command(), Some(defect))?.ended != Ended::Quietly {
+            let again = run(self.hunter.command(), Some(defect))?;
+            if again.ended != Ended::Quietly && !self.is_no_find(&again) {
                 return Ok(Some(find));
             }
         }
         let what = outcome.panic.as_ref().unwrap_or(&outcome.last_line);
         self.not_counted(defect, &format!("seen once and not again: {what}"));
         Ok(None)
+    }
+
+    /// The chamber itself failed, or cannot work here: nothing is said about the engine.
+    fn is_no_find(&self, outcome: &Outcome) -> bool {
+        let codes = [crate::FAILED, crate::UNAVAILABLE].map(i32::from);
+        self.hunter.is_torture && matches!(outcome.ended, Ended::Failed(code) if codes.contains(&code))
     }
 
     fn not_counted(&self, defect: Defect, why: &str) {

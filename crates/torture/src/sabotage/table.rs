@@ -93,6 +93,12 @@ fn told(find: Option<&Find>) -> String {
 }
 
 impl Row {
+    /// By somebody, and by a torture if some hunt and it is one of theirs.
+    pub(super) fn is_found(&self, has_tortures: bool) -> bool {
+        let needs_torture = has_tortures && self.why_no_torture.is_none();
+        self.first.is_some() && (self.torture.is_some() || !needs_torture)
+    }
+
     /// Some lines for people.
     pub(super) fn text(&self) -> String {
         let reason = |find: Option<&Find>| match find.and_then(|find| find.reason.as_ref()) {
