@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use seawall::{Background, Database, Environment, Error, LockWait, Options, PageProtection};
 use seawall::{MasterKey, SecretKey};
-use seawall_io::{Clock, Disk, SystemClock};
+use seawall_io::Disk;
 use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 use crate::arguments::{CrashesOptions, LivesOptions};
@@ -35,46 +35,40 @@ pub use enumerate::Effort;
 
 /// Runs the workloads that `options` ask for through their crashes.
 pub(crate) fn run(options: &CrashesOptions) -> Report {
-    let start = SystemClock.monotonic();
-    let mut report = Report::new("crashes");
-    let seeds = options.seed..options.seed.saturating_add(options.seeds);
     let CrashesOptions { points, states, depth, lose_syncs, .. } = *options;
-    let effort = Effort { points, states, depth, lose_syncs };
-    for_each_seed(seeds, FINDINGS_MAX, &mut report, |seed, report| {
-        enumerate::run_seed(seed, &effort, report)
-    });
-    report.seconds = (SystemClock.monotonic() - start).as_secs_f64();
-    report
-}
-
-/// Runs the lives that `options` ask for.
-pub(crate) fn run_lives(options: &LivesOptions) -> Report {
-    let start = SystemClock.monotonic();
-    let mut report = Report::new("lives");
-    let seeds = options.seed..options.seed.saturating_add(options.histories);
-    for_each_seed(seeds, FINDINGS_MAX, &mut report, |seed, report| {
-        let cells = lives::Cell::all();
-        // The cell of a seed, and its number among those of the cell.
-        let count = cells.len() as u64;
-        let cell = cells[usize::try_from(seed % count).expect("there are few cells")];
-        let mut tally = lives::Tally::default();
-        let result = caught(|| lives::run_history(cell, seed / count, &mut tally));
-        tally.count_into(report);
-        result.map_err(|what| {
-            let repeat = format!("seawall-torture lives --seed {seed} --histories 1");
-            Finding { seed, what: format!("{cell}: {what}"), repeat, evidence: None }
-        })
-    });
-    report.seconds = (SystemClock.monotonic() - start).as_secs_f64();
-    report
+    let seeds = options.seed..options.seed.saturating_add(options.seeds);
+    run_seeds(seeds, &Effort { points, states, depth, lose_syncs })
 }
 
 /// Runs the workloads of `seeds` through their crashes: what was found, and how much was tried, by what.
 pub fn run_workloads(seeds: Range<u64>, effort: &Effort) -> (Vec<Finding>, BTreeMap<String, u64>) {
-    let mut report = Report::new("crashes");
-    for_each_seed(seeds, FINDINGS_MAX, &mut report, |seed, report| enumerate::run_seed(seed, effort, report));
+    let report = run_seeds(seeds, effort);
     let tried = report.tried.into_iter().map(|(what, count)| (what.into_owned(), count));
     (report.findings, tried.collect())
+}
+
+fn run_seeds(seeds: Range<u64>, effort: &Effort) -> Report {
+    for_each_seed("crashes", seeds, FINDINGS_MAX, |seed, report| enumerate::run_seed(seed, effort, report))
+}
+
+/// Runs the lives that `options` ask for.
+pub(crate) fn run_lives(options: &LivesOptions) -> Report {
+    let seeds = options.seed..options.seed.saturating_add(options.histories);
+    for_each_seed("lives", seeds, FINDINGS_MAX, run_life)
+}
+
+fn run_life(seed: u64, report: &mut Report) -> Result<(), Finding> {
+    let cells = lives::Cell::all();
+    // The cell of a seed, and its number among those of the cell.
+    let count = cells.len() as u64;
+    let cell = cells[usize::try_from(seed % count).expect("there are few cells")];
+    let mut tally = lives::Tally::default();
+    let result = caught(|| lives::run_history(cell, seed / count, &mut tally));
+    tally.count_into(report);
+    result.map_err(|what| {
+        let repeat = format!("seawall-torture lives --seed {seed} --histories 1");
+        Finding { seed, what: format!("{cell}: {what}"), repeat, evidence: None }
+    })
 }
 
 /// Everything as small as it can be, so that a short workload meets every border.

@@ -23,8 +23,6 @@ mod model;
 mod rot;
 mod step;
 
-use seawall_io::{Clock, SystemClock};
-
 use crate::arguments::FaultsOptions;
 use crate::finding::{Finding, Report};
 use crate::panics::caught;
@@ -33,13 +31,9 @@ use life::Run;
 
 /// Runs `options.runs` databases through their faults.
 pub(crate) fn run(options: &FaultsOptions) -> Report {
-    let start = SystemClock.monotonic();
-    let mut report = Report::new("faults");
     let seeds = options.seed..options.seed.saturating_add(options.runs);
     let findings_max = if options.keep_going { usize::MAX } else { 1 };
-    for_each_seed(seeds, findings_max, &mut report, |seed, report| run_seed(seed, options.swallow, report));
-    report.seconds = (SystemClock.monotonic() - start).as_secs_f64();
-    report
+    for_each_seed("faults", seeds, findings_max, |seed, report| run_seed(seed, options.swallow, report))
 }
 
 fn run_seed(seed: u64, swallow: Option<u64>, report: &mut Report) -> Result<(), Finding> {

@@ -17,7 +17,6 @@ mod subject;
 
 use std::ops::Range;
 
-use seawall_io::{Clock, SystemClock};
 use seawall_simulation::SeededRandom;
 
 use crate::arguments::OptionsOptions;
@@ -30,19 +29,16 @@ use subject::Subject;
 
 /// Runs the histories that `options` ask for.
 pub(crate) fn run(options: &OptionsOptions) -> Report {
-    let start = SystemClock.monotonic();
-    let mut report = Report::new("options");
-    let seeds = options.seed..options.seed.saturating_add(options.histories);
-    for_each_seed(seeds, FINDINGS_MAX, &mut report, |seed, report| run_seed(seed, options.sets, report));
-    report.seconds = (SystemClock.monotonic() - start).as_secs_f64();
-    report
+    run_seeds(options.seed..options.seed.saturating_add(options.histories), options.sets)
 }
 
 /// Runs the histories of `seeds`, each under so many option sets; what differed.
 pub fn run_histories(seeds: Range<u64>, sets: u64) -> Vec<Finding> {
-    let mut report = Report::new("options");
-    for_each_seed(seeds, FINDINGS_MAX, &mut report, |seed, report| run_seed(seed, sets, report));
-    report.findings
+    run_seeds(seeds, sets).findings
+}
+
+fn run_seeds(seeds: Range<u64>, sets: u64) -> Report {
+    for_each_seed("options", seeds, FINDINGS_MAX, |seed, report| run_seed(seed, sets, report))
 }
 
 fn run_seed(seed: u64, sets: u64, report: &mut Report) -> Result<(), Finding> {

@@ -15,8 +15,6 @@ mod prepared;
 
 use std::ops::Range;
 
-use seawall_io::{Clock, SystemClock};
-
 use crate::arguments::ModelOptions;
 use crate::finding::{Finding, Report};
 use crate::panics::caught;
@@ -24,19 +22,16 @@ use crate::workers::{FINDINGS_MAX, for_each_seed};
 
 /// Runs the histories that `options` ask for.
 pub(crate) fn run(options: &ModelOptions) -> Report {
-    let start = SystemClock.monotonic();
-    let mut report = Report::new("model");
-    let seeds = options.seed..options.seed.saturating_add(options.histories);
-    for_each_seed(seeds, FINDINGS_MAX, &mut report, |seed, _| run_history(seed));
-    report.seconds = (SystemClock.monotonic() - start).as_secs_f64();
-    report
+    run_seeds(options.seed..options.seed.saturating_add(options.histories))
 }
 
 /// Runs the histories of `seeds`, several at a time; what differed from the model.
 pub fn run_histories(seeds: Range<u64>) -> Vec<Finding> {
-    let mut report = Report::new("model");
-    for_each_seed(seeds, FINDINGS_MAX, &mut report, |seed, _| run_history(seed));
-    report.findings
+    run_seeds(seeds).findings
+}
+
+fn run_seeds(seeds: Range<u64>) -> Report {
+    for_each_seed("model", seeds, FINDINGS_MAX, |seed, _| run_history(seed))
 }
 
 fn run_history(seed: u64) -> Result<(), Finding> {

@@ -133,61 +133,72 @@ impl Subject {
                 let database = self.database.take().expect("a database is open between two calls");
                 database.close().map_err(|error| format!("close: {error}"))?;
                 self.change_options();
-                self.reopen()?;
-                "done".to_owned()
+                self.reopen().map(done)?
             }
-            Call::LosePower => {
-                self.end_all();
-                self.database().flush().map_err(|error| format!("flush: {error}"))?;
-                self.disk.crash();
-                let after = self.disk.after_power_loss(PowerLoss::LoseAll);
-                self.database = None;
-                self.disk = after;
-                self.change_options();
-                self.reopen()?;
-                "done".to_owned()
-            }
+            Call::LosePower => self.lose_power().map(done)?,
             Call::Checkpoint => {
-                self.database().checkpoint().map_err(|error| format!("checkpoint: {error}"))?;
-                "done".to_owned()
+                self.database().checkpoint().map(done).map_err(|error| format!("checkpoint: {error}"))?
             }
-            Call::Flush => {
-                self.database().flush().map_err(|error| format!("flush: {error}"))?;
-                "done".to_owned()
-            }
+            Call::Flush => self.database().flush().map(done).map_err(|error| format!("flush: {error}"))?,
             Call::Check => self.check()?,
             Call::ReadEverything => self.read_everything()?,
-            Call::TakeSnapshot { slot } => {
-                self.snapshots[*slot] = Some(self.database().snapshot());
-                "done".to_owned()
-            }
-            Call::ReadSnapshot { slot, scan } => match &self.snapshots[*slot] {
-                None => "no snapshot".to_owned(),
-                Some(snapshot) => text(snapshot.table(scan.table).and_then(|table| {
-                    rows(
-                        if scan.is_reverse {
-                            snapshot.range_reverse(&table, scan.bounds.clone())
-                        } else {
-                            snapshot.range(&table, scan.bounds.clone())
-                        },
-                        scan.limit,
-                    )
-                })),
-            },
-            Call::Decide { gid, commits } => text(if *commits {
-                self.database().commit_prepared(gid).map(done)
-            } else {
-                self.database().rollback_prepared(gid).map(done)
-            }),
-            Call::BulkLoad { table, rows, finished } => text(self.bulk_load(table, rows, *finished)),
-            Call::PutDirectly { .. }
+            Call::TakeSnapshot { .. } | Call::ReadSnapshot { .. } => self.by_snapshot(call),
+            Call::Decide { .. }
+            | Call::BulkLoad { .. }
+            | Call::PutDirectly { .. }
             | Call::DeleteDirectly { .. }
             | Call::CreateDirectly { .. }
             | Call::DropDirectly { .. }
             | Call::TruncateDirectly { .. } => text(self.directly(call)),
+            Call::Begin { .. }
+            | Call::Commit { .. }
+            | Call::CommitAsync { .. }
+            | Call::Rollback { .. }
+            | Call::Prepare { .. }
+            | Call::Get { .. }
+            | Call::GetForUpdate { .. }
+            | Call::Put { .. }
+            | Call::Delete { .. }
+            | Call::Scan { .. }
+            | Call::Create { .. }
+            | Call::Drop { .. }
+            | Call::Truncate { .. }
+            | Call::Rename { .. }
+            | Call::Savepoint { .. }
+            | Call::RollbackTo { .. } => self.by_transaction(call),
+        })
+    }
+
+    fn lose_power(&mut self) -> Result<(), String> {
+        self.end_all();
+        self.database().flush().map_err(|error| format!("flush: {error}"))?;
+        self.disk.crash();
+        let after = self.disk.after_power_loss(PowerLoss::LoseAll);
+        self.database = None;
+        self.disk = after;
+        self.change_options();
+        self.reopen()
+    }
+
+    fn by_snapshot(&mut self, call: &Call) -> String {
+        match call {
+            Call::TakeSnapshot { slot } => {
+                self.snapshots[*slot] = Some(self.database().snapshot());
+                done(())
+            }
+            Call::ReadSnapshot { slot, scan } => match &self.snapshots[*slot] {
+                None => "no snapshot".to_owned(),
+                Some(snapshot) => text(scan_snapshot(snapshot, scan)),
+            },
+            other => panic!("{other} is not made by a snapshot"),
+        }
+    }
+
+    fn by_transaction(&mut self, call: &Call) -> String {
+        match call {
             Call::Begin { slot, isolation, durability } => {
                 self.open[*slot] = Some(self.begin(*isolation, *durability));
-                "done".to_owned()
+                done(())
             }
             Call::Commit { slot }
             | Call::CommitAsync { slot }
@@ -213,7 +224,8 @@ impl Subject {
                 self.open[*slot] = Some(open);
                 answer
             }
-        })
+            other => panic!("{other} is not made by a transaction"),
+        }
     }
 
     fn begin(&self, isolation: Isolation, durability: Durability) -> Open {
@@ -242,6 +254,9 @@ impl Subject {
             Call::CreateDirectly { table } => database.create_table(table).map(done),
             Call::DropDirectly { table } => database.drop_table(table).map(done),
             Call::TruncateDirectly { table } => database.truncate_table(table).map(done),
+            Call::Decide { gid, commits: true } => database.commit_prepared(gid).map(done),
+            Call::Decide { gid, commits: false } => database.rollback_prepared(gid).map(done),
+            Call::BulkLoad { table, rows, finished } => self.bulk_load(table, rows, *finished),
             other => panic!("{other} is not made outside of transactions"),
         }
     }
@@ -274,6 +289,16 @@ impl Subject {
             content.push(format!("{gid} in doubt: {rows} rows, {bytes} bytes in {:?}", transaction.tables));
         }
         Ok(content.join("; "))
+    }
+}
+
+fn scan_snapshot(snapshot: &Snapshot, scan: &Scan) -> Result<String, Error> {
+    let table = snapshot.table(scan.table)?;
+    let bounds = scan.bounds.clone();
+    if scan.is_reverse {
+        rows(snapshot.range_reverse(&table, bounds), scan.limit)
+    } else {
+        rows(snapshot.range(&table, bounds), scan.limit)
     }
 }
 
