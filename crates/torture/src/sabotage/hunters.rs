@@ -29,12 +29,11 @@ const QUICK_TORTURES: [&[&str]; 7] = [
     &["crashes", "--seeds", "24", "--points", "8", "--states", "8", "--depth", "1"],
     &["power-loss", "--runs", "20"],
 ];
-const LONG_TORTURES: [&[&str]; 5] = [
+const LONG_TORTURES: [&[&str]; 4] = [
     &["lives", "--histories", "2000"],
-    &["faults", "--runs", "2000"],
+    &["faults", "--runs", "1000"],
     &["histories", "--seconds", "30"],
-    &["power-loss", "--runs", "100"],
-    &["crashes", "--seeds", "4"],
+    &["power-loss", "--runs", "60"],
 ];
 
 /// Tests that take more than a few seconds: they come behind the others.
