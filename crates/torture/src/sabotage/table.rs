@@ -134,6 +134,7 @@ impl Row {
             told(self.first.as_ref()),
             self.told_torture()
         )
+        .replace("seawall-torture ", "")
     }
 
     /// One line for programs.
