@@ -253,6 +253,7 @@ impl Engine {
         let mut totals = Totals::default();
         let mut pace = MergePace::begin(self, frozen);
         self.flush_for_merge(frozen)?;
+        self.note_end_of_log(frozen)?;
         totals.durations.log_flush = self.clock().monotonic().saturating_sub(started);
         dropped_tables::write_out(&frozen.memtable, frozen.start)?;
         pace.count_all(frozen);
@@ -315,6 +316,21 @@ impl Engine {
         self.flush_until(frozen.end)?;
         self.wait_visible(frozen.end);
         if self.visible() < frozen.end { Err(self.stopped_error()) } else { Ok(()) }
+    }
+
+    /// Puts on record that the log is durable up to the freeze point, before any page has what is in it. Without that, a bit
+    /// that turned over in its last batch would make that a torn tail: dropped, although some of it is in pages.
+    fn note_end_of_log(&self, frozen: &Frozen) -> Result<(), Error> {
+        let superblock = {
+            let current = self.superblock.lock();
+            Superblock { log_end: frozen.end.max(current.log_end), ..current.clone() }
+        };
+        if self.log.is_none() || superblock.log_end == self.superblock.lock().log_end {
+            return Ok(());
+        }
+        self.tree.store_superblock(&superblock).map_err(|error| self.tree_write_error(&error))?;
+        *self.superblock.lock() = superblock;
+        Ok(())
     }
 
     /// Applies a planned chunk.

@@ -168,7 +168,8 @@ pub(crate) fn open_reader(
     let history = crate::timeline::history_of(disk, superblock)?;
     let (database, segment_bytes) = (superblock.database, superblock.segment_bytes);
     let reader = LogReader::open_history(Arc::clone(disk), database, history, segment_bytes, from);
-    Ok(reader.map_err(|error| Error::log_read(&error))?.decrypted_with(log_cipher(keys)))
+    let reader = reader.map_err(|error| Error::log_read(&error))?;
+    Ok(reader.durable_until(superblock.log_end).decrypted_with(log_cipher(keys)))
 }
 
 /// Where the first whole record of the oldest segment starts: the segment may begin in the middle of one.

@@ -278,6 +278,7 @@ fn create(environment: &Environment, options: &Options) -> Result<(), Error> {
     let log = Log::create(Arc::clone(&environment.disk), log_options);
     let log = log.map_err(|error| Error::log(&error))?;
     superblock.redo_point = log.appended();
+    superblock.log_end = superblock.redo_point;
     drop(log);
     Tree::create(disk, &superblock, tree_options(environment, options, keys))
         .map_err(|error| Error::tree(&error))?;
@@ -311,6 +312,7 @@ fn new_superblock(environment: &Environment, options: &Options) -> Superblock {
         completed_chunk: 0,
         next_table: TableId::new(FIRST_USER_TABLE),
         in_doubt: 0,
+        log_end: Lsn::ZERO,
         page_count: 0,
         created_micros: environment.clock.wall_micros(),
         // Set by the tree with each store.

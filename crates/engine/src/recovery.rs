@@ -274,6 +274,9 @@ impl<'a> Replay<'a> {
         let failed = |error| Error::tree(&error);
         // No page may hold a change whose record the power can take.
         self.reader.make_durable().map_err(|error| Error::Log { message: crate::error::chain(&error) })?;
+        // As a checkpoint does: see `note_end_of_log`.
+        self.superblock.log_end = end.max(self.superblock.log_end);
+        self.tree.store_superblock(&self.superblock).map_err(failed)?;
         dropped_tables::write_out(memtable, self.part_start)?;
         let rows = FrozenRows::of_users(memtable, self.part_start, Vec::new());
         let mut merge = self.tree.begin_merge(rows).map_err(failed)?;

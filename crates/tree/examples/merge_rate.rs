@@ -158,5 +158,6 @@ fn superblock() -> Superblock {
         protection: PageProtection::RecoveryFile,
         encryption: Encryption::None,
         in_doubt: 0,
+        log_end: Lsn::ZERO,
     }
 }

@@ -25,7 +25,8 @@
 //! |    104 |     4 | protection       | 0: recovery file, 1: page images in the log; for display            |
 //! |    108 |     4 | encryption       | 0: none, 1: XAES-256-GCM; the keys are in the file `keys`           |
 //! |    112 |     8 | in_doubt         | prepared transactions that were undecided at the redo point         |
-//! |    120 |  3976 | reserved         | zero; anything else is refused                                      |
+//! |    120 |     8 | log_end          | LSN up to which the log was durable before pages were written       |
+//! |    128 |  3968 | reserved         | zero; anything else is refused                                      |
 //!
 //! The superblock itself is never encrypted: it holds nothing of what users store.
 
@@ -46,11 +47,11 @@ pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
 
 const MAGIC: [u8; 8] = *b"SEAWALL\n";
 const FORMAT_VERSION: u32 = 1;
-const RESERVED_AT: usize = 120;
+const RESERVED_AT: usize = 128;
 const COPIES: u64 = 2;
 /// No position or counter ever comes this far: whoever adds to one need not fear that it runs over.
 pub(crate) const COUNTER_MAX: u64 = 1 << 62;
-const _: () = assert!(RESERVED_AT + 3976 == SUPERBLOCK_BYTES);
+const _: () = assert!(RESERVED_AT + 3968 == SUPERBLOCK_BYTES);
 
 /// Where the second copy of a page is while it is being overwritten: a crash that tears the page leaves that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -103,6 +104,8 @@ pub struct Superblock {
     pub encryption: Encryption,
     /// Prepared transactions that were undecided at the redo point: the tree has their rows.
     pub in_doubt: u64,
+    /// The log was durable up to here before pages with what is in it were written: one that ends before is damaged.
+    pub log_end: Lsn,
 }
 
 /// Why the superblock could not be read or written.
@@ -327,6 +330,7 @@ impl Superblock {
         block[104..108].copy_from_slice(&self.protection.number().to_le_bytes());
         block[108..112].copy_from_slice(&self.encryption.number().to_le_bytes());
         block[112..120].copy_from_slice(&self.in_doubt.to_le_bytes());
+        block[120..128].copy_from_slice(&self.log_end.get().to_le_bytes());
         let checksum = crc32c(&block);
         block[12..16].copy_from_slice(&checksum.to_le_bytes());
         block
@@ -365,7 +369,7 @@ impl Superblock {
         if !segment_bytes.is_power_of_two() {
             return Err("segment size is not a power of two");
         }
-        if [16, 56, 64, 72, 80, 88, 112].iter().any(|offset| u64_at(block, *offset) > COUNTER_MAX) {
+        if [16, 56, 64, 72, 80, 88, 112, 120].iter().any(|offset| u64_at(block, *offset) > COUNTER_MAX) {
             return Err("a position or counter is larger than any can become");
         }
         Ok(Superblock {
@@ -383,6 +387,7 @@ impl Superblock {
             protection: PageProtection::from_number(u32_at(block, 104)).ok_or("unknown page protection")?,
             encryption: Encryption::from_number(u32_at(block, 108)).ok_or("unknown encryption")?,
             in_doubt: u64_at(block, 112),
+            log_end: Lsn::new(u64_at(block, 120)),
         })
     }
 
@@ -494,6 +499,7 @@ mod tests {
             protection: PageProtection::RecoveryFile,
             encryption: Encryption::None,
             in_doubt: 4,
+            log_end: Lsn::new(0x7000),
         }
     }
 

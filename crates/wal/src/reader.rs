@@ -115,6 +115,8 @@ pub struct LogReader {
     /// The same place in the stream.
     stream: StreamPosition,
     limit: Option<Lsn>,
+    /// See `LogReader::durable_until`.
+    durable_until: Lsn,
     pending: Pending,
     /// Batches start in the order of the log.
     batch_floor: Lsn,
@@ -188,6 +190,7 @@ impl LogReader {
             position: from,
             stream,
             limit: None,
+            durable_until: Lsn::ZERO,
             pending: Pending::default(),
             batch_floor: Lsn::ZERO,
             window: Vec::new(),
@@ -215,6 +218,13 @@ impl LogReader {
         assert!(limit >= self.position, "the reader is at {}, past the limit {limit}", self.position);
         self.limit = Some(limit);
         self.end = None;
+    }
+
+    /// The caller knows that the log was durable up to `known`, the end of some record: one that ends before is damaged. Reads
+    /// on behind it, to the end of the log.
+    #[must_use]
+    pub fn durable_until(self, known: Lsn) -> LogReader {
+        LogReader { durable_until: known, ..self }
     }
 
     /// The record at the position, and moves behind it. `None` at the end of the log or at the limit.
@@ -450,7 +460,10 @@ impl LogReader {
         let evidence = match known_end {
             Some(known_end) => Some(known_end),
             None if sabotaged(Defect::DamageTakenForTornTail) => None,
-            None => search::evidence_after(&mut self.bytes, self.key, lsn)?,
+            None => {
+                let found = search::evidence_after(&mut self.bytes, self.key, lsn)?;
+                found.or((lsn < self.durable_until).then_some(self.durable_until))
+            }
         };
         if let Some(evidence) = evidence {
             let (path, offset) = (self.bytes.path_of(number), self.geometry.offset_of(lsn));

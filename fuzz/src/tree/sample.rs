@@ -35,6 +35,7 @@ pub(super) fn values() -> Superblock {
         protection: PageProtection::RecoveryFile,
         encryption: Encryption::None,
         in_doubt: 0,
+        log_end: Lsn::ZERO,
     }
 }
 

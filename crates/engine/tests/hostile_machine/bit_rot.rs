@@ -3,7 +3,7 @@
 use seawall_engine::{
     Damage, Database, Durability, Error, HoldKind, HoldLifetime, HoldOptions, OpenMode, Options,
 };
-use seawall_simulation::{SeededRandom, SimulatedClock, SimulatedDisk};
+use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk};
 use seawall_types::Lsn;
 
 use super::{check_clean, check_rows, environment, open_at, put_rows, small_options, value};
@@ -235,6 +235,52 @@ fn sound_log_is_sound_wherever_it_is_held_from() {
         places += 1;
     }
     assert!(places > 20, "{places}");
+}
+
+/// Pages have some of what it says: dropped as a torn tail, it would leave the rest of a transaction.
+#[test]
+fn rot_in_the_last_batch_is_no_torn_tail_once_a_checkpoint_has_begun_to_write_it() {
+    let clock = SimulatedClock::default();
+    let options = Options { checkpoint_chunk_bytes: 16 << 10, ..small_options() };
+    let rows: u32 = 300;
+    let (mut refused, mut dropped, mut call) = (0, 0, 0);
+    loop {
+        let disk = SimulatedDisk::new(9);
+        let database = open_at(&disk, &clock, &options);
+        let table = database.create_table("t").unwrap();
+        database.checkpoint().unwrap();
+        let mut transaction = database.begin();
+        (0..rows).for_each(|row| transaction.put(&table, row.to_be_bytes(), value(row)).unwrap());
+        transaction.commit().unwrap();
+        let end = database.info().unwrap().end_of_log.get();
+        disk.crash_at(disk.calls() + call);
+        let is_through = database.checkpoint().is_ok();
+        drop(database);
+        // Not the pending files: they have the batch, too.
+        let left = disk.after_power_loss(PowerLoss::LoseAll);
+        left.flip_bit(&segment(end - 100), (end - 100) % SEGMENT, 3);
+        let is_told = !damages_of_directory(&left).is_empty();
+        match Database::open_in(environment(&left, &clock), options.clone(), |_| {}) {
+            Ok(database) => {
+                let table = database.table("t").unwrap();
+                let is_dropped = database.get(&table, 0_u32.to_be_bytes()).unwrap().is_none();
+                // The redo point may be past it although the checkpoint was not told so.
+                check_rows(&database, if is_dropped { 0..0 } else { 0..rows });
+                dropped += u32::from(is_dropped);
+                assert!(!(is_through && is_dropped));
+            }
+            Err(Error::Log { message }) => {
+                assert!(is_told && message.contains("damaged"), "call {call}: {message}");
+                refused += 1;
+            }
+            Err(other) => panic!("call {call}: {other}"),
+        }
+        if is_through {
+            break;
+        }
+        call += 1;
+    }
+    assert!(dropped > 0 && refused > 3, "{dropped} of {call} dropped, {refused} refused");
 }
 
 /// While the database is open and has the page nowhere in memory.

@@ -36,6 +36,7 @@ pub(crate) fn superblock(page_bytes: u32) -> Superblock {
         protection: PageProtection::RecoveryFile,
         encryption: Encryption::None,
         in_doubt: 0,
+        log_end: Lsn::ZERO,
     }
 }
 
