@@ -24,6 +24,7 @@
 mod arguments;
 mod campaign;
 mod child;
+mod comparison;
 pub mod crashes;
 mod error;
 mod faults;

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use seawall::{Database, Error};
+use seawall::{Database, Error, Snapshot};
+
+use crate::comparison::{Difference, compare_in_doubt, compare_rows, compare_tables};
 
 /// Rows of one table.
 pub type Rows = BTreeMap<Vec<u8>, Arc<[u8]>>;
@@ -95,22 +97,26 @@ impl State {
     /// # Errors
     /// What `database` has otherwise.
     pub fn compare(&self, database: &Database) -> Result<(), String> {
-        let tables = database.tables().map_err(|error| format!("listing tables: {error}"))?;
-        let found: Vec<&String> = tables.iter().map(|table| &table.name).collect();
-        let expected: Vec<&String> = self.tables.keys().collect();
-        if found != expected {
-            return Err(format!("tables {found:?} where {expected:?} are expected"));
-        }
-        let in_doubt = database.in_doubt().map_err(|error| format!("listing what is in doubt: {error}"))?;
-        let mut found: Vec<&String> = in_doubt.iter().map(|transaction| &transaction.gid).collect();
-        found.sort_unstable();
-        let expected: Vec<&String> = self.prepared.keys().collect();
-        if found != expected {
-            return Err(format!("{found:?} in doubt where {expected:?} are expected"));
-        }
+        let different = |difference: Difference| difference.to_string();
+        compare_tables(database, &self.tables).map_err(different)?;
+        compare_in_doubt(database, &self.prepared).map_err(different)?;
         // Before anything is tried on their rows: of two states that differ in what a gid stands for, one is wrong, and what
         // it takes for locked can be written.
-        for transaction in &in_doubt {
+        self.compare_prepared(database)?;
+        self.prepared.iter().try_for_each(|(gid, changes)| compare_guards(database, gid, changes))?;
+        let snapshot = database.snapshot();
+        for (name, rows) in &self.tables {
+            compare_rows(&snapshot, name, rows).map_err(different)?;
+            compare_gets(&snapshot, name, rows)?;
+        }
+        Ok(())
+    }
+
+    /// What each transaction in doubt has written.
+    fn compare_prepared(&self, database: &Database) -> Result<(), String> {
+        for transaction in
+            database.in_doubt().map_err(|error| format!("listing what is in doubt: {error}"))?
+        {
             let changes = &self.prepared[&transaction.gid];
             let used: BTreeSet<&str> = changed_rows(changes).map(|(table, _)| table).collect();
             let is_renamed = guarded_table(&transaction.gid, changes).is_none();
@@ -120,36 +126,20 @@ impl State {
                 return Err(format!("{} uses {:?} where {used:?}", transaction.gid, transaction.tables));
             }
         }
-        self.prepared.iter().try_for_each(|(gid, changes)| compare_guards(database, gid, changes))?;
-        let snapshot = database.snapshot();
-        for (name, rows) in &self.tables {
-            let table = snapshot.table(name).map_err(|error| format!("opening {name}: {error}"))?;
-            let mut expected = rows.iter();
-            for row in snapshot.range::<&[u8]>(&table, ..) {
-                let (key, value) = row.map_err(|error| format!("reading {name}: {error}"))?;
-                match expected.next() {
-                    Some((wanted_key, wanted)) if *wanted_key == key && wanted[..] == value[..] => {}
-                    wanted => {
-                        return Err(format!(
-                            "{name}: {} where {} is expected",
-                            show(&key, &value),
-                            show_row(wanted)
-                        ));
-                    }
-                }
-            }
-            if let Some(missing) = expected.next() {
-                return Err(format!("{name}: {} is missing", show_row(Some(missing))));
-            }
-            for (key, value) in rows.iter().step_by(7) {
-                match snapshot.get(&table, key) {
-                    Ok(Some(found)) if found[..] == value[..] => {}
-                    other => return Err(format!("{name}: get {} gives {other:?}", key.escape_ascii())),
-                }
-            }
-        }
         Ok(())
     }
+}
+
+/// Some rows, each read by itself.
+fn compare_gets(snapshot: &Snapshot, name: &str, rows: &Rows) -> Result<(), String> {
+    let table = snapshot.table(name).map_err(|error| format!("opening {name}: {error}"))?;
+    for (key, value) in rows.iter().step_by(7) {
+        match snapshot.get(&table, key) {
+            Ok(Some(found)) if found[..] == value[..] => {}
+            other => return Err(format!("{name}: get {} gives {other:?}", key.escape_ascii())),
+        }
+    }
+    Ok(())
 }
 
 fn changed_rows(changes: &[Change]) -> impl Iterator<Item = (&str, &[u8])> {
@@ -211,13 +201,4 @@ fn compare_guards(database: &Database, gid: &str, changes: &[Change]) -> Result<
         }
     }
     Ok(())
-}
-
-fn show(key: &[u8], value: &[u8]) -> String {
-    let start = |bytes: &[u8]| bytes[..bytes.len().min(16)].escape_ascii().to_string();
-    format!("{} ({} bytes) = {} ({} bytes)", start(key), key.len(), start(value), value.len())
-}
-
-fn show_row(row: Option<(&Vec<u8>, &Arc<[u8]>)>) -> String {
-    row.map_or("nothing".to_owned(), |(key, value)| show(key, value))
 }

@@ -12,9 +12,10 @@ use seawall_simulation::{
 };
 
 use super::fault::{self, Trouble};
-use super::model::{self, Account, Difference, State};
+use super::model::{self, Account, State};
 use super::rot::{self, Expected, Verdict};
 use super::step::{Failure, KEPT, Step};
+use crate::comparison::Difference;
 
 /// Of the steps and faults before a finding, so many are told.
 const TOLD_MAX: usize = 12;

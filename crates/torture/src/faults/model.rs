@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use seawall::{Database, Error};
+use seawall::Database;
+
+use crate::comparison::{Difference, compare_in_doubt, compare_rows, compare_tables};
 
 /// Rows of one table.
 pub(super) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -48,42 +50,10 @@ impl State {
 
     /// Says what `database` has otherwise.
     pub(super) fn compare(&self, database: &Database) -> Result<(), Difference> {
-        let tables = database.tables()?;
-        let found: Vec<&String> = tables.iter().map(|table| &table.name).collect();
-        let expected: Vec<&String> = self.tables.keys().collect();
-        if found != expected {
-            return different(format!("tables {found:?} where {expected:?} are expected"));
-        }
-        let in_doubt = database.in_doubt()?;
-        let mut found: Vec<&String> = in_doubt.iter().map(|transaction| &transaction.gid).collect();
-        found.sort_unstable();
-        let expected: Vec<&String> = self.prepared.keys().collect();
-        if found != expected {
-            return different(format!("{found:?} in doubt where {expected:?} are expected"));
-        }
+        compare_tables(database, &self.tables)?;
+        compare_in_doubt(database, &self.prepared)?;
         let snapshot = database.snapshot();
-        for (name, rows) in &self.tables {
-            let table = snapshot.table(name)?;
-            let mut expected = rows.iter();
-            for row in snapshot.range::<&[u8]>(&table, ..) {
-                let (key, value) = row?;
-                match expected.next() {
-                    Some((wanted, wanted_value)) if *wanted == key && *wanted_value == value => {}
-                    wanted => {
-                        let wanted = wanted.map(|(key, value)| show(key, value));
-                        let wanted = wanted.unwrap_or("no more row".to_owned());
-                        return different(format!(
-                            "{name}: {} where {wanted} is expected",
-                            show(&key, &value)
-                        ));
-                    }
-                }
-            }
-            if let Some((key, value)) = expected.next() {
-                return different(format!("{name}: {} is missing", show(key, value)));
-            }
-        }
-        Ok(())
+        self.tables.iter().try_for_each(|(name, rows)| compare_rows(&snapshot, name, rows))
     }
 }
 
@@ -105,38 +75,6 @@ pub(super) fn find<'s>(
         reasons.len(),
         reasons.join("; ")
     )))
-}
-
-/// Why a database is not what a state says.
-#[derive(Debug)]
-pub(super) enum Difference {
-    Rows(String),
-    /// It cannot be read.
-    Error(Error),
-}
-
-impl From<Error> for Difference {
-    fn from(error: Error) -> Difference {
-        Difference::Error(error)
-    }
-}
-
-impl fmt::Display for Difference {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Difference::Rows(what) => formatter.write_str(what),
-            Difference::Error(error) => write!(formatter, "it cannot be read: {error}"),
-        }
-    }
-}
-
-fn different(what: String) -> Result<(), Difference> {
-    Err(Difference::Rows(what))
-}
-
-fn show(key: &[u8], value: &[u8]) -> String {
-    let start = &value[..value.len().min(12)];
-    format!("{} = {}.. ({} bytes)", key.escape_ascii(), start.escape_ascii(), value.len())
 }
 
 /// What is in the database now, and what may be left of it.

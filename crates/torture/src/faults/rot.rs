@@ -3,7 +3,8 @@
 use seawall::{Damage, Database, Environment, Error, Options};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 
-use super::model::{Difference, State, find};
+use super::model::{State, find};
+use crate::comparison::Difference;
 
 /// So often another byte is drawn where one is zero: files are mostly empty.
 const TRIES_MAX: usize = 8;
