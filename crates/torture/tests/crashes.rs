@@ -66,6 +66,7 @@ fn a_crash_at_any_call_of_a_creation() {
     })
     .unwrap();
     println!("{points} crash points, 8 outcomes each");
+    assert!(points > 40, "{points} disk calls: a creation does not do much");
 }
 
 #[test]
@@ -114,6 +115,7 @@ fn crash_twice(first: u64, stride: u64) {
     })
     .unwrap();
     println!("{states} states after two crashes");
+    assert!(states > 800, "{states} states: recoveries do not do much");
 }
 
 #[test]
@@ -150,6 +152,7 @@ fn a_third_crash_in_the_recovery_from_two() {
     })
     .unwrap();
     println!("{states} states after three crashes");
+    assert!(states > 1_500, "{states} states: recoveries do not do much");
 }
 
 /// The process is killed in a call, and what it wrote is in the system's cache; the next one reads it there, every
@@ -175,6 +178,7 @@ fn a_killed_process_at_any_call_and_a_power_loss_soon_after() {
     })
     .unwrap();
     println!("{points} calls");
+    assert!(points > 400, "{points} disk calls: the plan does not do much");
 }
 
 /// As before, but the power goes in every call of the next process's recovery.
@@ -196,6 +200,7 @@ fn kill_and_crash(first: u64, stride: u64) {
     })
     .unwrap();
     println!("{states} crash points after a kill");
+    assert!(states > 1_200, "{states} crash points: recoveries do not do much");
 }
 
 #[test]
@@ -212,7 +217,9 @@ fn a_killed_process_and_a_power_loss_in_the_recovery_two() {
 #[test]
 fn a_killed_creation_and_a_power_loss_after_the_first_commit() {
     let options = small_options();
+    let mut points = 0;
     watch(&SimulatedDisk::new(1), &options, &[Step::Flush], |point| {
+        points += 1;
         let disk = point.disk.copy();
         let database = open(&disk, &options);
         database.create_table("first").unwrap();
@@ -226,6 +233,8 @@ fn a_killed_creation_and_a_power_loss_after_the_first_commit() {
             .map(drop)
     })
     .unwrap();
+    println!("{points} calls of a creation");
+    assert!(points > 20, "{points} disk calls: a creation does not do much");
 }
 
 /// A log longer than the memory for it is merged into the tree in parts while it is replayed: a crash or a kill in the
