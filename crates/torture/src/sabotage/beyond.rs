@@ -5,7 +5,7 @@ use seawall_io::sabotage::Defect;
 const SECOND_FAULT: &str = "shows when pages that were durable are damaged on top of a power loss";
 const OLD_RECORD: &str = "a record that was given up has to lie just where the log of a later life ends";
 
-const BEYOND: [(Defect, &str); 7] = [
+const BEYOND: [(Defect, &str); 9] = [
     (Defect::RecycledBeforeNameSynced, "a writer has to fill a segment during one call of another thread"),
     (Defect::TailNotZeroed, OLD_RECORD),
     (Defect::PendingNotZeroed, OLD_RECORD),
@@ -13,6 +13,8 @@ const BEYOND: [(Defect, &str); 7] = [
         Defect::LastBatchNotWrittenAgain,
         "a kill has to hit a write on its way, and the power to go before the log is written again",
     ),
+    (Defect::HoldsNotSynced, "tortures make few holds, and lose none of the log that they need"),
+    (Defect::VersionNotChecked, "a reader has to meet the moment in which pages change places"),
     (Defect::FreedPagesWrittenUnsynced, SECOND_FAULT),
     (Defect::PunchedBeforeSync, SECOND_FAULT),
     (Defect::KeysNameNotSynced, "no torture changes the master key"),
