@@ -4,15 +4,15 @@ use seawall_io::sabotage::Defect;
 
 const SECOND_FAULT: &str = "shows when pages that were durable are damaged on top of a power loss";
 const OLD_RECORD: &str = "a record that was given up has to lie just where the log of a later life ends";
+const KILL_THEN_POWER: &str =
+    "a kill has to hit a write on its way, and the power to go before the same bytes are written again";
 
-const BEYOND: [(Defect, &str); 9] = [
+const BEYOND: [(Defect, &str); 10] = [
     (Defect::RecycledBeforeNameSynced, "a writer has to fill a segment during one call of another thread"),
     (Defect::TailNotZeroed, OLD_RECORD),
     (Defect::PendingNotZeroed, OLD_RECORD),
-    (
-        Defect::LastBatchNotWrittenAgain,
-        "a kill has to hit a write on its way, and the power to go before the log is written again",
-    ),
+    (Defect::LastBatchNotWrittenAgain, KILL_THEN_POWER),
+    (Defect::ChunkNotWrittenAgain, KILL_THEN_POWER),
     (Defect::HoldsNotSynced, "tortures make few holds, and lose none of the log that they need"),
     (Defect::VersionNotChecked, "a reader has to meet the moment in which pages change places"),
     (Defect::FreedPagesWrittenUnsynced, SECOND_FAULT),
