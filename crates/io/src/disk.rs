@@ -15,6 +15,7 @@ use std::io::IoSlice;
 use std::sync::Arc;
 
 use crate::aligned::AlignedBuffer;
+use crate::error::DiskError;
 
 /// A file as the engine needs it.
 pub trait DiskFile: Send + Sync + fmt::Debug {
@@ -135,6 +136,19 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// Renames a file within its directory, replacing one at `to`. Durable after `sync_directory`. Between two
     /// directories it is `InvalidInput`: file systems do not agree which sync makes that durable.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// As `rename`, but never replaces anything: `AlreadyExists` if there is a file at `to`, whoever made it and however
+    /// short ago. `Unsupported` where the file system has no such call.
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        let unsupported = io::Error::new(io::ErrorKind::Unsupported, "no rename that never replaces");
+        Err(DiskError::wrap("rename", format!("{} to {to}", self.location(from)), unsupported))
+    }
+
+    /// The names of the directories in a directory, sorted. A missing directory is `NotFound`.
+    fn list_subdirectories(&self, directory: &str) -> io::Result<Vec<String>> {
+        let unsupported = io::Error::new(io::ErrorKind::Unsupported, "no listing of directories");
+        Err(DiskError::wrap("list", self.location(directory), unsupported))
+    }
 
     /// Removes a file. Durable after `sync_directory`.
     fn remove(&self, path: &str) -> io::Result<()>;

@@ -77,6 +77,19 @@ impl Disk for OsDisk {
         self.named("rename", from, result)
     }
 
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        let result = if parent_of(from) == parent_of(to) {
+            system::rename_new(&self.full(from), &self.full(to))
+        } else {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{to} is in another directory")))
+        };
+        self.named("rename", from, result)
+    }
+
+    fn list_subdirectories(&self, directory: &str) -> io::Result<Vec<String>> {
+        self.named("list", directory, list_directories(&self.full(directory)))
+    }
+
     fn remove(&self, path: &str) -> io::Result<()> {
         self.named("remove", path, rustix::fs::unlink(self.full(path)).map_err(io::Error::from))
     }
@@ -177,6 +190,24 @@ fn list_file_names(full: &Path) -> io::Result<Vec<String>> {
             names.push(name);
         }
     }
+    Ok(names)
+}
+
+fn list_directories(full: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(full)? {
+        let entry = entry?;
+        let is_directory = match entry.file_type() {
+            Ok(file_type) => file_type.is_dir(),
+            // Removed since the directory was read.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
+        };
+        if let (true, Ok(name)) = (is_directory, entry.file_name().into_string()) {
+            names.push(name);
+        }
+    }
+    names.sort();
     Ok(names)
 }
 

@@ -307,10 +307,7 @@ impl Disk for SimulatedDisk {
         pass_time(&self.state, Operation::List, directory, None);
         let mut state = self.state.lock();
         state.begin_uncounted(Operation::List, directory)?;
-        let found = state.directories.get(directory).ok_or_else(|| match state.find(directory) {
-            Ok(_) => io::ErrorKind::NotADirectory.into(),
-            Err(error) => error,
-        });
+        let found = state.find_directory(directory);
         let entry = |(name, &inode): (&String, &u64)| DirectoryEntry {
             name: name.clone(),
             bytes: state.inode(inode).current.length(),
@@ -331,6 +328,28 @@ impl Disk for SimulatedDisk {
         };
         let inode = named(Operation::Rename, from, checked)?;
         state.change_name(Operation::Rename, from, Some(to), |state| state.rename(inode, to))
+    }
+
+    fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
+        pass_time(&self.state, Operation::Rename, from, Some(to));
+        let mut state = self.state.lock();
+        state.check_power(Operation::Rename, from)?;
+        let checked = if split(from).0 != split(to).0 {
+            Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{to} is in another directory")))
+        } else {
+            state.find(from).and_then(|inode| state.check_free(to).map(|()| inode))
+        };
+        let inode = named(Operation::Rename, from, checked)?;
+        state.change_name(Operation::Rename, from, Some(to), |state| state.rename(inode, to))
+    }
+
+    fn list_subdirectories(&self, directory: &str) -> io::Result<Vec<String>> {
+        pass_time(&self.state, Operation::List, directory, None);
+        let mut state = self.state.lock();
+        state.begin_uncounted(Operation::List, directory)?;
+        named(Operation::List, directory, state.find_directory(directory).map(|_| ()))?;
+        drop(state);
+        Ok(self.list_directories(directory))
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {

@@ -68,7 +68,7 @@ fn call_file(random: &mut SeededRandom, open: &Open) -> [String; 2] {
 fn call_disk(random: &mut SeededRandom, disks: [&dyn Disk; 2], open: &mut Vec<Open>) -> [String; 2] {
     let (path, other) = (*random.pick(&FILES), *random.pick(&FILES));
     let directory = *random.pick(&DIRECTORIES);
-    match random.below(8) {
+    match random.below(10) {
         0..=2 => {
             let mode = *random.pick(&MODES);
             let [os, simulated] = disks.map(|disk| disk.open(path, mode));
@@ -84,7 +84,9 @@ fn call_disk(random: &mut SeededRandom, disks: [&dyn Disk; 2], open: &mut Vec<Op
         3 => disks.map(|disk| answer(disk.create_directory(directory))),
         4 => disks.map(|disk| answer(disk.list(directory))),
         5 => disks.map(|disk| answer(disk.rename(path, other))),
-        6 => {
+        6 => disks.map(|disk| answer(disk.rename_new(path, other))),
+        7 => disks.map(|disk| answer(disk.list_subdirectories(directory))),
+        8 => {
             let path = *random.pick(&["a", "b", "log/a", "log/b", "log", "missing/a"]);
             disks.map(|disk| answer(disk.remove(path)))
         }

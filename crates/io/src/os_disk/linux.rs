@@ -7,7 +7,9 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl};
+use rustix::fs::{
+    CWD, FallocateFlags, OFlags, RenameFlags, fallocate, fcntl_getfl, fcntl_setfl, renameat_with, unlink,
+};
 use rustix::io::{Errno, ReadWriteFlags, pwritev, pwritev2};
 
 /// The kernel takes no more slices in one call (`IOV_MAX`).
@@ -18,6 +20,18 @@ pub(super) fn open_direct(options: &mut OpenOptions, full: &Path) -> io::Result<
     match options.clone().custom_flags(OFlags::DIRECT.bits().cast_signed()).open(full) {
         Err(error) if is_unsupported(&error) => options.open(full),
         result => result,
+    }
+}
+
+/// One call where the file system has it; else, as on some network file systems, a second name and then without the first,
+/// which a crash in between leaves with both.
+pub(super) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => {
+            std::fs::hard_link(from, to)?;
+            Ok(unlink(from)?)
+        }
+        result => Ok(result?),
     }
 }
 

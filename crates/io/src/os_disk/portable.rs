@@ -9,6 +9,12 @@ pub(super) fn open_direct(options: &mut OpenOptions, full: &Path) -> io::Result<
     options.open(full)
 }
 
+/// A second name, then without the first: a crash in between leaves both.
+pub(super) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::hard_link(from, to)?;
+    Ok(rustix::fs::unlink(from)?)
+}
+
 #[derive(Debug, Default)]
 pub(super) struct DurableWrites;
 

@@ -174,6 +174,18 @@ fn a_rename_replaces_and_a_removal_removes() {
 }
 
 #[test]
+fn a_rename_that_never_replaces_leaves_both_files() {
+    let (_directory, disk) = scratch();
+    disk.open("a", OpenMode::Create).unwrap().write_all_at(b"a", 0).unwrap();
+    disk.open("b", OpenMode::Create).unwrap().write_all_at(b"b", 0).unwrap();
+    assert_eq!(disk.rename_new("a", "b").unwrap_err().kind(), ErrorKind::AlreadyExists);
+    assert_eq!((read_all(&disk, "a"), read_all(&disk, "b")), (b"a".to_vec(), b"b".to_vec()));
+    disk.rename_new("a", "c").unwrap();
+    assert_eq!(read_all(&disk, "c"), b"a");
+    assert_eq!(disk.rename_new("a", "d").unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
 fn only_lack_of_rights_lets_a_reader_go_on_without_a_lock_file() {
     assert!(is_read_only(&io::Error::from_raw_os_error(30)));
     assert!(is_read_only(&io::Error::from_raw_os_error(13)));

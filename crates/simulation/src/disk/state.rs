@@ -154,6 +154,14 @@ impl State {
         directory.names.get(name).copied().ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
+    /// The directory that has this name.
+    pub(super) fn find_directory(&self, path: &str) -> io::Result<&Directory> {
+        self.directories.get(path).ok_or_else(|| match self.find(path) {
+            Ok(_) => io::ErrorKind::NotADirectory.into(),
+            Err(error) => error,
+        })
+    }
+
     /// Refuses a name that is taken or has no directory.
     pub(super) fn check_free(&self, path: &str) -> io::Result<()> {
         match self.find(path) {
