@@ -1,4 +1,5 @@
-//! CRC-32C (Castagnoli), the checksum of log records, segment headers and pages.
+//! CRC-32C (Castagnoli), the checksum of log records, segment headers and pages, and CRC-64/NVME, that of whole objects
+//! of an archive.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
@@ -93,6 +94,41 @@ impl Crc32c {
 impl Default for Crc32c {
     fn default() -> Crc32c {
         Crc32c::new()
+    }
+}
+
+/// CRC-64/NVME of bytes that come in pieces: one of the checksums that S3 knows.
+///
+/// ```
+/// use seawall_codec::checksum::Crc64;
+/// let mut checksum = Crc64::new();
+/// checksum.update(b"1234");
+/// checksum.update(b"56789");
+/// assert_eq!(checksum.finish(), 0xAE8B_1486_0A79_9888);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Crc64(Digest);
+
+impl Crc64 {
+    /// The checksum of nothing yet.
+    pub fn new() -> Crc64 {
+        Crc64(Digest::new(CrcAlgorithm::Crc64Nvme))
+    }
+
+    /// Takes in the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The checksum of all bytes so far.
+    pub fn finish(&self) -> u64 {
+        self.0.finalize()
+    }
+}
+
+impl Default for Crc64 {
+    fn default() -> Crc64 {
+        Crc64::new()
     }
 }
 

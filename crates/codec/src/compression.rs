@@ -107,10 +107,15 @@ impl fmt::Debug for Decompressor {
 impl Compressor {
     /// One for blocks to be compressed so.
     pub fn new(compression: Compression) -> Compressor {
+        Compressor::with_zstd_level(compression, ZSTD_LEVEL)
+    }
+
+    /// As `new`, with a level of Zstandard, where it is that; the library takes one out of its range for the nearest.
+    pub fn with_zstd_level(compression: Compression, level: i32) -> Compressor {
         Compressor(match compression {
             Compression::None => Encoder::None,
             Compression::Lz4 => Encoder::Lz4,
-            Compression::Zstd => Encoder::Zstd(zstd_encoder()),
+            Compression::Zstd => Encoder::Zstd(zstd_encoder(level)),
             Compression::Snappy => Encoder::Snappy(Box::new(snap::raw::Encoder::new())),
         })
     }
@@ -155,9 +160,9 @@ impl Compressor {
 }
 
 /// The reader knows the length and has a checksum of its own: none of them is stored.
-fn zstd_encoder() -> zstd::bulk::Compressor<'static> {
+fn zstd_encoder(level: i32) -> zstd::bulk::Compressor<'static> {
     const KNOWN: &str = "the library takes its own parameters";
-    let mut encoder = zstd::bulk::Compressor::new(ZSTD_LEVEL).expect(KNOWN);
+    let mut encoder = zstd::bulk::Compressor::new(level).expect(KNOWN);
     encoder.include_contentsize(false).expect(KNOWN);
     encoder.include_checksum(false).expect(KNOWN);
     encoder.include_dictid(false).expect(KNOWN);
