@@ -13,10 +13,12 @@
 //!   Cipher::encrypt, Cipher::decrypt
 //! ```
 //! Invariants:
-//! * The data key leaves this crate in no form but wrapped.
+//! * The data key leaves this crate in no form but wrapped; so do the keys of an archive.
 //! * Nonces are drawn here and nowhere else, one for each message, from the operating system's randomness: no counter
 //!   has to survive a crash or a restore.
 //! * Changing the master key rewrites the file `keys` and nothing else; after a crash it is the old file or the new one.
+//!
+//! An archive has keys of its own, since it outlives the database and may hold those of others: [`RepositoryKey`].
 //!
 //! Start at [`DatabaseKeys`].
 
@@ -25,10 +27,15 @@ mod database_keys;
 mod error;
 mod keys_file;
 mod master_key;
+mod repository_key;
 
 pub use cipher::{Cipher, ENVELOPE_BYTES, Envelope};
 pub use database_keys::{DatabaseKeys, OtherMasterKeys, Purpose};
 pub use error::{KeysError, MasterKeyError};
 pub use keys_file::KEYS_PATH;
 pub use master_key::MasterKey;
+pub use repository_key::{
+    FramePlace, OBJECT_SECRET_BYTES, ObjectKey, RepositoryKey, RepositoryKeyError, RepositoryKeyId,
+    WRAPPED_OBJECT_KEY_BYTES, WRAPPED_REPOSITORY_KEY_BYTES, master_key_fingerprint,
+};
 pub use seawall_codec::encryption::{NotAuthentic, SecretKey};
