@@ -170,6 +170,28 @@ pub enum SegmentHeaderError {
     },
 }
 
+/// Why a segment file, looked at alone, is not one that a log has written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SegmentCheckError {
+    /// Its header, or its length.
+    #[error(transparent)]
+    Header(#[from] SegmentHeaderError),
+    /// The log has not come to it yet.
+    #[error("the log has not begun this segment yet: there are no records in it")]
+    NotBegun,
+    /// A record does not verify, and later ones do.
+    #[error("offset {offset}: the record at {lsn} does not verify, and later ones do, at {later} the next")]
+    Damaged {
+        /// In the file.
+        offset: usize,
+        /// Of the record.
+        lsn: Lsn,
+        /// The next record that does.
+        later: Lsn,
+    },
+}
+
 /// Why a pending file was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -44,6 +44,7 @@ mod record;
 mod recycle;
 mod retention;
 mod segment;
+mod segment_check;
 mod segment_set;
 mod switch;
 mod timeline;
@@ -57,7 +58,7 @@ pub use commit::{
 pub use control::{Checkpoint, RESTORE_POINT_NAME_BYTES_MAX, RestorePoint, TimelineSwitch};
 pub use error::{
     EncryptionProblem, HistoryError, LogError, LogReadError, PendingFileError, RecordError,
-    SegmentHeaderError,
+    SegmentCheckError, SegmentHeaderError,
 };
 pub use geometry::{HEADER_BYTES, LogGeometry, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 pub use holds::{
@@ -71,7 +72,8 @@ pub use prepared::{Decision, GID_BYTES_MAX, OWNER_BYTES_MAX, Outcome, Prepare};
 pub use reader::{EndReason, LogEnd, LogReader, LogRecord, PendingUse};
 pub use record::{PreparedRecord, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, Record, RecordKind, RecordSpan};
 pub use retention::RetentionReport;
-pub use segment::{FORMAT_VERSION, SegmentName};
+pub use segment::{FORMAT_VERSION, SEGMENT_MAGIC, SegmentName};
+pub use segment_check::{SegmentContent, check_segment};
 pub use segment_set::{LogFiles, SegmentInfo, SegmentState};
 pub use switch::{begin_timeline, next_timeline};
 pub use timeline::{TimelineFork, TimelineHistory};

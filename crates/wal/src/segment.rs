@@ -32,6 +32,9 @@ pub(crate) const LOG_DIRECTORY: &str = "log";
 /// The version of segments and records.
 pub const FORMAT_VERSION: u32 = 1;
 
+/// The first bytes of a segment.
+pub const SEGMENT_MAGIC: [u8; 8] = MAGIC;
+
 const MAGIC: [u8; 8] = *b"SWLOG\r\n\x1A";
 const HEADER_PAGE_BYTES: usize = 4096;
 const BEGUN_OFFSET: usize = 512;
@@ -115,12 +118,27 @@ fn seal(identity: &LogIdentity, number: u64) -> u64 {
     identity.key().seal_of(identity.geometry.first_record_of(number))
 }
 
-/// Refuses, field by field, what is not the header page of segment `number` of this log.
-pub(crate) fn check_header(
-    page: &[u8; HEADER_PAGE_BYTES],
-    identity: &LogIdentity,
-    number: u64,
-) -> Result<SegmentUse, SegmentHeaderError> {
+/// What a header page says of whose segment it is.
+pub(crate) struct HeaderFields {
+    pub(crate) database: DatabaseId,
+    pub(crate) timeline: u32,
+    pub(crate) first_lsn: Lsn,
+    pub(crate) segment_bytes: u64,
+}
+
+/// Reads a header page by what it says itself; whether that can be is for `check_header` to say.
+pub(crate) fn header_fields(page: &[u8; HEADER_PAGE_BYTES]) -> Result<HeaderFields, SegmentHeaderError> {
+    check_seal(page)?;
+    Ok(HeaderFields {
+        database: DatabaseId::from_bytes(bytes_at(page, 24)),
+        timeline: u32::from_le_bytes(bytes_at(page, 12)),
+        first_lsn: Lsn::new(u64::from_le_bytes(bytes_at(page, 16))),
+        segment_bytes: u64::from(u32::from_le_bytes(bytes_at(page, 40))),
+    })
+}
+
+/// Magic, version and checksum.
+fn check_seal(page: &[u8; HEADER_PAGE_BYTES]) -> Result<(), SegmentHeaderError> {
     let magic: [u8; 8] = bytes_at(page, 0);
     if magic != MAGIC {
         return Err(SegmentHeaderError::Magic { found: magic });
@@ -133,6 +151,16 @@ pub(crate) fn check_header(
     if stored != computed {
         return Err(SegmentHeaderError::Checksum { stored, computed });
     }
+    Ok(())
+}
+
+/// Refuses, field by field, what is not the header page of segment `number` of this log.
+pub(crate) fn check_header(
+    page: &[u8; HEADER_PAGE_BYTES],
+    identity: &LogIdentity,
+    number: u64,
+) -> Result<SegmentUse, SegmentHeaderError> {
+    check_seal(page)?;
     for (start, end) in [(48, BEGUN_OFFSET), (BEGUN_OFFSET + BEGUN_BYTES, HEADER_PAGE_BYTES)] {
         if let Some(index) = page[start..end].iter().position(|&byte| byte != 0) {
             return Err(SegmentHeaderError::Reserved { offset: start + index });

@@ -1,0 +1,157 @@
+//! A segment file looked at alone, by somebody who has not got the log: an archive.
+//!
+//! Its header says whose it is; then every record in it that verifies proves itself, since a record's checksum covers its
+//! place. Records are packed without regard to segments, so the first bytes may belong to a record of the segment before,
+//! and the last record may go on in the next: these two stretches are not verified here. Everything between is.
+//!
+//! ```text
+//!   header | rest of a record | record | record | ... | record | beginning of one
+//!            found by search    each starts where the last ends    plausible, and nothing behind it verifies
+//! ```
+
+use seawall_codec::checksum::crc32c;
+use seawall_types::{DatabaseId, Lsn, TimelineId};
+
+use crate::error::{SegmentCheckError, SegmentHeaderError};
+use crate::geometry::{HEADER_BYTES, LogGeometry};
+use crate::record::{FLAG_ENCRYPTED, LogKey, RECORD_HEADER_BYTES, RecordHeader, RecordKind, STAMP_BYTES};
+use crate::segment::{LogIdentity, SegmentName, SegmentUse, check_header, header_fields};
+
+/// What a segment file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentContent {
+    /// The database that wrote it.
+    pub database: DatabaseId,
+    /// The name that it must have.
+    pub name: SegmentName,
+    /// Its size.
+    pub segment_bytes: u64,
+    /// Where its last record ends; the end of the segment, if that record goes on in the next.
+    pub records_end: Lsn,
+    /// The records reach the end of the segment.
+    pub is_full: bool,
+    /// Bytes of records that were verified.
+    pub verified_bytes: u64,
+}
+
+/// Looks at a whole segment file.
+///
+/// # Errors
+/// `Header` if it is no segment that a log has begun, `Damaged` if a record does not verify although later ones do.
+pub fn check_segment(file: &[u8]) -> Result<SegmentContent, SegmentCheckError> {
+    let header_bytes = usize::try_from(HEADER_BYTES).expect("a page fits into memory");
+    let page = file.get(..header_bytes).and_then(|page| page.try_into().ok());
+    let too_short = SegmentHeaderError::Length { found: file.len() as u64, expected: HEADER_BYTES };
+    let page = page.ok_or(too_short)?;
+    let (identity, number) = identity_of(page)?;
+    let segment_use = check_header(page, &identity, number)?;
+    let segment_bytes = identity.geometry.segment_bytes();
+    if file.len() as u64 != segment_bytes {
+        let found = file.len() as u64;
+        return Err(SegmentHeaderError::Length { found, expected: segment_bytes }.into());
+    }
+    if segment_use == SegmentUse::Ready {
+        return Err(SegmentCheckError::NotBegun);
+    }
+    let key = LogKey::new(identity.database, identity.timeline);
+    let walk = Walk { file, start: Lsn::new(number * segment_bytes), key };
+    let (end, verified_bytes) = walk.run()?;
+    Ok(SegmentContent {
+        database: identity.database,
+        name: SegmentName { number, timeline: identity.timeline },
+        segment_bytes,
+        records_end: walk.lsn(end),
+        is_full: end == file.len(),
+        verified_bytes,
+    })
+}
+
+/// Whose segment it says that it is. Everything is checked by `check_header` afterwards.
+fn identity_of(page: &[u8; 4096]) -> Result<(LogIdentity, u64), SegmentHeaderError> {
+    let fields = header_fields(page)?;
+    let timeline = TimelineId::new(fields.timeline)
+        .ok_or(SegmentHeaderError::Timeline { found: 0, expected: TimelineId::FIRST })?;
+    let geometry = LogGeometry::new(fields.segment_bytes).map_err(|_| SegmentHeaderError::SegmentBytes {
+        found: fields.segment_bytes,
+        expected: crate::geometry::SEGMENT_BYTES_MIN,
+    })?;
+    let identity = LogIdentity { database: fields.database, timeline, geometry };
+    Ok((identity, geometry.segment_of(fields.first_lsn)))
+}
+
+struct Walk<'a> {
+    file: &'a [u8],
+    /// LSN of the file's first byte.
+    start: Lsn,
+    key: LogKey,
+}
+
+/// What there is at an offset.
+enum Found {
+    /// A record that verifies, and where it ends.
+    Record {
+        end: usize,
+    },
+    /// The beginning of something that goes on in the next segment.
+    Beginning,
+    Nothing,
+}
+
+impl Walk<'_> {
+    fn lsn(&self, offset: usize) -> Lsn {
+        Lsn::new(self.start.get() + offset as u64)
+    }
+
+    /// Where the records end, and how many bytes of them were verified.
+    fn run(&self) -> Result<(usize, u64), SegmentCheckError> {
+        let begin = usize::try_from(HEADER_BYTES).expect("a page fits into memory");
+        let Some(first) = self.next_record(begin) else {
+            // A stretch of one long record, or nothing was ever written here.
+            let is_empty = self.file[begin..].iter().all(|byte| *byte == 0);
+            return Ok((if is_empty { begin } else { self.file.len() }, 0));
+        };
+        let mut offset = first;
+        loop {
+            match self.at(offset) {
+                Found::Record { end } => offset = end,
+                found => {
+                    if let Some(later) = self.next_record(offset + 1) {
+                        return Err(SegmentCheckError::Damaged {
+                            offset,
+                            lsn: self.lsn(offset),
+                            later: self.lsn(later),
+                        });
+                    }
+                    let verified = (offset - first) as u64;
+                    let goes_on = matches!(found, Found::Beginning);
+                    return Ok((if goes_on { self.file.len() } else { offset }, verified));
+                }
+            }
+        }
+    }
+
+    /// The first record that verifies, at `from` or later.
+    fn next_record(&self, from: usize) -> Option<usize> {
+        (from..self.file.len()).find(|offset| matches!(self.at(*offset), Found::Record { .. }))
+    }
+
+    fn at(&self, offset: usize) -> Found {
+        let rest = &self.file[offset..];
+        if rest.len() < RECORD_HEADER_BYTES {
+            return Found::Beginning;
+        }
+        // Cheap: most offsets that no record starts at are told by these two bytes.
+        if RecordKind::from_byte(rest[12]).is_none() || rest[13] > FLAG_ENCRYPTED {
+            return Found::Nothing;
+        }
+        let masks = self.key.masks(self.lsn(offset));
+        let Some(header) = RecordHeader::decode(rest, masks) else { return Found::Nothing };
+        let length = usize::try_from(header.length).expect("32 bits");
+        let Some(record) = rest.get(..length) else { return Found::Beginning };
+        if header.verifies(crc32c(&record[STAMP_BYTES..]), masks) {
+            Found::Record { end: offset + length }
+        } else {
+            Found::Nothing
+        }
+    }
+}
