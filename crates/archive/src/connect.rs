@@ -1,0 +1,167 @@
+//! From the place of a repository to its store.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::{Certificate, ClientOptions, ObjectStore, RetryConfig};
+use seawall_io::{OsDisk, Random};
+
+use crate::error::ArchiveError;
+use crate::store::ObjectStorage;
+use crate::store::file::FileStorage;
+use crate::store::remote::RemoteStorage;
+use crate::url::{Bucket, Place, Provider, RepositoryUrl};
+
+/// To make a connection takes one round trip or two, with TLS: more means that nobody is there.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Stores close idle connections after some 20 seconds or more: those that are older are not used again.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// The store at `url`. Nothing is asked of it yet.
+pub(crate) fn connect(
+    url: &RepositoryUrl,
+    credentials: &BTreeMap<String, String>,
+    random: &Arc<dyn Random>,
+) -> Result<Arc<dyn ObjectStorage>, ArchiveError> {
+    let bucket = match &url.place {
+        Place::Directory(directory) => {
+            let disk = Arc::new(OsDisk::new(directory));
+            return Ok(Arc::new(FileStorage::new(disk, Arc::clone(random))));
+        }
+        Place::Bucket(bucket) => bucket,
+    };
+    let refuse = |problem: String| ArchiveError::Settings { url: url.location(), problem };
+    install_cryptography();
+    let client = client_options(bucket).map_err(refuse)?;
+    let store = match bucket.provider {
+        Provider::S3 => s3(bucket, credentials, client),
+        Provider::Google => google(bucket, credentials, client),
+        Provider::Azure => azure(bucket, credentials, client),
+    };
+    let store = store.map_err(|error| refuse(error.to_string()))?;
+    let storage = RemoteStorage::new(store, bucket.prefix.clone(), url.location())
+        .map_err(|error| refuse(format!("cannot start threads for requests: {error}")))?;
+    Ok(Arc::new(storage))
+}
+
+/// TLS has to be told once a process which library does its cryptography. If somebody has chosen another, that is fine.
+fn install_cryptography() {
+    if rustls::crypto::CryptoProvider::get_default().is_none()
+        && rustls::crypto::ring::default_provider().install_default().is_err()
+    {
+        tracing::debug!("another thread has just chosen the cryptography of TLS");
+    }
+}
+
+fn client_options(bucket: &Bucket) -> Result<ClientOptions, String> {
+    let is_plain = bucket.endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://"));
+    let mut options = ClientOptions::new()
+        .with_allow_http(is_plain || bucket.is_emulator)
+        .with_timeout(bucket.timeout)
+        .with_connect_timeout(CONNECT_TIMEOUT)
+        .with_pool_idle_timeout(IDLE_TIMEOUT);
+    if let Some(path) = &bucket.ca_file {
+        let refuse = |problem: String| format!("ca_file {}: {problem}", path.display());
+        let text = std::fs::read(path).map_err(|error| refuse(error.to_string()))?;
+        let certificates = Certificate::from_pem_bundle(&text).map_err(|error| refuse(error.to_string()))?;
+        if certificates.is_empty() {
+            return Err(refuse("there is no certificate in it".to_owned()));
+        }
+        for certificate in certificates {
+            options = options.with_root_certificate(certificate);
+        }
+    }
+    Ok(options)
+}
+
+/// None here: the repository tries again itself.
+fn no_retries() -> RetryConfig {
+    RetryConfig { max_retries: 0, retry_timeout: Duration::ZERO, ..RetryConfig::default() }
+}
+
+/// Those of the credentials that this provider knows; one file may have those of several.
+fn known<K: FromStr>(credentials: &BTreeMap<String, String>) -> Vec<(K, &String)> {
+    let key = |name: &String| name.to_ascii_lowercase().parse().ok();
+    credentials.iter().filter_map(|(name, value)| Some((key(name)?, value))).collect()
+}
+
+fn s3(
+    bucket: &Bucket,
+    credentials: &BTreeMap<String, String>,
+    client: ClientOptions,
+) -> object_store::Result<Arc<dyn ObjectStore>> {
+    let mut builder = AmazonS3Builder::from_env();
+    for (key, value) in known::<AmazonS3ConfigKey>(credentials) {
+        builder = builder.with_config(key, value);
+    }
+    let path_style = bucket.path_style.unwrap_or(bucket.endpoint.is_some());
+    builder = builder
+        .with_bucket_name(&bucket.name)
+        .with_conditional_put(S3ConditionalPut::ETagMatch)
+        .with_virtual_hosted_style_request(!path_style)
+        .with_skip_signature(bucket.is_anonymous)
+        .with_client_options(client)
+        .with_retry(no_retries());
+    if let Some(endpoint) = &bucket.endpoint {
+        let endpoint = endpoint.trim_end_matches('/');
+        // The library wants the bucket in it, where it is in the host name.
+        let named = match endpoint.split_once("://") {
+            Some((scheme, host)) if !path_style => format!("{scheme}://{}.{host}", bucket.name),
+            _ => endpoint.to_owned(),
+        };
+        builder = builder.with_endpoint(named);
+    }
+    if let Some(region) = &bucket.region {
+        builder = builder.with_region(region);
+    }
+    Ok(Arc::new(builder.build()?))
+}
+
+fn google(
+    bucket: &Bucket,
+    credentials: &BTreeMap<String, String>,
+    client: ClientOptions,
+) -> object_store::Result<Arc<dyn ObjectStore>> {
+    let mut builder = GoogleCloudStorageBuilder::from_env();
+    for (key, value) in known::<GoogleConfigKey>(credentials) {
+        builder = builder.with_config(key, value);
+    }
+    builder = builder
+        .with_bucket_name(&bucket.name)
+        .with_skip_signature(bucket.is_anonymous)
+        .with_client_options(client)
+        .with_retry(no_retries());
+    if let Some(endpoint) = &bucket.endpoint {
+        builder = builder.with_base_url(endpoint);
+    }
+    Ok(Arc::new(builder.build()?))
+}
+
+fn azure(
+    bucket: &Bucket,
+    credentials: &BTreeMap<String, String>,
+    client: ClientOptions,
+) -> object_store::Result<Arc<dyn ObjectStore>> {
+    let mut builder = MicrosoftAzureBuilder::from_env();
+    for (key, value) in known::<AzureConfigKey>(credentials) {
+        builder = builder.with_config(key, value);
+    }
+    builder = builder
+        .with_container_name(&bucket.name)
+        .with_use_emulator(bucket.is_emulator)
+        .with_skip_signature(bucket.is_anonymous)
+        .with_client_options(client)
+        .with_retry(no_retries());
+    if let Some(account) = &bucket.account {
+        builder = builder.with_account(account);
+    }
+    if let Some(endpoint) = &bucket.endpoint {
+        builder = builder.with_endpoint(endpoint.clone());
+    }
+    Ok(Arc::new(builder.build()?))
+}

@@ -1,0 +1,133 @@
+//! Why something could not be archived or fetched.
+
+use std::io;
+
+use seawall_keys::{MasterKeyError, RepositoryKeyError};
+
+use crate::envelope::UnpackError;
+use crate::segment::SegmentError;
+use crate::store::StoreError;
+use crate::url::RepositoryUrlError;
+
+/// Why something could not be archived or fetched.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArchiveError {
+    /// The text is no place of a repository.
+    #[error(transparent)]
+    Url(#[from] RepositoryUrlError),
+    /// The settings of the store do not go together.
+    #[error("{url}: {problem}")]
+    Settings {
+        /// The repository.
+        url: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// There is no repository at this place.
+    #[error("there is no repository at {url}: make one with `seawall repo create`, or look at the name")]
+    NoRepository {
+        /// The place.
+        url: String,
+    },
+    /// There is one already.
+    #[error("there is a repository at {url} already; nothing was changed")]
+    RepositoryExists {
+        /// The place.
+        url: String,
+    },
+    /// Written by a newer release.
+    #[error("the repository {url} has format version {version}: use a newer seawall")]
+    RepositoryVersion {
+        /// The place.
+        url: String,
+        /// The version found.
+        version: u32,
+    },
+    /// There is no such object. For PostgreSQL this is no error, but the end of the archive.
+    #[error("{object} is not in the repository")]
+    NotFound {
+        /// Its full name.
+        object: String,
+    },
+    /// An object is not what was put.
+    #[error("{object} is damaged: {problem}; take it from another repository")]
+    Damaged {
+        /// Its full name.
+        object: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The object at this name says that it is another one.
+    #[error("{object} holds {found}: objects were moved or renamed by hand")]
+    OtherObject {
+        /// Its full name.
+        object: String,
+        /// What it says that it is.
+        found: String,
+    },
+    /// An object with other content has this name already.
+    #[error(
+        "{object} is there already with other content ({found}; this one has {given}): two servers archive into one place, or one \
+         was restored and went its own way. Nothing was overwritten. Give one of them another repository, or a new timeline"
+    )]
+    OtherContent {
+        /// Its full name.
+        object: String,
+        /// Length and checksum of what is there.
+        found: String,
+        /// Length and checksum of what was to be put.
+        given: String,
+    },
+    /// The repository is encrypted and no master key was given.
+    #[error("the repository {url} is encrypted: give its master key")]
+    NeedsMasterKey {
+        /// The place.
+        url: String,
+    },
+    /// A master key was given, and the repository is not encrypted.
+    #[error(
+        "the repository {url} is not encrypted, and a master key was given: nothing is put there unencrypted by accident; leave the \
+         key out, or make a new repository"
+    )]
+    NotEncrypted {
+        /// The place.
+        url: String,
+    },
+    /// The master key is none of those that open the repository.
+    #[error("the repository {url} does not know the master key {given}; it knows {known}")]
+    WrongMasterKey {
+        /// The place.
+        url: String,
+        /// Fingerprint of the key that was given.
+        given: String,
+        /// Fingerprints of those that would do.
+        known: String,
+    },
+    /// There is no master key where it should come from.
+    #[error(transparent)]
+    MasterKey(#[from] MasterKeyError),
+    /// An object with a key is damaged.
+    #[error("{object}: {source}")]
+    Key {
+        /// Its full name.
+        object: String,
+        /// What is wrong.
+        source: RepositoryKeyError,
+    },
+    /// The store did not do what was asked.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The file is not to be archived.
+    #[error(transparent)]
+    Segment(#[from] SegmentError),
+    /// What was fetched could not be written.
+    #[error("cannot write what was fetched: {0}")]
+    Output(io::Error),
+}
+
+impl ArchiveError {
+    pub(crate) fn damaged(object: String, problem: &UnpackError) -> ArchiveError {
+        ArchiveError::Damaged { object, problem: problem.to_string() }
+    }
+}

@@ -1,0 +1,126 @@
+//! Where objects lie in a repository. A path follows from what the object is: to find one, nothing is listed.
+//!
+//! ```text
+//!   seawall-repository                                        text: format, id, encryption (`repository_header`)
+//!   keys/6d1f0a52c0ffee00-a1b2c3d4e5f60718                    repository key, wrapped by the master key with that fingerprint
+//!   postgresql-7301234567890123456/                           system identifier of a PostgreSQL cluster
+//!     timelines/00000002.history
+//!     log/00000001/00000000/000000010000000000000001          timeline / upper half of the LSN / segment
+//!     log/00000001/00000000/000000010000000000000007.partial
+//!     log/00000001/00000000/000000010000000000000004.00000028.backup
+//!   seawall-0123456789abcdef0123456789abcdef/                 id of a Seawall database
+//!     timelines/00000002.history
+//!     log/00000001/00000000000000/000000010000000000000001    timeline / 256 segments / segment
+//!   check/                                                    scratch of `seawall repo check`
+//! ```
+//! Names say nothing of compression or encryption: one file has one name, so that a put can tell whether it is there, also
+//! after settings have changed.
+
+use seawall_keys::RepositoryKeyId;
+use seawall_types::TimelineId;
+
+use crate::name::{LogFileName, SegmentPlace};
+use crate::system::System;
+
+/// The object that makes a place a repository.
+pub(crate) const REPOSITORY_HEADER: &str = "seawall-repository";
+/// Directory of wrapped keys.
+pub(crate) const KEYS: &str = "keys/";
+/// Directory of what a check puts and removes.
+pub(crate) const CHECK: &str = "check/";
+
+/// Where the file with this name lies.
+pub(crate) fn path(system: System, name: LogFileName) -> String {
+    match name {
+        LogFileName::History(_) => format!("{}{name}", timelines(system)),
+        LogFileName::Segment(place) | LogFileName::Partial(place) | LogFileName::BackupLabel(place, _) => {
+            format!("{}{}/{name}", timeline(system, place.timeline), group(system, place))
+        }
+    }
+}
+
+/// The directory of a system's histories.
+pub(crate) fn timelines(system: System) -> String {
+    format!("{system}/timelines/")
+}
+
+/// The directory of a system's timelines.
+pub(crate) fn log(system: System) -> String {
+    format!("{system}/log/")
+}
+
+/// The directory of the segments of a timeline.
+pub(crate) fn timeline(system: System, timeline: TimelineId) -> String {
+    format!("{system}/log/{:08X}/", timeline.get())
+}
+
+/// So that no directory has more than some hundred files.
+fn group(system: System, place: SegmentPlace) -> String {
+    match system {
+        System::PostgreSql(_) => format!("{:08X}", place.digits >> 32),
+        System::Seawall(_) => format!("{:014X}", place.digits >> 8),
+    }
+}
+
+/// The path of a repository key, wrapped by the master key with this fingerprint.
+pub(crate) fn key(key: RepositoryKeyId, fingerprint: &str) -> String {
+    format!("{KEYS}{key}-{fingerprint}")
+}
+
+/// The fingerprint in the path of a wrapped key.
+pub(crate) fn fingerprint_of_key(path: &str) -> Option<&str> {
+    let (key, fingerprint) = path.strip_prefix(KEYS)?.split_once('-')?;
+    (key.len() == 16 && fingerprint.len() == 16).then_some(fingerprint)
+}
+
+/// The file that lies at a path, if it is the path of one.
+pub(crate) fn parse(path: &str) -> Option<(System, LogFileName)> {
+    let system = path.split('/').next()?.parse().ok()?;
+    let name = LogFileName::parse(path.rsplit('/').next()?)?;
+    (self::path(system, name) == path).then_some((system, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_types::DatabaseId;
+
+    #[test]
+    fn paths_are_those_of_the_picture_and_read_back() {
+        let postgresql = System::PostgreSql(7_301_234_567_890_123_456);
+        let seawall = System::Seawall(DatabaseId::from_bytes(0x0123_4567_89ab_cdef_u128.to_be_bytes()));
+        for (system, name, expected) in [
+            (postgresql, "00000002.history", "postgresql-7301234567890123456/timelines/00000002.history"),
+            (
+                postgresql,
+                "00000001000000A1000000FF",
+                "postgresql-7301234567890123456/log/00000001/000000A1/00000001000000A1000000FF",
+            ),
+            (
+                postgresql,
+                "000000010000000000000007.partial",
+                "postgresql-7301234567890123456/log/00000001/00000000/000000010000000000000007.partial",
+            ),
+            (
+                seawall,
+                "0000000100000000000001A1",
+                "seawall-00000000000000000123456789abcdef/log/00000001/00000000000001/0000000100000000000001A1",
+            ),
+        ] {
+            let name = LogFileName::parse(name).unwrap();
+            assert_eq!(path(system, name), expected);
+            assert_eq!(parse(expected), Some((system, name)));
+        }
+        for other in [
+            "",
+            "seawall-repository",
+            "postgresql-1/log/00000001/00000001/000000010000000000000001",
+            "postgresql-1/log/00000002/00000000/000000010000000000000001",
+            "postgresql-1/timelines/000000010000000000000001",
+        ] {
+            assert_eq!(parse(other), None, "{other}");
+        }
+        let key = key(RepositoryKeyId([1; 8]), "a1b2c3d4e5f60718");
+        assert_eq!(fingerprint_of_key(&key), Some("a1b2c3d4e5f60718"));
+    }
+}

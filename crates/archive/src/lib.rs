@@ -1,0 +1,49 @@
+//! Files of a log to and from an object store: Seawall's own and PostgreSQL's. Knows no engine.
+//!
+//! ```text
+//!   pg_wal/ or log/                                             repository: a directory, S3, GCS, Azure
+//!   000000010000000000000001  --identify--> whose? whole?
+//!                             --pack-----> frames, compressed   --push--> put if new, or compare, for each repository
+//!                             <--unpack--- frames, checked      <--fetch--
+//! ```
+//!
+//! Invariants:
+//! * A push returns when the object is durable, and not before. To push the same again is quiet; other content under the same
+//!   name is refused. Nothing is ever overwritten, whoever else writes to the same place.
+//! * A file is archived only if it is whole, undamaged as far as that can be told, and what its name says.
+//! * What is fetched was checked: each stretch before it is handed on, the whole before the fetch returns.
+//! * Everything that is known of an object is in its first 512 bytes. There is no catalog that could disagree with it.
+//! * Memory for an object is bounded: its stored bytes while it is put, a frame while it is fetched.
+//! * Requests run on a runtime that nobody outside sees: every call here is an ordinary one that waits.
+//!
+//! Start at [`Repository::push`] and [`Repository::fetch`]. Byte layouts are in `envelope`, `envelope::frame`,
+//! `repository_header` and `seawall_keys::repository_key`, places in `layout`.
+
+mod check;
+mod connect;
+mod envelope;
+mod error;
+mod layout;
+mod name;
+mod repository;
+mod repository_header;
+mod segment;
+mod store;
+mod system;
+mod url;
+
+pub use check::{CheckReport, Fencing};
+pub use envelope::{
+    FORMAT_VERSION, HEADER_BYTES, Header, HeaderError, ObjectKind, PLAIN_BYTES_MAX, Packed, Packer, Packing,
+    Sealed, UnpackError, Unpacker,
+};
+pub use error::ArchiveError;
+pub use name::{LogFileName, SegmentPlace};
+pub use repository::{ContentSink, Pushed, Repository, RepositoryOptions, RequestStatistics};
+pub use repository_header::RepositoryHeader;
+pub use seawall_codec::compression::Compression;
+pub use segment::{Description, Expected, PostgreSqlError, SegmentError, identify};
+pub use store::retry::RetryPolicy;
+pub use store::{ObjectEntry, StoreCause, StoreError};
+pub use system::{ParseSystemError, System};
+pub use url::{RepositoryUrl, RepositoryUrlError};

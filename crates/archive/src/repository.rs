@@ -1,0 +1,584 @@
+//! A repository: objects put once, fetched checked.
+//!
+//! ```text
+//!   file --identify--> Description --Packer--> Packed --push--> seal, put if new --+--> Stored
+//!                                                                                  +--> there already: compare headers
+//!                                                                                         same content   AlreadyThere
+//!                                                                                         other content  OtherContent
+//! ```
+//! What is where if a process dies in between: an object is there as a whole or not at all, and a push that is repeated finds
+//! it and returns quietly. Nothing is ever overwritten, so a repository may lie in a bucket with object lock.
+
+mod keys;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use seawall_io::{Clock, Disk, OsRandom, Random, SystemClock};
+use seawall_keys::{MasterKey, RepositoryKey};
+use seawall_types::TimelineId;
+
+use crate::connect::connect;
+use crate::envelope::{HEADER_BYTES, Header, Packed, UnpackError, Unpacker};
+use crate::error::ArchiveError;
+use crate::layout;
+use crate::name::LogFileName;
+use crate::repository_header::{RepositoryHeader, RepositoryHeaderError, TEXT_BYTES_MAX};
+use crate::segment::Description;
+use crate::store::file::FileStorage;
+use crate::store::retry::{RetryPolicy, retry};
+use crate::store::{ObjectEntry, ObjectStorage, Put, StoreCause, StoreError};
+use crate::system::System;
+use crate::url::RepositoryUrl;
+
+/// An object that was damaged on its way is good when it is fetched again; one that is damaged where it lies is not.
+const FETCHES_OF_DAMAGED: u32 = 2;
+
+/// How a repository is opened.
+#[derive(Clone, Debug)]
+pub struct RepositoryOptions {
+    /// Where the master key comes from, if the repository is (or shall be) encrypted.
+    pub master_key: Option<MasterKey>,
+    /// Credentials of the store, by the names that its own tools give them in the environment; they come before those in the
+    /// environment.
+    pub credentials: BTreeMap<String, String>,
+    /// How long requests that fail in passing are tried again.
+    pub retry: RetryPolicy,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness for keys, nonces and names.
+    pub random: Arc<dyn Random>,
+}
+
+impl Default for RepositoryOptions {
+    fn default() -> RepositoryOptions {
+        RepositoryOptions {
+            master_key: None,
+            credentials: BTreeMap::new(),
+            retry: RetryPolicy::default(),
+            clock: Arc::new(SystemClock),
+            random: Arc::new(OsRandom),
+        }
+    }
+}
+
+/// What became of a push.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pushed {
+    /// It was put.
+    Stored,
+    /// It was there already, with the same content.
+    AlreadyThere,
+}
+
+/// Takes content as it is fetched. It is whole only when the fetch has returned `Ok`.
+pub trait ContentSink {
+    /// The next bytes.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// All bytes so far are void: the fetch starts again.
+    fn restart(&mut self) -> io::Result<()>;
+}
+
+impl ContentSink for Vec<u8> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn restart(&mut self) -> io::Result<()> {
+        self.clear();
+        Ok(())
+    }
+}
+
+/// Requests that failed, since the repository was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RequestStatistics {
+    /// Failures that were followed by another attempt.
+    pub retries: u64,
+    /// Failures by cause, those that were followed by another attempt too.
+    pub failures: BTreeMap<StoreCause, u64>,
+    /// The last failure.
+    pub last_failure: Option<String>,
+}
+
+/// An open repository. To be shared by any number of threads; each call waits for its own requests.
+pub struct Repository {
+    pub(crate) storage: Arc<dyn ObjectStorage>,
+    header: RepositoryHeader,
+    /// Newest first; empty if the repository is not encrypted.
+    keys: Vec<RepositoryKey>,
+    url: String,
+    options: RepositoryOptions,
+    statistics: Mutex<RequestStatistics>,
+}
+
+impl fmt::Debug for Repository {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Repository").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+impl Repository {
+    /// Makes a repository at a place that has none, encrypted if the options have a master key. A directory is made if it is
+    /// missing, a bucket is not.
+    ///
+    /// # Errors
+    /// `RepositoryExists`, `Settings`, `MasterKey` or `Store`.
+    pub fn create(url: &RepositoryUrl, options: RepositoryOptions) -> Result<Repository, ArchiveError> {
+        if let crate::url::Place::Directory(path) = &url.place {
+            make_root(&seawall_io::OsDisk::new(path))?;
+        }
+        let storage = connect(url, &options.credentials, &options.random)?;
+        Repository::create_in(storage, url.location(), options)
+    }
+
+    /// Opens the repository at `url`.
+    ///
+    /// # Errors
+    /// `NoRepository`, `RepositoryVersion`, `NeedsMasterKey`, `NotEncrypted`, `WrongMasterKey`, `Damaged`, `Settings`,
+    /// `MasterKey`, `Key` or `Store`.
+    pub fn open(url: &RepositoryUrl, options: RepositoryOptions) -> Result<Repository, ArchiveError> {
+        let storage = connect(url, &options.credentials, &options.random)?;
+        Repository::open_in(storage, url.location(), options)
+    }
+
+    /// As `create`, in the directory of a disk.
+    ///
+    /// # Errors
+    /// As `create`.
+    pub fn create_on(disk: Arc<dyn Disk>, options: RepositoryOptions) -> Result<Repository, ArchiveError> {
+        make_root(&*disk)?;
+        let url = disk.location("");
+        Repository::create_in(Arc::new(FileStorage::new(disk, Arc::clone(&options.random))), url, options)
+    }
+
+    /// As `open`, in the directory of a disk.
+    ///
+    /// # Errors
+    /// As `open`.
+    pub fn open_on(disk: Arc<dyn Disk>, options: RepositoryOptions) -> Result<Repository, ArchiveError> {
+        let url = disk.location("");
+        Repository::open_in(Arc::new(FileStorage::new(disk, Arc::clone(&options.random))), url, options)
+    }
+
+    fn with_header(
+        storage: Arc<dyn ObjectStorage>,
+        header: RepositoryHeader,
+        url: String,
+        options: RepositoryOptions,
+    ) -> Repository {
+        Repository { storage, header, keys: Vec::new(), url, options, statistics: Mutex::default() }
+    }
+
+    fn create_in(
+        storage: Arc<dyn ObjectStorage>,
+        url: String,
+        options: RepositoryOptions,
+    ) -> Result<Repository, ArchiveError> {
+        let mut id = [0; 16];
+        options.random.fill(&mut id);
+        let is_encrypted = options.master_key.is_some();
+        let created_micros = options.clock.wall_micros();
+        let header = RepositoryHeader { id, created_micros, is_encrypted };
+        let mut repository = Repository::with_header(storage, header, url, options);
+        if repository.find_header()?.is_some() {
+            return Err(ArchiveError::RepositoryExists { url: repository.url });
+        }
+        // The key first: a repository that says that it is encrypted has one.
+        if is_encrypted {
+            repository.make_first_key()?;
+        }
+        let text = Bytes::from(repository.header.encode());
+        let put = repository
+            .request(|storage| storage.put_new(layout::REPOSITORY_HEADER, std::slice::from_ref(&text)))?;
+        match put {
+            Put::Stored => Ok(repository),
+            // A put that is tried again may find what it has put itself.
+            Put::Exists if repository.find_header()?.as_ref() == Some(&repository.header) => Ok(repository),
+            Put::Exists => Err(ArchiveError::RepositoryExists { url: repository.url }),
+        }
+    }
+
+    fn open_in(
+        storage: Arc<dyn ObjectStorage>,
+        url: String,
+        options: RepositoryOptions,
+    ) -> Result<Repository, ArchiveError> {
+        let unknown = RepositoryHeader { id: [0; 16], created_micros: 0, is_encrypted: false };
+        let mut repository = Repository::with_header(storage, unknown, url, options);
+        let header = repository.find_header()?;
+        repository.header =
+            header.ok_or_else(|| ArchiveError::NoRepository { url: repository.url.clone() })?;
+        repository.keys = repository.read_keys()?;
+        Ok(repository)
+    }
+
+    fn find_header(&self) -> Result<Option<RepositoryHeader>, ArchiveError> {
+        let bytes = match self.read_small(layout::REPOSITORY_HEADER, TEXT_BYTES_MAX) {
+            Err(error) if error.cause == StoreCause::NotFound => return Ok(None),
+            other => other?,
+        };
+        RepositoryHeader::decode(&bytes).map(Some).map_err(|error| match error {
+            RepositoryHeaderError::Version(version) => {
+                ArchiveError::RepositoryVersion { url: self.url.clone(), version }
+            }
+            RepositoryHeaderError::Damaged(problem) => ArchiveError::Damaged {
+                object: self.storage.location(layout::REPOSITORY_HEADER),
+                problem: problem.to_owned(),
+            },
+        })
+    }
+
+    /// Where it is, without options.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// What it says of itself.
+    pub fn header(&self) -> &RepositoryHeader {
+        &self.header
+    }
+
+    /// Requests that failed, since it was opened.
+    pub fn statistics(&self) -> RequestStatistics {
+        self.statistics.lock().clone()
+    }
+
+    pub(crate) fn random(&self) -> &Arc<dyn Random> {
+        &self.options.random
+    }
+
+    pub(crate) fn clock(&self) -> &Arc<dyn Clock> {
+        &self.options.clock
+    }
+
+    // ---- put ---------------------------------------------------------------------------------------------------
+
+    /// Puts an object, if it is not there. When this returns, it is durable.
+    ///
+    /// # Errors
+    /// `OtherContent` if there is one with this name and other content, `Damaged` if what is there cannot be read, or `Store`.
+    pub fn push(&self, packed: &Packed) -> Result<Pushed, ArchiveError> {
+        let header = packed.header();
+        let name = LogFileName::parse(&header.name).expect("an object was described by its parsed name");
+        let path = layout::path(header.system, name);
+        let pieces = packed.seal(self.keys.first()).pieces();
+        self.retry(|| match self.storage.put_new(&path, &pieces)? {
+            Put::Stored => Ok(Ok(Pushed::Stored)),
+            Put::Exists => match self.compare(&path, header) {
+                // Somebody else's put of it was under way, and came to nothing.
+                Err(ArchiveError::NotFound { object }) => Err(vanished(object)),
+                Err(ArchiveError::Store(error)) => Err(error),
+                result => Ok(result.map(|()| Pushed::AlreadyThere)),
+            },
+        })?
+    }
+
+    /// Whether the object at `path` has the content that `given` describes.
+    fn compare(&self, path: &str, given: &Header) -> Result<(), ArchiveError> {
+        let object = || self.storage.location(path);
+        let found = self.read_header_once(path)?;
+        check_identity(&found, given.system, &given.name, object)?;
+        let checksum =
+            self.plain_checksum(&found).map_err(|error| ArchiveError::damaged(object(), &error))?;
+        if (found.plain_bytes, checksum) == (given.plain_bytes, given.plain_checksum) {
+            return Ok(());
+        }
+        let describe = |bytes, checksum| format!("{bytes} bytes, CRC-64 {checksum:016x}");
+        Err(ArchiveError::OtherContent {
+            object: object(),
+            found: describe(found.plain_bytes, checksum),
+            given: describe(given.plain_bytes, given.plain_checksum),
+        })
+    }
+
+    fn plain_checksum(&self, header: &Header) -> Result<u64, UnpackError> {
+        let Some(encryption) = &header.encryption else { return Ok(header.plain_checksum) };
+        let key = self.keys.iter().find(|key| key.id() == encryption.key);
+        let key = key.ok_or(UnpackError::Key(encryption.key))?;
+        let unwrapped = header.unwrap_key(key);
+        unwrapped
+            .map(|(_, checksum)| checksum)
+            .map_err(|_| UnpackError::NotAuthentic("its header".to_owned()))
+    }
+
+    // ---- get ---------------------------------------------------------------------------------------------------
+
+    /// Fetches a file into `sink`. Every byte was checked before `sink` sees it; the whole is good when this returns `Ok`, and
+    /// not before.
+    ///
+    /// # Errors
+    /// `NotFound`, `Damaged`, `OtherObject`, `Output` or `Store`.
+    pub fn fetch(
+        &self,
+        system: System,
+        name: LogFileName,
+        sink: &mut dyn ContentSink,
+    ) -> Result<Header, ArchiveError> {
+        let path = layout::path(system, name);
+        let mut fetches = 0;
+        loop {
+            fetches += 1;
+            let fetched = self.request_of(&path, || {
+                sink.restart().map_err(Failure::Sink)?;
+                self.fetch_once(&path, system, name, sink)
+            })?;
+            match fetched {
+                Err(ArchiveError::Damaged { object, problem }) if fetches < FETCHES_OF_DAMAGED => {
+                    tracing::warn!(%object, %problem, "an object came damaged: it is fetched again");
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn fetch_once(
+        &self,
+        path: &str,
+        system: System,
+        name: LogFileName,
+        sink: &mut dyn ContentSink,
+    ) -> Result<Header, Failure> {
+        let mut reader = self.storage.open(path, None)?;
+        let mut unpacker = Unpacker::new(&self.keys);
+        let mut is_identified = false;
+        while let Some(bytes) = reader.next()? {
+            if !is_identified && let Some(header) = unpacker.header() {
+                self.identify(path, header, system, name)?;
+                is_identified = true;
+            }
+            unpacker.take(&bytes, &mut |content| sink.write(content).map_err(Failure::Sink))?;
+        }
+        let header = unpacker.finish()?;
+        self.identify(path, &header, system, name)?;
+        Ok(header)
+    }
+
+    fn identify(
+        &self,
+        path: &str,
+        header: &Header,
+        system: System,
+        name: LogFileName,
+    ) -> Result<(), Failure> {
+        let checked = check_identity(header, system, &name.to_string(), || self.storage.location(path));
+        checked.map_err(Failure::Other)
+    }
+
+    /// What is known of a file without its content; `None` if it is not there.
+    ///
+    /// # Errors
+    /// `Damaged`, `OtherObject` or `Store`.
+    pub fn stat(&self, system: System, name: LogFileName) -> Result<Option<Header>, ArchiveError> {
+        let path = layout::path(system, name);
+        let read = self.retry(|| match self.read_header_once(&path) {
+            Err(ArchiveError::Store(error)) => Err(error),
+            other => Ok(other),
+        })?;
+        let header = match read {
+            Err(ArchiveError::NotFound { .. }) => return Ok(None),
+            other => other?,
+        };
+        check_identity(&header, system, &name.to_string(), || self.storage.location(&path))?;
+        Ok(Some(header))
+    }
+
+    fn read_header_once(&self, path: &str) -> Result<Header, ArchiveError> {
+        let bytes = read_range(&*self.storage, path, HEADER_BYTES as u64).map_err(not_found)?;
+        let decoded = Header::decode(&bytes);
+        decoded.map_err(|error| ArchiveError::damaged(self.storage.location(path), &error.into()))
+    }
+
+    // ---- list --------------------------------------------------------------------------------------------------
+
+    /// Whose logs it holds.
+    ///
+    /// # Errors
+    /// `Store`.
+    pub fn systems(&self) -> Result<Vec<System>, ArchiveError> {
+        let names = self.request(|storage| storage.list_directories(""))?;
+        Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+    }
+
+    /// The timelines of a system that there are segments of.
+    ///
+    /// # Errors
+    /// `Store`.
+    pub fn timelines(&self, system: System) -> Result<Vec<TimelineId>, ArchiveError> {
+        let names = self.request(|storage| storage.list_directories(&layout::log(system)))?;
+        let timeline = |name: &String| TimelineId::new(u32::from_str_radix(name, 16).ok()?);
+        Ok(names.iter().filter_map(timeline).collect())
+    }
+
+    /// All files of a system, or of one timeline of it, in order of name within each timeline.
+    ///
+    /// # Errors
+    /// `Store`.
+    pub fn list(
+        &self,
+        system: System,
+        timeline: Option<TimelineId>,
+    ) -> Result<Vec<(LogFileName, u64)>, ArchiveError> {
+        let prefix = match timeline {
+            Some(timeline) => layout::timeline(system, timeline),
+            None => format!("{system}/"),
+        };
+        let entries = self.request(|storage| storage.list(&prefix))?;
+        let file = |entry: &ObjectEntry| Some((layout::parse(&entry.path)?.1, entry.bytes));
+        Ok(entries.iter().filter_map(file).collect())
+    }
+
+    // ---- requests ----------------------------------------------------------------------------------------------
+
+    /// Runs a request with retries.
+    fn request<T>(&self, run: impl Fn(&dyn ObjectStorage) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        self.retry(|| run(&*self.storage))
+    }
+
+    fn retry<T>(&self, attempt: impl FnMut() -> Result<T, StoreError>) -> Result<T, StoreError> {
+        let options = &self.options;
+        let note = |error: &StoreError| {
+            let mut statistics = self.statistics.lock();
+            *statistics.failures.entry(error.cause).or_default() += 1;
+            statistics.last_failure = Some(error.to_string());
+        };
+        let retried = |error: &StoreError| {
+            note(error);
+            self.statistics.lock().retries += 1;
+            tracing::info!(%error, "a request to the repository is tried again");
+        };
+        let result = retry(&options.retry, &*options.clock, &*options.random, &retried, attempt);
+        // What is not there is an answer.
+        result.inspect_err(|error| {
+            if error.cause != StoreCause::NotFound {
+                note(error);
+            }
+        })
+    }
+
+    /// Runs an attempt with retries of what fails in passing; other failures come back as errors.
+    fn request_of<T>(
+        &self,
+        path: &str,
+        mut attempt: impl FnMut() -> Result<T, Failure>,
+    ) -> Result<Result<T, ArchiveError>, ArchiveError> {
+        let result = self.retry(|| match attempt() {
+            Ok(value) => Ok(Ok(value)),
+            Err(Failure::Store(error)) => Err(error),
+            Err(Failure::Unpack(error)) => {
+                Ok(Err(ArchiveError::damaged(self.storage.location(path), &error)))
+            }
+            Err(Failure::Sink(error)) => Ok(Err(ArchiveError::Output(error))),
+            Err(Failure::Other(error)) => Ok(Err(error)),
+        });
+        result.map_err(not_found)
+    }
+
+    /// All of a short object.
+    fn read_small(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, StoreError> {
+        self.request(|storage| read_range(storage, path, bytes_max))
+    }
+}
+
+/// Why one attempt to fetch failed.
+enum Failure {
+    Store(StoreError),
+    Unpack(UnpackError),
+    Sink(io::Error),
+    Other(ArchiveError),
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Failure {
+        Failure::Store(error)
+    }
+}
+
+impl From<UnpackError> for Failure {
+    fn from(error: UnpackError) -> Failure {
+        Failure::Unpack(error)
+    }
+}
+
+/// The first bytes of an object, at most `bytes_max`.
+fn read_range(storage: &dyn ObjectStorage, path: &str, bytes_max: u64) -> Result<Vec<u8>, StoreError> {
+    let mut reader = storage.open(path, Some(0..bytes_max))?;
+    let limit = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+    let mut bytes = Vec::new();
+    while let Some(piece) = reader.next()? {
+        // A store that gives more than was asked for.
+        let taken = piece.len().min(limit - bytes.len());
+        bytes.extend_from_slice(&piece[..taken]);
+    }
+    Ok(bytes)
+}
+
+/// An object that is not where its header says it belongs, by a rename or copy outside of this program.
+fn check_identity(
+    header: &Header,
+    system: System,
+    name: &str,
+    object: impl FnOnce() -> String,
+) -> Result<(), ArchiveError> {
+    if header.system == system && header.name == name {
+        return Ok(());
+    }
+    Err(ArchiveError::OtherObject {
+        object: object(),
+        found: format!("{} of {}", header.name, header.system),
+    })
+}
+
+fn not_found(error: StoreError) -> ArchiveError {
+    match error.cause {
+        StoreCause::NotFound => ArchiveError::NotFound { object: error.object },
+        _ => ArchiveError::Store(error),
+    }
+}
+
+/// The store said that there is an object, and then that there is none.
+fn vanished(object: String) -> StoreError {
+    StoreError {
+        operation: "put",
+        object,
+        cause: StoreCause::Busy,
+        message: "another put of it was under way and did not end well".to_owned(),
+        attempts: 1,
+    }
+}
+
+fn make_root(disk: &dyn Disk) -> Result<(), ArchiveError> {
+    let made = disk.create_directory("");
+    made.map_err(|error| ArchiveError::Settings { url: disk.location(""), problem: error.to_string() })
+}
+
+impl Description {
+    /// The header of the object that will hold the file: all but what is about its bytes, which `Packer::pack` fills in.
+    pub fn header(&self, created_micros: i64) -> Header {
+        Header {
+            kind: self.name.kind(),
+            system: self.system,
+            name: self.name.to_string(),
+            log_version: self.log_version,
+            timeline: Some(self.name.timeline()),
+            segment_bytes: self.segment_bytes,
+            start: self.start,
+            end: self.end,
+            ends_early: self.ends_early,
+            created_micros,
+            compression: seawall_codec::compression::Compression::None,
+            plain_bytes: 0,
+            plain_checksum: 0,
+            stored_bytes: 0,
+            stored_checksum: 0,
+            frame_bytes: 0,
+            frame_count: 0,
+            encryption: None,
+        }
+    }
+}

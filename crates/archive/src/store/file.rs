@@ -1,0 +1,230 @@
+//! Objects as files below a directory.
+//!
+//! A put, and what is there if the power goes:
+//!
+//! 1. the directories that the object's name needs, each made durable by a sync of its parent;
+//! 2. a file `.new-<random>` beside the object's place, written and synced. A crash leaves it, and nobody looks at it: no
+//!    object's name begins with a dot;
+//! 3. a rename that never replaces: whoever comes second is told so, also by another process or machine;
+//! 4. a sync of the directory. Only now the put returns. A crash before it leaves the whole object or none.
+//!
+//! An object that is there already may have been put by a process that died between 3 and 4: so the directory is synced
+//! before anybody is told that it is there.
+//!
+//! A sync of a directory that failed is not tried again: nothing is put until the repository is opened anew.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::io::IoSlice;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use seawall_io::{Disk, DiskFile, OpenMode, Random};
+
+use super::{ObjectEntry, ObjectReader, ObjectStorage, Put, StoreCause, StoreError};
+
+/// What is read at once.
+const READ_BYTES: u64 = 1 << 20;
+/// Names that begin so are no objects.
+const HIDDEN: char = '.';
+
+/// A directory of a disk.
+#[derive(Debug)]
+pub(crate) struct FileStorage {
+    disk: Arc<dyn Disk>,
+    random: Arc<dyn Random>,
+    /// Directories whose names are durable.
+    known: Mutex<BTreeSet<String>>,
+    /// A directory could not be synced.
+    is_doubtful: AtomicBool,
+}
+
+impl FileStorage {
+    pub(crate) fn new(disk: Arc<dyn Disk>, random: Arc<dyn Random>) -> FileStorage {
+        FileStorage { disk, random, known: Mutex::default(), is_doubtful: AtomicBool::new(false) }
+    }
+
+    fn error(&self, operation: &'static str, path: &str, error: &io::Error) -> StoreError {
+        StoreError {
+            operation,
+            object: self.location(path),
+            cause: cause_of(error),
+            message: error.to_string(),
+            attempts: 1,
+        }
+    }
+
+    /// Makes `directory` and those above it, durably. The root has to be there.
+    fn make_directory(&self, directory: &str) -> io::Result<()> {
+        if directory.is_empty() || self.known.lock().contains(directory) {
+            return Ok(());
+        }
+        let parent = parent_of(directory);
+        self.make_directory(parent)?;
+        self.disk.create_directory(directory)?;
+        self.sync_directory(parent)?;
+        self.known.lock().insert(directory.to_owned());
+        Ok(())
+    }
+
+    fn sync_directory(&self, directory: &str) -> io::Result<()> {
+        if self.is_doubtful.load(Ordering::SeqCst) {
+            let problem = "an earlier sync of a directory failed, so what is durable is unknown: look at the disk, then start again";
+            return Err(io::Error::other(problem));
+        }
+        self.disk.sync_directory(directory).inspect_err(|_| self.is_doubtful.store(true, Ordering::SeqCst))
+    }
+
+    fn try_put(&self, path: &str, pieces: &[Bytes]) -> io::Result<Put> {
+        let directory = parent_of(path);
+        self.make_directory(directory)?;
+        if self.exists(path)? {
+            self.sync_directory(directory)?;
+            return Ok(Put::Exists);
+        }
+        let new = self.name_of_new(directory);
+        let renamed = self.write(&new, pieces).and_then(|()| self.disk.rename_new(&new, path));
+        let put = match renamed {
+            Ok(()) => Put::Stored,
+            Err(error) => {
+                // Left behind it costs space and nothing else.
+                if let Err(error) = self.disk.remove(&new) {
+                    tracing::debug!(%error, "an object that was not put leaves its file behind");
+                }
+                match error.kind() {
+                    io::ErrorKind::AlreadyExists => Put::Exists,
+                    _ => return Err(error),
+                }
+            }
+        };
+        self.sync_directory(directory)?;
+        Ok(put)
+    }
+
+    fn exists(&self, path: &str) -> io::Result<bool> {
+        match self.disk.open(path, OpenMode::Read) {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn name_of_new(&self, directory: &str) -> String {
+        let mut number = [0; 8];
+        self.random.fill(&mut number);
+        let name = format!("{HIDDEN}new-{:016x}", u64::from_le_bytes(number));
+        if directory.is_empty() { name } else { format!("{directory}/{name}") }
+    }
+
+    fn write(&self, path: &str, pieces: &[Bytes]) -> io::Result<()> {
+        let file = self.disk.open(path, OpenMode::Create)?;
+        let slices: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+        file.write_vectored_at(&slices, 0)?;
+        file.sync_data()
+    }
+
+    fn walk(&self, directory: &str, entries: &mut Vec<ObjectEntry>) -> io::Result<()> {
+        let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
+        let files = self.disk.list(directory)?.into_iter().filter(|file| !file.name.starts_with(HIDDEN));
+        entries.extend(
+            files.map(|file| ObjectEntry { path: format!("{prefix}{}", file.name), bytes: file.bytes }),
+        );
+        for name in self.disk.list_subdirectories(directory)? {
+            if !name.starts_with(HIDDEN) {
+                self.walk(&format!("{prefix}{name}"), entries)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ObjectStorage for FileStorage {
+    fn put_new(&self, path: &str, pieces: &[Bytes]) -> Result<Put, StoreError> {
+        self.try_put(path, pieces).map_err(|error| self.error("put", path, &error))
+    }
+
+    fn open(&self, path: &str, range: Option<Range<u64>>) -> Result<Box<dyn ObjectReader + '_>, StoreError> {
+        let opened = self.disk.open(path, OpenMode::Read).and_then(|file| Ok((file.length()?, file)));
+        let (length, file) = opened.map_err(|error| self.error("get", path, &error))?;
+        let range = range.unwrap_or(0..length);
+        let range = range.start.min(length)..range.end.min(length);
+        Ok(Box::new(FileReader { storage: self, path: path.to_owned(), file, range }))
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<ObjectEntry>, StoreError> {
+        let directory = prefix.trim_end_matches('/');
+        let mut entries = Vec::new();
+        absent_is_empty(self.walk(directory, &mut entries))
+            .map_err(|error| self.error("list", prefix, &error))?;
+        entries.sort();
+        Ok(entries)
+    }
+
+    fn list_directories(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
+        let mut names = absent_is_empty(self.disk.list_subdirectories(prefix.trim_end_matches('/')))
+            .map_err(|error| self.error("list", prefix, &error))?;
+        names.retain(|name| !name.starts_with(HIDDEN));
+        Ok(names)
+    }
+
+    fn remove(&self, path: &str) -> Result<(), StoreError> {
+        let removed = match self.disk.remove(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result.and_then(|()| self.sync_directory(parent_of(path))),
+        };
+        removed.map_err(|error| self.error("remove", path, &error))
+    }
+
+    fn location(&self, path: &str) -> String {
+        self.disk.location(path)
+    }
+}
+
+struct FileReader<'a> {
+    storage: &'a FileStorage,
+    path: String,
+    file: Arc<dyn DiskFile>,
+    range: Range<u64>,
+}
+
+impl ObjectReader for FileReader<'_> {
+    fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
+        let bytes = (self.range.end - self.range.start).min(READ_BYTES);
+        if bytes == 0 {
+            return Ok(None);
+        }
+        let mut buffer = vec![0; usize::try_from(bytes).expect("a mebibyte fits into memory")];
+        let read = self.file.read_exact_at(&mut buffer, self.range.start);
+        read.map_err(|error| self.storage.error("get", &self.path, &error))?;
+        self.range.start += bytes;
+        Ok(Some(buffer.into()))
+    }
+}
+
+/// In an object store there are no directories: one that is missing holds nothing.
+fn absent_is_empty<T: Default>(result: io::Result<T>) -> io::Result<T> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(T::default()),
+        other => other,
+    }
+}
+
+fn parent_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(parent, _)| parent)
+}
+
+fn cause_of(error: &io::Error) -> StoreCause {
+    match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => StoreCause::NotFound,
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => StoreCause::Denied,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreCause::Full,
+        io::ErrorKind::TimedOut => StoreCause::TimedOut,
+        io::ErrorKind::HostUnreachable | io::ErrorKind::NetworkUnreachable | io::ErrorKind::NetworkDown => {
+            StoreCause::Unreachable
+        }
+        _ => StoreCause::Other,
+    }
+}
