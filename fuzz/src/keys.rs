@@ -1,17 +1,18 @@
-//! The keys file of an encrypted database, and the master key as users write it.
+//! The keys file of an encrypted database, the master key as users write it, and the key of an archive.
 
 use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
 use seawall_io::{Disk, OsDisk};
-use seawall_keys::{DatabaseKeys, KEYS_PATH, MasterKey, OtherMasterKeys, Purpose, SecretKey};
+use seawall_keys::{DatabaseKeys, KEYS_PATH, MasterKey, OtherMasterKeys, Purpose, RepositoryKey, SecretKey};
 use seawall_simulation::{SimulatedDisk, SimulatedRandom};
 use seawall_types::DatabaseId;
 
 use crate::input::{Choices, Entries, Input, mutate};
 
 /// The entry functions of this file, by the name of their target.
-pub const ENTRIES: &Entries = &[("keys_file", keys_file), ("master_key", master_key)];
+pub const ENTRIES: &Entries =
+    &[("keys_file", keys_file), ("master_key", master_key), ("repository_key", repository_key)];
 
 const DATABASE: DatabaseId = DatabaseId::from_bytes([9; 16]);
 
@@ -74,6 +75,34 @@ pub fn master_key(data: &[u8]) {
             let message = error.to_string();
             let shown = String::from_utf8_lossy(data);
             assert!(shown.len() < 24 || !message.contains(&*shown), "the message shows the key");
+        }
+    }
+}
+
+/// A wrapped repository key with changed bytes, checksum made right or not: the key that comes out is the one that went in.
+pub fn repository_key(data: &[u8]) {
+    let mut input = Input::new(data);
+    let choices = Choices::of(&mut input);
+    let key = RepositoryKey::draw(random(), 7);
+    let wrapped = key.wrap(DATABASE.as_bytes(), &master(1));
+    let mut bytes = wrapped.to_vec();
+    if choices.has(1) {
+        let length = usize::from(input.u16()) % 400;
+        bytes.resize(length, 0);
+    }
+    mutate(&mut bytes, &mut input);
+    if !choices.has(0) && bytes.len() >= 16 {
+        bytes[12..16].fill(0);
+        let checksum = crc32c(&bytes);
+        bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
+    }
+    for known in 1..3 {
+        match RepositoryKey::unwrap(&bytes, DATABASE.as_bytes(), &master(known), random()) {
+            Ok(found) => {
+                assert_eq!((known, found.id(), found.created_micros()), (1, key.id(), 7));
+                assert_eq!(bytes, wrapped, "a changed key was taken for the right one");
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
 }

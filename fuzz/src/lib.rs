@@ -13,6 +13,7 @@
 //!
 //! Each file uses nothing but the crates that it tests, so that those crates' own tests can include it.
 
+pub mod archive;
 pub mod cases;
 pub mod codec;
 pub mod command_line;
@@ -30,6 +31,7 @@ pub fn entries() -> Vec<(&'static str, input::Entry)> {
         tree::ENTRIES,
         codec::ENTRIES,
         keys::ENTRIES,
+        archive::ENTRIES,
         directory::ENTRIES,
         system_rows::ENTRIES,
         command_line::ENTRIES,

@@ -29,6 +29,7 @@ mod repository;
 mod repository_header;
 mod segment;
 mod store;
+mod summary;
 mod system;
 mod url;
 
@@ -42,8 +43,10 @@ pub use name::{LogFileName, SegmentPlace};
 pub use repository::{ContentSink, Pushed, Repository, RepositoryOptions, RequestStatistics};
 pub use repository_header::RepositoryHeader;
 pub use seawall_codec::compression::Compression;
+pub use seawall_types::{Lsn, TimelineId};
 pub use segment::{Description, Expected, PostgreSqlError, SegmentError, identify};
 pub use store::retry::RetryPolicy;
 pub use store::{ObjectEntry, StoreCause, StoreError};
+pub use summary::TimelineSummary;
 pub use system::{ParseSystemError, System};
 pub use url::{RepositoryUrl, RepositoryUrlError};

@@ -50,9 +50,10 @@ impl LogFileName {
             )?));
         }
         let (place, rest) = name.split_at_checked(24)?;
+        let (timeline, digits) = place.split_at_checked(8)?;
         let place = SegmentPlace {
-            timeline: TimelineId::new(hexadecimal::<8>(&place[..8])?.try_into().ok()?)?,
-            digits: hexadecimal::<16>(&place[8..])?,
+            timeline: TimelineId::new(hexadecimal::<8>(timeline)?.try_into().ok()?)?,
+            digits: hexadecimal::<16>(digits)?,
         };
         match rest {
             "" => Some(LogFileName::Segment(place)),
@@ -136,6 +137,7 @@ mod tests {
             "xlogtemp.27",
             "archive_status",
             "00000001000000000000000\u{e9}",
+            "0000000\u{1314f}0000000000000000000",
         ] {
             assert_eq!(LogFileName::parse(name), None, "{name}");
         }

@@ -70,7 +70,9 @@ fn what_was_acknowledged_is_there_after_a_power_loss_at_any_call() {
         let disk = SimulatedDisk::new(call);
         disk.crash_at(call);
         let (is_made, acknowledged) = run(&disk, &files);
-        for outcome in [PowerLoss::LoseAll, PowerLoss::KeepAll, PowerLoss::Random(call), PowerLoss::Random(call + 1000)] {
+        for outcome in
+            [PowerLoss::LoseAll, PowerLoss::KeepAll, PowerLoss::Random(call), PowerLoss::Random(call + 1000)]
+        {
             let what = format!("power loss at call {call} of {calls}, {outcome:?}");
             examine(&disk.after_power_loss(outcome), is_made, &acknowledged, &files, &what);
         }

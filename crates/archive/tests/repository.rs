@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use common::{SYSTEM, describe, history, master, name, options, pack, segments};
 use seawall_archive::{
-    ArchiveError, Compression, Fencing, Packer, Packing, Pushed, Repository, RepositoryUrl, StoreCause, System,
+    ArchiveError, Compression, Fencing, Packer, Packing, Pushed, Repository, RepositoryUrl, StoreCause,
+    System,
 };
 use seawall_io::Disk;
 use seawall_simulation::{Fault, FaultError, FaultTarget, Operation, Operations, SimulatedDisk};
@@ -77,10 +78,7 @@ fn the_same_again_is_quiet_and_other_content_is_refused() {
         assert!(error.to_string().contains(file.as_str()), "{error}");
         let (file, content) = history("promoted");
         repository.push(&pack(&file, &content, Compression::Lz4)).unwrap();
-        assert_eq!(
-            repository.push(&pack(&file, &content, Compression::Lz4)).unwrap(),
-            Pushed::AlreadyThere
-        );
+        assert_eq!(repository.push(&pack(&file, &content, Compression::Lz4)).unwrap(), Pushed::AlreadyThere);
         let (_, other) = history("promoted elsewhere");
         let error = repository.push(&pack(&file, &other, Compression::Lz4)).unwrap_err();
         assert!(matches!(error, ArchiveError::OtherContent { .. }), "{error}");
@@ -246,7 +244,8 @@ fn of_pushes_at_the_same_moment_one_content_wins() {
                 scope.spawn(move || {
                     let repository = Repository::open(url, options(100 + index, None)).unwrap();
                     let content = format!("1\t0/3000158\treason {}\n", index % 3).into_bytes();
-                    let packed = Packer::new(Packing::default()).pack(describe(file, &content).header(1), &content);
+                    let packed =
+                        Packer::new(Packing::default()).pack(describe(file, &content).header(1), &content);
                     start.wait();
                     (content, repository.push(&packed))
                 })

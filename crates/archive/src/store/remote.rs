@@ -165,9 +165,11 @@ fn cause_of(error: &Error) -> StoreCause {
     while let Some(current) = link {
         if let Some(http) = current.downcast_ref::<HttpError>() {
             return match http.kind() {
-                HttpErrorKind::Connect | HttpErrorKind::Request => StoreCause::Unreachable,
+                HttpErrorKind::Connect => StoreCause::Unreachable,
                 HttpErrorKind::Timeout => StoreCause::TimedOut,
-                HttpErrorKind::Interrupted | HttpErrorKind::Decode => StoreCause::Interrupted,
+                HttpErrorKind::Request | HttpErrorKind::Interrupted | HttpErrorKind::Decode => {
+                    StoreCause::Interrupted
+                }
                 _ => StoreCause::Other,
             };
         }

@@ -2,7 +2,9 @@
 #![allow(dead_code, reason = "no test needs all of it")]
 
 #[path = "postgresql_log.rs"]
-pub mod postgresql_log;
+pub(crate) mod postgresql_log;
+#[path = "store_server.rs"]
+pub(crate) mod store_server;
 
 use std::sync::Arc;
 
@@ -15,10 +17,10 @@ use seawall_simulation::{SimulatedClock, SimulatedRandom};
 
 use postgresql_log::PostgreSqlLog;
 
-pub const SYSTEM: u64 = 7_301_234_567_890_123_456;
+pub(crate) const SYSTEM: u64 = 7_301_234_567_890_123_456;
 
 /// Options that repeat with `seed`; encrypted, if there is a master key.
-pub fn options(seed: u64, master_key: Option<u8>) -> RepositoryOptions {
+pub(crate) fn options(seed: u64, master_key: Option<u8>) -> RepositoryOptions {
     RepositoryOptions {
         master_key: master_key.map(master),
         clock: Arc::new(SimulatedClock::default()),
@@ -28,37 +30,37 @@ pub fn options(seed: u64, master_key: Option<u8>) -> RepositoryOptions {
     }
 }
 
-pub fn master(byte: u8) -> MasterKey {
+pub(crate) fn master(byte: u8) -> MasterKey {
     MasterKey::Bytes(SecretKey::from_bytes([byte; 32]))
 }
 
 /// Segments of a log, with their names.
-pub fn segments(count: usize) -> Vec<(String, Vec<u8>)> {
+pub(crate) fn segments(count: usize) -> Vec<(String, Vec<u8>)> {
     let mut log = PostgreSqlLog::new(SYSTEM);
     log.fill(count, 300);
     (0..count).map(|index| (log.name(index), log.segment(index))).collect()
 }
 
-pub fn describe(name: &str, content: &[u8]) -> Description {
+pub(crate) fn describe(name: &str, content: &[u8]) -> Description {
     identify(name, content, &Expected { system: Some(System::PostgreSql(SYSTEM)), fork: None }).unwrap()
 }
 
-pub fn pack(name: &str, content: &[u8], compression: Compression) -> Packed {
+pub(crate) fn pack(name: &str, content: &[u8], compression: Compression) -> Packed {
     let packing = Packing { compression, ..Packing::default() };
     Packer::new(packing).pack(describe(name, content).header(1), content)
 }
 
 /// A history of timeline 2 with this reason.
-pub fn history(reason: &str) -> (String, Vec<u8>) {
+pub(crate) fn history(reason: &str) -> (String, Vec<u8>) {
     ("00000002.history".to_owned(), format!("1\t0/3000158\t{reason}\n").into_bytes())
 }
 
-pub fn name(text: &str) -> LogFileName {
+pub(crate) fn name(text: &str) -> LogFileName {
     LogFileName::parse(text).unwrap()
 }
 
 /// A header with nothing in it that matters, for content of any kind.
-pub fn any_header() -> Header {
+pub(crate) fn any_header() -> Header {
     let (name, content) = history("x");
     describe(&name, &content).header(7)
 }

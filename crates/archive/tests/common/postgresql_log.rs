@@ -3,20 +3,20 @@
 use seawall_codec::checksum::Crc32c;
 
 /// A log that grows at its end.
-pub struct PostgreSqlLog {
-    pub magic: u16,
-    pub system: u64,
-    pub timeline: u32,
-    pub segment_bytes: usize,
-    pub page_bytes: usize,
+pub(crate) struct PostgreSqlLog {
+    pub(crate) magic: u16,
+    pub(crate) system: u64,
+    pub(crate) timeline: u32,
+    pub(crate) segment_bytes: usize,
+    pub(crate) page_bytes: usize,
     /// LSN of the first byte of `bytes`, which begins a segment.
-    pub start: u64,
-    pub bytes: Vec<u8>,
+    pub(crate) start: u64,
+    pub(crate) bytes: Vec<u8>,
     previous: u64,
 }
 
 impl PostgreSqlLog {
-    pub fn new(system: u64) -> PostgreSqlLog {
+    pub(crate) fn new(system: u64) -> PostgreSqlLog {
         PostgreSqlLog {
             magic: 0xD110,
             system,
@@ -34,7 +34,7 @@ impl PostgreSqlLog {
     }
 
     /// The header of a page on which `left` bytes of a record go on.
-    pub fn page_header(&mut self, left: usize, flags: u16) {
+    pub(crate) fn page_header(&mut self, left: usize, flags: u16) {
         let is_first = self.bytes.len().is_multiple_of(self.segment_bytes);
         let info = flags | u16::from(left > 0) | if is_first { 2 } else { 0 };
         let address = self.lsn();
@@ -42,12 +42,12 @@ impl PostgreSqlLog {
         self.bytes.extend_from_slice(&info.to_le_bytes());
         self.bytes.extend_from_slice(&self.timeline.to_le_bytes());
         self.bytes.extend_from_slice(&address.to_le_bytes());
-        self.bytes.extend_from_slice(&u32::try_from(left).unwrap().to_le_bytes());
+        self.bytes.extend_from_slice(&u32::try_from(left).expect("short").to_le_bytes());
         self.bytes.extend_from_slice(&[0; 4]);
         if is_first {
             self.bytes.extend_from_slice(&self.system.to_le_bytes());
-            self.bytes.extend_from_slice(&u32::try_from(self.segment_bytes).unwrap().to_le_bytes());
-            self.bytes.extend_from_slice(&u32::try_from(self.page_bytes).unwrap().to_le_bytes());
+            self.bytes.extend_from_slice(&u32::try_from(self.segment_bytes).expect("short").to_le_bytes());
+            self.bytes.extend_from_slice(&u32::try_from(self.page_bytes).expect("short").to_le_bytes());
         }
     }
 
@@ -65,7 +65,7 @@ impl PostgreSqlLog {
     }
 
     /// Where the next record begins.
-    pub fn begin(&mut self) -> usize {
+    pub(crate) fn begin(&mut self) -> usize {
         self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
         if self.bytes.len().is_multiple_of(self.page_bytes) {
             self.page_header(0, 0);
@@ -74,9 +74,9 @@ impl PostgreSqlLog {
     }
 
     /// Appends a record; returns the offset that it begins at.
-    pub fn record(&mut self, manager: u8, info: u8, body: &[u8]) -> usize {
+    pub(crate) fn record(&mut self, manager: u8, info: u8, body: &[u8]) -> usize {
         let begin = self.begin();
-        let length = u32::try_from(24 + body.len()).unwrap();
+        let length = u32::try_from(24 + body.len()).expect("short");
         let mut record = Vec::new();
         record.extend_from_slice(&length.to_le_bytes());
         record.extend_from_slice(&7_u32.to_le_bytes());
@@ -93,14 +93,14 @@ impl PostgreSqlLog {
     }
 
     /// Ends the segment, as `pg_switch_wal` does.
-    pub fn switch(&mut self) -> usize {
+    pub(crate) fn switch(&mut self) -> usize {
         let begin = self.record(0, 0x40, &[]);
         self.bytes.resize(self.bytes.len().next_multiple_of(self.segment_bytes), 0);
         begin
     }
 
     /// Appends records of `body_bytes` until `count` segments are full. The last record goes on behind them.
-    pub fn fill(&mut self, count: usize, body_bytes: usize) {
+    pub(crate) fn fill(&mut self, count: usize, body_bytes: usize) {
         let mut number = 0_u64;
         while self.bytes.len() < count * self.segment_bytes {
             let mut body = format!("INSERT row {number} ").repeat(body_bytes / 16 + 1).into_bytes();
@@ -111,12 +111,12 @@ impl PostgreSqlLog {
     }
 
     /// The whole segment with this index.
-    pub fn segment(&self, index: usize) -> Vec<u8> {
+    pub(crate) fn segment(&self, index: usize) -> Vec<u8> {
         self.bytes[index * self.segment_bytes..(index + 1) * self.segment_bytes].to_vec()
     }
 
     /// Its name.
-    pub fn name(&self, index: usize) -> String {
+    pub(crate) fn name(&self, index: usize) -> String {
         let start = self.start + (index * self.segment_bytes) as u64;
         let (high, low) = (start >> 32, start & 0xFFFF_FFFF);
         format!("{:08X}{high:08X}{:08X}", self.timeline, low / self.segment_bytes as u64)

@@ -1,0 +1,148 @@
+//! A store on the loopback interface whose every answer a test decides.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// What a client asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    /// Without the query.
+    pub(crate) path: String,
+    pub(crate) if_none_match: bool,
+    pub(crate) body: Vec<u8>,
+    range: Option<(usize, usize)>,
+}
+
+/// How it is answered.
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    /// A status and a body.
+    Status(u16, Vec<u8>),
+    /// The connection is closed without an answer.
+    Cut,
+    /// The first half of the body comes, then the connection is closed.
+    CutBody(Vec<u8>),
+    /// No answer comes until the server goes.
+    Hang,
+}
+
+type Answer = dyn Fn(&Request) -> Reply + Send + Sync;
+
+pub(crate) struct StoreServer {
+    pub(crate) port: u16,
+    requests: Arc<Mutex<Vec<Request>>>,
+    is_stopping: Arc<AtomicBool>,
+}
+
+impl StoreServer {
+    pub(crate) fn start(answer: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> StoreServer {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = StoreServer {
+            port: listener.local_addr().unwrap().port(),
+            requests: Arc::default(),
+            is_stopping: Arc::default(),
+        };
+        let (requests, is_stopping) = (server.requests.clone(), server.is_stopping.clone());
+        let answer: Arc<Answer> = Arc::new(answer);
+        std::thread::spawn(move || {
+            let mut hanging = Vec::new();
+            for connection in listener.incoming() {
+                if is_stopping.load(Ordering::SeqCst) {
+                    break;
+                }
+                let mut connection = connection.unwrap();
+                let Some(request) = read(&connection) else { continue };
+                requests.lock().unwrap().push(request.clone());
+                match answer(&request) {
+                    Reply::Hang => hanging.push(connection),
+                    reply => write(&mut connection, &request, reply),
+                }
+            }
+        });
+        server
+    }
+
+    /// All requests so far.
+    pub(crate) fn requests(&self) -> Vec<Request> {
+        self.requests.lock().unwrap().clone()
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("s3://bucket/prefix?endpoint=http://127.0.0.1:{}&region=here&timeout=1", self.port)
+    }
+}
+
+impl Drop for StoreServer {
+    fn drop(&mut self) {
+        self.is_stopping.store(true, Ordering::SeqCst);
+        // Wakes the listener.
+        drop(TcpStream::connect(("127.0.0.1", self.port)));
+    }
+}
+
+fn read(connection: &TcpStream) -> Option<Request> {
+    let mut reader = BufReader::new(connection);
+    let mut line = String::new();
+    reader.read_line(&mut line).ok()?;
+    let mut words = line.split_ascii_whitespace();
+    let method = words.next()?.to_owned();
+    let path = words.next()?.split('?').next()?.to_owned();
+    let (mut length, mut if_none_match, mut range) = (0, false, None);
+    loop {
+        let mut header = String::new();
+        reader.read_line(&mut header).ok()?;
+        let header = header.trim().to_ascii_lowercase();
+        match header.split_once(':') {
+            None => break,
+            Some(("content-length", value)) => length = value.trim().parse().unwrap(),
+            Some(("if-none-match", value)) => if_none_match = value.trim() == "*",
+            Some(("range", value)) => {
+                let (first, last) = value.trim().strip_prefix("bytes=").unwrap().split_once('-').unwrap();
+                range = Some((first.parse().unwrap(), last.parse().unwrap()));
+            }
+            Some(_) => {}
+        }
+    }
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body).ok()?;
+    Some(Request { method, path, if_none_match, body, range })
+}
+
+fn write(connection: &mut TcpStream, request: &Request, reply: Reply) {
+    let (status, body, sent) = match reply {
+        Reply::Cut | Reply::Hang => return,
+        Reply::Status(status, body) => {
+            let length = body.len();
+            (status, body, length)
+        }
+        Reply::CutBody(body) => {
+            let half = body.len() / 2;
+            (200, body, half)
+        }
+    };
+    if let (200, Some((first, last))) = (status, request.range) {
+        let end = body.len().min(last + 1);
+        let head = format!(
+            "HTTP/1.1 206 X\r\nContent-Length: {}\r\nContent-Range: bytes {first}-{}/{}\r\nETag: \"1\"\r\nLast-Modified: Sat, 21 \
+             Nov 2026 10:00:00 GMT\r\nConnection: close\r\n\r\n",
+            end - first,
+            end - 1,
+            body.len()
+        );
+        let sent =
+            connection.write_all(head.as_bytes()).and_then(|()| connection.write_all(&body[first..end]));
+        return sent.unwrap_or(());
+    }
+    let is_get = request.method == "GET";
+    let head = format!(
+        "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nETag: \"1\"\r\nLast-Modified: Sat, 21 Nov 2026 10:00:00 GMT\r\nConnection: \
+         close\r\n\r\n",
+        body.len()
+    );
+    // The client may be gone.
+    let sent = if is_get || status >= 300 { &body[..sent] } else { &[] };
+    connection.write_all(head.as_bytes()).and_then(|()| connection.write_all(sent)).unwrap_or(());
+}

@@ -1,0 +1,88 @@
+//! A real S3 store, versitygw, over a directory of its own: found, or installed with `go install` where there is Go.
+//!
+//! `SEAWALL_VERSITYGW` names the program; else it is looked for in the PATH and beside the build, and installed there. Where it
+//! cannot be had, a test says why and is skipped.
+
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+const MODULE: &str = "github.com/versity/versitygw/cmd/versitygw@v1.8.0";
+pub(crate) const KEY: &str = "archive";
+pub(crate) const SECRET: &str = "archive-secret";
+
+pub(crate) struct Versitygw {
+    child: Child,
+    pub(crate) port: u16,
+    pub(crate) directory: tempfile::TempDir,
+}
+
+/// The program, or why there is none.
+fn program() -> Result<PathBuf, String> {
+    static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    PROGRAM.get_or_init(find_or_install).clone()
+}
+
+fn find_or_install() -> Result<PathBuf, String> {
+    if let Some(path) = std::env::var_os("SEAWALL_VERSITYGW") {
+        return Ok(path.into());
+    }
+    let beside = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stores");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).chain([beside.clone()]);
+    if let Some(found) = places.map(|place| place.join("versitygw")).find(|file| file.is_file()) {
+        return Ok(found);
+    }
+    let output = Command::new("go").args(["install", MODULE]).env("GOBIN", &beside).output();
+    let output = output.map_err(|error| format!("versitygw is not installed, nor is Go: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("go install {MODULE}: {}", said.lines().last().unwrap_or_default()));
+    }
+    Ok(beside.join("versitygw"))
+}
+
+impl Versitygw {
+    /// Starts one, with the bucket `wal`; `None` if there is none, which is said.
+    pub(crate) fn start() -> Option<Versitygw> {
+        let program = match program() {
+            Ok(program) => program,
+            Err(reason) => {
+                eprintln!("skipped: {reason}");
+                return None;
+            }
+        };
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::create_dir_all(directory.path().join("data/wal")).unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let log =
+            std::fs::File::options().create(true).append(true).open(directory.path().join("log")).unwrap();
+        let mut child = Command::new(program)
+            .args(["--access", KEY, "--secret", SECRET, "--port", &format!("127.0.0.1:{port}"), "posix"])
+            .arg(directory.path().join("data"))
+            .stdout(log.try_clone().unwrap())
+            .stderr(log)
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        while TcpStream::connect(("127.0.0.1", port)).is_err() {
+            if let Some(status) = child.try_wait().unwrap() {
+                let log = std::fs::read_to_string(directory.path().join("log")).unwrap();
+                panic!("versitygw ended with {status}: {log}");
+            }
+            std::thread::yield_now();
+        }
+        Some(Versitygw { child, port, directory })
+    }
+
+    pub(crate) fn url(&self, prefix: &str) -> String {
+        format!("s3://wal/{prefix}?endpoint=http://127.0.0.1:{}&region=us-east-1", self.port)
+    }
+}
+
+impl Drop for Versitygw {
+    fn drop(&mut self) {
+        self.child.kill().and_then(|()| self.child.wait()).unwrap();
+    }
+}
