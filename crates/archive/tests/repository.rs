@@ -188,6 +188,24 @@ fn a_full_disk_is_told_as_such_and_leaves_nothing_behind() {
     assert_eq!(repository.push(&pack(file, content, Compression::None)).unwrap(), Pushed::Stored);
 }
 
+/// As it looks when the file system of the repository is not mounted.
+#[test]
+fn nothing_is_put_into_a_directory_that_is_no_longer_a_repository() {
+    let disk = disk();
+    let repository = Repository::create_on(arc(&disk), options(1, None)).unwrap();
+    let segments = segments(2);
+    repository.push(&pack(&segments[0].0, &segments[0].1, Compression::Lz4)).unwrap();
+    let header = disk.read_file("seawall-repository").unwrap();
+    disk.remove_file("seawall-repository");
+    let before = disk.list_all();
+    let (file, content) = &segments[1];
+    let error = repository.push(&pack(file, content, Compression::Lz4)).unwrap_err();
+    assert!(error.to_string().contains("mounted"), "{error}");
+    assert_eq!(disk.list_all(), before);
+    disk.write_file("seawall-repository", &header);
+    assert_eq!(repository.push(&pack(file, content, Compression::Lz4)).unwrap(), Pushed::Stored);
+}
+
 #[test]
 fn a_directory_that_could_not_be_synced_takes_no_more_objects() {
     let disk = disk();

@@ -163,10 +163,121 @@ pub(crate) enum Command {
     RotateKey(RotateKey),
     /// Move everything that changed into the page file now, so that the next start has nothing to replay.
     Checkpoint(Directory),
+    /// PostgreSQL's archive_command = 'seawall archive-push %p': archive a file, or learn that it is archived.
+    #[command(after_help = ARCHIVE_HELP)]
+    ArchivePush(ArchiveArguments),
+    /// PostgreSQL's restore_command = 'seawall archive-get %f %p': fetch a file; exit code 1 if there is none.
+    #[command(after_help = ARCHIVE_HELP)]
+    ArchiveGet(ArchiveArguments),
+    /// Show what the archive agent of the data directory (the current directory) is doing.
+    #[command(after_help = ARCHIVE_HELP)]
+    ArchiveStatus(ArchiveArguments),
+    /// End the archive agent of the data directory (the current directory), when its uploads are through.
+    #[command(after_help = ARCHIVE_HELP)]
+    ArchiveStop(ArchiveArguments),
+    /// Make and examine repositories: where archives lie.
+    #[command(subcommand)]
+    Repo(RepoCommand),
     /// Measure this machine: commits, reads and scans a second, in a scratch directory.
     Bench(Bench),
     /// Show what Seawall promises: load real data, kill -9 the loader, recover, verify, transfer money, verify.
     Tour(Tour),
+}
+
+const ARCHIVE_HELP: &str = "\
+Run in PostgreSQL's data directory, as PostgreSQL does. The first call starts an agent, which uploads whatever waits to be
+archived, many files at once, and fetches ahead for recovery; later calls mostly find that it is done.
+
+Options, and the environment variables and lines of /etc/seawall/archive.conf that do the same:
+  --repository=URL       SEAWALL_REPOSITORY    repository = URL     where to; several: given again, or separated by spaces
+  --spool=DIRECTORY      SEAWALL_SPOOL         spool = ...          default: a directory of this user in /tmp
+  --compression=NAME     SEAWALL_COMPRESSION   compression = ...    none, lz4 (default), zstd, zstd:1 to zstd:19
+  --in-flight=NUMBER     SEAWALL_IN_FLIGHT     in_flight = ...      most uploads or downloads at once, default 32
+  --prefetch=NUMBER      SEAWALL_PREFETCH      prefetch = ...       segments fetched ahead, default 32
+  --timeout=SECONDS      SEAWALL_TIMEOUT       timeout = ...        how long a command waits, default 60
+  --master-key-file=FILE ...                   master_key_file = .. of an encrypted repository, also -env and -command
+  --config=FILE          SEAWALL_CONFIG                             another file than /etc/seawall/archive.conf
+
+Exit codes of archive-get: 0 fetched   1 not in the archive   126 cannot be told, so that a recovery stops and does not end
+early (1 on a standby, which asks again).
+
+Example, for postgresql.conf:
+  archive_mode = on
+  archive_command = 'seawall archive-push --repository=s3://wal/main %p'
+  restore_command = 'seawall archive-get --repository=s3://wal/main %f %p'";
+
+/// Read by the archive commands themselves.
+#[derive(Debug, Args)]
+pub(crate) struct ArchiveArguments {
+    /// Options, and what PostgreSQL gives: %p, or %f %p.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) rest: Vec<std::ffi::OsString>,
+}
+
+const REPOSITORY_HELP: &str = "\
+REPOSITORY is a directory or a URL; without it, the environment variable SEAWALL_REPOSITORY says:
+  /var/lib/archive, file:///var/lib/archive
+  s3://bucket/prefix?region=eu-central-1
+  s3://bucket/prefix?endpoint=http://127.0.0.1:9000       any other S3 store; path_style=false if it wants host names
+  gs://bucket/prefix
+  az://container/prefix?account=name
+Credentials come from the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS,
+AZURE_STORAGE_ACCOUNT_KEY, ...) or from the machine's identity. An encrypted repository needs one of --master-key-file,
+--master-key-env and --master-key-command.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum RepoCommand {
+    /// Make a repository, encrypted if a master key is given. A bucket must exist, a directory is made.
+    #[command(after_help = REPOSITORY_HELP)]
+    Create(OneRepository),
+    /// Put and get scratch objects: is anything ever overwritten, is it listed at once, how long does it take? Exit code 1 if
+    /// objects can be overwritten.
+    #[command(after_help = REPOSITORY_HELP)]
+    Check(OneRepository),
+    /// Show whose logs it holds, from where to where, and what is missing.
+    #[command(after_help = REPOSITORY_HELP)]
+    Info(OneRepository),
+    /// List files.
+    #[command(after_help = REPOSITORY_HELP)]
+    Ls(ListRepository),
+    /// Change the master key of an encrypted repository: puts a small object, and reads and writes nothing else.
+    #[command(after_help = REPOSITORY_HELP)]
+    RotateKey(RotateRepositoryKey),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OneRepository {
+    /// Where it is. Default: SEAWALL_REPOSITORY.
+    pub(crate) repository: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct ListRepository {
+    /// Where it is. Default: SEAWALL_REPOSITORY.
+    pub(crate) repository: Option<String>,
+    /// Only this system, as `repo info` names it.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) system: Option<seawall_archive::System>,
+    /// Only segments of this timeline.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) timeline: Option<u32>,
+    /// Read what each object says of itself: positions in the log, lengths, compression. One request for each.
+    #[arg(long, short)]
+    pub(crate) long: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RotateRepositoryKey {
+    /// Where it is. Default: SEAWALL_REPOSITORY.
+    pub(crate) repository: Option<String>,
+    #[command(flatten)]
+    pub(crate) new: NewMasterKey,
+    /// Master keys that open the repository now go on doing so, until a rotation without this option.
+    #[arg(long)]
+    pub(crate) keep_others: bool,
+    /// Encrypt objects with a new repository key from now on. Those that are there keep theirs.
+    #[arg(long)]
+    pub(crate) renew: bool,
 }
 
 #[derive(Debug, Args)]

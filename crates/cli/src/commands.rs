@@ -6,16 +6,19 @@ mod in_doubt;
 mod inspect;
 mod load;
 mod log;
+mod repository;
 mod rows;
 mod tables;
 mod timelines;
 mod tour;
 
+use std::ffi::OsString;
 use std::path::Path;
 
 use seawall::{Database, Error, OpenMode, Options};
 
-use crate::arguments::{Arguments, Command, Shared};
+use crate::archiving;
+use crate::arguments::{ArchiveArguments, Arguments, Command, Shared};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::progress;
@@ -50,9 +53,24 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Command::NewTimeline(new) => timelines::new_timeline(shared, new, output),
         Command::ReleaseHold(hold) => timelines::release_hold(shared, hold, output),
         Command::RotateKey(rotate) => tables::rotate_key(shared, rotate, output),
+        Command::ArchivePush(rest) => archive("archive-push", rest),
+        Command::ArchiveGet(rest) => archive("archive-get", rest),
+        Command::ArchiveStatus(rest) => archive("archive-status", rest),
+        Command::ArchiveStop(rest) => archive("archive-stop", rest),
+        Command::Repo(command) => repository::repository(shared, command, output),
         Command::Checkpoint(directory) => inspect::checkpoint(shared, &directory.dir, output),
         Command::Bench(bench) => bench::bench(shared, bench, output),
         Command::Tour(tour) => tour::tour(shared, tour, output),
+    }
+}
+
+/// With an option of another command before it: the usual way is in `archiving`.
+fn archive(command: &str, rest: &ArchiveArguments) -> Result<(), Failure> {
+    let arguments: Vec<OsString> =
+        ["seawall", command].into_iter().map(OsString::from).chain(rest.rest.iter().cloned()).collect();
+    match archiving::run(&arguments) {
+        Some(0) | None => Ok(()),
+        Some(code) => Err(Failure::Told(code)),
     }
 }
 

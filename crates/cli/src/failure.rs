@@ -5,11 +5,11 @@
 //! |    0 | done                                                                      |
 //! |    1 | failed for another reason; the message says why                           |
 //! |    2 | the command line is wrong                                                 |
-//! |    3 | no such database, table or key                                            |
-//! |    4 | damage found in the database's files                                      |
+//! |    3 | no such database, repository, table, key or file                          |
+//! |    4 | damage found in the database's files or the repository's objects          |
 //! |    5 | the database is in use by another process                                 |
-//! |    6 | the database or the table exists already                                  |
-//! |    7 | the input file does not hold rows as expected                             |
+//! |    6 | the database, table or repository exists already, or an object with other content |
+//! |    7 | the input file does not hold rows, or a log, as expected                  |
 //! |    8 | the disk is full; nothing acknowledged is lost                            |
 //! |    9 | the master key is missing, wrong, unreadable, or not needed               |
 
@@ -20,6 +20,8 @@ use std::io;
 pub(crate) enum Failure {
     #[error("{0}")]
     Database(#[from] seawall::Error),
+    #[error("{0}")]
+    Archive(#[from] seawall_archive::ArchiveError),
     #[error("there is no row with key {key:?} in table {table:?}")]
     NoSuchKey { table: String, key: String },
     #[error("{findings} found; see above for file, offset and key range")]
@@ -32,6 +34,8 @@ pub(crate) enum Failure {
     Io { what: String, source: io::Error },
     #[error("{0}")]
     Broken(String),
+    #[error("see above")]
+    Told(u8),
     #[error("standard output was closed")]
     OutputClosed,
 }
@@ -56,6 +60,7 @@ impl Failure {
         match self {
             Failure::OutputClosed => 0,
             Failure::Broken(_) => 1,
+            Failure::Told(code) => *code,
             Failure::Usage(_)
             | Failure::Database(
                 Error::Option { .. }
@@ -87,6 +92,7 @@ impl Failure {
                 | Error::MasterKey { .. }
                 | Error::WrongMasterKey { .. },
             ) => 9,
+            Failure::Archive(error) => archive_exit_code(error),
             Failure::Io { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound => 3,
                 io::ErrorKind::StorageFull => 8,
@@ -98,11 +104,31 @@ impl Failure {
 
     /// Says it on standard error: a line of text, or of JSON.
     pub(crate) fn report(&self, json: bool) {
+        if let Failure::Told(_) = self {
+            return;
+        }
         if json {
             let line = serde_json::json!({ "error": self.to_string(), "exit_code": self.exit_code() });
             eprintln!("{line}");
         } else {
             eprintln!("seawall: {self}");
         }
+    }
+}
+
+fn archive_exit_code(error: &seawall_archive::ArchiveError) -> u8 {
+    use seawall_archive::{ArchiveError, StoreCause};
+    match error {
+        ArchiveError::Url(_) | ArchiveError::Settings { .. } => 2,
+        ArchiveError::NoRepository { .. } | ArchiveError::NotFound { .. } => 3,
+        ArchiveError::Damaged { .. } | ArchiveError::OtherObject { .. } | ArchiveError::Key { .. } => 4,
+        ArchiveError::RepositoryExists { .. } | ArchiveError::OtherContent { .. } => 6,
+        ArchiveError::Segment(_) => 7,
+        ArchiveError::Store(error) if error.cause == StoreCause::Full => 8,
+        ArchiveError::NeedsMasterKey { .. }
+        | ArchiveError::NotEncrypted { .. }
+        | ArchiveError::WrongMasterKey { .. }
+        | ArchiveError::MasterKey(_) => 9,
+        _ => 1,
     }
 }

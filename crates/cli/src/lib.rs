@@ -15,6 +15,7 @@
 //!
 //! Start at [`run`]; each sub-command is a function in `commands`.
 
+mod archiving;
 mod arguments;
 mod commands;
 mod failure;
@@ -36,6 +37,12 @@ use crate::output::Output;
 
 /// Runs the command that `arguments` (the program's name first) ask for, and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    // What PostgreSQL calls for each segment is looked at before anything else: most of these calls take less time than to read
+    // a command line.
+    if let Some(code) = archiving::run(&arguments) {
+        return ExitCode::from(code);
+    }
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) => error.exit(),

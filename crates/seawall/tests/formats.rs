@@ -22,7 +22,7 @@ bank/
   creating        there while the database is being created
 ```
 Only `superblock`, `pages`, `recovery/chunk`, `log/` and `keys` are the database: copy them together, with the database
-closed.
+closed. What an archive holds comes last.
 ";
 
 /// Title and source of each format.
@@ -54,6 +54,12 @@ const FORMATS: &[(&str, &str)] = &[
     ("In-doubt transactions: guards", "engine/src/in_doubt/guards.rs"),
     ("In-doubt transactions: decisions", "engine/src/in_doubt/decisions.rs"),
     ("Measurements", "engine/src/measurements.rs"),
+    ("Archive: places of objects", "archive/src/layout.rs"),
+    ("Archive: repository", "archive/src/repository_header.rs"),
+    ("Archive: object", "archive/src/envelope.rs"),
+    ("Archive: frame of an object", "archive/src/envelope/frame.rs"),
+    ("Archive: repository key", "keys/src/repository_key.rs"),
+    ("Archive: spool", "archive_agent/src/spool.rs"),
 ];
 
 /// The documentation at the top of a source file.

@@ -2,6 +2,7 @@
 //!
 //! A put, and what is there if the power goes:
 //!
+//! 0. a look whether the repository is there at all;
 //! 1. the directories that the object's name needs, each made durable by a sync of its parent;
 //! 2. a file `.new-<random>` beside the object's place, written and synced. A crash leaves it, and nobody looks at it: no
 //!    object's name begins with a dot;
@@ -23,6 +24,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use seawall_io::{Disk, DiskFile, OpenMode, Random};
+
+use crate::layout;
 
 use super::{ObjectEntry, ObjectReader, ObjectStorage, Put, StoreCause, StoreError};
 
@@ -80,6 +83,7 @@ impl FileStorage {
 
     fn try_put(&self, path: &str, pieces: &[Bytes]) -> io::Result<Put> {
         let directory = parent_of(path);
+        self.check_presence(path)?;
         self.make_directory(directory)?;
         if self.exists(path)? {
             self.sync_directory(directory)?;
@@ -102,6 +106,18 @@ impl FileStorage {
         };
         self.sync_directory(directory)?;
         Ok(put)
+    }
+
+    /// A file system that was unmounted leaves an empty directory behind: what was put there would be missing in the archive.
+    fn check_presence(&self, path: &str) -> io::Result<()> {
+        let comes_first = path == layout::REPOSITORY_HEADER || path.starts_with(layout::KEYS);
+        if comes_first || self.exists(layout::REPOSITORY_HEADER)? {
+            return Ok(());
+        }
+        // It may come back with other directories than it had.
+        self.known.lock().clear();
+        let problem = format!("{} is gone: is the file system mounted?", layout::REPOSITORY_HEADER);
+        Err(io::Error::new(io::ErrorKind::NotFound, problem))
     }
 
     fn exists(&self, path: &str) -> io::Result<bool> {

@@ -1,0 +1,294 @@
+//! The agent: one process for each data directory, which uploads what PostgreSQL will ask to be archived, and downloads what it
+//! will ask for.
+//!
+//! ```text
+//!   listener  --a thread for each command--> push::request, fetch::request    wait for the answer, and give it
+//!   inotify   --NAME.ready--> push::follow --> workers, at most in_flight --> repositories --> out/NAME.ok
+//!                             fetch window --> workers                    <-- repositories --> in/NAME
+//! ```
+//! It ends when nothing is under way and nobody has asked for anything for some minutes, when the data directory is gone, or
+//! when a command comes with other settings.
+
+mod fetch;
+mod push;
+mod watch;
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use seawall_archive::{Repository, RepositoryOptions, RepositoryUrl, RetryPolicy, System};
+use seawall_io::{Clock, SystemClock};
+
+use crate::data_directory::DataDirectory;
+use crate::protocol::{Answer, LINE_BYTES_MAX, Request, mark_of};
+use crate::settings::Settings;
+use crate::spool::{Lock, Spool};
+use fetch::Fetcher;
+use push::Pusher;
+use watch::{Event, Watch};
+
+/// Without anything to do for this long, it ends.
+const IDLE: Duration = Duration::from_secs(600);
+/// What inotify may have missed is found this often.
+const LOOK_AROUND: Duration = Duration::from_secs(10);
+/// How long requests are tried before a command is told: PostgreSQL calls again.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
+/// A command that does not send its line is not waited for.
+const LINE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What all threads of the agent share.
+pub(crate) struct Shared {
+    pub(crate) data: DataDirectory,
+    pub(crate) system: Option<System>,
+    pub(crate) spool: Spool,
+    pub(crate) repositories: Vec<Repository>,
+    pub(crate) clock: SystemClock,
+}
+
+struct Agent {
+    shared: Arc<Shared>,
+    pusher: Arc<Pusher>,
+    fetcher: Arc<Fetcher>,
+    mark: u32,
+    /// Commands that wait for an answer.
+    commands: Mutex<u32>,
+    /// One of them has its answer.
+    answered: Condvar,
+    /// When the last one came.
+    last_command: Mutex<Duration>,
+    is_ending: AtomicBool,
+}
+
+/// Runs the agent: the spool, the data directory; the settings come on standard input. Says on standard output that it
+/// listens, or why it does not. Returns the exit code.
+pub fn main(arguments: &[OsString]) -> u8 {
+    let started = start(arguments);
+    let answer = match &started {
+        Ok(_) => Answer::Ok,
+        Err(problem) => Answer::Failed(problem.clone()),
+    };
+    let mut output = io::stdout();
+    // Whoever started it may have been killed meanwhile: others will come.
+    let told = output.write_all(answer.to_line().as_bytes()).and_then(|()| output.flush());
+    if let Err(error) = told {
+        eprintln!("whoever started the agent is gone: {error}");
+    }
+    match started {
+        Ok((agent, listener, watch)) => {
+            agent.run(&listener, watch);
+            0
+        }
+        Err(problem) => {
+            eprintln!("the agent did not start: {problem}");
+            1
+        }
+    }
+}
+
+type Started = (Arc<Agent>, UnixListener, Watch);
+
+fn start(arguments: &[OsString]) -> Result<Started, String> {
+    let [spool, data] = arguments else { return Err("expected a spool and a data directory".to_owned()) };
+    let data = DataDirectory::new(PathBuf::from(data));
+    let mut text = String::new();
+    let read = io::stdin().take(LINE_BYTES_MAX).read_to_string(&mut text);
+    read.map_err(|error| format!("cannot read the settings: {error}"))?;
+    let settings = Settings::parse(&text, "the settings").map_err(|error| error.to_string())?;
+    let spool = Spool::new(PathBuf::from(spool), settings.repositories_mark());
+    // A session of its own: what PostgreSQL sends to the processes that it has started does not end this one.
+    if let Err(error) = rustix::process::setsid() {
+        eprintln!("the agent stays in the session that it was started in: {error}");
+    }
+    // The one before may still be at its last uploads.
+    let lock = spool.lock(Lock::Agent).map_err(|error| format!("cannot lock the spool: {error}"))?;
+    let repositories = open_repositories(&settings)?;
+    let listener = listen(&spool)?;
+    spool.clear_fetched().map_err(|error| format!("cannot clear the spool: {error}"))?;
+    let watch = Watch::new(&data.archive_status());
+    let watch =
+        watch.map_err(|error| format!("cannot watch {}: {error}", data.archive_status().display()))?;
+    let mark = mark_of(&settings);
+    let refuse = |error: crate::settings::SettingsError| error.to_string();
+    let (packing, in_flight) = (settings.packing().map_err(refuse)?, settings.in_flight().map_err(refuse)?);
+    let prefetch = settings.prefetch().map_err(refuse)?;
+    let system = data.system().ok();
+    let shared = Arc::new(Shared { data, system, spool, repositories, clock: SystemClock });
+    // For as long as the process lives.
+    std::mem::forget(lock);
+    let agent = Agent {
+        pusher: Pusher::new(Arc::clone(&shared), packing, in_flight),
+        fetcher: Fetcher::new(Arc::clone(&shared), in_flight, prefetch),
+        mark,
+        commands: Mutex::default(),
+        answered: Condvar::new(),
+        last_command: Mutex::new(shared.clock.monotonic()),
+        is_ending: AtomicBool::new(false),
+        shared,
+    };
+    Ok((Arc::new(agent), listener, watch))
+}
+
+fn open_repositories(settings: &Settings) -> Result<Vec<Repository>, String> {
+    let mut repositories = Vec::new();
+    for place in settings.repositories().map_err(|error| error.to_string())? {
+        let url: RepositoryUrl = place.parse().map_err(|error| format!("{error}"))?;
+        let options = RepositoryOptions {
+            master_key: settings.master_key().map_err(|error| error.to_string())?,
+            credentials: settings.credentials().clone(),
+            retry: RetryPolicy { give_up_after: GIVE_UP_AFTER, ..RetryPolicy::default() },
+            ..RepositoryOptions::default()
+        };
+        repositories.push(Repository::open(&url, options).map_err(|error| error.to_string())?);
+    }
+    Ok(repositories)
+}
+
+fn listen(spool: &Spool) -> Result<UnixListener, String> {
+    let socket = spool.socket();
+    match std::fs::symlink_metadata(&socket) {
+        // Left behind by one that was killed: its lock is ours now.
+        Ok(_) => rustix::fs::unlink(&socket)
+            .map_err(|error| format!("cannot remove {}: {error}", socket.display()))?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(format!("cannot look at {}: {error}", socket.display())),
+    }
+    UnixListener::bind(&socket).map_err(|error| {
+        format!("cannot listen at {}: {error}; a shorter SEAWALL_SPOOL may help", socket.display())
+    })
+}
+
+impl Agent {
+    fn run(self: Arc<Agent>, listener: &UnixListener, mut watch: Watch) {
+        self.pusher.look_around();
+        let mut looked_around = self.shared.clock.monotonic();
+        while !self.is_ending.load(Ordering::SeqCst) {
+            match watch.wait(listener, LOOK_AROUND) {
+                Ok(events) => events.into_iter().for_each(|event| self.handle(event, listener)),
+                Err(error) => {
+                    eprintln!("the agent cannot wait for anything, and ends: {error}");
+                    break;
+                }
+            }
+            let now = self.shared.clock.monotonic();
+            if now.saturating_sub(looked_around) >= LOOK_AROUND {
+                looked_around = now;
+                self.pusher.look_around();
+                self.fetcher.look_around();
+                if self.is_idle(now) || !self.shared.data.exists() {
+                    break;
+                }
+            }
+        }
+        self.end();
+    }
+
+    fn handle(self: &Arc<Agent>, event: Event, listener: &UnixListener) {
+        match event {
+            Event::Command => match listener.accept() {
+                Ok((stream, _)) => self.serve(stream),
+                Err(error) => eprintln!("a command could not be accepted: {error}"),
+            },
+            Event::Ready(name) => self.pusher.follow(&name),
+            Event::Missed => self.pusher.look_around(),
+        }
+    }
+
+    fn is_idle(&self, now: Duration) -> bool {
+        let since = now.saturating_sub(*self.last_command.lock());
+        since >= IDLE && *self.commands.lock() == 0 && self.pusher.is_idle()
+    }
+
+    /// What is under way is brought to its end, and nothing new is begun. Commands that come now find nobody listening, start
+    /// another agent, and that one waits for the lock.
+    fn end(&self) {
+        if let Err(error) = rustix::fs::unlink(self.shared.spool.socket()) {
+            eprintln!("the socket could not be removed: {error}");
+        }
+        self.pusher.end();
+        self.fetcher.end();
+        let mut commands = self.commands.lock();
+        while *commands > 0 {
+            self.answered.wait(&mut commands);
+        }
+    }
+
+    fn serve(self: &Arc<Agent>, stream: UnixStream) {
+        *self.last_command.lock() = self.shared.clock.monotonic();
+        *self.commands.lock() += 1;
+        let agent = Arc::clone(self);
+        let served = std::thread::Builder::new().name("command".to_owned()).spawn(move || {
+            if let Err(error) = agent.answer(&stream) {
+                eprintln!("a command went away: {error}");
+            }
+            *agent.commands.lock() -= 1;
+            agent.answered.notify_all();
+        });
+        if let Err(error) = served {
+            eprintln!("no thread for a command: {error}");
+            *self.commands.lock() -= 1;
+        }
+    }
+
+    fn answer(&self, mut stream: &UnixStream) -> io::Result<()> {
+        stream.set_read_timeout(Some(LINE_TIMEOUT))?;
+        let mut line = String::new();
+        BufReader::new(stream).take(LINE_BYTES_MAX).read_line(&mut line)?;
+        let answer = match Request::parse(&line) {
+            None => Answer::Failed("the agent does not understand this release of seawall".to_owned()),
+            Some((Request::Stop, _)) => {
+                self.wake_to_end();
+                Answer::Ok
+            }
+            Some((Request::Status, _)) => Answer::Status(self.status()),
+            Some((_, mark)) if mark != self.mark => {
+                self.wake_to_end();
+                Answer::OtherSettings
+            }
+            Some((Request::Push { path }, _)) => self.pusher.request(&path),
+            Some((Request::Fetch { name, path }, _)) => self.fetcher.request(&name, &path),
+        };
+        stream.write_all(answer.to_line().as_bytes())
+    }
+
+    /// The main thread looks at it when it wakes: a connection wakes it.
+    fn wake_to_end(&self) {
+        self.is_ending.store(true, Ordering::SeqCst);
+        if let Err(error) = UnixStream::connect(self.shared.spool.socket()) {
+            eprintln!("the agent is ending already: {error}");
+        }
+    }
+
+    fn status(&self) -> String {
+        let mut lines = self.pusher.status();
+        lines.push_str(&self.fetcher.status());
+        for repository in &self.shared.repositories {
+            let statistics = repository.statistics();
+            let failures: u64 = statistics.failures.values().sum();
+            lines.push_str(&format!("\nrepository {}: {failures} failed requests", repository.url()));
+            if let Some(last) = statistics.last_failure {
+                lines.push_str(&format!(", the last: {last}"));
+            }
+        }
+        lines
+    }
+}
+
+impl Shared {
+    /// Whose files these are.
+    pub(crate) fn system(&self) -> Result<System, String> {
+        // The control file may have come after the agent: a restore is under way.
+        let found = self.system.map(Ok).unwrap_or_else(|| self.data.system());
+        found.map_err(|error| {
+            format!(
+                "cannot read the system identifier in {}: {error}",
+                self.data.full("global/pg_control").display()
+            )
+        })
+    }
+}

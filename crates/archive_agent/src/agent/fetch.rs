@@ -1,0 +1,367 @@
+//! Downloads: the file that recovery asks for, and those that it will ask for next.
+//!
+//! ```text
+//!   asked for: NAME --+-- whole in in/NAME --> moved to its place
+//!                     +-- under way        --> waited for
+//!                     +-- else             --> fetched by the thread that asks, before anything else
+//!   then the window: as many after NAME as the last requests deserve, 2, 4, 8 ... --> workers --> in/
+//! ```
+//! The window slides: with each segment that is taken, one more is begun, so that as many are in flight all the time. It starts
+//! small, since a standby at the end of the archive asks for one segment every few seconds. Only a recovery gets one: it asks
+//! for segments in their order and lets them be put into `RECOVERYXLOG`; `pg_rewind` and people do not. What was not there
+//! is not remembered: the next time it may be.
+
+mod files;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+use parking_lot::{Condvar, Mutex};
+use seawall_archive::{ArchiveError, Header, LogFileName, SegmentPlace, System};
+
+use super::Shared;
+use crate::protocol::Answer;
+use files::{FileSink, move_to};
+
+/// What recovery lets a segment be put into.
+const RECOVERY_FILE: &str = "RECOVERYXLOG";
+/// The window after a first request.
+const WINDOW_FIRST: usize = 2;
+/// What lies ahead goes when recovery has asked for nothing for so many looks around: some minutes.
+const QUIET_ROUNDS: u32 = 30;
+
+/// Downloads of one data directory.
+pub(super) struct Fetcher {
+    shared: Arc<Shared>,
+    in_flight: usize,
+    window_max: usize,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// To be fetched ahead, in their order.
+    waiting: VecDeque<SegmentPlace>,
+    ahead: BTreeMap<SegmentPlace, Ahead>,
+    workers: usize,
+    window: usize,
+    /// Of the log, as far as it is known: zero before the first segment.
+    segment_bytes: u32,
+    /// The segment that recovery asks for next, if it goes on.
+    expected: Option<SegmentPlace>,
+    is_ending: bool,
+    fetched: u64,
+    fetched_ahead: u64,
+    /// Looks around since somebody has asked for something.
+    quiet_rounds: u32,
+}
+
+/// A segment that is fetched ahead.
+enum Ahead {
+    Waiting,
+    /// With those who wait for it.
+    Running(Vec<Sender<bool>>),
+    /// In the spool, whole.
+    There,
+}
+
+/// What a fetch came to.
+enum Fetched {
+    There(Box<Header>),
+    Missing,
+    Failed(String),
+}
+
+impl Fetcher {
+    pub(super) fn new(shared: Arc<Shared>, in_flight: usize, window_max: usize) -> Arc<Fetcher> {
+        let in_flight = in_flight.min(window_max.max(1));
+        Arc::new(Fetcher { shared, in_flight, window_max, state: Mutex::default(), changed: Condvar::new() })
+    }
+
+    /// Fetches the file with this name to `path`, and waits for that.
+    pub(super) fn request(self: &Arc<Fetcher>, name: &str, path: &str) -> Answer {
+        let Some(parsed) = LogFileName::parse(name) else {
+            return Answer::Failed(format!("{name} is no file of a log"));
+        };
+        let system = match self.shared.system() {
+            Ok(system) => system,
+            Err(problem) => return Answer::Failed(problem),
+        };
+        let target = self.shared.data.full(path);
+        let is_recovery = Path::new(path).file_name().is_some_and(|name| name == RECOVERY_FILE);
+        match parsed {
+            LogFileName::Segment(place) if is_recovery && self.window_max > 0 => {
+                self.fetch_next(system, place, &target)
+            }
+            _ => match self.fetch_asked(system, parsed, &target) {
+                Fetched::There(_) => Answer::Ok,
+                Fetched::Missing => Answer::Missing,
+                Fetched::Failed(message) => Answer::Failed(message),
+            },
+        }
+    }
+
+    /// A segment for recovery, which will want the next one.
+    fn fetch_next(self: &Arc<Fetcher>, system: System, place: SegmentPlace, target: &Path) -> Answer {
+        self.state.lock().quiet_rounds = 0;
+        if self.wait_for_ahead(place) {
+            let name = place.to_string();
+            match move_to(&self.shared.spool.fetched(&name), target) {
+                Ok(()) => {
+                    self.slide(system, place, None);
+                    return Answer::Ok;
+                }
+                // Somebody has tidied the spool up: it is fetched again.
+                Err(error) => eprintln!("{name} was fetched ahead and cannot be put in place: {error}"),
+            }
+        }
+        match self.fetch_asked(system, LogFileName::Segment(place), target) {
+            Fetched::There(header) => {
+                self.slide(system, place, Some(header.segment_bytes));
+                Answer::Ok
+            }
+            Fetched::Missing => Answer::Missing,
+            Fetched::Failed(message) => Answer::Failed(message),
+        }
+    }
+
+    /// Whether the segment lies in the spool; waits for it if it is under way. If it only waits for its turn, it is taken out:
+    /// who asks fetches it himself.
+    fn wait_for_ahead(&self, place: SegmentPlace) -> bool {
+        let receiver = {
+            let mut state = self.state.lock();
+            match state.ahead.remove(&place) {
+                None => return false,
+                Some(Ahead::There) => return true,
+                Some(Ahead::Waiting) => {
+                    state.waiting.retain(|waiting| *waiting != place);
+                    return false;
+                }
+                Some(Ahead::Running(mut askers)) => {
+                    let (sender, receiver) = channel();
+                    askers.push(sender);
+                    state.ahead.insert(place, Ahead::Running(askers));
+                    receiver
+                }
+            }
+        };
+        let is_there = receiver.recv().unwrap_or(false);
+        if is_there {
+            self.state.lock().ahead.remove(&place);
+        }
+        is_there
+    }
+
+    fn fetch_asked(&self, system: System, name: LogFileName, target: &Path) -> Fetched {
+        let fetched = self.fetch_to(system, name, target);
+        if matches!(fetched, Fetched::There(_)) {
+            self.state.lock().fetched += 1;
+        }
+        fetched
+    }
+
+    /// Fetches a file to its place, from the first repository that has it.
+    fn fetch_to(&self, system: System, name: LogFileName, target: &Path) -> Fetched {
+        let mut failure = None;
+        for repository in &self.shared.repositories {
+            let mut sink = match FileSink::create(target) {
+                Ok(sink) => sink,
+                Err(error) => return Fetched::Failed(format!("cannot create {}: {error}", target.display())),
+            };
+            match repository.fetch(system, name, &mut sink) {
+                Ok(header) => return Fetched::There(Box::new(header)),
+                Err(ArchiveError::NotFound { .. }) => {}
+                Err(error) => {
+                    eprintln!("{name}: {error}");
+                    failure = Some(error.to_string());
+                }
+            }
+            sink.discard();
+        }
+        // One that could not be asked may have it.
+        failure.map_or(Fetched::Missing, Fetched::Failed)
+    }
+
+    /// Moves the window behind `place`, which recovery has now.
+    fn slide(self: &Arc<Fetcher>, system: System, place: SegmentPlace, segment_bytes: Option<u32>) {
+        let mut state = self.state.lock();
+        if state.is_ending {
+            return;
+        }
+        let goes_on = state.expected == Some(place);
+        state.window =
+            if goes_on { (state.window * 2).min(self.window_max) } else { WINDOW_FIRST.min(self.window_max) };
+        if let Some(bytes) = segment_bytes {
+            state.segment_bytes = bytes;
+        }
+        let step = Step { system, segment_bytes: state.segment_bytes };
+        state.expected = step.after(place);
+        let mut next = state.expected;
+        // What lies before the window was skipped, or belongs to an earlier recovery.
+        let stale: Vec<SegmentPlace> = state
+            .ahead
+            .iter()
+            .filter(|(ahead, stage)| {
+                !matches!(stage, Ahead::Running(_)) && (**ahead < place || ahead.timeline != place.timeline)
+            })
+            .map(|(ahead, _)| *ahead)
+            .collect();
+        for ahead in stale {
+            state.ahead.remove(&ahead);
+            state.waiting.retain(|waiting| *waiting != ahead);
+            self.remove(ahead);
+        }
+        for _ in 0..state.window {
+            let Some(place) = next else { break };
+            let State { ahead, waiting, .. } = &mut *state;
+            ahead.entry(place).or_insert_with(|| {
+                waiting.push_back(place);
+                Ahead::Waiting
+            });
+            next = step.after(place);
+        }
+        self.staff(&mut state, system);
+        drop(state);
+        self.changed.notify_all();
+    }
+
+    fn staff(self: &Arc<Fetcher>, state: &mut State, system: System) {
+        while state.workers < self.in_flight && state.workers < state.ahead.len() {
+            let fetcher = Arc::clone(self);
+            let started =
+                std::thread::Builder::new().name("fetch".to_owned()).spawn(move || fetcher.work(system));
+            if let Err(error) = started {
+                eprintln!("no further thread for downloads: {error}");
+                break;
+            }
+            state.workers += 1;
+        }
+    }
+
+    fn work(&self, system: System) {
+        while let Some(place) = self.next() {
+            let name = place.to_string();
+            let (new, whole) = (self.shared.spool.fetching(&name), self.shared.spool.fetched(&name));
+            let fetched = self.fetch_to(system, LogFileName::Segment(place), &new);
+            let is_there = matches!(fetched, Fetched::There(_))
+                && rustix::fs::rename(&new, &whole)
+                    .inspect_err(|error| eprintln!("{name} was fetched ahead and cannot be kept: {error}"))
+                    .is_ok();
+            self.finish(place, is_there, matches!(fetched, Fetched::Missing));
+        }
+        self.state.lock().workers -= 1;
+        self.changed.notify_all();
+    }
+
+    fn next(&self) -> Option<SegmentPlace> {
+        let mut state = self.state.lock();
+        loop {
+            if state.is_ending {
+                return None;
+            }
+            if let Some(place) = state.waiting.pop_front() {
+                state.ahead.insert(place, Ahead::Running(Vec::new()));
+                return Some(place);
+            }
+            self.changed.wait(&mut state);
+        }
+    }
+
+    fn finish(&self, place: SegmentPlace, is_there: bool, is_missing: bool) {
+        let mut state = self.state.lock();
+        let stage = state.ahead.remove(&place);
+        if is_there {
+            state.fetched_ahead += 1;
+            state.ahead.insert(place, Ahead::There);
+        }
+        if is_missing {
+            // Behind the end of the archive there is nothing.
+            let behind: Vec<SegmentPlace> = state.waiting.drain(..).collect();
+            for place in behind {
+                state.ahead.remove(&place);
+            }
+        }
+        drop(state);
+        if let Some(Ahead::Running(askers)) = stage {
+            for asker in askers {
+                // A command that has given up waiting.
+                asker.send(is_there).unwrap_or(());
+            }
+        }
+    }
+
+    fn remove(&self, place: SegmentPlace) {
+        let path = self.shared.spool.fetched(&place.to_string());
+        match rustix::fs::unlink(&path) {
+            Ok(()) | Err(rustix::io::Errno::NOENT) => {}
+            Err(error) => eprintln!("cannot remove {}: {error}", path.display()),
+        }
+    }
+
+    /// A recovery that has ended leaves segments behind: they go.
+    pub(super) fn look_around(&self) {
+        let mut state = self.state.lock();
+        state.quiet_rounds += 1;
+        if state.quiet_rounds < QUIET_ROUNDS {
+            return;
+        }
+        let there: Vec<SegmentPlace> = state
+            .ahead
+            .iter()
+            .filter(|(_, stage)| matches!(stage, Ahead::There))
+            .map(|(place, _)| *place)
+            .collect();
+        // A standby that waits for the next segment has none ahead.
+        for place in there {
+            state.ahead.remove(&place);
+            self.remove(place);
+        }
+    }
+
+    /// Waits for what is under way, and begins nothing more.
+    pub(super) fn end(&self) {
+        let mut state = self.state.lock();
+        state.is_ending = true;
+        self.changed.notify_all();
+        while state.workers > 0 {
+            self.changed.wait(&mut state);
+        }
+    }
+
+    pub(super) fn status(&self) -> String {
+        let state = self.state.lock();
+        let count = |wanted: fn(&Ahead) -> bool| state.ahead.values().filter(|stage| wanted(stage)).count();
+        format!(
+            "\nfetched when asked for {}, ahead {}; in the spool {}, in flight {}",
+            state.fetched,
+            state.fetched_ahead,
+            count(|stage| matches!(stage, Ahead::There)),
+            count(|stage| matches!(stage, Ahead::Running(_)))
+        )
+    }
+}
+
+/// From one segment to the next.
+#[derive(Clone, Copy)]
+struct Step {
+    system: System,
+    segment_bytes: u32,
+}
+
+impl Step {
+    /// `None` where it is not known how long segments are.
+    fn after(self, place: SegmentPlace) -> Option<SegmentPlace> {
+        let digits = match self.system {
+            System::Seawall(_) => place.digits + 1,
+            System::PostgreSql(_) => {
+                let turn = (1_u64 << 32).checked_div(u64::from(self.segment_bytes))?;
+                let (high, low) = (place.digits >> 32, place.digits & 0xFFFF_FFFF);
+                if low + 1 < turn { place.digits + 1 } else { (high + 1) << 32 }
+            }
+        };
+        Some(SegmentPlace { digits, ..place })
+    }
+}

@@ -1,0 +1,52 @@
+//! Files that are being fetched.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+use seawall_archive::ContentSink;
+
+/// A file that is written anew.
+#[derive(Debug)]
+pub(super) struct FileSink {
+    file: File,
+    path: PathBuf,
+}
+
+impl FileSink {
+    pub(super) fn create(path: &Path) -> io::Result<FileSink> {
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        Ok(FileSink { file, path: path.to_owned() })
+    }
+
+    /// Removes what was written: it is not whole.
+    pub(super) fn discard(self) {
+        if let Err(error) = rustix::fs::unlink(&self.path) {
+            eprintln!("cannot remove {}: {error}", self.path.display());
+        }
+    }
+}
+
+impl ContentSink for FileSink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)
+    }
+
+    fn restart(&mut self) -> io::Result<()> {
+        self.file.set_len(0)?;
+        self.file.rewind()
+    }
+}
+
+/// Moves a file, also to another file system.
+pub(super) fn move_to(from: &Path, to: &Path) -> io::Result<()> {
+    match rustix::fs::rename(from, to) {
+        Err(Errno::XDEV) => {
+            std::fs::copy(from, to)?;
+            Ok(rustix::fs::unlink(from)?)
+        }
+        result => Ok(result?),
+    }
+}

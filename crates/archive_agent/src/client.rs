@@ -1,0 +1,244 @@
+//! `seawall archive-push` and `seawall archive-get`: what PostgreSQL calls for each segment.
+//!
+//! ```text
+//!   archive-push pg_wal/NAME
+//!        |-- an acknowledgement of this very file in the spool? --> 0        most calls end here: no socket, no thread
+//!        |-- ask the agent; start one if there is none          --> 0 when the file is durable everywhere, else 1 and why
+//!
+//!   archive-get NAME pg_wal/RECOVERYXLOG
+//!        |-- ask the agent --> 0 when it is there, whole
+//!                              1 if the repository has no such file: the end of the archive
+//!                              1 on a standby, 126 otherwise, if it cannot be told: see below
+//! ```
+//! To PostgreSQL, an exit code of `restore_command` from 1 to 125 means that the file does not exist. A recovery that is told so
+//! ends, and the server opens for writes with what it has: so a store that does not answer must not look like the end of the
+//! archive. 126 and more stops the recovery with an error, and nothing is lost. A standby, on the other hand, asks again and
+//! again, and may have a primary to stream from: it is told 1.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::protocol::{Answer, LINE_BYTES_MAX, Request, mark_of};
+use crate::settings::Settings;
+use crate::spool::{FileIdentity, Lock, Spool};
+
+/// The program's own name for the agent, which `main` hands to [`crate::agent::main`].
+pub const AGENT_COMMAND: &str = "archive-agent";
+
+const DONE: u8 = 0;
+/// Not archived, or not in the repository.
+const FAILED: u8 = 1;
+/// Stops a recovery: PostgreSQL takes 126 and more for trouble, and less for a file that does not exist.
+const STOPS_RECOVERY: u8 = 126;
+
+/// An agent that ends because its settings are others does so at once, or when its uploads are through.
+const AGENTS_TRIED: usize = 3;
+
+/// Why a command could not do its work.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct Trouble(String);
+
+impl Trouble {
+    fn new(what: impl std::fmt::Display) -> Trouble {
+        Trouble(what.to_string())
+    }
+
+    fn io(what: impl std::fmt::Display) -> impl FnOnce(io::Error) -> Trouble {
+        move |error| Trouble(format!("cannot {what}: {error}"))
+    }
+}
+
+/// Runs `archive-push` with its arguments; returns the exit code.
+pub fn push(arguments: &[OsString]) -> u8 {
+    report("archive-push", FAILED, try_push(arguments))
+}
+
+/// Runs `archive-get` with its arguments; returns the exit code.
+pub fn get(arguments: &[OsString]) -> u8 {
+    let is_standby = Path::new("standby.signal").exists();
+    let of_trouble = if is_standby { FAILED } else { STOPS_RECOVERY };
+    report("archive-get", of_trouble, try_get(arguments))
+}
+
+/// Runs `archive-status` or `archive-stop`; returns the exit code.
+pub fn ask(command: &str, arguments: &[OsString]) -> u8 {
+    let request = if command == "archive-stop" { Request::Stop } else { Request::Status };
+    report(command, FAILED, try_ask(&request, arguments))
+}
+
+/// The message goes to PostgreSQL's log.
+fn report(command: &str, of_trouble: u8, result: Result<u8, Trouble>) -> u8 {
+    result.unwrap_or_else(|trouble| {
+        eprintln!("seawall {command}: {trouble}");
+        of_trouble
+    })
+}
+
+fn try_push(arguments: &[OsString]) -> Result<u8, Trouble> {
+    let (settings, rest) = Settings::load(arguments).map_err(Trouble::new)?;
+    let [path] = rest.as_slice() else {
+        return Err(Trouble::new("expected one file: archive_command = 'seawall archive-push %p'"));
+    };
+    let spool = spool_of(&settings)?;
+    let file = Path::new(path);
+    let name =
+        file.file_name().and_then(OsStr::to_str).ok_or_else(|| Trouble::new("the file has no name"))?;
+    let metadata = std::fs::metadata(file).map_err(Trouble::io(format!("look at {}", file.display())))?;
+    if spool.is_acknowledged(name, FileIdentity::of(&metadata)) {
+        return Ok(DONE);
+    }
+    let request = Request::Push { path: text_of(path)? };
+    match ask_agent(&settings, &spool, &request)? {
+        Answer::Ok => Ok(DONE),
+        Answer::Failed(message) => Err(Trouble::new(message)),
+        Answer::Missing | Answer::Status(_) | Answer::OtherSettings => Err(confused()),
+    }
+}
+
+fn try_get(arguments: &[OsString]) -> Result<u8, Trouble> {
+    let (settings, rest) = Settings::load(arguments).map_err(Trouble::new)?;
+    let [name, path] = rest.as_slice() else {
+        let usage = "expected a name and a path: restore_command = 'seawall archive-get %f %p'";
+        return Err(Trouble::new(usage));
+    };
+    let spool = spool_of(&settings)?;
+    let request = Request::Fetch { name: text_of(name)?, path: text_of(path)? };
+    match ask_agent(&settings, &spool, &request)? {
+        Answer::Ok => Ok(DONE),
+        // Asked for at the end of each archive, and by a standby every few seconds: nothing to say.
+        Answer::Missing => Ok(FAILED),
+        Answer::Failed(message) => Err(Trouble::new(message)),
+        Answer::Status(_) | Answer::OtherSettings => Err(confused()),
+    }
+}
+
+fn try_ask(request: &Request, arguments: &[OsString]) -> Result<u8, Trouble> {
+    let (settings, _) = Settings::load(arguments).map_err(Trouble::new)?;
+    let spool = spool_of(&settings)?;
+    let Ok(stream) = UnixStream::connect(spool.socket()) else {
+        return Err(Trouble::new("no agent runs for this data directory"));
+    };
+    let line = request.to_line(mark_of(&settings));
+    match exchange(stream, &line, settings.timeout().map_err(Trouble::new)?)? {
+        Some(Answer::Ok) => Ok(DONE),
+        Some(Answer::Status(message)) => {
+            println!("{message}");
+            Ok(DONE)
+        }
+        Some(Answer::Failed(message)) => Err(Trouble::new(message)),
+        Some(Answer::Missing | Answer::OtherSettings) | None => Err(confused()),
+    }
+}
+
+fn spool_of(settings: &Settings) -> Result<Spool, Trouble> {
+    Ok(Spool::new(settings.spool().map_err(Trouble::new)?, settings.repositories_mark()))
+}
+
+fn confused() -> Trouble {
+    Trouble::new(
+        "the agent gave an answer that does not belong to the question; stop it with `seawall archive-stop`",
+    )
+}
+
+fn text_of(argument: &OsString) -> Result<String, Trouble> {
+    let text = argument.to_str().map(str::to_owned);
+    text.ok_or_else(|| Trouble::new(format!("{} is no text", argument.display())))
+}
+
+/// Asks the agent, starting one where there is none.
+fn ask_agent(settings: &Settings, spool: &Spool, request: &Request) -> Result<Answer, Trouble> {
+    let line = request.to_line(mark_of(settings));
+    let timeout = settings.timeout().map_err(Trouble::new)?;
+    for _ in 0..AGENTS_TRIED {
+        let stream = connect_or_start(settings, spool)?;
+        match exchange(stream, &line, timeout)? {
+            // It was just ending, or runs with other settings and ends now: the next one is ours.
+            None => {}
+            Some(Answer::OtherSettings) => {
+                drop(spool.lock(Lock::Agent).map_err(Trouble::io("wait for the agent with other settings"))?);
+            }
+            Some(answer) => return Ok(answer),
+        }
+    }
+    Err(Trouble::new(
+        "the agent ended again and again without an answer; its log is beside its socket, agent.log",
+    ))
+}
+
+/// One question and its answer; `None` if the agent went away.
+fn exchange(mut stream: UnixStream, line: &str, timeout: Duration) -> Result<Option<Answer>, Trouble> {
+    let prepared = stream.set_read_timeout(Some(timeout)).and_then(|()| stream.write_all(line.as_bytes()));
+    if prepared.is_err() {
+        return Ok(None);
+    }
+    let mut answer = String::new();
+    match BufReader::new(stream).take(LINE_BYTES_MAX).read_line(&mut answer) {
+        Ok(0) => Ok(None),
+        Ok(_) => Answer::parse(&answer).map(Some).ok_or_else(confused),
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+            Err(Trouble::new(format!(
+                "not done within {} s; the agent goes on with it, and `seawall archive-status` says how far it is",
+                timeout.as_secs()
+            )))
+        }
+        Err(_) => Ok(None),
+    }
+}
+
+fn connect_or_start(settings: &Settings, spool: &Spool) -> Result<UnixStream, Trouble> {
+    if let Ok(stream) = UnixStream::connect(spool.socket()) {
+        return Ok(stream);
+    }
+    spool.prepare().map_err(Trouble::io("prepare the spool (SEAWALL_SPOOL names another)"))?;
+    // One starts it, the others find it running.
+    let _start = spool.lock(Lock::Start).map_err(Trouble::io("lock the spool"))?;
+    if let Ok(stream) = UnixStream::connect(spool.socket()) {
+        return Ok(stream);
+    }
+    start(settings, spool)?;
+    UnixStream::connect(spool.socket()).map_err(Trouble::io("reach the agent that was just started"))
+}
+
+/// Starts an agent and waits until it listens, or says why it does not.
+fn start(settings: &Settings, spool: &Spool) -> Result<(), Trouble> {
+    let program = std::env::current_exe().map_err(Trouble::io("find the program"))?;
+    let here = std::env::current_dir().map_err(Trouble::io("look at the current directory"))?;
+    spool.turn_log().map_err(Trouble::io("put the agent's log aside"))?;
+    let log = spool.log();
+    let log = std::fs::OpenOptions::new().create(true).append(true).open(&log);
+    let log = log.map_err(Trouble::io("open the agent's log"))?;
+    let mut agent = Command::new(program)
+        .arg(AGENT_COMMAND)
+        .arg(spool.socket().parent().expect("the socket lies in the spool"))
+        .arg(OsStr::from_bytes(here.as_os_str().as_bytes()))
+        .current_dir("/")
+        // The C library keeps what a thread frees for that thread, up to the longest it has ever freed: with many uploads in
+        // flight that is many times what they need. Told so, it gives long stretches back.
+        .env("MALLOC_MMAP_THRESHOLD_", "524288")
+        .env("MALLOC_ARENA_MAX", "2")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(log)
+        .spawn()
+        .map_err(Trouble::io("start the agent"))?;
+    // Not in its arguments or its environment, where others could see credentials.
+    let mut input = agent.stdin.take().expect("its standard input was asked for");
+    input.write_all(settings.to_text().as_bytes()).map_err(Trouble::io("hand the settings to the agent"))?;
+    drop(input);
+    // A line, and not all: it goes on with its standard output open.
+    let mut said = String::new();
+    let output = agent.stdout.take().expect("its standard output was asked for");
+    let mut output = BufReader::new(output.take(LINE_BYTES_MAX));
+    output.read_line(&mut said).map_err(Trouble::io("hear from the agent"))?;
+    match Answer::parse(&said) {
+        Some(Answer::Ok) => Ok(()),
+        Some(Answer::Failed(message)) => Err(Trouble::new(message)),
+        _ => Err(Trouble::new(format!("the agent did not start; {} may say why", spool.log().display()))),
+    }
+}

@@ -1,0 +1,142 @@
+//! What the agent needs to know of PostgreSQL's data directory.
+
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use seawall_archive::{LogFileName, Lsn, System, TimelineId};
+
+/// Histories are short.
+const HISTORY_BYTES_MAX: u64 = 1 << 20;
+
+/// A data directory of PostgreSQL.
+#[derive(Clone, Debug)]
+pub(crate) struct DataDirectory {
+    path: PathBuf,
+}
+
+impl DataDirectory {
+    pub(crate) fn new(path: PathBuf) -> DataDirectory {
+        DataDirectory { path }
+    }
+
+    /// The full path of one that PostgreSQL gives, from the data directory on.
+    pub(crate) fn full(&self, path: &str) -> PathBuf {
+        self.path.join(path)
+    }
+
+    /// Whose it is: the first eight bytes of `global/pg_control`, in every release.
+    pub(crate) fn system(&self) -> io::Result<System> {
+        let mut identifier = [0; 8];
+        let file = std::fs::OpenOptions::new().read(true).open(self.path.join("global/pg_control"));
+        file?.read_exact(&mut identifier)?;
+        Ok(System::PostgreSql(u64::from_le_bytes(identifier)))
+    }
+
+    /// Whether the directory is still there.
+    pub(crate) fn exists(&self) -> bool {
+        self.path.is_dir()
+    }
+
+    /// Where PostgreSQL says which files are to be archived.
+    pub(crate) fn archive_status(&self) -> PathBuf {
+        self.path.join("pg_wal/archive_status")
+    }
+
+    /// The files that wait to be archived: histories first, then by name, as PostgreSQL does it.
+    pub(crate) fn ready(&self) -> io::Result<Vec<String>> {
+        let entries = match std::fs::read_dir(self.archive_status()) {
+            // Somebody archives by hand, or this is no data directory.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let name = entry?.file_name();
+            let name = name.to_str().and_then(|name| name.strip_suffix(".ready"));
+            names.extend(name.filter(|name| LogFileName::parse(name).is_some()).map(str::to_owned));
+        }
+        names.sort_by_key(|name| (!name.ends_with(".history"), name.clone()));
+        Ok(names)
+    }
+
+    /// Where `timeline` was left, if a history beside the segments says so.
+    pub(crate) fn fork_of(&self, timeline: TimelineId) -> io::Result<Option<Lsn>> {
+        for entry in std::fs::read_dir(self.path.join("pg_wal"))? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let history = name.to_str().and_then(LogFileName::parse);
+            if !matches!(history, Some(LogFileName::History(newer)) if newer > timeline) {
+                continue;
+            }
+            if let Some(fork) = fork_in(&entry.path(), timeline)? {
+                return Ok(Some(fork));
+            }
+        }
+        Ok(None)
+    }
+}
+
+fn fork_in(path: &Path, timeline: TimelineId) -> io::Result<Option<Lsn>> {
+    let mut text = String::new();
+    let file = std::fs::OpenOptions::new().read(true).open(path)?;
+    file.take(HISTORY_BYTES_MAX).read_to_string(&mut text)?;
+    let fork = |line: &str| {
+        let mut fields = line.split_ascii_whitespace();
+        let parent: u32 = fields.next()?.parse().ok()?;
+        let fork: Lsn = fields.next()?.parse().ok()?;
+        (parent == timeline.get()).then_some(fork)
+    };
+    Ok(text.lines().find_map(fork))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_is_listed_histories_first() {
+        let directory = tempfile::tempdir().unwrap();
+        let data = DataDirectory::new(directory.path().to_owned());
+        assert_eq!(data.ready().unwrap(), Vec::<String>::new());
+        let status = data.archive_status();
+        std::fs::create_dir_all(&status).unwrap();
+        for name in [
+            "000000010000000000000003.ready",
+            "000000010000000000000002.ready",
+            "000000010000000000000001.done",
+            "00000002.history.ready",
+            "000000010000000000000003.00000028.backup.ready",
+            "something.ready",
+        ] {
+            std::fs::write(status.join(name), b"").unwrap();
+        }
+        assert_eq!(
+            data.ready().unwrap(),
+            [
+                "00000002.history",
+                "000000010000000000000002",
+                "000000010000000000000003",
+                "000000010000000000000003.00000028.backup",
+            ]
+        );
+    }
+
+    #[test]
+    fn a_history_beside_the_segments_says_where_a_timeline_was_left() {
+        let directory = tempfile::tempdir().unwrap();
+        let data = DataDirectory::new(directory.path().to_owned());
+        std::fs::create_dir_all(directory.path().join("pg_wal")).unwrap();
+        std::fs::create_dir_all(directory.path().join("global")).unwrap();
+        std::fs::write(
+            directory.path().join("pg_wal/00000003.history"),
+            "1\t0/3000158\tx\n2\t0/5000000\ty\n",
+        )
+        .unwrap();
+        std::fs::write(directory.path().join("global/pg_control"), 7_u64.to_le_bytes()).unwrap();
+        let timeline = |number| TimelineId::new(number).unwrap();
+        assert_eq!(data.fork_of(timeline(1)).unwrap(), Some(Lsn::new(0x300_0158)));
+        assert_eq!(data.fork_of(timeline(2)).unwrap(), Some(Lsn::new(0x500_0000)));
+        assert_eq!(data.fork_of(timeline(3)).unwrap(), None);
+        assert_eq!(data.system().unwrap(), System::PostgreSql(7));
+    }
+}

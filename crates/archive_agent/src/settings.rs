@@ -1,0 +1,387 @@
+//! Where to archive to, and how: from options of the command line, the environment, and a file, in this order.
+//!
+//! | option        | environment          | file          | meaning                                                              |
+//! |---------------|----------------------|---------------|----------------------------------------------------------------------|
+//! | --repository  | SEAWALL_REPOSITORY   | repository    | where to; several: given several times, or separated by spaces       |
+//! | --spool       | SEAWALL_SPOOL        | spool         | directory for acknowledgements and prefetched segments               |
+//! | --compression | SEAWALL_COMPRESSION  | compression   | `none`, `lz4` (default), `zstd`, `zstd:LEVEL`                        |
+//! | --in-flight   | SEAWALL_IN_FLIGHT    | in_flight     | most uploads or downloads at once; default 32                        |
+//! | --prefetch    | SEAWALL_PREFETCH     | prefetch      | segments fetched ahead; default 32, 0: none                          |
+//! | --timeout     | SEAWALL_TIMEOUT      | timeout       | seconds until a command gives up waiting; default 60                 |
+//! | --master-key-file, -env, -command | SEAWALL_MASTER_KEY_FILE, ... | master_key_file, ... | of an encrypted repository |
+//! | --config      | SEAWALL_CONFIG       |               | the file; default `/etc/seawall/archive.conf`, if it is there        |
+//!
+//! The file has lines `name = value`; `#` begins a comment. Names in capitals are credentials, such as `AWS_ACCESS_KEY_ID`:
+//! they are used as if they stood in the environment.
+//!
+//! Nothing here takes long: every command reads its settings, and most have nothing else to do.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use seawall_codec::checksum::crc32c;
+use seawall_keys::MasterKey;
+
+/// The file, if none is named.
+const FILE: &str = "/etc/seawall/archive.conf";
+/// A spool that a package may provide, for all clusters of a machine.
+const SYSTEM_SPOOL: &str = "/var/spool/seawall";
+/// It is a few lines.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Names of settings, in the file; in the environment in capitals with `SEAWALL_` before.
+const NAMES: [&str; 9] = [
+    "repository",
+    "spool",
+    "compression",
+    "in_flight",
+    "prefetch",
+    "timeout",
+    "master_key_file",
+    "master_key_env",
+    "master_key_command",
+];
+
+/// What is wrong with the settings.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SettingsError(pub String);
+
+/// The settings as text: what one process hands to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// By the names of the file.
+    values: BTreeMap<String, String>,
+    credentials: BTreeMap<String, String>,
+}
+
+impl Settings {
+    /// Takes what is a setting out of `arguments`, and reads environment and file. The arguments that are left are returned.
+    ///
+    /// # Errors
+    /// `SettingsError` if the file cannot be read, or an option has no value.
+    pub fn load(arguments: &[OsString]) -> Result<(Settings, Vec<OsString>), SettingsError> {
+        let (given, rest) = take_options(arguments)?;
+        let file = given.get("config").cloned().or_else(|| std::env::var("SEAWALL_CONFIG").ok());
+        let mut settings = match file {
+            Some(path) => read_file(Path::new(&path), Missing::IsAnError)?,
+            None => read_file(Path::new(FILE), Missing::IsFine)?,
+        };
+        for name in NAMES {
+            let variable = format!("SEAWALL_{}", name.to_ascii_uppercase());
+            let from_environment = std::env::var(variable).ok().filter(|value| !value.is_empty());
+            if let Some(value) = given.get(name).cloned().or(from_environment) {
+                settings.values.insert(name.to_owned(), value);
+            }
+        }
+        Ok((settings, rest))
+    }
+
+    fn value(&self, name: &str) -> Option<&str> {
+        self.values.get(name).map(String::as_str)
+    }
+
+    /// As lines of a file: `parse` reads them back.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        for (name, value) in self.values.iter().chain(&self.credentials) {
+            writeln!(text, "{name} = {value}").expect("writing to a String cannot fail");
+        }
+        text
+    }
+
+    /// Reads lines of a file; `place` is for messages.
+    ///
+    /// # Errors
+    /// `SettingsError` with the line.
+    pub fn parse(text: &str, place: &str) -> Result<Settings, SettingsError> {
+        let mut settings = Settings::default();
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let refuse = |problem: String| SettingsError(format!("{place}, line {}: {problem}", index + 1));
+            let (name, value) =
+                line.split_once('=').ok_or_else(|| refuse("expected `name = value`".to_owned()))?;
+            let (name, value) = (name.trim(), value.trim());
+            if NAMES.contains(&name) {
+                settings.add(name, value);
+            } else if is_credential(name) {
+                settings.credentials.insert(name.to_owned(), value.to_owned());
+            } else {
+                return Err(refuse(format!("{name} is no setting; known are {}", NAMES.join(", "))));
+            }
+        }
+        Ok(settings)
+    }
+
+    /// Repositories add up, other settings replace.
+    fn add(&mut self, name: &str, value: &str) {
+        match self.values.get_mut(name) {
+            Some(present) if name == "repository" => {
+                present.push(' ');
+                present.push_str(value);
+            }
+            _ => {
+                self.values.insert(name.to_owned(), value.to_owned());
+            }
+        }
+    }
+
+    /// Where to archive to: at least one place.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn repositories(&self) -> Result<Vec<&str>, SettingsError> {
+        let repositories: Vec<&str> =
+            self.value("repository").unwrap_or_default().split_whitespace().collect();
+        if repositories.is_empty() {
+            return Err(SettingsError(format!(
+                "no repository is named: give --repository=URL, or set SEAWALL_REPOSITORY or `repository` in {FILE}"
+            )));
+        }
+        Ok(repositories)
+    }
+
+    /// A number that tells these repositories from others.
+    pub fn repositories_mark(&self) -> u32 {
+        crc32c(self.value("repository").unwrap_or_default().as_bytes())
+    }
+
+    /// The spool of the cluster whose data directory is the current one.
+    ///
+    /// # Errors
+    /// If the current directory cannot be told from others.
+    pub fn spool(&self) -> Result<PathBuf, SettingsError> {
+        let here = std::fs::metadata(".");
+        let here =
+            here.map_err(|error| SettingsError(format!("cannot look at the current directory: {error}")))?;
+        // By the directory itself, not by its name: two names of one directory are one cluster.
+        let name = format!("{:x}-{:x}", here.dev(), here.ino());
+        Ok(self.spool_root()?.join(name))
+    }
+
+    fn spool_root(&self) -> Result<PathBuf, SettingsError> {
+        if let Some(root) = self.value("spool") {
+            return if root.starts_with('/') {
+                Ok(PathBuf::from(root))
+            } else {
+                Err(SettingsError(format!("spool {root}: expected the full name of a directory")))
+            };
+        }
+        if Path::new(SYSTEM_SPOOL).is_dir() {
+            return Ok(PathBuf::from(SYSTEM_SPOOL));
+        }
+        let user = rustix::process::geteuid().as_raw();
+        Ok(std::env::temp_dir().join(format!("seawall-spool-{user}")))
+    }
+
+    /// How segments are compressed.
+    ///
+    /// # Errors
+    /// If the name is none.
+    pub fn packing(&self) -> Result<seawall_archive::Packing, SettingsError> {
+        use seawall_archive::{Compression, Packing};
+        let default = Packing::default();
+        let Some(text) = self.value("compression") else { return Ok(default) };
+        let refuse =
+            || SettingsError(format!("compression {text}: expected none, lz4, zstd, or zstd:1 to zstd:19"));
+        let (name, level) = match text.split_once(':') {
+            None => (text, None),
+            Some((name, level)) => (name, Some(level.parse::<i32>().map_err(|_| refuse())?)),
+        };
+        match (name, level) {
+            ("none", None) => Ok(Packing { compression: Compression::None, ..default }),
+            ("lz4", None) => Ok(Packing { compression: Compression::Lz4, ..default }),
+            ("zstd", None) => Ok(Packing { compression: Compression::Zstd, ..default }),
+            ("zstd", Some(zstd_level)) if (1..=19).contains(&zstd_level) => {
+                Ok(Packing { compression: Compression::Zstd, zstd_level })
+            }
+            _ => Err(refuse()),
+        }
+    }
+
+    fn number(
+        &self,
+        name: &str,
+        default: u32,
+        range: std::ops::RangeInclusive<u32>,
+    ) -> Result<u32, SettingsError> {
+        let Some(text) = self.value(name) else { return Ok(default) };
+        let number = text.parse().ok().filter(|number| range.contains(number));
+        let (least, most) = (range.start(), range.end());
+        number.ok_or_else(|| SettingsError(format!("{name} {text}: expected a number, {least} to {most}")))
+    }
+
+    /// Most uploads, or downloads, at once.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn in_flight(&self) -> Result<usize, SettingsError> {
+        Ok(usize::try_from(self.number("in_flight", 32, 1..=256)?).expect("at most 256"))
+    }
+
+    /// Segments that are fetched ahead.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn prefetch(&self) -> Result<usize, SettingsError> {
+        Ok(usize::try_from(self.number("prefetch", 32, 0..=1024)?).expect("at most 1024"))
+    }
+
+    /// How long a command waits.
+    ///
+    /// # Errors
+    /// If it is none.
+    pub fn timeout(&self) -> Result<Duration, SettingsError> {
+        Ok(Duration::from_secs(u64::from(self.number("timeout", 60, 1..=3600)?)))
+    }
+
+    /// Where the master key comes from, if there is one.
+    ///
+    /// # Errors
+    /// If several places are named.
+    pub fn master_key(&self) -> Result<Option<MasterKey>, SettingsError> {
+        let file = self.value("master_key_file").map(|path| MasterKey::File(path.into()));
+        let variable = self.value("master_key_env").map(|name| MasterKey::Environment(name.to_owned()));
+        let command = self.value("master_key_command").map(|command| MasterKey::Command(command.to_owned()));
+        let mut named = [file, variable, command].into_iter().flatten();
+        let (first, second) = (named.next(), named.next());
+        match second {
+            None => Ok(first),
+            Some(_) => {
+                let problem =
+                    "give one of master_key_file, master_key_env and master_key_command, not several";
+                Err(SettingsError(problem.to_owned()))
+            }
+        }
+    }
+
+    /// Credentials from the file.
+    pub fn credentials(&self) -> &BTreeMap<String, String> {
+        &self.credentials
+    }
+}
+
+/// In capitals, as the environment variables of the providers.
+fn is_credential(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_';
+    let prefixes = ["AWS_", "GOOGLE_", "AZURE_"];
+    prefixes.iter().any(|prefix| name.starts_with(prefix)) && name.bytes().all(is_plain)
+}
+
+/// Options by the names of the file, and what is left.
+fn take_options(arguments: &[OsString]) -> Result<(BTreeMap<String, String>, Vec<OsString>), SettingsError> {
+    let mut settings = Settings::default();
+    let mut rest = Vec::new();
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let Some(option) = argument.to_str().and_then(|text| text.strip_prefix("--")) else {
+            rest.push(argument.clone());
+            continue;
+        };
+        let (name, value) = match option.split_once('=') {
+            Some((name, value)) => (name, Some(value.to_owned())),
+            None => (option, None),
+        };
+        let setting = name.replace('-', "_");
+        if setting != "config" && !NAMES.contains(&setting.as_str()) {
+            return Err(SettingsError(format!("--{name} is no option; see `seawall help archive-push`")));
+        }
+        let value = match value {
+            Some(value) => value,
+            None => arguments
+                .next()
+                .and_then(|value| value.to_str())
+                .map(str::to_owned)
+                .ok_or_else(|| SettingsError(format!("--{name} has no value")))?,
+        };
+        settings.add(&setting, &value);
+    }
+    Ok((settings.values, rest))
+}
+
+enum Missing {
+    IsFine,
+    IsAnError,
+}
+
+fn read_file(path: &Path, missing: Missing) -> Result<Settings, SettingsError> {
+    use std::io::Read;
+    let place = path.display().to_string();
+    let refuse = |error: io::Error| SettingsError(format!("cannot read the settings in {place}: {error}"));
+    let file = match (std::fs::OpenOptions::new().read(true).open(path), missing) {
+        (Err(error), Missing::IsFine) if error.kind() == io::ErrorKind::NotFound => {
+            return Ok(Settings::default());
+        }
+        (opened, _) => opened.map_err(refuse)?,
+    };
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(refuse)?;
+    Settings::parse(&text, &place)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(arguments: &[&str]) -> Result<(Settings, Vec<OsString>), SettingsError> {
+        let arguments: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+        Settings::load(&arguments)
+    }
+
+    #[test]
+    fn options_come_before_the_file_and_the_rest_is_left() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("archive.conf");
+        std::fs::write(
+            &file,
+            "# where to\nrepository = /var/a\nrepository = s3://b/c?region=x\ncompression = zstd:7\n\nAWS_ACCESS_KEY_ID = me\n",
+        )
+        .unwrap();
+        let file = file.display().to_string();
+        let (settings, rest) =
+            load(&["--config", &file, "--timeout=5", "pg_wal/x", "--in-flight", "3"]).unwrap();
+        assert_eq!(rest, ["pg_wal/x"]);
+        assert_eq!(settings.repositories().unwrap(), ["/var/a", "s3://b/c?region=x"]);
+        assert_eq!(settings.timeout().unwrap(), Duration::from_secs(5));
+        assert_eq!((settings.in_flight().unwrap(), settings.packing().unwrap().zstd_level), (3, 7));
+        assert_eq!(settings.credentials()["AWS_ACCESS_KEY_ID"], "me");
+        let (settings, _) = load(&["--config", &file, "--repository", "/one", "--repository=/two"]).unwrap();
+        assert_eq!(settings.repositories().unwrap(), ["/one", "/two"]);
+        assert_eq!(Settings::parse(&settings.to_text(), "text").unwrap(), settings);
+    }
+
+    #[test]
+    fn what_is_no_setting_is_refused_by_name() {
+        for (text, problem) in [
+            ("repositry = x", "repositry is no setting"),
+            ("repository", "line 1"),
+            ("aws_access_key_id = x", "no setting"),
+        ] {
+            let error = Settings::parse(text, "the file").unwrap_err().to_string();
+            assert!(error.contains(problem) && error.contains("the file"), "{error}");
+        }
+        for (text, problem) in [
+            ("compression = gzip", "none, lz4, zstd"),
+            ("compression = zstd:20", "zstd:19"),
+            ("in_flight = 0", "1 to 256"),
+            ("timeout = x", "1 to 3600"),
+        ] {
+            let settings = Settings::parse(text, "the file").unwrap();
+            let errors = [settings.packing().err(), settings.in_flight().err(), settings.timeout().err()];
+            let error = errors.into_iter().flatten().next().unwrap().to_string();
+            assert!(error.contains(problem), "{error}");
+        }
+        assert!(load(&["--repositry=/x"]).unwrap_err().to_string().contains("--repositry"));
+        assert!(load(&["--timeout"]).unwrap_err().to_string().contains("no value"));
+        assert!(load(&["--config=/nowhere/archive.conf"]).unwrap_err().to_string().contains("/nowhere"));
+        assert!(Settings::default().repositories().unwrap_err().to_string().contains("SEAWALL_REPOSITORY"));
+    }
+}

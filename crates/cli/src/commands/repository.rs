@@ -1,0 +1,266 @@
+//! `repo create`, `repo check`, `repo info`, `repo ls`, `repo rotate-key`.
+
+use std::time::Duration;
+
+use seawall_archive::{
+    CheckReport, Compression, Fencing, Header, LogFileName, Repository, RepositoryOptions, RepositoryUrl,
+    SegmentPlace, System, TimelineSummary,
+};
+use serde_json::{Value, json};
+
+use crate::arguments::{ListRepository, OneRepository, RepoCommand, RotateRepositoryKey, Shared};
+use crate::failure::Failure;
+use crate::files::utc;
+use crate::output::{Output, duration, grouped, size};
+
+/// The environment variable that names the repository.
+const VARIABLE: &str = "SEAWALL_REPOSITORY";
+
+pub(crate) fn repository(shared: &Shared, command: &RepoCommand, output: &mut Output) -> Result<(), Failure> {
+    match command {
+        RepoCommand::Create(one) => create(shared, one, output),
+        RepoCommand::Check(one) => check(shared, one, output),
+        RepoCommand::Info(one) => info(shared, one, output),
+        RepoCommand::Ls(list) => ls(shared, list, output),
+        RepoCommand::RotateKey(rotate) => rotate_key(shared, rotate, output),
+    }
+}
+
+fn url_of(given: &Option<String>) -> Result<RepositoryUrl, Failure> {
+    let text = given.clone().or_else(|| std::env::var(VARIABLE).ok());
+    let text = text.ok_or_else(|| Failure::Usage(format!("name a repository, or set {VARIABLE}")))?;
+    // A relative path is what somebody types at a shell; settings have absolute ones.
+    let text = match text.contains("://") || text.starts_with('/') {
+        true => text,
+        false => {
+            let path = std::path::absolute(&text).map_err(Failure::io(format!("cannot look for {text}")))?;
+            path.display().to_string()
+        }
+    };
+    Ok(text.parse::<RepositoryUrl>().map_err(seawall_archive::ArchiveError::from)?)
+}
+
+fn options(shared: &Shared) -> RepositoryOptions {
+    RepositoryOptions { master_key: shared.master_key.source(), ..RepositoryOptions::default() }
+}
+
+fn open(shared: &Shared, given: &Option<String>) -> Result<Repository, Failure> {
+    Ok(Repository::open(&url_of(given)?, options(shared))?)
+}
+
+fn create(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(), Failure> {
+    let repository = Repository::create(&url_of(&one.repository)?, options(shared))?;
+    let (url, header) = (repository.url(), repository.header());
+    let kind = if header.is_encrypted { "an encrypted" } else { "a" };
+    output.answer(
+        &json!({ "repository": url, "id": header.id_text(), "encrypted": header.is_encrypted }),
+        format_args!("made {kind} repository at {url}; `seawall repo check` finds out what the store does"),
+    )
+}
+
+fn check(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(), Failure> {
+    let repository = open(shared, &one.repository)?;
+    let report = repository.check()?;
+    if output.json() {
+        output.line(check_json(&report))?;
+    } else {
+        check_text(&report, output)?;
+    }
+    match report.fencing {
+        Fencing::Atomic => Ok(()),
+        Fencing::NotAtomic { .. } => Err(Failure::Broken(
+            "this store may overwrite an object when two put it at the same moment: let one server only archive to it, or \
+             use another store"
+                .to_owned(),
+        )),
+        Fencing::None => Err(Failure::Broken(
+            "this store overwrites objects: it ignores If-None-Match, and nothing protects an archive there from a second server"
+                .to_owned(),
+        )),
+    }
+}
+
+fn check_json(report: &CheckReport) -> Value {
+    let (fencing, broken) = match report.fencing {
+        Fencing::Atomic => ("atomic", 0),
+        Fencing::NotAtomic { broken } => ("not atomic", broken),
+        Fencing::None => ("none", report.races),
+    };
+    let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
+    json!({
+        "fencing": fencing,
+        "races": report.races,
+        "broken_races": broken,
+        "lists_at_once": report.lists_at_once,
+        "cannot_remove": report.cannot_remove,
+        "put_1_kib_micros": micros(report.put_small),
+        "put_4_mib_micros": micros(report.put_large),
+        "get_4_mib_micros": micros(report.get_large),
+    })
+}
+
+fn check_text(report: &CheckReport, output: &mut Output) -> Result<(), Failure> {
+    let races = report.races;
+    let fencing = match report.fencing {
+        Fencing::Atomic => format!("never, also when eight put at the same moment ({races} times tried)"),
+        Fencing::NotAtomic { broken } => {
+            format!("not later, but when eight put at the same moment: {broken} of {races} times")
+        }
+        Fencing::None => "YES: If-None-Match is ignored".to_owned(),
+    };
+    let removal = match &report.cannot_remove {
+        None => "allowed".to_owned(),
+        Some(reason) => format!("refused ({reason}); only retention needs it"),
+    };
+    let listed = if report.lists_at_once { "yes" } else { "NO: listings lag behind" };
+    output.line(format_args!("objects are overwritten   {fencing}"))?;
+    output.line(format_args!("listed at once            {listed}"))?;
+    output.line(format_args!("removing                  {removal}"))?;
+    output.line(format_args!("put of 1 KiB              {} (median)", duration(report.put_small)))?;
+    output.line(format_args!("put of 4 MiB              {} (median)", duration(report.put_large)))?;
+    output.line(format_args!("get of 4 MiB              {} (median)", duration(report.get_large)))
+}
+
+fn info(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(), Failure> {
+    let repository = open(shared, &one.repository)?;
+    let header = repository.header();
+    let master_keys = repository.master_keys()?;
+    let mut systems = Vec::new();
+    for system in repository.systems()? {
+        systems.push((system, repository.summary(system)?));
+    }
+    if output.json() {
+        let systems: Vec<Value> = systems.iter().map(|(system, lines)| system_json(*system, lines)).collect();
+        return output.line(json!({
+            "repository": repository.url(),
+            "id": header.id_text(),
+            "created_micros": header.created_micros,
+            "encrypted": header.is_encrypted,
+            "master_keys": master_keys,
+            "systems": systems,
+        }));
+    }
+    output.line(format_args!("repository  {}", repository.url()))?;
+    output.line(format_args!("created     {}", utc(header.created_micros)))?;
+    let encryption = match master_keys.as_slice() {
+        [] => "none".to_owned(),
+        keys => format!("AES-256-GCM; master keys {}", keys.join(", ")),
+    };
+    output.line(format_args!("encryption  {encryption}"))?;
+    for (system, lines) in &systems {
+        output.line(format_args!("\n{system}"))?;
+        for line in lines {
+            timeline_text(line, output)?;
+        }
+    }
+    Ok(())
+}
+
+fn timeline_text(line: &TimelineSummary, output: &mut Output) -> Result<(), Failure> {
+    let (segments, bytes) = (grouped(line.segments), size(line.stored_bytes));
+    output.line(format_args!(
+        "  timeline {}: {segments} segments, {} to {}, {bytes}",
+        line.timeline, line.first, line.last
+    ))?;
+    for (first, last) in &line.gaps {
+        output.line(format_args!("    MISSING: {first} to {last}"))?;
+    }
+    Ok(())
+}
+
+fn system_json(system: System, lines: &[TimelineSummary]) -> Value {
+    let line = |line: &TimelineSummary| {
+        json!({
+            "timeline": line.timeline.get(),
+            "segments": line.segments,
+            "first": line.first.to_string(),
+            "last": line.last.to_string(),
+            "gaps": line.gaps.iter().map(gap_json).collect::<Vec<_>>(),
+            "stored_bytes": line.stored_bytes,
+        })
+    };
+    json!({ "system": system.to_string(), "timelines": lines.iter().map(line).collect::<Vec<_>>() })
+}
+
+fn gap_json((first, last): &(SegmentPlace, SegmentPlace)) -> Value {
+    json!({ "first": first.to_string(), "last": last.to_string() })
+}
+
+fn ls(shared: &Shared, list: &ListRepository, output: &mut Output) -> Result<(), Failure> {
+    let repository = open(shared, &list.repository)?;
+    let systems = match list.system {
+        Some(system) => vec![system],
+        None => repository.systems()?,
+    };
+    let timeline = list.timeline.and_then(seawall_archive::TimelineId::new);
+    for system in systems {
+        for (name, bytes) in repository.list(system, timeline)? {
+            let header = if list.long { repository.stat(system, name)? } else { None };
+            file(system, name, bytes, header.as_ref(), output)?;
+        }
+    }
+    Ok(())
+}
+
+fn file(
+    system: System,
+    name: LogFileName,
+    bytes: u64,
+    header: Option<&Header>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let mut value = json!({
+        "system": system.to_string(), "name": name.to_string(), "kind": name.kind().name(), "object_bytes": bytes,
+    });
+    let Some(header) = header else {
+        return output.answer(&value, format_args!("{system}  {name}  {}", grouped(bytes)));
+    };
+    let compression = match header.compression {
+        Compression::None => "not compressed",
+        Compression::Lz4 => "lz4",
+        Compression::Zstd => "zstd",
+        Compression::Snappy => "snappy",
+    };
+    value["start"] = header.start.to_string().into();
+    value["end"] = header.end.to_string().into();
+    value["ends_early"] = header.ends_early.into();
+    value["plain_bytes"] = header.plain_bytes.into();
+    value["compression"] = compression.into();
+    value["encrypted"] = header.encryption.is_some().into();
+    value["created_micros"] = header.created_micros.into();
+    let encrypted = if header.encryption.is_some() { ", encrypted" } else { "" };
+    let early = if header.ends_early { ", its records end early" } else { "" };
+    output.answer(
+        &value,
+        format_args!(
+            "{system}  {name}  {} of {} bytes, {compression}{encrypted}, {} to {}{early}, {}",
+            grouped(bytes),
+            grouped(header.plain_bytes),
+            header.start,
+            header.end,
+            utc(header.created_micros)
+        ),
+    )
+}
+
+fn rotate_key(shared: &Shared, rotate: &RotateRepositoryKey, output: &mut Output) -> Result<(), Failure> {
+    let new = rotate.new.source().ok_or_else(|| Failure::Usage("give the new master key".to_owned()))?;
+    let url = url_of(&rotate.repository)?;
+    let mut repository = Repository::open(&url, options(shared))?;
+    if rotate.renew {
+        repository.renew_key()?;
+    }
+    repository.add_master_key(&new)?;
+    let removed = if rotate.keep_others {
+        Vec::new()
+    } else {
+        // By the new key, so that it is known to open the repository before the old ones go.
+        let options = RepositoryOptions { master_key: Some(new), ..options(shared) };
+        Repository::open(&url, options)?.remove_other_master_keys()?
+    };
+    let text = match removed.as_slice() {
+        [] => "the new master key opens the repository, as those before do".to_owned(),
+        old => format!("the new master key opens the repository; these no longer do: {}", old.join(", ")),
+    };
+    output.answer(&json!({ "repository": repository.url(), "removed_master_keys": removed }), text)
+}

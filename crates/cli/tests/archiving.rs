@@ -1,0 +1,316 @@
+//! `archive-push` and `archive-get` as PostgreSQL calls them, on data directories that are made for the tests.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+#![allow(clippy::disallowed_methods, reason = "files of the test, not of a database")]
+
+#[path = "../../archive/tests/common/postgresql_log.rs"]
+#[allow(dead_code, reason = "the tests of crate archive use all of it")]
+mod postgresql_log;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use postgresql_log::PostgreSqlLog;
+
+const SYSTEM: u64 = 7_301_234_567_890_123_456;
+
+/// A data directory, a repository and a spool.
+struct Cluster {
+    directory: tempfile::TempDir,
+    log: PostgreSqlLog,
+}
+
+impl Cluster {
+    fn new(segments: usize) -> Cluster {
+        let cluster = Cluster::without_repository(segments);
+        assert!(cluster.run("repo", &["create", &cluster.repository()]).status.success());
+        cluster
+    }
+
+    fn without_repository(segments: usize) -> Cluster {
+        let directory = tempfile::tempdir().unwrap();
+        let mut log = PostgreSqlLog::new(SYSTEM);
+        log.fill(segments, 300);
+        let cluster = Cluster { directory, log };
+        std::fs::create_dir_all(cluster.data().join("pg_wal/archive_status")).unwrap();
+        std::fs::create_dir_all(cluster.data().join("global")).unwrap();
+        std::fs::write(cluster.data().join("global/pg_control"), SYSTEM.to_le_bytes()).unwrap();
+        for index in 0..segments {
+            cluster.add(&cluster.log.name(index), &cluster.log.segment(index));
+        }
+        cluster
+    }
+
+    fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    fn repository(&self) -> String {
+        self.directory.path().join("repository").display().to_string()
+    }
+
+    /// A file that is to be archived.
+    fn add(&self, name: &str, content: &[u8]) {
+        std::fs::write(self.data().join("pg_wal").join(name), content).unwrap();
+        std::fs::write(self.data().join("pg_wal/archive_status").join(format!("{name}.ready")), b"").unwrap();
+    }
+
+    fn run(&self, command: &str, arguments: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_seawall"))
+            .arg(command)
+            .args(arguments)
+            .current_dir(self.data())
+            .env("SEAWALL_REPOSITORY", self.repository())
+            .env("SEAWALL_SPOOL", self.directory.path().join("spool"))
+            .env("SEAWALL_CONFIG", "/dev/null")
+            .output()
+            .unwrap()
+    }
+
+    fn push(&self, name: &str) -> Output {
+        self.run("archive-push", &[&format!("pg_wal/{name}")])
+    }
+
+    fn get(&self, name: &str, path: &str) -> Output {
+        self.run("archive-get", &[name, path])
+    }
+
+    fn path_in_repository(&self, name: &str) -> PathBuf {
+        let log = Path::new(&self.repository()).join(format!("postgresql-{SYSTEM}/log"));
+        log.join(&name[..8]).join(&name[8..16]).join(name)
+    }
+
+    /// The one directory that the spool has for this data directory.
+    fn spool(&self) -> PathBuf {
+        std::fs::read_dir(self.directory.path().join("spool")).unwrap().next().unwrap().unwrap().path()
+    }
+
+    /// The spool's lock says who it is.
+    fn kill_agent(&self) {
+        use std::os::unix::fs::MetadataExt;
+        let inode = std::fs::metadata(self.spool().join("agent.lock")).unwrap().ino();
+        let locks = std::fs::read_to_string("/proc/locks").unwrap();
+        let line = locks.lines().find(|line| line.contains(&format!(":{inode} "))).unwrap();
+        let pid = line.split_ascii_whitespace().nth(4).unwrap();
+        assert!(Command::new("kill").args(["-9", pid]).status().unwrap().success());
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // There may be none.
+        self.run("archive-stop", &[]);
+    }
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn message(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[track_caller]
+fn is_done(output: &Output) {
+    assert_eq!((code(output), message(output)), (0, String::new()));
+}
+
+#[test]
+fn a_segment_is_archived_and_acknowledged_without_the_agent_then() {
+    let cluster = Cluster::new(3);
+    let name = cluster.log.name(0);
+    is_done(&cluster.push(&name));
+    assert!(cluster.path_in_repository(&name).is_file());
+    // The others were archived ahead; to ask for each is to wait for it.
+    is_done(&cluster.push(&cluster.log.name(1)));
+    is_done(&cluster.push(&cluster.log.name(2)));
+    is_done(&cluster.run("archive-stop", &[]));
+    // Without an agent, and without a repository.
+    std::fs::rename(cluster.repository(), cluster.directory.path().join("elsewhere")).unwrap();
+    for index in 0..3 {
+        is_done(&cluster.push(&cluster.log.name(index)));
+    }
+}
+
+#[test]
+fn an_acknowledgement_is_of_one_file_and_not_of_its_name() {
+    let cluster = Cluster::new(1);
+    let name = cluster.log.name(0);
+    is_done(&cluster.push(&name));
+    // The cluster was restored, and went its own way.
+    let mut other = PostgreSqlLog::new(SYSTEM);
+    other.fill(1, 299);
+    cluster.add(&name, &other.segment(0));
+    let output = cluster.push(&name);
+    assert_eq!(code(&output), 1);
+    assert!(
+        message(&output).contains("other content") && message(&output).contains(&name),
+        "{}",
+        message(&output)
+    );
+    // Nothing was overwritten.
+    is_done(&cluster.get(&name, "pg_wal/fetched"));
+    assert_eq!(std::fs::read(cluster.data().join("pg_wal/fetched")).unwrap(), cluster.log.segment(0));
+}
+
+#[test]
+fn what_is_not_whole_is_refused_and_keeps_no_other_from_being_archived() {
+    let cluster = Cluster::new(5);
+    let pg_wal = cluster.data().join("pg_wal");
+    let mut flipped = cluster.log.segment(0);
+    flipped[500_000] ^= 1;
+    std::fs::write(pg_wal.join(cluster.log.name(0)), &flipped).unwrap();
+    std::fs::write(pg_wal.join(cluster.log.name(1)), &cluster.log.segment(1)[..1 << 19]).unwrap();
+    std::fs::write(pg_wal.join(cluster.log.name(2)), cluster.log.segment(3)).unwrap();
+    let mut foreign = PostgreSqlLog::new(SYSTEM + 1);
+    foreign.fill(4, 300);
+    std::fs::write(pg_wal.join(cluster.log.name(3)), foreign.segment(3)).unwrap();
+    for (index, problem) in [(0, "CRC"), (1, "torn"), (2, "belongs into"), (3, "belongs to postgresql-")] {
+        for _ in 0..2 {
+            let output = cluster.push(&cluster.log.name(index));
+            assert_eq!(code(&output), 1);
+            assert!(message(&output).contains(problem), "{}", message(&output));
+            assert!(message(&output).contains(&cluster.log.name(index)), "{}", message(&output));
+        }
+    }
+    is_done(&cluster.push(&cluster.log.name(4)));
+    // A good one in its place is archived.
+    std::fs::write(pg_wal.join(cluster.log.name(0)), cluster.log.segment(0)).unwrap();
+    is_done(&cluster.push(&cluster.log.name(0)));
+}
+
+#[test]
+fn a_history_is_archived_once_and_not_overwritten() {
+    let cluster = Cluster::new(0);
+    let history = b"1\t0/3000158\tno recovery target specified\n";
+    cluster.add("00000002.history", history);
+    is_done(&cluster.push("00000002.history"));
+    is_done(&cluster.push("00000002.history"));
+    cluster.add("00000002.history", b"1\t0/4000158\tanother one\n");
+    let output = cluster.push("00000002.history");
+    assert_eq!(code(&output), 1);
+    assert!(message(&output).contains("other content"), "{}", message(&output));
+    is_done(&cluster.get("00000002.history", "pg_wal/RECOVERYHISTORY"));
+    assert_eq!(std::fs::read(cluster.data().join("pg_wal/RECOVERYHISTORY")).unwrap(), history);
+}
+
+#[test]
+fn trouble_is_told_by_the_first_call() {
+    let cluster = Cluster::without_repository(1);
+    let output = cluster.push(&cluster.log.name(0));
+    assert_eq!(code(&output), 1);
+    assert!(message(&output).contains("there is no repository at"), "{}", message(&output));
+    assert!(cluster.run("repo", &["create", &cluster.repository()]).status.success());
+    is_done(&cluster.push(&cluster.log.name(0)));
+    for (arguments, problem) in [
+        (&["--repositry=/x", "pg_wal/x"][..], "--repositry"),
+        (&[][..], "archive_command"),
+        (&["pg_wal/000000010000000000000077"][..], "000000010000000000000077"),
+        // Acknowledged, but not as being there.
+        (&["--repository=ftp://x", "pg_wal/000000010000000000000001"][..], "ftp"),
+    ] {
+        let output = cluster.run("archive-push", arguments);
+        assert!(code(&output) == 1 && message(&output).contains(problem), "{}", message(&output));
+    }
+    let output = cluster.run("archive-get", &["--repository=ftp://x", "000000010000000000000001", "x"]);
+    assert_eq!(code(&output), 126);
+    assert!(message(&output).contains("ftp"), "{}", message(&output));
+}
+
+#[test]
+fn recovery_gets_segments_in_order_and_learns_where_the_archive_ends() {
+    let cluster = Cluster::new(40);
+    for index in 0..40 {
+        is_done(&cluster.push(&cluster.log.name(index)));
+    }
+    for index in 0..40 {
+        is_done(&cluster.get(&cluster.log.name(index), "pg_wal/RECOVERYXLOG"));
+        let got = std::fs::read(cluster.data().join("pg_wal/RECOVERYXLOG")).unwrap();
+        assert!(got == cluster.log.segment(index), "segment {index}");
+    }
+    let status = cluster.run("archive-status", &[]);
+    let text = String::from_utf8(status.stdout).unwrap();
+    let (_, line) = text.split_once("fetched when asked for ").unwrap();
+    let (asked, rest) = line.split_once(", ahead ").unwrap();
+    let (asked, ahead): (u32, u32) =
+        (asked.parse().unwrap(), rest.split(';').next().unwrap().parse().unwrap());
+    assert_eq!(asked + ahead, 40, "{text}");
+    assert!(asked >= 1 && ahead >= 20, "{text}");
+    for name in ["000000010000000000000029", "00000002.history"] {
+        let output = cluster.get(name, "pg_wal/RECOVERYXLOG");
+        assert_eq!((code(&output), message(&output)), (1, String::new()));
+    }
+    // It is there a moment later: what was missing is not remembered.
+    let mut longer = PostgreSqlLog::new(SYSTEM);
+    longer.fill(41, 300);
+    cluster.add(&longer.name(40), &longer.segment(40));
+    is_done(&cluster.push(&longer.name(40)));
+    is_done(&cluster.get(&longer.name(40), "pg_wal/RECOVERYXLOG"));
+}
+
+/// To a recovery, anything below 126 is the end of the archive.
+#[test]
+fn an_archive_that_cannot_be_read_does_not_look_like_its_end() {
+    let cluster = Cluster::new(2);
+    let name = cluster.log.name(0);
+    is_done(&cluster.push(&name));
+    is_done(&cluster.push(&cluster.log.name(1)));
+    let path = cluster.path_in_repository(&name);
+    let mut object = std::fs::read(&path).unwrap();
+    let middle = object.len() / 2;
+    object[middle] ^= 1;
+    std::fs::write(&path, object).unwrap();
+    let output = cluster.get(&name, "pg_wal/RECOVERYXLOG");
+    assert_eq!(code(&output), 126);
+    assert!(message(&output).contains("damaged") && message(&output).contains(&name), "{}", message(&output));
+    assert!(!cluster.data().join("pg_wal/RECOVERYXLOG").exists(), "no part of it is left");
+    std::fs::write(cluster.data().join("standby.signal"), b"").unwrap();
+    assert_eq!(code(&cluster.get(&name, "pg_wal/RECOVERYXLOG")), 1);
+}
+
+#[test]
+fn a_killed_agent_is_followed_by_another() {
+    let cluster = Cluster::new(0);
+    let mut log = PostgreSqlLog::new(SYSTEM);
+    log.fill(30, 300);
+    for round in 0..6 {
+        let names: Vec<String> = (5 * round..5 * round + 5).map(|index| log.name(index)).collect();
+        for (index, name) in names.iter().enumerate() {
+            cluster.add(name, &log.segment(5 * round + index));
+        }
+        // There is an agent now, since this was not acknowledged before. Whatever it is doing:
+        is_done(&cluster.push(&names[0]));
+        cluster.kill_agent();
+        for name in &names {
+            is_done(&cluster.push(name));
+            assert!(cluster.path_in_repository(name).is_file());
+        }
+        cluster.run("archive-stop", &[]);
+    }
+}
+
+#[test]
+fn commands_that_come_together_start_one_agent() {
+    let cluster = Cluster::new(8);
+    std::thread::scope(|scope| {
+        for index in 0..8 {
+            let cluster = &cluster;
+            scope.spawn(move || is_done(&cluster.push(&cluster.log.name(index))));
+        }
+    });
+}
+
+#[test]
+fn other_settings_are_those_of_another_agent() {
+    let cluster = Cluster::new(2);
+    is_done(&cluster.push(&cluster.log.name(0)));
+    let second = cluster.directory.path().join("second").display().to_string();
+    assert!(cluster.run("repo", &["create", &second]).status.success());
+    let both = format!("--repository={} {second}", cluster.repository());
+    cluster.add("00000002.history", b"1\t0/3000158\tx\n");
+    is_done(&cluster.run("archive-push", &[&both, "pg_wal/00000002.history"]));
+    for repository in [cluster.repository(), second] {
+        let path = format!("{repository}/postgresql-{SYSTEM}/timelines/00000002.history");
+        assert!(Path::new(&path).is_file(), "{path}");
+    }
+}
