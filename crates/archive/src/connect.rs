@@ -44,7 +44,7 @@ pub(crate) fn connect(
         Provider::Azure => azure(bucket, credentials, client),
     };
     let store = store.map_err(|error| refuse(error.to_string()))?;
-    let storage = RemoteStorage::new(store, bucket.prefix.clone(), url.location())
+    let storage = RemoteStorage::new(store, bucket.prefix.clone(), url.location(), bucket.timeout)
         .map_err(|error| refuse(format!("cannot start threads for requests: {error}")))?;
     Ok(Arc::new(storage))
 }
@@ -62,7 +62,8 @@ fn client_options(bucket: &Bucket) -> Result<ClientOptions, String> {
     let is_plain = bucket.endpoint.as_deref().is_some_and(|endpoint| endpoint.starts_with("http://"));
     let mut options = ClientOptions::new()
         .with_allow_http(is_plain || bucket.is_emulator)
-        .with_timeout(bucket.timeout)
+        // One limit for all requests would be too short for large objects: each has its own, where it is waited for.
+        .with_timeout_disabled()
         .with_connect_timeout(CONNECT_TIMEOUT)
         .with_pool_idle_timeout(IDLE_TIMEOUT);
     if let Some(path) = &bucket.ca_file {

@@ -13,7 +13,8 @@
 //! * A file is archived only if it is whole, undamaged as far as that can be told, and what its name says.
 //! * What is fetched was checked: each stretch before it is handed on, the whole before the fetch returns.
 //! * Everything that is known of an object is in its first 512 bytes. There is no catalog that could disagree with it.
-//! * Memory for an object is bounded: its stored bytes while it is put, a frame while it is fetched.
+//! * Memory for an object is bounded: its stored bytes while it is put, a frame while it is fetched. No object is longer than a
+//!   segment may be, 1 GiB, and each is one put: an upload in parts cannot be made conditional everywhere.
 //! * Requests run on a runtime that nobody outside sees: every call here is an ordinary one that waits.
 //!
 //! Start at [`Repository::push`] and [`Repository::fetch`]. Byte layouts are in `envelope`, `envelope::frame`,

@@ -15,7 +15,7 @@
 //! | emulator     | az    | `true`: Azurite with its well-known account                                         |
 //! | anonymous    | s3, gs, az | `true`: requests are not signed                                                |
 //! | ca_file      | s3, gs, az | certificates (PEM) to trust besides those of the system                        |
-//! | timeout      | s3, gs, az | seconds for one request, with its body; default 60                             |
+//! | timeout      | s3, gs, az | seconds for an answer; a put may take one more for each MiB; default 60        |
 //!
 //! Credentials never stand in the URL: they come from the environment (`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`,
 //! `GOOGLE_APPLICATION_CREDENTIALS`, `AZURE_STORAGE_ACCOUNT_KEY` and the others that the providers' own tools know), from

@@ -201,7 +201,8 @@ fn a_download_that_is_cut_or_damaged_on_its_way_is_fetched_again() {
         body[last] ^= 1;
         Reply::Status(200, body)
     };
-    for (faults, spoil) in [(2, Reply::CutBody as fn(Vec<u8>) -> Reply), (1, flip)] {
+    let cut = Reply::CutBody as fn(Vec<u8>) -> Reply;
+    for (faults, spoil) in [(2, cut), (2, Reply::HangBody), (1, flip)] {
         let server = server_with(faults, spoil);
         let repository = repository(&server);
         push(&repository).unwrap();

@@ -5,10 +5,16 @@
 //!
 //! Every put carries `If-None-Match: *` (S3), `x-goog-if-generation-match: 0` (GCS) or their like: the store decides which
 //! of two comes first. Requests are not retried here, but by the repository, which knows what a second attempt means.
+//!
+//! An object is one put, however large: the stores complete an upload in parts without a condition, or not all of them with
+//! one, and whoever wants more speed puts several objects at once. So a put may take long, and its time limit grows with the
+//! object; a download may take as long as it wants while bytes come.
 
 use std::error::Error as StdError;
+use std::future::Future;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::StreamExt;
@@ -25,6 +31,9 @@ use super::{ObjectEntry, ObjectReader, ObjectStorage, Put, StoreCause, StoreErro
 /// Threads that drive requests: TLS and checksums are most of what they do.
 const DRIVERS: usize = 2;
 
+/// A put of so many bytes may take a second longer. Whoever is slower than that for all that is in flight has the wrong store.
+const BYTES_PER_SECOND_MIN: u64 = 1 << 20;
+
 /// A prefix of a bucket.
 #[derive(Debug)]
 pub(crate) struct RemoteStorage {
@@ -32,6 +41,8 @@ pub(crate) struct RemoteStorage {
     prefix: String,
     /// Of the repository, without a slash at the end: for messages.
     url: String,
+    /// For an answer, and for the next bytes of a download.
+    timeout: Duration,
     runtime: Runtime,
 }
 
@@ -41,13 +52,14 @@ impl RemoteStorage {
         store: Arc<dyn ObjectStore>,
         prefix: String,
         url: String,
+        timeout: Duration,
     ) -> std::io::Result<RemoteStorage> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(DRIVERS)
             .thread_name("archive-requests")
             .enable_all()
             .build()?;
-        Ok(RemoteStorage { store, prefix, url, runtime })
+        Ok(RemoteStorage { store, prefix, url, timeout, runtime })
     }
 
     fn full(&self, path: &str) -> Path {
@@ -65,37 +77,55 @@ impl RemoteStorage {
         rest.trim_start_matches('/').to_owned()
     }
 
-    fn error(&self, operation: &'static str, path: &str, error: &Error) -> StoreError {
-        let object = self.location(path);
-        StoreError { operation, object, cause: cause_of(error), message: message_of(error), attempts: 1 }
+    /// Waits for a request, for at most `limit`.
+    fn run<T>(
+        &self,
+        operation: &'static str,
+        path: &str,
+        limit: Duration,
+        request: impl Future<Output = object_store::Result<T>>,
+    ) -> Result<T, StoreError> {
+        let failed = |cause, message| {
+            let object = self.location(path);
+            StoreError { operation, object, cause, message, attempts: 1 }
+        };
+        // The limit's timer belongs to the runtime: it must be made inside of it.
+        let timed = self.runtime.block_on(async { tokio::time::timeout(limit, request).await });
+        match timed {
+            Ok(answer) => answer.map_err(|error| failed(cause_of(&error), message_of(&error))),
+            Err(_) => Err(failed(StoreCause::TimedOut, format!("no answer within {} s", limit.as_secs()))),
+        }
     }
 }
 
 impl ObjectStorage for RemoteStorage {
     fn put_new(&self, path: &str, pieces: &[Bytes]) -> Result<Put, StoreError> {
         let payload = PutPayload::from_iter(pieces.iter().cloned());
+        let limit = put_limit(self.timeout, pieces.iter().map(|piece| piece.len() as u64).sum());
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
         let target = self.full(path);
-        match self.runtime.block_on(self.store.put_opts(&target, payload, options)) {
-            Ok(_) => Ok(Put::Stored),
-            Err(Error::AlreadyExists { .. }) => Ok(Put::Exists),
-            Err(error) => Err(self.error("put", path, &error)),
-        }
+        self.run("put", path, limit, async {
+            match self.store.put_opts(&target, payload, options).await {
+                Ok(_) => Ok(Put::Stored),
+                Err(Error::AlreadyExists { .. }) => Ok(Put::Exists),
+                Err(error) => Err(error),
+            }
+        })
     }
 
     fn open(&self, path: &str, range: Option<Range<u64>>) -> Result<Box<dyn ObjectReader + '_>, StoreError> {
         let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
-        let got = self.runtime.block_on(self.store.get_opts(&self.full(path), options));
-        let stream = got.map_err(|error| self.error("get", path, &error))?.into_stream();
-        Ok(Box::new(RemoteReader { storage: self, path: path.to_owned(), stream }))
+        let got = self.run("get", path, self.timeout, self.store.get_opts(&self.full(path), options))?;
+        Ok(Box::new(RemoteReader { storage: self, path: path.to_owned(), stream: got.into_stream() }))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ObjectEntry>, StoreError> {
         let full = self.full(prefix);
         let mut stream = self.store.list(Some(&full));
         let mut entries = Vec::new();
-        while let Some(entry) = self.runtime.block_on(stream.next()) {
-            let entry = entry.map_err(|error| self.error("list", prefix, &error))?;
+        while let Some(entry) =
+            self.run("list", prefix, self.timeout, async { stream.next().await.transpose() })?
+        {
             entries.push(ObjectEntry { path: self.relative(&entry.location), bytes: entry.size });
         }
         entries.sort();
@@ -103,8 +133,8 @@ impl ObjectStorage for RemoteStorage {
     }
 
     fn list_directories(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
-        let listed = self.runtime.block_on(self.store.list_with_delimiter(Some(&self.full(prefix))));
-        let listed = listed.map_err(|error| self.error("list", prefix, &error))?;
+        let full = self.full(prefix);
+        let listed = self.run("list", prefix, self.timeout, self.store.list_with_delimiter(Some(&full)))?;
         let last_part = |path: &Path| path.filename().map(str::to_owned);
         let mut names: Vec<String> = listed.common_prefixes.iter().filter_map(last_part).collect();
         names.sort();
@@ -112,10 +142,13 @@ impl ObjectStorage for RemoteStorage {
     }
 
     fn remove(&self, path: &str) -> Result<(), StoreError> {
-        match self.runtime.block_on(self.store.delete(&self.full(path))) {
-            Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
-            Err(error) => Err(self.error("remove", path, &error)),
-        }
+        let full = self.full(path);
+        self.run("remove", path, self.timeout, async {
+            match self.store.delete(&full).await {
+                Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
+                Err(error) => Err(error),
+            }
+        })
     }
 
     fn location(&self, path: &str) -> String {
@@ -131,9 +164,14 @@ struct RemoteReader<'a> {
 
 impl ObjectReader for RemoteReader<'_> {
     fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
-        let next = self.storage.runtime.block_on(self.stream.next());
-        next.transpose().map_err(|error| self.storage.error("get", &self.path, &error))
+        let RemoteReader { storage, path, stream } = self;
+        storage.run("get", path, storage.timeout, async { stream.next().await.transpose() })
     }
+}
+
+/// How long a put may take.
+fn put_limit(timeout: Duration, bytes: u64) -> Duration {
+    timeout + Duration::from_secs(bytes / BYTES_PER_SECOND_MIN)
 }
 
 /// The innermost errors say most: the outer ones repeat them.
@@ -194,5 +232,18 @@ fn cause_of_status(status: u16) -> StoreCause {
         507 => StoreCause::Full,
         500..=599 => StoreCause::Faulty,
         _ => StoreCause::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_put_may_take_longer_the_larger_it_is() {
+        let timeout = Duration::from_secs(60);
+        assert_eq!(put_limit(timeout, 0), timeout);
+        assert_eq!(put_limit(timeout, 16 << 20), Duration::from_secs(76));
+        assert_eq!(put_limit(timeout, 1 << 30), Duration::from_secs(60 + 1024));
     }
 }

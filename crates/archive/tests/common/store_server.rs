@@ -25,6 +25,8 @@ pub(crate) enum Reply {
     Cut,
     /// The first half of the body comes, then the connection is closed.
     CutBody(Vec<u8>),
+    /// The first half of the body comes, and nothing more until the server goes.
+    HangBody(Vec<u8>),
     /// No answer comes until the server goes.
     Hang,
 }
@@ -58,6 +60,10 @@ impl StoreServer {
                 requests.lock().unwrap().push(request.clone());
                 match answer(&request) {
                     Reply::Hang => hanging.push(connection),
+                    reply @ Reply::HangBody(_) => {
+                        write(&mut connection, &request, reply);
+                        hanging.push(connection);
+                    }
                     reply => write(&mut connection, &request, reply),
                 }
             }
@@ -118,7 +124,7 @@ fn write(connection: &mut TcpStream, request: &Request, reply: Reply) {
             let length = body.len();
             (status, body, length)
         }
-        Reply::CutBody(body) => {
+        Reply::CutBody(body) | Reply::HangBody(body) => {
             let half = body.len() / 2;
             (200, body, half)
         }
