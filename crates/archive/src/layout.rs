@@ -8,6 +8,7 @@
 //!     log/00000001/00000000/000000010000000000000001          timeline / upper half of the LSN / segment
 //!     log/00000001/00000000/000000010000000000000007.partial
 //!     log/00000001/00000000/000000010000000000000004.00000028.backup
+//!     gaps/000000010000000000000005-000000010000000000000009  left out on purpose (`gap`)
 //!   seawall-0123456789abcdef0123456789abcdef/                 id of a Seawall database
 //!     timelines/00000002.history
 //!     log/00000001/00000000000000/000000010000000000000001    timeline / 256 segments / segment
@@ -19,6 +20,7 @@
 use seawall_keys::RepositoryKeyId;
 use seawall_types::TimelineId;
 
+use crate::gap::Gap;
 use crate::name::{LogFileName, SegmentPlace};
 use crate::system::System;
 
@@ -42,6 +44,16 @@ pub(crate) fn path(system: System, name: LogFileName) -> String {
 /// The directory of a system's histories.
 pub(crate) fn timelines(system: System) -> String {
     format!("{system}/timelines/")
+}
+
+/// The directory of a system's gaps.
+pub(crate) fn gaps(system: System) -> String {
+    format!("{system}/gaps/")
+}
+
+/// Where a gap is on record.
+pub(crate) fn gap(system: System, gap: Gap) -> String {
+    format!("{}{gap}", gaps(system))
 }
 
 /// The directory of a system's timelines.

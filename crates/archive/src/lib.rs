@@ -24,6 +24,7 @@ mod check;
 mod connect;
 mod envelope;
 mod error;
+mod gap;
 mod layout;
 mod name;
 mod repository;
@@ -40,6 +41,7 @@ pub use envelope::{
     Sealed, UnpackError, Unpacker,
 };
 pub use error::ArchiveError;
+pub use gap::{Gap, GapRecord};
 pub use name::{LogFileName, SegmentPlace};
 pub use repository::{ContentSink, Pushed, Repository, RepositoryOptions, RequestStatistics};
 pub use repository_header::RepositoryHeader;

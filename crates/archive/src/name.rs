@@ -12,6 +12,7 @@ use std::fmt;
 use seawall_types::TimelineId;
 
 use crate::envelope::ObjectKind;
+use crate::system::System;
 
 /// The name of a segment: where it lies depends on whose it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -20,6 +21,22 @@ pub struct SegmentPlace {
     pub timeline: TimelineId,
     /// The 16 digits. Seawall: the segment's number; PostgreSQL: upper half of its LSN, and number within that.
     pub digits: u64,
+}
+
+impl SegmentPlace {
+    /// The segment after this one; `None` at the end of the numbers, or where it is not known how long segments are.
+    pub fn next(self, system: System, segment_bytes: u32) -> Option<SegmentPlace> {
+        let digits = match system {
+            System::Seawall(_) => self.digits.checked_add(1)?,
+            // Counted anew every 4 GiB.
+            System::PostgreSql(_) => {
+                let turn = (1_u64 << 32).checked_div(u64::from(segment_bytes))?;
+                let (high, low) = (self.digits >> 32, self.digits & 0xFFFF_FFFF);
+                if low + 1 < turn { self.digits + 1 } else { (high + 1).checked_mul(1 << 32)? }
+            }
+        };
+        Some(SegmentPlace { digits, ..self })
+    }
 }
 
 impl fmt::Display for SegmentPlace {
@@ -141,6 +158,20 @@ mod tests {
         ] {
             assert_eq!(LogFileName::parse(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn a_segment_is_followed_by_the_next_number() {
+        let place = |digits| SegmentPlace { timeline: TimelineId::new(1).expect("not zero"), digits };
+        let postgresql = System::PostgreSql(1);
+        assert_eq!(place(7).next(postgresql, 16 << 20), Some(place(8)));
+        assert_eq!(place(0xFF).next(postgresql, 16 << 20), Some(place(1 << 32)));
+        assert_eq!(place(3).next(postgresql, 1 << 30), Some(place(1 << 32)));
+        assert_eq!(place(7).next(postgresql, 0), None);
+        assert_eq!(place(u64::MAX).next(postgresql, 16 << 20), None);
+        let seawall = System::Seawall(seawall_types::DatabaseId::from_bytes([1; 16]));
+        assert_eq!(place(0xFF).next(seawall, 0), Some(place(0x100)));
+        assert_eq!(place(u64::MAX).next(seawall, 0), None);
     }
 
     proptest! {

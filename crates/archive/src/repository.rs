@@ -436,7 +436,10 @@ impl Repository {
     // ---- requests ----------------------------------------------------------------------------------------------
 
     /// Runs a request with retries.
-    fn request<T>(&self, run: impl Fn(&dyn ObjectStorage) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    pub(crate) fn request<T>(
+        &self,
+        run: impl Fn(&dyn ObjectStorage) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
         self.retry(|| run(&*self.storage))
     }
 
@@ -480,7 +483,7 @@ impl Repository {
     }
 
     /// All of a short object.
-    fn read_small(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, StoreError> {
+    pub(crate) fn read_small(&self, path: &str, bytes_max: u64) -> Result<Vec<u8>, StoreError> {
         self.request(|storage| read_range(storage, path, bytes_max))
     }
 }

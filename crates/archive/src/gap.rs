@@ -1,0 +1,197 @@
+//! Gaps: segments that were left out on purpose, because the store did not take them for so long that they would have filled the
+//! disk. What was left out is on record, so that nobody finds out when it is needed. A text, one for each stretch:
+//!
+//! ```text
+//! Seawall archive gap
+//! version 1
+//! first 000000010000000000000005
+//! last 000000010000000000000009
+//! noticed 1763768400000000
+//! reason cannot put s3://wal/main/...: no answer within 60 s
+//! crc32c 1a2b3c4d
+//! ```
+//! Its name is `FIRST-LAST`, so a listing tells what is missing. `noticed` is in microseconds since 1970, `reason` is one line, and
+//! the checksum is CRC-32C of all bytes before its line. A gap is never removed: a segment that was put later is found all the same.
+
+use std::fmt;
+
+use bytes::Bytes;
+use seawall_codec::checksum::crc32c;
+
+use crate::error::ArchiveError;
+use crate::layout;
+use crate::name::{LogFileName, SegmentPlace};
+use crate::repository::Repository;
+use crate::store::Put;
+use crate::system::System;
+
+const TITLE: &str = "Seawall archive gap";
+const VERSION: &str = "version 1";
+const TEXT_BYTES_MAX: u64 = 8 << 10;
+const REASON_CHARACTERS_MAX: usize = 1000;
+
+/// A stretch of a timeline that is not in the archive, on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Gap {
+    /// The first segment that is missing.
+    pub first: SegmentPlace,
+    /// The last one.
+    pub last: SegmentPlace,
+}
+
+/// What is known of a gap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GapRecord {
+    /// Which segments.
+    pub gap: Gap,
+    /// When the first of them was left out, microseconds since 1970.
+    pub noticed_micros: i64,
+    /// Why.
+    pub reason: String,
+}
+
+impl fmt::Display for Gap {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}-{}", self.first, self.last)
+    }
+}
+
+impl Gap {
+    /// Whether the segment is one of those that are missing.
+    pub fn contains(&self, place: SegmentPlace) -> bool {
+        place.timeline == self.first.timeline && (self.first..=self.last).contains(&place)
+    }
+
+    pub(crate) fn parse(name: &str) -> Option<Gap> {
+        let (first, last) = name.split_once('-')?;
+        let place = |name| {
+            let Some(LogFileName::Segment(place)) = LogFileName::parse(name) else { return None };
+            Some(place)
+        };
+        let gap = Gap { first: place(first)?, last: place(last)? };
+        (gap.first.timeline == gap.last.timeline && gap.first <= gap.last).then_some(gap)
+    }
+}
+
+impl GapRecord {
+    fn encode(&self) -> String {
+        let Gap { first, last } = self.gap;
+        let words: Vec<&str> = self.reason.split_whitespace().collect();
+        let reason: String = words.join(" ").chars().take(REASON_CHARACTERS_MAX).collect();
+        let reason = reason.trim_end();
+        let noticed = self.noticed_micros;
+        let text =
+            format!("{TITLE}\n{VERSION}\nfirst {first}\nlast {last}\nnoticed {noticed}\nreason {reason}\n");
+        let checksum = crc32c(text.as_bytes());
+        format!("{text}crc32c {checksum:08x}\n")
+    }
+
+    /// `None` for whatever is not written so.
+    fn decode(bytes: &[u8]) -> Option<GapRecord> {
+        let text = std::str::from_utf8(bytes).ok()?;
+        let mut lines = text.lines();
+        if (lines.next(), lines.next()) != (Some(TITLE), Some(VERSION)) {
+            return None;
+        }
+        let mut field = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
+        let (first, last) = (field("first")?, field("last")?);
+        let record = GapRecord {
+            gap: Gap::parse(&format!("{first}-{last}"))?,
+            noticed_micros: field("noticed")?.parse().ok()?,
+            reason: field("reason")?.to_owned(),
+        };
+        // Whatever else is wrong: it is not what this record is written as.
+        (record.encode() == text).then_some(record)
+    }
+}
+
+impl Repository {
+    /// Puts on record that segments are missing. One that is on record already is fine.
+    ///
+    /// # Errors
+    /// `Store`.
+    pub fn record_gap(&self, system: System, record: &GapRecord) -> Result<(), ArchiveError> {
+        let text = Bytes::from(record.encode());
+        let path = layout::gap(system, record.gap);
+        match self.request(|storage| storage.put_new(&path, std::slice::from_ref(&text)))? {
+            // Recorded before, and the answer or the reminder was lost.
+            Put::Stored | Put::Exists => Ok(()),
+        }
+    }
+
+    /// The gaps of a system, in their order.
+    ///
+    /// # Errors
+    /// `Store`.
+    pub fn gaps(&self, system: System) -> Result<Vec<Gap>, ArchiveError> {
+        let entries = self.request(|storage| storage.list(&layout::gaps(system)))?;
+        let gap = |path: &String| Gap::parse(path.rsplit('/').next()?);
+        let mut gaps: Vec<Gap> = entries.iter().filter_map(|entry| gap(&entry.path)).collect();
+        gaps.sort();
+        Ok(gaps)
+    }
+
+    /// When and why a gap was left.
+    ///
+    /// # Errors
+    /// `Damaged` or `Store`.
+    pub fn read_gap(&self, system: System, gap: Gap) -> Result<GapRecord, ArchiveError> {
+        let path = layout::gap(system, gap);
+        let bytes = self.read_small(&path, TEXT_BYTES_MAX)?;
+        GapRecord::decode(&bytes).filter(|record| record.gap == gap).ok_or_else(|| ArchiveError::Damaged {
+            object: self.storage.location(&path),
+            problem: "it is not what a gap is written as".to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record() -> GapRecord {
+        GapRecord {
+            gap: Gap::parse("000000010000000000000005-000000010000000100000009").unwrap(),
+            noticed_micros: 7,
+            reason: "the store is down".to_owned(),
+        }
+    }
+
+    #[test]
+    fn a_record_comes_back_and_no_other_text_does() {
+        let text = record().encode();
+        assert_eq!(GapRecord::decode(text.as_bytes()), Some(record()));
+        for length in 0..text.len() {
+            assert_eq!(GapRecord::decode(&text.as_bytes()[..length]), None, "length {length}");
+        }
+        for index in 0..text.len() {
+            let mut damaged = text.clone().into_bytes();
+            damaged[index] ^= 1;
+            assert_eq!(GapRecord::decode(&damaged), None, "byte {index}");
+        }
+        let long = GapRecord { reason: "a\nb ".repeat(10_000), ..record() }.encode();
+        assert!(long.len() < 2000 && GapRecord::decode(long.as_bytes()).is_some());
+    }
+
+    #[test]
+    fn a_gap_is_of_one_timeline_and_not_backwards() {
+        let gap = record().gap;
+        assert_eq!(Gap::parse(&gap.to_string()), Some(gap));
+        let place = |name: &str| match LogFileName::parse(name) {
+            Some(LogFileName::Segment(place)) => place,
+            _ => panic!("{name}"),
+        };
+        assert!(gap.contains(gap.first) && gap.contains(gap.last));
+        assert!(gap.contains(place("0000000100000000000000FF")));
+        assert!(!gap.contains(place("000000010000000000000004")));
+        assert!(!gap.contains(place("000000020000000000000006")));
+        for name in [
+            "000000010000000000000005",
+            "000000010000000000000005-000000010000000000000004",
+            "000000010000000000000005-000000020000000000000006",
+            "000000010000000000000005-00000002.history",
+        ] {
+            assert_eq!(Gap::parse(name), None, "{name}");
+        }
+    }
+}
