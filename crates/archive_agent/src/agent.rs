@@ -5,12 +5,15 @@
 //!   listener  --a thread for each command--> push::request, fetch::request    wait for the answer, and give it
 //!   inotify   --NAME.ready--> push::follow --> workers, at most in_flight --> repositories --> out/NAME.ok
 //!                             fetch window --> workers                    <-- repositories --> in/NAME
+//!   every ten seconds         what was missed, gaps to record, the text file for Prometheus
 //! ```
 //! It ends when nothing is under way and nobody has asked for anything for some minutes, when the data directory is gone, or
 //! when a command comes with other settings.
 
 mod fetch;
+mod places;
 mod push;
+mod statistics;
 mod watch;
 
 use std::ffi::OsString;
@@ -22,23 +25,24 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use seawall_archive::{Repository, RepositoryOptions, RepositoryUrl, RetryPolicy, System};
+use seawall_archive::System;
 use seawall_io::{Clock, SystemClock};
 
 use crate::data_directory::DataDirectory;
-use crate::protocol::{Answer, LINE_BYTES_MAX, Request, mark_of};
+use crate::protocol::{Answer, LINE_BYTES_MAX, Request, StatusForm, mark_of};
 use crate::settings::Settings;
 use crate::spool::{Lock, Spool};
 use fetch::Fetcher;
+use places::{Place, open_places};
 use push::Pusher;
+use push::gaps::Gaps;
+use statistics::Statistics;
 use watch::{Event, Watch};
 
 /// Without anything to do for this long, it ends.
 const IDLE: Duration = Duration::from_secs(600);
 /// What inotify may have missed is found this often.
 const LOOK_AROUND: Duration = Duration::from_secs(10);
-/// How long requests are tried before a command is told: PostgreSQL calls again.
-const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
 /// A command that does not send its line is not waited for.
 const LINE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -47,7 +51,8 @@ pub(crate) struct Shared {
     pub(crate) data: DataDirectory,
     pub(crate) system: Option<System>,
     pub(crate) spool: Spool,
-    pub(crate) repositories: Vec<Repository>,
+    pub(crate) places: Vec<Place>,
+    pub(crate) gaps: Gaps,
     pub(crate) clock: SystemClock,
 }
 
@@ -56,6 +61,8 @@ struct Agent {
     pusher: Arc<Pusher>,
     fetcher: Arc<Fetcher>,
     mark: u32,
+    /// Text file for Prometheus.
+    prometheus_file: Option<PathBuf>,
     /// Commands that wait for an answer.
     commands: Mutex<u32>,
     /// One of them has its answer.
@@ -107,7 +114,8 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
     }
     // The one before may still be at its last uploads.
     let lock = spool.lock(Lock::Agent).map_err(|error| format!("cannot lock the spool: {error}"))?;
-    let repositories = open_repositories(&settings)?;
+    let places = open_places(&settings)?;
+    let gaps = Gaps::read(&spool).map_err(|error| format!("cannot read what was left out: {error}"))?;
     let listener = listen(&spool)?;
     spool.clear_fetched().map_err(|error| format!("cannot clear the spool: {error}"))?;
     let watch = Watch::new(&data.archive_status());
@@ -116,15 +124,16 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
     let mark = mark_of(&settings);
     let refuse = |error: crate::settings::SettingsError| error.to_string();
     let (packing, in_flight) = (settings.packing().map_err(refuse)?, settings.in_flight().map_err(refuse)?);
-    let prefetch = settings.prefetch().map_err(refuse)?;
+    let (prefetch, queue_max) = (settings.prefetch().map_err(refuse)?, settings.queue_max().map_err(refuse)?);
     let system = data.system().ok();
-    let shared = Arc::new(Shared { data, system, spool, repositories, clock: SystemClock });
+    let shared = Arc::new(Shared { data, system, spool, places, gaps, clock: SystemClock });
     // For as long as the process lives.
     std::mem::forget(lock);
     let agent = Agent {
-        pusher: Pusher::new(Arc::clone(&shared), packing, in_flight),
+        pusher: Pusher::new(Arc::clone(&shared), packing, in_flight, queue_max),
         fetcher: Fetcher::new(Arc::clone(&shared), in_flight, prefetch),
         mark,
+        prometheus_file: settings.prometheus_file(),
         commands: Mutex::default(),
         answered: Condvar::new(),
         last_command: Mutex::new(shared.clock.monotonic()),
@@ -132,21 +141,6 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
         shared,
     };
     Ok((Arc::new(agent), listener, watch))
-}
-
-fn open_repositories(settings: &Settings) -> Result<Vec<Repository>, String> {
-    let mut repositories = Vec::new();
-    for place in settings.repositories().map_err(|error| error.to_string())? {
-        let url: RepositoryUrl = place.parse().map_err(|error| format!("{error}"))?;
-        let options = RepositoryOptions {
-            master_key: settings.master_key().map_err(|error| error.to_string())?,
-            credentials: settings.credentials().clone(),
-            retry: RetryPolicy { give_up_after: GIVE_UP_AFTER, ..RetryPolicy::default() },
-            ..RepositoryOptions::default()
-        };
-        repositories.push(Repository::open(&url, options).map_err(|error| error.to_string())?);
-    }
-    Ok(repositories)
 }
 
 fn listen(spool: &Spool) -> Result<UnixListener, String> {
@@ -165,7 +159,9 @@ fn listen(spool: &Spool) -> Result<UnixListener, String> {
 
 impl Agent {
     fn run(self: Arc<Agent>, listener: &UnixListener, mut watch: Watch) {
+        self.pusher.take_on_owed();
         self.pusher.look_around();
+        self.write_prometheus();
         let mut looked_around = self.shared.clock.monotonic();
         while !self.is_ending.load(Ordering::SeqCst) {
             match watch.wait(listener, LOOK_AROUND) {
@@ -180,6 +176,7 @@ impl Agent {
                 looked_around = now;
                 self.pusher.look_around();
                 self.fetcher.look_around();
+                self.write_prometheus();
                 if self.is_idle(now) || !self.shared.data.exists() {
                     break;
                 }
@@ -245,11 +242,15 @@ impl Agent {
                 self.wake_to_end();
                 Answer::Ok
             }
-            Some((Request::Status, _)) => Answer::Status(self.status()),
+            Some((Request::Status(StatusForm::Text), _)) => Answer::Status(self.statistics().to_text()),
+            Some((Request::Status(StatusForm::Json), _)) => {
+                Answer::Status(self.statistics().to_json().to_string())
+            }
             Some((_, mark)) if mark != self.mark => {
                 self.wake_to_end();
                 Answer::OtherSettings
             }
+            Some((Request::Hello, _)) => Answer::Ok,
             Some((Request::Push { path }, _)) => self.pusher.request(&path),
             Some((Request::Fetch { name, path }, _)) => self.fetcher.request(&name, &path),
         };
@@ -264,18 +265,22 @@ impl Agent {
         }
     }
 
-    fn status(&self) -> String {
-        let mut lines = self.pusher.status();
-        lines.push_str(&self.fetcher.status());
-        for repository in &self.shared.repositories {
-            let statistics = repository.statistics();
-            let failures: u64 = statistics.failures.values().sum();
-            lines.push_str(&format!("\nrepository {}: {failures} failed requests", repository.url()));
-            if let Some(last) = statistics.last_failure {
-                lines.push_str(&format!(", the last: {last}"));
-            }
+    fn statistics(&self) -> Statistics {
+        let (queue, destinations) = self.pusher.statistics();
+        Statistics {
+            system: self.shared.system().ok().map(|system| system.to_string()),
+            now_seconds: self.shared.clock.wall_micros() / 1_000_000,
+            queue,
+            destinations,
+            fetches: self.fetcher.statistics(),
         }
-        lines
+    }
+
+    fn write_prometheus(&self) {
+        let Some(path) = &self.prometheus_file else { return };
+        if let Err(error) = self.statistics().write_prometheus(path) {
+            eprintln!("cannot write {}: {error}", path.display());
+        }
     }
 }
 

@@ -3,7 +3,8 @@
 //! ```text
 //!   archive-push pg_wal/NAME
 //!        |-- an acknowledgement of this very file in the spool? --> 0        most calls end here: no socket, no thread
-//!        |-- ask the agent; start one if there is none          --> 0 when the file is durable everywhere, else 1 and why
+//!        |-- ask the agent; start one if there is none          --> 0 when the file is durable wherever that is required, or
+//!                                                                   let go since the queue is over its limit; else 1 and why
 //!
 //!   archive-get NAME pg_wal/RECOVERYXLOG
 //!        |-- ask the agent --> 0 when it is there, whole
@@ -23,7 +24,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::protocol::{Answer, LINE_BYTES_MAX, Request, mark_of};
+use crate::protocol::{Answer, LINE_BYTES_MAX, Request, StatusForm, mark_of};
 use crate::settings::Settings;
 use crate::spool::{FileIdentity, Lock, Spool};
 
@@ -66,10 +67,23 @@ pub fn get(arguments: &[OsString]) -> u8 {
     report("archive-get", of_trouble, try_get(arguments))
 }
 
+/// Runs `archive-socket`, for programs that talk to the agent themselves: starts one, if there is none, and says what stands for the
+/// settings, and where it listens. Returns the exit code.
+pub fn socket(arguments: &[OsString]) -> u8 {
+    report("archive-socket", FAILED, try_socket(arguments))
+}
+
 /// Runs `archive-status` or `archive-stop`; returns the exit code.
 pub fn ask(command: &str, arguments: &[OsString]) -> u8 {
-    let request = if command == "archive-stop" { Request::Stop } else { Request::Status };
-    report(command, FAILED, try_ask(&request, arguments))
+    let is_json = arguments.iter().any(|argument| argument == "--json");
+    let arguments: Vec<OsString> =
+        arguments.iter().filter(|argument| *argument != "--json").cloned().collect();
+    let request = match (command, is_json) {
+        ("archive-stop", _) => Request::Stop,
+        (_, true) => Request::Status(StatusForm::Json),
+        (_, false) => Request::Status(StatusForm::Text),
+    };
+    report(command, FAILED, try_ask(&request, &arguments))
 }
 
 /// The message goes to PostgreSQL's log.
@@ -96,6 +110,11 @@ fn try_push(arguments: &[OsString]) -> Result<u8, Trouble> {
     let request = Request::Push { path: text_of(path)? };
     match ask_agent(&settings, &spool, &request)? {
         Answer::Ok => Ok(DONE),
+        // It goes on without this segment, and its log says so.
+        Answer::Released(message) => {
+            eprintln!("seawall archive-push: {message}");
+            Ok(DONE)
+        }
         Answer::Failed(message) => Err(Trouble::new(message)),
         Answer::Missing | Answer::Status(_) | Answer::OtherSettings => Err(confused()),
     }
@@ -114,7 +133,20 @@ fn try_get(arguments: &[OsString]) -> Result<u8, Trouble> {
         // Asked for at the end of each archive, and by a standby every few seconds: nothing to say.
         Answer::Missing => Ok(FAILED),
         Answer::Failed(message) => Err(Trouble::new(message)),
-        Answer::Status(_) | Answer::OtherSettings => Err(confused()),
+        Answer::Released(_) | Answer::Status(_) | Answer::OtherSettings => Err(confused()),
+    }
+}
+
+fn try_socket(arguments: &[OsString]) -> Result<u8, Trouble> {
+    let (settings, _) = Settings::load(arguments).map_err(Trouble::new)?;
+    let spool = spool_of(&settings)?;
+    match ask_agent(&settings, &spool, &Request::Hello)? {
+        Answer::Ok => {
+            println!("{:08x} {}", mark_of(&settings), spool.socket().display());
+            Ok(DONE)
+        }
+        Answer::Failed(message) => Err(Trouble::new(message)),
+        Answer::Released(_) | Answer::Missing | Answer::Status(_) | Answer::OtherSettings => Err(confused()),
     }
 }
 
@@ -132,7 +164,7 @@ fn try_ask(request: &Request, arguments: &[OsString]) -> Result<u8, Trouble> {
             Ok(DONE)
         }
         Some(Answer::Failed(message)) => Err(Trouble::new(message)),
-        Some(Answer::Missing | Answer::OtherSettings) | None => Err(confused()),
+        Some(Answer::Released(_) | Answer::Missing | Answer::OtherSettings) | None => Err(confused()),
     }
 }
 

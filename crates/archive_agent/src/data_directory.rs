@@ -32,6 +32,12 @@ impl DataDirectory {
         Ok(System::PostgreSql(u64::from_le_bytes(identifier)))
     }
 
+    /// How long ago a file was written to, in seconds by this machine's clock.
+    pub(crate) fn age_seconds(&self, path: &str) -> Option<u64> {
+        let changed = std::fs::metadata(self.full(path)).ok()?.modified().ok()?;
+        Some(changed.elapsed().unwrap_or_default().as_secs())
+    }
+
     /// Whether the directory is still there.
     pub(crate) fn exists(&self) -> bool {
         self.path.is_dir()

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //!   command                                    agent
-//!   push 1a2b3c4d pg_wal/0000...01     -->     ok | failed MESSAGE | other
+//!   push 1a2b3c4d pg_wal/0000...01     -->     ok | released MESSAGE | failed MESSAGE | other
 //!   fetch 1a2b3c4d 0000...01 pg_wal/RECOVERYXLOG --> ok | missing | failed MESSAGE | other
-//!   status 1a2b3c4d                    -->     status MESSAGE
+//!   hello 1a2b3c4d                     -->     ok | other
+//!   status 1a2b3c4d text|json          -->     status MESSAGE
 //!   stop 1a2b3c4d                      -->     ok
 //! ```
 //! The eight digits stand for the settings: `other` means that the agent runs with other ones and is about to end, so that the
@@ -26,10 +27,19 @@ pub(crate) enum Request {
     Push { path: String },
     /// Fetch the file with this name to this path, from the data directory on.
     Fetch { name: String, path: String },
+    /// Say that you are there.
+    Hello,
     /// Say how things are.
-    Status,
+    Status(StatusForm),
     /// End, when nothing is under way.
     Stop,
+}
+
+/// For whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StatusForm {
+    Text,
+    Json,
 }
 
 /// What the agent answers.
@@ -37,6 +47,8 @@ pub(crate) enum Request {
 pub(crate) enum Answer {
     /// Done.
     Ok,
+    /// PostgreSQL may remove the file although it is not archived as it should be, and why.
+    Released(String),
     /// There is no such file in the repository.
     Missing,
     /// It could not be done, and why.
@@ -57,7 +69,9 @@ impl Request {
         match self {
             Request::Push { path } => format!("push {mark:08x} {}\n", escape(path)),
             Request::Fetch { name, path } => format!("fetch {mark:08x} {} {}\n", escape(name), escape(path)),
-            Request::Status => format!("status {mark:08x}\n"),
+            Request::Hello => format!("hello {mark:08x}\n"),
+            Request::Status(StatusForm::Text) => format!("status {mark:08x} text\n"),
+            Request::Status(StatusForm::Json) => format!("status {mark:08x} json\n"),
             Request::Stop => format!("stop {mark:08x}\n"),
         }
     }
@@ -69,7 +83,9 @@ impl Request {
         let request = match (words[0], &words[2..]) {
             ("push", [path]) => Request::Push { path: unescape(path)? },
             ("fetch", [name, path]) => Request::Fetch { name: unescape(name)?, path: unescape(path)? },
-            ("status", []) => Request::Status,
+            ("hello", []) => Request::Hello,
+            ("status", ["text"]) => Request::Status(StatusForm::Text),
+            ("status", ["json"]) => Request::Status(StatusForm::Json),
             ("stop", []) => Request::Stop,
             _ => return None,
         };
@@ -82,6 +98,7 @@ impl Answer {
         match self {
             Answer::Ok => "ok\n".to_owned(),
             Answer::Missing => "missing\n".to_owned(),
+            Answer::Released(message) => format!("released {}\n", escape(message)),
             Answer::Failed(message) => format!("failed {}\n", escape(message)),
             Answer::Status(message) => format!("status {}\n", escape(message)),
             Answer::OtherSettings => "other\n".to_owned(),
@@ -94,6 +111,7 @@ impl Answer {
             None if line == "ok" => Answer::Ok,
             None if line == "missing" => Answer::Missing,
             None if line == "other" => Answer::OtherSettings,
+            Some(("released", message)) => Answer::Released(unescape(message)?),
             Some(("failed", message)) => Answer::Failed(unescape(message)?),
             Some(("status", message)) => Answer::Status(unescape(message)?),
             _ => return None,
@@ -135,7 +153,9 @@ mod tests {
         for request in [
             Request::Push { path: odd.to_owned() },
             Request::Fetch { name: "0000".to_owned(), path: odd.to_owned() },
-            Request::Status,
+            Request::Hello,
+            Request::Status(StatusForm::Text),
+            Request::Status(StatusForm::Json),
             Request::Stop,
         ] {
             let line = request.to_line(7);
@@ -147,6 +167,7 @@ mod tests {
             Answer::Missing,
             Answer::OtherSettings,
             Answer::Failed(odd.to_owned()),
+            Answer::Released(odd.to_owned()),
             Answer::Status(String::new()),
         ] {
             assert_eq!(Answer::parse(&answer.to_line()), Some(answer));

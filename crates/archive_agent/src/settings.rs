@@ -3,11 +3,14 @@
 //! | option        | environment          | file          | meaning                                                              |
 //! |---------------|----------------------|---------------|----------------------------------------------------------------------|
 //! | --repository  | SEAWALL_REPOSITORY   | repository    | where to; several: given several times, or separated by spaces       |
+//! | --optional-repository | SEAWALL_OPTIONAL_REPOSITORY | optional_repository | where to, too; may lag or be down     |
 //! | --spool       | SEAWALL_SPOOL        | spool         | directory for acknowledgements and prefetched segments               |
 //! | --compression | SEAWALL_COMPRESSION  | compression   | `none`, `lz4` (default), `zstd`, `zstd:LEVEL`                        |
 //! | --in-flight   | SEAWALL_IN_FLIGHT    | in_flight     | most uploads or downloads at once; default 32                        |
 //! | --prefetch    | SEAWALL_PREFETCH     | prefetch      | segments fetched ahead; default 32, 0: none                          |
 //! | --timeout     | SEAWALL_TIMEOUT      | timeout       | seconds until a command gives up waiting; default 60                 |
+//! | --queue-max   | SEAWALL_QUEUE_MAX    | queue_max     | bytes that may wait, as `64GiB`; then segments are left out; default: no limit |
+//! | --prometheus-file | SEAWALL_PROMETHEUS_FILE | prometheus_file | statistics for Prometheus, written every ten seconds |
 //! | --master-key-file, -env, -command | SEAWALL_MASTER_KEY_FILE, ... | master_key_file, ... | of an encrypted repository |
 //! | --config      | SEAWALL_CONFIG       |               | the file; default `/etc/seawall/archive.conf`, if it is there        |
 //!
@@ -35,8 +38,11 @@ const SYSTEM_SPOOL: &str = "/var/spool/seawall";
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Names of settings, in the file; in the environment in capitals with `SEAWALL_` before.
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 12] = [
     "repository",
+    "optional_repository",
+    "queue_max",
+    "prometheus_file",
     "spool",
     "compression",
     "in_flight",
@@ -124,7 +130,7 @@ impl Settings {
     /// Repositories add up, other settings replace.
     fn add(&mut self, name: &str, value: &str) {
         match self.values.get_mut(name) {
-            Some(present) if name == "repository" => {
+            Some(present) if name == "repository" || name == "optional_repository" => {
                 present.push(' ');
                 present.push_str(value);
             }
@@ -147,6 +153,40 @@ impl Settings {
             )));
         }
         Ok(repositories)
+    }
+
+    /// Where to archive to besides, without waiting for it.
+    pub fn optional_repositories(&self) -> Vec<&str> {
+        self.value("optional_repository").unwrap_or_default().split_whitespace().collect()
+    }
+
+    /// Bytes that may wait to be archived, if there is a limit.
+    ///
+    /// # Errors
+    /// If it is no number of bytes.
+    pub fn queue_max(&self) -> Result<Option<u64>, SettingsError> {
+        let Some(text) = self.value("queue_max") else { return Ok(None) };
+        let refuse = || {
+            SettingsError(format!(
+                "queue_max {text}: expected a number of bytes, such as 500MiB, 64GiB or 1TiB"
+            ))
+        };
+        let digits = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+        let (number, unit) = text.split_at(digits);
+        let factor = match unit.trim() {
+            "" => 1,
+            "MiB" | "MB" => 1 << 20,
+            "GiB" | "GB" => 1 << 30,
+            "TiB" | "TB" => 1_u64 << 40,
+            _ => return Err(refuse()),
+        };
+        let number: u64 = number.parse().map_err(|_| refuse())?;
+        number.checked_mul(factor).filter(|bytes| *bytes > 0).map(Some).ok_or_else(refuse)
+    }
+
+    /// Where statistics for Prometheus are written to, if anywhere.
+    pub fn prometheus_file(&self) -> Option<PathBuf> {
+        self.value("prometheus_file").map(PathBuf::from)
     }
 
     /// A number that tells these repositories from others.
@@ -356,6 +396,13 @@ mod tests {
         let (settings, _) = load(&["--config", &file, "--repository", "/one", "--repository=/two"]).unwrap();
         assert_eq!(settings.repositories().unwrap(), ["/one", "/two"]);
         assert_eq!(Settings::parse(&settings.to_text(), "text").unwrap(), settings);
+        let (settings, _) =
+            load(&["--config", &file, "--optional-repository=/x", "--queue-max=64GiB"]).unwrap();
+        assert_eq!(
+            (settings.optional_repositories(), settings.queue_max()),
+            (vec!["/x"], Ok(Some(64 << 30)))
+        );
+        assert_eq!(Settings::default().queue_max(), Ok(None));
     }
 
     #[test]
@@ -373,9 +420,17 @@ mod tests {
             ("compression = zstd:20", "zstd:19"),
             ("in_flight = 0", "1 to 256"),
             ("timeout = x", "1 to 3600"),
+            ("queue_max = 7 bananas", "64GiB"),
+            ("queue_max = 99999999TiB", "64GiB"),
+            ("queue_max = 0", "64GiB"),
         ] {
             let settings = Settings::parse(text, "the file").unwrap();
-            let errors = [settings.packing().err(), settings.in_flight().err(), settings.timeout().err()];
+            let errors = [
+                settings.packing().err(),
+                settings.in_flight().err(),
+                settings.timeout().err(),
+                settings.queue_max().err(),
+            ];
             let error = errors.into_iter().flatten().next().unwrap().to_string();
             assert!(error.contains(problem), "{error}");
         }

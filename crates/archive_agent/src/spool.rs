@@ -9,6 +9,9 @@
 //!   out/NAME.ok            NAME is durable in every repository: the file that was, as a line of size, time of change, inode,
 //!                          and a number for the repositories
 //!   out/NAME.error         why the last attempt to archive NAME failed
+//!   owed/REPOSITORY/NAME   NAME is acknowledged, and this repository, by a number made of its URL, has not got it yet
+//!   gaps                   segments that were left out on purpose, and are not on record in the repositories yet: a line each of
+//!                          name, length, time in microseconds, reason
 //!   in/NAME                fetched ahead, whole and checked
 //!   in/.NAME               being fetched
 //! ```
@@ -16,13 +19,15 @@
 //! * An acknowledgement is written after the object is durable in every repository, and speaks of one file: another one with
 //!   the same name, of a cluster that was made or restored in the same place, has another inode or time, and is not
 //!   acknowledged by it. Nor is it one where other repositories are set than those that have it.
-//! * Whatever is lost here, by a crash or by hand, is done again; nothing here needs a sync. What is torn is not taken for
-//!   anything.
+//! * Acknowledgements and what is fetched ahead may be lost, by a crash or by hand: it is done again. What is owed and what was left
+//!   out is synced before PostgreSQL is told that it may remove the file. What is torn is not taken for anything.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+use seawall_archive::{LogFileName, SegmentPlace};
 
 /// An acknowledgement is shorter.
 const LINE_BYTES_MAX: u64 = 200;
@@ -53,6 +58,37 @@ impl FileIdentity {
     fn to_line(self, repositories: u32) -> String {
         let FileIdentity { bytes, changed_seconds, changed_nanoseconds, inode } = self;
         format!("{bytes} {changed_seconds}.{changed_nanoseconds:09} {inode} {repositories:08x}\n")
+    }
+}
+
+/// A segment that was left out on purpose.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GapNote {
+    /// Which.
+    pub place: SegmentPlace,
+    /// Its length.
+    pub segment_bytes: u32,
+    /// When, microseconds since 1970.
+    pub noticed_micros: i64,
+    /// Why, in one line.
+    pub reason: String,
+}
+
+impl GapNote {
+    fn to_line(&self) -> String {
+        let GapNote { place, segment_bytes, noticed_micros, reason } = self;
+        format!("{place} {segment_bytes} {noticed_micros} {}\n", reason.replace(['\n', '\r'], " "))
+    }
+
+    fn parse(line: &str) -> Option<GapNote> {
+        let mut words = line.splitn(4, ' ');
+        let Some(LogFileName::Segment(place)) = LogFileName::parse(words.next()?) else { return None };
+        Some(GapNote {
+            place,
+            segment_bytes: words.next()?.parse().ok()?,
+            noticed_micros: words.next()?.parse().ok()?,
+            reason: words.next()?.to_owned(),
+        })
     }
 }
 
@@ -143,6 +179,81 @@ impl Spool {
             names.extend(name.to_str().and_then(|name| name.strip_suffix(".ok")).map(str::to_owned));
         }
         Ok(names)
+    }
+
+    /// Notes durably that a repository has yet to get a file that is acknowledged.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn note_owed(&self, repository: &str, name: &str) -> io::Result<()> {
+        let directory = self.owed_to(repository);
+        DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(directory.join(name))?;
+        sync(&directory)?;
+        sync(&self.directory.join("owed"))?;
+        sync(&self.directory)
+    }
+
+    /// The repository has it now.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn note_paid(&self, repository: &str, name: &str) -> io::Result<()> {
+        self.remove(&self.owed_to(repository).join(name))
+    }
+
+    /// Names of the files that a repository has yet to get.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn owed(&self, repository: &str) -> io::Result<Vec<String>> {
+        let entries = match std::fs::read_dir(self.owed_to(repository)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries?,
+        };
+        let mut names = Vec::new();
+        for entry in entries {
+            let name = entry?.file_name();
+            let name = name.to_str().filter(|name| LogFileName::parse(name).is_some());
+            names.extend(name.map(str::to_owned));
+        }
+        Ok(names)
+    }
+
+    fn owed_to(&self, repository: &str) -> PathBuf {
+        self.directory.join("owed").join(repository)
+    }
+
+    /// Segments that were left out and are not on record yet.
+    ///
+    /// # Errors
+    /// What the system says, or `InvalidData` if a line is none of ours.
+    pub fn gap_notes(&self) -> io::Result<Vec<GapNote>> {
+        let path = self.directory.join("gaps");
+        let text = match std::fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            text => text?,
+        };
+        let note = |line: &str| {
+            let problem = || format!("{}: {line:?} is no segment that was left out", path.display());
+            GapNote::parse(line).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, problem()))
+        };
+        text.lines().map(note).collect()
+    }
+
+    /// Notes durably which segments were left out, instead of what was noted before.
+    ///
+    /// # Errors
+    /// What the system says; then what was noted before may still be.
+    pub fn write_gap_notes(&self, notes: &[GapNote]) -> io::Result<()> {
+        let path = self.directory.join("gaps");
+        let new = self.directory.join("gaps.new");
+        let text: String = notes.iter().map(GapNote::to_line).collect();
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        rustix::fs::rename(&new, &path)?;
+        sync(&self.directory)
     }
 
     fn acknowledgement(&self, name: &str) -> PathBuf {
@@ -241,6 +352,11 @@ impl Spool {
     }
 }
 
+/// Makes the names in a directory durable.
+fn sync(directory: &Path) -> io::Result<()> {
+    OpenOptions::new().read(true).open(directory)?.sync_all()
+}
+
 /// A file that is locked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lock {
@@ -297,6 +413,43 @@ mod tests {
         spool.forget("000000010000000000000001").unwrap();
         spool.forget("000000010000000000000001").unwrap();
         assert!(spool.acknowledged().unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_owed_is_known_until_it_is_paid() {
+        let directory = tempfile::tempdir().unwrap();
+        let spool = Spool::new(directory.path().join("spool"), 7);
+        spool.prepare().unwrap();
+        assert!(spool.owed("1a2b3c4d").unwrap().is_empty());
+        spool.note_owed("1a2b3c4d", "000000010000000000000001").unwrap();
+        spool.note_owed("1a2b3c4d", "000000010000000000000001").unwrap();
+        assert_eq!(spool.owed("1a2b3c4d").unwrap(), ["000000010000000000000001"]);
+        assert!(spool.owed("4d3c2b1a").unwrap().is_empty());
+        spool.note_paid("1a2b3c4d", "000000010000000000000001").unwrap();
+        spool.note_paid("1a2b3c4d", "000000010000000000000001").unwrap();
+        assert!(spool.owed("1a2b3c4d").unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_was_left_out_is_read_back_and_nothing_else_is() {
+        let directory = tempfile::tempdir().unwrap();
+        let spool = Spool::new(directory.path().to_owned(), 7);
+        assert!(spool.gap_notes().unwrap().is_empty());
+        let Some(LogFileName::Segment(place)) = LogFileName::parse("000000010000000000000007") else {
+            panic!()
+        };
+        let note = |noticed_micros| GapNote {
+            place,
+            segment_bytes: 1 << 24,
+            noticed_micros,
+            reason: "the store is down: 503 Slow Down".to_owned(),
+        };
+        spool.write_gap_notes(&[note(1), note(2)]).unwrap();
+        assert_eq!(spool.gap_notes().unwrap(), [note(1), note(2)]);
+        spool.write_gap_notes(&[]).unwrap();
+        assert!(spool.gap_notes().unwrap().is_empty());
+        std::fs::write(directory.path().join("gaps"), "000000010000000000000007 16\n").unwrap();
+        assert_eq!(spool.gap_notes().unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub(crate) fn run(arguments: &[OsString]) -> Option<u8> {
     match command.to_str()? {
         "archive-push" => Some(client::push(rest)),
         "archive-get" => Some(client::get(rest)),
+        "archive-socket" => Some(client::socket(rest)),
         command @ ("archive-status" | "archive-stop") => Some(client::ask(command, rest)),
         client::AGENT_COMMAND => Some(agent::main(rest)),
         _ => None,

@@ -169,7 +169,7 @@ pub(crate) enum Command {
     /// PostgreSQL's restore_command = 'seawall archive-get %f %p': fetch a file; exit code 1 if there is none.
     #[command(after_help = ARCHIVE_HELP)]
     ArchiveGet(ArchiveArguments),
-    /// Show what the archive agent of the data directory (the current directory) is doing.
+    /// Show what the archive agent of the data directory (the current directory) is doing, with --json for programs.
     #[command(after_help = ARCHIVE_HELP)]
     ArchiveStatus(ArchiveArguments),
     /// End the archive agent of the data directory (the current directory), when its uploads are through.
@@ -190,6 +190,10 @@ archived, many files at once, and fetches ahead for recovery; later calls mostly
 
 Options, and the environment variables and lines of /etc/seawall/archive.conf that do the same:
   --repository=URL       SEAWALL_REPOSITORY    repository = URL     where to; several: given again, or separated by spaces
+  --optional-repository=URL ...                optional_repository = where to, too, without waiting for it
+  --queue-max=BYTES      SEAWALL_QUEUE_MAX     queue_max = ...      64GiB: when more waits and the store takes nothing, segments
+                                                                    are left out, as a gap that is on record; default: never
+  --prometheus-file=FILE ...                   prometheus_file = .. statistics for Prometheus, written every ten seconds
   --spool=DIRECTORY      SEAWALL_SPOOL         spool = ...          default: a directory of this user in /tmp
   --compression=NAME     SEAWALL_COMPRESSION   compression = ...    none, lz4 (default), zstd, zstd:1 to zstd:19
   --in-flight=NUMBER     SEAWALL_IN_FLIGHT     in_flight = ...      most uploads or downloads at once, default 32
@@ -198,7 +202,7 @@ Options, and the environment variables and lines of /etc/seawall/archive.conf th
   --master-key-file=FILE ...                   master_key_file = .. of an encrypted repository, also -env and -command
   --config=FILE          SEAWALL_CONFIG                             another file than /etc/seawall/archive.conf
 
-Exit codes of archive-get: 0 fetched   1 not in the archive   126 cannot be told, so that a recovery stops and does not end
+Exit codes of archive-get: 0 fetched   1 not in the archive   126 cannot be told, or in a gap: a recovery stops and does not end
 early (1 on a standby, which asks again).
 
 Example, for postgresql.conf:

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use postgresql_log::PostgreSqlLog;
+use serde_json::Value;
 
 const SYSTEM: u64 = 7_301_234_567_890_123_456;
 
@@ -17,6 +18,8 @@ const SYSTEM: u64 = 7_301_234_567_890_123_456;
 struct Cluster {
     directory: tempfile::TempDir,
     log: PostgreSqlLog,
+    /// Of all commands that talk to the agent.
+    options: Vec<String>,
 }
 
 impl Cluster {
@@ -30,7 +33,7 @@ impl Cluster {
         let directory = tempfile::tempdir().unwrap();
         let mut log = PostgreSqlLog::new(SYSTEM);
         log.fill(segments, 300);
-        let cluster = Cluster { directory, log };
+        let cluster = Cluster { directory, log, options: Vec::new() };
         std::fs::create_dir_all(cluster.data().join("pg_wal/archive_status")).unwrap();
         std::fs::create_dir_all(cluster.data().join("global")).unwrap();
         std::fs::write(cluster.data().join("global/pg_control"), SYSTEM.to_le_bytes()).unwrap();
@@ -55,8 +58,10 @@ impl Cluster {
     }
 
     fn run(&self, command: &str, arguments: &[&str]) -> Output {
+        let options = if command == "repo" { &[] } else { self.options.as_slice() };
         Command::new(env!("CARGO_BIN_EXE_seawall"))
             .arg(command)
+            .args(options)
             .args(arguments)
             .current_dir(self.data())
             .env("SEAWALL_REPOSITORY", self.repository())
@@ -70,13 +75,43 @@ impl Cluster {
         self.run("archive-push", &[&format!("pg_wal/{name}")])
     }
 
+    /// A history that is not in the way of segments.
+    fn push_other(&self, name: &str) -> Output {
+        self.add(name, b"1\t0/3000158\tx\n");
+        self.push(name)
+    }
+
     fn get(&self, name: &str, path: &str) -> Output {
         self.run("archive-get", &[name, path])
     }
 
     fn path_in_repository(&self, name: &str) -> PathBuf {
-        let log = Path::new(&self.repository()).join(format!("postgresql-{SYSTEM}/log"));
+        self.path_in("repository", name)
+    }
+
+    fn path_in(&self, repository: &str, name: &str) -> PathBuf {
+        let log = self.directory.path().join(format!("{repository}/postgresql-{SYSTEM}/log"));
         log.join(&name[..8]).join(&name[8..16]).join(name)
+    }
+
+    /// Another place beside the repository, made or not.
+    fn place(&self, name: &str) -> String {
+        self.directory.path().join(name).display().to_string()
+    }
+
+    fn make(&self, name: &str) {
+        assert!(self.run("repo", &["create", &self.place(name)]).status.success());
+    }
+
+    /// As a file system that is unmounted, and mounted again.
+    fn rename(&self, from: &str, to: &str) {
+        std::fs::rename(self.place(from), self.place(to)).unwrap();
+    }
+
+    fn json(&self, command: &str, arguments: &[&str]) -> Value {
+        let output = self.run(command, arguments);
+        assert!(output.status.success(), "{}", message(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
     }
 
     /// The one directory that the spool has for this data directory.
@@ -312,5 +347,152 @@ fn other_settings_are_those_of_another_agent() {
     for repository in [cluster.repository(), second] {
         let path = format!("{repository}/postgresql-{SYSTEM}/timelines/00000002.history");
         assert!(Path::new(&path).is_file(), "{path}");
+    }
+}
+
+#[test]
+fn a_repository_that_is_down_gets_its_files_later_and_the_other_gets_them_now() {
+    let mut cluster = Cluster::new(0);
+    cluster.make("second");
+    cluster.options = vec![
+        format!("--repository={}", cluster.repository()),
+        format!("--repository={}", cluster.place("second")),
+    ];
+    let mut log = PostgreSqlLog::new(SYSTEM);
+    log.fill(6, 300);
+    cluster.add(&log.name(0), &log.segment(0));
+    is_done(&cluster.push(&log.name(0)));
+    cluster.rename("second", "unmounted");
+    std::fs::create_dir(cluster.place("second")).unwrap();
+    for index in 1..6 {
+        cluster.add(&log.name(index), &log.segment(index));
+    }
+    let output = cluster.push(&log.name(1));
+    assert!(code(&output) == 1 && message(&output).contains("mounted"), "{}", message(&output));
+    for index in 1..6 {
+        wait_for(&cluster.path_in_repository(&log.name(index)));
+    }
+    let status = cluster.json("archive-status", &["--json"]);
+    assert_eq!(
+        (status["lag_segments"].as_u64(), status["archived"].as_u64()),
+        (Some(5), Some(1)),
+        "{status}"
+    );
+    let lags = [0, 1].map(|index| status["repositories"][index]["lag_segments"].as_u64().unwrap());
+    assert_eq!(lags, [0, 5], "{status}");
+    std::fs::remove_dir(cluster.place("second")).unwrap();
+    cluster.rename("unmounted", "second");
+    for index in 1..6 {
+        // PostgreSQL asks again and again.
+        while code(&cluster.push(&log.name(index))) != 0 {}
+        assert!(cluster.path_in("second", &log.name(index)).is_file());
+    }
+}
+
+#[test]
+fn an_optional_repository_holds_nobody_up_and_gets_what_it_lacks_from_another() {
+    let mut cluster = Cluster::new(3);
+    let names: Vec<String> = (0..3).map(|index| cluster.log.name(index)).collect();
+    cluster.options = vec![format!("--optional-repository={}", cluster.place("optional"))];
+    for name in &names {
+        is_done(&cluster.push(name));
+        // PostgreSQL needs it no longer.
+        std::fs::write(cluster.data().join("pg_wal").join(name), b"something else").unwrap();
+    }
+    cluster.kill_agent();
+    cluster.make("optional");
+    // Whatever starts the next agent.
+    is_done(&cluster.push_other("00000002.history"));
+    for name in &names {
+        wait_for(&cluster.path_in("optional", name));
+    }
+    let optional = cluster.place("optional");
+    cluster.options = vec![format!("--repository={optional}")];
+    for (index, name) in names.iter().enumerate() {
+        is_done(&cluster.get(name, "pg_wal/fetched"));
+        let fetched = std::fs::read(cluster.data().join("pg_wal/fetched")).unwrap();
+        assert!(fetched == cluster.log.segment(index), "{name}");
+    }
+}
+
+#[test]
+fn beyond_the_limit_segments_are_left_out_loudly_and_on_record() {
+    let mut cluster = Cluster::new(0);
+    cluster.options = vec!["--queue-max=4MiB".to_owned()];
+    let mut log = PostgreSqlLog::new(SYSTEM);
+    log.fill(6, 300);
+    let names: Vec<String> = (0..6).map(|index| log.name(index)).collect();
+    // An agent that knows the repository, which then goes away.
+    is_done(&cluster.push_other("00000002.history"));
+    cluster.rename("repository", "unmounted");
+    for (index, name) in names.iter().enumerate() {
+        cluster.add(name, &log.segment(index));
+    }
+    let mut left_out = 0;
+    while left_out < 2 {
+        let output = cluster.push(&names[left_out]);
+        match code(&output) {
+            0 => {
+                assert!(
+                    message(&output).contains("GAP") && message(&output).contains(&names[left_out]),
+                    "{}",
+                    message(&output)
+                );
+                std::fs::remove_file(cluster.data().join("pg_wal").join(&names[left_out])).unwrap();
+                let ready = format!("pg_wal/archive_status/{}.ready", names[left_out]);
+                std::fs::remove_file(cluster.data().join(ready)).unwrap();
+                left_out += 1;
+            }
+            _ => assert!(message(&output).contains("mounted"), "{}", message(&output)),
+        }
+    }
+    // Four wait: the queue is within its limit, and holds again.
+    let output = cluster.push(&names[2]);
+    assert!(code(&output) == 1 && message(&output).contains("mounted"), "{}", message(&output));
+    cluster.kill_agent();
+    cluster.rename("unmounted", "repository");
+    for name in &names[2..] {
+        is_done(&cluster.push(name));
+    }
+    let info = cluster.json("repo", &["--json", "info", &cluster.repository()]);
+    let recorded = &info["systems"][0]["left_out"][0];
+    assert_eq!(
+        (recorded["first"].as_str(), recorded["last"].as_str()),
+        (Some(&*names[0]), Some(&*names[1])),
+        "{info}"
+    );
+    assert!(recorded["reason"].as_str().unwrap().contains("queue_max"), "{info}");
+    for name in &names[..2] {
+        let output = cluster.get(name, "pg_wal/RECOVERYXLOG");
+        assert!(code(&output) == 126 && message(&output).contains("in a gap"), "{}", message(&output));
+    }
+    is_done(&cluster.get(&names[2], "pg_wal/RECOVERYXLOG"));
+}
+
+#[test]
+fn statistics_are_there_for_programs() {
+    let mut cluster = Cluster::new(2);
+    let file = cluster.place("seawall.prom");
+    cluster.options = vec![format!("--prometheus-file={file}")];
+    is_done(&cluster.push(&cluster.log.name(0)));
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        text.contains(&format!("seawall_archive_lag_segments{{system=\"postgresql-{SYSTEM}\"}}")),
+        "{text}"
+    );
+    is_done(&cluster.push(&cluster.log.name(1)));
+    let status = cluster.json("archive-status", &["--json"]);
+    assert_eq!(status["archived"].as_u64(), Some(2), "{status}");
+    assert_eq!(status["system"].as_str(), Some(&*format!("postgresql-{SYSTEM}")), "{status}");
+}
+
+/// What the agent does by itself, a little later.
+#[track_caller]
+fn wait_for(path: &Path) {
+    let patience = std::time::Duration::from_secs(120);
+    let begun = std::time::Instant::now();
+    while !path.is_file() {
+        assert!(begun.elapsed() < patience, "{} does not come", path.display());
+        std::thread::yield_now();
     }
 }

@@ -58,6 +58,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("Archive: repository", "archive/src/repository_header.rs"),
     ("Archive: object", "archive/src/envelope.rs"),
     ("Archive: frame of an object", "archive/src/envelope/frame.rs"),
+    ("Archive: gap", "archive/src/gap.rs"),
     ("Archive: repository key", "keys/src/repository_key.rs"),
     ("Archive: spool", "archive_agent/src/spool.rs"),
 ];

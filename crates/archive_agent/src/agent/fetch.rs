@@ -9,7 +9,7 @@
 //! The window slides: with each segment that is taken, one more is begun, so that as many are in flight all the time. It starts
 //! small, since a standby at the end of the archive asks for one segment every few seconds. Only a recovery gets one: it asks
 //! for segments in their order and lets them be put into `RECOVERYXLOG`; `pg_rewind` and people do not. What was not there
-//! is not remembered: the next time it may be.
+//! is not remembered: the next time it may be. One that is missing on purpose, in a gap, is not the end of the archive.
 
 mod files;
 
@@ -17,11 +17,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use seawall_archive::{ArchiveError, Header, LogFileName, SegmentPlace, System};
+use seawall_archive::{ArchiveError, Gap, Header, LogFileName, SegmentPlace, StoreCause, System};
+use seawall_io::Clock;
 
 use super::Shared;
+use super::places::Place;
+use super::statistics::FetchStatistics;
 use crate::protocol::Answer;
 use files::{FileSink, move_to};
 
@@ -31,6 +35,8 @@ const RECOVERY_FILE: &str = "RECOVERYXLOG";
 const WINDOW_FIRST: usize = 2;
 /// What lies ahead goes when recovery has asked for nothing for so many looks around: some minutes.
 const QUIET_ROUNDS: u32 = 30;
+/// A standby at the end of the archive asks every few seconds: gaps are not listed each time.
+const GAPS_KNOWN_FOR: Duration = Duration::from_secs(60);
 
 /// Downloads of one data directory.
 pub(super) struct Fetcher {
@@ -39,6 +45,8 @@ pub(super) struct Fetcher {
     window_max: usize,
     state: Mutex<State>,
     changed: Condvar,
+    /// When the gaps were listed, and those of all repositories.
+    gaps: Mutex<Option<(Duration, Vec<Gap>)>>,
 }
 
 #[derive(Default)]
@@ -78,7 +86,14 @@ enum Fetched {
 impl Fetcher {
     pub(super) fn new(shared: Arc<Shared>, in_flight: usize, window_max: usize) -> Arc<Fetcher> {
         let in_flight = in_flight.min(window_max.max(1));
-        Arc::new(Fetcher { shared, in_flight, window_max, state: Mutex::default(), changed: Condvar::new() })
+        Arc::new(Fetcher {
+            shared,
+            in_flight,
+            window_max,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+            gaps: Mutex::default(),
+        })
     }
 
     /// Fetches the file with this name to `path`, and waits for that.
@@ -156,27 +171,72 @@ impl Fetcher {
     }
 
     fn fetch_asked(&self, system: System, name: LogFileName, target: &Path) -> Fetched {
-        let fetched = self.fetch_to(system, name, target);
-        if matches!(fetched, Fetched::There(_)) {
-            self.state.lock().fetched += 1;
+        match (self.fetch_to(system, name, target), name) {
+            (Fetched::There(header), _) => {
+                self.state.lock().fetched += 1;
+                Fetched::There(header)
+            }
+            (Fetched::Missing, LogFileName::Segment(place)) => self.missing(system, place),
+            (fetched, _) => fetched,
         }
-        fetched
+    }
+
+    /// A segment is in no repository: at the end of the archive, or in a gap.
+    fn missing(&self, system: System, place: SegmentPlace) -> Fetched {
+        let noted = self.shared.gaps.find(place).map(|_| Gap { first: place, last: place });
+        let gap = match noted {
+            Some(gap) => gap,
+            None => match self.gap_of(system, place) {
+                Ok(Some(gap)) => gap,
+                Ok(None) => return Fetched::Missing,
+                Err(error) => return Fetched::Failed(error.to_string()),
+            },
+        };
+        Fetched::Failed(format!(
+            "{place} is in a gap: {} to {} were left out of the archive on purpose, as `seawall repo info` tells. No recovery goes              beyond: set a recovery target before {}, or restore a base backup that was taken after it",
+            gap.first, gap.last, gap.first
+        ))
+    }
+
+    fn gap_of(&self, system: System, place: SegmentPlace) -> Result<Option<Gap>, ArchiveError> {
+        let now = self.shared.clock.monotonic();
+        let mut known = self.gaps.lock();
+        if known.as_ref().is_none_or(|(listed, _)| now.saturating_sub(*listed) >= GAPS_KNOWN_FOR) {
+            let mut gaps = Vec::new();
+            for place in &self.shared.places {
+                match place.open().and_then(|repository| repository.gaps(system)) {
+                    Ok(found) => gaps.extend(found),
+                    Err(error) if place.is_required => return Err(error),
+                    Err(error) => eprintln!("the gaps of an optional repository are not known: {error}"),
+                }
+            }
+            *known = Some((now, gaps));
+        }
+        let gaps = known.iter().flat_map(|(_, gaps)| gaps);
+        Ok(gaps.copied().find(|gap| gap.contains(place)))
     }
 
     /// Fetches a file to its place, from the first repository that has it.
     fn fetch_to(&self, system: System, name: LogFileName, target: &Path) -> Fetched {
         let mut failure = None;
-        for repository in &self.shared.repositories {
+        let now = self.shared.clock.monotonic();
+        for place in Place::in_order(&self.shared.places, now) {
             let mut sink = match FileSink::create(target) {
                 Ok(sink) => sink,
                 Err(error) => return Fetched::Failed(format!("cannot create {}: {error}", target.display())),
             };
-            match repository.fetch(system, name, &mut sink) {
+            match place.open().and_then(|repository| repository.fetch(system, name, &mut sink)) {
                 Ok(header) => return Fetched::There(Box::new(header)),
                 Err(ArchiveError::NotFound { .. }) => {}
                 Err(error) => {
                     eprintln!("{name}: {error}");
-                    failure = Some(error.to_string());
+                    if matches!(&error, ArchiveError::Store(error) if error.cause != StoreCause::NotFound) {
+                        place.ask_last(self.shared.clock.monotonic());
+                    }
+                    // An optional one has nothing that PostgreSQL was told is archived, and the others lack.
+                    if place.is_required || !matches!(error, ArchiveError::Store(_)) {
+                        failure = Some(error.to_string());
+                    }
                 }
             }
             sink.discard();
@@ -197,8 +257,8 @@ impl Fetcher {
         if let Some(bytes) = segment_bytes {
             state.segment_bytes = bytes;
         }
-        let step = Step { system, segment_bytes: state.segment_bytes };
-        state.expected = step.after(place);
+        let segment_bytes = state.segment_bytes;
+        state.expected = place.next(system, segment_bytes);
         let mut next = state.expected;
         // What lies before the window was skipped, or belongs to an earlier recovery.
         let stale: Vec<SegmentPlace> = state
@@ -221,7 +281,7 @@ impl Fetcher {
                 waiting.push_back(place);
                 Ahead::Waiting
             });
-            next = step.after(place);
+            next = place.next(system, segment_bytes);
         }
         self.staff(&mut state, system);
         drop(state);
@@ -331,37 +391,14 @@ impl Fetcher {
         }
     }
 
-    pub(super) fn status(&self) -> String {
+    pub(super) fn statistics(&self) -> FetchStatistics {
         let state = self.state.lock();
         let count = |wanted: fn(&Ahead) -> bool| state.ahead.values().filter(|stage| wanted(stage)).count();
-        format!(
-            "\nfetched when asked for {}, ahead {}; in the spool {}, in flight {}",
-            state.fetched,
-            state.fetched_ahead,
-            count(|stage| matches!(stage, Ahead::There)),
-            count(|stage| matches!(stage, Ahead::Running(_)))
-        )
-    }
-}
-
-/// From one segment to the next.
-#[derive(Clone, Copy)]
-struct Step {
-    system: System,
-    segment_bytes: u32,
-}
-
-impl Step {
-    /// `None` where it is not known how long segments are.
-    fn after(self, place: SegmentPlace) -> Option<SegmentPlace> {
-        let digits = match self.system {
-            System::Seawall(_) => place.digits + 1,
-            System::PostgreSql(_) => {
-                let turn = (1_u64 << 32).checked_div(u64::from(self.segment_bytes))?;
-                let (high, low) = (place.digits >> 32, place.digits & 0xFFFF_FFFF);
-                if low + 1 < turn { place.digits + 1 } else { (high + 1) << 32 }
-            }
-        };
-        Some(SegmentPlace { digits, ..place })
+        FetchStatistics {
+            asked_for: state.fetched,
+            ahead: state.fetched_ahead,
+            in_spool: count(|stage| matches!(stage, Ahead::There)),
+            in_flight: count(|stage| matches!(stage, Ahead::Running(_))),
+        }
     }
 }

@@ -1,184 +1,242 @@
-//! Uploads: what is to be archived, in which order, and how many at once.
+//! Uploads: what is to be archived, in which order, where to, and how many at once.
 //!
 //! ```text
-//!   waiting --worker--> running --+--> out/NAME.ok, those who asked are told
-//!      ^                          +--> failed: those who asked are told why
-//!      +-- asked for again, or its time has come --'
+//!   waiting --worker--> read, packed once --+--> repository 1 --+--> in all that are required: out/NAME.ok, those who asked are told
+//!      ^                                    +--> repository 2 --+--> failed: those who asked are told why
+//!      |                                    +--> an optional one: owed to it, if it lacks the file then
+//!      +-- asked for again, or its time has come
 //! ```
 //! * Those that a command waits for come first, then histories, then segments in the order of their names.
-//! * A store that is down or slow holds all uploads up, for a growing rest; a command that comes meanwhile is told at once what
-//!   the last attempt said, so that PostgreSQL is not held up when it wants to shut down.
-//! * A file that cannot be archived, whatever the store does, waits by itself and keeps none from its turn.
-//! * Where the store asks for fewer requests, fewer are in flight, until it answers again as it should.
+//! * A repository that is down or slow holds up its own uploads, for a growing rest, and no other's; a command that comes meanwhile
+//!   is told at once what the last attempt said, so that PostgreSQL is not held up when it wants to shut down.
+//! * A file that cannot be archived, whatever the stores do, waits by itself and keeps none from its turn.
+//! * Where a store asks for fewer requests, fewer are in flight, until it answers again as it should.
+//! * If the administrator has set a limit, and the queue is over it while a required repository takes nothing, the file that
+//!   PostgreSQL asks for is let go: to be copied from a repository that has it, else as a gap, which goes on record. Each is told.
 
+pub(super) mod gaps;
+mod lane;
+mod limits;
+mod queue;
 mod work;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
-use seawall_archive::Packing;
+use seawall_archive::{LogFileName, Packing};
 use seawall_io::Clock;
 
 use super::Shared;
+use super::statistics::{Destination, QueueStatistics};
 use crate::protocol::Answer;
-use work::{Failure, Worker};
+use crate::spool::{FileIdentity, GapNote};
+use limits::Limits;
+use queue::{Choice, Outcome, Queue, Task};
+use work::{Failure, Prepared, Worker};
 
-/// Rests after uploads that failed because of the store: from the first to the longest, doubling.
-const STORE_REST: Duration = Duration::from_secs(1);
-const STORE_REST_MAX: Duration = Duration::from_secs(30);
-/// A file that cannot be archived is looked at again after this, if nobody asks for it before.
-const FILE_REST: Duration = Duration::from_secs(60);
+/// A store that is slow and works gets this long to make a queue shorter that is over its limit.
+const OVER_LIMIT_MAX: Duration = Duration::from_secs(60);
 
 /// Uploads of one data directory.
 pub(super) struct Pusher {
     shared: Arc<Shared>,
     packing: Packing,
+    workers_max: usize,
+    /// Bytes that may wait, if there is a limit.
+    queue_max: Option<u64>,
     state: Mutex<State>,
     /// Something waits, has ended, or may be tried again.
     changed: Condvar,
-    /// Files in memory as a whole: as many as there are processors to compress them.
-    pub(super) processors: Permits,
+    limits: Limits,
 }
 
-#[derive(Default)]
 struct State {
-    jobs: BTreeMap<String, Job>,
-    running: usize,
+    queue: Queue,
     workers: usize,
-    /// Most that may run: `in_flight`, or fewer where the store asks for that. In thousandths.
-    limit_thousandths: usize,
-    in_flight_max: usize,
-    store: Store,
     is_ending: bool,
-    archived: u64,
-    last_archived: Option<String>,
-    last_error: Option<String>,
-}
-
-/// What the last uploads say of the store.
-#[derive(Default)]
-struct Store {
-    /// How long uploads rest after the next failure.
-    rest: Duration,
-    /// Until when they rest, and why.
-    down: Option<(Duration, String)>,
-}
-
-struct Job {
-    /// From the data directory on.
-    path: String,
-    stage: Stage,
-    /// Commands that wait for it.
-    askers: Vec<Sender<Answer>>,
-}
-
-enum Stage {
-    Waiting,
-    Running,
-    /// Not before this.
-    Failed(Duration),
-}
-
-/// So many may go on at once.
-pub(super) struct Permits {
-    free: Mutex<usize>,
-    returned: Condvar,
-}
-
-/// One of them, until dropped.
-pub(super) struct Permit<'a>(&'a Permits);
-
-impl Permits {
-    pub(super) fn new(count: usize) -> Permits {
-        Permits { free: Mutex::new(count), returned: Condvar::new() }
-    }
-
-    pub(super) fn take(&self) -> Permit<'_> {
-        let mut free = self.free.lock();
-        while *free == 0 {
-            self.returned.wait(&mut free);
-        }
-        *free -= 1;
-        Permit(self)
-    }
-}
-
-impl Drop for Permit<'_> {
-    fn drop(&mut self) {
-        *self.0.free.lock() += 1;
-        self.0.returned.notify_one();
-    }
-}
-
-/// Processors of this machine that this process may use.
-pub(super) fn processors() -> usize {
-    std::thread::available_parallelism().map_or(2, std::num::NonZero::get)
+    /// Since when the queue has been over its limit, and how long it was then.
+    over_limit: Option<(Duration, usize)>,
+    left_out: u64,
 }
 
 impl Pusher {
-    pub(super) fn new(shared: Arc<Shared>, packing: Packing, in_flight: usize) -> Arc<Pusher> {
-        let state = State {
-            in_flight_max: in_flight,
-            limit_thousandths: in_flight * 1000,
-            store: Store { rest: STORE_REST, down: None },
-            ..State::default()
-        };
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        packing: Packing,
+        in_flight: usize,
+        queue_max: Option<u64>,
+    ) -> Arc<Pusher> {
+        let queue = Queue::new(shared.places.iter().map(|place| place.is_required), in_flight);
+        let workers_max = in_flight * shared.places.len();
+        let state = State { queue, workers: 0, is_ending: false, over_limit: None, left_out: 0 };
         Arc::new(Pusher {
             shared,
             packing,
+            workers_max,
+            queue_max,
             state: Mutex::new(state),
             changed: Condvar::new(),
-            processors: Permits::new(processors()),
+            limits: Limits::new(),
         })
+    }
+
+    /// Takes on what an earlier agent has left owing to repositories.
+    pub(super) fn take_on_owed(self: &Arc<Pusher>) {
+        for (lane, place) in self.shared.places.iter().enumerate() {
+            match self.shared.spool.owed(&place.key()) {
+                Ok(names) => {
+                    let mut state = self.state.lock();
+                    names.iter().for_each(|name| state.queue.add_owed(name, lane));
+                    self.staff(&mut state);
+                }
+                Err(error) => eprintln!("cannot read what is owed to {}: {error}", place.location()),
+            }
+        }
+        self.changed.notify_all();
     }
 
     /// Archives the file at `path`, and waits for that.
     pub(super) fn request(self: &Arc<Pusher>, path: &str) -> Answer {
         let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+        if self.is_acknowledged(&name, path) {
+            return Answer::Ok;
+        }
         let (sender, receiver) = channel();
         {
             let mut state = self.state.lock();
             if state.is_ending {
                 return Answer::OtherSettings;
             }
+            state.queue.add(&name, path);
             let now = self.shared.clock.monotonic();
-            let is_running = matches!(state.jobs.get(&name), Some(Job { stage: Stage::Running, .. }));
-            if let Some((until, message)) = &state.store.down
-                && now < *until
-                && !is_running
-            {
-                let message = message.clone();
-                state.add(&name, path);
-                return Answer::Failed(message);
+            let is_running = state.queue.is_running(&name);
+            if !is_running && let Some(reason) = self.reason_to_let_go(&state, &name, path, now) {
+                return self.let_go(&mut state, &name, path, reason);
             }
-            state.add(&name, path);
-            let job = state.jobs.get_mut(&name).expect("it was just added");
-            job.askers.push(sender);
-            if matches!(job.stage, Stage::Failed(_)) {
-                job.stage = Stage::Waiting;
+            match state.queue.trouble(&name, now) {
+                Some(message) if !is_running => return Answer::Failed(message.to_owned()),
+                _ => {}
             }
+            state.queue.ask(&name, path, sender);
             self.staff(&mut state);
         }
-        self.changed.notify_one();
+        self.changed.notify_all();
         receiver
             .recv()
             .unwrap_or_else(|_| Answer::Failed("the agent ended before it was archived".to_owned()))
     }
 
+    // ---- the limit of the queue -----------------------------------------------------------------------------------
+
+    /// Why PostgreSQL is not to wait for this segment any longer, if so.
+    fn reason_to_let_go(&self, state: &State, name: &str, path: &str, now: Duration) -> Option<String> {
+        let limit = self.queue_max?;
+        if !matches!(LogFileName::parse(name), Some(LogFileName::Segment(_))) {
+            return None;
+        }
+        let bytes = self.bytes_of(path).saturating_mul(state.queue.waiting().count() as u64);
+        if bytes <= limit {
+            return None;
+        }
+        let slow = state.over_limit.filter(|(since, count)| {
+            now.saturating_sub(*since) >= OVER_LIMIT_MAX && state.queue.waiting().count() >= *count
+        });
+        let cause = match (state.queue.trouble(name, now), slow) {
+            (Some(trouble), _) => trouble.to_owned(),
+            (None, Some(_)) => "the repository takes less than PostgreSQL writes".to_owned(),
+            (None, None) => return None,
+        };
+        Some(format!("the queue of {bytes} bytes is over queue_max = {limit}; {cause}"))
+    }
+
+    fn bytes_of(&self, path: &str) -> u64 {
+        std::fs::metadata(self.shared.data.full(path)).map_or(0, |metadata| metadata.len())
+    }
+
+    /// PostgreSQL may remove the segment. One that a repository has is copied to the others later; else it is a gap.
+    fn let_go(&self, state: &mut State, name: &str, path: &str, reason: String) -> Answer {
+        if let Some(owed) = state.queue.owe(name) {
+            if let Err(problem) = self.note_owed(name, &owed) {
+                return Answer::Failed(problem);
+            }
+            return Answer::Released(format!(
+                "{name} is not in every repository yet, and is copied there from one that has it: {reason}"
+            ));
+        }
+        let Some(LogFileName::Segment(place)) = LogFileName::parse(name) else {
+            return Answer::Failed(format!("{name} is no segment"));
+        };
+        let note = GapNote {
+            place,
+            segment_bytes: u32::try_from(self.bytes_of(path)).unwrap_or(0),
+            noticed_micros: self.shared.clock.wall_micros(),
+            reason: reason.clone(),
+        };
+        if let Err(error) = self.shared.gaps.note(&self.shared.spool, note) {
+            return Answer::Failed(format!("{reason}; and that {name} is left out cannot be noted: {error}"));
+        }
+        state.left_out += 1;
+        state.queue.give_up(name);
+        Answer::Released(format!(
+            "GAP: {name} is NOT archived and will be missing: {reason}. No recovery goes beyond it: take a new base backup as soon \
+             as the repository answers again"
+        ))
+    }
+
+    fn note_owed(&self, name: &str, lanes: &[usize]) -> Result<(), String> {
+        for lane in lanes {
+            let place = &self.shared.places[*lane];
+            self.shared.spool.note_owed(&place.key(), name).map_err(|error| {
+                format!("cannot note that {} has yet to get {name}: {error}", place.location())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Puts gaps on record, when the stores answer again.
+    fn record_gaps(self: &Arc<Pusher>) {
+        let is_in_trouble = self
+            .state
+            .lock()
+            .queue
+            .lanes
+            .iter()
+            .any(|lane| lane.is_required && lane.last_trouble().is_some());
+        if self.shared.gaps.count() == 0 || is_in_trouble {
+            return;
+        }
+        let pusher = Arc::clone(self);
+        let started =
+            std::thread::Builder::new().name("gaps".to_owned()).spawn(move || pusher.try_to_record_gaps());
+        if let Err(error) = started {
+            eprintln!("no thread to record gaps: {error}");
+        }
+    }
+
+    fn try_to_record_gaps(&self) {
+        if self.shared.gaps.count() > 0
+            && let Err(problem) = self.shared.gaps.record(&self.shared)
+        {
+            eprintln!("gaps are not on record everywhere yet: {problem}");
+        }
+    }
+
+    // ---- what is to be archived -----------------------------------------------------------------------------------
+
     /// Takes the file with this name on, which PostgreSQL says is to be archived.
     pub(super) fn follow(self: &Arc<Pusher>, name: &str) {
-        if seawall_archive::LogFileName::parse(name).is_none() {
+        if LogFileName::parse(name).is_none() {
             return;
         }
         let mut state = self.state.lock();
         if !state.is_ending {
-            state.add(name, &format!("pg_wal/{name}"));
+            state.queue.add(name, &format!("pg_wal/{name}"));
             self.staff(&mut state);
             drop(state);
-            self.changed.notify_one();
+            self.changed.notify_all();
         }
     }
 
@@ -192,11 +250,11 @@ impl Pusher {
             }
         };
         for name in &ready {
-            if !self.is_acknowledged(name) {
+            if !self.is_acknowledged(name, &format!("pg_wal/{name}")) {
                 self.follow(name);
             }
         }
-        let ready: std::collections::BTreeSet<&String> = ready.iter().collect();
+        let ready: BTreeSet<&String> = ready.iter().collect();
         let forgotten = self.shared.spool.acknowledged().and_then(|names| {
             names
                 .iter()
@@ -206,23 +264,41 @@ impl Pusher {
         if let Err(error) = forgotten {
             eprintln!("cannot tidy the spool up: {error}");
         }
-        let mut state = self.state.lock();
-        // Given up by PostgreSQL, or by whoever archived by hand: nobody will ask again.
-        state.jobs.retain(|name, job| !matches!(job.stage, Stage::Failed(_)) || ready.contains(name));
+        {
+            let mut state = self.state.lock();
+            // Given up by PostgreSQL, or by whoever archived by hand: nobody will ask again.
+            state.queue.forget_failed(|name| ready.contains(name));
+            self.watch_limit(&mut state);
+        }
         self.changed.notify_all();
+        self.record_gaps();
     }
 
-    fn is_acknowledged(&self, name: &str) -> bool {
-        let metadata = std::fs::metadata(self.shared.data.full(&format!("pg_wal/{name}")));
-        metadata.is_ok_and(|metadata| {
-            self.shared.spool.is_acknowledged(name, crate::spool::FileIdentity::of(&metadata))
-        })
+    fn watch_limit(&self, state: &mut State) {
+        let count = state.queue.waiting().count();
+        let bytes: u64 = state.queue.waiting().map(|(_, path)| self.bytes_of(path)).sum();
+        let is_over = self.queue_max.is_some_and(|limit| bytes > limit);
+        let now = self.shared.clock.monotonic();
+        state.over_limit = match (is_over, state.over_limit) {
+            (false, _) => None,
+            // It has become shorter: the store gets as long again.
+            (true, Some((since, before))) if count >= before => Some((since, before)),
+            (true, _) => Some((now, count)),
+        };
     }
+
+    fn is_acknowledged(&self, name: &str, path: &str) -> bool {
+        let metadata = std::fs::metadata(self.shared.data.full(path));
+        metadata.is_ok_and(|metadata| self.shared.spool.is_acknowledged(name, FileIdentity::of(&metadata)))
+    }
+
+    // ---- workers --------------------------------------------------------------------------------------------------
 
     /// Starts threads for what waits, up to the limit. They stay.
     fn staff(self: &Arc<Pusher>, state: &mut State) {
-        let waiting = state.jobs.values().filter(|job| matches!(job.stage, Stage::Waiting)).count();
-        while state.workers < state.in_flight_max && state.workers < state.running + waiting {
+        while state.workers < self.workers_max
+            && state.workers < state.queue.running() + state.queue.unstarted()
+        {
             let pusher = Arc::clone(self);
             let started = std::thread::Builder::new().name("push".to_owned()).spawn(move || pusher.work());
             if let Err(error) = started {
@@ -235,30 +311,26 @@ impl Pusher {
 
     fn work(&self) {
         let mut worker = Worker::new(self.packing);
-        while let Some((name, path)) = self.next() {
-            let result = worker.push(&self.shared, &self.processors, &name, &path);
-            self.finish(&name, result);
+        while let Some(task) = self.next() {
+            match worker.prepare(&self.shared, &self.limits, &task) {
+                Ok(prepared) => self.put(&task, &prepared),
+                Err(failure) => self.refuse(&task, &failure),
+            }
         }
         self.state.lock().workers -= 1;
         self.changed.notify_all();
     }
 
     /// The next file, when there is one and its turn has come; `None` at the end.
-    fn next(&self) -> Option<(String, String)> {
+    fn next(&self) -> Option<Task> {
         let mut state = self.state.lock();
         loop {
             if state.is_ending {
                 return None;
             }
             let now = self.shared.clock.monotonic();
-            match state.choose(now) {
-                Choice::Job(name) => {
-                    let job = state.jobs.get_mut(&name).expect("it was just chosen");
-                    job.stage = Stage::Running;
-                    let path = job.path.clone();
-                    state.running += 1;
-                    return Some((name, path));
-                }
+            match state.queue.choose(now) {
+                Choice::Task(task) => return Some(task),
                 Choice::Later(at) => {
                     self.changed.wait_for(&mut state, at.saturating_sub(now));
                 }
@@ -267,33 +339,40 @@ impl Pusher {
         }
     }
 
-    fn finish(&self, name: &str, result: Result<(), Failure>) {
-        let mut state = self.state.lock();
-        state.running -= 1;
-        let now = self.shared.clock.monotonic();
-        let job = state.jobs.get_mut(name).expect("a running job stays");
-        let askers = std::mem::take(&mut job.askers);
-        let answer = match result {
-            Ok(()) => {
-                state.jobs.remove(name);
-                state.succeeded(name);
-                Answer::Ok
-            }
-            Err(failure) => {
-                if let Err(error) = self.shared.spool.note_error(name, &failure.message) {
-                    eprintln!("cannot write to the spool: {error}");
-                }
-                job.stage = Stage::Failed(now + FILE_REST);
-                if failure.is_of_store {
-                    job.stage = Stage::Waiting;
-                    state.store_failed(now, &failure);
-                }
-                eprintln!("{name} is not archived: {}", failure.message);
-                state.last_error = Some(failure.message.clone());
-                Answer::Failed(failure.message)
-            }
+    /// Into all of its repositories at once: each is done with it by itself.
+    fn put(&self, task: &Task, prepared: &Prepared) {
+        let put = |lane: usize| {
+            let result = work::put(&self.shared.places[lane], &prepared.packed);
+            self.finish(&task.name, lane, prepared.identity, result);
         };
-        drop(state);
+        let Some((first, others)) = task.lanes.split_first() else { return };
+        std::thread::scope(|scope| {
+            for lane in others {
+                scope.spawn(|| put(*lane));
+            }
+            put(*first);
+        });
+    }
+
+    fn finish(&self, name: &str, lane: usize, identity: Option<FileIdentity>, result: Result<(), Failure>) {
+        let now = self.shared.clock.monotonic();
+        let outcome = self.state.lock().queue.finish(name, lane, identity, result.as_ref().copied(), now);
+        let (answer, askers) = match (outcome, result) {
+            (Outcome::Durable { owed, askers }, _) => {
+                // The stores answer again: before PostgreSQL goes on, what it went on without is on record.
+                self.try_to_record_gaps();
+                (self.acknowledge(name, identity, &owed), askers)
+            }
+            (Outcome::Paid, _) => {
+                let key = self.shared.places[lane].key();
+                if let Err(error) = self.shared.spool.note_paid(&key, name) {
+                    eprintln!("what was owed is paid, and not noted: {error}");
+                }
+                (Answer::Ok, Vec::new())
+            }
+            (Outcome::Failed { askers }, Err(failure)) => (self.tell(name, &failure), askers),
+            (Outcome::Failed { .. } | Outcome::Nothing, _) => (Answer::Ok, Vec::new()),
+        };
         self.changed.notify_all();
         for asker in askers {
             // A command that has given up waiting.
@@ -301,182 +380,94 @@ impl Pusher {
         }
     }
 
+    /// It is durable wherever that is required. What is owed is noted before PostgreSQL may remove the file.
+    fn acknowledge(&self, name: &str, identity: Option<FileIdentity>, owed: &[usize]) -> Answer {
+        if let Err(problem) = self.note_owed(name, owed) {
+            return Answer::Failed(problem);
+        }
+        let acknowledged = identity.map(|identity| self.shared.spool.acknowledge(name, identity));
+        // It is archived all the same, and whoever waits is told so; the next who asks will find it there.
+        if let Some(Err(error)) = acknowledged {
+            eprintln!("{name} is archived, and not acknowledged: {error}");
+        }
+        Answer::Ok
+    }
+
+    fn refuse(&self, task: &Task, failure: &Failure) {
+        let now = self.shared.clock.monotonic();
+        let askers = self.state.lock().queue.refuse(task, failure, now);
+        let answer = self.tell(&task.name, failure);
+        self.changed.notify_all();
+        for asker in askers {
+            asker.send(answer.clone()).unwrap_or(());
+        }
+    }
+
+    fn tell(&self, name: &str, failure: &Failure) -> Answer {
+        if let Err(error) = self.shared.spool.note_error(name, &failure.message) {
+            eprintln!("cannot write to the spool: {error}");
+        }
+        // Where a store is down, all fail: that is said once, by its lane.
+        if !failure.is_of_store {
+            eprintln!("{name} is not archived: {}", failure.message);
+        }
+        Answer::Failed(failure.message.clone())
+    }
+
+    // ---- end, statistics ------------------------------------------------------------------------------------------
+
     pub(super) fn is_idle(&self) -> bool {
         let state = self.state.lock();
-        state.running == 0 && !state.jobs.values().any(|job| matches!(job.stage, Stage::Waiting))
+        state.queue.running() == 0 && state.queue.unstarted() == 0 && self.shared.gaps.count() == 0
     }
 
     /// Waits for what is under way, and begins nothing more.
     pub(super) fn end(&self) {
         let mut state = self.state.lock();
         state.is_ending = true;
-        for job in state.jobs.values_mut().filter(|job| !matches!(job.stage, Stage::Running)) {
-            job.askers.clear();
-        }
+        state.queue.drop_askers();
         self.changed.notify_all();
         while state.workers > 0 {
             self.changed.wait(&mut state);
         }
     }
 
-    pub(super) fn status(&self) -> String {
+    pub(super) fn statistics(&self) -> (QueueStatistics, Vec<Destination>) {
         let state = self.state.lock();
-        let waiting = state.jobs.values().filter(|job| matches!(job.stage, Stage::Waiting)).count();
-        let failed = state.jobs.values().filter(|job| matches!(job.stage, Stage::Failed(_))).count();
-        let last = state.last_archived.as_deref().unwrap_or("none");
-        let mut text = format!(
-            "archived {}, the last {last}; waiting {waiting}, in flight {}, failed {failed}",
-            state.archived, state.running
-        );
-        if let Some(error) = &state.last_error {
-            text.push_str(&format!("\nlast failure: {error}"));
-        }
-        text
-    }
-}
-
-/// What a worker may do.
-enum Choice {
-    Job(String),
-    /// Not before this.
-    Later(Duration),
-    Nothing,
-}
-
-impl State {
-    /// Takes a file on, unless it is there.
-    fn add(&mut self, name: &str, path: &str) {
-        let job = || Job { path: path.to_owned(), stage: Stage::Waiting, askers: Vec::new() };
-        self.jobs.entry(name.to_owned()).or_insert_with(job);
-    }
-
-    fn choose(&self, now: Duration) -> Choice {
-        if let Some((until, _)) = &self.store.down {
-            if now < *until {
-                return Choice::Later(*until);
-            }
-            // One finds out whether the store is back.
-            if self.running > 0 {
-                return Choice::Nothing;
-            }
-        }
-        if self.running >= (self.limit_thousandths / 1000).max(1) {
-            return Choice::Nothing;
-        }
-        let rank = |name: &str, job: &Job| (job.askers.is_empty(), !name.ends_with(".history"));
-        let is_due = |job: &Job| match job.stage {
-            Stage::Waiting => true,
-            Stage::Failed(at) => at <= now,
-            Stage::Running => false,
+        let now = self.shared.clock.monotonic();
+        let paths: Vec<String> = state.queue.waiting().map(|(_, path)| path.clone()).collect();
+        let destinations = self.shared.places.iter().zip(&state.queue.lanes).enumerate();
+        let destinations = destinations
+            .map(|(index, (place, lane))| {
+                let (lag_segments, refused) = state.queue.lacking(index);
+                Destination {
+                    url: place.location(),
+                    is_required: place.is_required,
+                    archived: lane.archived,
+                    last_archived: lane.last_archived.clone(),
+                    lag_segments,
+                    refused,
+                    in_flight: lane.running,
+                    in_flight_limit: lane.limit(),
+                    resting: lane.trouble(now).map(str::to_owned),
+                    requests: place.opened().map(|repository| repository.statistics()).unwrap_or_default(),
+                }
+            })
+            .collect();
+        let queue = QueueStatistics {
+            archived: state.queue.archived,
+            last_archived: state.queue.last_archived.clone(),
+            last_error: state.queue.last_error.clone(),
+            segments: paths.len(),
+            in_flight: state.queue.running(),
+            limit_bytes: self.queue_max,
+            left_out: state.left_out,
+            gaps_to_record: self.shared.gaps.count(),
+            ..QueueStatistics::default()
         };
-        let due = self.jobs.iter().filter(|(_, job)| is_due(job));
-        if let Some((name, _)) = due.min_by_key(|(name, job)| rank(name, job)) {
-            return Choice::Job(name.clone());
-        }
-        let next = self.jobs.values().filter_map(|job| match job.stage {
-            Stage::Failed(at) => Some(at),
-            Stage::Waiting | Stage::Running => None,
-        });
-        next.min().map_or(Choice::Nothing, Choice::Later)
-    }
-
-    fn succeeded(&mut self, name: &str) {
-        self.archived += 1;
-        self.last_archived = Some(name.to_owned());
-        self.store.rest = STORE_REST;
-        self.store.down = None;
-        // One more in flight for each round of all that are.
-        let step = 1_000_000 / self.limit_thousandths.max(1000);
-        self.limit_thousandths = (self.limit_thousandths + step).min(self.in_flight_max * 1000);
-    }
-
-    fn store_failed(&mut self, now: Duration, failure: &Failure) {
-        let is_resting = self.store.down.as_ref().is_some_and(|(until, _)| now < *until);
-        // Those that were in flight when the store went away fail together, and count as one.
-        if !is_resting {
-            self.store.down = Some((now + self.store.rest, failure.message.clone()));
-            self.store.rest = (self.store.rest * 2).min(STORE_REST_MAX);
-            if failure.is_too_much {
-                self.limit_thousandths = (self.limit_thousandths / 2).max(1000);
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn state(in_flight: usize) -> State {
-        State {
-            in_flight_max: in_flight,
-            limit_thousandths: in_flight * 1000,
-            store: Store { rest: STORE_REST, down: None },
-            ..State::default()
-        }
-    }
-
-    fn chosen(state: &State, now: Duration) -> Option<String> {
-        match state.choose(now) {
-            Choice::Job(name) => Some(name),
-            Choice::Later(_) | Choice::Nothing => None,
-        }
-    }
-
-    fn failure(is_too_much: bool) -> Failure {
-        Failure { message: "down".to_owned(), is_of_store: true, is_too_much }
-    }
-
-    #[test]
-    fn what_is_asked_for_comes_first_then_histories_then_segments_in_order() {
-        let mut state = state(8);
-        for name in ["000000010000000000000003", "000000010000000000000002", "00000002.history"] {
-            state.add(name, name);
-        }
-        let now = Duration::ZERO;
-        assert_eq!(chosen(&state, now).unwrap(), "00000002.history");
-        state.jobs.get_mut("000000010000000000000003").unwrap().askers.push(channel().0);
-        assert_eq!(chosen(&state, now).unwrap(), "000000010000000000000003");
-        state.jobs.remove("000000010000000000000003");
-        state.jobs.remove("00000002.history");
-        assert_eq!(chosen(&state, now).unwrap(), "000000010000000000000002");
-        state.jobs.get_mut("000000010000000000000002").unwrap().stage = Stage::Failed(Duration::from_secs(9));
-        assert_eq!(chosen(&state, now), None);
-        assert!(chosen(&state, Duration::from_secs(9)).is_some());
-    }
-
-    #[test]
-    fn a_store_that_is_down_holds_all_up_and_is_tried_by_one() {
-        let mut state = state(8);
-        state.add("a", "a");
-        state.add("b", "b");
-        let now = Duration::from_secs(100);
-        state.store_failed(now, &failure(false));
-        // The others that were in flight fail, too.
-        state.store_failed(now, &failure(false));
-        assert_eq!(state.store.rest, STORE_REST * 2);
-        assert_eq!(chosen(&state, now), None);
-        let later = now + STORE_REST;
-        assert!(chosen(&state, later).is_some());
-        state.running = 1;
-        assert_eq!(chosen(&state, later), None, "one finds out");
-        state.succeeded("a");
-        assert!(chosen(&state, later).is_some());
-        assert_eq!(state.store.rest, STORE_REST);
-    }
-
-    #[test]
-    fn a_store_that_asks_for_less_gets_less_until_it_answers_again() {
-        let mut state = state(16);
-        state.store_failed(Duration::ZERO, &failure(true));
-        assert_eq!(state.limit_thousandths, 8000);
-        for round in 1..20_u64 {
-            state.store_failed(Duration::from_secs(100 * round), &failure(true));
-        }
-        assert_eq!(state.limit_thousandths, 1000, "never none");
-        for _ in 0..1000 {
-            state.succeeded("a");
-        }
-        assert_eq!(state.limit_thousandths, 16_000);
+        drop(state);
+        let bytes = paths.iter().map(|path| self.bytes_of(path)).sum();
+        let oldest_seconds = paths.iter().filter_map(|path| self.shared.data.age_seconds(path)).max();
+        (QueueStatistics { bytes, oldest_seconds, ..queue }, destinations)
     }
 }

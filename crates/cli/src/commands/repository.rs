@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use seawall_archive::{
-    CheckReport, Compression, Fencing, Header, LogFileName, Repository, RepositoryOptions, RepositoryUrl,
-    SegmentPlace, System, TimelineSummary,
+    CheckReport, Compression, Fencing, GapRecord, Header, LogFileName, Repository, RepositoryOptions,
+    RepositoryUrl, SegmentPlace, System, TimelineSummary,
 };
 use serde_json::{Value, json};
 
@@ -127,10 +127,18 @@ fn info(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(),
     let master_keys = repository.master_keys()?;
     let mut systems = Vec::new();
     for system in repository.systems()? {
-        systems.push((system, repository.summary(system)?));
+        systems.push(Holdings {
+            system,
+            timelines: repository.summary(system)?,
+            left_out: repository
+                .gaps(system)?
+                .into_iter()
+                .map(|gap| repository.read_gap(system, gap))
+                .collect::<Result<_, _>>()?,
+        });
     }
     if output.json() {
-        let systems: Vec<Value> = systems.iter().map(|(system, lines)| system_json(*system, lines)).collect();
+        let systems: Vec<Value> = systems.iter().map(system_json).collect();
         return output.line(json!({
             "repository": repository.url(),
             "id": header.id_text(),
@@ -147,13 +155,23 @@ fn info(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(),
         keys => format!("AES-256-GCM; master keys {}", keys.join(", ")),
     };
     output.line(format_args!("encryption  {encryption}"))?;
-    for (system, lines) in &systems {
+    for Holdings { system, timelines, left_out } in &systems {
         output.line(format_args!("\n{system}"))?;
-        for line in lines {
-            timeline_text(line, output)?;
+        timelines.iter().try_for_each(|line| timeline_text(line, output))?;
+        for GapRecord { gap, noticed_micros, reason } in left_out {
+            let (first, last, time) = (gap.first, gap.last, utc(*noticed_micros));
+            output.line(format_args!("  LEFT OUT ON PURPOSE: {first} to {last}, {time}: {reason}"))?;
+            output.line("    no recovery goes beyond: it takes a base backup from after it")?;
         }
     }
     Ok(())
+}
+
+/// What a repository holds of one system.
+struct Holdings {
+    system: System,
+    timelines: Vec<TimelineSummary>,
+    left_out: Vec<GapRecord>,
 }
 
 fn timeline_text(line: &TimelineSummary, output: &mut Output) -> Result<(), Failure> {
@@ -168,7 +186,7 @@ fn timeline_text(line: &TimelineSummary, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-fn system_json(system: System, lines: &[TimelineSummary]) -> Value {
+fn system_json(holdings: &Holdings) -> Value {
     let line = |line: &TimelineSummary| {
         json!({
             "timeline": line.timeline.get(),
@@ -179,7 +197,19 @@ fn system_json(system: System, lines: &[TimelineSummary]) -> Value {
             "stored_bytes": line.stored_bytes,
         })
     };
-    json!({ "system": system.to_string(), "timelines": lines.iter().map(line).collect::<Vec<_>>() })
+    let left_out = |record: &GapRecord| {
+        json!({
+            "first": record.gap.first.to_string(),
+            "last": record.gap.last.to_string(),
+            "noticed_micros": record.noticed_micros,
+            "reason": record.reason,
+        })
+    };
+    json!({
+        "system": holdings.system.to_string(),
+        "timelines": holdings.timelines.iter().map(line).collect::<Vec<_>>(),
+        "left_out": holdings.left_out.iter().map(left_out).collect::<Vec<_>>(),
+    })
 }
 
 fn gap_json((first, last): &(SegmentPlace, SegmentPlace)) -> Value {

@@ -1,20 +1,23 @@
-//! One upload: read, identified, packed once, put into every repository, acknowledged.
+//! One upload: read, identified, packed once, for however many repositories.
 
 use std::io::Read;
 use std::path::Path;
 
 use seawall_archive::{
-    ArchiveError, Expected, LogFileName, Packed, Packer, Packing, Repository, SegmentError, StoreCause,
-    identify,
+    ArchiveError, Expected, LogFileName, Packed, Packer, Packing, SegmentError, StoreCause, identify,
 };
 use seawall_io::Clock;
 
-use super::Permits;
+use super::limits::{Limits, Share};
+use super::queue::{Source, Task};
 use crate::agent::Shared;
+use crate::agent::places::Place;
 use crate::spool::FileIdentity;
 
 /// A file of a log is no longer: segments have at most 1 GiB.
 const FILE_BYTES_MAX: u64 = 1 << 30;
+/// How long they mostly are.
+const SEGMENT_BYTES: u64 = 16 << 20;
 
 /// Why a file is not archived.
 #[derive(Debug)]
@@ -28,7 +31,7 @@ pub(super) struct Failure {
 }
 
 impl Failure {
-    fn of_file(message: String) -> Failure {
+    pub(super) fn of_file(message: String) -> Failure {
         Failure { message, is_of_store: false, is_too_much: false }
     }
 
@@ -45,7 +48,16 @@ impl Failure {
     }
 }
 
-/// Uploads one file after another.
+/// A file, ready to be put.
+pub(super) struct Prepared {
+    pub(super) packed: Packed,
+    /// Of the file that the content is from, if it is from one.
+    pub(super) identity: Option<FileIdentity>,
+    /// Room in memory, until it is put.
+    pub(super) _share: Share,
+}
+
+/// Prepares one file after another.
 pub(super) struct Worker {
     packer: Packer,
 }
@@ -55,26 +67,26 @@ impl Worker {
         Worker { packer: Packer::new(packing) }
     }
 
-    /// Archives one file. When this returns, it is durable in every repository, and acknowledged.
-    pub(super) fn push(
+    /// Reads, identifies and packs a file.
+    pub(super) fn prepare(
         &mut self,
         shared: &Shared,
-        processors: &Permits,
-        name: &str,
-        path: &str,
-    ) -> Result<(), Failure> {
-        let full = shared.data.full(path);
+        limits: &Limits,
+        task: &Task,
+    ) -> Result<Prepared, Failure> {
+        let full = shared.data.full(&task.path);
+        // What comes from a repository is no longer than a segment, either; how long it is is known when it is there.
+        let bytes = std::fs::metadata(&full).map_or(SEGMENT_BYTES, |metadata| metadata.len());
+        // Content and what it is packed to are in memory together.
+        let mut share = limits.memory.take(bytes.saturating_mul(2));
         let (packed, identity) = {
             // The content is in memory only while a processor works on it.
-            let _permit = processors.take();
-            let (content, identity) = read(&full)?;
-            (self.pack(shared, name, &content)?, identity)
+            let _permit = limits.processors.take(1);
+            let (content, identity) = content_of(shared, task, &full)?;
+            (self.pack(shared, &task.name, &content)?, identity)
         };
-        put_everywhere(&shared.repositories, &packed)?;
-        let acknowledged = shared.spool.acknowledge(name, identity);
-        // It is archived all the same, and whoever waits is told so; the next who asks will find it there.
-        acknowledged.unwrap_or_else(|error| eprintln!("{name} is archived, and not acknowledged: {error}"));
-        Ok(())
+        share.shrink(packed.header().stored_bytes);
+        Ok(Prepared { packed, identity, _share: share })
     }
 
     fn pack(&mut self, shared: &Shared, name: &str, content: &[u8]) -> Result<Packed, Failure> {
@@ -97,6 +109,44 @@ impl Worker {
     }
 }
 
+/// Puts a file into one repository. When this returns, it is durable there.
+pub(super) fn put(place: &Place, packed: &Packed) -> Result<(), Failure> {
+    // A repository that cannot be opened takes no other file, either.
+    let repository = place.open().map_err(|error| Failure { is_of_store: true, ..Failure::of(&error) })?;
+    repository.push(packed).map(|_| ()).map_err(|error| Failure::of(&error))
+}
+
+fn content_of(shared: &Shared, task: &Task, full: &Path) -> Result<(Vec<u8>, Option<FileIdentity>), Failure> {
+    let archived = match task.source {
+        Source::File => return read(full).map(|(content, identity)| (content, Some(identity))),
+        Source::Archived(identity) => Some(identity),
+        Source::Repository => None,
+    };
+    match read(full) {
+        // PostgreSQL writes something else into the file when it needs it no longer.
+        Ok((content, identity)) if archived == Some(identity) => Ok((content, Some(identity))),
+        _ => from_repository(shared, &task.name).map(|content| (content, None)),
+    }
+}
+
+/// The content of a file that PostgreSQL has been told is archived.
+fn from_repository(shared: &Shared, name: &str) -> Result<Vec<u8>, Failure> {
+    let system = shared.system().map_err(Failure::of_file)?;
+    let parsed = LogFileName::parse(name);
+    let parsed = parsed.ok_or_else(|| Failure::of_file(format!("{name} is no file of a log")))?;
+    let mut failure = Failure::of_file(format!("{name} is in no repository that answers"));
+    for place in Place::in_order(&shared.places, shared.clock.monotonic()) {
+        let mut content = Vec::new();
+        let fetched = place.open().and_then(|repository| repository.fetch(system, parsed, &mut content));
+        match fetched {
+            Ok(_) => return Ok(content),
+            Err(ArchiveError::NotFound { .. }) => {}
+            Err(error) => failure = Failure::of_file(error.to_string()),
+        }
+    }
+    Err(failure)
+}
+
 /// The content of a file that nobody writes to meanwhile, and which file that was.
 fn read(path: &Path) -> Result<(Vec<u8>, FileIdentity), Failure> {
     let failed = |error: std::io::Error| Failure::of_file(format!("cannot read {}: {error}", path.display()));
@@ -114,20 +164,4 @@ fn read(path: &Path) -> Result<(Vec<u8>, FileIdentity), Failure> {
         return Err(Failure::of_file(format!("{} was changed while it was read", path.display())));
     }
     Ok((content, identity))
-}
-
-/// Into all of them at once: one that is slow does not make the others wait, but the file is archived only when all have it.
-fn put_everywhere(repositories: &[Repository], packed: &Packed) -> Result<(), Failure> {
-    let put =
-        |repository: &Repository| repository.push(packed).map(|_| ()).map_err(|error| Failure::of(&error));
-    if let [only] = repositories {
-        return put(only);
-    }
-    std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            repositories.iter().map(|repository| scope.spawn(move || put(repository))).collect();
-        let results = threads.into_iter().map(|thread| thread.join().expect("a put does not panic"));
-        // All are waited for; the first failure is told.
-        results.collect::<Vec<_>>().into_iter().collect()
-    })
 }

@@ -1,0 +1,146 @@
+//! What is known of one repository: how it fares, and how many uploads may be under way to it.
+
+use std::time::Duration;
+
+use super::work::Failure;
+
+/// Rests after uploads that failed because of the store: from the first to the longest, doubling.
+const REST: Duration = Duration::from_secs(1);
+const REST_MAX: Duration = Duration::from_secs(30);
+
+/// Uploads to one repository.
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) is_required: bool,
+    pub(super) running: usize,
+    in_flight_max: usize,
+    /// Most that may run: `in_flight_max`, or fewer where the store asks for that. In thousandths.
+    limit_thousandths: usize,
+    /// How long uploads rest after the next failure.
+    rest: Duration,
+    /// Until when they rest, and why.
+    down: Option<(Duration, String)>,
+    pub(super) archived: u64,
+    pub(super) last_archived: Option<String>,
+}
+
+/// Whether another upload may begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Room {
+    Free,
+    /// Not before this.
+    Later(Duration),
+    /// Not before one has ended.
+    Full,
+}
+
+impl Lane {
+    pub(super) fn new(is_required: bool, in_flight_max: usize) -> Lane {
+        Lane {
+            is_required,
+            running: 0,
+            in_flight_max,
+            limit_thousandths: in_flight_max * 1000,
+            rest: REST,
+            down: None,
+            archived: 0,
+            last_archived: None,
+        }
+    }
+
+    pub(super) fn room(&self, now: Duration) -> Room {
+        match &self.down {
+            Some((until, _)) if now < *until => return Room::Later(*until),
+            // One finds out whether the store is back.
+            Some(_) if self.running > 0 => return Room::Full,
+            _ => {}
+        }
+        if self.running < self.limit() { Room::Free } else { Room::Full }
+    }
+
+    pub(super) fn limit(&self) -> usize {
+        (self.limit_thousandths / 1000).max(1)
+    }
+
+    /// Why uploads rest, if they do.
+    pub(super) fn trouble(&self, now: Duration) -> Option<&str> {
+        self.down.as_ref().filter(|(until, _)| now < *until).map(|(_, message)| message.as_str())
+    }
+
+    /// The store has not answered since this.
+    pub(super) fn last_trouble(&self) -> Option<&str> {
+        self.down.as_ref().map(|(_, message)| message.as_str())
+    }
+
+    pub(super) fn succeeded(&mut self, name: &str) {
+        self.archived += 1;
+        self.last_archived = Some(name.to_owned());
+        self.rest = REST;
+        self.down = None;
+        // One more in flight for each round of all that are.
+        let step = 1_000_000 / self.limit_thousandths.max(1000);
+        self.limit_thousandths = (self.limit_thousandths + step).min(self.in_flight_max * 1000);
+    }
+
+    pub(super) fn failed(&mut self, now: Duration, failure: &Failure) {
+        // Those that were in flight when the store went away fail together, and count as one.
+        if self.trouble(now).is_some() {
+            return;
+        }
+        if self.down.is_none() {
+            eprintln!("uploads to a repository rest: {}", failure.message);
+        }
+        self.down = Some((now + self.rest, failure.message.clone()));
+        self.rest = (self.rest * 2).min(REST_MAX);
+        if failure.is_too_much {
+            self.limit_thousandths = (self.limit_thousandths / 2).max(1000);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failure(is_too_much: bool) -> Failure {
+        Failure { message: "down".to_owned(), is_of_store: true, is_too_much }
+    }
+
+    #[test]
+    fn a_store_that_is_down_rests_and_is_tried_by_one() {
+        let mut lane = Lane::new(true, 8);
+        let now = Duration::from_secs(100);
+        lane.failed(now, &failure(false));
+        // The others that were in flight fail, too.
+        lane.failed(now, &failure(false));
+        assert_eq!(lane.rest, REST * 2);
+        assert_eq!((lane.room(now), lane.trouble(now)), (Room::Later(now + REST), Some("down")));
+        let later = now + REST;
+        assert_eq!((lane.room(later), lane.trouble(later)), (Room::Free, None));
+        lane.running = 1;
+        assert_eq!(lane.room(later), Room::Full, "one finds out");
+        lane.succeeded("a");
+        assert_eq!((lane.room(later), lane.rest), (Room::Free, REST));
+        for round in 1..20 {
+            lane.failed(Duration::from_secs(1000 * round), &failure(false));
+        }
+        assert_eq!(lane.rest, REST_MAX);
+    }
+
+    #[test]
+    fn a_store_that_asks_for_less_gets_less_until_it_answers_again() {
+        let mut lane = Lane::new(true, 16);
+        lane.failed(Duration::ZERO, &failure(true));
+        assert_eq!(lane.limit(), 8);
+        for round in 1..20 {
+            lane.failed(Duration::from_secs(100 * round), &failure(true));
+        }
+        assert_eq!(lane.limit(), 1, "never none");
+        for _ in 0..1000 {
+            lane.succeeded("a");
+        }
+        assert_eq!(lane.limit(), 16);
+        lane.running = 16;
+        assert_eq!(lane.room(Duration::from_secs(1)), Room::Full);
+    }
+}

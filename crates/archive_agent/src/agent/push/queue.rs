@@ -1,0 +1,448 @@
+//! What is to be archived, and how far each file has come in each repository. Decides and never waits: time comes in, choices go out.
+
+use std::collections::BTreeMap;
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use super::lane::{Lane, Room};
+use super::work::Failure;
+use crate::protocol::Answer;
+use crate::spool::FileIdentity;
+
+/// A file that cannot be archived is looked at again after this, if nobody asks for it before.
+const FILE_REST: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+pub(super) struct Queue {
+    jobs: BTreeMap<String, Job>,
+    /// One for each repository, in their order.
+    pub(super) lanes: Vec<Lane>,
+    /// Files that are durable in every required repository.
+    pub(super) archived: u64,
+    pub(super) last_archived: Option<String>,
+    pub(super) last_error: Option<String>,
+}
+
+#[derive(Debug)]
+pub(super) struct Job {
+    /// From the data directory on.
+    path: String,
+    /// One for each repository.
+    stages: Vec<Stage>,
+    /// PostgreSQL has been told that it is archived: whatever lacks it is owed it, whether the file is still there or not.
+    released: Option<Source>,
+    /// Commands that wait for it.
+    askers: Vec<Sender<Answer>>,
+}
+
+/// How far a file is in one repository.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Waiting,
+    Running,
+    /// Not before this.
+    Failed(Duration),
+    Done,
+}
+
+/// Where the content of a file comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// From the data directory.
+    File,
+    /// From there if it is still this file, else from a repository that has it.
+    Archived(FileIdentity),
+    /// From a repository that has it.
+    Repository,
+}
+
+/// What a worker is to do.
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) name: String,
+    pub(super) path: String,
+    pub(super) source: Source,
+    /// The repositories to put it into.
+    pub(super) lanes: Vec<usize>,
+}
+
+/// What a worker may do.
+#[derive(Debug)]
+pub(super) enum Choice {
+    Task(Task),
+    /// Not before this.
+    Later(Duration),
+    Nothing,
+}
+
+/// What a put has led to.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    /// The file is now durable in every required repository. The repositories in `owed` lack it.
+    Durable {
+        owed: Vec<usize>,
+        askers: Vec<Sender<Answer>>,
+    },
+    /// A repository has what it was owed.
+    Paid,
+    /// Whoever waits is to be told that it failed.
+    Failed {
+        askers: Vec<Sender<Answer>>,
+    },
+    Nothing,
+}
+
+impl Queue {
+    /// For repositories that are required or not, with so many uploads to each.
+    pub(super) fn new(required: impl IntoIterator<Item = bool>, in_flight_max: usize) -> Queue {
+        let lanes = required.into_iter().map(|is_required| Lane::new(is_required, in_flight_max)).collect();
+        Queue { jobs: BTreeMap::new(), lanes, archived: 0, last_archived: None, last_error: None }
+    }
+
+    /// Takes a file on, if it is not known.
+    pub(super) fn add(&mut self, name: &str, path: &str) -> &mut Job {
+        let stages = || vec![Stage::Waiting; self.lanes.len()];
+        self.jobs.entry(name.to_owned()).or_insert_with(|| Job {
+            path: path.to_owned(),
+            stages: stages(),
+            released: None,
+            askers: Vec::new(),
+        })
+    }
+
+    /// Takes on what an earlier agent has left owing to one repository.
+    pub(super) fn add_owed(&mut self, name: &str, lane: usize) {
+        let lanes = self.lanes.len();
+        let job = self.jobs.entry(name.to_owned()).or_insert_with(|| Job {
+            path: String::new(),
+            stages: vec![Stage::Done; lanes],
+            released: Some(Source::Repository),
+            askers: Vec::new(),
+        });
+        job.stages[lane] = Stage::Waiting;
+    }
+
+    /// Somebody waits for a file, which is taken on, and tried at once if it was not to be tried for a while.
+    pub(super) fn ask(&mut self, name: &str, path: &str, asker: Sender<Answer>) {
+        let job = self.add(name, path);
+        job.askers.push(asker);
+        let is_new = job.released.take().is_some();
+        for stage in &mut job.stages {
+            match stage {
+                Stage::Failed(_) => *stage = Stage::Waiting,
+                // Asked for again: its acknowledgement is lost, or it is another file with the same name. Repositories compare.
+                Stage::Done if is_new => *stage = Stage::Waiting,
+                Stage::Done | Stage::Waiting | Stage::Running => {}
+            }
+        }
+        job.path = path.to_owned();
+    }
+
+    /// Whether an upload of it is under way to a repository that is required.
+    pub(super) fn is_running(&self, name: &str) -> bool {
+        self.jobs.get(name).is_some_and(|job| {
+            self.lanes
+                .iter()
+                .zip(&job.stages)
+                .any(|(lane, stage)| lane.is_required && *stage == Stage::Running)
+        })
+    }
+
+    /// Why a required repository that lacks the file takes none now, if so.
+    pub(super) fn trouble(&self, name: &str, now: Duration) -> Option<&str> {
+        let stages = self.jobs.get(name).map(|job| &job.stages);
+        let lacks = |index: usize| stages.is_none_or(|stages| stages[index] != Stage::Done);
+        let mut lanes = self.lanes.iter().enumerate();
+        lanes.find_map(
+            |(index, lane)| {
+                if lane.is_required && lacks(index) { lane.trouble(now) } else { None }
+            },
+        )
+    }
+
+    /// The next upload: those that a command waits for first, then histories, then by name, what is owed last.
+    pub(super) fn choose(&mut self, now: Duration) -> Choice {
+        let rooms: Vec<Room> = self.lanes.iter().map(|lane| lane.room(now)).collect();
+        let is_free = |lane: usize| rooms[lane] == Room::Free;
+        let is_due = |stage: &Stage| match stage {
+            Stage::Waiting => true,
+            Stage::Failed(at) => *at <= now,
+            Stage::Running | Stage::Done => false,
+        };
+        let rank = |name: &str, job: &Job| {
+            (job.released.is_some(), job.askers.is_empty(), !name.ends_with(".history"))
+        };
+        let due = self.jobs.iter_mut().filter(|(_, job)| {
+            job.stages.iter().enumerate().any(|(lane, stage)| is_free(lane) && is_due(stage))
+        });
+        let Some((name, job)) = due.min_by_key(|(name, job)| rank(name, job)) else {
+            return self.later(now, &rooms);
+        };
+        let mut lanes = Vec::new();
+        for (lane, stage) in job.stages.iter_mut().enumerate() {
+            if is_free(lane) && is_due(stage) {
+                *stage = Stage::Running;
+                self.lanes[lane].running += 1;
+                lanes.push(lane);
+            }
+        }
+        let source = job.released.unwrap_or(Source::File);
+        Choice::Task(Task { name: name.clone(), path: job.path.clone(), source, lanes })
+    }
+
+    fn later(&self, now: Duration, rooms: &[Room]) -> Choice {
+        let time = |room: &Room, stage: &Stage| match (room, stage) {
+            (_, Stage::Running | Stage::Done) => None,
+            (Room::Later(at), Stage::Waiting) => Some(*at),
+            (Room::Later(at), Stage::Failed(other)) => Some(*at.max(other)),
+            (Room::Free, Stage::Failed(at)) => Some(*at),
+            (Room::Free, Stage::Waiting) | (Room::Full, _) => None,
+        };
+        let times = self.jobs.values().flat_map(|job| rooms.iter().zip(&job.stages));
+        let next = times.filter_map(|(room, stage)| time(room, stage)).filter(|at| *at > now).min();
+        next.map_or(Choice::Nothing, Choice::Later)
+    }
+
+    /// A put has ended. `identity` is that of the file, if the content came from one.
+    pub(super) fn finish(
+        &mut self,
+        name: &str,
+        lane: usize,
+        identity: Option<FileIdentity>,
+        result: Result<(), &Failure>,
+        now: Duration,
+    ) -> Outcome {
+        self.lanes[lane].running -= 1;
+        let Some(job) = self.jobs.get_mut(name) else { return Outcome::Nothing };
+        let is_required = self.lanes[lane].is_required;
+        if let Err(failure) = result {
+            job.stages[lane] = Stage::Failed(now + FILE_REST);
+            if failure.is_of_store {
+                job.stages[lane] = Stage::Waiting;
+                self.lanes[lane].failed(now, failure);
+            }
+            self.last_error = Some(failure.message.clone());
+            let askers = if is_required { std::mem::take(&mut job.askers) } else { Vec::new() };
+            return Outcome::Failed { askers };
+        }
+        job.stages[lane] = Stage::Done;
+        self.lanes[lane].succeeded(name);
+        let is_durable = self
+            .lanes
+            .iter()
+            .zip(&job.stages)
+            .all(|(lane, stage)| !lane.is_required || *stage == Stage::Done);
+        let owed: Vec<usize> =
+            (0..job.stages.len()).filter(|lane| job.stages[*lane] != Stage::Done).collect();
+        let outcome = match (job.released, is_durable) {
+            (Some(_), _) => Outcome::Paid,
+            (None, false) => Outcome::Nothing,
+            (None, true) => {
+                job.released = Some(identity.map_or(Source::Repository, Source::Archived));
+                self.archived += 1;
+                self.last_archived = Some(name.to_owned());
+                Outcome::Durable { owed: owed.clone(), askers: std::mem::take(&mut job.askers) }
+            }
+        };
+        if owed.is_empty() {
+            self.jobs.remove(name);
+        }
+        outcome
+    }
+
+    /// A file cannot be archived, whatever the stores do. Returns those to be told.
+    pub(super) fn refuse(&mut self, task: &Task, failure: &Failure, now: Duration) -> Vec<Sender<Answer>> {
+        for lane in &task.lanes {
+            self.lanes[*lane].running -= 1;
+        }
+        self.last_error = Some(failure.message.clone());
+        let Some(job) = self.jobs.get_mut(&task.name) else { return Vec::new() };
+        for lane in &task.lanes {
+            job.stages[*lane] = Stage::Failed(now + FILE_REST);
+        }
+        std::mem::take(&mut job.askers)
+    }
+
+    /// PostgreSQL is told that the file is archived, although repositories lack it: one has it, and the others are owed it. `None`
+    /// if none has it.
+    pub(super) fn owe(&mut self, name: &str) -> Option<Vec<usize>> {
+        let job = self.jobs.get_mut(name)?;
+        if !job.stages.contains(&Stage::Done) {
+            return None;
+        }
+        job.released = Some(Source::Repository);
+        Some((0..job.stages.len()).filter(|lane| job.stages[*lane] != Stage::Done).collect())
+    }
+
+    /// Nobody will archive this file.
+    pub(super) fn give_up(&mut self, name: &str) -> Vec<Sender<Answer>> {
+        self.jobs.remove(name).map(|job| job.askers).unwrap_or_default()
+    }
+
+    /// Forgets files that failed and that nobody will ask for again: `is_wanted` says which are.
+    pub(super) fn forget_failed(&mut self, is_wanted: impl Fn(&String) -> bool) {
+        self.jobs.retain(|name, job| {
+            let is_resting = job.stages.iter().any(|stage| matches!(stage, Stage::Failed(_)))
+                && !job.stages.contains(&Stage::Running);
+            job.released.is_some() || !is_resting || is_wanted(name)
+        });
+    }
+
+    /// Those who wait for what is not under way are told nothing any more.
+    pub(super) fn drop_askers(&mut self) {
+        for job in self.jobs.values_mut().filter(|job| !job.stages.contains(&Stage::Running)) {
+            job.askers.clear();
+        }
+    }
+
+    /// Files that PostgreSQL waits for, with their paths.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (&String, &String)> {
+        self.jobs.iter().filter(|(_, job)| job.released.is_none()).map(|(name, job)| (name, &job.path))
+    }
+
+    /// How many files a repository lacks, and how many of them rest because they cannot be put there.
+    pub(super) fn lacking(&self, lane: usize) -> (usize, usize) {
+        let lacks = self.jobs.values().filter(|job| job.stages[lane] != Stage::Done);
+        let failed = lacks.clone().filter(|job| matches!(job.stages[lane], Stage::Failed(_)));
+        (lacks.count(), failed.count())
+    }
+
+    /// Files that wait for a worker.
+    pub(super) fn unstarted(&self) -> usize {
+        self.jobs.values().filter(|job| job.stages.contains(&Stage::Waiting)).count()
+    }
+
+    pub(super) fn running(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.running).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    const NOW: Duration = Duration::from_secs(100);
+
+    fn queue(required: &[bool], in_flight: usize) -> Queue {
+        Queue::new(required.iter().copied(), in_flight)
+    }
+
+    fn chosen(queue: &mut Queue) -> Option<(String, Vec<usize>)> {
+        match queue.choose(NOW) {
+            Choice::Task(task) => Some((task.name, task.lanes)),
+            Choice::Later(_) | Choice::Nothing => None,
+        }
+    }
+
+    fn store_is_down() -> Failure {
+        Failure { message: "down".to_owned(), is_of_store: true, is_too_much: false }
+    }
+
+    #[test]
+    fn what_is_asked_for_comes_first_then_histories_then_segments_in_order() {
+        let mut queue = queue(&[true], 8);
+        for name in ["000000010000000000000003", "000000010000000000000002", "00000002.history"] {
+            queue.add(name, name);
+        }
+        queue.ask("000000010000000000000003", "x", channel().0);
+        let names: Vec<String> = std::iter::from_fn(|| chosen(&mut queue)).map(|(name, _)| name).collect();
+        assert_eq!(names, ["000000010000000000000003", "00000002.history", "000000010000000000000002"]);
+    }
+
+    #[test]
+    fn a_file_is_archived_when_all_required_repositories_have_it_and_the_others_are_owed_it() {
+        let mut queue = queue(&[true, true, false], 8);
+        queue.add("a", "a");
+        let (asker, _receiver) = channel();
+        queue.ask("a", "a", asker);
+        assert_eq!(chosen(&mut queue), Some(("a".to_owned(), vec![0, 1, 2])));
+        assert!(matches!(queue.finish("a", 0, None, Ok(()), NOW), Outcome::Nothing));
+        let failed = queue.finish("a", 2, None, Err(&store_is_down()), NOW);
+        assert!(
+            matches!(failed, Outcome::Failed { askers } if askers.is_empty()),
+            "an optional one is nobody's trouble"
+        );
+        let Outcome::Durable { owed, askers } = queue.finish("a", 1, None, Ok(()), NOW) else { panic!() };
+        assert_eq!((owed, askers.len(), queue.waiting().count()), (vec![2], 1, 0));
+        assert_eq!(chosen(&mut queue), None);
+        let later = NOW + Duration::from_secs(2);
+        let Choice::Task(task) = queue.choose(later) else { panic!() };
+        assert_eq!((task.lanes, task.source), (vec![2], Source::Repository));
+        assert!(matches!(queue.finish("a", 2, None, Ok(()), later), Outcome::Paid));
+        assert_eq!((queue.lacking(2), queue.unstarted()), ((0, 0), 0));
+    }
+
+    #[test]
+    fn a_repository_that_is_down_does_not_stop_the_other() {
+        let mut queue = queue(&[true, true], 2);
+        for name in ["a", "b", "c", "d", "e"] {
+            queue.add(name, name);
+        }
+        let (name, lanes) = chosen(&mut queue).unwrap();
+        assert_eq!((name.as_str(), lanes.as_slice()), ("a", &[0, 1][..]));
+        queue.finish("a", 1, None, Err(&store_is_down()), NOW);
+        assert_eq!(queue.trouble("a", NOW), Some("down"));
+        for expected in ["b", "c", "d", "e"] {
+            let (name, lanes) = chosen(&mut queue).unwrap();
+            assert_eq!((name.as_str(), lanes.as_slice()), (expected, &[0][..]));
+            assert!(matches!(queue.finish(&name, 0, None, Ok(()), NOW), Outcome::Nothing));
+        }
+        assert_eq!((queue.lacking(0).0, queue.lacking(1).0, queue.archived), (1, 5, 0));
+        assert!(matches!(queue.finish("a", 0, None, Ok(()), NOW), Outcome::Nothing));
+        // One finds out whether it is back, and it then gets what it lacks, alone.
+        let later = NOW + Duration::from_secs(1);
+        let Choice::Task(task) = queue.choose(later) else { panic!() };
+        assert_eq!((task.name.as_str(), task.lanes.as_slice()), ("a", &[1][..]));
+        assert!(matches!(queue.choose(later), Choice::Nothing));
+        assert!(matches!(queue.finish("a", 1, None, Ok(()), later), Outcome::Durable { .. }));
+        assert!(matches!(queue.choose(later), Choice::Task(_)));
+    }
+
+    #[test]
+    fn a_file_that_a_repository_refuses_rests_by_itself() {
+        let mut queue = queue(&[true], 8);
+        queue.add("a", "a");
+        let refused = Failure { is_of_store: false, ..store_is_down() };
+        chosen(&mut queue).unwrap();
+        queue.finish("a", 0, None, Err(&refused), NOW);
+        assert_eq!((queue.lacking(0), queue.trouble("a", NOW)), ((1, 1), None));
+        assert!(matches!(queue.choose(NOW), Choice::Later(at) if at == NOW + FILE_REST));
+        queue.ask("a", "a", channel().0);
+        let Choice::Task(task) = queue.choose(NOW) else { panic!() };
+        assert_eq!(queue.refuse(&task, &refused, NOW).len(), 1);
+        queue.forget_failed(|_| true);
+        assert_eq!(queue.waiting().count(), 1);
+        queue.forget_failed(|_| false);
+        assert_eq!(queue.waiting().count(), 0);
+    }
+
+    #[test]
+    fn what_one_repository_has_is_owed_to_the_others_and_what_none_has_is_a_gap() {
+        let mut queue = queue(&[true, true], 8);
+        queue.add("a", "a");
+        chosen(&mut queue).unwrap();
+        assert!(queue.is_running("a"));
+        queue.finish("a", 1, None, Err(&store_is_down()), NOW);
+        assert_eq!(queue.owe("a"), None);
+        queue.finish("a", 0, None, Ok(()), NOW);
+        assert_eq!(queue.owe("a"), Some(vec![1]));
+        assert_eq!(queue.waiting().count(), 0);
+        queue.add("b", "b");
+        assert!(queue.give_up("b").is_empty());
+        assert_eq!(queue.waiting().count(), 0);
+    }
+
+    #[test]
+    fn what_an_earlier_agent_owed_is_taken_from_a_repository() {
+        let mut queue = queue(&[true, false, false], 8);
+        queue.add_owed("a", 1);
+        queue.add_owed("a", 2);
+        let Choice::Task(task) = queue.choose(NOW) else { panic!() };
+        assert_eq!((task.lanes, task.source), (vec![1, 2], Source::Repository));
+        // Asked for by PostgreSQL once more, with whatever content: it is held against all of them.
+        queue.ask("a", "pg_wal/a", channel().0);
+        let Choice::Task(task) = queue.choose(NOW) else { panic!() };
+        assert_eq!((task.lanes, task.source, task.path.as_str()), (vec![0], Source::File, "pg_wal/a"));
+    }
+}
