@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Measures an archiver as PostgreSQL uses it: one command after another, oldest segment first.
+
+  measure_archive.py --cluster DIR --segments DIR --push 'seawall archive-push --repository=R %p' \\
+                     --get 'seawall archive-get --repository=R %f %p'
+
+--cluster is a data directory of a stopped server, for its global/pg_control; --segments has its segments. Works with any archiver, so
+that two can be compared on the same segments: pgbackrest --stanza=main archive-push %p. Prints one JSON object:
+
+  push         all segments wait, as after an outage: seconds, segments a second, CPU of all its processes
+  acknowledge  the command for a segment that is archived already: milliseconds of a whole process
+  get          all segments back in order, each compared: seconds, and milliseconds of each command
+"""
+import argparse, ctypes, filecmp, json, os, resource, shutil, statistics, subprocess, tempfile, time
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("cluster", "segments", "push"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--get", help="also fetch everything back")
+    parser.add_argument("--stop", help="ends what works in the background, so that its CPU time is counted")
+    parser.add_argument("--count", type=int, default=200)
+    return parser.parse_args()
+
+
+def call(command, data, path, name):
+    text = command.replace("%p", path).replace("%f", name)
+    begun = time.perf_counter()
+    code = subprocess.call(["sh", "-c", text], cwd=data)
+    return code, (time.perf_counter() - begun) * 1000
+
+
+def cpu_seconds():
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def reap():
+    """Waits for what worked in the background: it was handed to this process when its parent ended."""
+    while True:
+        try:
+            os.wait()
+        except ChildProcessError:
+            return
+
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def quantiles(milliseconds):
+    ordered = sorted(milliseconds)
+    return {"median_ms": round(statistics.median(ordered), 2), "p99_ms": round(ordered[int(len(ordered) * 0.99)], 2)}
+
+
+def push(command, data, names):
+    times, failures = [], 0
+    begun = time.perf_counter()
+    for name in names:
+        while True:
+            code, milliseconds = call(command, data, f"pg_wal/{name}", name)
+            if code == 0:
+                break
+            failures += 1
+            if failures > 100:
+                raise SystemExit(f"{name} is not archived")
+            time.sleep(1)  # as PostgreSQL does
+        times.append(milliseconds)
+        status = f"{data}/pg_wal/archive_status/{name}"
+        os.rename(f"{status}.ready", f"{status}.done")
+    seconds = time.perf_counter() - begun
+    return {"seconds": round(seconds, 2), "per_second": round(len(names) / seconds, 2), "failures": failures, **quantiles(times)}
+
+
+def acknowledge(command, data, names):
+    """Segments that an archiver has taken while it was asked for others: it is asked for the last first."""
+    for name in names:
+        open(f"{data}/pg_wal/archive_status/{name}.ready", "w").close()
+    for name in reversed(names):
+        call(command, data, f"pg_wal/{name}", name)
+    return quantiles([call(command, data, f"pg_wal/{name}", name)[1] for name in names])
+
+
+def get(command, data, source, names):
+    times = []
+    begun = time.perf_counter()
+    for name in names:
+        code, milliseconds = call(command, data, "pg_wal/RECOVERYXLOG", name)
+        times.append(milliseconds)
+        fetched = f"{data}/pg_wal/RECOVERYXLOG"
+        if code != 0 or not filecmp.cmp(fetched, f"{source}/{name}", shallow=False):
+            raise SystemExit(f"{name} did not come back as it was")
+        os.unlink(fetched)
+    seconds = time.perf_counter() - begun
+    return {"seconds": round(seconds, 2), "per_second": round(len(names) / seconds, 2), **quantiles(times)}
+
+
+def main():
+    given = arguments()
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    names = sorted(os.listdir(given.segments))[: given.count]
+    with tempfile.TemporaryDirectory() as scratch:
+        data = f"{scratch}/data"
+        shutil.copytree(given.cluster, data, ignore=shutil.ignore_patterns("pg_wal"))
+        os.makedirs(f"{data}/pg_wal/archive_status")
+        for name in names:
+            shutil.copy(f"{given.segments}/{name}", f"{data}/pg_wal/{name}")
+            open(f"{data}/pg_wal/archive_status/{name}.ready", "w").close()
+        before = cpu_seconds()
+        result = {"segments": len(names), "push": push(given.push, data, names)}
+        result["acknowledge"] = acknowledge(given.push, data, names[:100])
+        if given.get:
+            result["get"] = get(given.get, data, given.segments, names)
+        if given.stop:
+            call(given.stop, data, "", "")
+            reap()
+        result["cpu_seconds"] = round(cpu_seconds() - before, 2)
+        print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
