@@ -73,8 +73,15 @@ impl Scene {
         if let Some((user, group)) = user {
             chown(scene.directory.path(), Some(user), Some(group)).unwrap();
         }
-        // Where it was built, that user may have no access.
-        std::fs::copy(env!("CARGO_BIN_EXE_seawall"), scene.path("seawall")).unwrap();
+        // Where it was built, that user may have no access. Another process copies it: a file that is open for writing here may be
+        // handed to a child that another test starts meanwhile, and the system runs no program that somebody may write to.
+        succeeds(
+            Command::new("cp")
+                .arg(env!("CARGO_BIN_EXE_seawall"))
+                .arg(scene.path("seawall"))
+                .output()
+                .unwrap(),
+        );
         Some(scene)
     }
 
