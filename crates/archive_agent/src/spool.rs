@@ -125,6 +125,18 @@ impl Spool {
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
             }
         }
+        self.sync_names()
+    }
+
+    /// Makes its own name durable, and those above that may have been made with it: what is noted in it later must not be lost
+    /// with them.
+    fn sync_names(&self) -> io::Result<()> {
+        for parent in self.directory.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty()) {
+            sync(parent)?;
+            if std::fs::metadata(parent)?.uid() != rustix::process::geteuid().as_raw() {
+                break;
+            }
+        }
         Ok(())
     }
 
