@@ -75,6 +75,8 @@ pub(crate) struct RecoveryFile {
     cipher: Option<Cipher>,
     /// Bytes that are allocated and written, so that writing them again changes no metadata.
     prepared_bytes: u64,
+    /// A process that was killed may have left that length in the operating system's cache only.
+    is_length_durable: bool,
     /// The length that it ordinarily has.
     fixed_bytes: u64,
 }
@@ -103,7 +105,16 @@ impl RecoveryFile {
             .map_err(|source| TreeError::io("creation", &path, 0, source))?;
         // No image is written here.
         let cipher = None;
-        let file = RecoveryFile { file, path, format, database, cipher, prepared_bytes: 0, fixed_bytes: 0 };
+        let file = RecoveryFile {
+            file,
+            path,
+            format,
+            database,
+            cipher,
+            prepared_bytes: 0,
+            is_length_durable: false,
+            fixed_bytes: 0,
+        };
         file.write_headers(&ChunkHeader::of_no_chunk(), &[0; BLOCK_BYTES])?;
         file.commit()
     }
@@ -125,7 +136,16 @@ impl RecoveryFile {
             .map_err(|source| TreeError::io("opening", &path, 0, source))?;
         let prepared_bytes = file.length().map_err(|source| TreeError::io("length", &path, 0, source))?;
         let fixed_bytes = fixed_bytes(&format, cipher.as_ref(), chunk_bytes, threads);
-        Ok(RecoveryFile { file, path, format, database, cipher, prepared_bytes, fixed_bytes })
+        Ok(RecoveryFile {
+            file,
+            path,
+            format,
+            database,
+            cipher,
+            prepared_bytes,
+            is_length_durable: false,
+            fixed_bytes,
+        })
     }
 
     /// Makes room for the images of a chunk and says which writer writes which: consecutive images, and where their
@@ -470,18 +490,24 @@ impl RecoveryFile {
         Ok(true)
     }
 
-    /// Fills zeros where the file is too short: the first time, up to its fixed length.
+    /// Fills zeros where the file is too short: the first time, up to its fixed length. That length is durable when this returns:
+    /// a header behind which the file ends is taken for damage.
     fn prepare(&mut self, needed: u64) -> Result<(), TreeError> {
-        if needed <= self.prepared_bytes {
+        let is_long_enough = needed <= self.prepared_bytes;
+        if is_long_enough && self.is_length_durable {
             return Ok(());
         }
-        let target = self.fixed_bytes.max(needed.next_multiple_of(GROWTH_BYTES));
-        let from = self.prepared_bytes;
-        self.file
-            .fill_zeros(from, target - from)
-            .map_err(|source| TreeError::io("growth", &self.path, from, source))?;
+        if !is_long_enough {
+            let target = self.fixed_bytes.max(needed.next_multiple_of(GROWTH_BYTES));
+            let from = self.prepared_bytes;
+            self.file
+                .fill_zeros(from, target - from)
+                .map_err(|source| TreeError::io("growth", &self.path, from, source))?;
+            self.prepared_bytes = target;
+            self.is_length_durable = false;
+        }
         self.commit()?;
-        self.prepared_bytes = target;
+        self.is_length_durable = true;
         Ok(())
     }
 

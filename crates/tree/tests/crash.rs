@@ -11,9 +11,10 @@ use common::{
     superblock,
 };
 use seawall_simulation::{
-    Fault, FaultError, FaultKind, FaultTarget, Operations, PowerLoss, SeededRandom, SimulatedDisk, seeds,
+    Call, Fault, FaultError, FaultKind, FaultTarget, Operation, Operations, PowerLoss, SeededRandom,
+    SimulatedDisk, seeds,
 };
-use seawall_tree::{Superblock, Tree, TreeAccess, TreeError, TreeOptions};
+use seawall_tree::{RECOVERY_FILE_PATH, Superblock, Tree, TreeAccess, TreeError, TreeOptions};
 use seawall_types::Lsn;
 
 fn workload(seed: u64) -> Workload {
@@ -131,6 +132,49 @@ fn power_lost_in_an_open_after_a_kill_leaves_the_tree_before_or_after() {
         }
     }
     assert!(call_count > 60, "{call_count} calls of opening");
+}
+
+/// A process is killed while it makes the recovery file longer, and the power goes in the first chunk of the next one: the length
+/// that this one has found, in the operating system's cache, is durable before a header says what lies within it.
+#[test]
+fn power_lost_in_a_chunk_after_a_kill_in_the_first_one_leaves_the_tree_before_or_after() {
+    let original = SimulatedDisk::new(9);
+    drop(create(&original, 4096));
+    let changes = workload(9).changes(60, 0);
+    let mut models = [Model::new(), Model::new()];
+    apply_to(&mut models[1], &changes);
+    let mut fills = 0;
+    for kill in 0.. {
+        let killed = original.copy();
+        let last_call = killed.calls() + kill;
+        killed.crash_at(last_call);
+        if checkpoint(&killed, &changes, Lsn::new(1_000)).is_ok() {
+            break;
+        }
+        let is_fill = |call: &Call| {
+            let operation = (call.index, call.operation, &call.path[..]);
+            operation == (last_call, Operation::FillZeros, RECOVERY_FILE_PATH)
+        };
+        if !killed.trace().iter().any(is_fill) {
+            continue;
+        }
+        fills += 1;
+        for call in 0.. {
+            let next = killed.copy();
+            next.crash_at(next.calls() + call);
+            let is_done = checkpoint(&next, &changes, Lsn::new(2_000)).is_ok();
+            for outcome in next.outcomes(40, call) {
+                let opened = Tree::open(&outcome.disk, TreeAccess::Write, options());
+                let tree = opened.unwrap_or_else(|error| panic!("{kill}, {call}: {error}")).tree;
+                check(&tree);
+                assert!(models.contains(&rows(&tree)), "{kill}, {call}: neither before nor after");
+            }
+            if is_done {
+                break;
+            }
+        }
+    }
+    assert!(fills > 0, "the file was never made longer");
 }
 
 #[test]
