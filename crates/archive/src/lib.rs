@@ -27,6 +27,7 @@ mod error;
 mod gap;
 mod layout;
 mod name;
+mod object_name;
 mod repository;
 mod repository_header;
 mod segment;
@@ -43,6 +44,7 @@ pub use envelope::{
 pub use error::ArchiveError;
 pub use gap::{Gap, GapRecord};
 pub use name::{LogFileName, SegmentPlace};
+pub use object_name::{ObjectName, ObjectPlace};
 pub use repository::{ContentSink, Pushed, Repository, RepositoryOptions, RequestStatistics};
 pub use repository_header::RepositoryHeader;
 pub use seawall_codec::compression::Compression;

@@ -10,6 +10,7 @@
 //! it and returns quietly. Nothing is ever overwritten, so a repository may lie in a bucket with object lock.
 
 mod keys;
+mod objects;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -266,11 +267,15 @@ impl Repository {
     pub fn push(&self, packed: &Packed) -> Result<Pushed, ArchiveError> {
         let header = packed.header();
         let name = LogFileName::parse(&header.name).expect("an object was described by its parsed name");
-        let path = layout::path(header.system, name);
+        self.put(&layout::path(header.system, name), packed)
+    }
+
+    fn put(&self, path: &str, packed: &Packed) -> Result<Pushed, ArchiveError> {
+        let header = packed.header();
         let pieces = packed.seal(self.keys.first()).pieces();
-        self.retry(|| match self.storage.put_new(&path, &pieces)? {
+        self.retry(|| match self.storage.put_new(path, &pieces)? {
             Put::Stored => Ok(Ok(Pushed::Stored)),
-            Put::Exists => match self.compare(&path, header) {
+            Put::Exists => match self.compare(path, header) {
                 // Somebody else's put of it was under way, and came to nothing.
                 Err(ArchiveError::NotFound { object }) => Err(vanished(object)),
                 Err(ArchiveError::Store(error)) => Err(error),
@@ -320,13 +325,22 @@ impl Repository {
         name: LogFileName,
         sink: &mut dyn ContentSink,
     ) -> Result<Header, ArchiveError> {
-        let path = layout::path(system, name);
+        self.fetch_path(&layout::path(system, name), system, &name.to_string(), sink)
+    }
+
+    fn fetch_path(
+        &self,
+        path: &str,
+        system: System,
+        name: &str,
+        sink: &mut dyn ContentSink,
+    ) -> Result<Header, ArchiveError> {
         let mut fetches = 0;
         loop {
             fetches += 1;
-            let fetched = self.request_of(&path, || {
+            let fetched = self.request_of(path, || {
                 sink.restart().map_err(Failure::Sink)?;
-                self.fetch_once(&path, system, name, sink)
+                self.fetch_once(path, system, name, sink)
             })?;
             match fetched {
                 Err(ArchiveError::Damaged { object, problem }) if fetches < FETCHES_OF_DAMAGED => {
@@ -341,7 +355,7 @@ impl Repository {
         &self,
         path: &str,
         system: System,
-        name: LogFileName,
+        name: &str,
         sink: &mut dyn ContentSink,
     ) -> Result<Header, Failure> {
         let mut reader = self.storage.open(path, None)?;
@@ -359,14 +373,8 @@ impl Repository {
         Ok(header)
     }
 
-    fn identify(
-        &self,
-        path: &str,
-        header: &Header,
-        system: System,
-        name: LogFileName,
-    ) -> Result<(), Failure> {
-        let checked = check_identity(header, system, &name.to_string(), || self.storage.location(path));
+    fn identify(&self, path: &str, header: &Header, system: System, name: &str) -> Result<(), Failure> {
+        let checked = check_identity(header, system, name, || self.storage.location(path));
         checked.map_err(Failure::Other)
     }
 

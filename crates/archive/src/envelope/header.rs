@@ -39,15 +39,24 @@ pub enum ObjectKind {
     TimelineHistory,
     /// What PostgreSQL notes of a base backup: `.backup`.
     BackupLabel,
+    /// Bytes of a segment that is not full yet.
+    LogTail,
+    /// A stretch of the rows of a backup.
+    BackupRun,
+    /// What a backup consists of.
+    BackupManifest,
 }
 
 impl ObjectKind {
     /// Every one.
-    pub const ALL: [ObjectKind; 4] = [
+    pub const ALL: [ObjectKind; 7] = [
         ObjectKind::Segment,
         ObjectKind::PartialSegment,
         ObjectKind::TimelineHistory,
         ObjectKind::BackupLabel,
+        ObjectKind::LogTail,
+        ObjectKind::BackupRun,
+        ObjectKind::BackupManifest,
     ];
 
     const fn code(self) -> u8 {
@@ -56,6 +65,9 @@ impl ObjectKind {
             ObjectKind::PartialSegment => 2,
             ObjectKind::TimelineHistory => 3,
             ObjectKind::BackupLabel => 4,
+            ObjectKind::LogTail => 5,
+            ObjectKind::BackupRun => 6,
+            ObjectKind::BackupManifest => 7,
         }
     }
 
@@ -70,6 +82,9 @@ impl ObjectKind {
             ObjectKind::PartialSegment => "partial segment",
             ObjectKind::TimelineHistory => "timeline history",
             ObjectKind::BackupLabel => "backup label",
+            ObjectKind::LogTail => "log tail",
+            ObjectKind::BackupRun => "backup run",
+            ObjectKind::BackupManifest => "backup manifest",
         }
     }
 }
