@@ -226,7 +226,7 @@ fn check_body(kind: RecordKind, flags: u8, body: &[u8]) {
         Record::Checkpoint(checkpoint) => assert_eq!(checkpoint.prepare().record_bytes(), 14 + body.len()),
         Record::TimelineSwitch(switch) => assert_eq!(switch.prepare().record_bytes(), 14 + body.len()),
         Record::RestorePoint(point) => assert_eq!(point.prepare().record_bytes(), 14 + body.len()),
-        Record::NoOp => {}
+        Record::BulkLoad(_) | Record::NoOp => {}
         Record::PageImages(images) => {
             let again = PageImages::prepare(images.chunk, images.number, images.entries(), images.stored);
             assert_eq!(again.record_bytes(), 14 + body.len());

@@ -1,5 +1,6 @@
 //! The threads of a database: one for checkpoints, one that keeps the log (segments made ready ahead of need, `Async`
-//! commits flushed in time), one that cleans it up (`log_cleaner`), one for rules about in-doubt transactions if there are any.
+//! commits flushed in time), one that cleans it up (`log_cleaner`), one that archives it if there is an archive
+//! (`archiver`), one for rules about in-doubt transactions if there are any.
 //! The log's own flusher is another. None is needed for correctness: with
 //! `Background::Manual` there are none, and the calling threads do the work.
 
@@ -93,6 +94,9 @@ impl Engine {
             threads.push(start("seawall-in-doubt", Engine::keep_rules)?);
         }
         threads.push(start("seawall-log-clean", Engine::keep_log_clean)?);
+        if self.archiver.get().is_some() {
+            threads.push(start("seawall-archive", Engine::keep_archive)?);
+        }
         Ok(())
     }
 
@@ -104,6 +108,9 @@ impl Engine {
         self.background.rules_work.wake_all();
         self.background.clean_work.wake_all();
         self.background.stopped.wake_all();
+        if let Some(archiver) = self.archiver.get() {
+            archiver.wake();
+        }
         for thread in self.background.threads.lock().drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a background thread of the database panicked");

@@ -5,6 +5,7 @@
 //!   storage drawn, entered into `reclaim`   (commit)    a crash from here on: the storage is reclaimed
 //!   leaves written into free pages                      a crash here: the pages were never allocated
 //!   one chunk links them                                a crash here: the storage is reclaimed
+//!   a record says so, or the rows are logged            see `load_log`
 //!   table created at the storage, `reclaim` row deleted (one commit)
 //! ```
 //! Rows that come in order stream straight into leaves. When one does not, what was loaded so far becomes the first
@@ -54,6 +55,8 @@ struct Ordered {
 struct Loading {
     engine: Arc<Engine>,
     storage: TableId,
+    /// Its rows are being logged, and it may not be published.
+    is_logged: bool,
 }
 
 impl Loading {
@@ -61,7 +64,7 @@ impl Loading {
     fn begin(engine: &Arc<Engine>) -> Result<Loading, Error> {
         let storage = TableId::new(engine.objects().draw_id());
         engine.loading.lock().insert(storage);
-        let loading = Loading { engine: Arc::clone(engine), storage };
+        let loading = Loading { engine: Arc::clone(engine), storage, is_logged: false };
         let key = catalog::reclaim_key(storage);
         let request = CommitRequest::plain(engine.new_lock_owner(), Durability::Sync);
         let stamp = engine.log_commit(&request, std::iter::once((&key[..], Some(&b""[..]))), 0)?;
@@ -88,9 +91,28 @@ impl Loading {
     }
 }
 
+impl Loading {
+    /// Says in the log that rows were loaded, or logs them: see `load_log`.
+    fn tell_log(&mut self) -> Result<(), Error> {
+        // Before the first of them: see `drop`.
+        self.is_logged = true;
+        self.is_logged = self.engine.tell_log_of_load(self.storage)?;
+        Ok(())
+    }
+
+    /// The rows belong to a table now.
+    fn published(mut self) {
+        self.is_logged = false;
+    }
+}
+
 impl Drop for Loading {
     fn drop(&mut self) {
-        self.engine.loading.lock().remove(&self.storage);
+        // Rows that were logged may be in a younger memtable than the one that a checkpoint is merging. It must not forget the
+        // storage before they are merged, too: a load that failed so late is left to the next open.
+        if !self.is_logged {
+            self.engine.loading.lock().remove(&self.storage);
+        }
     }
 }
 
@@ -185,7 +207,7 @@ impl BulkLoad {
     /// # Errors
     /// `TableExists` if the name was taken meanwhile, and those of a commit. Nothing is loaded then.
     pub fn finish(mut self) -> Result<Table, Error> {
-        let target = match std::mem::replace(&mut self.rows, Rows::Failed) {
+        let mut target = match std::mem::replace(&mut self.rows, Rows::Failed) {
             Rows::InOrder(ordered) => {
                 ordered.target.graft(*ordered.loader)?;
                 ordered.target
@@ -196,6 +218,9 @@ impl BulkLoad {
             }
             Rows::Failed => return Err(ended()),
         };
+        if self.row_count > 0 {
+            target.tell_log()?;
+        }
         let options = TransactionOptions {
             isolation: Isolation::ReadCommitted,
             durability: Durability::Sync,
@@ -207,6 +232,7 @@ impl BulkLoad {
         transaction.lock_row_key(&key)?;
         transaction.writes.write(&key, None);
         transaction.commit()?;
+        target.published();
         Ok(table)
     }
 }

@@ -223,6 +223,7 @@ fn check_record(record: &seawall_wal::LogRecord<'_>) -> Result<(), String> {
         | Record::TimelineSwitch(_)
         | Record::RestorePoint(_)
         | Record::NoOp
+        | Record::BulkLoad(_)
         | Record::PageImages(_) => Ok(()),
     }
 }

@@ -187,6 +187,9 @@ impl Engine {
         in_order: impl Fn(),
     ) -> Result<(Lsn, Ticket, Guard<Arc<View>>), Error> {
         let log = self.log()?;
+        if request.durability == Durability::Archived && self.archiver.get().is_none() {
+            return Err(Error::NoArchive);
+        }
         let mut waiting_since = None;
         loop {
             let unprotected = self.in_doubt.protected.seen();
@@ -303,12 +306,15 @@ impl Engine {
                 self.survive_kill(stamp)?;
                 self.acknowledge(stamp);
             }
-            Durability::Sync => {
+            Durability::Sync | Durability::Archived => {
                 self.flush_until(stamp)?;
                 if self.visible() < stamp {
                     self.wait_visible(stamp);
                 }
             }
+        }
+        if durability == Durability::Archived {
+            self.wait_archived(stamp)?;
         }
         Ok(stamp)
     }

@@ -115,7 +115,7 @@ impl CommitQueue {
     /// The commit's rows are in the memtable.
     pub(crate) fn applied(&self, ticket: Ticket, durability: Durability) {
         let state = match durability {
-            Durability::Sync => APPLIED_SYNC,
+            Durability::Sync | Durability::Archived => APPLIED_SYNC,
             Durability::Async => APPLIED_ASYNC,
         };
         self.slot(ticket.0).state.store(state, Ordering::SeqCst);

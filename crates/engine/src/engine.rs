@@ -15,6 +15,7 @@ use seawall_tree::{Superblock, Tree};
 use seawall_types::{Lsn, TableId};
 use seawall_wal::Log;
 
+use crate::archiver::Archiver;
 use crate::background::BackgroundThreads;
 use crate::catalog::{self, NameRow, ObjectRow, OpenObject, OpenObjects, Table};
 use crate::checkpoint::CheckpointState;
@@ -22,6 +23,7 @@ use crate::commit_queue::CommitQueue;
 use crate::error::Error;
 use crate::in_doubt::InDoubtTransactions;
 use crate::in_doubt::decisions::DecisionCount;
+use crate::load_log::LoadLog;
 use crate::lock_table::{LockOwner, LockTable};
 use crate::measurements::Measurements;
 use crate::options::{Background, Options};
@@ -89,6 +91,10 @@ pub(crate) struct Engine {
     pub(crate) decision_count: DecisionCount,
     /// Storages that a bulk load is filling.
     pub(crate) loading: Mutex<FxHashSet<TableId>>,
+    /// If the log is archived.
+    pub(crate) archiver: OnceLock<Arc<Archiver>>,
+    /// Who needs the rows of bulk loads in the log.
+    pub(crate) load_log: LoadLog,
     /// Stamp up to which `Async` commits were acknowledged: no later snapshot is older.
     acknowledged: CachePadded<AtomicU64>,
     next_owner: CachePadded<AtomicU64>,
@@ -156,6 +162,8 @@ impl Engine {
             superblock: Mutex::new(parts.superblock),
             view: ArcSwap::from_pointee(parts.view),
             loading: Mutex::default(),
+            archiver: OnceLock::new(),
+            load_log: LoadLog::default(),
             acknowledged: CachePadded::default(),
             next_owner: CachePadded::default(),
             closed: AtomicBool::new(false),

@@ -97,6 +97,24 @@ pub enum Error {
         /// The error that ended it.
         cause: String,
     },
+    /// There is no archive in the options of the database.
+    #[error("the database has no archive: name one in its options, or ask for another durability")]
+    NoArchive,
+    /// The commit is durable here, and was not in the archive yet when the database was closed.
+    #[error(
+        "the commit at {lsn} is on stable storage here and not in the archive yet: the next process that opens the database \
+             goes on archiving"
+    )]
+    NotArchived {
+        /// Its stamp.
+        lsn: Lsn,
+    },
+    /// The archive does not take the log.
+    #[error("the log is not archived: {message}")]
+    Archive {
+        /// What went wrong.
+        message: String,
+    },
     /// The name of a prepared transaction is empty, or longer than 200 bytes.
     #[error("{gid:?} is {bytes} bytes long: the gid of a prepared transaction has 1 to 200 bytes of UTF-8")]
     Gid {

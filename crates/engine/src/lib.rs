@@ -25,6 +25,7 @@
 //!
 //! Start at `Database`, then `commit` and `checkpoint`.
 
+mod archiver;
 mod background;
 mod bulk_load;
 mod catalog;
@@ -42,7 +43,9 @@ mod encryption;
 mod engine;
 mod error;
 mod in_doubt;
+mod load_log;
 mod lock_table;
+mod log_archive;
 mod log_cleaner;
 mod log_hold;
 mod log_overview;
@@ -72,6 +75,7 @@ mod view;
 mod write_set;
 mod writer_pace;
 
+pub use archiver::ArchiveStatistics;
 pub use bulk_load::BulkLoad;
 pub use catalog::Table;
 pub use check::{CheckSummary, Damage, KeyRange};
@@ -84,6 +88,7 @@ pub use error::{Error, TableChange};
 pub use in_doubt::decisions::{AutomaticDecision, DECISIONS_MAX, DecisionReason};
 pub use in_doubt::policy::{FailedRule, InDoubtAction, InDoubtHook, InDoubtRule, RulesApplied, Verdict};
 pub use lock_table::LockWait;
+pub use log_archive::{ArchiveOptions, ArchivedLog, LogArchive, LogArchiveError, LogFile};
 pub use log_hold::LogHold;
 pub use log_overview::{LogOverview, RestorePointInfo, log_overview, log_overview_in, restore_points};
 pub use log_records::{LogChange, LogContent, LogRecordInfo, log_records};
@@ -94,7 +99,9 @@ pub use recovery_time::RecoveryTimeStatistics;
 pub use row_key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use scan::{LentRow, Range};
 pub use seawall_tree::{ImageCompression, PageProtection};
-pub use seawall_wal::{AtLimit, HoldInfo, HoldKind, HoldLifetime, HoldOptions, SegmentState, TimelineFork};
+pub use seawall_wal::{
+    AtLimit, HoldInfo, HoldKind, HoldLifetime, HoldOptions, SegmentName, SegmentState, TimelineFork,
+};
 pub use statistics::{DatabaseInfo, SegmentInfo, Statistics};
 pub use throttle::{ThrottleReason, ThrottleStatistics};
 pub use transaction::{Savepoint, Transaction};

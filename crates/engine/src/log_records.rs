@@ -97,6 +97,13 @@ pub enum LogContent {
         /// When, in microseconds since 1970.
         time_micros: i64,
     },
+    /// Rows that are in no record were loaded in bulk.
+    BulkLoad {
+        /// Number under which they lie.
+        table: u64,
+        /// When, in microseconds since 1970.
+        time_micros: i64,
+    },
     /// Padding.
     NoOp,
     /// Copies of pages that a checkpoint overwrites, against torn ones.
@@ -228,6 +235,9 @@ fn content_of(record: &LogRecord<'_>) -> Result<LogContent, String> {
             time_micros: decision.commit.time_micros,
             changes: changes_of(decision.changes())?,
         },
+        Record::BulkLoad(load) => {
+            LogContent::BulkLoad { table: load.table.get(), time_micros: load.time_micros }
+        }
         Record::NoOp => LogContent::NoOp,
         Record::PageImages(images) => LogContent::PageImages {
             chunk: images.chunk,

@@ -184,6 +184,7 @@ impl Engine {
             }
         }
         let engine = Arc::new(open_existing(environment, options, lock, continuation, &mut progress)?);
+        engine.prepare_archiver()?;
         engine.observe_log();
         engine.take_up_log_holds();
         if engine.log.is_some() && !engine.is_manual() {
@@ -201,7 +202,13 @@ impl Engine {
         let Some(log) = &self.log else { return };
         // Not the engine itself: the log is part of it, and its thread must not be the last to hold it.
         let queue = Arc::clone(&self.queue);
-        log.set_flush_observer(Box::new(move |flushed| queue.flushed_until(flushed)));
+        let archiver = self.archiver.get().cloned();
+        log.set_flush_observer(Box::new(move |flushed| {
+            queue.flushed_until(flushed);
+            if let Some(archiver) = &archiver {
+                archiver.flushed(flushed);
+            }
+        }));
         let background = Arc::clone(&self.background);
         log.set_spares_low_observer(Box::new(move || background.want_segments()));
         let (locks, protected) = (Arc::clone(&self.locks), Arc::clone(&self.in_doubt.protected));
@@ -228,6 +235,7 @@ impl Engine {
         };
         if merged.is_ok() {
             self.clean_log_at_close();
+            self.archive_at_close();
         }
         // Commits that passed the mark before it was set are in the log now, or refused: the directory is let go only
         // when nobody here can write to it any more.

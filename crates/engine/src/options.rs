@@ -7,6 +7,7 @@ use seawall_tree::{ImageCompression, PageProtection};
 
 use crate::in_doubt::policy::InDoubtRule;
 use crate::lock_table::LockWait;
+use crate::log_archive::ArchiveOptions;
 
 /// How durable a commit is when it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -18,6 +19,9 @@ pub enum Durability {
     /// a kill included, does not take it. A power failure before that may, with everything committed after it and
     /// nothing committed before it.
     Async,
+    /// As `Sync`, and in the archive of the database's options: survives the loss of the machine. Others see it as soon as it is
+    /// on stable storage here. While the archive is down, the commit waits for it.
+    Archived,
 }
 
 /// What a transaction may see of others.
@@ -127,6 +131,9 @@ pub struct Options {
     pub in_doubt_rules: Vec<InDoubtRule>,
     /// Bytes of log to keep at least, whoever needs them: for standbys and archives that may have to start again. Default 0.
     pub log_keep_bytes: u64,
+    /// Archives the log. Its segments are kept until they are archived, however many that are. With `Background::Manual`
+    /// only `Database::archive_now` archives. Default: none.
+    pub archive: Option<ArchiveOptions>,
     /// Who does the work that no caller waits for. Default: threads of the database.
     pub background: Background,
     /// Of an encrypted database: opens it. A new database is encrypted if there is one, and cannot be made so later.
@@ -160,6 +167,7 @@ impl Default for Options {
             spare_segments: 2,
             in_doubt_rules: Vec::new(),
             log_keep_bytes: 0,
+            archive: None,
             background: Background::default(),
             master_key: None,
         }

@@ -227,6 +227,7 @@ impl<'a> Replay<'a> {
             | Record::TimelineSwitch(_)
             | Record::RestorePoint(_)
             | Record::NoOp
+            | Record::BulkLoad(_)
             | Record::PageImages(_) => return Ok(Some(0)),
         };
         let mut dealt = Dealt { stamp: span.end, rows: 0, bytes: 0, next_table: self.next_table };

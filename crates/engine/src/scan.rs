@@ -169,6 +169,11 @@ impl<'a> Range<'a> {
     /// # Errors
     /// Damage met on the way. The range ends there.
     pub fn next_row(&mut self) -> Result<Option<LentRow<'_>>, Error> {
+        Ok(self.next_entry()?.map(|(row_key, value)| (row_key::key_of(row_key), value)))
+    }
+
+    /// As `next_row`, with the whole key of the row in the tree.
+    pub(crate) fn next_entry(&mut self) -> Result<Option<LentRow<'_>>, Error> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
@@ -182,14 +187,14 @@ impl<'a> Range<'a> {
                 Ok(None)
             }
             Ok(Some(row)) => Ok(Some(match row {
-                FoundRow::Copied => (row_key::key_of(&self.key), &self.value),
+                FoundRow::Copied => (&self.key, &self.value),
                 FoundRow::InLeaf(index) => {
                     let leaf = self.leaf.as_ref().expect("the row was found in it");
                     let view = leaf.page.view().leaf().expect("a descent ends at a leaf");
                     let LeafValue::Inline(value) = view.row(index).value else {
                         unreachable!("overflow values are copied")
                     };
-                    (row_key::key_of(&self.key), value)
+                    (&self.key, value)
                 }
             })),
             Err(error) => {

@@ -6,6 +6,7 @@ use seawall_tree::{Encryption, PageProtection};
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 use seawall_wal::{HoldInfo, SegmentState};
 
+use crate::archiver::ArchiveStatistics;
 use crate::checkpoint_statistics::{CheckpointHistory, CheckpointStatistics};
 use crate::engine::Engine;
 use crate::error::Error;
@@ -113,6 +114,8 @@ pub struct Statistics {
     pub log_holds: Vec<HoldInfo>,
     /// Holds lost since the database was opened, because they held more than their limit.
     pub log_holds_lost: u64,
+    /// What has been archived, if the log is.
+    pub archive: Option<ArchiveStatistics>,
     /// Pages read from the page file.
     pub pages_read: u64,
     /// Bytes of cached pages.
@@ -232,6 +235,7 @@ impl Engine {
             log_directory_syncs: log.directory_syncs,
             log_holds: self.log.as_ref().map(|log| log.holds()).unwrap_or_default(),
             log_holds_lost: log.holds_lost,
+            archive: self.archiver.get().map(|archiver| archiver.statistics(self.flushed())),
             pages_read: self.tree.pages().file().read_counts().reads,
             cache_bytes: count(self.tree.pages().cache().resident_pages()) * self.page_bytes(),
         }

@@ -10,9 +10,11 @@
 //! |                 |     8 | time           | microseconds since 1970, signed                          |
 //! | restore point   |     8 | time           | microseconds since 1970, signed                          |
 //! |                 |       | name           | UTF-8, 1 to 255 bytes, the rest of the body              |
+//! | bulk load       |     8 | table          | number under which the rows lie that were loaded         |
+//! |                 |     8 | time           | microseconds since 1970, signed                          |
 //! | no-op           |       | padding        | any bytes                                                |
 
-use seawall_types::{Lsn, TimelineId};
+use seawall_types::{Lsn, TableId, TimelineId};
 
 use crate::body::BodyReader;
 use crate::error::RecordError;
@@ -50,6 +52,34 @@ pub struct RestorePoint<'a> {
     pub name: &'a str,
     /// When it was made, microseconds since 1970.
     pub time_micros: i64,
+}
+
+/// Rows were loaded past the log: the tree has them, and no record does. Whoever replays the log onto an older tree than that
+/// cannot go on from here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BulkLoad {
+    /// Where they lie.
+    pub table: TableId,
+    /// When, microseconds since 1970.
+    pub time_micros: i64,
+}
+
+impl BulkLoad {
+    /// The record that says so.
+    pub fn prepare(&self) -> PreparedRecord {
+        let mut bytes = vec![0; RECORD_HEADER_BYTES];
+        bytes.extend_from_slice(&self.table.get().to_le_bytes());
+        bytes.extend_from_slice(&self.time_micros.to_le_bytes());
+        PreparedRecord::from_bytes(RecordKind::BulkLoad, bytes)
+    }
+
+    pub(crate) fn decode(body: &[u8]) -> Result<BulkLoad, RecordError> {
+        let mut reader = BodyReader::new(body);
+        let table = TableId::new(u64::from_le_bytes(reader.fixed("table")?));
+        let time_micros = i64::from_le_bytes(reader.fixed("time")?);
+        reader.finish()?;
+        Ok(BulkLoad { table, time_micros })
+    }
 }
 
 impl Checkpoint {
@@ -145,7 +175,9 @@ mod tests {
             time_micros: 7,
         };
         let point = RestorePoint { name: "before the upgrade", time_micros: 8 };
+        let load = BulkLoad { table: TableId::new(70), time_micros: 9 };
         let all = [
+            (RecordKind::BulkLoad, load.prepare(), Record::BulkLoad(load)),
             (RecordKind::Checkpoint, checkpoint.prepare(), Record::Checkpoint(checkpoint)),
             (RecordKind::TimelineSwitch, switch.prepare(), Record::TimelineSwitch(switch)),
             (RecordKind::RestorePoint, point.prepare(), Record::RestorePoint(point)),

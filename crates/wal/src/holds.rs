@@ -308,9 +308,19 @@ impl Holds {
         }
     }
 
-    /// Waits for a write; the file is not written after that.
+    /// Writes down how far permanent holds have come, if it can: the next process need not go back. Waits for another write;
+    /// the file is not written after that.
     pub(crate) fn close(&self) {
-        self.state.lock().is_closed = true;
+        let mut state = self.state.lock();
+        let is_to_be_kept =
+            |hold: &Hold| hold.options.lifetime == HoldLifetime::Permanent && hold.has_moved();
+        if !state.is_closed
+            && state.holds.values().any(is_to_be_kept)
+            && let Err(error) = state.store(&*self.disk)
+        {
+            tracing::warn!(%error, "the next process finds holds on the log where they were before");
+        }
+        state.is_closed = true;
     }
 
     /// Takes holds away that hold more than they may, makes durable from where on each holder needs the log, and returns the

@@ -55,7 +55,7 @@ pub use body::{BodyReader, put_varint};
 pub use commit::{
     Change, Changes, Commit, CommitBuilder, ROW_KEY_BYTES_MAX, TABLE_ID_BYTES, VALUE_BYTES_MAX,
 };
-pub use control::{Checkpoint, RESTORE_POINT_NAME_BYTES_MAX, RestorePoint, TimelineSwitch};
+pub use control::{BulkLoad, Checkpoint, RESTORE_POINT_NAME_BYTES_MAX, RestorePoint, TimelineSwitch};
 pub use error::{
     EncryptionProblem, HistoryError, LogError, LogReadError, PendingFileError, RecordError,
     SegmentCheckError, SegmentHeaderError,

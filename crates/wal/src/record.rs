@@ -42,7 +42,7 @@ use seawall_keys::{Cipher, ENVELOPE_BYTES, Envelope};
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 
 use crate::commit::Commit;
-use crate::control::{Checkpoint, RestorePoint, TimelineSwitch};
+use crate::control::{BulkLoad, Checkpoint, RestorePoint, TimelineSwitch};
 use crate::error::{EncryptionProblem, RecordError};
 use crate::page_images::PageImages;
 use crate::prepared::{Decision, Prepare};
@@ -79,6 +79,8 @@ pub enum RecordKind {
     CommitPrepared,
     /// A prepared transaction is rolled back.
     RollbackPrepared,
+    /// Rows that are in no record were loaded.
+    BulkLoad,
 }
 
 impl RecordKind {
@@ -94,6 +96,7 @@ impl RecordKind {
             7 => Some(RecordKind::Prepare),
             8 => Some(RecordKind::CommitPrepared),
             9 => Some(RecordKind::RollbackPrepared),
+            10 => Some(RecordKind::BulkLoad),
             _ => None,
         }
     }
@@ -110,6 +113,7 @@ impl RecordKind {
             RecordKind::Prepare => 7,
             RecordKind::CommitPrepared => 8,
             RecordKind::RollbackPrepared => 9,
+            RecordKind::BulkLoad => 10,
         }
     }
 }
@@ -145,6 +149,8 @@ pub enum Record<'a> {
     CommitPrepared(Decision<'a>),
     /// A prepared transaction is rolled back.
     RollbackPrepared(Decision<'a>),
+    /// Rows that are in no record were loaded.
+    BulkLoad(BulkLoad),
 }
 
 impl<'a> Record<'a> {
@@ -166,6 +172,7 @@ impl<'a> Record<'a> {
             RecordKind::Prepare => Record::Prepare(Prepare::decode(body)?),
             RecordKind::CommitPrepared => Record::CommitPrepared(Decision::decode(body)?),
             RecordKind::RollbackPrepared => Record::RollbackPrepared(Decision::decode(body)?),
+            RecordKind::BulkLoad => Record::BulkLoad(BulkLoad::decode(body)?),
         })
     }
 }

@@ -81,6 +81,9 @@ fn show(record: &LogRecordInfo, names: &BTreeMap<u64, String>, output: &mut Outp
         LogContent::RollbackPrepared { gid, prepared, time_micros, .. } => {
             format!("rollback of {gid:?}, prepared at {prepared}, {}", utc(*time_micros))
         }
+        LogContent::BulkLoad { table, time_micros } => {
+            format!("rows of table {table} were loaded past the log, {}", utc(*time_micros))
+        }
         LogContent::NoOp => "nothing".to_owned(),
         LogContent::PageImages { chunk, images, stored_bytes } => {
             format!("{} page images of chunk {chunk}, {} bytes", grouped(*images), grouped(*stored_bytes))
@@ -106,6 +109,7 @@ fn changes_of(content: &LogContent) -> &[LogChange] {
         LogContent::Checkpoint { .. }
         | LogContent::TimelineSwitch { .. }
         | LogContent::RestorePoint { .. }
+        | LogContent::BulkLoad { .. }
         | LogContent::NoOp
         | LogContent::PageImages { .. } => &[],
     }
@@ -153,6 +157,9 @@ fn record_json(record: &LogRecordInfo) -> Value {
         }),
         LogContent::RestorePoint { name, time_micros } => json!({
             "kind": "restore point", "name": name, "time_micros": time_micros,
+        }),
+        LogContent::BulkLoad { table, time_micros } => json!({
+            "kind": "bulk load", "table": table, "time_micros": time_micros,
         }),
         LogContent::NoOp => json!({ "kind": "no-op" }),
         LogContent::PageImages { chunk, images, stored_bytes } => json!({

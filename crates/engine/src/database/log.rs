@@ -52,6 +52,19 @@ impl Database {
         Ok(Database { engine: Arc::new(OpenEngine(engine)) })
     }
 
+    /// Makes everything committed so far durable, and returns when the archive has it; up to which LSN that is. With
+    /// `Background::Manual` the calling thread archives; nobody else does then.
+    ///
+    /// # Errors
+    /// `NoArchive`; `Archive` if the archive does not take it (the database's own thread goes on trying instead);
+    /// `NotArchived` if the database is closed meanwhile; `Stopped`.
+    pub fn archive_now(&self) -> Result<Lsn, Error> {
+        let engine = self.engine();
+        let flushed = engine.flush()?;
+        engine.wait_archived(flushed)?;
+        Ok(flushed)
+    }
+
     /// Gives the end of the log a name, to recover to it later. Durable when it returns; the position.
     ///
     /// # Errors

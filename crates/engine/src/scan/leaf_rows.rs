@@ -3,7 +3,6 @@
 use seawall_tree::page::{LeafValue, Page};
 
 use super::{Direction, LentRow};
-use crate::row_key;
 
 /// The leaf of the batch, and which of its rows are left.
 pub(super) struct LeafRows {
@@ -57,7 +56,7 @@ impl LeafRows {
         self.key.extend_from_slice(view.row(index).key.suffix());
     }
 
-    /// The next row; only for leaves without overflow values. What most rows of most scans go through.
+    /// The next row, with its whole key; only for leaves without overflow values. What most rows of most scans go through.
     pub(super) fn take(&mut self, direction: Direction) -> LentRow<'_> {
         let index = self.index(direction);
         self.step(direction);
@@ -65,7 +64,7 @@ impl LeafRows {
         self.key.truncate(self.prefix_bytes);
         self.key.extend_from_slice(row.key.suffix());
         let LeafValue::Inline(value) = row.value else { unreachable!("the leaf has no overflow values") };
-        (row_key::key_of(&self.key), value)
+        (&self.key, value)
     }
 
     fn step(&mut self, direction: Direction) {

@@ -84,6 +84,7 @@ pub(crate) fn read_reader(mut reader: LogReader) -> Result<(Vec<Found>, LogEnd),
             | Record::TimelineSwitch(_)
             | Record::RestorePoint(_)
             | Record::NoOp
+            | Record::BulkLoad(_)
             | Record::PageImages(_)
             | Record::Prepare(_)
             | Record::CommitPrepared(_)

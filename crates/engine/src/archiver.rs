@@ -1,0 +1,447 @@
+//! The engine's own archiver: puts the log into an archive, piece by piece, and the tail of it every second.
+//!
+//! ```text
+//!   log      [ 4 ][ 5 ][ 6 ][ 7 . . . . |      durable up to here
+//!              up   up   |    tail: . . .|      several pieces at a time; what is durable of the last segment as a small object
+//!                    position = end of 5        the log is kept from here on: the permanent hold "archiver"
+//! ```
+//! Invariants:
+//! * Only durable bytes go up, so what is archived is a part of every later log of this timeline.
+//! * The hold never stands behind a piece that is not in the archive. After a crash it may stand before some that are: the same
+//!   goes up once more, and the archive takes it quietly.
+//! * Nobody who writes waits for the archive, but who asks for `Durability::Archived`.
+//!
+//! How many uploads there are at a time follows what is waiting: it grows by one with each that succeeds while more wait, and
+//! is halved by each that fails.
+//!
+//! What is on disk if the power goes: the hold's position, in `log/holds`; nothing else. What was going up is there whole or not
+//! at all, and goes up again.
+
+mod pieces;
+mod uploads;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_io::Clock;
+use seawall_sync::atomic::{AtomicU64, Ordering};
+use seawall_sync::{Mutex, WaitWord};
+use seawall_types::{Lsn, TimelineId};
+use seawall_wal::{HoldError, HoldKind, HoldLifetime, HoldOptions, HoldPosition, LogGeometry, SegmentName};
+
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::log_archive::{ArchiveOptions, ArchivedLog, LogArchiveError, LogFile};
+
+use pieces::{LogPieces, Piece};
+use uploads::{Uploaded, Uploads};
+
+/// The hold that keeps the log for the archive.
+const HOLD_NAME: &str = "archiver";
+/// Uploads at a time, to begin with.
+const UPLOADS_AT_FIRST: usize = 2;
+/// How long a failed upload waits before it is tried again; it doubles up to the second.
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+const RETRY_LAST: Duration = Duration::from_secs(10);
+/// How often the thread looks around if nobody wakes it.
+const IDLE: Duration = Duration::from_secs(1);
+/// However short the interval is.
+const PAUSE_LEAST: Duration = Duration::from_millis(5);
+
+/// What has been archived, in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ArchiveStatistics {
+    /// The archive has the log up to here.
+    pub archived: Lsn,
+    /// Durable log that it does not have.
+    pub lag_bytes: u64,
+    /// Full segments that wait, those going up included.
+    pub segments_waiting: u64,
+    /// Uploads under way.
+    pub uploads: u64,
+    /// Segments archived since the database was opened, with those that were there already.
+    pub segments: u64,
+    /// Tails archived.
+    pub tails: u64,
+    /// Bytes of log files archived, before compression.
+    pub bytes: u64,
+    /// When an upload last succeeded, in microseconds since 1970.
+    pub last_success_micros: Option<i64>,
+    /// Uploads that failed, and were or will be tried again.
+    pub failures: u64,
+    /// Why the last one failed, if none has succeeded since.
+    pub failing: Option<String>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Archiver {
+    uploads: Arc<Uploads>,
+    uploads_max: usize,
+    tail_interval: Option<Duration>,
+    pieces: LogPieces,
+    hold: Arc<HoldPosition>,
+    clock: Arc<dyn Clock>,
+    state: Mutex<State>,
+    archived: AtomicU64,
+    became_archived: WaitWord,
+    /// When the log is durable up to here, there is another piece.
+    next_piece: AtomicU64,
+    /// Somebody waits for the archive to have the log up to here.
+    wanted: AtomicU64,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Histories that the archive may not have.
+    histories: Vec<TimelineId>,
+    /// Pieces known to be durable, oldest first, from `position` on.
+    waiting: VecDeque<Waiting>,
+    /// Where the last of them ends.
+    planned: Lsn,
+    /// The archive has the pieces up to here.
+    position: Lsn,
+    tail: Tail,
+    in_flight: BTreeSet<LogFile>,
+    uploads_wanted: usize,
+    retry: Duration,
+    /// Nothing is started before.
+    not_before: Duration,
+    counts: ArchiveStatistics,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    piece: Piece,
+    is_archived: bool,
+}
+
+/// What the archive has of the segment that is being written.
+#[derive(Debug, Default)]
+struct Tail {
+    segment: Option<SegmentName>,
+    /// Its first bytes, this many.
+    bytes: u64,
+    started: Option<Duration>,
+}
+
+impl Archiver {
+    /// What to start now. Looks at what has ended first.
+    fn next_uploads(&self, flushed: Lsn, now: Duration) -> Vec<LogFile> {
+        let mut state = self.state.lock();
+        for (file, result) in self.uploads.take_ended() {
+            state.in_flight.remove(&file);
+            self.ended(&mut state, file, result, now);
+        }
+        self.plan(&mut state, flushed);
+        self.publish(&state);
+        let mut files = Vec::new();
+        if now < state.not_before {
+            return files;
+        }
+        // Tails are small, and somebody may wait for one: they have a place of their own.
+        files.extend(self.next_tail(&mut state, flushed, now));
+        let is_tail = |file: &&LogFile| matches!(file, LogFile::Tail { from, .. } if *from > 0);
+        let busy = state.in_flight.iter().filter(|file| !is_tail(file)).count();
+        let room = state.uploads_wanted.saturating_sub(busy);
+        let histories = state.histories.iter().map(|timeline| LogFile::History(*timeline));
+        // A piece goes up only when the histories are there: whoever finds it finds its ancestors.
+        let waiting = state.waiting.iter().filter(|waiting| !waiting.is_archived);
+        let pieces = waiting.map(|waiting| waiting.piece.file).filter(|_| state.histories.is_empty());
+        let new = histories.chain(pieces).filter(|file| !state.in_flight.contains(file));
+        files.extend(new.take(room).collect::<Vec<_>>());
+        state.in_flight.extend(files.iter().copied());
+        files
+    }
+
+    fn plan(&self, state: &mut State, flushed: Lsn) {
+        while let Some(piece) = self.pieces.next(state.planned, flushed) {
+            state.planned = piece.end;
+            state.waiting.push_back(Waiting { piece, is_archived: false });
+        }
+        let border = self.pieces.geometry.segment_of(flushed) + 1;
+        self.next_piece.store(self.pieces.geometry.first_record_of(border).get(), Ordering::SeqCst);
+    }
+
+    /// The new bytes of the segment that is being written, if it is time for them.
+    fn next_tail(&self, state: &mut State, flushed: Lsn, now: Duration) -> Option<LogFile> {
+        let (segment, _) = self.pieces.current(flushed);
+        if state.tail.segment != Some(segment) {
+            state.tail = Tail { segment: Some(segment), started: state.tail.started, bytes: 0 };
+        }
+        let to = self.pieces.durable_bytes(flushed).filter(|to| *to > state.tail.bytes)?;
+        let is_wanted = self.wanted.load(Ordering::SeqCst) > self.archived.load(Ordering::SeqCst);
+        let since = |started| now.saturating_sub(started);
+        let is_over = |interval| state.tail.started.is_none_or(|started| since(started) >= interval);
+        let is_due = self.tail_interval.is_some_and(is_over);
+        let is_of_it =
+            |file: &LogFile| matches!(file, LogFile::Tail { segment: other, .. } if *other == segment);
+        let is_under_way = state.in_flight.iter().any(is_of_it);
+        if is_under_way || !(is_wanted || is_due) || !state.histories.is_empty() {
+            return None;
+        }
+        state.tail.started = Some(now);
+        Some(LogFile::Tail { segment, from: state.tail.bytes, to })
+    }
+
+    fn ended(&self, state: &mut State, file: LogFile, result: Uploaded, now: Duration) {
+        let bytes = match result {
+            Ok(bytes) => bytes,
+            Err(LogArchiveError(problem)) => {
+                tracing::warn!(
+                    ?file,
+                    problem,
+                    "the log is not archived; it is kept, and this will be tried again"
+                );
+                state.counts.failures += 1;
+                state.counts.failing = Some(problem);
+                state.uploads_wanted = (state.uploads_wanted / 2).max(1);
+                state.not_before = now + state.retry;
+                state.retry = (state.retry * 2).min(RETRY_LAST);
+                return;
+            }
+        };
+        (state.retry, state.counts.failing) = (RETRY_FIRST, None);
+        state.counts.bytes += bytes;
+        state.counts.last_success_micros = Some(self.clock.wall_micros());
+        match file {
+            LogFile::History(timeline) => state.histories.retain(|left| *left != timeline),
+            LogFile::Segment(_) => state.counts.segments += 1,
+            LogFile::Tail { segment, to, .. } => {
+                state.counts.tails += 1;
+                if state.tail.segment == Some(segment) {
+                    state.tail.bytes = state.tail.bytes.max(to);
+                }
+            }
+        }
+        for waiting in state.waiting.iter_mut().filter(|waiting| waiting.piece.file == file) {
+            waiting.is_archived = true;
+        }
+        while let Some(first) = state.waiting.front().filter(|first| first.is_archived) {
+            state.position = first.piece.end;
+            state.waiting.pop_front();
+        }
+        if state.waiting.len() > state.in_flight.len() {
+            state.uploads_wanted = (state.uploads_wanted + 1).min(self.uploads_max);
+        }
+    }
+
+    /// Tells everybody how far the archive is.
+    fn publish(&self, state: &State) {
+        self.hold.advance(state.position);
+        let archived = self.archived_by(state);
+        if self.archived.fetch_max(archived.get(), Ordering::SeqCst) < archived.get() {
+            self.became_archived.wake_all();
+        }
+    }
+
+    fn archived_by(&self, state: &State) -> Lsn {
+        let Some(segment) = state.tail.segment.filter(|_| state.tail.bytes > 0) else {
+            return state.position;
+        };
+        let end = Lsn::new(segment.number * self.pieces.geometry.segment_bytes() + state.tail.bytes);
+        let (_, start) = self.pieces.current(end);
+        if state.position >= start { state.position.max(end) } else { state.position }
+    }
+
+    /// Time until there may be something to do, if nobody says so.
+    fn pause(&self, now: Duration) -> Duration {
+        let state = self.state.lock();
+        let Some(interval) = self.tail_interval else { return IDLE };
+        let until = |moment: Duration| moment.saturating_sub(now);
+        let due = state.tail.started.map_or(interval, |started| until(started + interval));
+        // One that was due and was not started has nothing new in it, or waits for the one before.
+        let due = if due.is_zero() { interval } else { due };
+        due.max(until(state.not_before)).clamp(PAUSE_LEAST, IDLE)
+    }
+
+    /// The archive has the log up to here.
+    pub(crate) fn archived(&self) -> Lsn {
+        Lsn::new(self.archived.load(Ordering::SeqCst))
+    }
+
+    /// The log is durable up to `flushed`. Called after each flush.
+    pub(crate) fn flushed(&self, flushed: Lsn) {
+        if flushed.get() >= self.next_piece.load(Ordering::SeqCst) {
+            self.uploads.work.wake_all();
+        }
+    }
+
+    /// Wakes the thread, and those who wait for the archive: they look around.
+    pub(crate) fn wake(&self) {
+        self.uploads.work.wake_all();
+        self.became_archived.wake_all();
+    }
+
+    pub(crate) fn statistics(&self, flushed: Lsn) -> ArchiveStatistics {
+        let state = self.state.lock();
+        let is_segment = |waiting: &&Waiting| matches!(waiting.piece.file, LogFile::Segment(_));
+        let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
+        ArchiveStatistics {
+            archived: self.archived(),
+            lag_bytes: flushed.bytes_since(self.archived()),
+            segments_waiting: count(state.waiting.iter().filter(is_segment).count()),
+            uploads: count(state.in_flight.len()),
+            ..state.counts.clone()
+        }
+    }
+}
+
+impl Engine {
+    /// Makes the archiver, if the options have an archive. Starts nothing.
+    pub(crate) fn prepare_archiver(&self) -> Result<(), Error> {
+        let (Some(options), Ok(_)) = (&self.options.archive, self.log()) else { return Ok(()) };
+        let archiver = self.new_archiver(options)?;
+        self.always_log_loads()?;
+        assert!(self.archiver.set(Arc::new(archiver)).is_ok(), "a database has one archiver");
+        Ok(())
+    }
+
+    fn new_archiver(&self, options: &ArchiveOptions) -> Result<Archiver, Error> {
+        let superblock = self.superblock.lock().clone();
+        let disk = &self.environment.disk;
+        let history = crate::timeline::history_of(disk, &superblock)?;
+        let geometry = LogGeometry::new(superblock.segment_bytes).map_err(|error| Error::log(&error))?;
+        let hold = self.archive_hold()?;
+        let position = geometry.normalise(hold.get());
+        let log = ArchivedLog { database: superblock.database, segment_bytes: superblock.segment_bytes };
+        let pieces = LogPieces { history, geometry };
+        let histories = pieces.timelines_with_history();
+        Ok(Archiver {
+            uploads: Arc::new(Uploads::new(Arc::clone(disk), Arc::clone(&options.archive), log)),
+            uploads_max: options.uploads_max.max(1),
+            tail_interval: options.tail_interval,
+            pieces,
+            hold,
+            clock: Arc::clone(self.clock()),
+            state: Mutex::new(State {
+                histories,
+                waiting: VecDeque::new(),
+                planned: position,
+                position,
+                tail: Tail::default(),
+                in_flight: BTreeSet::new(),
+                uploads_wanted: UPLOADS_AT_FIRST.min(options.uploads_max.max(1)),
+                retry: RETRY_FIRST,
+                not_before: Duration::ZERO,
+                counts: ArchiveStatistics::default(),
+            }),
+            archived: AtomicU64::new(position.get()),
+            became_archived: WaitWord::new(),
+            next_piece: AtomicU64::new(0),
+            wanted: AtomicU64::new(0),
+        })
+    }
+
+    /// The hold of a former process, or a new one from where recovery starts.
+    fn archive_hold(&self) -> Result<Arc<HoldPosition>, Error> {
+        let log = self.log()?;
+        let failed = |error: &HoldError| crate::log_hold::hold_error(error);
+        match log.find_hold(HOLD_NAME) {
+            Ok(position) => return Ok(position),
+            Err(HoldError::Unknown { .. }) => {}
+            Err(error @ HoldError::Lost { .. }) => {
+                tracing::error!(%error, "the archive has a gap: take a new backup, nothing can be restored across it");
+                log.release_hold(HOLD_NAME).map_err(|error| failed(&error))?;
+            }
+            Err(error) => return Err(failed(&error)),
+        }
+        let options = HoldOptions {
+            kind: HoldKind::Archive,
+            lifetime: HoldLifetime::Permanent,
+            ..HoldOptions::default()
+        };
+        let redo_point = Lsn::new(self.redo_point.load(Ordering::SeqCst));
+        let created = self.clock().wall_micros();
+        log.hold(HOLD_NAME, options, redo_point, created).map_err(|error| failed(&error))
+    }
+
+    /// The thread.
+    pub(crate) fn keep_archive(&self) {
+        let Some(archiver) = self.archiver.get() else { return };
+        loop {
+            let seen = archiver.uploads.work.read();
+            if self.background.stopping() {
+                return;
+            }
+            let position = archiver.hold.get();
+            let now = self.clock().monotonic();
+            for file in archiver.next_uploads(self.flushed(), now) {
+                archiver.uploads.start(file);
+            }
+            if archiver.hold.get() > position {
+                self.background.want_cleaning();
+            }
+            archiver.uploads.work.wait(seen, Some(archiver.pause(now)));
+        }
+    }
+
+    /// Archives what is durable and not archived yet, in the calling thread; returns how far the archive is then.
+    ///
+    /// # Errors
+    /// `Archive` with the first upload that failed.
+    pub(crate) fn archive_now(&self) -> Result<Lsn, Error> {
+        let archiver = self.archiver.get().ok_or(Error::NoArchive)?;
+        let flushed = self.flushed();
+        archiver.wanted.fetch_max(flushed.get(), Ordering::SeqCst);
+        archiver.state.lock().not_before = Duration::ZERO;
+        loop {
+            let now = self.clock().monotonic();
+            let files = archiver.next_uploads(flushed, now);
+            if files.is_empty() {
+                return Ok(archiver.archived());
+            }
+            for file in files {
+                let result = archiver.uploads.run(file);
+                let failed = result.as_ref().err().cloned();
+                let mut state = archiver.state.lock();
+                state.in_flight.remove(&file);
+                archiver.ended(&mut state, file, result, now);
+                archiver.publish(&state);
+                if let Some(LogArchiveError(message)) = failed {
+                    state.in_flight.clear();
+                    return Err(Error::Archive { message });
+                }
+            }
+        }
+    }
+
+    /// Waits until the archive has everything up to `stamp`, which is durable here.
+    pub(crate) fn wait_archived(&self, stamp: Lsn) -> Result<(), Error> {
+        let archiver = self.archiver.get().ok_or(Error::NoArchive)?;
+        while archiver.archived() < stamp {
+            if self.is_manual() {
+                self.archive_now()?;
+                continue;
+            }
+            let seen = archiver.became_archived.read();
+            archiver.wanted.fetch_max(stamp.get(), Ordering::SeqCst);
+            archiver.uploads.work.wake_all();
+            if archiver.archived() >= stamp {
+                break;
+            }
+            if self.background.stopping() {
+                return Err(Error::NotArchived { lsn: stamp });
+            }
+            archiver.became_archived.wait(seen, Some(IDLE));
+        }
+        Ok(())
+    }
+
+    /// When everything is flushed and nobody writes any more: what the archive does not have yet, if it has taken what came
+    /// before. Tried once.
+    pub(crate) fn archive_at_close(&self) {
+        let Some(archiver) = self.archiver.get() else { return };
+        let is_well = {
+            let state = archiver.state.lock();
+            state.in_flight.is_empty() && state.counts.failing.is_none()
+        };
+        if !is_well || self.flush_until(self.appended()).is_err() || archiver.archived() >= self.flushed() {
+            return;
+        }
+        if let Err(error) = self.archive_now() {
+            tracing::warn!(%error, "the end of the log is not archived; the next open goes on");
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Whether the rows of a bulk load have to be in the log, for an archive or a backup that would otherwise miss them.
+//!
+//! ```text
+//!   rows in the tree --> record "bulk load" --> commit that publishes the table      nobody needs them in the log
+//!   rows in the tree --> commits with the rows --> commit that publishes the table   somebody does
+//! ```
+//! Invariants:
+//! * The rows are in the tree, durably, before the record is in the log, and that before the table is published.
+//! * While somebody needs them, no such record gets into the log: it is refused in the log's critical section. So a log that
+//!   was needed from a position on has every row behind it, and a tree that was read after that position has every row that
+//!   was loaded past the log.
+//!
+//! What is on disk if the power goes: the storage is listed in `reclaim` until the table is published, whichever way its rows
+//! came; those that were logged are cut out with the others.
+
+use std::ops::Bound;
+
+use seawall_sync::atomic::{AtomicU64, Ordering};
+use seawall_types::TableId;
+
+use crate::commit::CommitRequest;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::options::Durability;
+use crate::scan::{self, Direction};
+
+/// Rows are logged in commits of about this many bytes.
+const COMMIT_BYTES: usize = 1 << 20;
+
+/// Key, as the tree has it, and value.
+type LoadedRow = (Vec<u8>, Vec<u8>);
+
+/// How many need the rows of loads in the log. Changed and read in the log's critical section.
+#[derive(Debug, Default)]
+pub(crate) struct LoadLog {
+    needed_by: AtomicU64,
+}
+
+/// The record is not wanted in the log: the rows are.
+struct RowsNeeded;
+
+impl Engine {
+    /// From now on loads are logged, for as long as the database is open.
+    pub(crate) fn always_log_loads(&self) -> Result<(), Error> {
+        let counted = self.log()?.in_order(|_| self.load_log.needed_by.fetch_add(1, Ordering::SeqCst));
+        counted.map(drop).map_err(|error| self.log_error(&error))
+    }
+
+    /// Tells the log of rows that were loaded into `storage`, and are in the tree; whether it got the rows themselves.
+    pub(crate) fn tell_log_of_load(&self, storage: TableId) -> Result<bool, Error> {
+        let mut record =
+            seawall_wal::BulkLoad { table: storage, time_micros: self.clock().wall_micros() }.prepare();
+        let appended = self.log()?.append(&mut record, |_| {
+            let is_needed = self.load_log.needed_by.load(Ordering::SeqCst) > 0;
+            if is_needed { Err(RowsNeeded) } else { Ok(()) }
+        });
+        match appended.map_err(|error| self.log_error(&error))? {
+            Ok(_) => Ok(false),
+            Err(RowsNeeded) => self.log_rows(storage).map(|()| true),
+        }
+    }
+
+    /// Logs all rows of a storage that nobody else writes to.
+    fn log_rows(&self, storage: TableId) -> Result<(), Error> {
+        let (mut from, to) = scan::row_bounds::<&[u8]>(storage, &..);
+        loop {
+            let rows = self.some_rows(from, &to)?;
+            let Some((last, _)) = rows.last() else { return Ok(()) };
+            from = Bound::Excluded(last.clone());
+            let bytes = rows.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
+            let request = CommitRequest::plain(self.new_lock_owner(), Durability::Async);
+            let all = rows.iter().map(|(key, value)| (&key[..], Some(&value[..])));
+            self.log_commit(&request, all, u64::try_from(bytes).unwrap_or(u64::MAX))?;
+        }
+    }
+
+    /// Rows for one commit. At a snapshot of their own: for an old one, checkpoints would keep what the tree has of them.
+    fn some_rows(&self, from: Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> Result<Vec<LoadedRow>, Error> {
+        let snapshot = self.register_snapshot();
+        let mut range = scan::Range::new(self, snapshot, None, from, to.clone(), Direction::Forward);
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        while bytes < COMMIT_BYTES
+            && let Some((key, value)) = range.next_entry()?
+        {
+            bytes += key.len() + value.len();
+            rows.push((key.to_vec(), value.to_vec()));
+        }
+        Ok(rows)
+    }
+}

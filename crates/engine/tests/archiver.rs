@@ -1,0 +1,275 @@
+//! The engine's own archiver: what goes up, in what order; what a commit may wait for; what happens when the archive is down.
+#![allow(clippy::unwrap_used, reason = "a test that fails panics")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::{Condvar, Mutex};
+
+use common::{small_options, try_open};
+use seawall_engine::{
+    ArchiveOptions, ArchivedLog, Background, Database, Durability, Error, LogArchive, LogArchiveError,
+    LogFile, Options, SegmentName,
+};
+use seawall_simulation::SimulatedDisk;
+use seawall_types::Lsn;
+
+const SEGMENT_BYTES: u64 = 64 << 10;
+
+/// An archive in memory, which can be down, or take nothing until it is told.
+#[derive(Debug, Default)]
+struct MemoryArchive {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    files: BTreeMap<LogFile, Vec<u8>>,
+    stores: u64,
+    is_down: bool,
+    is_closed: bool,
+    waiting: u64,
+}
+
+impl MemoryArchive {
+    fn set(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock().unwrap());
+        self.changed.notify_all();
+    }
+
+    fn wait_until(&self, condition: impl Fn(&State) -> bool) {
+        let mut state = self.state.lock().unwrap();
+        while !condition(&state) {
+            state = self.changed.wait(state).unwrap();
+        }
+    }
+
+    fn segments(&self) -> Vec<u64> {
+        let state = self.state.lock().unwrap();
+        let number = |file: &LogFile| match file {
+            LogFile::Segment(name) => Some(name.number),
+            LogFile::History(_) | LogFile::Tail { .. } => None,
+        };
+        state.files.keys().filter_map(number).collect()
+    }
+
+    fn tails(&self) -> Vec<(u64, u64, u64)> {
+        let state = self.state.lock().unwrap();
+        let tail = |file: &LogFile| match file {
+            LogFile::Tail { segment, from, to } => Some((segment.number, *from, *to)),
+            LogFile::History(_) | LogFile::Segment(_) => None,
+        };
+        state.files.keys().filter_map(tail).collect()
+    }
+}
+
+impl LogArchive for MemoryArchive {
+    fn store(&self, _: &ArchivedLog, file: LogFile, content: &[u8]) -> Result<(), LogArchiveError> {
+        let mut state = self.state.lock().unwrap();
+        state.waiting += 1;
+        self.changed.notify_all();
+        while state.is_closed {
+            state = self.changed.wait(state).unwrap();
+        }
+        state.waiting -= 1;
+        state.stores += 1;
+        self.changed.notify_all();
+        if state.is_down {
+            return Err(LogArchiveError("it is down".to_owned()));
+        }
+        if let Some(before) = state.files.insert(file, content.to_vec()) {
+            assert!(before == content, "{file:?} changed");
+        }
+        Ok(())
+    }
+
+    fn remove_tails(&self, _: &ArchivedLog, segment: SegmentName) -> Result<(), LogArchiveError> {
+        let is_of =
+            |file: &LogFile| matches!(file, LogFile::Tail { segment: other, .. } if *other == segment);
+        self.state.lock().unwrap().files.retain(|file, _| !is_of(file));
+        Ok(())
+    }
+}
+
+fn options(archive: &Arc<MemoryArchive>, background: Background) -> Options {
+    let archive: Arc<dyn LogArchive> = Arc::clone(archive) as Arc<dyn LogArchive>;
+    Options { archive: Some(ArchiveOptions::new(archive)), background, ..small_options() }
+}
+
+fn fill(database: &Database, segments: u64) -> Lsn {
+    let table = database.table("t").or_else(|_| database.create_table("t")).unwrap();
+    let until = database.statistics().appended.get() + segments * SEGMENT_BYTES;
+    let mut key = 0_u32;
+    while database.statistics().appended.get() < until {
+        database.put(&table, (key % 50).to_be_bytes(), [7; 9_000]).unwrap();
+        key += 1;
+    }
+    database.statistics().appended
+}
+
+#[test]
+fn full_segments_and_the_durable_tail_go_up_and_what_is_up_is_let_go() {
+    let archive = Arc::new(MemoryArchive::default());
+    let disk = SimulatedDisk::new(1);
+    let database = try_open(&disk, options(&archive, Background::Manual)).unwrap();
+    let first = database.statistics().appended.get() / SEGMENT_BYTES;
+    fill(&database, 5);
+    let end = database.archive_now().unwrap();
+    let last = end.get() / SEGMENT_BYTES;
+    assert_eq!(archive.segments(), (first..last).collect::<Vec<_>>());
+    assert_eq!(archive.tails(), [(last, 0, end.get() % SEGMENT_BYTES)]);
+    let seen = database.statistics().archive.unwrap();
+    assert_eq!(
+        (seen.archived, seen.segments, seen.segments_waiting, seen.failing),
+        (end, last - first, 0, None)
+    );
+    // The next tail goes on where the last one ended.
+    let table = database.table("t").unwrap();
+    let next = database.put_with(&table, "k", "v", Durability::Archived).unwrap();
+    assert_eq!(archive.tails()[1], (last, end.get() % SEGMENT_BYTES, next.get() % SEGMENT_BYTES));
+    fill(&database, 1);
+    database.archive_now().unwrap();
+    assert!(archive.tails().iter().all(|(segment, ..)| *segment > last), "a whole segment has no tails");
+    database.checkpoint().unwrap();
+    let oldest = database.info().unwrap().segments[0].first_lsn;
+    assert!(oldest.get() / SEGMENT_BYTES > first, "what is archived is not kept");
+    for (file, content) in &archive.state.lock().unwrap().files {
+        if let LogFile::Segment(_) = file {
+            assert_eq!(content.len() as u64, SEGMENT_BYTES);
+        }
+    }
+}
+
+#[test]
+fn an_archive_that_is_down_stops_nobody_who_did_not_ask_for_it_and_the_log_is_kept() {
+    let archive = Arc::new(MemoryArchive::default());
+    archive.set(|state| state.is_down = true);
+    let disk = SimulatedDisk::new(1);
+    let database = try_open(&disk, options(&archive, Background::Manual)).unwrap();
+    let first = database.statistics().redo_point;
+    fill(&database, 4);
+    let refused = database.archive_now();
+    assert!(
+        matches!(&refused, Err(Error::Archive { message }) if message.contains("it is down")),
+        "{refused:?}"
+    );
+    let table = database.table("t").unwrap();
+    let refused = database.put_with(&table, "k", "v", Durability::Archived);
+    assert!(matches!(refused, Err(Error::Archive { .. })), "{refused:?}");
+    assert_eq!(database.get(&table, "k").unwrap().unwrap(), b"v", "it is durable here, and visible");
+    database.checkpoint().unwrap();
+    assert!(database.info().unwrap().segments[0].first_lsn <= first, "the log is kept");
+    let seen = database.statistics().archive.unwrap();
+    assert!(seen.failures > 0 && seen.failing.unwrap().contains("it is down"));
+    drop(database);
+    // The next process goes on.
+    archive.set(|state| state.is_down = false);
+    let database = try_open(&disk, options(&archive, Background::Manual)).unwrap();
+    let end = database.archive_now().unwrap();
+    assert_eq!(archive.segments().len() as u64, (end.get() - first.get()) / SEGMENT_BYTES);
+    assert_eq!(database.statistics().archive.unwrap().failing, None);
+}
+
+#[test]
+fn what_is_archived_is_known_to_the_next_process() {
+    let archive = Arc::new(MemoryArchive::default());
+    let disk = SimulatedDisk::new(1);
+    let database = try_open(&disk, options(&archive, Background::Manual)).unwrap();
+    fill(&database, 6);
+    database.close().unwrap();
+    let before = archive.state.lock().unwrap().stores;
+    let database = try_open(&disk, options(&archive, Background::Manual)).unwrap();
+    database.archive_now().unwrap();
+    let stores = archive.state.lock().unwrap().stores - before;
+    assert!(stores <= 2, "{stores} files were stored again");
+}
+
+#[test]
+fn a_commit_that_asks_for_the_archive_waits_for_it_and_others_do_not() {
+    let archive = Arc::new(MemoryArchive::default());
+    let disk = SimulatedDisk::new(1);
+    let database = try_open(&disk, options(&archive, Background::Threads)).unwrap();
+    let table = database.create_table("t").unwrap();
+    archive.set(|state| state.is_closed = true);
+    std::thread::scope(|scope| {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let (database, table) = (&database, &table);
+        scope.spawn(move || {
+            let stamp = database.put_with(table, "archived", "v", Durability::Archived).unwrap();
+            sender.send(stamp).unwrap();
+        });
+        archive.wait_until(|state| state.waiting > 0);
+        database.put(table, "sync", "v").unwrap();
+        assert!(receiver.try_recv().is_err(), "the archive has not taken it");
+        archive.set(|state| state.is_closed = false);
+        let stamp = receiver.recv().unwrap();
+        assert!(database.statistics().archive.unwrap().archived >= stamp);
+    });
+    fill(&database, 8);
+    let end = database.archive_now().unwrap();
+    assert!(database.statistics().archive.unwrap().archived >= end);
+    database.close().unwrap();
+}
+
+#[test]
+fn closing_waits_for_no_upload() {
+    let archive = Arc::new(MemoryArchive::default());
+    let disk = SimulatedDisk::new(1);
+    let database = try_open(&disk, options(&archive, Background::Threads)).unwrap();
+    let table = database.create_table("t").unwrap();
+    archive.set(|state| state.is_closed = true);
+    let handle = {
+        let mut transaction = database.begin();
+        transaction.set_durability(Durability::Archived);
+        transaction.put(&table, "k", "v").unwrap();
+        transaction.commit_async().unwrap()
+    };
+    let stamp = handle.lsn();
+    std::thread::scope(|scope| {
+        let waiter = scope.spawn(move || handle.wait());
+        archive.wait_until(|state| state.waiting > 0);
+        database.close().unwrap();
+        let told = waiter.join().unwrap();
+        assert!(matches!(told, Err(Error::NotArchived { lsn }) if lsn == stamp), "{told:?}");
+    });
+    archive.set(|state| state.is_closed = false);
+}
+
+#[test]
+fn without_an_archive_nothing_is_archived() {
+    let disk = SimulatedDisk::new(1);
+    let database = try_open(&disk, small_options()).unwrap();
+    let table = database.create_table("t").unwrap();
+    let refused = database.put_with(&table, "k", "v", Durability::Archived);
+    assert!(matches!(refused, Err(Error::NoArchive)), "{refused:?}");
+    assert_eq!(database.get(&table, "k").unwrap(), None, "it was refused before it was logged");
+    assert!(matches!(database.archive_now(), Err(Error::NoArchive)));
+}
+
+#[test]
+fn the_part_of_a_timeline_that_was_left_goes_up_under_its_own_name() {
+    let archive = Arc::new(MemoryArchive::default());
+    let disk = SimulatedDisk::new(1);
+    let database = try_open(&disk, options(&archive, Background::Manual)).unwrap();
+    let fork = fill(&database, 2);
+    drop(database);
+    archive.set(|state| state.files.clear());
+    let environment = seawall_engine::Environment {
+        disk: Arc::new(disk.clone()),
+        clock: Arc::new(seawall_simulation::SimulatedClock::default()),
+        random: Arc::new(seawall_simulation::SimulatedRandom::new(2)),
+    };
+    let options = options(&archive, Background::Manual);
+    let database = Database::open_on_new_timeline_in(environment, options, "test").unwrap();
+    database.archive_now().unwrap();
+    let files: Vec<LogFile> = archive.state.lock().unwrap().files.keys().copied().collect();
+    let is_left = |file: &LogFile| {
+        matches!(file, LogFile::Tail { segment, from: 0, to }
+            if segment.timeline.get() == 1 && segment.number * SEGMENT_BYTES + to >= fork.get())
+    };
+    assert!(files.iter().any(is_left), "{files:?}");
+    let history = seawall_types::TimelineId::new(2).unwrap();
+    assert!(files.contains(&LogFile::History(history)), "{files:?}");
+}
