@@ -17,8 +17,8 @@
 //! What is on disk if the power goes: the hold's position, in `log/holds`; nothing else. What was going up is there whole or not
 //! at all, and goes up again.
 
-mod pieces;
-mod uploads;
+pub(crate) mod pieces;
+pub(crate) mod uploads;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -97,6 +97,31 @@ pub enum Error {
         /// The error that ended it.
         cause: String,
     },
+    /// A restore is under way in the directory, or was cut short.
+    #[error(
+        "a restore into {directory} is under way, or was cut short: run it again, or remove the directory"
+    )]
+    Restoring {
+        /// The directory.
+        directory: String,
+    },
+    /// The log does not reach the place that a restore is to stop at.
+    #[error("cannot restore to the place asked for: {problem}")]
+    RestoreTarget {
+        /// Why.
+        problem: String,
+    },
+    /// Rows on the way of a restore are in no log, and were loaded after the backup.
+    #[error(
+        "the rows of table {table} were loaded past the log at {lsn}, after this backup: restore to a place before, or take a \
+             newer backup. While the log is archived, loads are logged"
+    )]
+    LoadedPastLog {
+        /// Number under which its rows lie.
+        table: u64,
+        /// Where the log says so.
+        lsn: Lsn,
+    },
     /// There is no archive in the options of the database.
     #[error("the database has no archive: name one in its options, or ask for another durability")]
     NoArchive,

@@ -27,6 +27,7 @@
 
 mod archiver;
 mod background;
+mod backup;
 mod bulk_load;
 mod catalog;
 mod catalog_merge;
@@ -62,6 +63,7 @@ mod reclaim;
 mod reclaim_statistics;
 mod recovery;
 mod recovery_time;
+mod restore;
 mod row_key;
 mod row_sorter;
 mod scan;
@@ -76,6 +78,7 @@ mod write_set;
 mod writer_pace;
 
 pub use archiver::ArchiveStatistics;
+pub use backup::{Backup, BackupBase, BackupEnd, BackupRange};
 pub use bulk_load::BulkLoad;
 pub use catalog::Table;
 pub use check::{CheckSummary, Damage, KeyRange};
@@ -96,6 +99,7 @@ pub use options::{Background, Durability, Isolation, OpenMode, Options, Transact
 pub use reclaim_statistics::ReclaimStatistics;
 pub use recovery::{RecoveryProgress, RecoveryStatistics};
 pub use recovery_time::RecoveryTimeStatistics;
+pub use restore::{Restore, RestoreEnd, RestoreTarget, check_restore_directory};
 pub use row_key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use scan::{LentRow, Range};
 pub use seawall_tree::{ImageCompression, PageProtection};

@@ -14,9 +14,10 @@
 //! came; those that were logged are cut out with the others.
 
 use std::ops::Bound;
+use std::sync::Arc;
 
 use seawall_sync::atomic::{AtomicU64, Ordering};
-use seawall_types::TableId;
+use seawall_types::{Lsn, TableId};
 
 use crate::commit::CommitRequest;
 use crate::engine::Engine;
@@ -36,11 +37,35 @@ pub(crate) struct LoadLog {
     needed_by: AtomicU64,
 }
 
+/// As long as this is kept, rows of bulk loads are logged.
+#[derive(Debug)]
+pub(crate) struct LoadsLogged {
+    engine: Arc<Engine>,
+    /// No record from here on says that rows were loaded past the log.
+    pub(crate) since: Lsn,
+}
+
+impl Drop for LoadsLogged {
+    fn drop(&mut self) {
+        self.engine.load_log.needed_by.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
 /// The record is not wanted in the log: the rows are.
 struct RowsNeeded;
 
 impl Engine {
-    /// From now on loads are logged, for as long as the database is open.
+    /// From now on loads are logged, as long as what is returned is kept.
+    pub(crate) fn need_loads_in_log(self: &Arc<Self>) -> Result<LoadsLogged, Error> {
+        let since = self.log()?.in_order(|next| {
+            self.load_log.needed_by.fetch_add(1, Ordering::SeqCst);
+            next
+        });
+        let since = since.map_err(|error| self.log_error(&error))?;
+        Ok(LoadsLogged { engine: Arc::clone(self), since })
+    }
+
+    /// As `need_loads_in_log`, for as long as the database is open.
     pub(crate) fn always_log_loads(&self) -> Result<(), Error> {
         let counted = self.log()?.in_order(|_| self.load_log.needed_by.fetch_add(1, Ordering::SeqCst));
         counted.map(drop).map_err(|error| self.log_error(&error))

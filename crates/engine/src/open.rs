@@ -20,12 +20,14 @@ use crate::engine::{Engine, Environment, Parts};
 use crate::error::Error;
 use crate::options::{Background, OpenMode, Options};
 use crate::page_protection::{LogImages, LogSource};
-use crate::recovery::{self, RecoveryProgress};
+use crate::recovery::{RecoveryProgress, Replay};
 use crate::row_sorter::{RUN_DIRECTORY, RUN_PREFIX};
 use crate::timeline::{self, Continuation};
 
 pub(crate) const LOCK_PATH: &str = "lock";
-const LOG_DIRECTORY: &str = "log";
+pub(crate) const LOG_DIRECTORY: &str = "log";
+/// A restore is under way, or was cut short: see `restore`.
+pub(crate) const RESTORING_PATH: &str = "restoring";
 const CREATING_PATH: &str = "creating";
 
 /// The segments of a database's log.
@@ -62,7 +64,11 @@ fn check_options(options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-fn tree_options(environment: &Environment, options: &Options, keys: Option<DatabaseKeys>) -> TreeOptions {
+pub(crate) fn tree_options(
+    environment: &Environment,
+    options: &Options,
+    keys: Option<DatabaseKeys>,
+) -> TreeOptions {
     TreeOptions {
         cache_bytes: usize::try_from(options.cache_bytes).unwrap_or(usize::MAX),
         compression: options.page_image_compression,
@@ -115,6 +121,9 @@ fn look(disk: &dyn Disk) -> Result<Found, Error> {
     };
     let entries = list("")?;
     let has = |name: &str| entries.iter().any(|entry| entry.name == name);
+    if has(RESTORING_PATH) {
+        return Err(Error::Restoring { directory: disk.location("") });
+    }
     if has(SUPERBLOCK_PATH) {
         return Ok(Found::Database);
     }
@@ -198,7 +207,7 @@ impl Engine {
 
     /// Lets the log tell when it has flushed, when it needs segments, and when it has stopped: what a transaction in doubt holds
     /// then is held until the next open, so nobody waits for it.
-    fn observe_log(&self) {
+    pub(crate) fn observe_log(&self) {
         let Some(log) = &self.log else { return };
         // Not the engine itself: the log is part of it, and its thread must not be the last to hold it.
         let queue = Arc::clone(&self.queue);
@@ -332,7 +341,7 @@ fn new_superblock(environment: &Environment, options: &Options) -> Superblock {
     }
 }
 
-fn open_existing(
+pub(crate) fn open_existing(
     environment: Environment,
     options: Options,
     directory_lock: Box<dyn seawall_io::DirectoryLock>,
@@ -353,8 +362,12 @@ fn open_existing(
         remove_scratch(&*environment.disk)?;
     }
     let tree = Arc::new(opened.tree);
-    let mut replayed =
-        recovery::replay(&environment, &tree, opened.superblock, &options, keys.as_ref(), progress)?;
+    let onto_backup = match continuation {
+        Continuation::Same | Continuation::New { .. } => None,
+        Continuation::Restored { onto_backup, .. } => Some(onto_backup),
+    };
+    let replay = Replay::new(&environment, &tree, opened.superblock, &options, keys.as_ref(), onto_backup)?;
+    let mut replayed = replay.run(progress)?;
     replayed.statistics.superblock_copy_damaged = opened.damaged_copy.is_some();
     replayed.statistics.chunk_reapplied = opened.reapplied_chunk.is_some();
     tracing::info!(redo_point = %replayed.statistics.redo_point, end_of_log = %replayed.end.lsn,
@@ -365,7 +378,7 @@ fn open_existing(
     let log = match continuation {
         _ if read_only => None,
         Continuation::Same => Some(open_log(&environment, superblock, &options, keys_of_log, end)?),
-        Continuation::New { reason } => {
+        Continuation::New { reason } | Continuation::Restored { reason, .. } => {
             Some(timeline::begin(&environment, &tree, superblock, &options, keys_of_log, end, reason)?)
         }
     };

@@ -25,7 +25,7 @@ use seawall_tree::{MergeSource, Superblock, Tree};
 use seawall_types::{Lsn, TableId};
 use seawall_wal::{Changes, EndReason, LogEnd, LogReader, Outcome, PendingUse, Prepare, Record};
 
-use crate::catalog::{self, FIRST_USER_TABLE, NameRow, ObjectRow};
+use crate::catalog::{self, FIRST_USER_TABLE, NameRow, ObjectRow, ReclaimRow};
 use crate::catalog_merge::many_catalog_rows;
 use crate::dropped_tables;
 use crate::engine::Environment;
@@ -37,6 +37,7 @@ use crate::lock_table::lock_name;
 use crate::log_records::open_reader;
 use crate::merge_source::FrozenRows;
 use crate::options::{OpenMode, Options};
+use crate::restore::ReplayOntoBackup;
 use crate::row_key;
 use crate::view::View;
 
@@ -97,33 +98,11 @@ pub(crate) struct Replayed {
     pub(crate) statistics: RecoveryStatistics,
 }
 
-/// Replays the log behind `superblock.redo_point`.
+/// A replay of the log behind `superblock.redo_point`.
 ///
 /// One thread reads and checks, `options.recovery_threads` collect and sort. The redo pass of ARIES (Mohan et al.,
 /// TODS 1992), without an undo pass: what aborts is never logged.
-///
-/// # Errors
-/// `Log` if a record before the end of the log is damaged: nothing is opened then.
-pub(crate) fn replay(
-    environment: &Environment,
-    tree: &Tree,
-    superblock: Superblock,
-    options: &Options,
-    keys: Option<&DatabaseKeys>,
-    progress: &mut dyn FnMut(RecoveryProgress),
-) -> Result<Replayed, Error> {
-    let mut replay = Replay::new(environment, tree, superblock, options, keys)?;
-    let memtable = loop {
-        let (memtable, ended) = replay.next_part(progress)?;
-        if ended {
-            break memtable;
-        }
-        replay.merge_part(&memtable)?;
-    };
-    replay.finish(memtable)
-}
-
-struct Replay<'a> {
+pub(crate) struct Replay<'a> {
     environment: &'a Environment,
     tree: &'a Tree,
     superblock: Superblock,
@@ -139,15 +118,18 @@ struct Replay<'a> {
     part_start: Lsn,
     /// Rows of that part.
     part_rows: u64,
+    /// If the tree is a backup's.
+    onto_backup: Option<ReplayOntoBackup>,
 }
 
 impl<'a> Replay<'a> {
-    fn new(
+    pub(crate) fn new(
         environment: &'a Environment,
         tree: &'a Tree,
         superblock: Superblock,
         options: &'a Options,
         keys: Option<&DatabaseKeys>,
+        onto_backup: Option<ReplayOntoBackup>,
     ) -> Result<Replay<'a>, Error> {
         let redo_point = superblock.redo_point;
         let mut reader = open_reader(&environment.disk, &superblock, keys, redo_point)?;
@@ -155,6 +137,9 @@ impl<'a> Replay<'a> {
             OpenMode::ReadOnly => PendingUse::Read,
             OpenMode::CreateIfMissing | OpenMode::Existing | OpenMode::New => PendingUse::Rescue,
         });
+        if let Some(onto) = onto_backup {
+            reader.set_limit(onto.end);
+        }
         let files = crate::open::list_log_files(&environment.disk, &superblock)?;
         let started = environment.clock.monotonic();
         Ok(Replay {
@@ -164,6 +149,7 @@ impl<'a> Replay<'a> {
             statistics: RecoveryStatistics { redo_point, ..RecoveryStatistics::default() },
             part_start: redo_point,
             part_rows: 0,
+            onto_backup,
             environment,
             tree,
             superblock,
@@ -172,6 +158,21 @@ impl<'a> Replay<'a> {
             started,
             reported: started,
         })
+    }
+
+    /// Replays all of it.
+    ///
+    /// # Errors
+    /// `Log` if a record before the end of the log is damaged: nothing is opened then.
+    pub(crate) fn run(mut self, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<Replayed, Error> {
+        let memtable = loop {
+            let (memtable, ended) = self.next_part(progress)?;
+            if ended {
+                break memtable;
+            }
+            self.merge_part(&memtable)?;
+        };
+        self.finish(memtable)
     }
 
     /// Reads until the end of the log or of the memory; whether it was the end of the log.
@@ -223,6 +224,9 @@ impl<'a> Replay<'a> {
                 self.in_doubt.prepared(span.end, found.body);
                 return Ok(Some(0));
             }
+            Record::BulkLoad(load) if self.onto_backup.is_some_and(|onto| onto.lacks(span.start)) => {
+                return Err(Error::LoadedPastLog { table: load.table.get(), lsn: span.start });
+            }
             Record::Checkpoint(_)
             | Record::TimelineSwitch(_)
             | Record::RestorePoint(_)
@@ -230,7 +234,9 @@ impl<'a> Replay<'a> {
             | Record::BulkLoad(_)
             | Record::PageImages(_) => return Ok(Some(0)),
         };
-        let mut dealt = Dealt { stamp: span.end, rows: 0, bytes: 0, next_table: self.next_table };
+        let is_onto_backup = self.onto_backup.is_some();
+        let mut dealt =
+            Dealt { stamp: span.end, rows: 0, bytes: 0, next_table: self.next_table, is_onto_backup };
         if let Some((decision, outcome)) = decision {
             let unknown = || place(&format!("it decides {:?}, which is not in doubt", decision.gid));
             let replayed = self.in_doubt.decided(decision.prepared).ok_or_else(unknown)?;
@@ -395,6 +401,8 @@ struct Dealt {
     rows: u64,
     bytes: u64,
     next_table: u64,
+    /// Drops are written out, and storages stay listed in `reclaim` unless a table gets them: see `restore`.
+    is_onto_backup: bool,
 }
 
 impl Dealt {
@@ -404,9 +412,13 @@ impl Dealt {
         changes: Changes<'_>,
         place: impl Fn(&dyn std::fmt::Display) -> Error,
     ) -> Result<(), Error> {
-        for change in changes {
+        for change in changes.clone() {
             let change = change.map_err(|error| place(&error))?;
             change.copy_row_key(&mut dealer.row_key);
+            let is_forgotten = change.table() == catalog::RECLAIM && change.value().is_none();
+            if self.is_onto_backup && is_forgotten && !gives_away(changes.clone(), &dealer.row_key)? {
+                continue;
+            }
             if change.table().get() < FIRST_USER_TABLE && !sabotaged(Defect::NextTableForgotten) {
                 self.next_table = self.next_table.max(next_id(&dealer.row_key, change.value())?);
                 if change.value().is_some_and(|value| dropped_tables::is_drop(&dealer.row_key, value)) {
@@ -415,10 +427,42 @@ impl Dealt {
             }
             self.rows += 1;
             self.bytes += row_bytes(&dealer.row_key, change.value());
-            dealer.deal(self.stamp, change.value())?;
+            match change
+                .value()
+                .filter(|value| self.is_onto_backup && dropped_tables::is_drop(&dealer.row_key, value))
+            {
+                Some(drop) => deal_written_out(dealer, self.stamp, drop)?,
+                None => dealer.deal(self.stamp, change.value())?,
+            }
         }
         Ok(())
     }
+}
+
+/// Deals the rows that a drop stands for. Its key is in the dealer.
+fn deal_written_out(dealer: &mut Dealer<'_>, stamp: Lsn, drop: &[u8]) -> Result<(), Error> {
+    let NameRow::Dropped { object, storage } = NameRow::decode_key(&dealer.row_key, drop)? else {
+        return dealer.deal(stamp, Some(drop));
+    };
+    dealer.deal(stamp, None)?;
+    dealer.deal_row(&catalog::object_key(object), stamp, None)?;
+    dealer.deal_row(&catalog::reclaim_key(storage), stamp, Some(&ReclaimRow::Storage.encode()))
+}
+
+/// Whether a record gives the storage of a row of `reclaim` to a table.
+fn gives_away(changes: Changes<'_>, reclaim_key: &[u8]) -> Result<bool, Error> {
+    let storage = TableId::new(catalog::decode_id_key(reclaim_key)?);
+    let mut row_key = Vec::new();
+    for change in changes {
+        let Ok(change) = change else { return Ok(false) };
+        if let (catalog::OBJECTS, Some(row)) = (change.table(), change.value()) {
+            change.copy_row_key(&mut row_key);
+            if ObjectRow::decode(catalog::decode_id_key(&row_key)?, row)?.storage == storage {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
 }
 
 /// Rows on their way to a worker.

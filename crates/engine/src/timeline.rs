@@ -20,6 +20,7 @@ use crate::engine::{Engine, Environment};
 use crate::error::Error;
 use crate::open::log_options;
 use crate::options::Options;
+use crate::restore::ReplayOntoBackup;
 
 /// On which timeline a database goes on when it is opened for writing.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,8 @@ pub(crate) enum Continuation<'a> {
     Same,
     /// On a new one, which begins where the log ends; why, for people.
     New { reason: &'a str },
+    /// Of a backup: on a new one, which begins where a replay onto the backup's rows stops.
+    Restored { reason: &'a str, onto_backup: ReplayOntoBackup },
 }
 
 /// The history of the timeline that `superblock` is on.

@@ -8,6 +8,7 @@ use seawall_types::{Lsn, TimelineId};
 use seawall_wal::{HoldInfo, HoldOptions};
 
 use super::{Database, OpenEngine};
+use crate::backup::Backup;
 use crate::engine::{Engine, Environment};
 use crate::error::Error;
 use crate::log_hold::LogHold;
@@ -63,6 +64,14 @@ impl Database {
         let flushed = engine.flush()?;
         engine.wait_archived(flushed)?;
         Ok(flushed)
+    }
+
+    /// Begins a backup; `name` is that of the hold that keeps the log meanwhile. See [`Backup`].
+    ///
+    /// # Errors
+    /// `LogHold` if there is one of this name; `ReadOnly`; damage met on the way.
+    pub fn begin_backup(&self, name: &str) -> Result<Backup, Error> {
+        Backup::begin(self.engine(), name)
     }
 
     /// Gives the end of the log a name, to recover to it later. Durable when it returns; the position.

@@ -1,0 +1,459 @@
+//! Making a database of a backup and the log behind it.
+//!
+//! ```text
+//!   1. marker `restoring`, durable        from here on nobody opens the directory but a restore, which starts anew
+//!   2. keys, tree, superblock: redo point of the backup, on the timeline to follow
+//!   3. rows, in order, packed into leaves
+//!   4. segments of the log, into log/
+//!   5. the log is read to find where to stop
+//!   6. the database is opened there on a new timeline, with a replay of a kind of its own, and takes a checkpoint
+//!   7. the marker goes
+//! ```
+//! **If the power goes** before 7 is durable, the directory has the marker, and the next restore clears it. After it, this is a
+//! database like any other: its redo point is behind everything that was restored.
+//!
+//! The replay differs from that of a crash in three ways, because a backup may be older than what it replays by several
+//! checkpoints, and its rows younger than its redo point by as many (see `backup`):
+//! * A record that says that rows were loaded past the log ends it with an error, unless the rows are in the backup.
+//! * A drop is written out (`dropped_tables`) when it is replayed. Where a checkpoint has merged it, nothing in the log tells of it
+//!   when the name is taken again.
+//! * A storage stays listed in `reclaim` although the log says that it was cut out, unless the same record gives it to a table:
+//!   a range of the backup may have been read before the cut. The checkpoint at the end cuts it out once more; numbers of
+//!   storages are never used again.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use seawall_io::{DirectoryLock, Disk, LockMode, OpenMode as FileMode};
+use seawall_keys::{DatabaseKeys, KEYS_PATH};
+use seawall_tree::{BulkLoader, Encryption, PageProtection, Superblock, Tree};
+use seawall_types::{Lsn, TableId, TimelineId};
+use seawall_wal::{LogReader, Record};
+
+use crate::backup::BackupBase;
+use crate::encryption::open_keys;
+use crate::engine::{Engine, Environment};
+use crate::error::Error;
+use crate::log_records::open_reader;
+use crate::open::{LOCK_PATH, LOG_DIRECTORY, RESTORING_PATH, open_existing, tree_options};
+use crate::options::{Background, OpenMode, Options};
+use crate::recovery::RecoveryProgress;
+use crate::row_sorter::RUN_DIRECTORY;
+use crate::timeline::Continuation;
+
+/// What the marker says, to people.
+const MARKER: &[u8] =
+    b"A restore is under way here, or was cut short. Run it again, or remove the directory.\n";
+/// Leaves of so many bytes of rows are linked into the tree at a time.
+const GRAFT_BYTES: usize = 1 << 30;
+/// Above all keys.
+const LAST_KEY: [u8; 16] = [0xFF; 16];
+
+/// How a replay onto a backup differs: see the module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReplayOntoBackup {
+    /// See `BackupBase`.
+    pub(crate) complete_from: Lsn,
+    /// Where it stops: the end of a record.
+    pub(crate) end: Lsn,
+}
+
+impl ReplayOntoBackup {
+    /// Whether rows that were loaded past the log, by a record at `lsn`, are missing.
+    pub(crate) fn lacks(&self, lsn: Lsn) -> bool {
+        lsn >= self.complete_from
+    }
+}
+
+/// How far to restore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RestoreTarget {
+    /// To the end of the log that there is.
+    Latest,
+    /// With every commit stamped at most this.
+    Lsn(Lsn),
+    /// With every commit before the first one that was made later than this, in microseconds since 1970.
+    Time(i64),
+    /// To the last restore point with this name.
+    RestorePoint(String),
+}
+
+/// Where a restore is to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RestoreEnd {
+    /// The end of the last record.
+    pub end: Lsn,
+    /// When the last transaction before was committed or prepared, in microseconds since 1970.
+    pub last_commit_micros: Option<i64>,
+}
+
+/// A restore under way.
+pub struct Restore {
+    environment: Environment,
+    options: Options,
+    base: BackupBase,
+    superblock: Superblock,
+    keys: Option<DatabaseKeys>,
+    tree: Arc<Tree>,
+    loader: Option<BulkLoader>,
+    loaded_bytes: usize,
+    lock: Box<dyn DirectoryLock>,
+}
+
+impl std::fmt::Debug for Restore {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Restore").field("base", &self.base).finish_non_exhaustive()
+    }
+}
+
+fn io(error: std::io::Error) -> Error {
+    Error::io(&error)
+}
+
+/// Refuses a directory that has anything in it, but for what a restore has left. It is not changed.
+///
+/// # Errors
+/// `NotEmpty`, `Io`.
+pub fn check_restore_directory(disk: &dyn Disk) -> Result<(), Error> {
+    let names = match disk.list_names("") {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        names => names.map_err(io)?,
+    };
+    if names.iter().any(|name| name == RESTORING_PATH) {
+        return Ok(());
+    }
+    let directories = disk.list_subdirectories("").map_err(io)?;
+    let mut found = names.into_iter().filter(|name| name != LOCK_PATH).chain(directories);
+    match found.next() {
+        Some(found) => Err(Error::NotEmpty { directory: disk.location(""), found }),
+        None => Ok(()),
+    }
+}
+
+impl Restore {
+    /// Begins to make the database of `base` in the environment's directory, which must be empty, or have what a restore has left:
+    /// that is removed. It will follow `timeline`, and has storages below `next_table`. Of `options`, those count that are about
+    /// memory and the master key.
+    ///
+    /// # Errors
+    /// `NotEmpty`; `InUse`; `Encrypted` and others where the master key is not the one that is needed; `Io`, `DiskFull`.
+    pub fn begin(
+        environment: Environment,
+        options: Options,
+        base: BackupBase,
+        timeline: TimelineId,
+        next_table: TableId,
+    ) -> Result<Restore, Error> {
+        let disk = &*environment.disk;
+        check_restore_directory(disk)?;
+        disk.create_directory("").map_err(io)?;
+        let lock = disk.lock(LOCK_PATH, LockMode::Exclusive).map_err(|error| match error.kind() {
+            ErrorKind::WouldBlock => Error::InUse { directory: disk.location("") },
+            _ => Error::io(&error),
+        })?;
+        // Again: somebody may have been faster.
+        check_restore_directory(disk)?;
+        mark(disk)?;
+        clear(disk)?;
+        let options = Options {
+            mode: OpenMode::Existing,
+            background: Background::Manual,
+            archive: None,
+            in_doubt_rules: Vec::new(),
+            ..options
+        };
+        let superblock = superblock_of(&base, timeline, next_table);
+        if let Some(content) = &base.keys {
+            write_synced(disk, KEYS_PATH, content)?;
+        }
+        let keys = open_keys(&environment, &superblock, &options)?;
+        disk.create_directory(LOG_DIRECTORY).map_err(io)?;
+        let tree = Tree::create(disk, &superblock, tree_options(&environment, &options, keys.clone()));
+        let tree = Arc::new(tree.map_err(|error| Error::tree(&error))?);
+        Ok(Restore {
+            loader: None,
+            loaded_bytes: 0,
+            environment,
+            options,
+            base,
+            superblock,
+            keys,
+            tree,
+            lock,
+        })
+    }
+
+    /// Adds a row of the backup, in order of their keys in the tree.
+    ///
+    /// # Errors
+    /// `Tree` if it is out of order, `DiskFull`, `Io`.
+    pub fn push(&mut self, row_key: &[u8], value: &[u8]) -> Result<(), Error> {
+        let failed = |error| Error::tree(&error);
+        if self.loaded_bytes >= GRAFT_BYTES {
+            self.graft()?;
+        }
+        let loader = match &mut self.loader {
+            Some(loader) => loader,
+            None => {
+                let from: &[u8] = if self.loaded_bytes == 0 { &[] } else { row_key };
+                self.loaded_bytes = 0;
+                self.loader.insert(self.tree.bulk_loader(from, &LAST_KEY, self.base.redo_point))
+            }
+        };
+        self.loaded_bytes += row_key.len() + value.len();
+        loader.push(row_key, value).map_err(failed)
+    }
+
+    /// All rows were added.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`.
+    pub fn finish_rows(&mut self) -> Result<(), Error> {
+        self.graft()
+    }
+
+    /// Links the leaves that were built into the tree.
+    fn graft(&mut self) -> Result<(), Error> {
+        let Some(loader) = self.loader.take() else { return Ok(()) };
+        let failed = |error| Error::tree(&error);
+        let plan = loader.graft().map_err(failed)?;
+        self.tree.apply_chunk(plan, Some(&self.superblock)).map_err(failed)?;
+        Ok(())
+    }
+
+    /// Puts a file of the log where it belongs. Not durable: it is of use to this restore only.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`.
+    pub fn put_log_file(&self, file_name: &str, content: &[u8]) -> Result<(), Error> {
+        let path = format!("{LOG_DIRECTORY}/{file_name}");
+        let file = self.environment.disk.open(&path, FileMode::Create).map_err(io)?;
+        file.write_all_at(content, 0).map_err(io)
+    }
+
+    /// Reads the log, of which there is no more than up to `log_end`, to find where to stop. `at_least` is where the backup ends.
+    /// From now on the database is on the timeline that the place is on.
+    ///
+    /// # Errors
+    /// `RestoreTarget` if the log does not reach the target, or the target lies before the end of the backup; `LoadedPastLog` if
+    /// rows on the way are in no log; `Log` for damage.
+    pub fn find_end(
+        &mut self,
+        target: &RestoreTarget,
+        log_end: Lsn,
+        at_least: Lsn,
+    ) -> Result<RestoreEnd, Error> {
+        let disk = &self.environment.disk;
+        let reader = open_reader(disk, &self.superblock, self.keys.as_ref(), self.base.redo_point)?;
+        let mut search = EndSearch { target, log_end, found: None, last: None, last_commit_micros: None };
+        let limits = ReplayOntoBackup { complete_from: self.base.complete_from, end: Lsn::MAX };
+        let log_end = search.run(reader, &limits)?;
+        let refuse = |problem: String| Err(Error::RestoreTarget { problem });
+        let Some(end) = search.found else {
+            let last = search.last_commit_micros;
+            return refuse(match target {
+                RestoreTarget::Lsn(lsn) => {
+                    format!("the log in the repository ends at {log_end}, before {lsn}")
+                }
+                RestoreTarget::Time(micros) => format!(
+                    "the log in the repository ends at {log_end} and has no commit after the time asked for, {micros}; the last one \
+                     is of {} (microseconds since 1970): to restore all there is, ask for the latest",
+                    last.map_or_else(|| "before the backup".to_owned(), |last| last.to_string())
+                ),
+                RestoreTarget::RestorePoint(name) => {
+                    format!(
+                        "there is no restore point {name:?} behind this backup in the log, which ends at {log_end}"
+                    )
+                }
+                RestoreTarget::Latest => "the log is empty".to_owned(),
+            });
+        };
+        if end.end < at_least {
+            return refuse(format!(
+                "it lies at {}, before the end of the backup at {at_least}: choose an older backup",
+                end.end
+            ));
+        }
+        self.stay_on_timeline_of(end.end)?;
+        Ok(end)
+    }
+
+    /// Where the target lies before the timeline that was asked for began, the new one leaves an ancestor of that.
+    fn stay_on_timeline_of(&mut self, end: Lsn) -> Result<(), Error> {
+        let history = crate::timeline::history_of(&self.environment.disk, &self.superblock)?;
+        let timeline = history.timeline_at(Lsn::new(end.get() - 1));
+        if timeline == self.superblock.timeline {
+            return Ok(());
+        }
+        self.superblock.timeline = timeline;
+        for _copy in 0..2 {
+            self.tree.store_superblock(&self.superblock).map_err(|error| Error::tree(&error))?;
+        }
+        Ok(())
+    }
+
+    /// Replays the log up to `end`, begins a new timeline there, and makes the database an ordinary one. Returns the timeline.
+    /// `reason` is for people, and ends up in the timeline's history.
+    ///
+    /// # Errors
+    /// Damage in the log; `DiskFull`, `Io`.
+    pub fn finish(
+        self,
+        end: Lsn,
+        reason: &str,
+        progress: &mut dyn FnMut(RecoveryProgress),
+    ) -> Result<TimelineId, Error> {
+        let Restore { environment, options, base, tree, lock, loader, .. } = self;
+        drop(loader);
+        // It is opened once more: the engine owns its files.
+        tree.close();
+        drop(tree);
+        let disk = Arc::clone(&environment.disk);
+        let onto_backup = ReplayOntoBackup { complete_from: base.complete_from, end };
+        let continuation = Continuation::Restored { reason, onto_backup };
+        let engine: Arc<Engine> =
+            Arc::new(open_existing(environment, options, lock, continuation, progress)?);
+        engine.observe_log();
+        let timeline = engine.timeline();
+        // Whatever is to be merged: the redo point has to pass the end of the replay.
+        engine.checkpoint_now()?;
+        // While the directory is locked: another restore may only clear one that has the marker.
+        disk.remove(RESTORING_PATH).map_err(io)?;
+        disk.sync_directory("").map_err(io)?;
+        engine.close()?;
+        Ok(timeline)
+    }
+}
+
+fn superblock_of(base: &BackupBase, timeline: TimelineId, next_table: TableId) -> Superblock {
+    Superblock {
+        sequence: 0,
+        database: base.database,
+        page_bytes: base.page_bytes,
+        timeline,
+        segment_bytes: base.segment_bytes,
+        redo_point: base.redo_point,
+        log_end: base.redo_point,
+        checkpoint_count: 0,
+        completed_chunk: 0,
+        next_table,
+        in_doubt: base.in_doubt,
+        page_count: 0,
+        created_micros: base.created_micros,
+        // Set by the tree with each store.
+        protection: PageProtection::RecoveryFile,
+        encryption: if base.keys.is_some() { Encryption::Xaes256Gcm } else { Encryption::None },
+    }
+}
+
+/// The marker, durable before anything that it explains.
+fn mark(disk: &dyn Disk) -> Result<(), Error> {
+    match disk.open(RESTORING_PATH, FileMode::Create) {
+        Ok(file) => {
+            file.write_all_at(MARKER, 0).map_err(io)?;
+            file.sync_data().map_err(io)?;
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(io(error)),
+    }
+    disk.sync_directory("").map_err(io)
+}
+
+/// Removes what a restore has left.
+fn clear(disk: &dyn Disk) -> Result<(), Error> {
+    for directory in [LOG_DIRECTORY, RUN_DIRECTORY, ""] {
+        let names = match disk.list_names(directory) {
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            names => names.map_err(io)?,
+        };
+        for name in names.iter().filter(|name| *name != LOCK_PATH && *name != RESTORING_PATH) {
+            let path = if directory.is_empty() { name.clone() } else { format!("{directory}/{name}") };
+            disk.remove(&path).map_err(io)?;
+        }
+        disk.sync_directory(directory).map_err(io)?;
+    }
+    Ok(())
+}
+
+fn write_synced(disk: &dyn Disk, path: &str, content: &[u8]) -> Result<(), Error> {
+    let file = disk.open(path, FileMode::Create).map_err(io)?;
+    file.write_all_at(content, 0).map_err(io)?;
+    file.sync_data().map_err(io)
+}
+
+/// Looks for the place to stop at.
+struct EndSearch<'a> {
+    target: &'a RestoreTarget,
+    /// There is no more of the log.
+    log_end: Lsn,
+    found: Option<RestoreEnd>,
+    last: Option<Lsn>,
+    last_commit_micros: Option<i64>,
+}
+
+impl EndSearch<'_> {
+    /// Where the log ends.
+    fn run(&mut self, mut reader: LogReader, limits: &ReplayOntoBackup) -> Result<Lsn, Error> {
+        while reader.position() < self.log_end && !self.is_reached(reader.position()) {
+            let Some(record) = reader.next().map_err(|error| Error::log_read(&error))? else { break };
+            let span = record.span;
+            let decoded = record
+                .decode()
+                .map_err(|error| Error::Log { message: format!("record at {}: {error}", span.start) })?;
+            let time = match &decoded {
+                Record::Commit(commit) => Some(commit.time_micros),
+                Record::Prepare(prepare) => Some(prepare.commit.time_micros),
+                Record::CommitPrepared(decision) | Record::RollbackPrepared(decision) => {
+                    Some(decision.commit.time_micros)
+                }
+                Record::Checkpoint(_)
+                | Record::TimelineSwitch(_)
+                | Record::RestorePoint(_)
+                | Record::NoOp
+                | Record::PageImages(_)
+                | Record::BulkLoad(_) => None,
+            };
+            if self.is_beyond(span.end, time) {
+                self.found = Some(self.here(span.start));
+                return Ok(span.end);
+            }
+            if let Record::BulkLoad(load) = &decoded
+                && limits.lacks(span.start)
+            {
+                return Err(Error::LoadedPastLog { table: load.table.get(), lsn: span.start });
+            }
+            self.last = Some(span.end);
+            self.last_commit_micros = time.or(self.last_commit_micros);
+            if let (RestoreTarget::RestorePoint(wanted), Record::RestorePoint(point)) =
+                (self.target, &decoded)
+                && point.name == wanted
+            {
+                self.found = Some(self.here(span.end));
+            }
+        }
+        let end = reader.position();
+        // Of a record that goes on behind what there is, nothing was committed up to there.
+        if *self.target == RestoreTarget::Latest || self.is_reached(self.log_end) {
+            self.found = Some(self.here(end));
+        }
+        Ok(end)
+    }
+
+    fn here(&self, end: Lsn) -> RestoreEnd {
+        RestoreEnd { end: self.last.unwrap_or(end), last_commit_micros: self.last_commit_micros }
+    }
+
+    /// Whether nothing more is wanted when the log was read up to `position`.
+    fn is_reached(&self, position: Lsn) -> bool {
+        matches!(self.target, RestoreTarget::Lsn(lsn) if position >= *lsn)
+    }
+
+    /// Whether a record that ends at `end` is not wanted any more.
+    fn is_beyond(&self, end: Lsn, time: Option<i64>) -> bool {
+        match self.target {
+            RestoreTarget::Lsn(lsn) => end > *lsn,
+            RestoreTarget::Time(wanted) => time.is_some_and(|time| time > *wanted),
+            RestoreTarget::Latest | RestoreTarget::RestorePoint(_) => false,
+        }
+    }
+}
