@@ -1,0 +1,69 @@
+//! Why a backup was not taken, or a database not restored.
+
+use seawall_archive::ArchiveError;
+use seawall_types::Lsn;
+
+/// Why a backup was not taken, or a database not restored.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BackupError {
+    /// The repository did not do what was asked.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// The database did not.
+    #[error(transparent)]
+    Database(#[from] seawall_engine::Error),
+    /// What a database has encrypted would lie open in the repository.
+    #[error(
+        "the database is encrypted and the repository {url} is not: rows in it would not be encrypted. Make an encrypted repository"
+    )]
+    RepositoryNotEncrypted {
+        /// The repository.
+        url: String,
+    },
+    /// The repository has no databases of Seawall, or several and none was named.
+    #[error("{problem}")]
+    WhichDatabase {
+        /// What there is.
+        problem: String,
+    },
+    /// No backup fits.
+    #[error("no backup in the repository can be restored to the place asked for: {problem}")]
+    NoBackup {
+        /// What there is.
+        problem: String,
+    },
+    /// The log that a restore needs is not in the repository.
+    #[error(
+        "the repository lacks the log of timeline {timeline} from {from} on, and has later log: there is a gap. Restore to a place \
+         before it, or from a backup behind it"
+    )]
+    Gap {
+        /// The timeline.
+        timeline: u32,
+        /// Where the gap begins.
+        from: Lsn,
+    },
+    /// The log does not reach the end of the backup.
+    #[error("the repository has the log up to {log_end} only, and the backup needs it up to {needed}")]
+    LogTooShort {
+        /// Where it ends.
+        log_end: Lsn,
+        /// How far it should go.
+        needed: Lsn,
+    },
+    /// An object is not what a backup put there.
+    #[error("{object} is damaged: {problem}; use another backup, or another repository")]
+    Damaged {
+        /// Its name.
+        object: String,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+impl BackupError {
+    pub(crate) fn damaged(object: impl ToString, problem: impl Into<String>) -> BackupError {
+        BackupError::Damaged { object: object.to_string(), problem: problem.into() }
+    }
+}

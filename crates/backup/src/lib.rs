@@ -1,0 +1,34 @@
+//! Archive, backup and restore of a Seawall database, in repositories of `seawall_archive`.
+//!
+//! ```text
+//!   Database --log----> RepositoryArchive --segments, tails--> repository: a directory, S3, GCS, Azure
+//!            --ranges-> back_up ----------runs, manifest----->
+//!   directory <-------- restore <------------------------------
+//! ```
+//! Invariants:
+//! * A backup without a manifest does not exist, and the manifest is put last: when its runs are durable in the repository, and
+//!   the log that it needs is.
+//! * Nothing that a crash of the database could take back gets into a repository.
+//! * What is restored is the state after some commit of the timeline that was asked for, exactly.
+//!
+//! Why rows that were read at different moments make a consistent database with the log is said in `engine::backup`, what is
+//! on disk if a restore is cut short in `engine::restore`.
+//!
+//! Start at [`back_up`], [`restore`] and [`RepositoryArchive`]. Byte layouts are in `run` and `manifest`.
+
+mod catalog;
+mod error;
+mod manifest;
+mod places;
+mod repository_archive;
+mod restore;
+mod run;
+mod stored_log;
+mod take;
+
+pub use catalog::{StoredBackup, backups, databases};
+pub use error::BackupError;
+pub use manifest::{Manifest, RunInfo};
+pub use repository_archive::RepositoryArchive;
+pub use restore::{RestoreProgress, RestoreReport, RestoreRequest, restore};
+pub use take::{BackupOptions, BackupProgress, back_up};

@@ -1,0 +1,276 @@
+//! The manifest of a backup: what it consists of, and what a database of it begins with. Put last: without it there is no
+//! backup. A text, the content of an object:
+//!
+//! ```text
+//! Seawall backup
+//! version 1
+//! database 0123456789abcdef0123456789abcdef
+//! timeline 1
+//! page_bytes 8192
+//! segment_bytes 16777216
+//! created 1763768400000000
+//! redo_point 0/1A2B3C4
+//! complete_from 0/1A2B9F0
+//! end 0/2B3C4D5
+//! next_table 81
+//! in_doubt 0
+//! started 1763781300000000
+//! ended 1763781390000000
+//! keys none
+//! run 0 12 1093 0f1e2d3c4b5a6978
+//! run 1 91204 8388702 1122334455667788
+//! runs 2
+//! crc32c 1a2b3c4d
+//! ```
+//! Times are in microseconds since 1970; LSNs and `complete_from` as in `engine::backup`. `keys` is the file of that name of an
+//! encrypted database, in hexadecimal digits, or `none`. A run has its number, rows, bytes and the CRC-64/NVME of its content.
+//! The last line has the CRC-32C of all bytes before it.
+
+use std::fmt::Write;
+use std::str::{FromStr, Lines};
+
+use seawall_codec::checksum::crc32c;
+use seawall_engine::{BackupBase, BackupEnd};
+use seawall_types::{DatabaseId, TableId, TimelineId};
+
+const TITLE: &str = "Seawall backup";
+const VERSION: u32 = 1;
+const CHECKSUM_PREFIX: &str = "crc32c ";
+
+/// What a backup consists of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// What a restored database begins with.
+    pub base: BackupBase,
+    /// Where it has ended.
+    pub end: BackupEnd,
+    /// When it began, in microseconds since 1970.
+    pub started_micros: i64,
+    /// Its runs, by number.
+    pub runs: Vec<RunInfo>,
+}
+
+/// A run of a backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RunInfo {
+    /// Rows in it.
+    pub rows: u64,
+    /// Bytes, before compression.
+    pub bytes: u64,
+    /// CRC-64/NVME of these.
+    pub checksum: u64,
+}
+
+impl Manifest {
+    /// Rows in all runs, those of the system keyspace included.
+    pub fn rows(&self) -> u64 {
+        self.runs.iter().map(|run| run.rows).sum()
+    }
+
+    /// Bytes in all runs, before compression.
+    pub fn bytes(&self) -> u64 {
+        self.runs.iter().map(|run| run.bytes).sum()
+    }
+
+    pub(crate) fn encode(&self) -> String {
+        let (base, end) = (&self.base, &self.end);
+        let mut text = format!("{TITLE}\nversion {VERSION}\n");
+        let mut line = |name: &str, value: &dyn std::fmt::Display| {
+            writeln!(text, "{name} {value}").expect("a string takes everything");
+        };
+        line("database", &base.database);
+        line("timeline", &base.timeline);
+        line("page_bytes", &base.page_bytes);
+        line("segment_bytes", &base.segment_bytes);
+        line("created", &base.created_micros);
+        line("redo_point", &base.redo_point);
+        line("complete_from", &base.complete_from);
+        line("end", &end.end);
+        line("next_table", &end.next_table.get());
+        line("in_doubt", &base.in_doubt);
+        line("started", &self.started_micros);
+        line("ended", &end.time_micros);
+        line("keys", &base.keys.as_ref().map_or_else(|| "none".to_owned(), |keys| hexadecimal(keys)));
+        for (number, RunInfo { rows, bytes, checksum }) in self.runs.iter().enumerate() {
+            line("run", &format_args!("{number} {rows} {bytes} {checksum:016x}"));
+        }
+        line("runs", &self.runs.len());
+        let checksum = crc32c(text.as_bytes());
+        format!("{text}{CHECKSUM_PREFIX}{checksum:08x}\n")
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Manifest, String> {
+        let text = std::str::from_utf8(bytes).map_err(|_| "it is no text")?;
+        let body_bytes = text.rfind(CHECKSUM_PREFIX).ok_or("it has no checksum")?;
+        let (body, checksum) = text.split_at(body_bytes);
+        if checksum != format!("{CHECKSUM_PREFIX}{:08x}\n", crc32c(body.as_bytes())) {
+            return Err("its checksum is wrong".to_owned());
+        }
+        let mut lines = Fields { lines: body.lines() };
+        if lines.lines.next() != Some(TITLE) {
+            return Err("it is no manifest".to_owned());
+        }
+        let version: u32 = lines.parsed("version")?;
+        if version != VERSION {
+            return Err(format!("it has version {version}: use a newer seawall"));
+        }
+        let base = lines.base()?;
+        let end = BackupEnd {
+            end: lines.parsed("end")?,
+            next_table: TableId::new(lines.parsed("next_table")?),
+            time_micros: 0,
+        };
+        let in_doubt = lines.parsed("in_doubt")?;
+        let started_micros = lines.parsed("started")?;
+        let end = BackupEnd { time_micros: lines.parsed("ended")?, ..end };
+        let keys = match lines.field("keys")? {
+            "none" => None,
+            digits => Some(bytes_of(digits).ok_or("keys are no hexadecimal digits")?),
+        };
+        let runs = lines.runs()?;
+        if end.end < base.redo_point || end.end < base.complete_from {
+            return Err("it ends before it begins".to_owned());
+        }
+        Ok(Manifest { base: BackupBase { in_doubt, keys, ..base }, end, started_micros, runs })
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    if !digits.len().is_multiple_of(2) || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).ok()).collect()
+}
+
+/// The lines of a manifest, each of which has a name.
+struct Fields<'a> {
+    lines: Lines<'a>,
+}
+
+impl<'a> Fields<'a> {
+    fn field(&mut self, name: &str) -> Result<&'a str, String> {
+        let line = self.lines.next().and_then(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.ok_or_else(|| format!("it has no {name} where that should be"))
+    }
+
+    fn parsed<T: FromStr>(&mut self, name: &str) -> Result<T, String> {
+        self.field(name)?.parse().map_err(|_| format!("its {name} cannot be"))
+    }
+
+    fn base(&mut self) -> Result<BackupBase, String> {
+        let database = bytes_of(self.field("database")?).and_then(|bytes| bytes.try_into().ok());
+        let timeline = TimelineId::new(self.parsed("timeline")?).ok_or("its timeline cannot be")?;
+        Ok(BackupBase {
+            database: DatabaseId::from_bytes(database.ok_or("its database cannot be")?),
+            timeline,
+            page_bytes: self.page_bytes()?,
+            segment_bytes: self.parsed("segment_bytes")?,
+            created_micros: self.parsed("created")?,
+            keys: None,
+            redo_point: self.parsed("redo_point")?,
+            complete_from: self.parsed("complete_from")?,
+            in_doubt: 0,
+        })
+    }
+
+    fn page_bytes(&mut self) -> Result<u32, String> {
+        let bytes: u32 = self.parsed("page_bytes")?;
+        let is_size = bytes.is_power_of_two() && (4096..=65536).contains(&bytes);
+        is_size.then_some(bytes).ok_or_else(|| "its page_bytes cannot be".to_owned())
+    }
+
+    fn runs(&mut self) -> Result<Vec<RunInfo>, String> {
+        let refuse = || "its runs are not well formed".to_owned();
+        let mut runs = Vec::new();
+        loop {
+            let line = self.lines.next().ok_or_else(refuse)?;
+            if let Some(count) = line.strip_prefix("runs ") {
+                let is_whole = count.parse() == Ok(runs.len()) && self.lines.next().is_none();
+                return if is_whole { Ok(runs) } else { Err(refuse()) };
+            }
+            let fields: Vec<&str> = line.split(' ').collect();
+            let ["run", number, rows, bytes, checksum] = fields[..] else { return Err(refuse()) };
+            if number.parse() != Ok(runs.len()) {
+                return Err(refuse());
+            }
+            runs.push(RunInfo {
+                rows: rows.parse().map_err(|_| refuse())?,
+                bytes: bytes.parse().map_err(|_| refuse())?,
+                checksum: u64::from_str_radix(checksum, 16).map_err(|_| refuse())?,
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_types::Lsn;
+
+    fn manifest() -> Manifest {
+        Manifest {
+            base: BackupBase {
+                database: DatabaseId::from_bytes(*b"0123456789abcdef"),
+                timeline: TimelineId::FIRST,
+                page_bytes: 8192,
+                segment_bytes: 16 << 20,
+                created_micros: -5,
+                keys: Some(vec![0, 1, 0xFF]),
+                redo_point: Lsn::new(100),
+                complete_from: Lsn::new(120),
+                in_doubt: 3,
+            },
+            end: BackupEnd { end: Lsn::new(1 << 33), next_table: TableId::new(81), time_micros: 8 },
+            started_micros: 7,
+            runs: vec![
+                RunInfo { rows: 12, bytes: 1093, checksum: 9 },
+                RunInfo { rows: 0, bytes: 32, checksum: u64::MAX },
+            ],
+        }
+    }
+
+    #[test]
+    fn a_manifest_comes_back_from_its_text() {
+        let manifest = manifest();
+        assert_eq!(Manifest::decode(manifest.encode().as_bytes()), Ok(manifest.clone()));
+        assert_eq!((manifest.rows(), manifest.bytes()), (12, 1125));
+        let plain = Manifest { base: BackupBase { keys: None, ..manifest.base.clone() }, ..manifest };
+        assert_eq!(Manifest::decode(plain.encode().as_bytes()), Ok(plain));
+    }
+
+    #[test]
+    fn every_changed_or_missing_byte_is_noticed() {
+        let text = manifest().encode().into_bytes();
+        for at in 0..text.len() {
+            let mut other = text.clone();
+            other[at] ^= 1;
+            assert!(Manifest::decode(&other).is_err(), "byte {at}");
+            assert!(Manifest::decode(&text[..at]).is_err(), "{at} bytes");
+        }
+    }
+
+    #[test]
+    fn lines_that_no_backup_has_written_are_refused() {
+        let text = manifest().encode();
+        let (body, _) = text.split_once(CHECKSUM_PREFIX).unwrap();
+        let sealed = |body: &str| format!("{body}{CHECKSUM_PREFIX}{:08x}\n", crc32c(body.as_bytes()));
+        assert!(Manifest::decode(sealed(body).as_bytes()).is_ok());
+        for (from, to) in [
+            ("runs 2", "runs 3"),
+            ("run 1", "run 2"),
+            ("version 1", "version 2"),
+            ("page_bytes 8192", "page_bytes 8193"),
+            ("timeline 1", "timeline 0"),
+            ("keys 0001ff", "keys 0001f"),
+            ("redo_point 0/64", "redo_point 9/0"),
+            ("in_doubt", "in_trouble"),
+        ] {
+            assert!(body.contains(from), "{from}");
+            assert!(Manifest::decode(sealed(&body.replace(from, to)).as_bytes()).is_err(), "{to}");
+        }
+    }
+}

@@ -1,0 +1,331 @@
+//! Restoring: which backup, which log, and in which order.
+//!
+//! ```text
+//!   choose a backup --> log of the timeline from its redo point on --> where to stop --> rows --> replay, new timeline
+//! ```
+//! The log comes before the rows: it is short, and tells whether the target can be reached at all.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use seawall_archive::{Repository, System};
+use seawall_codec::checksum::Crc64;
+use seawall_engine::{
+    Environment, Error, Options, Restore, RestoreEnd, RestoreTarget, check_restore_directory,
+};
+use seawall_types::{DatabaseId, Lsn, TimelineId};
+use seawall_wal::{LogGeometry, TimelineHistory};
+
+use crate::catalog::{StoredBackup, backups, databases, histories};
+use crate::error::BackupError;
+use crate::places;
+use crate::run::RunReader;
+use crate::stored_log::StoredLog;
+
+/// What to restore.
+#[derive(Clone, Debug)]
+pub struct RestoreRequest {
+    /// How far.
+    pub target: RestoreTarget,
+    /// Along the history of this timeline. Default: the last one.
+    pub timeline: Option<TimelineId>,
+    /// Of this database, if the repository has several.
+    pub database: Option<DatabaseId>,
+    /// Runs that are fetched at a time. Default 4.
+    pub threads: usize,
+}
+
+impl Default for RestoreRequest {
+    fn default() -> RestoreRequest {
+        RestoreRequest { target: RestoreTarget::Latest, timeline: None, database: None, threads: 4 }
+    }
+}
+
+/// How far a restore is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoreProgress {
+    /// The log is being fetched.
+    Log {
+        /// Segments so far.
+        segments: u64,
+    },
+    /// Rows are being fetched and written.
+    Rows {
+        /// Bytes so far, before compression.
+        bytes: u64,
+        /// All of them.
+        total: u64,
+        /// Time since the restore began.
+        elapsed: Duration,
+    },
+    /// The log is being replayed.
+    Replay {
+        /// Bytes so far.
+        bytes: u64,
+        /// All of them.
+        total: u64,
+    },
+}
+
+/// What was restored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoreReport {
+    /// The backup.
+    pub backup: String,
+    /// Where the database stands: after the last commit that ends here.
+    pub end: RestoreEnd,
+    /// The timeline that was followed.
+    pub from_timeline: TimelineId,
+    /// The timeline that the database is on now.
+    pub timeline: TimelineId,
+    /// Rows of the backup.
+    pub rows: u64,
+    /// How long it took.
+    pub elapsed: Duration,
+}
+
+/// Makes the database that `request` asks for in the environment's directory, which must be empty, or have what a restore that
+/// was cut short has left. It is an ordinary database when this returns, and cannot be opened before.
+///
+/// # Errors
+/// `NoBackup`, `Gap`, `LogTooShort`, `WhichDatabase`, `Damaged`; what the repository or the database says.
+pub fn restore(
+    repository: &Repository,
+    environment: &Environment,
+    options: &Options,
+    request: &RestoreRequest,
+    progress: &mut dyn FnMut(RestoreProgress),
+) -> Result<RestoreReport, BackupError> {
+    check_restore_directory(&*environment.disk)?;
+    let started = environment.clock.monotonic();
+    let database = which_database(repository, request.database)?;
+    let stored =
+        Stored { histories: histories(repository, database)?, backups: backups(repository, database)? };
+    let (timeline, candidates) = stored.candidates(request)?;
+    let mut refused = None;
+    for backup in candidates {
+        let plan = Plan { repository, environment, options, request, stored: &stored, backup, timeline };
+        let (restore, end) = match plan.begin(progress) {
+            // A restore point may lie behind an older backup.
+            Err(BackupError::Database(error @ Error::RestoreTarget { .. })) => {
+                refused.get_or_insert(error);
+                continue;
+            }
+            begun => begun?,
+        };
+        let timeline = plan.finish(restore, &end, started, progress)?;
+        return Ok(RestoreReport {
+            backup: backup.id.clone(),
+            end,
+            from_timeline: plan.timeline,
+            timeline,
+            rows: backup.manifest.rows(),
+            elapsed: environment.clock.monotonic().saturating_sub(started),
+        });
+    }
+    Err(refused
+        .map_or_else(|| BackupError::NoBackup { problem: "there is none".to_owned() }, BackupError::from))
+}
+
+fn which_database(repository: &Repository, given: Option<DatabaseId>) -> Result<DatabaseId, BackupError> {
+    let found = databases(repository)?;
+    let refuse = |problem: String| Err(BackupError::WhichDatabase { problem });
+    let list = || found.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    match (given, &found[..]) {
+        (Some(database), _) if found.contains(&database) => Ok(database),
+        (Some(database), _) => {
+            refuse(format!("{} has nothing of the database {database}; it has: {}", repository.url(), list()))
+        }
+        (None, [database]) => Ok(*database),
+        (None, []) => refuse(format!("{} has no database of Seawall", repository.url())),
+        (None, _) => refuse(format!("{} has several databases, name one of: {}", repository.url(), list())),
+    }
+}
+
+/// What the repository has of the database.
+struct Stored {
+    histories: BTreeMap<TimelineId, TimelineHistory>,
+    backups: Vec<StoredBackup>,
+}
+
+impl Stored {
+    fn history(&self, timeline: TimelineId) -> Option<TimelineHistory> {
+        let first = (timeline == TimelineId::FIRST).then(TimelineHistory::first);
+        self.histories.get(&timeline).cloned().or(first)
+    }
+
+    /// The timeline to follow, and the backups that may do, the best one first.
+    fn candidates(&self, request: &RestoreRequest) -> Result<(TimelineId, Vec<&StoredBackup>), BackupError> {
+        let refuse = |problem: String| Err(BackupError::NoBackup { problem });
+        let Some(first) = self.backups.first() else {
+            return refuse("the repository has none that is complete".to_owned());
+        };
+        let last = self.histories.last_key_value().map_or(TimelineId::FIRST, |(timeline, _)| *timeline);
+        let timeline = request.timeline.unwrap_or(last);
+        let Some(history) = self.history(timeline) else {
+            return refuse(format!("there is no timeline {timeline}; the last one is {last}"));
+        };
+        let on_it: Vec<_> = self.backups.iter().filter(|backup| is_on(&history, backup)).collect();
+        if on_it.is_empty() {
+            return refuse(format!(
+                "none was taken on timeline {timeline}, or on an ancestor before it was left; there are some on timeline {}",
+                first.manifest.base.timeline
+            ));
+        }
+        let is_before = |backup: &&&StoredBackup| match &request.target {
+            RestoreTarget::Lsn(lsn) => backup.manifest.end.end <= *lsn,
+            RestoreTarget::Time(micros) => backup.manifest.end.time_micros <= *micros,
+            RestoreTarget::Latest | RestoreTarget::RestorePoint(_) => true,
+        };
+        let mut fitting: Vec<&StoredBackup> = on_it.iter().filter(is_before).copied().collect();
+        if fitting.is_empty() {
+            let end = on_it[0].manifest.end;
+            return refuse(format!(
+                "the oldest one, {}, ends at {} ({} microseconds since 1970), later than that",
+                on_it[0].id, end.end, end.time_micros
+            ));
+        }
+        fitting.reverse();
+        if !matches!(request.target, RestoreTarget::RestorePoint(_)) {
+            fitting.truncate(1);
+        }
+        Ok((timeline, fitting))
+    }
+}
+
+/// Whether a timeline with this history has all of a backup and of the log up to its end.
+fn is_on(history: &TimelineHistory, backup: &StoredBackup) -> bool {
+    let (timeline, end) = (backup.manifest.base.timeline, backup.manifest.end.end);
+    let left = history.forks.iter().find(|fork| fork.parent == timeline);
+    timeline == history.timeline || left.is_some_and(|fork| fork.fork >= end)
+}
+
+/// Gets the number and the content of a run.
+type TakeRun<'a> = dyn FnMut(u32, &[u8]) -> Result<(), BackupError> + 'a;
+
+/// A restore of one backup.
+struct Plan<'a> {
+    repository: &'a Repository,
+    environment: &'a Environment,
+    options: &'a Options,
+    request: &'a RestoreRequest,
+    stored: &'a Stored,
+    backup: &'a StoredBackup,
+    timeline: TimelineId,
+}
+
+impl Plan<'_> {
+    /// Begins, fetches the log, and finds where to stop.
+    fn begin(&self, progress: &mut dyn FnMut(RestoreProgress)) -> Result<(Restore, RestoreEnd), BackupError> {
+        let manifest = &self.backup.manifest;
+        let base = &manifest.base;
+        let geometry = LogGeometry::new(base.segment_bytes)
+            .map_err(|error| BackupError::damaged(&self.backup.id, error.to_string()))?;
+        let mut restore = Restore::begin(
+            self.environment.clone(),
+            self.options.clone(),
+            base.clone(),
+            self.timeline,
+            manifest.end.next_table,
+        )?;
+        // All of them: so the new timeline gets a number that none has.
+        for (timeline, history) in &self.stored.histories {
+            let path = TimelineHistory::path(*timeline);
+            let name = path.rsplit('/').next().unwrap_or(&path);
+            restore.put_log_file(name, history.encode().as_bytes())?;
+        }
+        let history = self.stored.history(self.timeline).expect("the timeline was found before");
+        let log = StoredLog::new(self.repository, base.database, geometry, history);
+        let to = match self.request.target {
+            RestoreTarget::Lsn(lsn) => lsn,
+            RestoreTarget::Latest | RestoreTarget::Time(_) | RestoreTarget::RestorePoint(_) => Lsn::MAX,
+        };
+        let mut segments = 0;
+        let log_end = log.fetch(base.redo_point, to, &mut |fetched| {
+            restore.put_log_file(&fetched.name.file_name(), &fetched.content)?;
+            segments += 1;
+            progress(RestoreProgress::Log { segments });
+            Ok(())
+        })?;
+        if log_end < manifest.end.end {
+            return Err(BackupError::LogTooShort { log_end, needed: manifest.end.end });
+        }
+        let end = restore.find_end(&self.request.target, log_end, manifest.end.end)?;
+        Ok((restore, end))
+    }
+
+    /// Writes the rows, replays the log, and makes a database of it.
+    fn finish(
+        &self,
+        mut restore: Restore,
+        end: &RestoreEnd,
+        started: Duration,
+        progress: &mut dyn FnMut(RestoreProgress),
+    ) -> Result<TimelineId, BackupError> {
+        let (clock, total) = (&self.environment.clock, self.backup.manifest.bytes());
+        let mut bytes = 0;
+        self.fetch_runs(&mut |number, content| {
+            let object = || places::run(&self.backup.id, number);
+            let refuse = |problem| BackupError::damaged(object(), problem);
+            let mut run = RunReader::open(content, number).map_err(refuse)?;
+            while let Some((key, value)) = run.next().map_err(refuse)? {
+                restore.push(key, value)?;
+            }
+            bytes += content.len() as u64;
+            let elapsed = clock.monotonic().saturating_sub(started);
+            progress(RestoreProgress::Rows { bytes, total, elapsed });
+            Ok(())
+        })?;
+        restore.finish_rows()?;
+        let reason = format!("restored from the backup {} to {}", self.backup.id, end.end);
+        let timeline = restore.finish(end.end, &reason, &mut |step| {
+            let start = step.redo_point;
+            let (bytes, total) = (step.replayed.bytes_since(start), end.end.bytes_since(start));
+            progress(RestoreProgress::Replay { bytes, total });
+        })?;
+        Ok(timeline)
+    }
+
+    /// Gives the content of all runs to `take`, in order; several are fetched at a time.
+    fn fetch_runs(&self, take: &mut TakeRun<'_>) -> Result<(), BackupError> {
+        let count = u32::try_from(self.backup.manifest.runs.len())
+            .map_err(|_| BackupError::damaged(&self.backup.id, "it has too many runs"))?;
+        std::thread::scope(|scope| {
+            let mut under_way = VecDeque::new();
+            let mut next = 0;
+            for number in 0..count {
+                while next < count && under_way.len() < self.request.threads.max(1) {
+                    let wanted = next;
+                    under_way.push_back(scope.spawn(move || self.fetch_run(wanted)));
+                    next += 1;
+                }
+                let first = under_way.pop_front().expect("at least one is fetched at a time");
+                let panicked = |_| Error::Io { message: "a thread of the restore panicked".to_owned() };
+                let content = first.join().map_err(panicked)??;
+                take(number, &content)?;
+            }
+            Ok(())
+        })
+    }
+
+    fn fetch_run(&self, number: u32) -> Result<Vec<u8>, BackupError> {
+        let object = places::run(&self.backup.id, number);
+        let index = usize::try_from(number).expect("32 bits");
+        let expected = self.backup.manifest.runs[index];
+        let mut content = Vec::new();
+        let system = System::Seawall(self.backup.manifest.base.database);
+        self.repository.fetch_object(system, &object, &mut content)?;
+        let mut checksum = Crc64::new();
+        checksum.update(&content);
+        if (content.len() as u64, checksum.finish()) != (expected.bytes, expected.checksum) {
+            return Err(BackupError::damaged(&object, "it is not what the manifest says"));
+        }
+        let rows = RunReader::open(&content, number)
+            .map_err(|problem| BackupError::damaged(&object, problem))?
+            .rows();
+        if rows != expected.rows {
+            return Err(BackupError::damaged(&object, "it has not the rows that the manifest says"));
+        }
+        Ok(content)
+    }
+}

@@ -1,0 +1,199 @@
+//! The log of a database in a repository, along the history of one timeline.
+//!
+//! ```text
+//!   timeline 1   [ 5 whole ][ 6 tails . . |fork
+//!   timeline 2               [ . . . . . .| 6 whole ][ 7 tails . . |      the end: nothing further is there
+//! ```
+//! A segment that is there as a whole is taken as a whole; else the tails of it are put together, and zeros behind them.
+
+use std::collections::BTreeMap;
+
+use seawall_archive::{ArchiveError, LogFileName, Repository, SegmentPlace, System};
+use seawall_types::{DatabaseId, Lsn, TimelineId};
+use seawall_wal::{LogGeometry, SegmentName, TimelineHistory};
+
+use crate::error::BackupError;
+use crate::places;
+
+/// Between a look at what there is and its fetch, a tail may give way to its segment.
+const LOOKS_MAX: u32 = 3;
+
+/// See the module.
+pub(crate) struct StoredLog<'a> {
+    repository: &'a Repository,
+    system: System,
+    geometry: LogGeometry,
+    history: TimelineHistory,
+}
+
+/// A segment file to put into a log directory.
+pub(crate) struct FetchedSegment {
+    pub(crate) name: SegmentName,
+    pub(crate) content: Vec<u8>,
+    /// Its bytes up to here are those of the log.
+    pub(crate) bytes: u64,
+}
+
+impl<'a> StoredLog<'a> {
+    pub(crate) fn new(
+        repository: &'a Repository,
+        database: DatabaseId,
+        geometry: LogGeometry,
+        history: TimelineHistory,
+    ) -> StoredLog<'a> {
+        StoredLog { repository, system: System::Seawall(database), geometry, history }
+    }
+
+    /// Fetches the log from the segment of `from` on, up to that of `to` or as far as there is any, and gives each segment to
+    /// `put`. Where it ends.
+    ///
+    /// # Errors
+    /// `Gap` if a part is missing and later ones are there; what the repository says.
+    pub(crate) fn fetch(
+        &self,
+        from: Lsn,
+        to: Lsn,
+        put: &mut dyn FnMut(FetchedSegment) -> Result<(), BackupError>,
+    ) -> Result<Lsn, BackupError> {
+        let mut position = from;
+        loop {
+            let number = self.geometry.segment_of(position);
+            if number > self.geometry.segment_of(to) {
+                return Ok(position);
+            }
+            let timeline = self.history.timeline_at(position);
+            let border = self.geometry.first_record_of(number + 1);
+            let left = self.history.forks.iter().find(|fork| fork.parent == timeline).map(|fork| fork.fork);
+            let wanted_end = left.filter(|fork| *fork < border);
+            let name = SegmentName { number, timeline };
+            let Some(fetched) = self.fetch_segment(name)? else {
+                return self.end_at(position, timeline, left);
+            };
+            let bytes = fetched.bytes;
+            let end = match bytes {
+                bytes if bytes >= self.geometry.segment_bytes() => border,
+                bytes => Lsn::new(number * self.geometry.segment_bytes() + bytes),
+            };
+            put(fetched)?;
+            match wanted_end {
+                Some(fork) if end >= fork => position = fork,
+                None if end == border => position = border,
+                Some(_) | None => return self.end_at(end.max(position), timeline, left),
+            }
+        }
+    }
+
+    /// The log ends here, unless there is more behind it.
+    fn end_at(&self, end: Lsn, timeline: TimelineId, left: Option<Lsn>) -> Result<Lsn, BackupError> {
+        let has_later = || -> Result<bool, BackupError> {
+            let number = self.geometry.segment_of(end);
+            let files = self.repository.list(self.system, Some(timeline))?;
+            let is_later = |name: &LogFileName| match name {
+                LogFileName::Segment(place) => place.digits > number,
+                LogFileName::Partial(_) | LogFileName::BackupLabel(..) | LogFileName::History(_) => false,
+            };
+            Ok(files.iter().any(|(name, _)| is_later(name)))
+        };
+        if left.is_some() || has_later()? {
+            return Err(BackupError::Gap { timeline: timeline.get(), from: end });
+        }
+        Ok(end)
+    }
+
+    /// A segment as far as it is there; `None` if nothing of it is.
+    fn fetch_segment(&self, name: SegmentName) -> Result<Option<FetchedSegment>, BackupError> {
+        let place = SegmentPlace { timeline: name.timeline, digits: name.number };
+        let mut looks = 0;
+        loop {
+            looks += 1;
+            let mut content = Vec::new();
+            match self.repository.fetch(self.system, LogFileName::Segment(place), &mut content) {
+                Ok(_) if content.len() as u64 != self.geometry.segment_bytes() => {
+                    let problem = format!("it has {} bytes and is no segment of this log", content.len());
+                    return Err(BackupError::damaged(name.file_name(), problem));
+                }
+                Ok(_) => {
+                    let bytes = self.geometry.segment_bytes();
+                    return Ok(Some(FetchedSegment { name, content, bytes }));
+                }
+                Err(ArchiveError::NotFound { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+            match self.fetch_tails(name) {
+                Err(BackupError::Archive(ArchiveError::NotFound { .. })) if looks < LOOKS_MAX => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn fetch_tails(&self, name: SegmentName) -> Result<Option<FetchedSegment>, BackupError> {
+        let mut content = Vec::new();
+        for (from, to) in self.tails_of(name)? {
+            let object = places::tail(name, from, to);
+            let mut bytes = Vec::new();
+            self.repository.fetch_object(self.system, &object, &mut bytes)?;
+            let is_whole = bytes.len() as u64 == to - from && from <= content.len() as u64;
+            let from = usize::try_from(from).ok().filter(|_| is_whole);
+            let from =
+                from.ok_or_else(|| BackupError::damaged(&object, "its length is not that of its name"))?;
+            content.truncate(from);
+            content.extend_from_slice(&bytes);
+        }
+        if content.is_empty() {
+            return Ok(None);
+        }
+        let bytes = content.len() as u64;
+        let segment_bytes = usize::try_from(self.geometry.segment_bytes()).expect("at most 1 GiB");
+        content.resize(segment_bytes, 0);
+        Ok(Some(FetchedSegment { name, content, bytes }))
+    }
+
+    /// The tails that cover the longest beginning of a segment file, each from where the one before ends or sooner.
+    fn tails_of(&self, name: SegmentName) -> Result<Vec<(u64, u64)>, BackupError> {
+        let objects = self.repository.list_objects(self.system, &places::tails(name.timeline))?;
+        let of_it = objects.iter().filter_map(|(object, _)| places::parse_tail(object));
+        let fits = |to: u64| to <= self.geometry.segment_bytes();
+        let ranges = of_it.filter(|(of, _, to)| *of == name && fits(*to)).map(|(_, from, to)| (from, to));
+        Ok(cover(ranges))
+    }
+}
+
+/// Of some ranges, those that cover the longest stretch from zero on: few of them.
+fn cover(ranges: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+    let mut farthest: BTreeMap<u64, u64> = BTreeMap::new();
+    for (from, to) in ranges {
+        let entry = farthest.entry(from).or_insert(to);
+        *entry = (*entry).max(to);
+    }
+    let (mut chosen, mut covered) = (Vec::new(), 0);
+    loop {
+        let reaching = farthest.range(..=covered).max_by_key(|(_, to)| **to);
+        match reaching {
+            Some((from, to)) if *to > covered => {
+                chosen.push((*from, *to));
+                covered = *to;
+            }
+            Some(_) | None => return chosen,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tails_are_put_together_as_far_as_they_reach() {
+        type Tails = &'static [(u64, u64)];
+        let cases: [(Tails, Tails); 5] = [
+            (&[], &[]),
+            (&[(5, 9)], &[]),
+            (&[(0, 4), (4, 9), (10, 12)], &[(0, 4), (4, 9)]),
+            (&[(0, 4), (0, 8), (4, 9), (2, 11)], &[(0, 8), (2, 11)]),
+            (&[(0, 8), (8, 9), (9, 10), (3, 7)], &[(0, 8), (8, 9), (9, 10)]),
+        ];
+        for (given, expected) in cases {
+            assert_eq!(cover(given.iter().copied()), expected, "{given:?}");
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! A database and a repository, each on a simulated disk, and what the database should hold.
+#![allow(dead_code, reason = "no test needs all of it")]
+#![allow(clippy::unwrap_used, reason = "a test that fails panics")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use seawall_archive::{Packing, Repository, RepositoryOptions};
+use seawall_backup::{
+    BackupError, BackupOptions, RepositoryArchive, RestoreReport, RestoreRequest, StoredBackup, back_up,
+    restore,
+};
+use seawall_engine::{ArchiveOptions, Background, Database, Environment, LockWait, Options, RestoreTarget};
+use seawall_io::{Clock, Disk};
+use seawall_keys::{MasterKey, SecretKey};
+use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
+
+pub(crate) const SEGMENT_BYTES: u64 = 64 << 10;
+
+/// Rows by table.
+pub(crate) type State = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
+
+/// All rows that a database shows.
+pub(crate) fn state_of(database: &Database) -> State {
+    let snapshot = database.snapshot();
+    let rows = |name: &str| {
+        let table = snapshot.table(name).unwrap();
+        snapshot.rows(&table).map(Result::unwrap).collect()
+    };
+    database.tables().unwrap().iter().map(|table| (table.name.clone(), rows(&table.name))).collect()
+}
+
+pub(crate) struct World {
+    pub(crate) disk: SimulatedDisk,
+    pub(crate) store: SimulatedDisk,
+    pub(crate) clock: SimulatedClock,
+    pub(crate) master_key: Option<MasterKey>,
+    pub(crate) archives: bool,
+}
+
+impl World {
+    pub(crate) fn new() -> World {
+        let world = World {
+            disk: SimulatedDisk::new(1),
+            store: SimulatedDisk::new(2),
+            clock: SimulatedClock::default(),
+            master_key: None,
+            archives: true,
+        };
+        world.create_repository();
+        world
+    }
+
+    /// Both encrypted.
+    pub(crate) fn encrypted() -> World {
+        let key = MasterKey::Bytes(SecretKey::from_bytes([7; 32]));
+        let world = World { store: SimulatedDisk::new(3), master_key: Some(key), ..World::new() };
+        world.create_repository();
+        world
+    }
+
+    fn create_repository(&self) {
+        Repository::create_on(Arc::new(self.store.clone()), self.repository_options()).unwrap();
+    }
+
+    fn repository_options(&self) -> RepositoryOptions {
+        RepositoryOptions {
+            master_key: self.master_key.clone(),
+            clock: Arc::new(self.clock.clone()),
+            // Another process draws other numbers.
+            random: Arc::new(SimulatedRandom::new(self.store.calls())),
+            ..RepositoryOptions::default()
+        }
+    }
+
+    pub(crate) fn repository(&self) -> Arc<Repository> {
+        let disk: Arc<dyn Disk> = Arc::new(self.store.clone());
+        Arc::new(Repository::open_on(disk, self.repository_options()).unwrap())
+    }
+
+    pub(crate) fn environment(&self, disk: &SimulatedDisk) -> Environment {
+        Environment {
+            disk: Arc::new(disk.clone()),
+            clock: Arc::new(self.clock.clone()),
+            random: Arc::new(SimulatedRandom::new(4)),
+        }
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
+        let archive = || {
+            let archive = RepositoryArchive::new(vec![self.repository()], Packing::default(), clock);
+            ArchiveOptions::new(Arc::new(archive))
+        };
+        Options {
+            page_bytes: 4096,
+            segment_bytes: SEGMENT_BYTES,
+            memtable_bytes: 1 << 20,
+            cache_bytes: 1 << 20,
+            checkpoint_chunk_bytes: 64 << 10,
+            checkpoint_threads: 1,
+            recovery_threads: 1,
+            lock_wait: LockWait::NoWait,
+            background: Background::Manual,
+            archive: self.archives.then(archive),
+            master_key: self.master_key.clone(),
+            ..Options::default()
+        }
+    }
+
+    pub(crate) fn open(&self) -> Database {
+        self.open_at(&self.disk)
+    }
+
+    pub(crate) fn open_at(&self, disk: &SimulatedDisk) -> Database {
+        Database::open_in(self.environment(disk), self.options(), |_| {}).unwrap()
+    }
+
+    /// A backup in runs of so many bytes; `meanwhile` runs between two of them.
+    pub(crate) fn back_up_while(
+        &self,
+        database: &Database,
+        run_bytes: usize,
+        mut meanwhile: impl FnMut(),
+    ) -> Result<StoredBackup, BackupError> {
+        let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
+        // So that no two have one name.
+        self.clock.advance(std::time::Duration::from_secs(1));
+        let options = BackupOptions { run_bytes, threads: 1, ..BackupOptions::default() };
+        back_up(database, &self.repository(), &clock, &options, &mut |_| meanwhile())
+    }
+
+    pub(crate) fn back_up(&self, database: &Database) -> StoredBackup {
+        self.back_up_while(database, 1000, || {}).unwrap()
+    }
+
+    pub(crate) fn restore(
+        &self,
+        target: RestoreTarget,
+    ) -> Result<(SimulatedDisk, RestoreReport), BackupError> {
+        let disk = SimulatedDisk::new(9);
+        let request = RestoreRequest { target, ..RestoreRequest::default() };
+        let report = self.restore_to(&disk, &request)?;
+        Ok((disk, report))
+    }
+
+    pub(crate) fn restore_to(
+        &self,
+        disk: &SimulatedDisk,
+        request: &RestoreRequest,
+    ) -> Result<RestoreReport, BackupError> {
+        restore(&self.repository(), &self.environment(disk), &self.options(), request, &mut |_| {})
+    }
+
+    /// Opens a restored database beside the first one.
+    pub(crate) fn open_restored(&self, disk: &SimulatedDisk) -> Database {
+        let options = Options { archive: None, ..self.options() };
+        Database::open_in(self.environment(disk), options, |_| {}).unwrap()
+    }
+
+    /// Restores and shows what is there.
+    pub(crate) fn restored_state(&self, target: RestoreTarget) -> State {
+        let (disk, _) = self.restore(target).unwrap();
+        let database = self.open_restored(&disk);
+        let state = state_of(&database);
+        examine(&database);
+        state
+    }
+}
+
+/// No damage; and no row is left that belongs to no table.
+pub(crate) fn examine(database: &Database) {
+    let summary = database.check(&mut |damage| panic!("{damage}")).unwrap();
+    assert_eq!(summary.damages, 0);
+    for in_doubt in database.in_doubt().unwrap() {
+        database.rollback_prepared(&in_doubt.gid).unwrap();
+    }
+    for table in database.tables().unwrap() {
+        database.drop_table(&table.name).unwrap();
+    }
+    for _ in 0..3 {
+        database.checkpoint().unwrap();
+    }
+    let summary = database.check(&mut |damage| panic!("{damage}")).unwrap();
+    assert_eq!((summary.rows, summary.tables), (0, 0), "rows that belong to no table");
+}

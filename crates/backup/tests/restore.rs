@@ -1,0 +1,301 @@
+//! Restoring to positions, times and names; what is refused, and how.
+#![allow(clippy::unwrap_used, reason = "a test that fails panics")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{SEGMENT_BYTES, State, World, examine, state_of};
+use seawall_archive::{LogFileName, System};
+use seawall_backup::{BackupError, RestoreRequest, backups};
+use seawall_engine::{Database, Error, OpenMode, Options, RestoreTarget};
+use seawall_io::{Clock, Disk};
+use seawall_simulation::SimulatedDisk;
+use seawall_types::{Lsn, TimelineId};
+
+fn put(database: &Database, key: u32, value: &[u8]) -> Lsn {
+    let table = database.table("t").or_else(|_| database.create_table("t")).unwrap();
+    database.put(&table, key.to_be_bytes(), value).unwrap()
+}
+
+fn error_of(world: &World, target: RestoreTarget) -> String {
+    world.restore(target).map(|(_, report)| report).unwrap_err().to_string()
+}
+
+#[test]
+fn every_commit_behind_a_backup_can_be_restored() {
+    let world = World::new();
+    let database = world.open();
+    for key in 0..300 {
+        put(&database, key, &[1; 200]);
+    }
+    database.checkpoint().unwrap();
+    put(&database, 7, b"not in the tree yet");
+    let backup = world.back_up(&database);
+    assert!(backup.manifest.runs.len() > 20);
+    let mut states = vec![(database.statistics().appended, state_of(&database))];
+    for key in 290..320 {
+        let lsn = put(&database, key, &[3; 9_000]);
+        states.push((lsn, state_of(&database)));
+    }
+    database.archive_now().unwrap();
+    for (lsn, state) in states.iter().step_by(5) {
+        assert!(world.restored_state(RestoreTarget::Lsn(*lsn)) == *state, "{lsn}");
+        // Between two commits, the first one counts.
+        if *lsn < states.last().unwrap().0 {
+            assert!(
+                world.restored_state(RestoreTarget::Lsn(Lsn::new(lsn.get() + 1))) == *state,
+                "behind {lsn}"
+            );
+        }
+    }
+    assert!(world.restored_state(RestoreTarget::Latest) == states.last().unwrap().1);
+}
+
+#[test]
+fn times_and_names_are_found() {
+    let world = World::new();
+    let database = world.open();
+    put(&database, 1, b"before");
+    world.back_up(&database);
+    let mut moments: Vec<(i64, State)> = Vec::new();
+    for key in 0..5 {
+        world.clock.advance(Duration::from_secs(10));
+        put(&database, key, b"x");
+        moments.push((world.clock.wall_micros(), state_of(&database)));
+        database.create_restore_point(&format!("after {key}")).unwrap();
+        database.create_restore_point("again and again").unwrap();
+    }
+    database.archive_now().unwrap();
+    for (key, (micros, state)) in moments.iter().enumerate().take(4) {
+        assert_eq!(world.restored_state(RestoreTarget::Time(*micros)), *state);
+        assert_eq!(world.restored_state(RestoreTarget::Time(*micros + 9_999_999)), *state);
+        assert_eq!(world.restored_state(RestoreTarget::RestorePoint(format!("after {key}"))), *state);
+    }
+    let last = moments.last().unwrap();
+    assert_eq!(world.restored_state(RestoreTarget::RestorePoint("again and again".to_owned())), last.1);
+    let problem = error_of(&world, RestoreTarget::Time(last.0));
+    assert!(problem.contains("no commit after the time"), "{problem}");
+    let problem = error_of(&world, RestoreTarget::RestorePoint("never".to_owned()));
+    assert!(problem.contains("\"never\""), "{problem}");
+    // A newer backup hides no older name.
+    world.back_up(&database);
+    database.archive_now().unwrap();
+    assert_eq!(world.restored_state(RestoreTarget::RestorePoint("after 2".to_owned())), moments[2].1);
+}
+
+#[test]
+fn positions_out_of_reach_are_refused_with_what_there_is() {
+    let world = World::new();
+    let problem = error_of(&world, RestoreTarget::Latest);
+    assert!(problem.contains("no database"), "{problem}");
+    let database = world.open();
+    let early = put(&database, 1, b"x");
+    database.archive_now().unwrap();
+    let problem = error_of(&world, RestoreTarget::Latest);
+    assert!(problem.contains("none that is complete"), "{problem}");
+    let backup = world.back_up(&database);
+    let problem = error_of(&world, RestoreTarget::Lsn(early));
+    assert!(problem.contains(&backup.id) && problem.contains("later than that"), "{problem}");
+    let problem = error_of(&world, RestoreTarget::Time(0));
+    assert!(problem.contains("later than that"), "{problem}");
+    let end = database.archive_now().unwrap();
+    let problem = error_of(&world, RestoreTarget::Lsn(Lsn::new(end.get() + 1)));
+    assert!(problem.contains(&end.to_string()), "{problem}");
+    let request = RestoreRequest { timeline: TimelineId::new(5), ..RestoreRequest::default() };
+    let problem = world.restore_to(&SimulatedDisk::new(5), &request).unwrap_err().to_string();
+    assert!(problem.contains("no timeline 5"), "{problem}");
+}
+
+#[test]
+fn only_an_empty_directory_is_restored_into() {
+    let world = World::new();
+    let database = world.open();
+    put(&database, 1, b"x");
+    world.back_up(&database);
+    let request = RestoreRequest::default();
+    database.close().unwrap();
+    let before = world.disk.calls();
+    let refused = world.restore_to(&world.disk, &request);
+    assert!(matches!(refused, Err(BackupError::Database(Error::NotEmpty { .. }))), "{refused:?}");
+    assert_eq!(world.disk.calls(), before, "nothing was changed");
+    assert_eq!(state_of(&world.open()).len(), 1);
+}
+
+#[test]
+fn a_missing_segment_is_a_gap_and_a_damaged_object_is_named() {
+    let world = World::new();
+    let database = world.open();
+    put(&database, 1, b"x");
+    let backup = world.back_up(&database);
+    let begin = database.statistics().appended.get() / SEGMENT_BYTES;
+    for key in 0..30 {
+        put(&database, key, &[5; 20_000]);
+    }
+    database.archive_now().unwrap();
+    let system = System::Seawall(backup.manifest.base.database);
+    let segments: Vec<String> = world
+        .repository()
+        .list(system, Some(TimelineId::FIRST))
+        .unwrap()
+        .into_iter()
+        .filter(|(name, _)| matches!(name, LogFileName::Segment(place) if place.digits > begin))
+        .map(|(name, _)| name.to_string())
+        .collect();
+    assert!(segments.len() > 5);
+    let whole = world.store.copy();
+    let path = |name: &str| format!("{system}/log/00000001/00000000000000/{name}");
+    world.store.remove(&path(&segments[2])).unwrap();
+    let problem = error_of(&world, RestoreTarget::Latest);
+    assert!(problem.contains("there is a gap"), "{problem}");
+    let world = World { store: whole, ..world };
+    let run = format!("{system}/backups/{}/run-00000001", backup.id);
+    let file = world.store.open(&run, seawall_io::OpenMode::Write).unwrap();
+    file.write_all_at(b"rot", 600).unwrap();
+    let problem = error_of(&world, RestoreTarget::Latest);
+    assert!(problem.contains("run-00000001") && problem.contains("damaged"), "{problem}");
+}
+
+#[test]
+fn a_restored_database_goes_on_on_a_timeline_of_its_own_and_both_can_be_restored() {
+    let world = World::new();
+    let database = world.open();
+    let fork = put(&database, 1, b"common");
+    world.back_up(&database);
+    let early = database.statistics().appended;
+    put(&database, 1, b"common to both");
+    let common = state_of(&database);
+    let fork_end = database.archive_now().unwrap();
+    assert!(fork_end > fork);
+    put(&database, 2, b"old way");
+    database.archive_now().unwrap();
+    let old = state_of(&database);
+    database.close().unwrap();
+
+    let (disk, report) = world.restore(RestoreTarget::Lsn(fork_end)).unwrap();
+    assert_eq!((report.from_timeline.get(), report.timeline.get()), (1, 2));
+    let restored = world.open_at(&disk);
+    assert_eq!((restored.timeline().get(), state_of(&restored)), (2, common));
+    for key in 10..40 {
+        put(&restored, key, &[8; 9_000]);
+    }
+    let second = restored.archive_now().unwrap();
+    let new = state_of(&restored);
+    restored.close().unwrap();
+
+    // The last timeline by itself, from the backup that was taken on the first one.
+    assert!(world.restored_state(RestoreTarget::Latest) == new);
+    assert!(world.restored_state(RestoreTarget::Lsn(second)) == new);
+    // A place before the fork, although the last timeline is asked for.
+    let request = RestoreRequest { target: RestoreTarget::Lsn(early), ..RestoreRequest::default() };
+    let disk = SimulatedDisk::new(6);
+    let report = world.restore_to(&disk, &request).unwrap();
+    assert!(report.end.end <= early && early < fork_end);
+    let way_back = world.open_restored(&disk);
+    assert_eq!(state_of(&way_back)["t"].len(), 1);
+    way_back.close().unwrap();
+    let first = RestoreRequest { timeline: Some(TimelineId::FIRST), ..RestoreRequest::default() };
+    let disk = SimulatedDisk::new(7);
+    let report = world.restore_to(&disk, &first).unwrap();
+    assert_eq!((report.from_timeline.get(), report.timeline.get()), (1, 3), "a number that none has");
+    assert!(state_of(&world.open_restored(&disk)) == old);
+}
+
+#[test]
+fn rows_loaded_past_the_log_are_in_the_next_backup_and_stop_a_restore_from_the_one_before() {
+    let world = World { archives: false, ..World::new() };
+    let database = world.open();
+    put(&database, 1, b"x");
+    world.back_up(&database);
+    let before = state_of(&database);
+    let mut load = database.bulk_load("loaded").unwrap();
+    for key in 0..2000_u32 {
+        load.add(key.to_be_bytes(), [4; 50]).unwrap();
+    }
+    load.finish().unwrap();
+    // The log up to the end of the second backup has the record, and the first backup is the only one before that.
+    let second = world.back_up(&database);
+    assert_eq!(world.restored_state(RestoreTarget::Latest), state_of(&database));
+    let manifests = backups(&world.repository(), second.manifest.base.database).unwrap();
+    assert_eq!(manifests.len(), 2);
+    let first_end = manifests[0].manifest.end.end;
+    assert_eq!(world.restored_state(RestoreTarget::Lsn(first_end)), before);
+    let just_before = Lsn::new(second.manifest.end.end.get() - 1);
+    let problem = error_of(&world, RestoreTarget::Lsn(just_before));
+    assert!(problem.contains("loaded past the log"), "{problem}");
+}
+
+#[test]
+fn loads_are_logged_while_the_log_is_archived() {
+    let world = World::new();
+    let database = world.open();
+    put(&database, 1, b"x");
+    world.back_up(&database);
+    for (name, keys) in [("in order", [1_u32, 2, 3]), ("out of order", [3, 1, 2])] {
+        let mut load = database.bulk_load(name).unwrap();
+        for key in keys.iter().flat_map(|key| (0..500).map(move |number| key * 1000 + number)) {
+            load.add(key.to_be_bytes(), [4; 900]).unwrap();
+        }
+        load.finish().unwrap();
+    }
+    database.archive_now().unwrap();
+    assert_eq!(world.restored_state(RestoreTarget::Latest), state_of(&database));
+}
+
+#[test]
+fn encrypted_databases_are_backed_up_into_encrypted_repositories_only() {
+    let world = World::encrypted();
+    let database = world.open();
+    for key in 0..100 {
+        put(&database, key, b"a secret that nobody should find");
+    }
+    world.back_up(&database);
+    put(&database, 1, b"a secret behind the backup");
+    database.archive_now().unwrap();
+    assert_eq!(world.restored_state(RestoreTarget::Latest), state_of(&database));
+    let plain = World::new();
+    let refused = plain.back_up_while(&database, 1000, || {});
+    assert!(matches!(refused, Err(BackupError::RepositoryNotEncrypted { .. })), "{refused:?}");
+    let other = World { master_key: None, ..World::new() };
+    assert!(other.restore(RestoreTarget::Latest).is_err());
+}
+
+#[test]
+fn a_backup_of_an_open_database_does_not_keep_its_log_for_longer() {
+    let world = World { archives: false, ..World::new() };
+    let database = world.open();
+    put(&database, 1, b"x");
+    let held = std::cell::Cell::new(0);
+    world.back_up_while(&database, 1000, || held.set(database.log_holds().unwrap().len())).unwrap();
+    assert_eq!((held.get(), database.log_holds().unwrap().len()), (1, 0));
+}
+
+#[test]
+fn a_directory_with_the_marker_of_a_restore_is_opened_by_nobody() {
+    let world = World::new();
+    let database = world.open();
+    put(&database, 1, b"x");
+    database.close().unwrap();
+    world.disk.open("restoring", seawall_io::OpenMode::Create).unwrap();
+    for mode in [OpenMode::Existing, OpenMode::CreateIfMissing, OpenMode::New, OpenMode::ReadOnly] {
+        let options = Options { mode, ..world.options() };
+        let opened = Database::open_in(world.environment(&world.disk), options, |_| {});
+        assert!(matches!(opened, Err(Error::Restoring { .. })), "{mode:?}: {opened:?}");
+    }
+}
+
+#[test]
+fn what_a_restore_makes_has_an_ordinary_log() {
+    let world = World::new();
+    let database = world.open();
+    put(&database, 1, b"x");
+    world.back_up(&database);
+    let end = database.archive_now().unwrap();
+    let (disk, report) = world.restore(RestoreTarget::Latest).unwrap();
+    assert_eq!(report.end.end, end);
+    let restored = world.open_restored(&disk);
+    let info = restored.info().unwrap();
+    assert!(info.redo_point >= end);
+    assert_eq!(info.timeline.get(), 2);
+    examine(&restored);
+}
