@@ -178,6 +178,13 @@ pub(crate) enum Command {
     /// Make and examine repositories: where archives lie.
     #[command(subcommand)]
     Repo(RepoCommand),
+    /// Take a full backup of the database in DIR, with the log that it needs; or list the backups that a repository has.
+    #[command(after_help = REPOSITORY_HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+    Backup(BackupArguments),
+    /// Make a database in DIR, which must be missing or empty, of a backup and the log behind it: up to the end of the log, an LSN,
+    /// a time or a restore point. It goes on on a new timeline.
+    #[command(after_help = REPOSITORY_HELP)]
+    Restore(RestoreArguments),
     /// Measure this machine: commits, reads and scans a second, in a scratch directory.
     Bench(Bench),
     /// Show what Seawall promises: load real data, kill -9 the loader, recover, verify, transfer money, verify.
@@ -253,6 +260,63 @@ pub(crate) enum RepoCommand {
 pub(crate) struct OneRepository {
     /// Where it is. Default: SEAWALL_REPOSITORY.
     pub(crate) repository: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<BackupCommand>,
+    /// The database's directory.
+    #[arg(required = true)]
+    pub(crate) dir: Option<PathBuf>,
+    /// Where to. Default: SEAWALL_REPOSITORY.
+    #[arg(long, value_name = "REPOSITORY")]
+    pub(crate) repository: Option<String>,
+    /// Bytes of rows a second that are read at most, in MiB.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: Option<u64>,
+    /// Threads that compress and put.
+    #[arg(long, value_name = "NUMBER", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) threads: u16,
+    /// Compress with Zstandard at this level instead of LZ4.
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=19))]
+    pub(crate) zstd: Option<i32>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BackupCommand {
+    /// List the backups of all databases, oldest first.
+    List(OneRepository),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArguments {
+    /// The new database's directory.
+    pub(crate) dir: PathBuf,
+    /// Where from. Default: SEAWALL_REPOSITORY.
+    #[arg(long, value_name = "REPOSITORY")]
+    pub(crate) repository: Option<String>,
+    /// With every commit up to this position, such as 1/A2B3C4D8.
+    #[arg(long, value_name = "LSN", group = "target")]
+    pub(crate) to_lsn: Option<seawall::Lsn>,
+    /// With every commit up to this time, UTC, such as 2026-11-22T03:15:00Z, to the microsecond.
+    #[arg(long, value_name = "TIME", group = "target", value_parser = crate::files::parse_utc)]
+    pub(crate) to_time: Option<i64>,
+    /// Up to the last restore point with this name.
+    #[arg(long, value_name = "NAME", group = "target")]
+    pub(crate) to_name: Option<String>,
+    /// Up to the end of the log in the repository: the default.
+    #[arg(long, group = "target")]
+    pub(crate) latest: bool,
+    /// Along the history of this timeline. Default: the last one.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) timeline: Option<u32>,
+    /// The id of the database, if the repository has several.
+    #[arg(long, value_name = "ID")]
+    pub(crate) database: Option<String>,
+    /// Objects that are fetched at a time.
+    #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) threads: u16,
 }
 
 #[derive(Debug, Args)]

@@ -1,5 +1,6 @@
 //! The sub-commands, one function each.
 
+mod backup;
 mod bench;
 mod dump;
 mod in_doubt;
@@ -59,6 +60,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Command::ArchiveStop(rest) => archive("archive-stop", rest),
         Command::Repo(command) => repository::repository(shared, command, output),
         Command::Checkpoint(directory) => inspect::checkpoint(shared, &directory.dir, output),
+        Command::Backup(backup) => backup::backup(shared, backup, output),
+        Command::Restore(restore) => backup::restore(shared, restore, output),
         Command::Bench(bench) => bench::bench(shared, bench, output),
         Command::Tour(tour) => tour::tour(shared, tour, output),
     }

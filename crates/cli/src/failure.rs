@@ -22,6 +22,8 @@ pub(crate) enum Failure {
     Database(#[from] seawall::Error),
     #[error("{0}")]
     Archive(#[from] seawall_archive::ArchiveError),
+    #[error("{0}")]
+    Backup(seawall_backup::BackupError),
     #[error("there is no row with key {key:?} in table {table:?}")]
     NoSuchKey { table: String, key: String },
     #[error("{findings} found; see above for file, offset and key range")]
@@ -74,7 +76,8 @@ impl Failure {
                 Error::NoDatabase { .. }
                 | Error::NoSuchTable { .. }
                 | Error::NoSuchLogHold { .. }
-                | Error::NotInDoubt { .. },
+                | Error::NotInDoubt { .. }
+                | Error::RestoreTarget { .. },
             ) => 3,
             Failure::Damage { .. }
             | Failure::Database(
@@ -93,6 +96,7 @@ impl Failure {
                 | Error::WrongMasterKey { .. },
             ) => 9,
             Failure::Archive(error) => archive_exit_code(error),
+            Failure::Backup(error) => backup_exit_code(error),
             Failure::Io { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound => 3,
                 io::ErrorKind::StorageFull => 8,
@@ -113,6 +117,27 @@ impl Failure {
         } else {
             eprintln!("seawall: {self}");
         }
+    }
+}
+
+impl From<seawall_backup::BackupError> for Failure {
+    fn from(error: seawall_backup::BackupError) -> Failure {
+        use seawall_backup::BackupError;
+        match error {
+            BackupError::Archive(error) => Failure::Archive(error),
+            BackupError::Database(error) => Failure::Database(error),
+            other => Failure::Backup(other),
+        }
+    }
+}
+
+fn backup_exit_code(error: &seawall_backup::BackupError) -> u8 {
+    use seawall_backup::BackupError;
+    match error {
+        BackupError::WhichDatabase { .. } | BackupError::NoBackup { .. } => 3,
+        BackupError::Damaged { .. } | BackupError::Gap { .. } | BackupError::LogTooShort { .. } => 4,
+        BackupError::RepositoryNotEncrypted { .. } => 9,
+        _ => 1,
     }
 }
 

@@ -93,12 +93,57 @@ pub(crate) fn utc(micros: i64) -> String {
     format!("{year:04}-{month:02}-{day_of_month:02} {hour:02}:{minute:02}:{second:02}.{fraction:06} UTC")
 }
 
+/// Microseconds since 1970 of a time in UTC, as `utc` writes it, or with a T between, a Z behind it, or less of the second.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn parse_utc(text: &str) -> Result<i64, String> {
+    let refuse = || format!("{text:?} is no time: expected one in UTC such as 2026-11-22T03:15:00.25Z");
+    let plain = text.strip_suffix('Z').or_else(|| text.strip_suffix(" UTC")).unwrap_or(text);
+    let (date, time) = plain.split_once(['T', ' ']).ok_or_else(refuse)?;
+    let (time, fraction) = time.split_once('.').unwrap_or((time, ""));
+    let numbers = |text: &str, separator: char| -> Option<Vec<i64>> {
+        let number =
+            |part: &str| part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok())?;
+        text.split(separator).map(number).collect()
+    };
+    let date = numbers(date, '-').ok_or_else(refuse)?;
+    let time = numbers(time, ':').ok_or_else(refuse)?;
+    let ([year, month, day], [hour, minute, second]) = (&date[..], &time[..]) else { return Err(refuse()) };
+    let is_digits = fraction.len() <= 6 && fraction.bytes().all(|byte| byte.is_ascii_digit());
+    let is_time = *hour < 24 && *minute < 60 && *second < 60 && is_digits;
+    if !is_time || !(1970..=9999).contains(year) || !(1..=12).contains(month) || !(1..=31).contains(day) {
+        return Err(refuse());
+    }
+    // Hinnant's `days_from_civil`, of years that are not negative.
+    let shifted_year = year - i64::from(*month <= 2);
+    let (era, year_of_era) = (shifted_year / 400, shifted_year % 400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    let days =
+        era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468;
+    let micros: i64 = format!("{fraction:0<6}").parse().map_err(|_| refuse())?;
+    let parsed = (days * 86_400 + hour * 3600 + minute * 60 + second) * 1_000_000 + micros;
+    // The 31st of a month that has 30 days.
+    let day_of = |micros| utc(micros).get(8..10).and_then(|day| day.parse::<i64>().ok());
+    if day_of(parsed) == Some(*day) { Ok(parsed) } else { Err(refuse()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn dates_are_those_of_the_calendar() {
+        for micros in [0, 1_709_164_799_000_001, 951_782_400_000_000, 253_402_300_799_999_999] {
+            assert_eq!(parse_utc(&utc(micros)), Ok(micros));
+        }
+        assert_eq!(parse_utc("2024-02-28T23:59:59Z"), Ok(1_709_164_799_000_000));
+        assert_eq!(parse_utc("2024-02-28 23:59:59.5"), Ok(1_709_164_799_500_000));
+        for wrong in
+            ["", "now", "2024-02-30T00:00:00Z", "2024-02-28", "2024-02-28T24:00:00", "2024-2-28T1:2:+3"]
+        {
+            assert!(parse_utc(wrong).is_err(), "{wrong}");
+        }
         assert_eq!(utc(0), "1970-01-01 00:00:00.000000 UTC");
         assert_eq!(utc(1_709_164_799_000_001), "2024-02-28 23:59:59.000001 UTC");
         assert_eq!(utc(1_709_164_800_000_000), "2024-02-29 00:00:00.000000 UTC");

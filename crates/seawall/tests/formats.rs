@@ -20,6 +20,7 @@ bank/
   lock            held by the process that has the database open
   measurements    the speed of replay and the last checkpoints; nothing depends on it
   creating        there while the database is being created
+  restoring       there while it is being restored
 ```
 Only `superblock`, `pages`, `recovery/chunk`, `log/` and `keys` are the database: copy them together, with the database
 closed. What an archive holds comes last.
@@ -60,7 +61,10 @@ const FORMATS: &[(&str, &str)] = &[
     ("Archive: frame of an object", "archive/src/envelope/frame.rs"),
     ("Archive: gap", "archive/src/gap.rs"),
     ("Archive: repository key", "keys/src/repository_key.rs"),
+    ("Archive: names of other objects", "archive/src/object_name.rs"),
     ("Archive: spool", "archive_agent/src/spool.rs"),
+    ("Backup: run", "backup/src/run.rs"),
+    ("Backup: manifest", "backup/src/manifest.rs"),
 ];
 
 /// The documentation at the top of a source file.

@@ -26,7 +26,7 @@ pub(crate) fn repository(shared: &Shared, command: &RepoCommand, output: &mut Ou
     }
 }
 
-fn url_of(given: &Option<String>) -> Result<RepositoryUrl, Failure> {
+pub(super) fn url_of(given: &Option<String>) -> Result<RepositoryUrl, Failure> {
     let text = given.clone().or_else(|| std::env::var(VARIABLE).ok());
     let text = text.ok_or_else(|| Failure::Usage(format!("name a repository, or set {VARIABLE}")))?;
     // A relative path is what somebody types at a shell; settings have absolute ones.
@@ -40,11 +40,11 @@ fn url_of(given: &Option<String>) -> Result<RepositoryUrl, Failure> {
     Ok(text.parse::<RepositoryUrl>().map_err(seawall_archive::ArchiveError::from)?)
 }
 
-fn options(shared: &Shared) -> RepositoryOptions {
+pub(super) fn options(shared: &Shared) -> RepositoryOptions {
     RepositoryOptions { master_key: shared.master_key.source(), ..RepositoryOptions::default() }
 }
 
-fn open(shared: &Shared, given: &Option<String>) -> Result<Repository, Failure> {
+pub(super) fn open(shared: &Shared, given: &Option<String>) -> Result<Repository, Failure> {
     Ok(Repository::open(&url_of(given)?, options(shared))?)
 }
 

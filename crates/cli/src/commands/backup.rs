@@ -1,0 +1,210 @@
+//! `backup`, `backup list`, `restore`.
+
+use std::sync::Arc;
+
+use seawall::{DatabaseId, Environment, OpenMode, TimelineId};
+use seawall_archive::{Compression, Packing, Repository, RepositoryOptions};
+use seawall_backup::{BackupOptions, RestoreProgress, RestoreReport, RestoreRequest, StoredBackup};
+use seawall_backup::{back_up, backups, databases};
+use seawall_engine::RestoreTarget;
+use seawall_io::{Clock, OsDisk, SystemClock};
+use serde_json::{Value, json};
+
+use super::repository::{options as repository_options, url_of};
+use crate::arguments::{BackupArguments, BackupCommand, OneRepository, RestoreArguments, Shared};
+use crate::failure::Failure;
+use crate::files::utc;
+use crate::output::{Output, duration, grouped, size};
+use crate::progress;
+
+pub(crate) fn backup(
+    shared: &Shared,
+    arguments: &BackupArguments,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    match (&arguments.command, &arguments.dir) {
+        (Some(BackupCommand::List(one)), _) => list(shared, one, output),
+        (None, Some(dir)) => take(shared, arguments, dir, output),
+        (None, None) => Err(Failure::Usage("name the directory of the database".to_owned())),
+    }
+}
+
+/// The repository, with the master key if it is encrypted: that of the database may be given for the database alone.
+fn open_repository(shared: &Shared, given: &Option<String>) -> Result<Repository, Failure> {
+    let url = url_of(given)?;
+    match Repository::open(&url, repository_options(shared)) {
+        Err(seawall_archive::ArchiveError::NotEncrypted { .. }) => {
+            Ok(Repository::open(&url, RepositoryOptions::default())?)
+        }
+        opened => Ok(opened?),
+    }
+}
+
+fn take(
+    shared: &Shared,
+    arguments: &BackupArguments,
+    dir: &std::path::Path,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let repository = Arc::new(open_repository(shared, &arguments.repository)?);
+    let database = super::open(shared, dir, OpenMode::Existing)?;
+    let packing = match arguments.zstd {
+        Some(zstd_level) => Packing { compression: Compression::Zstd, zstd_level },
+        None => Packing::default(),
+    };
+    let options = BackupOptions {
+        threads: usize::from(arguments.threads),
+        bytes_per_second: arguments.rate.map(|mib| mib.saturating_mul(1 << 20)),
+        packing,
+        ..BackupOptions::default()
+    };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let bar = progress::bytes(None, "backing up");
+    let taken = back_up(&database, &repository, &clock, &options, &mut |step| bar.set_position(step.bytes));
+    bar.finish_and_clear();
+    let taken = taken?;
+    database.close()?;
+    let manifest = &taken.manifest;
+    output.answer(
+        &backup_json(&taken),
+        format_args!(
+            "backup {}: {} rows, {}, up to {}",
+            taken.id,
+            grouped(manifest.rows()),
+            size(manifest.bytes()),
+            manifest.end.end
+        ),
+    )
+}
+
+fn backup_json(backup: &StoredBackup) -> Value {
+    let (manifest, base) = (&backup.manifest, &backup.manifest.base);
+    json!({
+        "backup": backup.id, "database": base.database.to_string(), "timeline": base.timeline.get(),
+        "redo_point": base.redo_point.to_string(), "end": manifest.end.end.to_string(),
+        "started_micros": manifest.started_micros, "ended_micros": manifest.end.time_micros,
+        "rows": manifest.rows(), "bytes": manifest.bytes(), "runs": manifest.runs.len(),
+        "encrypted": base.keys.is_some(),
+    })
+}
+
+fn list(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(), Failure> {
+    let repository = open_repository(shared, &one.repository)?;
+    for database in databases(&repository)? {
+        for backup in backups(&repository, database)? {
+            if output.json() {
+                output.line(backup_json(&backup))?;
+                continue;
+            }
+            let manifest = &backup.manifest;
+            output.line(format_args!(
+                "{}  database {database}, timeline {}, {} to {}, ended {}: {} rows, {}",
+                backup.id,
+                manifest.base.timeline,
+                manifest.base.redo_point,
+                manifest.end.end,
+                utc(manifest.end.time_micros),
+                grouped(manifest.rows()),
+                size(manifest.bytes())
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+pub(crate) fn restore(
+    shared: &Shared,
+    arguments: &RestoreArguments,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let repository = open_repository(shared, &arguments.repository)?;
+    let request = request_of(arguments)?;
+    let environment = Environment::of_the_system(Arc::new(OsDisk::new(&arguments.dir)));
+    let options = super::options(shared, OpenMode::Existing);
+    let mut bars = Bars::default();
+    let restored =
+        seawall_backup::restore(&repository, &environment, &options, &request, &mut |step| bars.show(step));
+    bars.clear();
+    let report = restored?;
+    output.answer(&report_json(&report), format_args!("{}", report_text(&report)))
+}
+
+fn request_of(arguments: &RestoreArguments) -> Result<RestoreRequest, Failure> {
+    let target = match (&arguments.to_lsn, &arguments.to_time, &arguments.to_name) {
+        (Some(lsn), ..) => RestoreTarget::Lsn(*lsn),
+        (None, Some(micros), _) => RestoreTarget::Time(*micros),
+        (None, None, Some(name)) => RestoreTarget::RestorePoint(name.clone()),
+        (None, None, None) => RestoreTarget::Latest,
+    };
+    let database = arguments.database.as_deref().map(database_id).transpose()?;
+    Ok(RestoreRequest {
+        target,
+        timeline: arguments.timeline.and_then(TimelineId::new),
+        database,
+        threads: usize::from(arguments.threads),
+    })
+}
+
+fn database_id(text: &str) -> Result<DatabaseId, Failure> {
+    match format!("seawall-{text}").parse() {
+        Ok(seawall_archive::System::Seawall(database)) => Ok(database),
+        Ok(seawall_archive::System::PostgreSql(_)) | Err(_) => {
+            Err(Failure::Usage(format!("{text:?} is no database id: expected 32 hexadecimal digits")))
+        }
+    }
+}
+
+fn report_json(report: &RestoreReport) -> Value {
+    json!({
+        "backup": report.backup, "end": report.end.end.to_string(),
+        "last_commit_micros": report.end.last_commit_micros, "from_timeline": report.from_timeline.get(),
+        "timeline": report.timeline.get(), "rows": report.rows, "seconds": report.elapsed.as_secs_f64(),
+    })
+}
+
+fn report_text(report: &RestoreReport) -> String {
+    let last = match report.end.last_commit_micros {
+        Some(micros) => format!(", the last commit of {}", utc(micros)),
+        None => String::new(),
+    };
+    format!(
+        "restored from {} to {}{last}, in {}; the database is on timeline {} now",
+        report.backup,
+        report.end.end,
+        duration(report.elapsed),
+        report.timeline
+    )
+}
+
+/// A bar for each phase.
+#[derive(Default)]
+struct Bars {
+    bar: Option<(&'static str, indicatif::ProgressBar)>,
+}
+
+impl Bars {
+    fn show(&mut self, step: RestoreProgress) {
+        let (phase, position, total) = match step {
+            RestoreProgress::Log { segments } => ("fetching the log, segments:", segments, None),
+            RestoreProgress::Rows { bytes, total, .. } => ("restoring rows", bytes, Some(total)),
+            RestoreProgress::Replay { bytes, total } => ("replaying the log", bytes, Some(total)),
+        };
+        if self.bar.as_ref().is_none_or(|(shown, _)| *shown != phase) {
+            self.clear();
+            let bar = match total {
+                Some(total) => progress::bytes(Some(total), phase),
+                None => progress::rows(phase),
+            };
+            self.bar = Some((phase, bar));
+        }
+        if let Some((_, bar)) = &self.bar {
+            bar.set_position(position);
+        }
+    }
+
+    fn clear(&mut self) {
+        if let Some((_, bar)) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+}
