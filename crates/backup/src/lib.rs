@@ -17,6 +17,7 @@
 //! Start at [`back_up`], [`restore`] and [`RepositoryArchive`]. Byte layouts are in `run` and `manifest`.
 
 mod catalog;
+mod chain;
 mod error;
 mod manifest;
 mod places;
@@ -28,7 +29,7 @@ mod take;
 
 pub use catalog::{StoredBackup, backups, databases};
 pub use error::BackupError;
-pub use manifest::{Manifest, RunInfo};
+pub use manifest::{Manifest, RunInfo, RunKind};
 pub use repository_archive::RepositoryArchive;
 pub use restore::{RestoreProgress, RestoreReport, RestoreRequest, restore};
 pub use take::{BackupOptions, BackupProgress, back_up};

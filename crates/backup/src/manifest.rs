@@ -14,16 +14,22 @@
 //! end 0/2B3C4D5
 //! next_table 81
 //! in_doubt 0
+//! first_new_table 80
+//! loading 78,79
+//! parent 20261121T031500.000000Z-0000000001A00000
 //! started 1763781300000000
 //! ended 1763781390000000
 //! keys none
 //! run 0 12 1093 0f1e2d3c4b5a6978
 //! run 1 91204 8388702 1122334455667788
-//! runs 2
+//! kept 2 814 60231 99aabbccddeeff00
+//! runs 3
 //! crc32c 1a2b3c4d
 //! ```
 //! Times are in microseconds since 1970; LSNs and `complete_from` as in `engine::backup`. `keys` is the file of that name of an
-//! encrypted database, in hexadecimal digits, or `none`. A run has its number, rows, bytes and the CRC-64/NVME of its content.
+//! encrypted database, in hexadecimal digits, or `none`; so is `loading`. `parent` is what an increment builds on, or `none`. A run has
+//! its number, rows, bytes and the CRC-64/NVME of its content; so has a run of the ranges that an increment keeps. Those of a kind
+//! are in the order of their keys.
 //! The last line has the CRC-32C of all bytes before it.
 
 use std::fmt::Write;
@@ -46,14 +52,27 @@ pub struct Manifest {
     pub end: BackupEnd,
     /// When it began, in microseconds since 1970.
     pub started_micros: i64,
+    /// The backup that it is an increment of, by name.
+    pub parent: Option<String>,
     /// Its runs, by number.
     pub runs: Vec<RunInfo>,
+}
+
+/// What is in a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunKind {
+    /// Rows.
+    Rows,
+    /// Ranges of keys for which an increment has what its parent has.
+    Kept,
 }
 
 /// A run of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunInfo {
-    /// Rows in it.
+    /// What is in it.
+    pub kind: RunKind,
+    /// Rows or ranges in it.
     pub rows: u64,
     /// Bytes, before compression.
     pub bytes: u64,
@@ -62,9 +81,14 @@ pub struct RunInfo {
 }
 
 impl Manifest {
-    /// Rows in all runs, those of the system keyspace included.
+    /// Rows in its runs, those of the system keyspace included, and not those of its parent.
     pub fn rows(&self) -> u64 {
-        self.runs.iter().map(|run| run.rows).sum()
+        self.runs.iter().filter(|run| run.kind == RunKind::Rows).map(|run| run.rows).sum()
+    }
+
+    /// Numbers of its runs of a kind.
+    pub(crate) fn numbers(&self, kind: RunKind) -> impl Iterator<Item = u32> {
+        (0..).zip(&self.runs).filter(move |(_, run)| run.kind == kind).map(|(number, _)| number)
     }
 
     /// Bytes in all runs, before compression.
@@ -88,11 +112,14 @@ impl Manifest {
         line("end", &end.end);
         line("next_table", &end.next_table.get());
         line("in_doubt", &base.in_doubt);
+        line("first_new_table", &base.first_new_table.get());
+        line("loading", &numbers_text(&base.loading));
+        line("parent", &self.parent.as_deref().unwrap_or("none"));
         line("started", &self.started_micros);
         line("ended", &end.time_micros);
         line("keys", &base.keys.as_ref().map_or_else(|| "none".to_owned(), |keys| hexadecimal(keys)));
-        for (number, RunInfo { rows, bytes, checksum }) in self.runs.iter().enumerate() {
-            line("run", &format_args!("{number} {rows} {bytes} {checksum:016x}"));
+        for (number, RunInfo { kind, rows, bytes, checksum }) in self.runs.iter().enumerate() {
+            line(kind.word(), &format_args!("{number} {rows} {bytes} {checksum:016x}"));
         }
         line("runs", &self.runs.len());
         let checksum = crc32c(text.as_bytes());
@@ -121,6 +148,9 @@ impl Manifest {
             time_micros: 0,
         };
         let in_doubt = lines.parsed("in_doubt")?;
+        let first_new_table = TableId::new(lines.parsed("first_new_table")?);
+        let loading = numbers_of(lines.field("loading")?).ok_or("its loading cannot be")?;
+        let parent = Some(lines.field("parent")?).filter(|parent| *parent != "none").map(str::to_owned);
         let started_micros = lines.parsed("started")?;
         let end = BackupEnd { time_micros: lines.parsed("ended")?, ..end };
         let keys = match lines.field("keys")? {
@@ -131,8 +161,33 @@ impl Manifest {
         if end.end < base.redo_point || end.end < base.complete_from {
             return Err("it ends before it begins".to_owned());
         }
-        Ok(Manifest { base: BackupBase { in_doubt, keys, ..base }, end, started_micros, runs })
+        if parent.is_none() && runs.iter().any(|run| run.kind == RunKind::Kept) {
+            return Err("it keeps ranges of no parent".to_owned());
+        }
+        let base = BackupBase { in_doubt, keys, first_new_table, loading, ..base };
+        Ok(Manifest { base, end, started_micros, parent, runs })
     }
+}
+
+impl RunKind {
+    fn word(self) -> &'static str {
+        match self {
+            RunKind::Rows => "run",
+            RunKind::Kept => "kept",
+        }
+    }
+}
+
+fn numbers_text(tables: &[TableId]) -> String {
+    let numbers: Vec<String> = tables.iter().map(|table| table.get().to_string()).collect();
+    if numbers.is_empty() { "none".to_owned() } else { numbers.join(",") }
+}
+
+fn numbers_of(text: &str) -> Option<Vec<TableId>> {
+    if text == "none" {
+        return Some(Vec::new());
+    }
+    text.split(',').map(|number| number.parse().ok().map(TableId::new)).collect()
 }
 
 fn hexadecimal(bytes: &[u8]) -> String {
@@ -174,6 +229,8 @@ impl<'a> Fields<'a> {
             redo_point: self.parsed("redo_point")?,
             complete_from: self.parsed("complete_from")?,
             in_doubt: 0,
+            first_new_table: TableId::new(0),
+            loading: Vec::new(),
         })
     }
 
@@ -193,11 +250,13 @@ impl<'a> Fields<'a> {
                 return if is_whole { Ok(runs) } else { Err(refuse()) };
             }
             let fields: Vec<&str> = line.split(' ').collect();
-            let ["run", number, rows, bytes, checksum] = fields[..] else { return Err(refuse()) };
+            let [word, number, rows, bytes, checksum] = fields[..] else { return Err(refuse()) };
+            let kind = [RunKind::Rows, RunKind::Kept].into_iter().find(|kind| kind.word() == word);
             if number.parse() != Ok(runs.len()) {
                 return Err(refuse());
             }
             runs.push(RunInfo {
+                kind: kind.ok_or_else(refuse)?,
                 rows: rows.parse().map_err(|_| refuse())?,
                 bytes: bytes.parse().map_err(|_| refuse())?,
                 checksum: u64::from_str_radix(checksum, 16).map_err(|_| refuse())?,
@@ -223,12 +282,15 @@ mod tests {
                 redo_point: Lsn::new(100),
                 complete_from: Lsn::new(120),
                 in_doubt: 3,
+                first_new_table: TableId::new(80),
+                loading: vec![TableId::new(77), TableId::new(79)],
             },
             end: BackupEnd { end: Lsn::new(1 << 33), next_table: TableId::new(81), time_micros: 8 },
             started_micros: 7,
+            parent: Some("20261121T031500.000000Z-0000000001A00000".to_owned()),
             runs: vec![
-                RunInfo { rows: 12, bytes: 1093, checksum: 9 },
-                RunInfo { rows: 0, bytes: 32, checksum: u64::MAX },
+                RunInfo { kind: RunKind::Rows, rows: 12, bytes: 1093, checksum: 9 },
+                RunInfo { kind: RunKind::Kept, rows: 1, bytes: 32, checksum: u64::MAX },
             ],
         }
     }
@@ -238,7 +300,9 @@ mod tests {
         let manifest = manifest();
         assert_eq!(Manifest::decode(manifest.encode().as_bytes()), Ok(manifest.clone()));
         assert_eq!((manifest.rows(), manifest.bytes()), (12, 1125));
-        let plain = Manifest { base: BackupBase { keys: None, ..manifest.base.clone() }, ..manifest };
+        let base = BackupBase { keys: None, loading: Vec::new(), ..manifest.base.clone() };
+        let runs = vec![manifest.runs[0]];
+        let plain = Manifest { base, parent: None, runs, ..manifest };
         assert_eq!(Manifest::decode(plain.encode().as_bytes()), Ok(plain));
     }
 
@@ -261,7 +325,10 @@ mod tests {
         assert!(Manifest::decode(sealed(body).as_bytes()).is_ok());
         for (from, to) in [
             ("runs 2", "runs 3"),
-            ("run 1", "run 2"),
+            ("kept 1", "kept 2"),
+            ("kept 1", "lost 1"),
+            ("loading 77,79", "loading 77,"),
+            ("parent 20261121T031500.000000Z-0000000001A00000", "parent none"),
             ("version 1", "version 2"),
             ("page_bytes 8192", "page_bytes 8193"),
             ("timeline 1", "timeline 0"),

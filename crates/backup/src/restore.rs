@@ -5,7 +5,8 @@
 //! ```
 //! The log comes before the rows: it is short, and tells whether the target can be reached at all.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use seawall_archive::{Repository, System};
@@ -17,6 +18,7 @@ use seawall_types::{DatabaseId, Lsn, TimelineId};
 use seawall_wal::{LogGeometry, TimelineHistory};
 
 use crate::catalog::{StoredBackup, backups, databases, histories};
+use crate::chain::read_chain;
 use crate::error::BackupError;
 use crate::places;
 use crate::run::RunReader;
@@ -78,7 +80,7 @@ pub struct RestoreReport {
     pub from_timeline: TimelineId,
     /// The timeline that the database is on now.
     pub timeline: TimelineId,
-    /// Rows of the backup.
+    /// Rows of the backup, with those that an increment has from its parents.
     pub rows: u64,
     /// How long it took.
     pub elapsed: Duration,
@@ -104,7 +106,9 @@ pub fn restore(
     let (timeline, candidates) = stored.candidates(request)?;
     let mut refused = None;
     for backup in candidates {
-        let plan = Plan { repository, environment, options, request, stored: &stored, backup, timeline };
+        let chain = stored.chain(backup)?;
+        let plan =
+            Plan { repository, environment, options, request, stored: &stored, backup, chain, timeline };
         let (restore, end) = match plan.begin(progress) {
             // A restore point may lie behind an older backup.
             Err(BackupError::Database(error @ Error::RestoreTarget { .. })) => {
@@ -113,13 +117,13 @@ pub fn restore(
             }
             begun => begun?,
         };
-        let timeline = plan.finish(restore, &end, started, progress)?;
+        let (timeline, rows) = plan.finish(restore, &end, started, progress)?;
         return Ok(RestoreReport {
             backup: backup.id.clone(),
             end,
             from_timeline: plan.timeline,
             timeline,
-            rows: backup.manifest.rows(),
+            rows,
             elapsed: environment.clock.monotonic().saturating_sub(started),
         });
     }
@@ -152,6 +156,24 @@ impl Stored {
     fn history(&self, timeline: TimelineId) -> Option<TimelineHistory> {
         let first = (timeline == TimelineId::FIRST).then(TimelineHistory::first);
         self.histories.get(&timeline).cloned().or(first)
+    }
+
+    /// A backup and what it builds on, oldest first.
+    fn chain<'a>(&'a self, backup: &'a StoredBackup) -> Result<Vec<&'a StoredBackup>, BackupError> {
+        let mut chain = vec![backup];
+        let mut child = backup;
+        while let Some(id) = &child.manifest.parent {
+            // One is older than the next: no chain goes in circles.
+            let is_parent =
+                |older: &&StoredBackup| older.id == *id && older.manifest.end.end <= child.manifest.end.end;
+            let parent = self.backups.iter().take_while(|older| older.id != child.id).find(is_parent);
+            let problem =
+                || format!("it builds on {id}, which is not in the repository or is no earlier backup");
+            child = parent.ok_or_else(|| BackupError::damaged(&child.id, problem()))?;
+            chain.push(child);
+        }
+        chain.reverse();
+        Ok(chain)
     }
 
     /// The timeline to follow, and the backups that may do, the best one first.
@@ -200,9 +222,6 @@ fn is_on(history: &TimelineHistory, backup: &StoredBackup) -> bool {
     timeline == history.timeline || left.is_some_and(|fork| fork.fork >= end)
 }
 
-/// Gets the number and the content of a run.
-type TakeRun<'a> = dyn FnMut(u32, &[u8]) -> Result<(), BackupError> + 'a;
-
 /// A restore of one backup.
 struct Plan<'a> {
     repository: &'a Repository,
@@ -211,6 +230,8 @@ struct Plan<'a> {
     request: &'a RestoreRequest,
     stored: &'a Stored,
     backup: &'a StoredBackup,
+    /// It, and before it what it builds on.
+    chain: Vec<&'a StoredBackup>,
     timeline: TimelineId,
 }
 
@@ -261,19 +282,25 @@ impl Plan<'_> {
         end: &RestoreEnd,
         started: Duration,
         progress: &mut dyn FnMut(RestoreProgress),
-    ) -> Result<TimelineId, BackupError> {
-        let (clock, total) = (&self.environment.clock, self.backup.manifest.bytes());
-        let mut bytes = 0;
-        self.fetch_runs(&mut |number, content| {
-            let object = || places::run(&self.backup.id, number);
-            let refuse = |problem| BackupError::damaged(object(), problem);
-            let mut run = RunReader::open(content, number).map_err(refuse)?;
-            while let Some((key, value)) = run.next().map_err(refuse)? {
-                restore.push(key, value)?;
+    ) -> Result<(TimelineId, u64), BackupError> {
+        let (clock, total) =
+            (&self.environment.clock, self.chain.iter().map(|backup| backup.manifest.bytes()).sum());
+        let bytes = AtomicU64::new(0);
+        let fetch = |backup: &StoredBackup, number| {
+            let run = self.fetch_run(backup, number)?;
+            bytes.fetch_add(run.bytes(), Ordering::Relaxed);
+            Ok(run)
+        };
+        let (mut rows, mut shown) = (0, 0);
+        read_chain(&self.chain, &fetch, self.request.threads, &mut |key, value| {
+            restore.push(key, value)?;
+            rows += 1;
+            let bytes = bytes.load(Ordering::Relaxed);
+            if bytes != shown {
+                shown = bytes;
+                let elapsed = clock.monotonic().saturating_sub(started);
+                progress(RestoreProgress::Rows { bytes, total, elapsed });
             }
-            bytes += content.len() as u64;
-            let elapsed = clock.monotonic().saturating_sub(started);
-            progress(RestoreProgress::Rows { bytes, total, elapsed });
             Ok(())
         })?;
         restore.finish_rows()?;
@@ -283,49 +310,26 @@ impl Plan<'_> {
             let (bytes, total) = (step.replayed.bytes_since(start), end.end.bytes_since(start));
             progress(RestoreProgress::Replay { bytes, total });
         })?;
-        Ok(timeline)
+        Ok((timeline, rows))
     }
 
-    /// Gives the content of all runs to `take`, in order; several are fetched at a time.
-    fn fetch_runs(&self, take: &mut TakeRun<'_>) -> Result<(), BackupError> {
-        let count = u32::try_from(self.backup.manifest.runs.len())
-            .map_err(|_| BackupError::damaged(&self.backup.id, "it has too many runs"))?;
-        std::thread::scope(|scope| {
-            let mut under_way = VecDeque::new();
-            let mut next = 0;
-            for number in 0..count {
-                while next < count && under_way.len() < self.request.threads.max(1) {
-                    let wanted = next;
-                    under_way.push_back(scope.spawn(move || self.fetch_run(wanted)));
-                    next += 1;
-                }
-                let first = under_way.pop_front().expect("at least one is fetched at a time");
-                let panicked = |_| Error::Io { message: "a thread of the restore panicked".to_owned() };
-                let content = first.join().map_err(panicked)??;
-                take(number, &content)?;
-            }
-            Ok(())
-        })
-    }
-
-    fn fetch_run(&self, number: u32) -> Result<Vec<u8>, BackupError> {
-        let object = places::run(&self.backup.id, number);
+    fn fetch_run(&self, backup: &StoredBackup, number: u32) -> Result<RunReader, BackupError> {
+        let object = places::run(&backup.id, number);
         let index = usize::try_from(number).expect("32 bits");
-        let expected = self.backup.manifest.runs[index];
+        let expected = backup.manifest.runs[index];
         let mut content = Vec::new();
-        let system = System::Seawall(self.backup.manifest.base.database);
+        let system = System::Seawall(backup.manifest.base.database);
         self.repository.fetch_object(system, &object, &mut content)?;
         let mut checksum = Crc64::new();
         checksum.update(&content);
         if (content.len() as u64, checksum.finish()) != (expected.bytes, expected.checksum) {
             return Err(BackupError::damaged(&object, "it is not what the manifest says"));
         }
-        let rows = RunReader::open(&content, number)
-            .map_err(|problem| BackupError::damaged(&object, problem))?
-            .rows();
-        if rows != expected.rows {
+        let run =
+            RunReader::open(content, number).map_err(|problem| BackupError::damaged(&object, problem))?;
+        if run.rows_left() != expected.rows {
             return Err(BackupError::damaged(&object, "it has not the rows that the manifest says"));
         }
-        Ok(content)
+        Ok(run)
     }
 }

@@ -1,8 +1,8 @@
 //! Taking a backup.
 //!
 //! ```text
-//!   Backup::read_range --> run --channel--> threads: compress, put
-//!        one after another, each at a snapshot of its own
+//!   Backup::read_range --rows--> run --channel--> threads: compress, put
+//!        leaf by leaf    `-kept--> run of ranges that the parent has, of an increment
 //! ```
 //! What is in the repository if the process dies: runs, and no manifest. Nobody takes them for a backup.
 
@@ -11,28 +11,30 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use seawall_archive::{ObjectKind, ObjectPlace, Packer, Packing, Repository, System};
-use seawall_engine::{Backup, BackupBase, Database, Error};
+use seawall_engine::{Backup, BackupBase, BackupItem, Database, Error};
 use seawall_io::Clock;
 use seawall_types::Lsn;
 
-use crate::catalog::StoredBackup;
+use crate::catalog::{StoredBackup, backups};
 use crate::error::BackupError;
-use crate::manifest::{Manifest, RunInfo};
+use crate::manifest::{Manifest, RunInfo, RunKind};
 use crate::places;
 use crate::repository_archive::RepositoryArchive;
 use crate::run::RunBuilder;
 
-/// A range is read again at a new snapshot if the old one was cancelled; a shorter one each time.
-const READS_MAX: u32 = 8;
-
 /// How a backup is taken.
 #[derive(Clone, Debug)]
 pub struct BackupOptions {
-    /// Rows of about so many bytes are read at one snapshot and make one object. Default 8 MiB.
+    /// Take what has changed since the newest backup of the database's timeline that the repository has; everything, if there is
+    /// none. Default: everything.
+    pub is_incremental: bool,
+    /// Rows of about so many bytes make one object. Default 8 MiB.
     pub run_bytes: usize,
+    /// Leaves of so many bytes are read between two looks at the rate and two reports. Default 1 MiB.
+    pub range_bytes: u64,
     /// Threads that compress and put. Default 2.
     pub threads: usize,
-    /// Bytes of rows a second that are read at most, on average. Default: no limit.
+    /// Bytes of leaves a second that are read at most, on average. Default: no limit.
     pub bytes_per_second: Option<u64>,
     /// How runs are compressed.
     pub packing: Packing,
@@ -40,25 +42,30 @@ pub struct BackupOptions {
 
 impl Default for BackupOptions {
     fn default() -> BackupOptions {
-        BackupOptions { run_bytes: 8 << 20, threads: 2, bytes_per_second: None, packing: Packing::default() }
+        BackupOptions {
+            is_incremental: false,
+            run_bytes: 8 << 20,
+            range_bytes: 1 << 20,
+            threads: 2,
+            bytes_per_second: None,
+            packing: Packing::default(),
+        }
     }
 }
 
 /// How far a backup is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BackupProgress {
-    /// Runs read.
+    /// Runs made.
     pub runs: u64,
-    /// Rows in them.
-    pub rows: u64,
-    /// Bytes in them, before compression.
-    pub bytes: u64,
+    /// Bytes of leaves read.
+    pub read_bytes: u64,
     /// Time since it began.
     pub elapsed: Duration,
 }
 
-/// Takes a full backup of a database that is in use, with the log that a restore needs, into `repository`. It is there when this
-/// returns, and not before.
+/// Takes a backup of a database that is in use, with the log that a restore needs, into `repository`. It is there when this returns,
+/// and not before.
 ///
 /// # Errors
 /// `RepositoryNotEncrypted`; what the database or the repository says. Nothing of it counts then.
@@ -76,6 +83,10 @@ pub fn back_up(
     if base.keys.is_some() && !repository.is_encrypted() {
         return Err(BackupError::RepositoryNotEncrypted { url: repository.url().to_owned() });
     }
+    let parent = if options.is_incremental { parent_of(&backup, repository)? } else { None };
+    if let Some(parent) = &parent {
+        backup.build_on(&parent.manifest.base)?;
+    }
     let id = places::backup_id(started_micros, base.redo_point);
     let place = ObjectPlace {
         timeline: base.timeline,
@@ -89,13 +100,25 @@ pub fn back_up(
     let end = backup.finish()?;
     let archive = RepositoryArchive::new(vec![Arc::clone(repository)], options.packing, Arc::clone(clock));
     backup.store_log(&archive)?;
-    let manifest = Manifest { base: base.clone(), end, started_micros, runs };
+    let parent = parent.map(|parent| parent.id);
+    let manifest = Manifest { base: base.clone(), end, started_micros, parent, runs };
     writer.put_manifest(&manifest)?;
     Ok(StoredBackup { id, manifest })
 }
 
+/// The newest backup that the database goes on from. One on an earlier timeline is none: what was restored has other leaves.
+fn parent_of(backup: &Backup, repository: &Repository) -> Result<Option<StoredBackup>, BackupError> {
+    let stored = backups(repository, backup.base().database)?;
+    let fits = |older: &StoredBackup| {
+        let Manifest { base, end, .. } = &older.manifest;
+        base.timeline == backup.base().timeline && end.end <= backup.end()
+    };
+    Ok(stored.into_iter().rev().find(fits))
+}
+
 /// A run on its way.
 struct Made {
+    kind: RunKind,
     number: u32,
     rows: u64,
     content: Vec<u8>,
@@ -117,7 +140,12 @@ impl RunWriter<'_> {
         let packed = packer.pack(header, &run.content);
         self.repository.push_object(&packed)?;
         let header = packed.header();
-        Ok(RunInfo { rows: run.rows, bytes: header.plain_bytes, checksum: header.plain_checksum })
+        Ok(RunInfo {
+            kind: run.kind,
+            rows: run.rows,
+            bytes: header.plain_bytes,
+            checksum: header.plain_checksum,
+        })
     }
 
     fn put_manifest(&self, manifest: &Manifest) -> Result<(), BackupError> {
@@ -192,51 +220,61 @@ fn read_all(
 ) -> Result<(), BackupError> {
     let begun = clock.monotonic();
     let mut done = BackupProgress::default();
-    let mut system = RunBuilder::new(0);
+    let mut runs = Runs { sender, run_bytes: options.run_bytes, next: 0, stamp: backup.base().redo_point };
+    let mut system = RunBuilder::new();
     backup.system_rows().iter().for_each(|(key, value)| system.push(key, value));
-    let made = Made { number: 0, rows: system.rows(), content: system.finish(backup.base().redo_point) };
-    let mut next = if sender.send(made).is_ok() { Some(backup.first_key()) } else { None };
-    let mut number = 0;
-    while let Some(from) = next {
-        number += 1;
-        let (made, after) = read_run(backup, number, &from, options.run_bytes)?;
-        done.runs += 1;
-        done.rows += made.rows;
-        done.bytes += made.content.len() as u64;
-        next = if sender.send(made).is_ok() { after } else { None };
+    let mut goes_on = runs.send(RunKind::Rows, system);
+    let (mut rows, mut kept) = (RunBuilder::new(), RunBuilder::new());
+    let mut next = Some(backup.first_key());
+    while let Some(from) = next.filter(|_| goes_on) {
+        let range = backup.read_range(&from, options.range_bytes, &mut |item| match item {
+            BackupItem::Row { key, value } => rows.push(key, value),
+            BackupItem::Kept { first, last } => kept.push(first, last),
+        })?;
+        runs.stamp = runs.stamp.max(range.stamp);
+        let is_last = range.next.is_none();
+        goes_on = runs.send_full(RunKind::Rows, &mut rows, is_last)
+            && runs.send_full(RunKind::Kept, &mut kept, is_last);
+        next = range.next;
+        done.runs = u64::from(runs.next);
+        done.read_bytes += range.read_bytes;
         done.elapsed = clock.monotonic().saturating_sub(begun);
         progress(done);
         if let Some(rate) = options.bytes_per_second.filter(|rate| *rate > 0) {
-            let due = Duration::from_secs(1).mul_f64(ratio(done.bytes, rate));
+            let due = Duration::from_secs(1).mul_f64(ratio(done.read_bytes, rate));
             clock.sleep(due.saturating_sub(done.elapsed));
         }
     }
     Ok(())
 }
 
+/// Numbers runs and hands them out.
+struct Runs<'a> {
+    sender: &'a SyncSender<Made>,
+    run_bytes: usize,
+    next: u32,
+    /// No change in what was read is newer.
+    stamp: Lsn,
+}
+
+impl Runs<'_> {
+    /// Sends a run if it is long enough, or is the last one and not empty; `false` if nobody takes it.
+    fn send_full(&mut self, kind: RunKind, run: &mut RunBuilder, is_last: bool) -> bool {
+        let is_due = run.bytes() >= self.run_bytes || is_last;
+        if !is_due || run.rows() == 0 {
+            return true;
+        }
+        self.send(kind, std::mem::replace(run, RunBuilder::new()))
+    }
+
+    fn send(&mut self, kind: RunKind, run: RunBuilder) -> bool {
+        let (number, rows) = (self.next, run.rows());
+        self.next += 1;
+        self.sender.send(Made { kind, number, rows, content: run.finish(number, self.stamp) }).is_ok()
+    }
+}
+
 #[expect(clippy::cast_precision_loss, reason = "a pause need not be exact")]
 fn ratio(bytes: u64, rate: u64) -> f64 {
     bytes as f64 / rate as f64
-}
-
-/// Reads a range, and where the next one starts.
-fn read_run(
-    backup: &mut Backup,
-    number: u32,
-    from: &[u8],
-    bytes: usize,
-) -> Result<(Made, Option<Vec<u8>>), BackupError> {
-    let mut reads = 0;
-    loop {
-        reads += 1;
-        let mut run = RunBuilder::new(number);
-        match backup.read_range(from, bytes >> (reads - 1), &mut |key, value| run.push(key, value)) {
-            Err(Error::SnapshotCancelled { .. }) if reads < READS_MAX => {}
-            Err(error) => return Err(error.into()),
-            Ok(range) => {
-                let made = Made { number, rows: range.rows, content: run.finish(range.snapshot) };
-                return Ok((made, range.next));
-            }
-        }
-    }
 }

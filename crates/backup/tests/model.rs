@@ -9,6 +9,8 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use seawall_backup::{BackupOptions, RunKind};
+
 use common::{State, World, examine, state_of};
 use seawall_engine::{BulkLoad, Database, RestoreTarget};
 use seawall_simulation::{SeededRandom, seeds};
@@ -40,14 +42,34 @@ struct History<'a> {
     loading: Option<Loading>,
     moments: Vec<Moment>,
     names: u32,
+    increments: u64,
+    kept_ranges: u64,
 }
 
 impl<'a> History<'a> {
     fn new(world: &'a World, seed: u64) -> History<'a> {
         let database = world.open();
+        // Most rows of a database do not change.
+        let settled: BTreeMap<Vec<u8>, Vec<u8>> =
+            (0..400_u16).map(|key| (key.to_be_bytes().to_vec(), vec![b's'; 100])).collect();
+        let mut load = database.bulk_load("settled").unwrap();
+        settled.iter().for_each(|(key, value)| load.add(key, value).unwrap());
+        load.finish().unwrap();
         let random = SeededRandom::new(seed);
-        let (state, in_doubt) = (State::new(), BTreeMap::new());
-        History { world, database, random, state, in_doubt, loading: None, moments: Vec::new(), names: 0 }
+        let state = State::from([("settled".to_owned(), settled)]);
+        let in_doubt = BTreeMap::new();
+        History {
+            world,
+            database,
+            random,
+            state,
+            in_doubt,
+            loading: None,
+            moments: Vec::new(),
+            names: 0,
+            increments: 0,
+            kept_ranges: 0,
+        }
     }
 
     fn new_name(&mut self, kind: &str) -> String {
@@ -124,8 +146,8 @@ impl<'a> History<'a> {
             5..7 => self.go_on_with_load(),
             7..10 => self.prepare(),
             10..12 => self.decide(),
-            12 => drop(self.database.checkpoint().unwrap()),
-            13 if self.world.archives => {
+            12 | 13 => drop(self.database.checkpoint().unwrap()),
+            14 if self.world.archives => {
                 self.database.archive_now().unwrap();
             }
             _ => {
@@ -207,13 +229,23 @@ impl<'a> History<'a> {
     /// A backup, while the history goes on.
     fn back_up(&mut self) -> Lsn {
         let (world, database) = (self.world, self.database.clone());
-        let run_bytes = 300 + self.random.index(3_000);
-        let taken = world.back_up_while(&database, run_bytes, || {
+        let options = BackupOptions {
+            is_incremental: self.random.chance(2, 3),
+            run_bytes: 300 + self.random.index(3_000),
+            range_bytes: 1 + self.random.below(40_000),
+            threads: 1,
+            ..BackupOptions::default()
+        };
+        let taken = world.back_up_with(&database, &options, || {
             for _ in 0..self.random.below(3) {
                 self.step();
             }
         });
-        taken.unwrap().manifest.end.end
+        let manifest = taken.unwrap().manifest;
+        let kept = manifest.runs.iter().filter(|run| run.kind == RunKind::Kept);
+        self.kept_ranges += kept.map(|run| run.rows).sum::<u64>();
+        self.increments += u64::from(manifest.parent.is_some());
+        manifest.end.end
     }
 
     fn run(&mut self, steps: u64) {
@@ -250,15 +282,18 @@ fn compare(world: &World, moment: &Moment, target: &RestoreTarget, decides: &mut
 
 #[test]
 fn random_histories_come_back_as_of_random_positions() {
+    let (mut increments, mut kept_ranges) = (0, 0);
     for seed in seeds(12) {
         let world = World::new();
         let mut history = History::new(&world, seed);
         let mut ends = Vec::new();
-        for _ in 0..3 {
-            history.run(40);
+        for _ in 0..5 {
+            history.run(25);
             ends.push(history.back_up());
         }
-        history.run(40);
+        history.run(25);
+        increments += history.increments;
+        kept_ranges += history.kept_ranges;
         let end = history.database.archive_now().unwrap();
         let mut random = SeededRandom::new(seed);
         for _ in 0..4 {
@@ -275,6 +310,8 @@ fn random_histories_come_back_as_of_random_positions() {
         let latest = format!("seed {seed}, the latest");
         compare(&world, history.moment_at(end), &RestoreTarget::Latest, &mut random, &latest);
     }
+    println!("{increments} increments, which kept {kept_ranges} ranges");
+    assert!(increments > 10 && kept_ranges > 20, "{increments} increments, which kept {kept_ranges} ranges");
 }
 
 #[test]

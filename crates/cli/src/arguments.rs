@@ -272,7 +272,10 @@ pub(crate) struct BackupArguments {
     /// Where to. Default: SEAWALL_REPOSITORY.
     #[arg(long, value_name = "REPOSITORY")]
     pub(crate) repository: Option<String>,
-    /// Bytes of rows a second that are read at most, in MiB.
+    /// Only what has changed since the newest backup of the database's timeline that is there; everything, if there is none.
+    #[arg(long)]
+    pub(crate) incremental: bool,
+    /// Bytes of the database a second that are read at most, in MiB.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rate: Option<u64>,
     /// Threads that compress and put.

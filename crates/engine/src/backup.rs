@@ -3,30 +3,40 @@
 //! ```text
 //!   log      |G------------------- loads are logged --------------------|
 //!        |B                                                              E|   what a restore replays
-//!             [system keyspace as of B][range at S1][range at S2] ...         what it replays onto
+//!             [system keyspace as of B][leaf][leaf] ...                        what it replays onto
 //! ```
-//! A replay from B over rows that are as of any moment between B and E gives the same as over those as of B: records say what a
-//! row is. So each range has a short snapshot of its own, and no snapshot is held for long. What a replay needs besides:
+//! The rows are those of the tree's leaves, each as it is when the walk comes by; memtables are not looked at, and no snapshot is
+//! held. That is what a crash between two chunks of a checkpoint leaves behind: each row as of some moment between B and E, and a
+//! replay from B on makes of it what it makes of any such state, since records say what a row is. What it needs besides:
 //!
-//! * The system keyspace exactly as of B: decisions find their transactions, reclaimed storages are listed. It is read from
-//!   the tree while nobody may change it, and the tree has it as of the redo point, so B is that.
-//! * No commit in the rows that a crash of this database could still take back: a range is given out when the log is durable
-//!   up to its snapshot.
-//! * No row that is in no log: from G on, loads are logged, and those before are in the tree when the first range is read.
+//! * The system keyspace exactly as of B: decisions find their transactions, reclaimed storages are listed. It is read while nobody
+//!   may change the tree, and the tree has it as of the redo point, so B is that.
+//! * No commit in the rows that a crash of this database could still take back: the log is durable beyond what gets into a page.
+//! * No row that is in no log: from G on, loads are logged, and those before are in the tree when the first leaf is read.
 //! * A restore to E or later, and on a timeline that has this one's log up to E.
 //!
 //! Rows of storages that nobody sees are among the others: of loads that are not published yet, and of dropped tables.
+//!
+//! # Increments
+//!
+//! With a parent, a leaf that is the same as when the parent passed is not given out again. Its page says when it was last written,
+//! and whatever is written into the tree after the parent has begun has a later stamp than the parent's B: merges have that of a
+//! later freeze, cuts and the links of loads have the end of the durable log, which the parent has moved past B with a record
+//! before anybody could change the tree again. But for leaves that a load has written before and links only now: the parent says
+//! which storages were being loaded when it began, and which numbers were not drawn yet; their leaves are always given out.
+//!
+//! What is kept of the parent is said as ranges from the first row of a leaf to its last one, and not between the fences of the leaf:
+//! what was between two leaves may be gone without either having changed. Where the page above both has not changed, nothing was.
 
 use std::convert::Infallible;
 use std::io::ErrorKind;
-use std::ops::Bound;
 use std::sync::Arc;
 
 use seawall_io::{Disk, OpenMode};
 use seawall_keys::KEYS_PATH;
-use seawall_tree::page::LeafValue;
-use seawall_tree::{Encryption, Superblock, Tree};
-use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
+use seawall_tree::page::{LeafValue, LeafView};
+use seawall_tree::{Direction, Encryption, LeafPosition, Superblock, Tree};
+use seawall_types::{DatabaseId, Lsn, PageId, TableId, TimelineId};
 use seawall_wal::{HoldKind, HoldLifetime, HoldOptions, LogGeometry, PreparedRecord};
 
 use crate::archiver::pieces::LogPieces;
@@ -38,7 +48,6 @@ use crate::load_log::LoadsLogged;
 use crate::log_archive::{ArchivedLog, LogArchive, LogArchiveError, LogFile};
 use crate::log_hold::LogHold;
 use crate::row_key;
-use crate::scan::{Direction, Range};
 
 /// A row as the tree has it.
 type KeyValue = (Vec<u8>, Vec<u8>);
@@ -67,6 +76,22 @@ pub struct BackupBase {
     pub complete_from: Lsn,
     /// In-doubt transactions at the redo point.
     pub in_doubt: u64,
+    /// No storage had this number or a higher one when it began.
+    pub first_new_table: TableId,
+    /// The storages that were being loaded then, in order.
+    pub loading: Vec<TableId>,
+}
+
+impl BackupBase {
+    /// Whether a backup that begins with this can be an increment of one that began with `parent`, as far as these tell.
+    fn is_later_than(&self, parent: &BackupBase) -> bool {
+        self.database == parent.database && self.redo_point >= parent.redo_point
+    }
+
+    /// Whether leaves of storages `first..=last` may be written before it began and linked into the tree after.
+    fn may_link_later(&self, first: TableId, last: TableId) -> bool {
+        last >= self.first_new_table || self.loading.iter().any(|storage| (first..=last).contains(storage))
+    }
 }
 
 /// Where a backup has ended.
@@ -80,13 +105,32 @@ pub struct BackupEnd {
     pub time_micros: i64,
 }
 
-/// A range that was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a walk comes by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackupItem<'a> {
+    /// A row.
+    Row {
+        /// Its key in the tree.
+        key: &'a [u8],
+        /// Its value.
+        value: &'a [u8],
+    },
+    /// From the first of these keys to the last one, all is as the parent has it.
+    Kept {
+        /// The first key.
+        first: &'a [u8],
+        /// The last one.
+        last: &'a [u8],
+    },
+}
+
+/// A stretch of the walk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackupRange {
-    /// Its rows are as of this snapshot. The log is durable up to here.
-    pub snapshot: Lsn,
-    /// How many rows there were.
-    pub rows: u64,
+    /// No change in its rows is newer; the log is durable up to here.
+    pub stamp: Lsn,
+    /// Bytes of the leaves that were looked at.
+    pub read_bytes: u64,
     /// Where the next one starts; `None`: it was the last.
     pub next: Option<Vec<u8>>,
 }
@@ -96,6 +140,7 @@ pub struct BackupRange {
 pub struct Backup {
     engine: Arc<Engine>,
     base: BackupBase,
+    parent: Option<BackupBase>,
     /// Rows of the system keyspace.
     system_rows: Vec<KeyValue>,
     hold: LogHold,
@@ -110,13 +155,27 @@ impl Backup {
             HoldOptions { kind: HoldKind::Backup, lifetime: HoldLifetime::Process, ..HoldOptions::default() };
         let hold = engine.hold_log(name, options, None)?;
         let loads = engine.need_loads_in_log()?;
-        let (superblock, system_rows) = {
-            let _state = engine.lock_checkpoint();
-            (engine.superblock.lock().clone(), system_rows(&engine.tree)?)
-        };
+        // Nobody changes the tree as long as this is kept.
+        let state = engine.lock_checkpoint();
+        let superblock = engine.superblock.lock().clone();
         let base = base_of(engine, &superblock, loads.since)?;
-        let end = base.redo_point.max(base.complete_from);
-        Ok(Backup { engine: Arc::clone(engine), base, system_rows, hold, _loads: loads, end })
+        let system_rows = system_rows(&engine.tree)?;
+        let end = log_beyond(engine, base.redo_point)?;
+        drop(state);
+        Ok(Backup { engine: Arc::clone(engine), base, parent: None, system_rows, hold, _loads: loads, end })
+    }
+
+    /// Makes it an increment of an earlier backup, which has ended on the history of this timeline: what has not changed since is not
+    /// given out. Before the first range.
+    ///
+    /// # Errors
+    /// `BackupParent` if that is of another database, or is not older.
+    pub fn build_on(&mut self, parent: &BackupBase) -> Result<(), Error> {
+        if !self.base.is_later_than(parent) {
+            return Err(Error::BackupParent { redo_point: parent.redo_point });
+        }
+        self.parent = Some(parent.clone());
+        Ok(())
     }
 
     /// What it begins with.
@@ -134,38 +193,19 @@ impl Backup {
         row_key::table_range(TableId::new(FIRST_USER_TABLE)).0
     }
 
-    /// Gives the rows from `from` on to `row`, in order, until they are `bytes` long or at their end. What was given out must not
-    /// be kept before this returns: only then a crash cannot take it back.
+    /// Walks from `from` on, in the order of keys, over leaves of `bytes` or a little more, and gives what it comes by to `give`.
     ///
     /// # Errors
-    /// Damage met on the way, `SnapshotCancelled`, `Stopped`, `Closed`. What was given out is void then; the range can be read again.
+    /// Damage met on the way; `Stopped`, `Closed`.
     pub fn read_range(
         &mut self,
         from: &[u8],
-        bytes: usize,
-        row: &mut dyn FnMut(&[u8], &[u8]),
+        bytes: u64,
+        give: &mut dyn FnMut(BackupItem<'_>),
     ) -> Result<BackupRange, Error> {
-        let engine = &self.engine;
-        engine.check_open()?;
-        let snapshot = engine.register_snapshot();
-        let lsn = snapshot.lsn();
-        let (from, to) = (Bound::Included(from.to_vec()), Bound::Unbounded);
-        let mut rows = Range::new(engine, snapshot, None, from, to, Direction::Forward);
-        let (mut count, mut taken, mut next) = (0, 0, None);
-        while let Some((key, value)) = rows.next_entry()? {
-            row(key, value);
-            count += 1;
-            taken += key.len() + value.len();
-            if taken >= bytes {
-                // The key after this one.
-                next = Some([key, &[0]].concat());
-                break;
-            }
-        }
-        drop(rows);
-        engine.flush_until(lsn)?;
-        self.end = self.end.max(lsn);
-        Ok(BackupRange { snapshot: lsn, rows: count, next })
+        self.engine.check_open()?;
+        let mut walk = Walk { tree: &self.engine.tree, parent: self.parent.as_ref(), give, kept: None };
+        walk.range(from, bytes)
     }
 
     /// How much of the log it needs so far: up to here it is durable.
@@ -173,7 +213,7 @@ impl Backup {
         self.end
     }
 
-    /// Makes the log durable up to where a restore has to go; what is left to do is to archive it up to there.
+    /// Where a restore has to go; what is left to do is to archive the log up to there.
     ///
     /// # Errors
     /// `LogHoldLost` if the log that it needs may be gone; `Stopped`.
@@ -181,11 +221,7 @@ impl Backup {
         let engine = &self.engine;
         // Where the hold stands is where it stood; the answer is whether it is there.
         self.hold.advance(self.hold.position())?;
-        // So that there is something of the log to archive, also of a database that nobody has written to.
-        let mut record = PreparedRecord::no_op(0);
-        let appended = engine.log()?.append(&mut record, |_| Ok::<_, Infallible>(()));
-        let Ok((span, ())) = appended.map_err(|error| engine.log_error(&error))?;
-        engine.flush_until(span.end)?;
+        // What is in a page is durable in the log.
         self.end = self.end.max(engine.flushed());
         let next_table = TableId::new(engine.objects().next_id());
         Ok(BackupEnd { end: self.end, next_table, time_micros: engine.clock().wall_micros() })
@@ -224,11 +260,27 @@ impl Backup {
     }
 }
 
+/// Moves the end of the durable log past the redo point: whoever changes the tree from now on has a later stamp. It also leaves
+/// something of the log to archive, of a database that nobody has written to.
+fn log_beyond(engine: &Engine, redo_point: Lsn) -> Result<Lsn, Error> {
+    let mut record = PreparedRecord::no_op(0);
+    let appended = engine.log()?.append(&mut record, |_| Ok::<_, Infallible>(()));
+    let Ok((span, ())) = appended.map_err(|error| engine.log_error(&error))?;
+    engine.flush_until(span.end)?;
+    debug_assert!(span.end > redo_point, "the redo point is in the log");
+    Ok(span.end)
+}
+
 fn base_of(engine: &Engine, superblock: &Superblock, complete_from: Lsn) -> Result<BackupBase, Error> {
     let keys = match superblock.encryption {
         Encryption::None => None,
         Encryption::Xaes256Gcm => Some(read_keys(&*engine.environment.disk)?),
     };
+    // Together: whoever draws a number has the other lock.
+    let loading = engine.loading.lock();
+    let first_new_table = TableId::new(engine.objects().next_id());
+    let mut loading: Vec<TableId> = loading.iter().copied().collect();
+    loading.sort_unstable();
     Ok(BackupBase {
         database: superblock.database,
         timeline: superblock.timeline,
@@ -239,6 +291,8 @@ fn base_of(engine: &Engine, superblock: &Superblock, complete_from: Lsn) -> Resu
         redo_point: superblock.redo_point,
         complete_from,
         in_doubt: superblock.in_doubt,
+        first_new_table,
+        loading,
     })
 }
 
@@ -256,18 +310,131 @@ fn read_keys(disk: &dyn Disk) -> Result<Vec<u8>, Error> {
     })
 }
 
+/// A walk over the leaves of a tree that may change meanwhile.
+struct Walk<'a> {
+    tree: &'a Tree,
+    parent: Option<&'a BackupBase>,
+    give: &'a mut dyn FnMut(BackupItem<'_>),
+    /// What may go on with the next leaf.
+    kept: Option<KeptRange>,
+}
+
+/// Keys of which the parent has all, up to the last one so far.
+struct KeptRange {
+    first: Vec<u8>,
+    last: Vec<u8>,
+    /// The page above its leaves, if that has not changed either.
+    below: Option<PageId>,
+}
+
+impl Walk<'_> {
+    fn range(&mut self, from: &[u8], bytes: u64) -> Result<BackupRange, Error> {
+        let failed = |error| Error::tree(&error);
+        let mut range = BackupRange::default();
+        let mut from = from.to_vec();
+        let mut position = self.tree.leaf_for(&from, Direction::Forward).map_err(failed)?;
+        loop {
+            range.read_bytes += self.tree.format().page_bytes() as u64;
+            if let Some(key) = self.leaf(&position, &from, &mut range)? {
+                // It has changed under the walk: what was given out stays as good as it was.
+                from = key;
+                self.tree.move_to(&mut position, &from, Direction::Forward).map_err(failed)?;
+                continue;
+            }
+            let Some(upper) = position.upper() else { break };
+            from.clear();
+            from.extend_from_slice(upper);
+            if range.read_bytes >= bytes {
+                range.next = Some(from);
+                break;
+            }
+            self.tree.move_to(&mut position, &from, Direction::Forward).map_err(failed)?;
+        }
+        self.give_kept();
+        Ok(range)
+    }
+
+    /// Gives out what a leaf has from `from` on; the key of a row that could not be read since the tree has changed.
+    fn leaf(
+        &mut self,
+        position: &LeafPosition,
+        from: &[u8],
+        range: &mut BackupRange,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let leaf = position.leaf();
+        let first = leaf.search(from).unwrap_or_else(|above| above);
+        if first == leaf.len() {
+            // Of what the parent has here, nothing is kept.
+            self.give_kept();
+            return Ok(None);
+        }
+        if let Some(parent) = self.parent.filter(|parent| is_kept(position, parent)) {
+            self.keep(position, parent, first);
+            return Ok(None);
+        }
+        self.give_kept();
+        range.stamp = range.stamp.max(position.page().view().lsn());
+        let mut key = leaf.prefix().to_vec();
+        for index in first..leaf.len() {
+            let row = leaf.row(index);
+            key.truncate(leaf.prefix().len());
+            key.extend_from_slice(row.key.suffix());
+            match row.value {
+                LeafValue::Inline(value) => (self.give)(BackupItem::Row { key: &key, value }),
+                LeafValue::Overflow(reference) => {
+                    let value = self.tree.read_overflow(reference, position.version());
+                    let Some(value) = value.map_err(|error| Error::tree(&error))? else {
+                        return Ok(Some(key));
+                    };
+                    (self.give)(BackupItem::Row { key: &key, value: &value });
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn keep(&mut self, position: &LeafPosition, parent: &BackupBase, first: usize) {
+        let leaf = position.leaf();
+        let below = position.parent().filter(|above| above.lsn <= parent.redo_point).map(|above| above.id);
+        let last = key_of(&leaf, leaf.len() - 1);
+        match &mut self.kept {
+            Some(kept) if below.is_some() && kept.below == below => kept.last = last,
+            _ => {
+                self.give_kept();
+                self.kept = Some(KeptRange { first: key_of(&leaf, first), last, below });
+            }
+        }
+    }
+
+    fn give_kept(&mut self) {
+        if let Some(KeptRange { first, last, .. }) = self.kept.take() {
+            (self.give)(BackupItem::Kept { first: &first, last: &last });
+        }
+    }
+}
+
+/// Whether the parent has exactly the rows of a leaf, which has some, between the first and the last of them.
+fn is_kept(position: &LeafPosition, parent: &BackupBase) -> bool {
+    let leaf = position.leaf();
+    let storage = |index| row_key::table_of(&key_of(&leaf, index));
+    let (Some(first), Some(last)) = (storage(0), storage(leaf.len() - 1)) else { return false };
+    position.page().view().lsn() <= parent.redo_point && !parent.may_link_later(first, last)
+}
+
+fn key_of(leaf: &LeafView<'_>, index: usize) -> Vec<u8> {
+    [leaf.prefix(), leaf.row(index).key.suffix()].concat()
+}
+
 /// The rows of all system tables of a tree that nobody changes meanwhile.
 fn system_rows(tree: &Tree) -> Result<Vec<KeyValue>, Error> {
     let failed = |error| Error::tree(&error);
     let (end, _) = row_key::table_range(TableId::new(FIRST_USER_TABLE));
     let mut found = Vec::new();
-    let mut position = tree.leaf_for(&[], seawall_tree::Direction::Forward).map_err(failed)?;
+    let mut position = tree.leaf_for(&[], Direction::Forward).map_err(failed)?;
     loop {
         let leaf = position.leaf();
         for index in 0..leaf.len() {
-            let row = leaf.row(index);
-            let mut key = leaf.prefix().to_vec();
-            key.extend_from_slice(row.key.suffix());
+            let (row, key) = (leaf.row(index), key_of(&leaf, index));
             if key >= end {
                 return Ok(found);
             }
@@ -282,7 +449,7 @@ fn system_rows(tree: &Tree) -> Result<Vec<KeyValue>, Error> {
             };
             found.push((key, value));
         }
-        if !tree.move_on(&mut position, seawall_tree::Direction::Forward).map_err(failed)? {
+        if !tree.move_on(&mut position, Direction::Forward).map_err(failed)? {
             return Ok(found);
         }
     }

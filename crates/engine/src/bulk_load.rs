@@ -62,8 +62,13 @@ struct Loading {
 impl Loading {
     /// Draws a storage, durably noted as one to reclaim.
     fn begin(engine: &Arc<Engine>) -> Result<Loading, Error> {
-        let storage = TableId::new(engine.objects().draw_id());
-        engine.loading.lock().insert(storage);
+        let storage = {
+            // At once, for a backup that asks which storages are being filled, and which are not drawn yet.
+            let mut loading = engine.loading.lock();
+            let storage = TableId::new(engine.objects().draw_id());
+            loading.insert(storage);
+            storage
+        };
         let loading = Loading { engine: Arc::clone(engine), storage, is_logged: false };
         let key = catalog::reclaim_key(storage);
         let request = CommitRequest::plain(engine.new_lock_owner(), Durability::Sync);
@@ -74,14 +79,14 @@ impl Loading {
 
     fn loader(&self) -> BulkLoader {
         let (from, to) = row_key::table_range(self.storage);
-        self.engine.tree.bulk_loader(&from, &to, self.engine.visible())
+        self.engine.tree.bulk_loader(&from, &to, self.engine.flushed())
     }
 
     /// Links the leaves into the tree.
     fn graft(&self, loader: BulkLoader) -> Result<(), Error> {
         let _state = self.engine.lock_checkpoint();
         self.engine.check_writable()?;
-        let plan = loader.graft().map_err(|error| Error::tree(&error))?;
+        let plan = loader.graft(self.engine.flushed()).map_err(|error| Error::tree(&error))?;
         // In place, and known to be, before the commit that tells of the rows: no log has them, so a recovery file that is
         // damaged after a crash must not be what they depend on.
         let superblock = self.engine.superblock.lock().clone();

@@ -260,7 +260,7 @@ impl Engine {
         let reclaim = self.storages_to_reclaim(state, frozen)?;
         self.merge_user_rows(frozen, &reclaim, &mut pace, &mut totals)?;
         let freed_before = totals.chunk.freed_pages;
-        self.cut_out(&reclaim, frozen.end, &mut pace, &mut totals)?;
+        self.cut_out(&reclaim, &mut pace, &mut totals)?;
         self.counters.reclaim.count_freed(totals.chunk.freed_pages - freed_before);
         self.delete_strays(state, frozen)?;
         self.merge_long_bodies(frozen, &mut pace, &mut totals)?;

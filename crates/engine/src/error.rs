@@ -122,6 +122,15 @@ pub enum Error {
         /// Where the log says so.
         lsn: Lsn,
     },
+    /// A backup cannot be an increment of the one that was named.
+    #[error(
+        "the backup with the redo point {redo_point} is of another database, or is not older: take a full backup, or name another \
+             parent"
+    )]
+    BackupParent {
+        /// Where a restore of that one starts.
+        redo_point: Lsn,
+    },
     /// There is no archive in the options of the database.
     #[error("the database has no archive: name one in its options, or ask for another durability")]
     NoArchive,

@@ -78,7 +78,7 @@ mod write_set;
 mod writer_pace;
 
 pub use archiver::ArchiveStatistics;
-pub use backup::{Backup, BackupBase, BackupEnd, BackupRange};
+pub use backup::{Backup, BackupBase, BackupEnd, BackupItem, BackupRange};
 pub use bulk_load::BulkLoad;
 pub use catalog::Table;
 pub use check::{CheckSummary, Damage, KeyRange};

@@ -93,7 +93,6 @@ impl Engine {
     pub(crate) fn cut_out(
         &self,
         storages: &[(TableId, Lsn)],
-        stamp: Lsn,
         pace: &mut MergePace<'_>,
         totals: &mut Totals,
     ) -> Result<(), Error> {
@@ -106,7 +105,9 @@ impl Engine {
             (ranges, next) = ranges_from(&storages, next);
             while !ranges.is_empty() {
                 let budget_bytes = self.options.checkpoint_chunk_bytes;
-                let cut = self.tree.cut(&ranges, CUT_PAGES_MAX, budget_bytes, stamp);
+                // Not the freeze point: a checkpoint that only cuts may have that of the one before, and a backup that was begun in
+                // between takes what has changed since by the stamps of pages.
+                let cut = self.tree.cut(&ranges, CUT_PAGES_MAX, budget_bytes, self.flushed());
                 let cut = cut.map_err(|error| Error::tree(&error))?;
                 if !cut.chunk.is_empty() {
                     self.apply_chunk(cut.chunk, None, totals)?;

@@ -97,6 +97,8 @@ pub struct Restore {
     tree: Arc<Tree>,
     loader: Option<BulkLoader>,
     loaded_bytes: usize,
+    /// The stamp of the leaves: they are as of no moment before the end of the restore, for a backup that goes by stamps.
+    loaded_as_of: Lsn,
     lock: Box<dyn DirectoryLock>,
 }
 
@@ -173,6 +175,7 @@ impl Restore {
         Ok(Restore {
             loader: None,
             loaded_bytes: 0,
+            loaded_as_of: base.redo_point,
             environment,
             options,
             base,
@@ -197,7 +200,7 @@ impl Restore {
             None => {
                 let from: &[u8] = if self.loaded_bytes == 0 { &[] } else { row_key };
                 self.loaded_bytes = 0;
-                self.loader.insert(self.tree.bulk_loader(from, &LAST_KEY, self.base.redo_point))
+                self.loader.insert(self.tree.bulk_loader(from, &LAST_KEY, self.loaded_as_of))
             }
         };
         self.loaded_bytes += row_key.len() + value.len();
@@ -216,7 +219,7 @@ impl Restore {
     fn graft(&mut self) -> Result<(), Error> {
         let Some(loader) = self.loader.take() else { return Ok(()) };
         let failed = |error| Error::tree(&error);
-        let plan = loader.graft().map_err(failed)?;
+        let plan = loader.graft(self.loaded_as_of).map_err(failed)?;
         self.tree.apply_chunk(plan, Some(&self.superblock)).map_err(failed)?;
         Ok(())
     }
@@ -274,6 +277,7 @@ impl Restore {
                 end.end
             ));
         }
+        (self.loaded_as_of, self.superblock.log_end) = (end.end, end.end);
         self.stay_on_timeline_of(end.end)?;
         Ok(end)
     }

@@ -49,7 +49,7 @@ pub struct BulkLoader {
 
 impl Tree {
     /// Starts a bulk load of rows in `from..to`. The tree must hold no row in that range when the load is grafted; rows
-    /// that it does hold are replaced. `stamp` goes into the pages.
+    /// that it does hold are replaced. `stamp` goes into the leaves.
     ///
     /// # Panics
     /// If `from` is not below `to`, or one of them is longer than `max_key_bytes`.
@@ -100,17 +100,18 @@ impl BulkLoader {
         self.row_count
     }
 
-    /// Ends the load: plans the chunk that links its leaves. What it wrote becomes durable when that is applied.
+    /// Ends the load: plans the chunk that links its leaves. What it wrote becomes durable when that is applied. `stamp` goes into
+    /// the pages around the leaves, which may have changed since the load began: no change in them is newer.
     ///
     /// # Errors
     /// `Io`, or a damaged page. The load is then given up.
-    pub fn graft(mut self) -> Result<ChunkPlan, TreeError> {
+    pub fn graft(mut self, stamp: Lsn) -> Result<ChunkPlan, TreeError> {
         if !self.builder.is_empty() {
             self.finish_leaf()?;
         }
         self.write_waiting()?;
         let tree = Arc::clone(&self.tree);
-        tree.plan_chunk(self.stamp, |chunk| self.link(chunk))
+        tree.plan_chunk(stamp, |chunk| self.link(chunk))
     }
 
     /// Puts the leaves into the tree.

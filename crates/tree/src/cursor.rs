@@ -8,6 +8,7 @@
 //! between two leaves without a scan noticing.
 
 use crossbeam_epoch as epoch;
+use seawall_types::{Lsn, PageId};
 
 use crate::error::TreeError;
 use crate::page::{InteriorView, LeafView, Page, Row, RowKey};
@@ -47,6 +48,16 @@ impl Fence {
 struct Fences {
     lower: Fence,
     upper: Fence,
+    parent: Option<ParentPage>,
+}
+
+/// The interior page above a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParentPage {
+    /// Its number.
+    pub id: PageId,
+    /// The stamp of the merge that last wrote it: which leaves are below it, and where they part, has not changed since.
+    pub lsn: Lsn,
 }
 
 /// A leaf, the range of keys it stands for, and the version of the tree in which it does.
@@ -80,6 +91,11 @@ impl LeafPosition {
     /// The key after its range; `None` at the right end of the tree.
     pub fn upper(&self) -> Option<&[u8]> {
         self.fences.upper.get()
+    }
+
+    /// The page above the leaf; `None` if there is none.
+    pub fn parent(&self) -> Option<ParentPage> {
+        self.fences.parent
     }
 
     /// The version of the tree in which the leaf was found, which reading an overflow value asks for.
@@ -147,6 +163,7 @@ impl PublishedPages {
             let version = self.version();
             fences.lower.is_set = false;
             fences.upper.is_set = false;
+            fences.parent = None;
             let mut choose = |view: &InteriorView<'_>| {
                 let index = match direction {
                     Direction::Forward => view.child_for(key),
@@ -154,6 +171,7 @@ impl PublishedPages {
                 };
                 fences.lower.narrow(view.lower_fence(index));
                 fences.upper.narrow(view.upper_fence(index));
+                fences.parent = Some(ParentPage { id: view.id(), lsn: view.lsn() });
                 index
             };
             let found = self.descend(version, &guard, &mut choose).and_then(|held| match held {

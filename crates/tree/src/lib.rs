@@ -48,7 +48,7 @@ pub use bulk_load::BulkLoader;
 pub use cache::PageCache;
 pub use check::{CheckSummary, CheckWalk, Damage};
 pub use chunk::{ChunkPlan, ChunkStatistics};
-pub use cursor::{Direction, LeafCursor, LeafPosition};
+pub use cursor::{Direction, LeafCursor, LeafPosition, ParentPage};
 pub use cut::CutPlan;
 pub use error::TreeError;
 pub use image_compression::{ImageCompression, UnknownImageCompression};

@@ -251,7 +251,7 @@ fn a_bulk_load_is_there_whole_or_leaves_no_trace() {
                 let mut loader =
                     tree.bulk_loader(&[0, 0, 0, 0, 0, 0, 0, 1, 0xFF], &[0, 0, 0, 0, 0, 0, 0, 2], STAMP);
                 loaded.iter().try_for_each(|(key, value)| loader.push(key, value))?;
-                tree.apply_chunk(loader.graft()?, None)
+                tree.apply_chunk(loader.graft(STAMP)?, None)
             };
             assert!(load().is_ok() || disk.crashed());
         },

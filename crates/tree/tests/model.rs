@@ -114,7 +114,7 @@ fn load_a_range(tree: &Arc<seawall_tree::Tree>, model: &mut Model, work: &mut Wo
         // A row that came into the range meanwhile gives way.
         cut_model(model, &from, &to);
     }
-    let plan = loader.graft().unwrap();
+    let plan = loader.graft(STAMP).unwrap();
     tree.apply_chunk(plan, None).unwrap();
     apply_to(model, &rows);
 }

@@ -104,7 +104,7 @@ fn exercise_writes(tree: &Arc<Tree>, choices: Choices) -> Result<(), TreeError> 
         for index in 0..200_u64 {
             loader.push(&[&[0xFE; 8], &index.to_be_bytes()[..]].concat(), &[3; 100])?;
         }
-        tree.apply_chunk(loader.graft()?, None)?;
+        tree.apply_chunk(loader.graft(STAMP)?, None)?;
     }
     Ok(())
 }

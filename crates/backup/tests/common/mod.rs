@@ -116,18 +116,27 @@ impl World {
         Database::open_in(self.environment(disk), self.options(), |_| {}).unwrap()
     }
 
-    /// A backup in runs of so many bytes; `meanwhile` runs between two of them.
+    /// A full backup in runs of so many bytes; `meanwhile` runs between two stretches of reading.
     pub(crate) fn back_up_while(
         &self,
         database: &Database,
         run_bytes: usize,
+        meanwhile: impl FnMut(),
+    ) -> Result<StoredBackup, BackupError> {
+        let options = BackupOptions { run_bytes, range_bytes: 1, threads: 1, ..BackupOptions::default() };
+        self.back_up_with(database, &options, meanwhile)
+    }
+
+    pub(crate) fn back_up_with(
+        &self,
+        database: &Database,
+        options: &BackupOptions,
         mut meanwhile: impl FnMut(),
     ) -> Result<StoredBackup, BackupError> {
         let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
         // So that no two have one name.
         self.clock.advance(std::time::Duration::from_secs(1));
-        let options = BackupOptions { run_bytes, threads: 1, ..BackupOptions::default() };
-        back_up(database, &self.repository(), &clock, &options, &mut |_| meanwhile())
+        back_up(database, &self.repository(), &clock, options, &mut |_| meanwhile())
     }
 
     pub(crate) fn back_up(&self, database: &Database) -> StoredBackup {

@@ -53,6 +53,7 @@ fn take(
         None => Packing::default(),
     };
     let options = BackupOptions {
+        is_incremental: arguments.incremental,
         threads: usize::from(arguments.threads),
         bytes_per_second: arguments.rate.map(|mib| mib.saturating_mul(1 << 20)),
         packing,
@@ -60,7 +61,8 @@ fn take(
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let bar = progress::bytes(None, "backing up");
-    let taken = back_up(&database, &repository, &clock, &options, &mut |step| bar.set_position(step.bytes));
+    let taken =
+        back_up(&database, &repository, &clock, &options, &mut |step| bar.set_position(step.read_bytes));
     bar.finish_and_clear();
     let taken = taken?;
     database.close()?;
@@ -68,13 +70,19 @@ fn take(
     output.answer(
         &backup_json(&taken),
         format_args!(
-            "backup {}: {} rows, {}, up to {}",
+            "backup {}{}: {} rows, {}, up to {}",
             taken.id,
+            increment(&taken),
             grouped(manifest.rows()),
             size(manifest.bytes()),
             manifest.end.end
         ),
     )
+}
+
+/// What it builds on, if it does.
+fn increment(backup: &StoredBackup) -> String {
+    backup.manifest.parent.as_ref().map_or_else(String::new, |parent| format!(", an increment of {parent}"))
 }
 
 fn backup_json(backup: &StoredBackup) -> Value {
@@ -83,7 +91,7 @@ fn backup_json(backup: &StoredBackup) -> Value {
         "backup": backup.id, "database": base.database.to_string(), "timeline": base.timeline.get(),
         "redo_point": base.redo_point.to_string(), "end": manifest.end.end.to_string(),
         "started_micros": manifest.started_micros, "ended_micros": manifest.end.time_micros,
-        "rows": manifest.rows(), "bytes": manifest.bytes(), "runs": manifest.runs.len(),
+        "parent": manifest.parent, "rows": manifest.rows(), "bytes": manifest.bytes(), "runs": manifest.runs.len(),
         "encrypted": base.keys.is_some(),
     })
 }
@@ -98,8 +106,9 @@ fn list(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(),
             }
             let manifest = &backup.manifest;
             output.line(format_args!(
-                "{}  database {database}, timeline {}, {} to {}, ended {}: {} rows, {}",
+                "{}{}  database {database}, timeline {}, {} to {}, ended {}: {} rows, {}",
                 backup.id,
+                increment(&backup),
                 manifest.base.timeline,
                 manifest.base.redo_point,
                 manifest.end.end,

@@ -69,7 +69,7 @@ impl Database {
     /// Begins a backup; `name` is that of the hold that keeps the log meanwhile. See [`Backup`].
     ///
     /// # Errors
-    /// `LogHold` if there is one of this name; `ReadOnly`; damage met on the way.
+    /// `LogHold` if there is a hold of this name; `ReadOnly`; damage met on the way.
     pub fn begin_backup(&self, name: &str) -> Result<Backup, Error> {
         Backup::begin(self.engine(), name)
     }

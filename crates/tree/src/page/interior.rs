@@ -18,7 +18,7 @@ use std::cmp::Ordering;
 
 use seawall_types::{Lsn, PageId};
 
-use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind, u16_at};
+use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind, lsn_of, page_of, u16_at};
 use super::key::{RowKey, head_of, order_to_prefix, search_suffixes};
 use super::{Page, PageDamage, PageFormat, SharedImage, common_prefix_bytes, seal};
 
@@ -81,6 +81,18 @@ impl<'a> InteriorView<'a> {
             children: children.as_chunks().0,
             prefix,
         }
+    }
+
+    /// The page's number.
+    #[inline]
+    pub(crate) fn id(&self) -> PageId {
+        page_of(self.bytes)
+    }
+
+    /// The stamp of the merge that last wrote the page.
+    #[inline]
+    pub(crate) fn lsn(&self) -> Lsn {
+        lsn_of(self.bytes)
     }
 
     /// Children of the page, at least one.

@@ -1,0 +1,144 @@
+//! The rows of an increment and of what it builds on.
+//!
+//! ```text
+//!   increment  rows      [f]            [s t]          what has changed
+//!              kept  [a-d]  [k ------ p]      [x-z]    of which it has what its parent has
+//!   parent     rows  [a b c d e f g h i j k l m n p q r s t u v x z]
+//!              -----------------------------------------------------
+//!              together:  a b c d f k l m n p s t x z
+//! ```
+//! A row counts if every newer backup keeps its key. Runs of each backup are in the order of their keys, and so is what comes out.
+
+use std::collections::VecDeque;
+use std::thread::{Scope, ScopedJoinHandle};
+
+use seawall_engine::Error;
+
+use crate::catalog::StoredBackup;
+use crate::error::BackupError;
+use crate::manifest::RunKind;
+use crate::places;
+use crate::run::RunReader;
+
+/// Fetches a run of a backup, and checks it against the manifest.
+pub(crate) type FetchRun<'a> = dyn Fn(&StoredBackup, u32) -> Result<RunReader, BackupError> + Sync + 'a;
+
+/// Gets the key and the value of a row.
+pub(crate) type TakeRow<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), BackupError> + 'a;
+
+/// The runs of one kind of a backup, one after another; several are fetched at a time.
+struct RunStream<'scope, 'env> {
+    scope: &'scope Scope<'scope, 'env>,
+    fetch: &'env FetchRun<'env>,
+    backup: &'env StoredBackup,
+    numbers: VecDeque<u32>,
+    under_way: VecDeque<(u32, ScopedJoinHandle<'scope, Result<RunReader, BackupError>>)>,
+    depth: usize,
+    run: Option<(u32, RunReader)>,
+}
+
+impl<'scope, 'env> RunStream<'scope, 'env> {
+    fn new(
+        scope: &'scope Scope<'scope, 'env>,
+        fetch: &'env FetchRun<'env>,
+        backup: &'env StoredBackup,
+        kind: RunKind,
+        depth: usize,
+    ) -> RunStream<'scope, 'env> {
+        let numbers = backup.manifest.numbers(kind).collect();
+        RunStream { scope, fetch, backup, numbers, under_way: VecDeque::new(), depth, run: None }
+    }
+
+    /// Moves to the next row; `false` after the last one.
+    fn advance(&mut self) -> Result<bool, BackupError> {
+        loop {
+            if let Some((number, run)) = &mut self.run {
+                let object = || places::run(&self.backup.id, *number);
+                if run.advance().map_err(|problem| BackupError::damaged(object(), problem))? {
+                    return Ok(true);
+                }
+            }
+            self.run = self.next_run()?;
+            if self.run.is_none() {
+                return Ok(false);
+            }
+        }
+    }
+
+    fn next_run(&mut self) -> Result<Option<(u32, RunReader)>, BackupError> {
+        while self.under_way.len() < self.depth
+            && let Some(number) = self.numbers.pop_front()
+        {
+            let (fetch, backup) = (self.fetch, self.backup);
+            self.under_way.push_back((number, self.scope.spawn(move || fetch(backup, number))));
+        }
+        let Some((number, fetched)) = self.under_way.pop_front() else { return Ok(None) };
+        let panicked = |_| Error::Io { message: "a thread of the restore panicked".to_owned() };
+        Ok(Some((number, fetched.join().map_err(panicked)??)))
+    }
+
+    fn key(&self) -> &[u8] {
+        self.run.as_ref().map_or(&[], |(_, run)| run.key())
+    }
+
+    fn value(&self) -> &[u8] {
+        self.run.as_ref().map_or(&[], |(_, run)| run.value())
+    }
+}
+
+/// One backup of a chain, at its first row that was not given out yet and the first range that may still matter.
+struct Link<'scope, 'env> {
+    rows: RunStream<'scope, 'env>,
+    has_row: bool,
+    kept: RunStream<'scope, 'env>,
+    has_range: bool,
+}
+
+impl Link<'_, '_> {
+    /// Whether it keeps `key` of its parent. Keys ascend from call to call.
+    fn keeps(&mut self, key: &[u8]) -> Result<bool, BackupError> {
+        while self.has_range && self.kept.value() < key {
+            self.has_range = self.kept.advance()?;
+        }
+        Ok(self.has_range && self.kept.key() <= key)
+    }
+}
+
+/// Gives the rows of a chain to `take`, in the order of their keys. `chain` is oldest first: a full backup, and each the parent of
+/// the next. `threads` is how many runs are fetched at a time, but at least one of each backup.
+pub(crate) fn read_chain(
+    chain: &[&StoredBackup],
+    fetch: &FetchRun<'_>,
+    threads: usize,
+    take: &mut TakeRow<'_>,
+) -> Result<(), BackupError> {
+    let depth = threads.div_ceil(chain.len().max(1)).max(1);
+    std::thread::scope(|scope| {
+        let mut links = Vec::with_capacity(chain.len());
+        for backup in chain {
+            let stream = |kind| RunStream::new(scope, fetch, backup, kind, depth);
+            let (mut rows, mut kept) = (stream(RunKind::Rows), stream(RunKind::Kept));
+            let (has_row, has_range) = (rows.advance()?, kept.advance()?);
+            links.push(Link { rows, has_row, kept, has_range });
+        }
+        while let Some(next) = next_link(&links) {
+            let (older, newer) = links.split_at_mut(next + 1);
+            let rows = &mut older[next].rows;
+            let mut counts = true;
+            for link in newer {
+                counts &= link.keeps(rows.key())?;
+            }
+            if counts {
+                take(rows.key(), rows.value())?;
+            }
+            older[next].has_row = older[next].rows.advance()?;
+        }
+        Ok(())
+    })
+}
+
+/// The one with the smallest key; of several, the oldest.
+fn next_link(links: &[Link<'_, '_>]) -> Option<usize> {
+    let at_row = links.iter().enumerate().filter(|(_, link)| link.has_row);
+    at_row.min_by_key(|(_, link)| link.rows.key()).map(|(index, _)| index)
+}
