@@ -46,6 +46,8 @@ const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_LAST: Duration = Duration::from_secs(10);
 /// How often the thread looks around if nobody wakes it.
 const IDLE: Duration = Duration::from_secs(1);
+/// Closing looks so often whether uploads have ended.
+const CLOSE_ROUND: Duration = Duration::from_millis(100);
 /// However short the interval is.
 const PAUSE_LEAST: Duration = Duration::from_millis(5);
 
@@ -80,6 +82,7 @@ pub(crate) struct Archiver {
     uploads: Arc<Uploads>,
     uploads_max: usize,
     tail_interval: Option<Duration>,
+    close_patience: Duration,
     pieces: LogPieces,
     hold: Arc<HoldPosition>,
     clock: Arc<dyn Clock>,
@@ -130,10 +133,7 @@ impl Archiver {
     /// What to start now. Looks at what has ended first.
     fn next_uploads(&self, flushed: Lsn, now: Duration) -> Vec<LogFile> {
         let mut state = self.state.lock();
-        for (file, result) in self.uploads.take_ended() {
-            state.in_flight.remove(&file);
-            self.ended(&mut state, file, result, now);
-        }
+        self.take_ended(&mut state, now);
         self.plan(&mut state, flushed);
         self.publish(&state);
         let mut files = Vec::new();
@@ -153,6 +153,34 @@ impl Archiver {
         files.extend(new.take(room).collect::<Vec<_>>());
         state.in_flight.extend(files.iter().copied());
         files
+    }
+
+    fn take_ended(&self, state: &mut State, now: Duration) {
+        for (file, result) in self.uploads.take_ended() {
+            state.in_flight.remove(&file);
+            self.ended(state, file, result, now);
+        }
+    }
+
+    /// Waits until nothing is under way; `false` if an upload fails, or it takes too long.
+    fn settle(&self) -> bool {
+        // Rounds and not a deadline: a clock may stand still.
+        let rounds = self.close_patience.as_millis() / CLOSE_ROUND.as_millis();
+        for _ in 0..=rounds {
+            let seen = self.uploads.work.read();
+            {
+                let mut state = self.state.lock();
+                self.take_ended(&mut state, self.clock.monotonic());
+                self.publish(&state);
+                if state.in_flight.is_empty() || state.counts.failing.is_some() {
+                    return state.in_flight.is_empty() && state.counts.failing.is_none();
+                }
+            }
+            if rounds > 0 {
+                self.uploads.work.wait(seen, Some(CLOSE_ROUND));
+            }
+        }
+        false
     }
 
     fn plan(&self, state: &mut State, flushed: Lsn) {
@@ -312,6 +340,7 @@ impl Engine {
             uploads: Arc::new(Uploads::new(Arc::clone(disk), Arc::clone(&options.archive), log)),
             uploads_max: options.uploads_max.max(1),
             tail_interval: options.tail_interval,
+            close_patience: options.close_patience,
             pieces,
             hold,
             clock: Arc::clone(self.clock()),
@@ -429,15 +458,14 @@ impl Engine {
         Ok(())
     }
 
-    /// When everything is flushed and nobody writes any more: what the archive does not have yet, if it has taken what came
-    /// before. Tried once.
+    /// When everything is flushed and nobody writes any more: what the archive does not have yet, if it takes what is under way.
+    /// Tried once.
     pub(crate) fn archive_at_close(&self) {
         let Some(archiver) = self.archiver.get() else { return };
-        let is_well = {
-            let state = archiver.state.lock();
-            state.in_flight.is_empty() && state.counts.failing.is_none()
-        };
-        if !is_well || self.flush_until(self.appended()).is_err() || archiver.archived() >= self.flushed() {
+        if !archiver.settle()
+            || self.flush_until(self.appended()).is_err()
+            || archiver.archived() >= self.flushed()
+        {
             return;
         }
         if let Err(error) = self.archive_now() {

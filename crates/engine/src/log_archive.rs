@@ -64,11 +64,19 @@ pub struct ArchiveOptions {
     /// What is durable of the segment that is being written goes up at latest after this, if there is anything new: what the
     /// loss of the machine can take. `None`: segments go up when they are full. Default 1 s.
     pub tail_interval: Option<Duration>,
+    /// Closing the database waits about so long for uploads that are under way, then puts the end of the log up. Zero: it waits for
+    /// none. What is not up goes up after the next open. Default 10 s.
+    pub close_patience: Duration,
 }
 
 impl ArchiveOptions {
     /// The defaults.
     pub fn new(archive: Arc<dyn LogArchive>) -> ArchiveOptions {
-        ArchiveOptions { archive, uploads_max: 16, tail_interval: Some(Duration::from_secs(1)) }
+        ArchiveOptions {
+            archive,
+            uploads_max: 16,
+            tail_interval: Some(Duration::from_secs(1)),
+            close_patience: Duration::from_secs(10),
+        }
     }
 }

@@ -6,6 +6,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::{Condvar, Mutex};
+use std::time::Duration;
 
 use common::{small_options, try_open};
 use seawall_engine::{
@@ -214,10 +215,12 @@ fn a_commit_that_asks_for_the_archive_waits_for_it_and_others_do_not() {
 }
 
 #[test]
-fn closing_waits_for_no_upload() {
+fn closing_waits_for_no_upload_if_told_so() {
     let archive = Arc::new(MemoryArchive::default());
     let disk = SimulatedDisk::new(1);
-    let database = try_open(&disk, options(&archive, Background::Threads)).unwrap();
+    let mut options = options(&archive, Background::Threads);
+    options.archive.as_mut().unwrap().close_patience = Duration::ZERO;
+    let database = try_open(&disk, options).unwrap();
     let table = database.create_table("t").unwrap();
     archive.set(|state| state.is_closed = true);
     let handle = {
