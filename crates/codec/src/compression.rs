@@ -135,27 +135,40 @@ impl Compressor {
     /// # Panics
     /// If `input` has 4 GiB or more.
     pub fn compress(&mut self, input: &[u8], output: &mut Vec<u8>) -> usize {
-        const HAS_ROOM: &str = "the output has the room that any input of this length needs";
         let start = output.len();
-        let room = match &self.0 {
-            Encoder::None => 0,
-            Encoder::Lz4 => get_maximum_output_size(input.len()),
-            Encoder::Zstd(_) => zstd::zstd_safe::compress_bound(input.len()),
-            Encoder::Snappy(_) => snap::raw::max_compress_len(input.len()),
-        };
-        output.resize(start + room, 0);
-        let target = &mut output[start..];
-        let bytes = match &mut self.0 {
-            Encoder::None => {
-                output.extend_from_slice(input);
-                input.len()
-            }
-            Encoder::Lz4 => compress_into(input, target).expect(HAS_ROOM),
-            Encoder::Zstd(encoder) => encoder.compress_to_buffer(input, target).expect(HAS_ROOM),
-            Encoder::Snappy(encoder) => encoder.compress(input, target).expect(HAS_ROOM),
-        };
+        output.resize(start + self.room_for(input.len()), 0);
+        let bytes = self.compress_into(input, &mut output[start..]);
         output.truncate(start + bytes);
         bytes
+    }
+
+    /// The longest that so many bytes may come out.
+    pub fn room_for(&self, bytes: usize) -> usize {
+        match &self.0 {
+            Encoder::None => bytes,
+            Encoder::Lz4 => get_maximum_output_size(bytes),
+            Encoder::Zstd(_) => zstd::zstd_safe::compress_bound(bytes),
+            Encoder::Snappy(_) => snap::raw::max_compress_len(bytes),
+        }
+    }
+
+    /// Puts `input`, compressed, at the start of `output`; returns how many bytes that are. Who compresses many blocks into the
+    /// same room need not fill it with zeros each time.
+    ///
+    /// # Panics
+    /// If `output` is shorter than [`Compressor::room_for`] says, or `input` has 4 GiB or more.
+    pub fn compress_into(&mut self, input: &[u8], output: &mut [u8]) -> usize {
+        const HAS_ROOM: &str = "the output has the room that any input of this length needs";
+        assert!(output.len() >= self.room_for(input.len()), "{HAS_ROOM}");
+        match &mut self.0 {
+            Encoder::None => {
+                output[..input.len()].copy_from_slice(input);
+                input.len()
+            }
+            Encoder::Lz4 => compress_into(input, output).expect(HAS_ROOM),
+            Encoder::Zstd(encoder) => encoder.compress_to_buffer(input, output).expect(HAS_ROOM),
+            Encoder::Snappy(encoder) => encoder.compress(input, output).expect(HAS_ROOM),
+        }
     }
 }
 
@@ -243,6 +256,9 @@ mod tests {
                 let mut output = vec![0xEE; 3];
                 let bytes = compressor.compress(&input, &mut output);
                 assert_eq!(output.len(), 3 + bytes);
+                let mut room = vec![0x77; compressor.room_for(input.len()) + 1];
+                assert_eq!(compressor.compress_into(&input, &mut room), bytes);
+                assert_eq!((&room[..bytes], room.last()), (&output[3..], Some(&0x77)));
                 assert!(compression == Compression::None || input.len() < 1000 || bytes < input.len() / 2);
                 let mut back = vec![0; input.len()];
                 decompressor.decompress(compression, &output[3..], &mut back).unwrap();

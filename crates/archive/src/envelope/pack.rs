@@ -34,7 +34,10 @@ impl Default for Packing {
 #[derive(Debug)]
 pub struct Packer {
     compressor: Compressor,
+    /// Frames so far.
     buffer: Vec<u8>,
+    /// A compressed frame, at its start. Kept: to get and clear its memory for each frame costs as much as a checksum.
+    room: Vec<u8>,
 }
 
 /// Compressed content.
@@ -61,7 +64,7 @@ impl Packer {
     pub fn new(packing: Packing) -> Packer {
         assert!(packing.compression != Compression::Snappy, "archives have no Snappy");
         let compressor = Compressor::with_zstd_level(packing.compression, packing.zstd_level);
-        Packer { compressor, buffer: Vec::new() }
+        Packer { compressor, buffer: Vec::new(), room: Vec::new() }
     }
 
     /// Compresses `content`. Of `header`, what is about the content's bytes is filled in here.
@@ -94,16 +97,9 @@ impl Packer {
     }
 
     fn add_frame(&mut self, index: u32, stretch: &[u8]) {
-        let start = self.buffer.len();
-        self.buffer.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
-        let body = start + FRAME_HEADER_BYTES;
-        let mut is_compressed = self.compressor.compression() != Compression::None;
-        if !is_compressed || self.compressor.compress(stretch, &mut self.buffer) >= stretch.len() {
-            is_compressed = false;
-            self.buffer.truncate(body);
-            self.buffer.extend_from_slice(stretch);
-        }
-        let stored = &self.buffer[body..];
+        let compressed = self.compress(stretch);
+        let is_compressed = compressed.is_some();
+        let stored = compressed.map_or(stretch, |length| &self.room[..length]);
         let length = |bytes: &[u8]| u32::try_from(bytes.len()).expect("a frame is much shorter than 4 GiB");
         let mut header = FrameHeader {
             plain_bytes: length(stretch),
@@ -112,7 +108,21 @@ impl Packer {
             checksum: 0,
         };
         header.checksum = header.checksum_of(index, stored);
-        self.buffer[start..body].copy_from_slice(&header.encode());
+        self.buffer.extend_from_slice(&header.encode());
+        self.buffer.extend_from_slice(stored);
+    }
+
+    /// Compresses a frame to the start of `room`; `None` if that makes it no shorter.
+    fn compress(&mut self, stretch: &[u8]) -> Option<usize> {
+        if self.compressor.compression() == Compression::None {
+            return None;
+        }
+        let needed = self.compressor.room_for(stretch.len());
+        if self.room.len() < needed {
+            self.room.resize(needed, 0);
+        }
+        let length = self.compressor.compress_into(stretch, &mut self.room);
+        (length < stretch.len()).then_some(length)
     }
 }
 

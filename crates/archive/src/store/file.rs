@@ -29,8 +29,8 @@ use crate::layout;
 
 use super::{ObjectEntry, ObjectReader, ObjectStorage, Put, StoreCause, StoreError};
 
-/// What is read at once.
-const READ_BYTES: u64 = 1 << 20;
+/// What is read at once: so little that its memory is used again for the next piece, and not asked of the system each time.
+const READ_BYTES: u64 = 256 << 10;
 /// Names that begin so are no objects.
 const HIDDEN: char = '.';
 
@@ -212,7 +212,7 @@ impl ObjectReader for FileReader<'_> {
         if bytes == 0 {
             return Ok(None);
         }
-        let mut buffer = vec![0; usize::try_from(bytes).expect("a mebibyte fits into memory")];
+        let mut buffer = vec![0; usize::try_from(bytes).expect("a quarter of a mebibyte fits into memory")];
         let read = self.file.read_exact_at(&mut buffer, self.range.start);
         read.map_err(|error| self.storage.error("get", &self.path, &error))?;
         self.range.start += bytes;
