@@ -13,12 +13,13 @@ use seawall_archive::ContentSink;
 pub(super) struct FileSink {
     file: File,
     path: PathBuf,
+    is_empty: bool,
 }
 
 impl FileSink {
     pub(super) fn create(path: &Path) -> io::Result<FileSink> {
         let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        Ok(FileSink { file, path: path.to_owned() })
+        Ok(FileSink { file, path: path.to_owned(), is_empty: true })
     }
 
     /// Removes what was written: it is not whole.
@@ -31,10 +32,17 @@ impl FileSink {
 
 impl ContentSink for FileSink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.is_empty = false;
         self.file.write_all(bytes)
     }
 
+    /// Every fetch begins so. A file that was cut to nothing is written to the disk when it is closed (ext4 takes it for one whose
+    /// content is being replaced), and this one will be gone before anybody needs it there: so it is cut only if there is something.
     fn restart(&mut self) -> io::Result<()> {
+        if self.is_empty {
+            return Ok(());
+        }
+        self.is_empty = true;
         self.file.set_len(0)?;
         self.file.rewind()
     }
