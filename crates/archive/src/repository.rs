@@ -273,14 +273,31 @@ impl Repository {
     fn put(&self, path: &str, packed: &Packed) -> Result<Pushed, ArchiveError> {
         let header = packed.header();
         let pieces = packed.seal(self.keys.first()).pieces();
-        self.retry(|| match self.storage.put_new(path, &pieces)? {
-            Put::Stored => Ok(Ok(Pushed::Stored)),
-            Put::Exists => match self.compare(path, header) {
-                // Somebody else's put of it was under way, and came to nothing.
-                Err(ArchiveError::NotFound { object }) => Err(vanished(object)),
-                Err(ArchiveError::Store(error)) => Err(error),
-                result => Ok(result.map(|()| Pushed::AlreadyThere)),
-            },
+        let is_there = || match self.compare(path, header) {
+            Err(ArchiveError::Store(error)) => Err(error),
+            result => Ok(result.map(|()| Pushed::AlreadyThere)),
+        };
+        let mut answer_was_lost = false;
+        self.retry(|| {
+            // It may have been put all the same. To look costs little; and a store that has it may refuse a second upload in the middle
+            // and close, so that its answer is lost again, and again. Only what is asked over a network is interrupted: there, what
+            // can be read is durable.
+            if answer_was_lost {
+                match is_there()? {
+                    Err(ArchiveError::NotFound { .. }) => {}
+                    result => return Ok(result),
+                }
+            }
+            let put = self.storage.put_new(path, &pieces);
+            answer_was_lost = put.as_ref().is_err_and(|error| error.cause == StoreCause::Interrupted);
+            match put? {
+                Put::Stored => Ok(Ok(Pushed::Stored)),
+                Put::Exists => match is_there()? {
+                    // Somebody else's put of it was under way, and came to nothing.
+                    Err(ArchiveError::NotFound { object }) => Err(vanished(object)),
+                    result => Ok(result),
+                },
+            }
         })?
     }
 

@@ -67,6 +67,29 @@ fn store_error(error: ArchiveError) -> seawall_archive::StoreError {
 }
 
 #[test]
+fn an_upload_whose_answer_is_lost_is_found_and_not_sent_again() {
+    let objects: Mutex<std::collections::BTreeMap<String, Vec<u8>>> = Mutex::default();
+    let server = StoreServer::start(move |request| {
+        let mut objects = objects.lock().unwrap();
+        match (request.method.as_str(), objects.get(&request.path)) {
+            // It refuses what it has before it has read it, and closes: the client does not get to see that.
+            ("PUT", Some(_)) => Reply::Cut,
+            ("PUT", None) => {
+                objects.insert(request.path.clone(), request.body.clone());
+                if request.path == HISTORY_PATH { Reply::Cut } else { Reply::Status(200, Vec::new()) }
+            }
+            (_, Some(body)) => Reply::Status(200, body.clone()),
+            (_, None) => Reply::Status(404, b"<Error><Code>NoSuchKey</Code></Error>".to_vec()),
+        }
+    });
+    let repository = repository(&server);
+    assert_eq!(push(&repository).unwrap(), Pushed::AlreadyThere);
+    let requests = server.requests();
+    let puts = requests.iter().filter(|request| request.method == "PUT" && request.path == HISTORY_PATH);
+    assert_eq!(puts.count(), 1, "{requests:?}");
+}
+
+#[test]
 fn every_put_says_that_it_must_not_overwrite_and_is_one_request() {
     let server = server(0, |_| Reply::Cut);
     let repository = repository(&server);
