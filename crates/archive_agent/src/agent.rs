@@ -14,6 +14,7 @@ mod fetch;
 mod places;
 mod push;
 mod statistics;
+mod stock;
 mod watch;
 
 use std::ffi::OsString;

@@ -35,7 +35,7 @@ use crate::protocol::Answer;
 use crate::spool::{FileIdentity, GapNote};
 use limits::Limits;
 use queue::{Choice, Outcome, Queue, Task};
-use work::{Failure, Prepared, Worker};
+use work::{Failure, Prepared};
 
 /// A store that is slow and works gets this long to make a queue shorter that is over its limit.
 const OVER_LIMIT_MAX: Duration = Duration::from_secs(60);
@@ -43,7 +43,6 @@ const OVER_LIMIT_MAX: Duration = Duration::from_secs(60);
 /// Uploads of one data directory.
 pub(super) struct Pusher {
     shared: Arc<Shared>,
-    packing: Packing,
     workers_max: usize,
     /// Bytes that may wait, if there is a limit.
     queue_max: Option<u64>,
@@ -74,12 +73,11 @@ impl Pusher {
         let state = State { queue, workers: 0, is_ending: false, over_limit: None, left_out: 0 };
         Arc::new(Pusher {
             shared,
-            packing,
             workers_max,
             queue_max,
             state: Mutex::new(state),
             changed: Condvar::new(),
-            limits: Limits::new(),
+            limits: Limits::new(packing),
         })
     }
 
@@ -269,6 +267,9 @@ impl Pusher {
             // Given up by PostgreSQL, or by whoever archived by hand: nobody will ask again.
             state.queue.forget_failed(|name| ready.contains(name));
             self.watch_limit(&mut state);
+            if state.queue.running() == 0 {
+                self.limits.desks.clear();
+            }
         }
         self.changed.notify_all();
         self.record_gaps();
@@ -310,9 +311,11 @@ impl Pusher {
     }
 
     fn work(&self) {
-        let mut worker = Worker::new(self.packing);
-        while let Some(task) = self.next() {
-            match worker.prepare(&self.shared, &self.limits, &task) {
+        loop {
+            // A desk first, then the file whose turn it is then: what a command waits for comes before what was only taken on.
+            let desk = self.limits.desks.take();
+            let Some(task) = self.next() else { break };
+            match work::prepare(&self.shared, &self.limits, desk, &task) {
                 Ok(prepared) => self.put(&task, &prepared),
                 Err(failure) => self.refuse(&task, &failure),
             }

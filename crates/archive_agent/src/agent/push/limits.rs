@@ -1,76 +1,88 @@
-//! What uploads share: memory and processors.
+//! What uploads share: memory, and processors with room for what they work on.
 
-use std::sync::Arc;
+use parking_lot::Mutex;
+use seawall_archive::{Packer, Packing};
 
-use parking_lot::{Condvar, Mutex};
+use crate::agent::stock::{Share, Stock, processors};
 
 /// Contents and packed files in memory. With segments of 16 MiB, 32 uploads need less.
 const MEMORY_BYTES: u64 = 1 << 30;
+/// Longer room is given back after use.
+const ROOM_BYTES_MAX: usize = 16 << 20;
 
 /// What uploads share.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Limits {
     /// In bytes.
     pub(super) memory: Stock,
     /// Files that are read and packed at once.
-    pub(super) processors: Stock,
+    pub(super) desks: Desks,
 }
 
 impl Limits {
-    pub(super) fn new() -> Limits {
-        let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
-        Limits { memory: Stock::new(MEMORY_BYTES), processors: Stock::new(processors as u64) }
+    pub(super) fn new(packing: Packing) -> Limits {
+        Limits { memory: Stock::new(MEMORY_BYTES), desks: Desks::new(processors(), packing) }
     }
 }
 
-/// So much of something; whoever wants more than there is waits.
-#[derive(Clone, Debug)]
-pub(super) struct Stock(Arc<Shelf>);
-
+/// Processors. Each has a packer, and room for a content, which the next content takes over: memory that is new from the system
+/// for each file costs half as much again as to read the file.
 #[derive(Debug)]
-struct Shelf {
-    all: u64,
-    free: Mutex<u64>,
-    returned: Condvar,
+pub(super) struct Desks {
+    processors: Stock,
+    packing: Packing,
+    /// What nobody uses.
+    free: Mutex<Vec<Tools>>,
 }
 
-/// A part of it, until dropped.
+/// What one works with.
 #[derive(Debug)]
-pub(super) struct Share {
-    shelf: Arc<Shelf>,
-    amount: u64,
+pub(super) struct Tools {
+    pub(super) packer: Packer,
+    /// Whatever the last one has left.
+    pub(super) content: Vec<u8>,
 }
 
-impl Stock {
-    pub(super) fn new(all: u64) -> Stock {
-        Stock(Arc::new(Shelf { all, free: Mutex::new(all), returned: Condvar::new() }))
+/// A processor, until dropped.
+#[derive(Debug)]
+pub(super) struct Desk<'a> {
+    desks: &'a Desks,
+    tools: Option<Tools>,
+    _processor: Share,
+}
+
+impl Desks {
+    fn new(processors: u64, packing: Packing) -> Desks {
+        Desks { processors: Stock::new(processors), packing, free: Mutex::default() }
     }
 
-    /// Takes `amount`, or all there is if that is more: then nobody else has any.
-    pub(super) fn take(&self, amount: u64) -> Share {
-        let amount = amount.min(self.0.all);
-        let mut free = self.0.free.lock();
-        while *free < amount {
-            self.0.returned.wait(&mut free);
-        }
-        *free -= amount;
-        Share { shelf: Arc::clone(&self.0), amount }
+    /// Waits for a free one.
+    pub(super) fn take(&self) -> Desk<'_> {
+        let processor = self.processors.take(1);
+        Desk { desks: self, tools: None, _processor: processor }
+    }
+
+    /// Gives memory that nobody uses back to the system.
+    pub(super) fn clear(&self) {
+        self.free.lock().clear();
     }
 }
 
-impl Share {
-    /// Gives back all but `amount`.
-    pub(super) fn shrink(&mut self, amount: u64) {
-        let given = self.amount.saturating_sub(amount);
-        self.amount -= given;
-        *self.shelf.free.lock() += given;
-        self.shelf.returned.notify_all();
+impl Desk<'_> {
+    /// Whoever only waits at his desk has none.
+    pub(super) fn tools(&mut self) -> &mut Tools {
+        let desks = self.desks;
+        let new = || Tools { packer: Packer::new(desks.packing), content: Vec::new() };
+        self.tools.get_or_insert_with(|| desks.free.lock().pop().unwrap_or_else(new))
     }
 }
 
-impl Drop for Share {
+impl Drop for Desk<'_> {
     fn drop(&mut self) {
-        self.shrink(0);
+        self.desks
+            .free
+            .lock()
+            .extend(self.tools.take().filter(|tools| tools.content.capacity() <= ROOM_BYTES_MAX));
     }
 }
 
@@ -79,20 +91,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_has_more_than_there_is() {
-        let stock = Stock::new(10);
-        let mut all = stock.take(1000);
-        assert_eq!(all.amount, 10);
-        all.shrink(4);
-        let some = stock.take(6);
-        assert_eq!(*stock.0.free.lock(), 0);
-        let waiting = std::thread::spawn({
-            let stock = stock.clone();
-            move || stock.take(10).amount
-        });
-        drop(some);
-        drop(all);
-        assert_eq!(waiting.join().unwrap(), 10);
-        assert_eq!(*stock.0.free.lock(), 10);
+    fn room_is_used_again_unless_it_is_long() {
+        let desks = Desks::new(2, Packing::default());
+        let (mut first, mut second, idle) = (desks.take(), desks.take(), Desks::take);
+        second.tools();
+        first.tools().content.reserve_exact(1000);
+        drop((second, first));
+        drop(idle(&desks));
+        assert_eq!(desks.free.lock().len(), 2);
+        let mut again = desks.take();
+        assert!(again.tools().content.capacity() >= 1000);
+        again.tools().content.reserve_exact(ROOM_BYTES_MAX + 1);
+        drop(again);
+        assert_eq!(desks.free.lock().len(), 1);
+        desks.clear();
+        assert_eq!(desks.take().tools().content.capacity(), 0);
     }
 }

@@ -3,15 +3,14 @@
 use std::io::Read;
 use std::path::Path;
 
-use seawall_archive::{
-    ArchiveError, Expected, LogFileName, Packed, Packer, Packing, SegmentError, StoreCause, identify,
-};
+use seawall_archive::{ArchiveError, Expected, LogFileName, Packed, SegmentError, StoreCause, identify};
 use seawall_io::Clock;
 
-use super::limits::{Limits, Share};
+use super::limits::{Desk, Limits, Tools};
 use super::queue::{Source, Task};
 use crate::agent::Shared;
 use crate::agent::places::Place;
+use crate::agent::stock::Share;
 use crate::spool::FileIdentity;
 
 /// A file of a log is no longer: segments have at most 1 GiB.
@@ -57,56 +56,44 @@ pub(super) struct Prepared {
     pub(super) _share: Share,
 }
 
-/// Prepares one file after another.
-pub(super) struct Worker {
-    packer: Packer,
+/// Reads, identifies and packs a file, at a desk that is free for others then: the content is in memory only while a processor works
+/// on it.
+pub(super) fn prepare(
+    shared: &Shared,
+    limits: &Limits,
+    mut desk: Desk<'_>,
+    task: &Task,
+) -> Result<Prepared, Failure> {
+    let full = shared.data.full(&task.path);
+    // What comes from a repository is no longer than a segment, either; how long it is is known when it is there.
+    let bytes = std::fs::metadata(&full).map_or(SEGMENT_BYTES, |metadata| metadata.len());
+    // Content and what it is packed to are in memory together.
+    let mut share = limits.memory.take(bytes.saturating_mul(2));
+    let tools = desk.tools();
+    let identity = content_of(shared, task, &full, &mut tools.content)?;
+    let packed = pack(shared, &task.name, tools)?;
+    share.shrink(packed.header().stored_bytes);
+    Ok(Prepared { packed, identity, _share: share })
 }
 
-impl Worker {
-    pub(super) fn new(packing: Packing) -> Worker {
-        Worker { packer: Packer::new(packing) }
-    }
-
-    /// Reads, identifies and packs a file.
-    pub(super) fn prepare(
-        &mut self,
-        shared: &Shared,
-        limits: &Limits,
-        task: &Task,
-    ) -> Result<Prepared, Failure> {
-        let full = shared.data.full(&task.path);
-        // What comes from a repository is no longer than a segment, either; how long it is is known when it is there.
-        let bytes = std::fs::metadata(&full).map_or(SEGMENT_BYTES, |metadata| metadata.len());
-        // Content and what it is packed to are in memory together.
-        let mut share = limits.memory.take(bytes.saturating_mul(2));
-        let (packed, identity) = {
-            // The content is in memory only while a processor works on it.
-            let _permit = limits.processors.take(1);
-            let (content, identity) = content_of(shared, task, &full)?;
-            (self.pack(shared, &task.name, &content)?, identity)
-        };
-        share.shrink(packed.header().stored_bytes);
-        Ok(Prepared { packed, identity, _share: share })
-    }
-
-    fn pack(&mut self, shared: &Shared, name: &str, content: &[u8]) -> Result<Packed, Failure> {
-        // A segment says itself whose it is, and that is held against the control file's.
-        let system = shared.system().map_err(Failure::of_file)?;
-        let mut expected = Expected { system: Some(system), fork: None };
-        let described = match identify(name, content, &expected) {
-            // The last segment of a timeline that was left: if so, a history says it.
-            Err(SegmentError::EndsEarly { .. } | SegmentError::PostgreSql { .. }) => {
-                let timeline = LogFileName::parse(name).map(LogFileName::timeline);
-                let fork = timeline.map(|timeline| shared.data.fork_of(timeline));
-                let fork = fork.transpose().map_err(|error| Failure::of_file(error.to_string()))?;
-                expected.fork = fork.flatten();
-                identify(name, content, &expected)
-            }
-            described => described,
-        };
-        let described = described.map_err(|error| Failure::of_file(error.to_string()))?;
-        Ok(self.packer.pack(described.header(shared.clock.wall_micros()), content))
-    }
+fn pack(shared: &Shared, name: &str, tools: &mut Tools) -> Result<Packed, Failure> {
+    let Tools { packer, content } = tools;
+    // A segment says itself whose it is, and that is held against the control file's.
+    let system = shared.system().map_err(Failure::of_file)?;
+    let mut expected = Expected { system: Some(system), fork: None };
+    let described = match identify(name, content, &expected) {
+        // The last segment of a timeline that was left: if so, a history says it.
+        Err(SegmentError::EndsEarly { .. } | SegmentError::PostgreSql { .. }) => {
+            let timeline = LogFileName::parse(name).map(LogFileName::timeline);
+            let fork = timeline.map(|timeline| shared.data.fork_of(timeline));
+            let fork = fork.transpose().map_err(|error| Failure::of_file(error.to_string()))?;
+            expected.fork = fork.flatten();
+            identify(name, content, &expected)
+        }
+        described => described,
+    };
+    let described = described.map_err(|error| Failure::of_file(error.to_string()))?;
+    Ok(packer.pack(described.header(shared.clock.wall_micros()), content))
 }
 
 /// Puts a file into one repository. When this returns, it is durable there.
@@ -116,30 +103,36 @@ pub(super) fn put(place: &Place, packed: &Packed) -> Result<(), Failure> {
     repository.push(packed).map(|_| ()).map_err(|error| Failure::of(&error))
 }
 
-fn content_of(shared: &Shared, task: &Task, full: &Path) -> Result<(Vec<u8>, Option<FileIdentity>), Failure> {
+/// Puts the content of a file into `content`, and says which file that was, if it was one.
+fn content_of(
+    shared: &Shared,
+    task: &Task,
+    full: &Path,
+    content: &mut Vec<u8>,
+) -> Result<Option<FileIdentity>, Failure> {
     let archived = match task.source {
-        Source::File => return read(full).map(|(content, identity)| (content, Some(identity))),
+        Source::File => return read(full, content).map(Some),
         Source::Archived(identity) => Some(identity),
         Source::Repository => None,
     };
-    match read(full) {
+    match read(full, content) {
         // PostgreSQL writes something else into the file when it needs it no longer.
-        Ok((content, identity)) if archived == Some(identity) => Ok((content, Some(identity))),
-        _ => from_repository(shared, &task.name).map(|content| (content, None)),
+        Ok(identity) if archived == Some(identity) => Ok(Some(identity)),
+        _ => from_repository(shared, &task.name, content).map(|()| None),
     }
 }
 
 /// The content of a file that PostgreSQL has been told is archived.
-fn from_repository(shared: &Shared, name: &str) -> Result<Vec<u8>, Failure> {
+fn from_repository(shared: &Shared, name: &str, content: &mut Vec<u8>) -> Result<(), Failure> {
     let system = shared.system().map_err(Failure::of_file)?;
     let parsed = LogFileName::parse(name);
     let parsed = parsed.ok_or_else(|| Failure::of_file(format!("{name} is no file of a log")))?;
     let mut failure = Failure::of_file(format!("{name} is in no repository that answers"));
     for place in Place::in_order(&shared.places, shared.clock.monotonic()) {
-        let mut content = Vec::new();
-        let fetched = place.open().and_then(|repository| repository.fetch(system, parsed, &mut content));
+        // Every fetch begins with none of it.
+        let fetched = place.open().and_then(|repository| repository.fetch(system, parsed, content));
         match fetched {
-            Ok(_) => return Ok(content),
+            Ok(_) => return Ok(()),
             Err(ArchiveError::NotFound { .. }) => {}
             Err(error) => failure = Failure::of_file(error.to_string()),
         }
@@ -147,21 +140,21 @@ fn from_repository(shared: &Shared, name: &str) -> Result<Vec<u8>, Failure> {
     Err(failure)
 }
 
-/// The content of a file that nobody writes to meanwhile, and which file that was.
-fn read(path: &Path) -> Result<(Vec<u8>, FileIdentity), Failure> {
+/// Reads a file that nobody writes to meanwhile, and says which file that was.
+fn read(path: &Path, content: &mut Vec<u8>) -> Result<FileIdentity, Failure> {
     let failed = |error: std::io::Error| Failure::of_file(format!("cannot read {}: {error}", path.display()));
     let mut file = std::fs::OpenOptions::new().read(true).open(path).map_err(failed)?;
     let before = file.metadata().map_err(failed)?;
     if before.len() > FILE_BYTES_MAX {
         return Err(Failure::of_file(format!("{} is longer than any file of a log", path.display())));
     }
-    let mut content = Vec::new();
+    content.clear();
     content.reserve_exact(usize::try_from(before.len()).expect("at most 1 GiB"));
-    file.by_ref().take(FILE_BYTES_MAX + 1).read_to_end(&mut content).map_err(failed)?;
+    file.by_ref().take(FILE_BYTES_MAX + 1).read_to_end(content).map_err(failed)?;
     let after = file.metadata().map_err(failed)?;
     let identity = FileIdentity::of(&before);
     if identity != FileIdentity::of(&after) || content.len() as u64 != before.len() {
         return Err(Failure::of_file(format!("{} was changed while it was read", path.display())));
     }
-    Ok((content, identity))
+    Ok(identity)
 }
