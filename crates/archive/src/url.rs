@@ -78,6 +78,11 @@ pub struct RepositoryUrlError {
 }
 
 impl RepositoryUrl {
+    /// Whether it is a directory of this machine, not a store that is asked over a network.
+    pub fn is_directory(&self) -> bool {
+        matches!(self.place, Place::Directory(_))
+    }
+
     /// Without its options.
     pub fn location(&self) -> String {
         self.text.split('?').next().unwrap_or_default().trim_end_matches('/').to_owned()

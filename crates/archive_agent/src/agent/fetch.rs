@@ -4,10 +4,12 @@
 //!   asked for: NAME --+-- whole in in/NAME --> moved to its place
 //!                     +-- under way        --> waited for
 //!                     +-- else             --> fetched by the thread that asks, before anything else
-//!   then the window: as many after NAME as the last requests deserve, 2, 4, 8 ... --> workers --> in/
+//!   meanwhile the window: as many after NAME as the requests so far deserve, 8, 16 ... --> workers --> in/
 //! ```
-//! The window slides: with each segment that is taken, one more is begun, so that as many are in flight all the time. It starts
-//! small, since a standby at the end of the archive asks for one segment every few seconds. Only a recovery gets one: it asks
+//! The window slides: with each segment that is asked for, one more is begun, so that as many are in flight all the time. It does so
+//! before that segment is there, so that recovery waits for a slow store twice at most; it does not become wide at once, since all that
+//! is in flight shares one line with the segment that is waited for. Where the archive ended when it was last asked, it is a single segment: a standby takes one every now and then. Only a recovery
+//! gets a window: it asks
 //! for segments in their order and lets them be put into `RECOVERYXLOG`; `pg_rewind` and people do not. What was not there
 //! is not remembered: the next time it may be. One that is missing on purpose, in a gap, is not the end of the archive.
 
@@ -31,8 +33,9 @@ use files::{FileSink, move_to};
 
 /// What recovery lets a segment be put into.
 const RECOVERY_FILE: &str = "RECOVERYXLOG";
-/// The window after a first request.
-const WINDOW_FIRST: usize = 2;
+/// The window after a first request, and what it grows by with each that follows.
+const WINDOW_FIRST: usize = 8;
+const WINDOW_GROWTH: usize = 2;
 /// What lies ahead goes when recovery has asked for nothing for so many looks around: some minutes.
 const QUIET_ROUNDS: u32 = 30;
 /// A standby at the end of the archive asks every few seconds: gaps are not listed each time.
@@ -56,15 +59,47 @@ struct State {
     ahead: BTreeMap<SegmentPlace, Ahead>,
     workers: usize,
     window: usize,
+    /// The last segment that was looked for is not there: the archive ends before it.
+    is_at_end: bool,
     /// Of the log, as far as it is known: zero before the first segment.
     segment_bytes: u32,
-    /// The segment that recovery asks for next, if it goes on.
-    expected: Option<SegmentPlace>,
+    /// The segment that recovery has asked for, and the one that it asks for next, if it goes on.
+    position: Option<(SegmentPlace, Option<SegmentPlace>)>,
     is_ending: bool,
     fetched: u64,
     fetched_ahead: u64,
     /// Looks around since somebody has asked for something.
     quiet_rounds: u32,
+}
+
+impl State {
+    /// The segment that recovery asks for next, if it goes on.
+    fn expected(&self) -> Option<SegmentPlace> {
+        self.position.and_then(|(_, next)| next)
+    }
+
+    /// Recovery asks for `place`: how wide the window is now. Returns where it begins.
+    fn advance(
+        &mut self,
+        system: System,
+        place: SegmentPlace,
+        segment_bytes: Option<u32>,
+        window_max: usize,
+    ) -> Option<SegmentPlace> {
+        self.segment_bytes = segment_bytes.unwrap_or(self.segment_bytes);
+        let window = match self.position {
+            _ if self.is_at_end => 1,
+            // What was fetched ahead could not be used, and it was fetched once more.
+            Some((last, _)) if last == place => self.window,
+            _ if self.expected() == Some(place) => self.window.saturating_mul(WINDOW_GROWTH),
+            _ => WINDOW_FIRST,
+        };
+        self.window = window.min(window_max);
+        self.is_at_end = false;
+        let next = place.next(system, self.segment_bytes);
+        self.position = Some((place, next));
+        next
+    }
 }
 
 /// A segment that is fetched ahead.
@@ -122,13 +157,10 @@ impl Fetcher {
     /// A segment for recovery, which will want the next one.
     fn fetch_next(self: &Arc<Fetcher>, system: System, place: SegmentPlace, target: &Path) -> Answer {
         self.state.lock().quiet_rounds = 0;
-        if self.wait_for_ahead(place) {
+        if self.wait_for_ahead(system, place) {
             let name = place.to_string();
             match move_to(&self.shared.spool.fetched(&name), target) {
-                Ok(()) => {
-                    self.slide(system, place, None);
-                    return Answer::Ok;
-                }
+                Ok(()) => return Answer::Ok,
                 // Somebody has tidied the spool up: it is fetched again.
                 Err(error) => eprintln!("{name} was fetched ahead and cannot be put in place: {error}"),
             }
@@ -138,19 +170,30 @@ impl Fetcher {
                 self.slide(system, place, Some(header.segment_bytes));
                 Answer::Ok
             }
-            Fetched::Missing => Answer::Missing,
+            Fetched::Missing => {
+                let mut state = self.state.lock();
+                // In other cases it is one of a timeline that recovery only tries.
+                if state.expected() == Some(place) {
+                    state.is_at_end = true;
+                }
+                Answer::Missing
+            }
             Fetched::Failed(message) => Answer::Failed(message),
         }
     }
 
-    /// Whether the segment lies in the spool; waits for it if it is under way. If it only waits for its turn, it is taken out:
-    /// who asks fetches it himself.
-    fn wait_for_ahead(&self, place: SegmentPlace) -> bool {
+    /// Whether the segment lies in the spool; waits for it if it is under way, and moves the window on meanwhile. If it only waits
+    /// for its turn, it is taken out: who asks fetches it himself.
+    fn wait_for_ahead(self: &Arc<Fetcher>, system: System, place: SegmentPlace) -> bool {
         let receiver = {
             let mut state = self.state.lock();
             match state.ahead.remove(&place) {
                 None => return false,
-                Some(Ahead::There) => return true,
+                Some(Ahead::There) => {
+                    drop(state);
+                    self.slide(system, place, None);
+                    return true;
+                }
                 Some(Ahead::Waiting) => {
                     state.waiting.retain(|waiting| *waiting != place);
                     return false;
@@ -163,6 +206,7 @@ impl Fetcher {
                 }
             }
         };
+        self.slide(system, place, None);
         let is_there = receiver.recv().unwrap_or(false);
         if is_there {
             self.state.lock().ahead.remove(&place);
@@ -216,6 +260,13 @@ impl Fetcher {
         Ok(gaps.copied().find(|gap| gap.contains(place)))
     }
 
+    /// As many at once as the repository that is asked first can take.
+    fn fetch_ahead(&self, system: System, place: SegmentPlace, target: &Path) -> Fetched {
+        let places = Place::in_order(&self.shared.places, self.shared.clock.monotonic());
+        let _share = places.first().map(|place| place.fetches.take(1));
+        self.fetch_to(system, LogFileName::Segment(place), target)
+    }
+
     /// Fetches a file to its place, from the first repository that has it.
     fn fetch_to(&self, system: System, name: LogFileName, target: &Path) -> Fetched {
         let mut failure = None;
@@ -245,21 +296,14 @@ impl Fetcher {
         failure.map_or(Fetched::Missing, Fetched::Failed)
     }
 
-    /// Moves the window behind `place`, which recovery has now.
+    /// Moves the window behind `place`, which recovery has now, or will have in a moment.
     fn slide(self: &Arc<Fetcher>, system: System, place: SegmentPlace, segment_bytes: Option<u32>) {
         let mut state = self.state.lock();
         if state.is_ending {
             return;
         }
-        let goes_on = state.expected == Some(place);
-        state.window =
-            if goes_on { (state.window * 2).min(self.window_max) } else { WINDOW_FIRST.min(self.window_max) };
-        if let Some(bytes) = segment_bytes {
-            state.segment_bytes = bytes;
-        }
+        let mut next = state.advance(system, place, segment_bytes, self.window_max);
         let segment_bytes = state.segment_bytes;
-        state.expected = place.next(system, segment_bytes);
-        let mut next = state.expected;
         // What lies before the window was skipped, or belongs to an earlier recovery.
         let stale: Vec<SegmentPlace> = state
             .ahead
@@ -305,7 +349,7 @@ impl Fetcher {
         while let Some(place) = self.next() {
             let name = place.to_string();
             let (new, whole) = (self.shared.spool.fetching(&name), self.shared.spool.fetched(&name));
-            let fetched = self.fetch_to(system, LogFileName::Segment(place), &new);
+            let fetched = self.fetch_ahead(system, place, &new);
             let is_there = matches!(fetched, Fetched::There(_))
                 && rustix::fs::rename(&new, &whole)
                     .inspect_err(|error| eprintln!("{name} was fetched ahead and cannot be kept: {error}"))
@@ -338,6 +382,7 @@ impl Fetcher {
             state.ahead.insert(place, Ahead::There);
         }
         if is_missing {
+            state.is_at_end = true;
             // Behind the end of the archive there is nothing.
             let behind: Vec<SegmentPlace> = state.waiting.drain(..).collect();
             for place in behind {
@@ -400,5 +445,42 @@ impl Fetcher {
             in_spool: count(|stage| matches!(stage, Ahead::There)),
             in_flight: count(|stage| matches!(stage, Ahead::Running(_))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(number: u64) -> SegmentPlace {
+        match LogFileName::parse(&format!("00000001{number:016X}")) {
+            Some(LogFileName::Segment(place)) => place,
+            _ => panic!("{number} is no segment"),
+        }
+    }
+
+    #[test]
+    fn the_window_widens_while_segments_are_asked_for_in_order_and_is_one_segment_at_the_end() {
+        let mut state = State::default();
+        let ask = |state: &mut State, number| {
+            let next = state.advance(System::PostgreSql(7), place(number), Some(16 << 20), 32);
+            assert_eq!((next, state.expected()), (Some(place(number + 1)), Some(place(number + 1))));
+            state.window
+        };
+        assert_eq!([1, 2, 3, 3, 4].map(|number| ask(&mut state, number)), [8, 16, 32, 32, 32]);
+        // Somewhere else: another recovery.
+        assert_eq!([9, 10].map(|number| ask(&mut state, number)), [8, 16]);
+        for number in 11..14 {
+            state.is_at_end = true;
+            assert_eq!(ask(&mut state, number), 1, "a standby takes one after the other as they come");
+        }
+        assert_eq!(
+            [14, 15, 16, 17].map(|number| ask(&mut state, number)),
+            [2, 4, 8, 16],
+            "it has fallen behind"
+        );
+        let mut narrow = State::default();
+        assert_eq!(narrow.advance(System::PostgreSql(7), place(1), Some(16 << 20), 3), Some(place(2)));
+        assert_eq!(narrow.window, 3);
     }
 }

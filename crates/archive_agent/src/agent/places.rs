@@ -10,6 +10,7 @@ use seawall_archive::{
 };
 use seawall_codec::checksum::crc32c;
 
+use super::stock::{Stock, processors};
 use crate::settings::Settings;
 
 /// How long requests are tried before a command is told: PostgreSQL calls again.
@@ -31,6 +32,9 @@ pub(crate) struct Place {
     failures: AtomicU64,
     /// Until then others are asked for files first.
     asked_last_until: Mutex<Duration>,
+    /// Files that are fetched ahead at once. A directory has no latency to hide: more at once than there are processors would all
+    /// come late, where recovery wants the first one first.
+    pub(crate) fetches: Stock,
 }
 
 /// Those that the settings name, the required ones first. At least one of them answers.
@@ -38,6 +42,7 @@ pub(crate) fn open_places(settings: &Settings) -> Result<Vec<Place>, String> {
     let refuse = |error: crate::settings::SettingsError| error.to_string();
     let required = settings.repositories().map_err(refuse)?.into_iter().map(|url| (url, true));
     let optional = settings.optional_repositories().into_iter().map(|url| (url, false));
+    let in_flight = settings.in_flight().map_err(refuse)? as u64;
     let mut places = Vec::new();
     for (text, is_required) in required.chain(optional) {
         let url: RepositoryUrl = text.parse().map_err(|error| format!("{error}"))?;
@@ -47,7 +52,7 @@ pub(crate) fn open_places(settings: &Settings) -> Result<Vec<Place>, String> {
             retry: RetryPolicy { give_up_after: GIVE_UP_AFTER, ..RetryPolicy::default() },
             ..RepositoryOptions::default()
         };
-        places.push(Place::new(url, options, is_required));
+        places.push(Place::new(url, options, is_required, in_flight));
     }
     let problems: Vec<String> =
         places.iter().filter_map(|place| place.open().err()).map(|error| error.to_string()).collect();
@@ -59,8 +64,10 @@ pub(crate) fn open_places(settings: &Settings) -> Result<Vec<Place>, String> {
 }
 
 impl Place {
-    fn new(url: RepositoryUrl, options: RepositoryOptions, is_required: bool) -> Place {
+    fn new(url: RepositoryUrl, options: RepositoryOptions, is_required: bool, in_flight: u64) -> Place {
+        let fetches = if url.is_directory() { in_flight.min(processors() + 1) } else { in_flight };
         Place {
+            fetches: Stock::new(fetches),
             url,
             options,
             is_required,
