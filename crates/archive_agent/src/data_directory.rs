@@ -61,7 +61,7 @@ impl DataDirectory {
             let name = name.to_str().and_then(|name| name.strip_suffix(".ready"));
             names.extend(name.filter(|name| LogFileName::parse(name).is_some()).map(str::to_owned));
         }
-        names.sort_by_key(|name| (!name.ends_with(".history"), name.clone()));
+        names.sort_by_cached_key(|name| (!name.ends_with(".history"), name.clone()));
         Ok(names)
     }
 

@@ -108,6 +108,10 @@ impl Pusher {
             if state.is_ending {
                 return Answer::OtherSettings;
             }
+            // It may have been acknowledged since: it is known until then.
+            if !state.queue.is_known(&name) && self.is_acknowledged(&name, path) {
+                return Answer::Ok;
+            }
             state.queue.add(&name, path);
             let now = self.shared.clock.monotonic();
             let is_running = state.queue.is_running(&name);
@@ -135,12 +139,12 @@ impl Pusher {
         if !matches!(LogFileName::parse(name), Some(LogFileName::Segment(_))) {
             return None;
         }
-        let bytes = self.bytes_of(path).saturating_mul(state.queue.waiting().count() as u64);
+        let bytes = self.bytes_of(path).saturating_mul(state.queue.waiting_count() as u64);
         if bytes <= limit {
             return None;
         }
         let slow = state.over_limit.filter(|(since, count)| {
-            now.saturating_sub(*since) >= OVER_LIMIT_MAX && state.queue.waiting().count() >= *count
+            now.saturating_sub(*since) >= OVER_LIMIT_MAX && state.queue.waiting_count() >= *count
         });
         let cause = match (state.queue.trouble(name, now), slow) {
             (Some(trouble), _) => trouble.to_owned(),
@@ -247,26 +251,31 @@ impl Pusher {
                 return;
             }
         };
-        for name in &ready {
-            if !self.is_acknowledged(name, &format!("pg_wal/{name}")) {
+        // A hundred thousand may wait, and nearly all of them are known.
+        let unknown: Vec<&String> = {
+            let state = self.state.lock();
+            ready.iter().filter(|name| !state.queue.is_known(name)).collect()
+        };
+        let acknowledged = self.shared.spool.acknowledged().unwrap_or_else(|error| {
+            eprintln!("cannot list what is acknowledged: {error}");
+            Vec::new()
+        });
+        let acknowledged: BTreeSet<&String> = acknowledged.iter().collect();
+        for name in unknown {
+            if !acknowledged.contains(name) || !self.is_acknowledged(name, &format!("pg_wal/{name}")) {
                 self.follow(name);
             }
         }
-        let ready: BTreeSet<&String> = ready.iter().collect();
-        let forgotten = self.shared.spool.acknowledged().and_then(|names| {
-            names
-                .iter()
-                .filter(|name| !ready.contains(name))
-                .try_for_each(|name| self.shared.spool.forget(name))
-        });
-        if let Err(error) = forgotten {
+        let ready: BTreeSet<&str> = ready.iter().map(String::as_str).collect();
+        let mut stale = acknowledged.iter().filter(|name| !ready.contains(name.as_str()));
+        if let Err(error) = stale.try_for_each(|name| self.shared.spool.forget(name)) {
             eprintln!("cannot tidy the spool up: {error}");
         }
+        self.watch_limit();
         {
             let mut state = self.state.lock();
             // Given up by PostgreSQL, or by whoever archived by hand: nobody will ask again.
             state.queue.forget_failed(|name| ready.contains(name));
-            self.watch_limit(&mut state);
             if state.queue.running() == 0 {
                 self.limits.desks.clear();
             }
@@ -275,12 +284,13 @@ impl Pusher {
         self.record_gaps();
     }
 
-    fn watch_limit(&self, state: &mut State) {
-        let count = state.queue.waiting().count();
-        let bytes: u64 = state.queue.waiting().map(|(_, path)| self.bytes_of(path)).sum();
-        let is_over = self.queue_max.is_some_and(|limit| bytes > limit);
-        let now = self.shared.clock.monotonic();
-        state.over_limit = match (is_over, state.over_limit) {
+    fn watch_limit(&self) {
+        let Some(limit) = self.queue_max else { return };
+        let paths = self.state.lock().queue.waiting();
+        let bytes: u64 = paths.iter().map(|path| self.bytes_of(path)).sum();
+        let (count, now) = (paths.len(), self.shared.clock.monotonic());
+        let mut state = self.state.lock();
+        state.over_limit = match (bytes > limit, state.over_limit) {
             (false, _) => None,
             // It has become shorter: the store gets as long again.
             (true, Some((since, before))) if count >= before => Some((since, before)),
@@ -361,10 +371,11 @@ impl Pusher {
         let now = self.shared.clock.monotonic();
         let outcome = self.state.lock().queue.finish(name, lane, identity, result.as_ref().copied(), now);
         let (answer, askers) = match (outcome, result) {
-            (Outcome::Durable { owed, askers }, _) => {
+            (Outcome::Durable { owed }, _) => {
                 // The stores answer again: before PostgreSQL goes on, what it went on without is on record.
                 self.try_to_record_gaps();
-                (self.acknowledge(name, identity, &owed), askers)
+                let answer = self.acknowledge(name, identity, &owed);
+                (answer, self.state.lock().queue.settle(name))
             }
             (Outcome::Paid, _) => {
                 let key = self.shared.places[lane].key();
@@ -438,7 +449,7 @@ impl Pusher {
     pub(super) fn statistics(&self) -> (QueueStatistics, Vec<Destination>) {
         let state = self.state.lock();
         let now = self.shared.clock.monotonic();
-        let paths: Vec<String> = state.queue.waiting().map(|(_, path)| path.clone()).collect();
+        let paths = state.queue.waiting();
         let destinations = self.shared.places.iter().zip(&state.queue.lanes).enumerate();
         let destinations = destinations
             .map(|(index, (place, lane))| {

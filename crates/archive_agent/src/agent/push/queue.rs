@@ -1,6 +1,7 @@
 //! What is to be archived, and how far each file has come in each repository. Decides and never waits: time comes in, choices go out.
 
-use std::collections::BTreeMap;
+mod jobs;
+
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
@@ -8,41 +9,20 @@ use super::lane::{Lane, Room};
 use super::work::Failure;
 use crate::protocol::Answer;
 use crate::spool::FileIdentity;
+use jobs::{Job, Jobs, Stage};
 
 /// A file that cannot be archived is looked at again after this, if nobody asks for it before.
 const FILE_REST: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
 pub(super) struct Queue {
-    jobs: BTreeMap<String, Job>,
+    jobs: Jobs,
     /// One for each repository, in their order.
     pub(super) lanes: Vec<Lane>,
     /// Files that are durable in every required repository.
     pub(super) archived: u64,
     pub(super) last_archived: Option<String>,
     pub(super) last_error: Option<String>,
-}
-
-#[derive(Debug)]
-pub(super) struct Job {
-    /// From the data directory on.
-    path: String,
-    /// One for each repository.
-    stages: Vec<Stage>,
-    /// PostgreSQL has been told that it is archived: whatever lacks it is owed it, whether the file is still there or not.
-    released: Option<Source>,
-    /// Commands that wait for it.
-    askers: Vec<Sender<Answer>>,
-}
-
-/// How far a file is in one repository.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Waiting,
-    Running,
-    /// Not before this.
-    Failed(Duration),
-    Done,
 }
 
 /// Where the content of a file comes from.
@@ -78,10 +58,10 @@ pub(super) enum Choice {
 /// What a put has led to.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// The file is now durable in every required repository. The repositories in `owed` lack it.
+    /// The file is now durable in every required repository. The repositories in `owed` lack it. It stays here until `settle`: who asks
+    /// for it before it is acknowledged does not start it again.
     Durable {
         owed: Vec<usize>,
-        askers: Vec<Sender<Answer>>,
     },
     /// A repository has what it was owed.
     Paid,
@@ -95,47 +75,51 @@ pub(super) enum Outcome {
 impl Queue {
     /// For repositories that are required or not, with so many uploads to each.
     pub(super) fn new(required: impl IntoIterator<Item = bool>, in_flight_max: usize) -> Queue {
-        let lanes = required.into_iter().map(|is_required| Lane::new(is_required, in_flight_max)).collect();
-        Queue { jobs: BTreeMap::new(), lanes, archived: 0, last_archived: None, last_error: None }
+        let lanes: Vec<Lane> =
+            required.into_iter().map(|is_required| Lane::new(is_required, in_flight_max)).collect();
+        Queue { jobs: Jobs::new(lanes.len()), lanes, archived: 0, last_archived: None, last_error: None }
     }
 
     /// Takes a file on, if it is not known.
-    pub(super) fn add(&mut self, name: &str, path: &str) -> &mut Job {
-        let stages = || vec![Stage::Waiting; self.lanes.len()];
-        self.jobs.entry(name.to_owned()).or_insert_with(|| Job {
-            path: path.to_owned(),
-            stages: stages(),
-            released: None,
-            askers: Vec::new(),
-        })
+    pub(super) fn add(&mut self, name: &str, path: &str) {
+        if !self.is_known(name) {
+            self.jobs.insert(Job::new(name, path, vec![Stage::Waiting; self.lanes.len()], None));
+        }
+    }
+
+    /// Whether it is taken on already.
+    pub(super) fn is_known(&self, name: &str) -> bool {
+        self.jobs.get(name).is_some()
     }
 
     /// Takes on what an earlier agent has left owing to one repository.
     pub(super) fn add_owed(&mut self, name: &str, lane: usize) {
-        let lanes = self.lanes.len();
-        let job = self.jobs.entry(name.to_owned()).or_insert_with(|| Job {
-            path: String::new(),
-            stages: vec![Stage::Done; lanes],
-            released: Some(Source::Repository),
-            askers: Vec::new(),
-        });
-        job.stages[lane] = Stage::Waiting;
+        if !self.is_known(name) {
+            let stages = vec![Stage::Done; self.lanes.len()];
+            self.jobs.insert(Job::new(name, "", stages, Some(Source::Repository)));
+        }
+        self.jobs.change(name, |job| job.stages[lane] = Stage::Waiting);
     }
 
     /// Somebody waits for a file, which is taken on, and tried at once if it was not to be tried for a while.
     pub(super) fn ask(&mut self, name: &str, path: &str, asker: Sender<Answer>) {
-        let job = self.add(name, path);
-        job.askers.push(asker);
-        let is_new = job.released.take().is_some();
-        for stage in &mut job.stages {
-            match stage {
-                Stage::Failed(_) => *stage = Stage::Waiting,
-                // Asked for again: its acknowledgement is lost, or it is another file with the same name. Repositories compare.
-                Stage::Done if is_new => *stage = Stage::Waiting,
-                Stage::Done | Stage::Waiting | Stage::Running => {}
+        self.add(name, path);
+        self.jobs.change(name, |job| {
+            job.askers.push(asker);
+            if job.is_settling {
+                return;
             }
-        }
-        job.path = path.to_owned();
+            let is_new = job.released.take().is_some();
+            for stage in &mut job.stages {
+                match stage {
+                    Stage::Failed(_) => *stage = Stage::Waiting,
+                    // Asked for again: its acknowledgement is lost, or it is another file with the same name. Repositories compare.
+                    Stage::Done if is_new => *stage = Stage::Waiting,
+                    Stage::Done | Stage::Waiting | Stage::Running => {}
+                }
+            }
+            job.path = path.to_owned();
+        });
     }
 
     /// Whether an upload of it is under way to a repository that is required.
@@ -163,43 +147,34 @@ impl Queue {
     /// The next upload: those that a command waits for first, then histories, then by name, what is owed last.
     pub(super) fn choose(&mut self, now: Duration) -> Choice {
         let rooms: Vec<Room> = self.lanes.iter().map(|lane| lane.room(now)).collect();
-        let is_free = |lane: usize| rooms[lane] == Room::Free;
-        let is_due = |stage: &Stage| match stage {
-            Stage::Waiting => true,
-            Stage::Failed(at) => *at <= now,
-            Stage::Running | Stage::Done => false,
-        };
-        let rank = |name: &str, job: &Job| {
-            (job.released.is_some(), job.askers.is_empty(), !name.ends_with(".history"))
-        };
-        let due = self.jobs.iter_mut().filter(|(_, job)| {
-            job.stages.iter().enumerate().any(|(lane, stage)| is_free(lane) && is_due(stage))
-        });
-        let Some((name, job)) = due.min_by_key(|(name, job)| rank(name, job)) else {
-            return self.later(now, &rooms);
-        };
-        let mut lanes = Vec::new();
-        for (lane, stage) in job.stages.iter_mut().enumerate() {
-            if is_free(lane) && is_due(stage) {
-                *stage = Stage::Running;
-                self.lanes[lane].running += 1;
-                lanes.push(lane);
-            }
+        let free: Vec<usize> = (0..rooms.len()).filter(|lane| rooms[*lane] == Room::Free).collect();
+        for lane in &free {
+            self.jobs.end_rests(*lane, now);
         }
-        let source = job.released.unwrap_or(Source::File);
-        Choice::Task(Task { name: name.clone(), path: job.path.clone(), source, lanes })
+        let Some(name) = self.jobs.first(free.iter().copied()) else { return self.later(&rooms) };
+        let task = self.jobs.change(&name, |job| {
+            let waits = |lane: &usize| job.stages[*lane] == Stage::Waiting;
+            let lanes: Vec<usize> = free.into_iter().filter(waits).collect();
+            lanes.iter().for_each(|lane| job.stages[*lane] = Stage::Running);
+            let source = job.released.unwrap_or(Source::File);
+            Task { name: name.to_string(), path: job.path.clone(), source, lanes }
+        });
+        let task = task.expect("it was just found");
+        for lane in &task.lanes {
+            self.lanes[*lane].running += 1;
+        }
+        Choice::Task(task)
     }
 
-    fn later(&self, now: Duration, rooms: &[Room]) -> Choice {
-        let time = |room: &Room, stage: &Stage| match (room, stage) {
-            (_, Stage::Running | Stage::Done) => None,
-            (Room::Later(at), Stage::Waiting) => Some(*at),
-            (Room::Later(at), Stage::Failed(other)) => Some(*at.max(other)),
-            (Room::Free, Stage::Failed(at)) => Some(*at),
-            (Room::Free, Stage::Waiting) | (Room::Full, _) => None,
+    /// When the next file can be tried, if nothing happens before.
+    fn later(&self, rooms: &[Room]) -> Choice {
+        let time = |(lane, room): (usize, &Room)| match room {
+            Room::Later(at) if self.jobs.any_waits(lane) => Some(*at),
+            Room::Later(at) => self.jobs.first_rest(lane).map(|rest| rest.max(*at)),
+            Room::Free => self.jobs.first_rest(lane),
+            Room::Full => None,
         };
-        let times = self.jobs.values().flat_map(|job| rooms.iter().zip(&job.stages));
-        let next = times.filter_map(|(room, stage)| time(room, stage)).filter(|at| *at > now).min();
+        let next = rooms.iter().enumerate().filter_map(time).min();
         next.map_or(Choice::Nothing, Choice::Later)
     }
 
@@ -213,41 +188,66 @@ impl Queue {
         now: Duration,
     ) -> Outcome {
         self.lanes[lane].running -= 1;
-        let Some(job) = self.jobs.get_mut(name) else { return Outcome::Nothing };
-        let is_required = self.lanes[lane].is_required;
-        if let Err(failure) = result {
-            job.stages[lane] = Stage::Failed(now + FILE_REST);
-            if failure.is_of_store {
-                job.stages[lane] = Stage::Waiting;
-                self.lanes[lane].failed(now, failure);
-            }
-            self.last_error = Some(failure.message.clone());
-            let askers = if is_required { std::mem::take(&mut job.askers) } else { Vec::new() };
-            return Outcome::Failed { askers };
+        match result {
+            _ if !self.is_known(name) => Outcome::Nothing,
+            Ok(()) => self.succeeded(name, lane, identity),
+            Err(failure) => self.failed(name, lane, failure, now),
         }
-        job.stages[lane] = Stage::Done;
+    }
+
+    fn failed(&mut self, name: &str, lane: usize, failure: &Failure, now: Duration) -> Outcome {
+        let is_required = self.lanes[lane].is_required;
+        self.last_error = Some(failure.message.clone());
+        if failure.is_of_store {
+            self.lanes[lane].failed(now, failure);
+        }
+        let askers = self.jobs.change(name, |job| {
+            job.stages[lane] =
+                if failure.is_of_store { Stage::Waiting } else { Stage::Failed(now + FILE_REST) };
+            if is_required { std::mem::take(&mut job.askers) } else { Vec::new() }
+        });
+        Outcome::Failed { askers: askers.unwrap_or_default() }
+    }
+
+    fn succeeded(&mut self, name: &str, lane: usize, identity: Option<FileIdentity>) -> Outcome {
         self.lanes[lane].succeeded(name);
-        let is_durable = self
-            .lanes
-            .iter()
-            .zip(&job.stages)
-            .all(|(lane, stage)| !lane.is_required || *stage == Stage::Done);
-        let owed: Vec<usize> =
-            (0..job.stages.len()).filter(|lane| job.stages[*lane] != Stage::Done).collect();
-        let outcome = match (job.released, is_durable) {
-            (Some(_), _) => Outcome::Paid,
-            (None, false) => Outcome::Nothing,
-            (None, true) => {
-                job.released = Some(identity.map_or(Source::Repository, Source::Archived));
-                self.archived += 1;
-                self.last_archived = Some(name.to_owned());
-                Outcome::Durable { owed: owed.clone(), askers: std::mem::take(&mut job.askers) }
+        let lanes = &self.lanes;
+        let outcome = self.jobs.change(name, |job| {
+            job.stages[lane] = Stage::Done;
+            if job.released.is_some() {
+                return Outcome::Paid;
             }
-        };
-        if owed.is_empty() {
+            let owed = job.lacking();
+            if owed.iter().any(|lane| lanes[*lane].is_required) {
+                return Outcome::Nothing;
+            }
+            job.released = Some(identity.map_or(Source::Repository, Source::Archived));
+            job.is_settling = true;
+            Outcome::Durable { owed }
+        });
+        let outcome = outcome.unwrap_or(Outcome::Nothing);
+        if matches!(outcome, Outcome::Durable { .. }) {
+            self.archived += 1;
+            self.last_archived = Some(name.to_owned());
+        }
+        self.forget_done(name);
+        outcome
+    }
+
+    fn forget_done(&mut self, name: &str) {
+        if self.jobs.get(name).is_some_and(|job| !job.is_settling && job.lacking().is_empty()) {
             self.jobs.remove(name);
         }
-        outcome
+    }
+
+    /// The file is acknowledged. Returns those to be told.
+    pub(super) fn settle(&mut self, name: &str) -> Vec<Sender<Answer>> {
+        let askers = self.jobs.change(name, |job| {
+            job.is_settling = false;
+            std::mem::take(&mut job.askers)
+        });
+        self.forget_done(name);
+        askers.unwrap_or_default()
     }
 
     /// A file cannot be archived, whatever the stores do. Returns those to be told.
@@ -256,22 +256,24 @@ impl Queue {
             self.lanes[*lane].running -= 1;
         }
         self.last_error = Some(failure.message.clone());
-        let Some(job) = self.jobs.get_mut(&task.name) else { return Vec::new() };
-        for lane in &task.lanes {
-            job.stages[*lane] = Stage::Failed(now + FILE_REST);
-        }
-        std::mem::take(&mut job.askers)
+        let askers = self.jobs.change(&task.name, |job| {
+            for lane in &task.lanes {
+                job.stages[*lane] = Stage::Failed(now + FILE_REST);
+            }
+            std::mem::take(&mut job.askers)
+        });
+        askers.unwrap_or_default()
     }
 
     /// PostgreSQL is told that the file is archived, although repositories lack it: one has it, and the others are owed it. `None`
     /// if none has it.
     pub(super) fn owe(&mut self, name: &str) -> Option<Vec<usize>> {
-        let job = self.jobs.get_mut(name)?;
-        if !job.stages.contains(&Stage::Done) {
+        let lacking = self.jobs.get(name)?.lacking();
+        if lacking.len() == self.lanes.len() {
             return None;
         }
-        job.released = Some(Source::Repository);
-        Some((0..job.stages.len()).filter(|lane| job.stages[*lane] != Stage::Done).collect())
+        self.jobs.change(name, |job| job.released = Some(Source::Repository));
+        Some(lacking)
     }
 
     /// Nobody will archive this file.
@@ -280,36 +282,44 @@ impl Queue {
     }
 
     /// Forgets files that failed and that nobody will ask for again: `is_wanted` says which are.
-    pub(super) fn forget_failed(&mut self, is_wanted: impl Fn(&String) -> bool) {
-        self.jobs.retain(|name, job| {
-            let is_resting = job.stages.iter().any(|stage| matches!(stage, Stage::Failed(_)))
-                && !job.stages.contains(&Stage::Running);
-            job.released.is_some() || !is_resting || is_wanted(name)
-        });
+    pub(super) fn forget_failed(&mut self, is_wanted: impl Fn(&str) -> bool) {
+        for name in self.jobs.resting() {
+            let job = self.jobs.get(&name).expect("what rests is there");
+            if job.released.is_none() && !job.stages.contains(&Stage::Running) && !is_wanted(&name) {
+                self.jobs.remove(&name);
+            }
+        }
     }
 
     /// Those who wait for what is not under way are told nothing any more.
     pub(super) fn drop_askers(&mut self) {
-        for job in self.jobs.values_mut().filter(|job| !job.stages.contains(&Stage::Running)) {
-            job.askers.clear();
+        let waits = |job: &Job| !job.askers.is_empty() && !job.stages.contains(&Stage::Running);
+        let jobs = self.jobs.iter().filter(|(_, job)| waits(job));
+        let names: Vec<String> = jobs.map(|(name, _)| name.to_owned()).collect();
+        for name in names {
+            self.jobs.change(&name, |job| job.askers.clear());
         }
     }
 
-    /// Files that PostgreSQL waits for, with their paths.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = (&String, &String)> {
-        self.jobs.iter().filter(|(_, job)| job.released.is_none()).map(|(name, job)| (name, &job.path))
+    /// Paths of the files that PostgreSQL waits for.
+    pub(super) fn waiting(&self) -> Vec<String> {
+        let waiting = self.jobs.iter().filter(|(_, job)| job.released.is_none());
+        waiting.map(|(_, job)| job.path.clone()).collect()
+    }
+
+    /// How many they are.
+    pub(super) fn waiting_count(&self) -> usize {
+        self.jobs.unreleased()
     }
 
     /// How many files a repository lacks, and how many of them rest because they cannot be put there.
     pub(super) fn lacking(&self, lane: usize) -> (usize, usize) {
-        let lacks = self.jobs.values().filter(|job| job.stages[lane] != Stage::Done);
-        let failed = lacks.clone().filter(|job| matches!(job.stages[lane], Stage::Failed(_)));
-        (lacks.count(), failed.count())
+        self.jobs.lacking(lane)
     }
 
     /// Files that wait for a worker.
     pub(super) fn unstarted(&self) -> usize {
-        self.jobs.values().filter(|job| job.stages.contains(&Stage::Waiting)).count()
+        self.jobs.unstarted()
     }
 
     pub(super) fn running(&self) -> usize {
@@ -363,14 +373,30 @@ mod tests {
             matches!(failed, Outcome::Failed { askers } if askers.is_empty()),
             "an optional one is nobody's trouble"
         );
-        let Outcome::Durable { owed, askers } = queue.finish("a", 1, None, Ok(()), NOW) else { panic!() };
-        assert_eq!((owed, askers.len(), queue.waiting().count()), (vec![2], 1, 0));
+        let Outcome::Durable { owed } = queue.finish("a", 1, None, Ok(()), NOW) else { panic!() };
+        assert_eq!((owed, queue.waiting_count()), (vec![2], 0));
+        assert_eq!(queue.settle("a").len(), 1);
         assert_eq!(chosen(&mut queue), None);
         let later = NOW + Duration::from_secs(2);
         let Choice::Task(task) = queue.choose(later) else { panic!() };
         assert_eq!((task.lanes, task.source), (vec![2], Source::Repository));
         assert!(matches!(queue.finish("a", 2, None, Ok(()), later), Outcome::Paid));
         assert_eq!((queue.lacking(2), queue.unstarted()), ((0, 0), 0));
+    }
+
+    #[test]
+    fn who_asks_while_a_file_is_being_acknowledged_does_not_start_it_again() {
+        let mut queue = queue(&[true, false], 8);
+        queue.add("a", "a");
+        chosen(&mut queue).unwrap();
+        assert!(matches!(queue.finish("a", 0, None, Ok(()), NOW), Outcome::Durable { .. }));
+        queue.ask("a", "a", channel().0);
+        // The other repository has it now, too, and it is still known.
+        assert!(matches!(queue.finish("a", 1, None, Ok(()), NOW), Outcome::Paid));
+        assert!(queue.is_known("a"));
+        assert_eq!(chosen(&mut queue), None);
+        assert_eq!(queue.settle("a").len(), 1);
+        assert!(!queue.is_known("a"));
     }
 
     #[test]
@@ -396,6 +422,7 @@ mod tests {
         assert_eq!((task.name.as_str(), task.lanes.as_slice()), ("a", &[1][..]));
         assert!(matches!(queue.choose(later), Choice::Nothing));
         assert!(matches!(queue.finish("a", 1, None, Ok(()), later), Outcome::Durable { .. }));
+        assert!(queue.settle("a").is_empty());
         assert!(matches!(queue.choose(later), Choice::Task(_)));
     }
 
@@ -412,9 +439,9 @@ mod tests {
         let Choice::Task(task) = queue.choose(NOW) else { panic!() };
         assert_eq!(queue.refuse(&task, &refused, NOW).len(), 1);
         queue.forget_failed(|_| true);
-        assert_eq!(queue.waiting().count(), 1);
+        assert_eq!(queue.waiting_count(), 1);
         queue.forget_failed(|_| false);
-        assert_eq!(queue.waiting().count(), 0);
+        assert_eq!(queue.waiting_count(), 0);
     }
 
     #[test]
@@ -427,10 +454,10 @@ mod tests {
         assert_eq!(queue.owe("a"), None);
         queue.finish("a", 0, None, Ok(()), NOW);
         assert_eq!(queue.owe("a"), Some(vec![1]));
-        assert_eq!(queue.waiting().count(), 0);
+        assert_eq!(queue.waiting_count(), 0);
         queue.add("b", "b");
         assert!(queue.give_up("b").is_empty());
-        assert_eq!(queue.waiting().count(), 0);
+        assert_eq!(queue.waiting_count(), 0);
     }
 
     #[test]
@@ -444,5 +471,25 @@ mod tests {
         queue.ask("a", "pg_wal/a", channel().0);
         let Choice::Task(task) = queue.choose(NOW) else { panic!() };
         assert_eq!((task.lanes, task.source, task.path.as_str()), (vec![0], Source::File, "pg_wal/a"));
+    }
+
+    /// With a walk through all of them for each choice this takes minutes.
+    #[test]
+    fn tens_of_thousands_of_files_are_dealt_out_in_no_time() {
+        const FILES: usize = 30_000;
+        let mut queue = queue(&[true, true], 32);
+        for number in (0..FILES).rev() {
+            queue.add(&format!("{number:024X}"), "x");
+        }
+        for number in 0..FILES {
+            let (name, lanes) = chosen(&mut queue).unwrap();
+            assert_eq!((name.as_str(), lanes.as_slice()), (format!("{number:024X}").as_str(), &[0, 1][..]));
+            for lane in lanes {
+                queue.finish(&name, lane, None, Ok(()), NOW);
+            }
+            queue.settle(&name);
+            assert!(!queue.is_known(&name));
+        }
+        assert_eq!((queue.archived, queue.waiting_count(), queue.unstarted()), (FILES as u64, 0, 0));
     }
 }
