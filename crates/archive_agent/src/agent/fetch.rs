@@ -59,8 +59,9 @@ struct State {
     ahead: BTreeMap<SegmentPlace, Ahead>,
     workers: usize,
     window: usize,
-    /// The last segment that was looked for is not there: the archive ends before it.
-    is_at_end: bool,
+    /// The first segment that was looked for and is not there: the archive ends before it. Nothing is fetched ahead from it on, until
+    /// recovery has come to it.
+    end: Option<SegmentPlace>,
     /// Of the log, as far as it is known: zero before the first segment.
     segment_bytes: u32,
     /// The segment that recovery has asked for, and the one that it asks for next, if it goes on.
@@ -87,16 +88,18 @@ impl State {
         window_max: usize,
     ) -> Option<SegmentPlace> {
         self.segment_bytes = segment_bytes.unwrap_or(self.segment_bytes);
+        let next = place.next(system, self.segment_bytes);
+        let is_at_end = self.end.is_some_and(|end| end == place || Some(end) == next);
         let window = match self.position {
-            _ if self.is_at_end => 1,
+            _ if is_at_end => 1,
             // What was fetched ahead could not be used, and it was fetched once more.
             Some((last, _)) if last == place => self.window,
             _ if self.expected() == Some(place) => self.window.saturating_mul(WINDOW_GROWTH),
             _ => WINDOW_FIRST,
         };
         self.window = window.min(window_max);
-        self.is_at_end = false;
-        let next = place.next(system, self.segment_bytes);
+        // It is looked for again when recovery has come to it, or has turned elsewhere.
+        self.end = self.end.filter(|end| !is_at_end && *end > place && end.timeline == place.timeline);
         self.position = Some((place, next));
         next
     }
@@ -174,7 +177,7 @@ impl Fetcher {
                 let mut state = self.state.lock();
                 // In other cases it is one of a timeline that recovery only tries.
                 if state.expected() == Some(place) {
-                    state.is_at_end = true;
+                    state.end = Some(place);
                 }
                 Answer::Missing
             }
@@ -319,7 +322,7 @@ impl Fetcher {
             self.remove(ahead);
         }
         for _ in 0..state.window {
-            let Some(place) = next else { break };
+            let Some(place) = next.filter(|place| state.end.is_none_or(|end| *place < end)) else { break };
             let State { ahead, waiting, .. } = &mut *state;
             ahead.entry(place).or_insert_with(|| {
                 waiting.push_back(place);
@@ -382,7 +385,7 @@ impl Fetcher {
             state.ahead.insert(place, Ahead::There);
         }
         if is_missing {
-            state.is_at_end = true;
+            state.end = Some(state.end.map_or(place, |end| end.min(place)));
             // Behind the end of the archive there is nothing.
             let behind: Vec<SegmentPlace> = state.waiting.drain(..).collect();
             for place in behind {
@@ -470,15 +473,18 @@ mod tests {
         assert_eq!([1, 2, 3, 3, 4].map(|number| ask(&mut state, number)), [8, 16, 32, 32, 32]);
         // Somewhere else: another recovery.
         assert_eq!([9, 10].map(|number| ask(&mut state, number)), [8, 16]);
-        for number in 11..14 {
-            state.is_at_end = true;
+        // Nothing is there from 13 on, and recovery has not come to that yet.
+        state.end = Some(place(13));
+        assert_eq!((ask(&mut state, 11), state.end), (32, Some(place(13))));
+        for number in 12..15 {
+            state.end = Some(place(number + number % 2));
             assert_eq!(ask(&mut state, number), 1, "a standby takes one after the other as they come");
+            assert_eq!(state.end, None, "it may be there the next time");
         }
-        assert_eq!(
-            [14, 15, 16, 17].map(|number| ask(&mut state, number)),
-            [2, 4, 8, 16],
-            "it has fallen behind"
-        );
+        assert_eq!([15, 16, 17].map(|number| ask(&mut state, number)), [2, 4, 8], "it has fallen behind");
+        state.end = Some(place(19));
+        assert_eq!((ask(&mut state, 3), state.end), (8, Some(place(19))));
+        assert_eq!((ask(&mut state, 30), state.end), (8, None), "elsewhere");
         let mut narrow = State::default();
         assert_eq!(narrow.advance(System::PostgreSql(7), place(1), Some(16 << 20), 3), Some(place(2)));
         assert_eq!(narrow.window, 3);
