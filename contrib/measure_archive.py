@@ -9,7 +9,8 @@ that two can be compared on the same segments: pgbackrest --stanza=main archive-
 
   push         all segments wait, as after an outage: seconds, segments a second
   acknowledge  the command for a segment that is archived already: milliseconds of a whole process
-  get          all segments back in order: seconds without the time it takes to compare them, and milliseconds of each command
+  get          all segments back in order: seconds without what it takes to compare and replay them, milliseconds of each command,
+               and which segments were waited for
   cpu_ms       of push and of get, a segment, all processes
 """
 import argparse, ctypes, filecmp, json, os, resource, shutil, statistics, subprocess, tempfile, time
@@ -23,6 +24,7 @@ def arguments():
     parser.add_argument("--stop", help="ends what works in the background, so that its CPU time is counted")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--compare-each", type=int, default=20, help="every so many segments are compared: it costs CPU that others want")
+    parser.add_argument("--replay", type=float, default=0, metavar="MS", help="between two segments that are got, as recovery takes")
     return parser.parse_args()
 
 
@@ -59,6 +61,10 @@ def with_cpu(given, data, names, run):
 PR_SET_CHILD_SUBREAPER = 36
 
 
+# A command that takes longer has waited for something, and recovery for it.
+WAIT_MS = 50
+
+
 def quantiles(milliseconds):
     ordered = sorted(milliseconds)
     return {"median_ms": round(statistics.median(ordered), 2), "p99_ms": round(ordered[int(len(ordered) * 0.99)], 2)}
@@ -92,8 +98,8 @@ def acknowledge(command, data, names):
     return quantiles([call(command, data, f"pg_wal/{name}", name)[1] for name in names])
 
 
-def get(command, data, source, names, compare_each):
-    times, compared = [], 0
+def get(command, data, source, names, compare_each, replay):
+    times, not_counted = [], 0
     begun = time.perf_counter()
     for name in names:
         code, milliseconds = call(command, data, "pg_wal/RECOVERYXLOG", name)
@@ -101,13 +107,15 @@ def get(command, data, source, names, compare_each):
         fetched = f"{data}/pg_wal/RECOVERYXLOG"
         if code != 0:
             raise SystemExit(f"{name} did not come back")
-        compare_begun = time.perf_counter()
+        pause_begun = time.perf_counter()
         if len(times) % compare_each == 0 and not filecmp.cmp(fetched, f"{source}/{name}", shallow=False):
             raise SystemExit(f"{name} did not come back as it was")
         os.unlink(fetched)
-        compared += time.perf_counter() - compare_begun
-    seconds = time.perf_counter() - begun - compared
-    return {"seconds": round(seconds, 2), "per_second": round(len(names) / seconds, 2), **quantiles(times)}
+        time.sleep(replay / 1000)
+        not_counted += time.perf_counter() - pause_begun
+    seconds = time.perf_counter() - begun - not_counted
+    waits = [index + 1 for index, milliseconds in enumerate(times) if milliseconds > WAIT_MS]
+    return {"seconds": round(seconds, 2), "per_second": round(len(names) / seconds, 2), "waited_for": waits[:20], **quantiles(times)}
 
 
 def main():
@@ -125,7 +133,7 @@ def main():
         result["acknowledge"] = acknowledge(given.push, data, names[:100])
         end(given.stop, data)
         if given.get:
-            fetch = lambda: get(given.get, data, given.segments, names, given.compare_each)
+            fetch = lambda: get(given.get, data, given.segments, names, given.compare_each, given.replay)
             result["get"] = with_cpu(given, data, names, fetch)
         print(json.dumps(result))
 
