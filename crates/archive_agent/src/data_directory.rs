@@ -32,10 +32,11 @@ impl DataDirectory {
         Ok(System::PostgreSql(u64::from_le_bytes(identifier)))
     }
 
-    /// How long ago a file was written to, in seconds by this machine's clock.
-    pub(crate) fn age_seconds(&self, path: &str) -> Option<u64> {
-        let changed = std::fs::metadata(self.full(path)).ok()?.modified().ok()?;
-        Some(changed.elapsed().unwrap_or_default().as_secs())
+    /// How long a file is, and how many seconds ago it was written to by this machine's clock.
+    pub(crate) fn bytes_and_age(&self, path: &str) -> Option<(u64, u64)> {
+        let metadata = std::fs::metadata(self.full(path)).ok()?;
+        let changed = metadata.modified().ok()?;
+        Some((metadata.len(), changed.elapsed().unwrap_or_default().as_secs()))
     }
 
     /// Whether the directory is still there.

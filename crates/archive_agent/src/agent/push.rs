@@ -480,8 +480,9 @@ impl Pusher {
             ..QueueStatistics::default()
         };
         drop(state);
-        let bytes = paths.iter().map(|path| self.bytes_of(path)).sum();
-        let oldest_seconds = paths.iter().filter_map(|path| self.shared.data.age_seconds(path)).max();
+        let files = paths.iter().filter_map(|path| self.shared.data.bytes_and_age(path));
+        let (bytes, oldest_seconds) =
+            files.fold((0, None), |(bytes, oldest), (more, age)| (bytes + more, oldest.max(Some(age))));
         (QueueStatistics { bytes, oldest_seconds, ..queue }, destinations)
     }
 }
