@@ -5,8 +5,8 @@
                      --get 'seawall archive-get --repository=R %f %p'
 
 --cluster is a data directory of a stopped server, for its global/pg_control; --segments has its segments, at best on the file system
-of the scratch directory (TMPDIR). Works with any archiver, so
-that two can be compared on the same segments: pgbackrest --stanza=main archive-push %p. Prints one JSON object:
+of the scratch directory (TMPDIR). Works with any archiver, so that two can be compared on the same segments:
+--push 'pgbackrest --stanza=main --pg1-path=$PWD archive-push %p'. Prints one JSON object:
 
   push         all segments wait, as after an outage: seconds, segments a second
   acknowledge  the command for a segment that is archived already: milliseconds of a whole process

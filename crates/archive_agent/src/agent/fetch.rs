@@ -267,6 +267,9 @@ impl Fetcher {
     fn fetch_ahead(&self, system: System, place: SegmentPlace, target: &Path) -> Fetched {
         let places = Place::in_order(&self.shared.places, self.shared.clock.monotonic());
         let _share = places.first().map(|place| place.fetches.take(1));
+        if self.state.lock().is_ending {
+            return Fetched::Failed("the agent ends".to_owned());
+        }
         self.fetch_to(system, LogFileName::Segment(place), target)
     }
 
