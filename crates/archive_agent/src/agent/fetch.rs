@@ -47,6 +47,7 @@ pub(super) struct Fetcher {
     in_flight: usize,
     window_max: usize,
     state: Mutex<State>,
+    /// There is something to fetch, which one worker is woken for; or the end, or a worker's end.
     changed: Condvar,
     /// When the gaps were listed, and those of all repositories.
     gaps: Mutex<Option<(Duration, Vec<Gap>)>>,
@@ -329,13 +330,12 @@ impl Fetcher {
             let State { ahead, waiting, .. } = &mut *state;
             ahead.entry(place).or_insert_with(|| {
                 waiting.push_back(place);
+                self.changed.notify_one();
                 Ahead::Waiting
             });
             next = place.next(system, segment_bytes);
         }
         self.staff(&mut state, system);
-        drop(state);
-        self.changed.notify_all();
     }
 
     fn staff(self: &Arc<Fetcher>, state: &mut State, system: System) {
