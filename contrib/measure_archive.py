@@ -24,6 +24,7 @@ def arguments():
     parser.add_argument("--get", help="also fetch everything back")
     parser.add_argument("--stop", help="ends what works in the background, so that its CPU time is counted")
     parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--acknowledge", type=int, default=100, help="so many segments are asked for when they are archived; 0: none")
     parser.add_argument("--compare-each", type=int, default=20, help="every so many segments are compared: it costs CPU that others want")
     parser.add_argument("--replay", type=float, default=0, metavar="MS", help="between two segments that are got, as recovery takes")
     return parser.parse_args()
@@ -142,8 +143,9 @@ def main():
             put_in_place(f"{given.segments}/{name}", f"{data}/pg_wal/{name}")
             open(f"{data}/pg_wal/archive_status/{name}.ready", "w").close()
         result = {"segments": len(names), "push": with_cpu(given, data, names, lambda: push(given.push, data, names))}
-        result["acknowledge"] = acknowledge(given.push, data, names[:100])
-        end(given.stop, data)
+        if given.acknowledge:
+            result["acknowledge"] = acknowledge(given.push, data, names[: given.acknowledge])
+            end(given.stop, data)
         if given.get:
             fetch = lambda: get(given.get, data, given.segments, names, given.compare_each, given.replay)
             result["get"] = with_cpu(given, data, names, fetch)
