@@ -49,7 +49,7 @@ pub use repository::{ContentSink, Pushed, Repository, RepositoryOptions, Request
 pub use repository_header::RepositoryHeader;
 pub use seawall_codec::compression::Compression;
 pub use seawall_types::{Lsn, TimelineId};
-pub use segment::{Description, Expected, PostgreSqlError, SegmentError, identify};
+pub use segment::{Description, Expected, PostgreSqlError, SegmentError, identify, postgresql_forks};
 pub use store::retry::RetryPolicy;
 pub use store::{ObjectEntry, StoreCause, StoreError};
 pub use summary::TimelineSummary;

@@ -19,6 +19,7 @@ mod postgresql;
 use seawall_types::{Lsn, TimelineId};
 use seawall_wal::{SegmentCheckError, TimelineHistory, check_segment};
 
+pub use history::postgresql_forks;
 use postgresql::Ending;
 pub use postgresql::PostgreSqlError;
 

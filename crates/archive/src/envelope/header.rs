@@ -45,11 +45,13 @@ pub enum ObjectKind {
     BackupRun,
     /// What a backup consists of.
     BackupManifest,
+    /// A stretch of the files of a PostgreSQL cluster, as a tar archive.
+    BackupPart,
 }
 
 impl ObjectKind {
     /// Every one.
-    pub const ALL: [ObjectKind; 7] = [
+    pub const ALL: [ObjectKind; 8] = [
         ObjectKind::Segment,
         ObjectKind::PartialSegment,
         ObjectKind::TimelineHistory,
@@ -57,6 +59,7 @@ impl ObjectKind {
         ObjectKind::LogTail,
         ObjectKind::BackupRun,
         ObjectKind::BackupManifest,
+        ObjectKind::BackupPart,
     ];
 
     const fn code(self) -> u8 {
@@ -68,6 +71,7 @@ impl ObjectKind {
             ObjectKind::LogTail => 5,
             ObjectKind::BackupRun => 6,
             ObjectKind::BackupManifest => 7,
+            ObjectKind::BackupPart => 8,
         }
     }
 
@@ -85,6 +89,7 @@ impl ObjectKind {
             ObjectKind::LogTail => "log tail",
             ObjectKind::BackupRun => "backup run",
             ObjectKind::BackupManifest => "backup manifest",
+            ObjectKind::BackupPart => "backup part",
         }
     }
 }

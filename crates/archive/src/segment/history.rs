@@ -4,9 +4,19 @@ use seawall_types::{Lsn, TimelineId};
 
 use crate::name::SegmentPlace;
 
-/// Where `timeline` left its parent, by its history: lines of parent, position and reason, oldest first.
+/// Where `timeline` left its parent, by its history.
 pub(super) fn fork_of(text: &str, timeline: TimelineId) -> Result<Lsn, String> {
-    let mut last: Option<(u32, Lsn)> = None;
+    let forks = postgresql_forks(text, timeline)?;
+    forks.last().map(|(_, fork)| *fork).ok_or_else(|| "it names no parent".to_owned())
+}
+
+/// The ancestors of a timeline of PostgreSQL and where each was left, by the text of its history: lines of timeline, position
+/// and reason, oldest first.
+///
+/// # Errors
+/// What is wrong, with its line.
+pub fn postgresql_forks(text: &str, timeline: TimelineId) -> Result<Vec<(TimelineId, Lsn)>, String> {
+    let mut forks: Vec<(TimelineId, Lsn)> = Vec::new();
     for (index, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default().trim();
         if line.is_empty() {
@@ -14,16 +24,16 @@ pub(super) fn fork_of(text: &str, timeline: TimelineId) -> Result<Lsn, String> {
         }
         let refuse = |problem: &str| format!("line {}: {problem}", index + 1);
         let mut fields = line.split_ascii_whitespace();
-        let parent = fields.next().and_then(|field| field.parse::<u32>().ok());
-        let parent = parent.filter(|parent| *parent > 0).ok_or_else(|| refuse("it names no timeline"))?;
+        let parent = fields.next().and_then(|field| TimelineId::new(field.parse().ok()?));
+        let parent = parent.ok_or_else(|| refuse("it names no timeline"))?;
         let fork = fields.next().and_then(|field| field.parse::<Lsn>().ok());
         let fork = fork.ok_or_else(|| refuse("it names no position"))?;
-        if last.is_some_and(|(earlier, _)| earlier >= parent) || parent >= timeline.get() {
+        if forks.last().is_some_and(|(earlier, _)| *earlier >= parent) || parent >= timeline {
             return Err(refuse("timelines do not ascend"));
         }
-        last = Some((parent, fork));
+        forks.push((parent, fork));
     }
-    last.map(|(_, fork)| fork).ok_or_else(|| "it names no parent".to_owned())
+    Ok(forks)
 }
 
 /// A backup label names the segment that it is named after, in its first line:
