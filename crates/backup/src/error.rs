@@ -13,6 +13,9 @@ pub enum BackupError {
     /// The database did not.
     #[error(transparent)]
     Database(#[from] seawall_engine::Error),
+    /// A PostgreSQL cluster was not backed up or restored.
+    #[error(transparent)]
+    PostgreSql(#[from] crate::postgresql::PostgreSqlBackupError),
     /// What a database has encrypted would lie open in the repository.
     #[error(
         "the database is encrypted and the repository {url} is not: rows in it would not be encrypted. Make an encrypted repository"

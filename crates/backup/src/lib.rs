@@ -1,4 +1,5 @@
-//! Archive, backup and restore of a Seawall database, in repositories of `seawall_archive`.
+//! Archive, backup and restore of a Seawall database, and of PostgreSQL clusters (`postgresql`), in repositories of
+//! `seawall_archive`.
 //!
 //! ```text
 //!   Database --log----> RepositoryArchive --segments, tails--> repository: a directory, S3, GCS, Azure
@@ -21,6 +22,7 @@ mod chain;
 mod error;
 mod manifest;
 mod places;
+pub mod postgresql;
 mod repository_archive;
 mod restore;
 mod run;

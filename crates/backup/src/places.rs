@@ -22,6 +22,11 @@ pub(crate) fn run(backup: &str, number: u32) -> ObjectName {
     checked(format!("{BACKUPS}/{backup}/run-{number:08}"))
 }
 
+/// A part of a backup of a PostgreSQL cluster.
+pub(crate) fn part(backup: &str, number: u32) -> ObjectName {
+    checked(format!("{BACKUPS}/{backup}/part-{number:08}"))
+}
+
 /// The directory of the tails of a timeline.
 pub(crate) fn tails(timeline: TimelineId) -> String {
     format!("tails/{:08X}", timeline.get())
@@ -48,6 +53,14 @@ pub(crate) fn backup_id(time_micros: i64, redo_point: Lsn) -> String {
     let micros = time_micros.rem_euclid(1_000_000);
     let time = format!("{year:04}{month:02}{day:02}T{hour:02}{minute:02}{second:02}.{micros:06}Z");
     format!("{time}-{:016X}", redo_point.get())
+}
+
+/// A time as PostgreSQL reads it, whatever its settings are.
+pub(crate) fn utc(time_micros: i64) -> String {
+    let (year, month, day, seconds) = civil(time_micros.div_euclid(1_000_000));
+    let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let micros = time_micros.rem_euclid(1_000_000);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}.{micros:06}+00")
 }
 
 /// Year, month and day, and seconds of the day, of seconds since 1970 (Howard Hinnant's `civil_from_days`).

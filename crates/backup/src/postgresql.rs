@@ -1,0 +1,37 @@
+//! Backup and restore of a PostgreSQL cluster, whose log is archived into the same repository.
+//!
+//! ```text
+//!   cluster --pg_basebackup--> tar, cut into parts --> repository <--archive_command-- log of the cluster
+//!   directory <----------------------------------------- parts         log --restore_command--> PostgreSQL recovers
+//! ```
+//! Invariants, beyond those of the crate:
+//! * A manifest is put when all parts are durable, every file in them is as PostgreSQL's own list says, and all of the log that it
+//!   takes to make them consistent is in the repository.
+//! * PostgreSQL cannot start in a directory that is not whole.
+//!
+//! Start at [`back_up_postgresql`] and [`restore_postgresql`].
+
+mod catalog;
+mod choose;
+mod directory;
+mod error;
+mod file_list;
+mod manifest;
+mod parts;
+mod recovery;
+mod restore;
+mod segments;
+mod server;
+mod stream;
+mod take;
+
+pub use catalog::{StoredPostgreSqlBackup, clusters, postgresql_backups};
+pub use choose::PostgreSqlTarget;
+pub use error::PostgreSqlBackupError;
+pub use manifest::{PartInfo, PostgreSqlManifest};
+pub use recovery::{RestoredRole, TargetAction};
+pub use restore::{
+    PostgreSqlRestoreProgress, PostgreSqlRestoreReport, PostgreSqlRestoreRequest, restore_postgresql,
+};
+pub use server::PostgreSqlServer;
+pub use take::{BackupCheckpoint, PostgreSqlBackupOptions, PostgreSqlBackupProgress, back_up_postgresql};

@@ -1,0 +1,273 @@
+//! Which backup a restore begins with, and whether the log reaches its target: found out before anything is written.
+//!
+//! ```text
+//!   timeline 1  ---[ backup a ]------------[ backup b ]-----x left
+//!   timeline 2                      `------------[ backup c ]--------- log ends
+//!                                   fork      ^ target on timeline 2: from a
+//! ```
+
+use seawall_archive::{Header, LogFileName, Repository, System};
+use seawall_types::{Lsn, TimelineId};
+use seawall_wal::TimelineHistory;
+
+use super::catalog::{StoredPostgreSqlBackup, Timelines};
+use super::error::PostgreSqlBackupError;
+use super::segments::{Reach, SegmentSize, StoredSegments};
+use crate::error::BackupError;
+
+/// How far a cluster is to be recovered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PostgreSqlTarget {
+    /// Up to the end of the log.
+    #[default]
+    Latest,
+    /// With every record that begins before this position.
+    Lsn(Lsn),
+    /// With every commit up to this time, in microseconds since 1970.
+    Time(i64),
+    /// Up to the restore point with this name.
+    RestorePoint(String),
+}
+
+/// What a repository has of a cluster.
+#[derive(Debug)]
+pub(super) struct Stored {
+    pub(super) backups: Vec<StoredPostgreSqlBackup>,
+    pub(super) timelines: Timelines,
+}
+
+impl Stored {
+    /// The history to follow, by default that of the last timeline, and the backup to begin with: the newest one that ends at or
+    /// before the target.
+    pub(super) fn choose(
+        &self,
+        target: &PostgreSqlTarget,
+        timeline: Option<TimelineId>,
+        named: Option<&str>,
+    ) -> Result<(TimelineHistory, &StoredPostgreSqlBackup), BackupError> {
+        let refuse = |problem: String| Err(BackupError::NoBackup { problem });
+        let Some(oldest) = self.backups.first() else {
+            return refuse("the repository has none of this cluster that is complete".to_owned());
+        };
+        let last = self.timelines.last();
+        // Somebody who names a time means what was there at that time, and not what a restore has made of it since.
+        let meant = match target {
+            PostgreSqlTarget::Time(micros) => self.timelines.last_at(*micros),
+            PostgreSqlTarget::Latest | PostgreSqlTarget::Lsn(_) | PostgreSqlTarget::RestorePoint(_) => last,
+        };
+        let timeline = timeline.unwrap_or(meant);
+        if timeline > last {
+            return refuse(format!("there is no timeline {timeline}; the last one is {last}"));
+        }
+        let history = self.timelines.history(timeline);
+        let on_it = |backup: &&StoredPostgreSqlBackup| is_on(&history, backup);
+        let is_named = |backup: &&StoredPostgreSqlBackup| named.is_none_or(|name| backup.id == name);
+        let fitting: Vec<&StoredPostgreSqlBackup> =
+            self.backups.iter().filter(on_it).filter(is_named).collect();
+        let Some(first) = fitting.first() else {
+            return refuse(match named {
+                Some(name) if !self.backups.iter().any(|backup| backup.id == name) => {
+                    format!("there is none with the name {name}")
+                }
+                _ => format!(
+                    "none was taken on timeline {timeline}, or on an ancestor before it was left; {} was taken on timeline {}",
+                    oldest.id, oldest.manifest.timeline
+                ),
+            });
+        };
+        let is_before = |backup: &&&StoredPostgreSqlBackup| match target {
+            PostgreSqlTarget::Lsn(lsn) => backup.manifest.end <= *lsn,
+            PostgreSqlTarget::Time(micros) => backup.manifest.ended_micros <= *micros,
+            PostgreSqlTarget::Latest | PostgreSqlTarget::RestorePoint(_) => true,
+        };
+        match fitting.iter().rfind(is_before) {
+            Some(backup) => Ok((history, backup)),
+            None => refuse(format!(
+                "the oldest one on the way to it, {}, ends at {} ({} microseconds since 1970), later than that",
+                first.id, first.manifest.end, first.manifest.ended_micros
+            )),
+        }
+    }
+}
+
+/// Whether a timeline with this history has all of a backup and of the log up to its end.
+fn is_on(history: &TimelineHistory, backup: &StoredPostgreSqlBackup) -> bool {
+    let (timeline, end) = (backup.manifest.timeline, backup.manifest.end);
+    let left = history.forks.iter().find(|fork| fork.parent == timeline);
+    timeline == history.timeline || left.is_some_and(|fork| fork.fork >= end)
+}
+
+/// The log that is there for a restore.
+pub(super) struct LogCheck<'a> {
+    pub(super) repository: &'a Repository,
+    pub(super) system: System,
+    pub(super) history: &'a TimelineHistory,
+    pub(super) backup: &'a StoredPostgreSqlBackup,
+}
+
+impl LogCheck<'_> {
+    /// Whether the log goes from the backup to the target without a hole.
+    pub(super) fn check(&self, target: &PostgreSqlTarget) -> Result<(), BackupError> {
+        let manifest = &self.backup.manifest;
+        let size = SegmentSize::new(manifest.segment_bytes).expect("the manifest was checked");
+        let segments = StoredSegments::list(self.repository, self.system, self.history, size)?;
+        let reach = segments.reach(self.history, size.number(manifest.start));
+        if reach.end < manifest.end {
+            return Err(match reach.is_gap {
+                true => self.gap(&reach)?,
+                false => BackupError::LogTooShort { log_end: reach.end, needed: manifest.end },
+            });
+        }
+        match target {
+            PostgreSqlTarget::Lsn(lsn) if *lsn < reach.end => Ok(()),
+            PostgreSqlTarget::Time(micros) => self.check_time(*micros, &reach),
+            _ if reach.is_gap => Err(self.gap(&reach)?),
+            PostgreSqlTarget::Lsn(lsn) => Err(too_far(format!(
+                "{lsn} lies behind the end of the log of timeline {} in the repository, {}; restore with --latest, or wait for the \
+                 archive",
+                self.history.timeline, reach.end
+            ))),
+            PostgreSqlTarget::Latest | PostgreSqlTarget::RestorePoint(_) => Ok(()),
+        }
+    }
+
+    /// A segment is archived when it is over: whatever it has was committed before.
+    fn check_time(&self, micros: i64, reach: &Reach) -> Result<(), BackupError> {
+        let archived = self.last(reach)?.map(|header| header.created_micros);
+        if archived.is_none_or(|archived| micros <= archived) {
+            return Ok(());
+        }
+        if reach.is_gap {
+            return Err(self.gap(reach)?);
+        }
+        let behind = format!("the last segment of timeline {} in the repository", self.history.timeline);
+        let last = reach.last.map_or_else(String::new, |place| place.to_string());
+        Err(too_far(format!(
+            "that is later than {behind}, {last}, was archived ({} microseconds since 1970); restore with --latest, or wait for the \
+             archive",
+            archived.unwrap_or(0)
+        )))
+    }
+
+    fn last(&self, reach: &Reach) -> Result<Option<Header>, BackupError> {
+        let Some(place) = reach.last else { return Ok(None) };
+        Ok(self.repository.stat(self.system, LogFileName::Segment(place))?)
+    }
+
+    fn gap(&self, reach: &Reach) -> Result<BackupError, BackupError> {
+        let place = reach.missing;
+        let gaps = self.repository.gaps(self.system)?;
+        let why = match gaps.iter().find(|gap| gap.contains(place)) {
+            Some(gap) => {
+                let record = self.repository.read_gap(self.system, *gap)?;
+                format!("{} to {} were left out on purpose: {}", gap.first, gap.last, record.reason)
+            }
+            None => format!("{place} is not in the repository, and later log is"),
+        };
+        Ok(too_far(format!(
+            "there is a gap on the way: {why}. Restore to a place before {}, or from a backup behind it",
+            reach.end
+        )))
+    }
+}
+
+fn too_far(problem: String) -> BackupError {
+    PostgreSqlBackupError::Target { problem }.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::manifest::PostgreSqlManifest;
+    use super::*;
+
+    fn timeline(number: u32) -> TimelineId {
+        TimelineId::new(number).unwrap()
+    }
+
+    fn backup(id: &str, on: u32, end: u64) -> StoredPostgreSqlBackup {
+        let manifest = PostgreSqlManifest {
+            system: 1,
+            release: 150_000,
+            timeline: timeline(on),
+            segment_bytes: 1 << 20,
+            start: Lsn::new(end - 10),
+            end: Lsn::new(end),
+            started_micros: 0,
+            ended_micros: i64::try_from(end).unwrap(),
+            label: String::new(),
+            files: 1,
+            parts: Vec::new(),
+        };
+        StoredPostgreSqlBackup { id: id.to_owned(), manifest }
+    }
+
+    /// Timeline 2 left 1 at 250, at a time of 350; 3 left it at 150, at a time of 500.
+    fn stored() -> Stored {
+        let first = TimelineHistory::first();
+        let mut timelines = Timelines::default();
+        timelines.add(first.clone(), i64::MIN);
+        timelines.add(first.fork(timeline(2), Lsn::new(250), ""), 350);
+        timelines.add(first.fork(timeline(3), Lsn::new(150), ""), 500);
+        let backups =
+            vec![backup("a", 1, 100), backup("b", 1, 200), backup("c", 1, 300), backup("d", 2, 400)];
+        Stored { backups, timelines }
+    }
+
+    #[test]
+    fn the_newest_backup_before_the_target_on_the_way_is_chosen() {
+        use PostgreSqlTarget::{Latest, RestorePoint, Time};
+        let stored = stored();
+        let at = |lsn| PostgreSqlTarget::Lsn(Lsn::new(lsn));
+        let named = || RestorePoint("x".to_owned());
+        for (target, on, expected) in [
+            (Latest, None, "a"),
+            (Latest, Some(1), "c"),
+            (Latest, Some(2), "d"),
+            (named(), Some(2), "d"),
+            (at(400), Some(2), "d"),
+            (at(399), Some(2), "b"),
+            (at(300), Some(1), "c"),
+            (at(299), Some(1), "b"),
+            (at(100), Some(3), "a"),
+            (Time(300), Some(1), "c"),
+            (Time(299), Some(1), "b"),
+            // The timeline that was the last at that time.
+            (Time(349), None, "c"),
+            (Time(450), None, "d"),
+            (Time(500), None, "a"),
+        ] {
+            let chosen = stored.choose(&target, on.map(timeline), None).unwrap();
+            assert_eq!(chosen.1.id, expected, "{target:?} {on:?}");
+        }
+        let chosen = stored.choose(&Latest, Some(timeline(2)), Some("a")).unwrap();
+        assert_eq!((chosen.1.id.as_str(), chosen.0.timeline), ("a", timeline(2)));
+    }
+
+    #[test]
+    fn what_no_backup_leads_to_is_refused_with_what_there_is() {
+        use PostgreSqlTarget::{Latest, Lsn as At, Time};
+        let stored = stored();
+        for (target, on, named, expected) in [
+            (At(Lsn::new(99)), Some(1), None, "the oldest one on the way to it, a"),
+            (Time(99), Some(2), None, "ends at 0/64"),
+            (Latest, Some(4), None, "the last one is 3"),
+            (Latest, Some(3), Some("b"), "none was taken on timeline 3"),
+            (Latest, None, Some("z"), "none with the name z"),
+            (At(Lsn::new(150)), Some(1), Some("b"), "later than that"),
+        ] {
+            let error = stored.choose(&target, on.map(timeline), named).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+        let none = Stored { backups: Vec::new(), ..stored };
+        assert!(none.choose(&Latest, None, None).unwrap_err().to_string().contains("none of this cluster"));
+    }
+
+    #[test]
+    fn a_timeline_whose_history_was_never_archived_has_its_own_backups() {
+        let mut timelines = Timelines::default();
+        timelines.add(TimelineHistory { timeline: timeline(5), forks: Vec::new() }, i64::MIN);
+        let stored = Stored { backups: vec![backup("a", 5, 100)], timelines };
+        let (history, chosen) = stored.choose(&PostgreSqlTarget::Latest, None, None).unwrap();
+        assert_eq!((history.timeline, chosen.id.as_str()), (timeline(5), "a"));
+    }
+}

@@ -1,0 +1,74 @@
+//! Why a PostgreSQL cluster was not backed up or restored.
+
+use std::io;
+
+/// Why a PostgreSQL cluster was not backed up or restored, beyond what [`crate::BackupError`] says of all backups.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PostgreSqlBackupError {
+    /// A program of PostgreSQL is not there.
+    #[error("cannot run {program}: {source}; name the directory of PostgreSQL's programs")]
+    Program {
+        /// Its name.
+        program: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A program of PostgreSQL failed.
+    #[error("{program} failed: {message}")]
+    Failed {
+        /// Its name.
+        program: String,
+        /// What it said.
+        message: String,
+    },
+    /// The cluster cannot be backed up so.
+    #[error("this cluster cannot be backed up: {problem}")]
+    Refused {
+        /// Why, and what to do.
+        problem: String,
+    },
+    /// What came out of `pg_basebackup` is not whole.
+    #[error("what pg_basebackup wrote is not whole: {problem}; take the backup again")]
+    Stream {
+        /// What is wrong.
+        problem: String,
+    },
+    /// The log of the backup has not come into the repository.
+    #[error("{waits_for} is not in the repository after {seconds} s, and the backup needs it: {cause}")]
+    NotArchived {
+        /// A segment or a history.
+        waits_for: String,
+        /// How long nothing has come.
+        seconds: u64,
+        /// What PostgreSQL says of its archiver.
+        cause: String,
+    },
+    /// The directory is not that of a new cluster.
+    #[error("{directory} is not empty: a cluster is restored into a directory that is missing or empty")]
+    NotEmpty {
+        /// The directory.
+        directory: String,
+    },
+    /// The place cannot be reached.
+    #[error("cannot restore to there: {problem}")]
+    Target {
+        /// Why, and what to do.
+        problem: String,
+    },
+    /// A file could not be written.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was attempted on which file.
+        what: String,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+impl PostgreSqlBackupError {
+    pub(super) fn io(what: impl Into<String>) -> impl FnOnce(io::Error) -> PostgreSqlBackupError {
+        let what = what.into();
+        move |source| PostgreSqlBackupError::Io { what, source }
+    }
+}

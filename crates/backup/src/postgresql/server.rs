@@ -1,0 +1,243 @@
+//! A running cluster, by its own programs: `psql` asks it, `pg_basebackup` reads it.
+
+use std::ffi::OsString;
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use seawall_types::Lsn;
+use serde::Deserialize;
+
+use super::error::PostgreSqlBackupError;
+
+/// Lines that a program's message is made of, if it fails: its last ones.
+const LINES_KEPT: usize = 20;
+
+/// What is asked of a server, in one row.
+const LOOK: &str = "select json_build_object(
+ 'system', (select system_identifier::text from pg_control_system()),
+ 'release', current_setting('server_version_num')::int,
+ 'segment_bytes', (select setting::bigint from pg_settings where name = 'wal_segment_size'),
+ 'position', (case when pg_is_in_recovery() then (select redo_lsn from pg_control_checkpoint())
+   else pg_current_wal_lsn() end)::text,
+ 'timeline', (select timeline_id from pg_control_checkpoint()),
+ 'is_standby', pg_is_in_recovery(),
+ 'archive_mode', current_setting('archive_mode'),
+ 'last_archived', (select last_archived_wal from pg_stat_archiver),
+ 'tablespaces', (select coalesce(json_agg(spcname), '[]') from pg_tablespace
+   where spcname not in ('pg_default', 'pg_global')),
+ 'bytes', (select sum(case when has_database_privilege(oid, 'CONNECT') then pg_database_size(oid) end)::bigint
+   from pg_database),
+ 'micros', (extract(epoch from clock_timestamp()) * 1000000)::bigint)";
+
+/// What the archiver does, and whether a base backup waits for it.
+const ARCHIVER: &str = "select json_build_object(
+ 'waits', exists (select from pg_stat_progress_basebackup where phase = 'waiting for wal archiving to finish'),
+ 'archive_mode', current_setting('archive_mode'),
+ 'archive_command', (select setting from pg_settings where name = 'archive_command'),
+ 'last_archived', last_archived_wal, 'last_archived_time', last_archived_time::text,
+ 'failed_count', failed_count, 'last_failed', last_failed_wal, 'last_failed_time', last_failed_time::text)
+ from pg_stat_archiver";
+
+/// How a cluster is reached.
+#[derive(Clone, Debug, Default)]
+pub struct PostgreSqlServer {
+    /// A connection string or URI, as `psql -d` takes it; none: what `PGHOST` and its like say.
+    pub connection: Option<String>,
+    /// Where `pg_basebackup` and `psql` are; none: in the `PATH`.
+    pub programs: Option<PathBuf>,
+}
+
+/// What a server says of itself.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct ServerState {
+    pub(super) system: String,
+    pub(super) release: u32,
+    pub(super) segment_bytes: u32,
+    position: String,
+    pub(super) timeline: u32,
+    pub(super) is_standby: bool,
+    pub(super) archive_mode: String,
+    pub(super) last_archived: Option<String>,
+    pub(super) tablespaces: Vec<String>,
+    /// About as much as there is to read, as far as the user may know.
+    pub(super) bytes: Option<u64>,
+    /// The server's clock, microseconds since 1970.
+    pub(super) micros: i64,
+}
+
+impl ServerState {
+    /// No backup that begins now begins before this place.
+    pub(super) fn position(&self) -> Lsn {
+        self.position.parse().unwrap_or(Lsn::ZERO)
+    }
+}
+
+/// What a server says of its archiver.
+#[derive(Debug, Deserialize)]
+pub(super) struct ArchiverState {
+    /// A base backup has been read, and waits for the log to be archived.
+    pub(super) waits: bool,
+    archive_mode: String,
+    archive_command: Option<String>,
+    last_archived: Option<String>,
+    last_archived_time: Option<String>,
+    failed_count: i64,
+    last_failed: Option<String>,
+    last_failed_time: Option<String>,
+}
+
+impl ArchiverState {
+    /// For a message.
+    pub(super) fn words(&self) -> String {
+        let at = |name: &Option<String>, time: &Option<String>| match (name, time) {
+            (Some(name), Some(time)) => format!("{name} at {time}"),
+            (Some(name), None) => name.clone(),
+            (None, _) => "nothing".to_owned(),
+        };
+        let archived = at(&self.last_archived, &self.last_archived_time);
+        let failed = match self.failed_count {
+            0 => "has not failed".to_owned(),
+            count => format!("failed {count} times, last {}", at(&self.last_failed, &self.last_failed_time)),
+        };
+        let command =
+            self.archive_command.as_deref().filter(|command| !command.is_empty()).unwrap_or("not shown");
+        format!(
+            "PostgreSQL (archive_mode {}, archive_command {command}) has archived {archived} last, and {failed}; the cause is in \
+             its log",
+            self.archive_mode
+        )
+    }
+}
+
+impl PostgreSqlServer {
+    fn command(&self, program: &str) -> (String, Command) {
+        let path = self
+            .programs
+            .as_ref()
+            .map_or_else(|| PathBuf::from(program), |directory| directory.join(program));
+        let mut command = Command::new(&path);
+        command.stdin(Stdio::null());
+        if let Some(connection) = &self.connection {
+            command.arg("-d").arg(connection);
+        }
+        // Rather an error than a question that nobody answers.
+        command.arg("--no-password");
+        (path.display().to_string(), command)
+    }
+
+    fn ask<T: for<'a> Deserialize<'a>>(&self, query: &str) -> Result<T, PostgreSqlBackupError> {
+        let (program, mut command) = self.command("psql");
+        // A database of the user's name, which would be the default, often is not there.
+        if std::env::var_os("PGDATABASE").is_none() {
+            command.env("PGDATABASE", "postgres");
+        }
+        command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", query]);
+        let output = command.output();
+        let output =
+            output.map_err(|source| PostgreSqlBackupError::Program { program: program.clone(), source })?;
+        let failed = |message: String| PostgreSqlBackupError::Failed { program: program.clone(), message };
+        if !output.status.success() {
+            return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
+        }
+        let answer = String::from_utf8_lossy(&output.stdout);
+        serde_json::from_str(answer.trim())
+            .map_err(|error| failed(format!("it answered {:?}: {error}", answer.trim())))
+    }
+
+    pub(super) fn look(&self) -> Result<ServerState, PostgreSqlBackupError> {
+        self.ask(LOOK)
+    }
+
+    pub(super) fn archiver(&self) -> Result<ArchiverState, PostgreSqlBackupError> {
+        self.ask(ARCHIVER)
+    }
+
+    /// Starts `pg_basebackup`, which writes a tar archive.
+    pub(super) fn base_backup(&self, arguments: &[OsString]) -> Result<BaseBackup, PostgreSqlBackupError> {
+        let (program, mut command) = self.command("pg_basebackup");
+        command.args([
+            "--pgdata=-",
+            "--format=tar",
+            "--wal-method=none",
+            "--manifest-checksums=CRC32C",
+            "--no-sync",
+        ]);
+        command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let started = command.spawn();
+        let mut child =
+            started.map_err(|source| PostgreSqlBackupError::Program { program: program.clone(), source })?;
+        let stdout = child.stdout.take().expect("it was started with a pipe");
+        let stderr = child.stderr.take().expect("it was started with a pipe");
+        let messages = std::thread::spawn(move || last_lines(stderr));
+        Ok(BaseBackup { program, child, stdout: Some(stdout), messages: Some(messages) })
+    }
+}
+
+/// What a program says, its last lines.
+fn last_lines(source: impl Read) -> Vec<String> {
+    let mut kept = Vec::new();
+    for line in BufReader::new(source).split(b'\n') {
+        let Ok(line) = line else { break };
+        let line = String::from_utf8_lossy(&line).into_owned();
+        tracing::info!(line, "pg_basebackup");
+        if kept.len() == LINES_KEPT {
+            kept.remove(0);
+        }
+        kept.push(line);
+    }
+    kept
+}
+
+/// A `pg_basebackup` that runs; it is killed if this is dropped before it has ended.
+#[derive(Debug)]
+pub(super) struct BaseBackup {
+    program: String,
+    child: Child,
+    /// Until it is waited for.
+    stdout: Option<ChildStdout>,
+    messages: Option<JoinHandle<Vec<String>>>,
+}
+
+impl BaseBackup {
+    /// Reads what comes, or `None` if nothing has come for so long.
+    pub(super) fn read(&mut self, buffer: &mut [u8], patience: Duration) -> io::Result<Option<usize>> {
+        let timeout = Timespec::try_from(patience).map_err(io::Error::other)?;
+        let Some(stdout) = &mut self.stdout else { return Ok(Some(0)) };
+        let mut source = [PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::IN)];
+        match poll(&mut source, Some(&timeout)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => Ok(None),
+            Ok(_) => stdout.read(buffer).map(Some),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Waits for its end, which must be a good one.
+    pub(super) fn finish(mut self) -> Result<(), PostgreSqlBackupError> {
+        // If it still writes, it must not wait for a reader.
+        self.stdout = None;
+        let status = self.child.wait();
+        let lines = self.messages.take().and_then(|messages| messages.join().ok()).unwrap_or_default();
+        match status {
+            Ok(status) if status.success() => Ok(()),
+            Ok(status) => {
+                let message = if lines.is_empty() { status.to_string() } else { lines.join("\n") };
+                Err(PostgreSqlBackupError::Failed { program: self.program.clone(), message })
+            }
+            Err(source) => Err(PostgreSqlBackupError::Program { program: self.program.clone(), source }),
+        }
+    }
+}
+
+impl Drop for BaseBackup {
+    fn drop(&mut self) {
+        // One that has ended is no error.
+        if let Err(error) = self.child.kill().and_then(|()| self.child.wait()) {
+            tracing::warn!(%error, "pg_basebackup could not be ended");
+        }
+    }
+}
