@@ -1,5 +1,7 @@
 //! The command line: sub-commands, options, and the help that teaches them.
 
+pub(crate) mod postgresql;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -178,11 +180,12 @@ pub(crate) enum Command {
     /// Make and examine repositories: where archives lie.
     #[command(subcommand)]
     Repo(RepoCommand),
-    /// Take a full backup of the database in DIR, with the log that it needs; or list the backups that a repository has.
+    /// Take a full backup of the database in DIR, with the log that it needs, or of a PostgreSQL cluster; or list the backups
+    /// that a repository has.
     #[command(after_help = REPOSITORY_HELP, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
     Backup(BackupArguments),
     /// Make a database in DIR, which must be missing or empty, of a backup and the log behind it: up to the end of the log, an LSN,
-    /// a time or a restore point. It goes on on a new timeline.
+    /// a time or a restore point. It goes on on a new timeline. Of a PostgreSQL cluster, the files, and how it is to recover.
     #[command(after_help = REPOSITORY_HELP)]
     Restore(RestoreArguments),
     /// Measure this machine: commits, reads and scans a second, in a scratch directory.
@@ -267,7 +270,7 @@ pub(crate) struct BackupArguments {
     #[command(subcommand)]
     pub(crate) command: Option<BackupCommand>,
     /// The database's directory.
-    #[arg(required = true)]
+    #[arg(required_unless_present = "postgresql")]
     pub(crate) dir: Option<PathBuf>,
     /// Where to. Default: SEAWALL_REPOSITORY.
     #[arg(long, value_name = "REPOSITORY")]
@@ -275,7 +278,7 @@ pub(crate) struct BackupArguments {
     /// Only what has changed since the newest backup of the database's timeline that is there; everything, if there is none.
     #[arg(long)]
     pub(crate) incremental: bool,
-    /// Bytes of the database a second that are read at most, in MiB.
+    /// Bytes a second that are read at most, in MiB.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rate: Option<u64>,
     /// Threads that compress and put.
@@ -284,6 +287,8 @@ pub(crate) struct BackupArguments {
     /// Compress with Zstandard at this level instead of LZ4.
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=19))]
     pub(crate) zstd: Option<i32>,
+    #[command(flatten)]
+    pub(crate) postgresql: postgresql::PostgreSqlBackupArguments,
 }
 
 #[derive(Debug, Subcommand)]
@@ -294,7 +299,7 @@ pub(crate) enum BackupCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct RestoreArguments {
-    /// The new database's directory.
+    /// The directory of the new database or cluster.
     pub(crate) dir: PathBuf,
     /// Where from. Default: SEAWALL_REPOSITORY.
     #[arg(long, value_name = "REPOSITORY")]
@@ -320,6 +325,8 @@ pub(crate) struct RestoreArguments {
     /// Objects that are fetched at a time.
     #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) threads: u16,
+    #[command(flatten)]
+    pub(crate) postgresql: postgresql::PostgreSqlRestoreArguments,
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ mod in_doubt;
 mod inspect;
 mod load;
 mod log;
+mod postgresql_backup;
 mod repository;
 mod rows;
 mod tables;

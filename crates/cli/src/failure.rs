@@ -137,6 +137,17 @@ fn backup_exit_code(error: &seawall_backup::BackupError) -> u8 {
         BackupError::WhichDatabase { .. } | BackupError::NoBackup { .. } => 3,
         BackupError::Damaged { .. } | BackupError::Gap { .. } | BackupError::LogTooShort { .. } => 4,
         BackupError::RepositoryNotEncrypted { .. } => 9,
+        BackupError::PostgreSql(error) => postgresql_exit_code(error),
+        _ => 1,
+    }
+}
+
+fn postgresql_exit_code(error: &seawall_backup::postgresql::PostgreSqlBackupError) -> u8 {
+    use seawall_backup::postgresql::PostgreSqlBackupError;
+    match error {
+        PostgreSqlBackupError::Target { .. } => 3,
+        PostgreSqlBackupError::NotEmpty { .. } => 6,
+        PostgreSqlBackupError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => 8,
         _ => 1,
     }
 }

@@ -1,5 +1,5 @@
-//! The whole story with a real PostgreSQL: load, archive, base backup, more load, a mistake, a recovery to just before it; and what
-//! goes wrong meanwhile. Where there is no PostgreSQL the tests say so, and are skipped.
+//! The whole story with a real PostgreSQL: load, archive, backup, more load, a mistake, a restore to just before it; timelines; and
+//! what goes wrong meanwhile. Where there is no PostgreSQL the tests say so, and are skipped.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::disallowed_methods, reason = "files of the test, not of a database")]
 
@@ -113,6 +113,36 @@ impl Scene {
         self.command(self.path("seawall")).args(arguments).output().unwrap()
     }
 
+    /// Makes a key for an encrypted repository.
+    fn make_key(&self) -> String {
+        let key = self.text("master.key");
+        succeeds(
+            self.command("sh")
+                .args(["-c", "umask 077; head -c 32 /dev/urandom > \"$0\"", &key])
+                .output()
+                .unwrap(),
+        );
+        key
+    }
+
+    /// `restore` into a directory of this name.
+    fn restore(&self, name: &str, arguments: &[&str]) -> Output {
+        let (directory, repository) = (self.text(name), self.text("repository"));
+        let mut command = self.command(self.path("seawall"));
+        command.args(["--json", "restore", &directory, "--repository", &repository]).args(arguments);
+        command.output().unwrap()
+    }
+
+    /// A cluster that was restored, and has recovered.
+    #[track_caller]
+    fn restored(&self, name: &'static str, port: u16, arguments: &[&str]) -> Server<'_> {
+        succeeds(self.restore(name, arguments));
+        let server = Server::at(self, name, port);
+        server.configure("");
+        server.start();
+        server
+    }
+
     /// What the repository holds of the only system and timeline with this number.
     fn timeline(&self, number: u64) -> Value {
         let output = self.seawall(&["--json", "repo", "info", &self.text("repository")]);
@@ -137,7 +167,14 @@ impl<'a> Server<'a> {
 
     /// A new cluster that archives into the repository.
     fn create(scene: &'a Scene, repository: &str) -> Server<'a> {
-        succeeds(scene.seawall(&["repo", "create", repository]));
+        Server::create_with_options(scene, repository, &[])
+    }
+
+    /// One that archives into a repository with these options.
+    fn create_with_options(scene: &'a Scene, repository: &str, options: &[&str]) -> Server<'a> {
+        succeeds(scene.seawall(&[options, &["repo", "create", repository]].concat()));
+        let options: Vec<String> = options.chunks(2).map(|pair| pair.join("=")).collect();
+        let options = options.join(" ");
         let server = Server::at(scene, "primary", 5432);
         let data = scene.text(server.name);
         let arguments = ["-D", &data, "-U", "postgres", "-A", "trust", "-N", "--wal-segsize=1"];
@@ -145,8 +182,8 @@ impl<'a> Server<'a> {
         let seawall = scene.text("seawall");
         server.configure(&format!(
             "archive_mode = on\n\
-             archive_command = '{seawall} archive-push --repository={repository} %p'\n\
-             restore_command = '{seawall} archive-get --repository={repository} %f %p'\n\
+             archive_command = '{seawall} archive-push --repository={repository} {options} %p'\n\
+             restore_command = '{seawall} archive-get --repository={repository} {options} %f %p'\n\
              listen_addresses = ''\n\
              unix_socket_directories = '{}'\n\
              fsync = off\nsynchronous_commit = off\nmax_wal_size = 64MB\nmin_wal_size = 4MB\nhot_standby = off\n",
@@ -225,12 +262,28 @@ impl<'a> Server<'a> {
         self.sql("select pg_walfile_name(pg_current_wal_lsn())")
     }
 
-    /// A copy from a base backup, which will recover by itself.
-    fn base_backup(&self, name: &'static str, port: u16) -> Server<'a> {
-        let data = self.scene.text(name);
-        succeeds(self.tool("pg_basebackup", &["-D", &data, "-c", "fast", "-X", "none"]).output().unwrap());
-        std::fs::write(self.scene.path(name).join("recovery.signal"), b"").unwrap();
-        Server::at(self.scene, name, port)
+    /// `backup` of this cluster.
+    fn try_back_up(&self, arguments: &[&str]) -> Output {
+        let (programs, repository) =
+            (self.scene.programs.display().to_string(), self.scene.text("repository"));
+        let connection = format!("port={}", self.port);
+        let mut command = self.scene.command(self.scene.path("seawall"));
+        command.args(["--json", "backup", "--postgresql", &connection, "--checkpoint", "fast"]);
+        command.args(["--repository", &repository, "--postgresql-programs", &programs]).args(arguments);
+        command.output().unwrap()
+    }
+
+    #[track_caller]
+    fn back_up(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&succeeds(self.try_back_up(arguments))).unwrap()
+    }
+
+    fn now(&self) -> String {
+        self.sql("select to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')")
+    }
+
+    fn position(&self) -> String {
+        self.sql("select pg_current_wal_lsn()")
     }
 
     /// The process that the first line of this file of the data directory names.
@@ -273,31 +326,188 @@ fn kill(pid: &str) {
     assert!(Command::new("kill").args(["-9", pid]).status().unwrap().success());
 }
 
+#[track_caller]
+fn fails(output: &Output, code: i32, words: &[&str]) {
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{message}");
+    for word in words {
+        assert!(message.contains(word), "{word}: {message}");
+    }
+}
+
 #[test]
 fn a_dropped_table_comes_back_by_a_recovery_to_just_before() {
     let Some(scene) = Scene::new() else { return };
     let primary = Server::create(&scene, &scene.text("repository"));
     succeeds(primary.tool("pgbench", &["-i", "-q"]).output().unwrap());
-    let restored = primary.base_backup("restored", 5433);
+    let backup = primary.back_up(&["--label", "before all"]);
     primary.load(1500);
     let before = primary.sql(ACCOUNTS);
     primary.sql("select pg_create_restore_point('before the mistake')");
+    let (position, time) = (primary.position(), primary.now());
     primary.sql("drop table pgbench_accounts");
     primary.sql("create table later as select generate_series(1, 100000) n");
+    let late = primary.position();
     primary.stop();
     let archived = scene.timeline(1);
     assert_eq!(archived["gaps"].as_array().unwrap().len(), 0, "{archived}");
     assert!(archived["segments"].as_u64().unwrap() > 8, "{archived}");
 
-    restored.configure("recovery_target_name = 'before the mistake'\nrecovery_target_action = promote\n");
-    restored.start();
-    assert_eq!(restored.sql(ACCOUNTS), before);
-    assert_eq!(restored.sql("select to_regclass('later') is null"), "t");
-    // It goes on, on a timeline of its own, and archives that, too.
-    restored.load(200);
-    restored.stop();
+    let list = succeeds(scene.seawall(&["--json", "backup", "list", &scene.text("repository")]));
+    let listed: Value = serde_json::from_str(&list).unwrap();
+    assert_eq!((&listed, &listed["label"]), (&backup, &Value::from("before all")));
+    assert!(listed["files"].as_u64().unwrap() > 500 && listed["parts"].as_u64().unwrap() > 0, "{listed}");
+    let info = succeeds(scene.seawall(&["--json", "repo", "info", &scene.text("repository")]));
+    let info: Value = serde_json::from_str(&info).unwrap();
+    assert_eq!(info["systems"][0]["backups"], Value::from(vec![backup]));
+
+    let along = ["--timeline", "1"];
+    let promote = ["--target-action", "promote"];
+    for (name, port, target) in [
+        ("by-name", 5433, &["--to-name", "before the mistake"][..]),
+        ("by-lsn", 5434, &["--to-lsn", &position, "--timeline", "1"]),
+        // The timeline that was the last at that time, though there are others now.
+        ("by-time", 5435, &["--to-time", &time]),
+    ] {
+        let restored = scene.restored(name, port, &[target, &promote].concat());
+        assert_eq!(restored.sql(ACCOUNTS), before, "{name}");
+        assert_eq!(restored.sql("select to_regclass('later') is null"), "t", "{name}");
+        if name == "by-name" {
+            // It goes on, on a timeline of its own, and archives that, too.
+            restored.load(200);
+        }
+        restored.stop();
+    }
     let forked = scene.timeline(2);
     assert_eq!(forked["gaps"].as_array().unwrap().len(), 0, "{forked}");
+
+    let refused = |arguments: &[&str]| scene.restore("refused", &[arguments, &along[..]].concat());
+    fails(&scene.restore("by-name", &[]), 6, &["by-name", "is not empty"]);
+    fails(&refused(&["--to-time", "2000-01-01T00:00:00Z"]), 3, &["the oldest one on the way"]);
+    fails(&refused(&["--to-lsn", "0/1"]), 3, &["the oldest one on the way"]);
+    fails(&refused(&["--to-lsn", "FF/0"]), 3, &["FF/0 lies behind the end of the log of timeline 1"]);
+    fails(
+        &refused(&["--to-time", "2100-01-01T00:00:00Z"]),
+        3,
+        &["the last segment of timeline 1", "--latest"],
+    );
+    fails(&scene.restore("refused", &["--timeline", "99"]), 3, &["there is no timeline 99"]);
+    let lost = scene.path("repository").join(info["systems"][0]["system"].as_str().unwrap());
+    let lost = lost.join("log/00000001/00000000").join(archived["last"].as_str().unwrap());
+    // The last but one: what is behind it is there.
+    let number = u64::from_str_radix(&archived["last"].as_str().unwrap()[8..], 16).unwrap() - 1;
+    let lost = lost.with_file_name(format!("00000001{number:016X}"));
+    std::fs::rename(&lost, scene.path("lost")).unwrap();
+    fails(&refused(&["--latest"]), 3, &["there is a gap", &format!("00000001{number:016X}")]);
+    fails(&refused(&["--to-lsn", &late]), 3, &["there is a gap"]);
+    assert!(!scene.path("refused").exists());
+    succeeds(refused(&["--to-lsn", &position]));
+}
+
+#[test]
+fn a_damaged_backup_is_refused_and_a_restore_that_was_cut_short_begins_anew() {
+    let Some(scene) = Scene::new() else { return };
+    let key = scene.make_key();
+    let with_key = ["--master-key-file", &key];
+    let primary = Server::create_with_options(&scene, &scene.text("repository"), &with_key);
+    succeeds(primary.tool("pgbench", &["-i", "-q"]).output().unwrap());
+    let backup = primary.back_up(&["--master-key-file", &key, "--zstd", "1"]);
+    primary.load(100);
+    let rows = primary.sql(ACCOUNTS);
+    primary.stop();
+    let directory = scene.path("repository").join(backup["system"].as_str().unwrap()).join("backups");
+    let part = directory.join(backup["backup"].as_str().unwrap()).join("part-00000000");
+    let good = std::fs::read(&part).unwrap();
+    let mut bad = good.clone();
+    let middle = bad.len() / 2;
+    bad[middle] ^= 1;
+    std::fs::write(&part, bad).unwrap();
+    fails(&scene.restore("restored", &with_key), 4, &["part-00000000"]);
+    assert!(scene.path("restored/seawall-restoring").exists());
+    let refused = Server::at(&scene, "restored", 5433);
+    assert!(!refused.control(&["start"]).status.success());
+    std::fs::write(&part, good).unwrap();
+    let restored = scene.restored("restored", 5433, &with_key);
+    assert!(!scene.path("restored/seawall-restoring").exists());
+    assert_eq!(restored.sql(ACCOUNTS), rows);
+}
+
+/// A failover: what was restored goes on beside what goes on elsewhere, in the same repository, and either can be restored.
+#[test]
+fn a_restore_follows_the_timeline_that_it_is_told() {
+    let Some(scene) = Scene::new() else { return };
+    let primary = Server::create(&scene, &scene.text("repository"));
+    succeeds(primary.tool("pgbench", &["-i", "-q"]).output().unwrap());
+    let first = primary.back_up(&[]);
+    primary.load(300);
+    let fork = primary.position();
+    primary.sql("create table only_here as select generate_series(1, 1000) n");
+    primary.load(300);
+    let old_rows = primary.sql(ACCOUNTS);
+    primary.stop();
+
+    let second = scene.restored("second", 5433, &["--to-lsn", &fork, "--target-action", "promote"]);
+    assert_eq!(second.sql("select pg_walfile_name(pg_current_wal_lsn()) like '00000002%'"), "t");
+    second.load(200);
+    let of_second = second.back_up(&[]);
+    assert_eq!((&of_second["timeline"], &first["timeline"]), (&Value::from(2), &Value::from(1)));
+    second.load(200);
+    let new_rows = second.sql(ACCOUNTS);
+    second.stop();
+
+    // By default the last timeline, and the newest backup on the way.
+    for (name, port, arguments, backup, rows, only_here) in [
+        ("newest", 5434, &[][..], &of_second, &new_rows, "f"),
+        ("through", 5435, &["--backup", first["backup"].as_str().unwrap()], &first, &new_rows, "f"),
+        ("old", 5436, &["--timeline", "1"], &first, &old_rows, "t"),
+    ] {
+        let report: Value = serde_json::from_str(&succeeds(scene.restore(name, arguments))).unwrap();
+        assert_eq!(report["backup"], backup["backup"], "{name}");
+        let restored = Server::at(&scene, name, port);
+        restored.configure("archive_mode = off\n");
+        restored.start();
+        assert_eq!(&restored.sql(ACCOUNTS), rows, "{name}");
+        assert_eq!(restored.sql("select to_regclass('only_here') is not null"), only_here, "{name}");
+        restored.stop();
+    }
+    let of_other =
+        scene.restore("none", &["--timeline", "1", "--backup", of_second["backup"].as_str().unwrap()]);
+    fails(&of_other, 3, &["none was taken on timeline 1"]);
+}
+
+#[test]
+fn a_backup_whose_log_does_not_come_is_none() {
+    let Some(scene) = Scene::new() else { return };
+    let repository = scene.text("repository");
+    let primary = Server::create(&scene, &repository);
+    let elsewhere = scene.text("elsewhere");
+    succeeds(scene.seawall(&["repo", "create", &elsewhere]));
+    primary.sql("alter system set archive_command = 'false'");
+    primary.sql("select pg_reload_conf()");
+    let output = primary.try_back_up(&["--archive-timeout", "1"]);
+    fails(
+        &output,
+        1,
+        &["is not in the repository after", "archive_command false", "has archived nothing last, and failed"],
+    );
+    // Something is archived, but not to where the backup goes.
+    let command = format!("{} archive-push --repository={elsewhere} %p", scene.text("seawall"));
+    primary.sql(&format!("alter system set archive_command = '{command}'"));
+    primary.sql("select pg_reload_conf()");
+    primary.sql("create table t as select 1");
+    primary.sql("select pg_switch_wal()");
+    while primary.sql("select last_archived_wal is null from pg_stat_archiver") == "t" {
+        std::thread::yield_now();
+    }
+    fails(&primary.try_back_up(&[]), 1, &["let archive_command archive to this repository"]);
+    let list = succeeds(scene.seawall(&["--json", "backup", "list", &repository]));
+    assert_eq!(list, "");
+    std::fs::create_dir(scene.path("space")).unwrap();
+    if let Some((user, group)) = scene.user {
+        chown(scene.path("space"), Some(user), Some(group)).unwrap();
+    }
+    primary.sql(&format!("create tablespace space location '{}'", scene.text("space")));
+    fails(&primary.try_back_up(&[]), 1, &["it has tablespaces (space)"]);
 }
 
 /// The archive module, built with the server's headers. `SEAWALL_POSTGRESQL_HEADERS` names their directory.
@@ -344,7 +554,7 @@ fn the_archive_module_archives_without_a_process_for_each_file() {
     ));
     primary.start();
     succeeds(primary.tool("pgbench", &["-i", "-q"]).output().unwrap());
-    let restored = primary.base_backup("restored", 5433);
+    primary.back_up(&[]);
     primary.load(500);
     // The agent is gone, with what it was doing: the next file starts another.
     primary.kill_agent();
@@ -361,6 +571,8 @@ fn the_archive_module_archives_without_a_process_for_each_file() {
     primary.stop();
     let archived = scene.timeline(1);
     assert_eq!(archived["gaps"].as_array().unwrap().len(), 0, "{archived}");
+    succeeds(scene.restore("restored", &[]));
+    let restored = Server::at(&scene, "restored", 5433);
     restored.configure("archive_mode = off\n");
     restored.start();
     assert_eq!(restored.sql(ACCOUNTS), rows);
@@ -373,7 +585,7 @@ fn whatever_is_killed_or_gone_for_a_while_the_archive_has_all_of_it() {
     let repository = scene.text("repository");
     let primary = Server::create(&scene, &repository);
     succeeds(primary.tool("pgbench", &["-i", "-q"]).output().unwrap());
-    let restored = primary.base_backup("restored", 5433);
+    primary.back_up(&[]);
     for round in 0..4 {
         let mut load = primary.load_in_background();
         for _ in 0..3 {
@@ -415,7 +627,6 @@ fn whatever_is_killed_or_gone_for_a_while_the_archive_has_all_of_it() {
     primary.stop();
     let archived = scene.timeline(1);
     assert_eq!(archived["gaps"].as_array().unwrap().len(), 0, "{archived}");
-    restored.configure("");
-    restored.start();
+    let restored = scene.restored("restored", 5433, &[]);
     assert_eq!(restored.sql(ACCOUNTS), rows);
 }

@@ -3,13 +3,15 @@
 use std::sync::Arc;
 
 use seawall::{DatabaseId, Environment, OpenMode, TimelineId};
-use seawall_archive::{Compression, Packing, Repository, RepositoryOptions};
+use seawall_archive::{Compression, Packing, Repository, RepositoryOptions, System};
+use seawall_backup::postgresql::postgresql_backups;
 use seawall_backup::{BackupOptions, RestoreProgress, RestoreReport, RestoreRequest, StoredBackup};
-use seawall_backup::{back_up, backups, databases};
+use seawall_backup::{back_up, backups};
 use seawall_engine::RestoreTarget;
 use seawall_io::{Clock, OsDisk, SystemClock};
 use serde_json::{Value, json};
 
+use super::postgresql_backup;
 use super::repository::{options as repository_options, url_of};
 use crate::arguments::{BackupArguments, BackupCommand, OneRepository, RestoreArguments, Shared};
 use crate::failure::Failure;
@@ -24,6 +26,10 @@ pub(crate) fn backup(
 ) -> Result<(), Failure> {
     match (&arguments.command, &arguments.dir) {
         (Some(BackupCommand::List(one)), _) => list(shared, one, output),
+        (None, _) if arguments.postgresql.postgresql.is_some() => {
+            let repository = open_repository(shared, &arguments.repository)?;
+            postgresql_backup::take(&repository, arguments, packing(arguments), output)
+        }
         (None, Some(dir)) => take(shared, arguments, dir, output),
         (None, None) => Err(Failure::Usage("name the directory of the database".to_owned())),
     }
@@ -40,6 +46,13 @@ fn open_repository(shared: &Shared, given: &Option<String>) -> Result<Repository
     }
 }
 
+fn packing(arguments: &BackupArguments) -> Packing {
+    match arguments.zstd {
+        Some(zstd_level) => Packing { compression: Compression::Zstd, zstd_level },
+        None => Packing::default(),
+    }
+}
+
 fn take(
     shared: &Shared,
     arguments: &BackupArguments,
@@ -48,15 +61,11 @@ fn take(
 ) -> Result<(), Failure> {
     let repository = Arc::new(open_repository(shared, &arguments.repository)?);
     let database = super::open(shared, dir, OpenMode::Existing)?;
-    let packing = match arguments.zstd {
-        Some(zstd_level) => Packing { compression: Compression::Zstd, zstd_level },
-        None => Packing::default(),
-    };
     let options = BackupOptions {
         is_incremental: arguments.incremental,
         threads: usize::from(arguments.threads),
         bytes_per_second: arguments.rate.map(|mib| mib.saturating_mul(1 << 20)),
-        packing,
+        packing: packing(arguments),
         ..BackupOptions::default()
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -98,27 +107,43 @@ fn backup_json(backup: &StoredBackup) -> Value {
 
 fn list(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(), Failure> {
     let repository = open_repository(shared, &one.repository)?;
-    for database in databases(&repository)? {
-        for backup in backups(&repository, database)? {
-            if output.json() {
-                output.line(backup_json(&backup))?;
-                continue;
-            }
-            let manifest = &backup.manifest;
-            output.line(format_args!(
-                "{}{}  database {database}, timeline {}, {} to {}, ended {}: {} rows, {}",
-                backup.id,
-                increment(&backup),
-                manifest.base.timeline,
-                manifest.base.redo_point,
-                manifest.end.end,
-                utc(manifest.end.time_micros),
-                grouped(manifest.rows()),
-                size(manifest.bytes())
-            ))?;
+    for system in repository.systems()? {
+        for (value, text) in shown(&repository, system)? {
+            output.answer(&value, text)?;
         }
     }
     Ok(())
+}
+
+/// The backups of a database or cluster, as JSON and as text, oldest first.
+pub(super) fn shown(repository: &Repository, system: System) -> Result<Vec<(Value, String)>, Failure> {
+    Ok(match system {
+        System::Seawall(database) => {
+            let backups = backups(repository, database)?;
+            backups.iter().map(|backup| (backup_json(backup), backup_text(backup))).collect()
+        }
+        System::PostgreSql(cluster) => {
+            use postgresql_backup::{backup_json, backup_text};
+            let backups = postgresql_backups(repository, cluster)?;
+            backups.iter().map(|backup| (backup_json(backup), backup_text(backup))).collect()
+        }
+    })
+}
+
+fn backup_text(backup: &StoredBackup) -> String {
+    let (manifest, base) = (&backup.manifest, &backup.manifest.base);
+    format!(
+        "{}{}  database {}, timeline {}, {} to {}, ended {}: {} rows, {}",
+        backup.id,
+        increment(backup),
+        base.database,
+        base.timeline,
+        base.redo_point,
+        manifest.end.end,
+        utc(manifest.end.time_micros),
+        grouped(manifest.rows()),
+        size(manifest.bytes())
+    )
 }
 
 pub(crate) fn restore(
@@ -127,6 +152,14 @@ pub(crate) fn restore(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let repository = open_repository(shared, &arguments.repository)?;
+    if let Some(cluster) = postgresql_backup::cluster_of(&repository, arguments)? {
+        return postgresql_backup::restore(shared, &repository, cluster, arguments, output);
+    }
+    if let Some(option) = arguments.postgresql.given() {
+        return Err(Failure::Usage(format!(
+            "{option} is for PostgreSQL clusters, and this is a database of Seawall's"
+        )));
+    }
     let request = request_of(arguments)?;
     let environment = Environment::of_the_system(Arc::new(OsDisk::new(&arguments.dir)));
     let options = super::options(shared, OpenMode::Existing);
@@ -145,7 +178,10 @@ fn request_of(arguments: &RestoreArguments) -> Result<RestoreRequest, Failure> {
         (None, None, Some(name)) => RestoreTarget::RestorePoint(name.clone()),
         (None, None, None) => RestoreTarget::Latest,
     };
-    let database = arguments.database.as_deref().map(database_id).transpose()?;
+    let database = match (&arguments.database, arguments.postgresql.system) {
+        (None, Some(System::Seawall(database))) => Some(database),
+        (given, _) => given.as_deref().map(database_id).transpose()?,
+    };
     Ok(RestoreRequest {
         target,
         timeline: arguments.timeline.and_then(TimelineId::new),
@@ -156,8 +192,8 @@ fn request_of(arguments: &RestoreArguments) -> Result<RestoreRequest, Failure> {
 
 fn database_id(text: &str) -> Result<DatabaseId, Failure> {
     match format!("seawall-{text}").parse() {
-        Ok(seawall_archive::System::Seawall(database)) => Ok(database),
-        Ok(seawall_archive::System::PostgreSql(_)) | Err(_) => {
+        Ok(System::Seawall(database)) => Ok(database),
+        Ok(System::PostgreSql(_)) | Err(_) => {
             Err(Failure::Usage(format!("{text:?} is no database id: expected 32 hexadecimal digits")))
         }
     }

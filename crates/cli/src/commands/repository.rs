@@ -135,6 +135,7 @@ fn info(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(),
                 .into_iter()
                 .map(|gap| repository.read_gap(system, gap))
                 .collect::<Result<_, _>>()?,
+            backups: super::backup::shown(&repository, system)?,
         });
     }
     if output.json() {
@@ -155,7 +156,7 @@ fn info(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(),
         keys => format!("AES-256-GCM; master keys {}", keys.join(", ")),
     };
     output.line(format_args!("encryption  {encryption}"))?;
-    for Holdings { system, timelines, left_out } in &systems {
+    for Holdings { system, timelines, left_out, backups } in &systems {
         output.line(format_args!("\n{system}"))?;
         timelines.iter().try_for_each(|line| timeline_text(line, output))?;
         for GapRecord { gap, noticed_micros, reason } in left_out {
@@ -163,6 +164,7 @@ fn info(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(),
             output.line(format_args!("  LEFT OUT ON PURPOSE: {first} to {last}, {time}: {reason}"))?;
             output.line("    no recovery goes beyond: it takes a base backup from after it")?;
         }
+        backups.iter().try_for_each(|(_, text)| output.line(format_args!("  backup {text}")))?;
     }
     Ok(())
 }
@@ -172,6 +174,8 @@ struct Holdings {
     system: System,
     timelines: Vec<TimelineSummary>,
     left_out: Vec<GapRecord>,
+    /// As JSON and as text.
+    backups: Vec<(Value, String)>,
 }
 
 fn timeline_text(line: &TimelineSummary, output: &mut Output) -> Result<(), Failure> {
@@ -209,6 +213,7 @@ fn system_json(holdings: &Holdings) -> Value {
         "system": holdings.system.to_string(),
         "timelines": holdings.timelines.iter().map(line).collect::<Vec<_>>(),
         "left_out": holdings.left_out.iter().map(left_out).collect::<Vec<_>>(),
+        "backups": holdings.backups.iter().map(|(value, _)| value).collect::<Vec<_>>(),
     })
 }
 

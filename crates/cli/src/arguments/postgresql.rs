@@ -1,0 +1,77 @@
+//! Options of `backup` and `restore` that are about PostgreSQL clusters only.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "PostgreSQL")]
+pub(crate) struct PostgreSqlBackupArguments {
+    /// Back up a running PostgreSQL cluster with its own pg_basebackup, instead of a database in DIR. CONNECTION is a connection
+    /// string or URI, as `psql -d` takes it; without it, PGHOST and its like say where the cluster is.
+    #[arg(long, value_name = "CONNECTION", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["dir", "incremental"])]
+    pub(crate) postgresql: Option<String>,
+    /// What the backup is called.
+    #[arg(long, value_name = "TEXT", requires = "postgresql")]
+    pub(crate) label: Option<String>,
+    /// Whether the checkpoint that the backup begins with goes at full speed, or at that of an ordinary one.
+    #[arg(long, value_name = "PACE", value_enum, default_value_t = Checkpoint::Spread)]
+    pub(crate) checkpoint: Checkpoint,
+    /// Seconds to wait for the log that the backup needs, while nothing of it comes into the repository.
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) archive_timeout: u64,
+    /// Where pg_basebackup and psql are. Default: in the PATH.
+    #[arg(long, value_name = "DIRECTORY", requires = "postgresql")]
+    pub(crate) postgresql_programs: Option<PathBuf>,
+}
+
+/// Pace of the first checkpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Checkpoint {
+    Fast,
+    Spread,
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "PostgreSQL")]
+pub(crate) struct PostgreSqlRestoreArguments {
+    /// The cluster or database to restore, as `repo info` names it, if the repository has several.
+    #[arg(long, value_name = "NAME", conflicts_with = "database")]
+    pub(crate) system: Option<seawall_archive::System>,
+    /// From this backup, as `backup list` names it. Default: the newest one that ends before the target.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) backup: Option<String>,
+    /// What the cluster does at its target. Default: pause.
+    #[arg(long, value_name = "ACTION", value_enum)]
+    pub(crate) target_action: Option<TargetAction>,
+    /// Make a standby, which follows the archive.
+    #[arg(long, conflicts_with_all = ["to_lsn", "to_time", "to_name", "timeline", "target_action"])]
+    pub(crate) standby: bool,
+    /// What PostgreSQL is to fetch its log with. Default: `archive-get` of this program, from this repository.
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) restore_command: Option<String>,
+}
+
+impl PostgreSqlRestoreArguments {
+    /// An option that means nothing to a database of Seawall's.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let given = [
+            (self.backup.is_some(), "--backup"),
+            (self.target_action.is_some(), "--target-action"),
+            (self.standby, "--standby"),
+            (self.restore_command.is_some(), "--restore-command"),
+        ];
+        given.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)
+    }
+}
+
+/// What a cluster does at its target.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TargetAction {
+    /// It can be read, and waits for `select pg_wal_replay_resume()`.
+    Pause,
+    /// It opens for writes, on a new timeline.
+    Promote,
+    /// It stops.
+    Shutdown,
+}

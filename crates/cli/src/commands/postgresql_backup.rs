@@ -1,0 +1,242 @@
+//! `backup --postgresql`, `restore` of a PostgreSQL cluster, and how its backups are shown.
+
+use std::path::Path;
+use std::time::Duration;
+
+use seawall::TimelineId;
+use seawall_archive::{Repository, System};
+use seawall_backup::postgresql::{
+    BackupCheckpoint, PostgreSqlBackupOptions, PostgreSqlBackupProgress, PostgreSqlRestoreReport,
+    PostgreSqlRestoreRequest, PostgreSqlServer, PostgreSqlTarget, RestoredRole, StoredPostgreSqlBackup,
+    TargetAction, back_up_postgresql, clusters, restore_postgresql,
+};
+use seawall_backup::{BackupError, databases};
+use seawall_io::SystemClock;
+use serde_json::{Value, json};
+
+use super::repository::url_of;
+use crate::arguments::postgresql as arguments;
+use crate::arguments::{BackupArguments, RestoreArguments, Shared};
+use crate::failure::Failure;
+use crate::files::utc;
+use crate::output::{Output, duration, grouped, size};
+use crate::progress;
+
+pub(super) fn take(
+    repository: &Repository,
+    given: &BackupArguments,
+    packing: seawall_archive::Packing,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let arguments = &given.postgresql;
+    let server = PostgreSqlServer {
+        connection: arguments.postgresql.clone().filter(|connection| !connection.is_empty()),
+        programs: arguments.postgresql_programs.clone(),
+    };
+    let options = PostgreSqlBackupOptions {
+        label: arguments.label.clone(),
+        checkpoint: match arguments.checkpoint {
+            arguments::Checkpoint::Fast => BackupCheckpoint::Fast,
+            arguments::Checkpoint::Spread => BackupCheckpoint::Spread,
+        },
+        threads: usize::from(given.threads),
+        bytes_per_second: given.rate.map(|mib| mib.saturating_mul(1 << 20)),
+        packing,
+        archive_timeout: Duration::from_secs(arguments.archive_timeout),
+        ..PostgreSqlBackupOptions::default()
+    };
+    let bar = progress::bytes(None, "backing up");
+    let taken = back_up_postgresql(&server, repository, &SystemClock, &options, &mut |step| match step {
+        PostgreSqlBackupProgress::Reading { bytes, total } => {
+            // An estimate: what is read beyond it is still shown.
+            bar.set_length(total.unwrap_or(0).max(bytes));
+            bar.set_position(bytes);
+        }
+        PostgreSqlBackupProgress::WaitingForLog { file } => {
+            bar.set_message(format!("waiting until {file} is archived"));
+        }
+    });
+    bar.finish_and_clear();
+    let taken = taken?;
+    let manifest = &taken.manifest;
+    output.answer(
+        &backup_json(&taken),
+        format_args!(
+            "backup {}: {} files, {}, with the log from {} to {}",
+            taken.id,
+            grouped(manifest.files),
+            size(manifest.bytes()),
+            manifest.start,
+            manifest.end
+        ),
+    )
+}
+
+pub(super) fn backup_json(backup: &StoredPostgreSqlBackup) -> Value {
+    let manifest = &backup.manifest;
+    json!({
+        "backup": backup.id, "system": System::PostgreSql(manifest.system).to_string(), "label": manifest.label,
+        "release": manifest.release, "timeline": manifest.timeline.get(), "start": manifest.start.to_string(),
+        "end": manifest.end.to_string(), "started_micros": manifest.started_micros,
+        "ended_micros": manifest.ended_micros, "files": manifest.files, "bytes": manifest.bytes(),
+        "parts": manifest.parts.len(),
+    })
+}
+
+pub(super) fn backup_text(backup: &StoredPostgreSqlBackup) -> String {
+    let manifest = &backup.manifest;
+    format!(
+        "{}  {}, timeline {}, {} to {}, ended {}: {} files, {}, {:?}",
+        backup.id,
+        System::PostgreSql(manifest.system),
+        manifest.timeline,
+        manifest.start,
+        manifest.end,
+        utc(manifest.ended_micros),
+        grouped(manifest.files),
+        size(manifest.bytes()),
+        manifest.label
+    )
+}
+
+/// The cluster that is to be restored; `None` if it is a database of Seawall's.
+pub(super) fn cluster_of(repository: &Repository, given: &RestoreArguments) -> Result<Option<u64>, Failure> {
+    match given.postgresql.system {
+        Some(System::PostgreSql(identifier)) => return Ok(Some(identifier)),
+        Some(System::Seawall(_)) => return Ok(None),
+        None if given.database.is_some() => return Ok(None),
+        None => {}
+    }
+    let (databases, clusters) = (databases(repository)?, clusters(repository)?);
+    match (&databases[..], &clusters[..]) {
+        (_, []) => Ok(None),
+        ([], [identifier]) => Ok(Some(*identifier)),
+        _ => {
+            let databases = databases.into_iter().map(System::Seawall);
+            let names: Vec<String> = databases
+                .chain(clusters.into_iter().map(System::PostgreSql))
+                .map(|system| system.to_string())
+                .collect();
+            let problem = format!(
+                "{} has several systems, name one with --system: {}",
+                repository.url(),
+                names.join(", ")
+            );
+            Err(BackupError::WhichDatabase { problem }.into())
+        }
+    }
+}
+
+pub(super) fn restore(
+    shared: &Shared,
+    repository: &Repository,
+    identifier: u64,
+    given: &RestoreArguments,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let arguments = &given.postgresql;
+    let target = match (&given.to_lsn, &given.to_time, &given.to_name) {
+        (Some(lsn), ..) => PostgreSqlTarget::Lsn(*lsn),
+        (None, Some(micros), _) => PostgreSqlTarget::Time(*micros),
+        (None, None, Some(name)) => PostgreSqlTarget::RestorePoint(name.clone()),
+        (None, None, None) => PostgreSqlTarget::Latest,
+    };
+    let restore_command = match &arguments.restore_command {
+        Some(command) => command.clone(),
+        None => restore_command(shared, repository, given)?,
+    };
+    let request = PostgreSqlRestoreRequest {
+        target,
+        timeline: given.timeline.and_then(TimelineId::new),
+        backup: arguments.backup.clone(),
+        action: match arguments.target_action {
+            Some(arguments::TargetAction::Promote) => TargetAction::Promote,
+            Some(arguments::TargetAction::Shutdown) => TargetAction::Shutdown,
+            Some(arguments::TargetAction::Pause) | None => TargetAction::Pause,
+        },
+        role: if arguments.standby { RestoredRole::Standby } else { RestoredRole::Primary },
+        threads: usize::from(given.threads),
+        ..PostgreSqlRestoreRequest::new(restore_command)
+    };
+    let bar = progress::bytes(Some(0), "restoring files");
+    let restored =
+        restore_postgresql(repository, identifier, &given.dir, &SystemClock, &request, &mut |step| {
+            bar.set_length(step.total);
+            bar.set_position(step.bytes);
+        });
+    bar.finish_and_clear();
+    let report = restored?;
+    output.answer(&report_json(&report), report_text(&report, &given.dir))
+}
+
+/// `archive-get` of this program, from this repository.
+fn restore_command(
+    shared: &Shared,
+    repository: &Repository,
+    given: &RestoreArguments,
+) -> Result<String, Failure> {
+    let program = std::env::current_exe().map_err(Failure::io("cannot tell where this program is"))?;
+    let mut words = vec![
+        program.display().to_string(),
+        "archive-get".to_owned(),
+        format!("--repository={}", url_of(&given.repository)?),
+    ];
+    if repository.is_encrypted() {
+        let key = &shared.master_key;
+        if let Some(file) = &key.master_key_file {
+            let absolute =
+                std::path::absolute(file).map_err(Failure::io("cannot tell where the master key is"))?;
+            words.push(format!("--master-key-file={}", absolute.display()));
+        }
+        words.extend(key.master_key_env.iter().map(|name| format!("--master-key-env={name}")));
+        words.extend(key.master_key_command.iter().map(|command| format!("--master-key-command={command}")));
+    }
+    let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
+    Ok(format!("{} %f %p", words.join(" ")))
+}
+
+/// A word for the shell that PostgreSQL runs the command with; PostgreSQL itself takes `%%` for `%`.
+fn shell_word(word: &str) -> String {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "-_./:=@+,".contains(character);
+    let word = word.replace('%', "%%");
+    match word.chars().all(|character| is_plain(character) || character == '%') {
+        true => word,
+        false => format!("'{}'", word.replace('\'', "'\\''")),
+    }
+}
+
+fn report_json(report: &PostgreSqlRestoreReport) -> Value {
+    let manifest = &report.backup.manifest;
+    json!({
+        "backup": report.backup.id, "system": System::PostgreSql(manifest.system).to_string(),
+        "timeline": report.timeline.get(), "consistent_from": manifest.end.to_string(), "files": manifest.files,
+        "bytes": manifest.bytes(), "seconds": report.elapsed.as_secs_f64(),
+    })
+}
+
+fn report_text(report: &PostgreSqlRestoreReport, directory: &Path) -> String {
+    format!(
+        "restored the files of {} in {}; start PostgreSQL in {}, and it recovers along timeline {}",
+        report.backup.id,
+        duration(report.elapsed),
+        directory.display(),
+        report.timeline
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_reach_the_program_as_they_are() {
+        for (word, expected) in [
+            ("/usr/bin/seawall", "/usr/bin/seawall"),
+            ("--repository=s3://a/b?region=x&y", "'--repository=s3://a/b?region=x&y'"),
+            ("/srv/100%", "/srv/100%%"),
+            ("it's", "'it'\\''s'"),
+        ] {
+            assert_eq!(shell_word(word), expected);
+        }
+    }
+}
