@@ -49,7 +49,10 @@ pub use repository::{ContentSink, Pushed, Repository, RepositoryOptions, Request
 pub use repository_header::RepositoryHeader;
 pub use seawall_codec::compression::Compression;
 pub use seawall_types::{Lsn, TimelineId};
-pub use segment::{Description, Expected, PostgreSqlError, SegmentError, identify, postgresql_forks};
+pub use segment::{
+    Description, Expected, PostgreSqlError, RestorePoint, SegmentError, identify, postgresql_forks,
+    postgresql_restore_points,
+};
 pub use store::retry::RetryPolicy;
 pub use store::{ObjectEntry, StoreCause, StoreError};
 pub use summary::TimelineSummary;

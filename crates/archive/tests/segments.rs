@@ -6,7 +6,9 @@ mod postgresql_log;
 
 use postgresql_log::PostgreSqlLog;
 use proptest::prelude::*;
-use seawall_archive::{Expected, PostgreSqlError, SegmentError, System, identify};
+use seawall_archive::{
+    Expected, PostgreSqlError, SegmentError, System, TimelineId, identify, postgresql_restore_points,
+};
 use seawall_types::Lsn;
 
 const SYSTEM: u64 = 7_301_234_567_890_123_456;
@@ -44,6 +46,35 @@ fn whole_segments_of_every_release_are_described() {
     let content = [&0xD200_u16.to_le_bytes()[..], &log.segment(0)[2..]].concat();
     assert!(matches!(identify_alone(&log.name(0), &content), Err(SegmentError::Unknown { .. })));
     assert!(matches!(identify_alone(&log.name(0), b""), Err(SegmentError::Unknown { .. })));
+}
+
+#[test]
+fn restore_points_are_found_wherever_they_lie_in_a_segment() {
+    let mut log = PostgreSqlLog::new(SYSTEM);
+    let body = |name: &str| {
+        let mut body = vec![0xFF, 72];
+        body.extend_from_slice(&[1; 8]);
+        body.extend_from_slice(name.as_bytes());
+        body.resize(74, 0);
+        body
+    };
+    let mut expected = Vec::new();
+    // Over the ends of pages, too, for there are many.
+    while log.bytes.len() < 900_000 {
+        let name = format!("point {} \u{e9}", expected.len());
+        let start = log.start + log.begin() as u64;
+        log.record(0, 0x70, &body(&name));
+        // Another kind, and another manager.
+        log.record(0, 0x50, &body("no point"));
+        log.record(10, 0x70, &body("no point"));
+        expected.push((Lsn::new(start), name));
+    }
+    log.fill(2, 100);
+    let points = |index| postgresql_restore_points(&log.segment(index), TimelineId::FIRST).unwrap();
+    let found: Vec<(Lsn, String)> = points(0).into_iter().map(|point| (point.lsn, point.name)).collect();
+    assert!(found == expected, "{} of {}", found.len(), expected.len());
+    assert_eq!(points(1), []);
+    assert!(postgresql_restore_points(b"", TimelineId::FIRST).is_err());
 }
 
 #[test]

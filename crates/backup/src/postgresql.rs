@@ -20,6 +20,7 @@ mod manifest;
 mod parts;
 mod recovery;
 mod restore;
+mod restore_points;
 mod segments;
 mod server;
 mod stream;
@@ -34,4 +35,5 @@ pub use restore::{
     PostgreSqlRestoreProgress, PostgreSqlRestoreReport, PostgreSqlRestoreRequest, restore_postgresql,
 };
 pub use server::PostgreSqlServer;
+pub use stream::check_base_backup;
 pub use take::{BackupCheckpoint, PostgreSqlBackupOptions, PostgreSqlBackupProgress, back_up_postgresql};

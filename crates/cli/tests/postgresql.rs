@@ -347,19 +347,21 @@ fn a_dropped_table_comes_back_by_a_recovery_to_just_before() {
     let (position, time) = (primary.position(), primary.now());
     primary.sql("drop table pgbench_accounts");
     primary.sql("create table later as select generate_series(1, 100000) n");
-    let late = primary.position();
+    let (late, late_segment) = (primary.position(), primary.segment());
+    let too_late = primary.back_up(&[]);
     primary.stop();
     let archived = scene.timeline(1);
     assert_eq!(archived["gaps"].as_array().unwrap().len(), 0, "{archived}");
     assert!(archived["segments"].as_u64().unwrap() > 8, "{archived}");
 
     let list = succeeds(scene.seawall(&["--json", "backup", "list", &scene.text("repository")]));
-    let listed: Value = serde_json::from_str(&list).unwrap();
-    assert_eq!((&listed, &listed["label"]), (&backup, &Value::from("before all")));
+    let backups: Vec<Value> = list.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let listed = &backups[0];
+    assert_eq!((listed, &listed["label"], &backups[1]), (&backup, &Value::from("before all"), &too_late));
     assert!(listed["files"].as_u64().unwrap() > 500 && listed["parts"].as_u64().unwrap() > 0, "{listed}");
     let info = succeeds(scene.seawall(&["--json", "repo", "info", &scene.text("repository")]));
     let info: Value = serde_json::from_str(&info).unwrap();
-    assert_eq!(info["systems"][0]["backups"], Value::from(vec![backup]));
+    assert_eq!(info["systems"][0]["backups"], Value::from(backups));
 
     let along = ["--timeline", "1"];
     let promote = ["--target-action", "promote"];
@@ -391,15 +393,14 @@ fn a_dropped_table_comes_back_by_a_recovery_to_just_before() {
         3,
         &["the last segment of timeline 1", "--latest"],
     );
+    fails(&refused(&["--to-name", "after the mistake"]), 3, &["no restore point", "after the mistake"]);
     fails(&scene.restore("refused", &["--timeline", "99"]), 3, &["there is no timeline 99"]);
-    let lost = scene.path("repository").join(info["systems"][0]["system"].as_str().unwrap());
-    let lost = lost.join("log/00000001/00000000").join(archived["last"].as_str().unwrap());
-    // The last but one: what is behind it is there.
-    let number = u64::from_str_radix(&archived["last"].as_str().unwrap()[8..], 16).unwrap() - 1;
-    let lost = lost.with_file_name(format!("00000001{number:016X}"));
-    std::fs::rename(&lost, scene.path("lost")).unwrap();
-    fails(&refused(&["--latest"]), 3, &["there is a gap", &format!("00000001{number:016X}")]);
-    fails(&refused(&["--to-lsn", &late]), 3, &["there is a gap"]);
+    // In the archive, a segment in the middle is gone.
+    let system = scene.path("repository").join(info["systems"][0]["system"].as_str().unwrap());
+    std::fs::rename(system.join("log/00000001/00000000").join(&late_segment), scene.path("lost")).unwrap();
+    let first = ["--backup", backup["backup"].as_str().unwrap()];
+    fails(&refused(&[&first[..], &["--latest"]].concat()), 3, &["there is a gap", &late_segment]);
+    fails(&refused(&["--to-lsn", &late]), 3, &["there is a gap", &late_segment]);
     assert!(!scene.path("refused").exists());
     succeeds(refused(&["--to-lsn", &position]));
 }
@@ -432,32 +433,42 @@ fn a_damaged_backup_is_refused_and_a_restore_that_was_cut_short_begins_anew() {
     assert_eq!(restored.sql(ACCOUNTS), rows);
 }
 
-/// A failover: what was restored goes on beside what goes on elsewhere, in the same repository, and either can be restored.
+/// A failover, and an old primary that goes on all the same: both archive into one repository, and either can be restored.
 #[test]
-fn a_restore_follows_the_timeline_that_it_is_told() {
+fn after_a_failover_a_restore_follows_the_timeline_that_it_is_told() {
     let Some(scene) = Scene::new() else { return };
     let primary = Server::create(&scene, &scene.text("repository"));
     succeeds(primary.tool("pgbench", &["-i", "-q"]).output().unwrap());
     let first = primary.back_up(&[]);
     primary.load(300);
-    let fork = primary.position();
+    let common = primary.sql(ACCOUNTS);
+    primary.stop();
+
+    succeeds(scene.restore("standby", &["--standby"]));
+    let standby = Server::at(&scene, "standby", 5433);
+    standby.configure("");
+    assert!(standby.control(&["start"]).status.success(), "{}", standby.log());
+    // What is in the archive is replayed before.
+    assert!(standby.control(&["promote"]).status.success(), "{}", standby.log());
+    standby.wait_for_recovery();
+    assert_eq!(standby.sql(ACCOUNTS), common);
+    assert_eq!(standby.sql("select pg_walfile_name(pg_current_wal_lsn()) like '00000002%'"), "t");
+    standby.load(200);
+    let of_standby = standby.back_up(&[]);
+    assert_eq!((&of_standby["timeline"], &first["timeline"]), (&Value::from(2), &Value::from(1)));
+    standby.load(200);
+    let new_rows = standby.sql(ACCOUNTS);
+    standby.stop();
+
+    primary.start();
     primary.sql("create table only_here as select generate_series(1, 1000) n");
     primary.load(300);
     let old_rows = primary.sql(ACCOUNTS);
     primary.stop();
 
-    let second = scene.restored("second", 5433, &["--to-lsn", &fork, "--target-action", "promote"]);
-    assert_eq!(second.sql("select pg_walfile_name(pg_current_wal_lsn()) like '00000002%'"), "t");
-    second.load(200);
-    let of_second = second.back_up(&[]);
-    assert_eq!((&of_second["timeline"], &first["timeline"]), (&Value::from(2), &Value::from(1)));
-    second.load(200);
-    let new_rows = second.sql(ACCOUNTS);
-    second.stop();
-
     // By default the last timeline, and the newest backup on the way.
     for (name, port, arguments, backup, rows, only_here) in [
-        ("newest", 5434, &[][..], &of_second, &new_rows, "f"),
+        ("newest", 5434, &[][..], &of_standby, &new_rows, "f"),
         ("through", 5435, &["--backup", first["backup"].as_str().unwrap()], &first, &new_rows, "f"),
         ("old", 5436, &["--timeline", "1"], &first, &old_rows, "t"),
     ] {
@@ -470,9 +481,8 @@ fn a_restore_follows_the_timeline_that_it_is_told() {
         assert_eq!(restored.sql("select to_regclass('only_here') is not null"), only_here, "{name}");
         restored.stop();
     }
-    let of_other =
-        scene.restore("none", &["--timeline", "1", "--backup", of_second["backup"].as_str().unwrap()]);
-    fails(&of_other, 3, &["none was taken on timeline 1"]);
+    let arguments = ["--timeline", "1", "--backup", of_standby["backup"].as_str().unwrap()];
+    fails(&scene.restore("none", &arguments), 3, &["none was taken on timeline 1"]);
 }
 
 #[test]

@@ -50,6 +50,11 @@ const KNOWN_FLAGS: u16 = 15;
 
 /// Resource manager and kind of a switch record.
 const SWITCH_RECORD: (u8, u8) = (0, 0x40);
+/// Those of a restore point. It has a time and a name: 8 and 64 bytes, behind the two bytes that say so.
+const RESTORE_POINT_RECORD: (u8, u8) = (0, 0x70);
+const RESTORE_POINT_MARK: [u8; 2] = [0xFF, 72];
+const RESTORE_POINT_NAME: std::ops::Range<usize> = 10..74;
+const RESTORE_POINT_BYTES: usize = RECORD_HEADER_BYTES + RESTORE_POINT_NAME.end;
 
 /// A release of PostgreSQL whose log is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,7 +152,7 @@ pub(super) enum Ending {
 /// Looks at a whole segment of `timeline`.
 pub(super) fn check(file: &[u8], timeline: TimelineId) -> Result<Segment, PostgreSqlError> {
     let layout = Layout::of(file)?;
-    let mut walk = Walk { file, layout, timeline, page_timeline: 0, previous: None };
+    let mut walk = Walk::new(file, layout, timeline);
     let (end, ending) = walk.run();
     Ok(Segment {
         system: layout.system,
@@ -157,6 +162,29 @@ pub(super) fn check(file: &[u8], timeline: TimelineId) -> Result<Segment, Postgr
         records_end: layout.lsn(end),
         ending,
     })
+}
+
+/// A name that somebody has given to a place in the log of PostgreSQL.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestorePoint {
+    /// Where its record begins.
+    pub lsn: Lsn,
+    /// The name.
+    pub name: String,
+}
+
+/// The restore points in a segment of PostgreSQL's that was archived, oldest first; but not one whose record goes on in the next
+/// segment.
+///
+/// # Errors
+/// `PostgreSqlError` for what is no segment.
+pub fn postgresql_restore_points(
+    segment: &[u8],
+    timeline: TimelineId,
+) -> Result<Vec<RestorePoint>, PostgreSqlError> {
+    let mut walk = Walk::new(segment, Layout::of(segment)?, timeline);
+    walk.run();
+    Ok(walk.restore_points)
 }
 
 /// What the first page says.
@@ -230,6 +258,7 @@ struct Walk<'a> {
     page_timeline: u32,
     /// LSN of the record before.
     previous: Option<Lsn>,
+    restore_points: Vec<RestorePoint>,
 }
 
 /// What became of a record.
@@ -242,7 +271,11 @@ enum Step {
     Switch(usize),
 }
 
-impl Walk<'_> {
+impl<'a> Walk<'a> {
+    fn new(file: &'a [u8], layout: Layout, timeline: TimelineId) -> Walk<'a> {
+        Walk { file, layout, timeline, page_timeline: 0, previous: None, restore_points: Vec::new() }
+    }
+
     /// The offset where the records end, and how.
     fn run(&mut self) -> (usize, Ending) {
         let whole = (self.file.len(), Ending::Whole);
@@ -384,7 +417,9 @@ impl Walk<'_> {
         if self.previous.is_some_and(|previous| pieces.previous() != previous) {
             return Err(stop("the record does not name the one before it"));
         }
-        self.previous = Some(self.layout.lsn(begin));
+        let lsn = self.layout.lsn(begin);
+        self.previous = Some(lsn);
+        self.restore_points.extend(pieces.restore_point().map(|name| RestorePoint { lsn, name }));
         if pieces.kind() == SWITCH_RECORD { Ok(Step::Switch(offset)) } else { Ok(Step::Next(align(offset))) }
     }
 }
@@ -397,12 +432,15 @@ struct Pieces {
     /// How much of the record is to come.
     left: usize,
     checksum: Crc32c,
+    /// What follows the header, of a record as long as a restore point's.
+    body: Option<Vec<u8>>,
 }
 
 impl Pieces {
     fn new(length: u32) -> Pieces {
         let left = usize::try_from(length).expect("32 bits");
-        Pieces { header: [0; RECORD_HEADER_BYTES], filled: 0, left, checksum: Crc32c::new() }
+        let body = (left == RESTORE_POINT_BYTES).then(Vec::new);
+        Pieces { header: [0; RECORD_HEADER_BYTES], filled: 0, left, checksum: Crc32c::new(), body }
     }
 
     /// Takes in what belongs to the record; returns how much that is.
@@ -412,6 +450,9 @@ impl Pieces {
         self.header[self.filled..self.filled + of_header].copy_from_slice(&bytes[..of_header]);
         self.filled += of_header;
         self.checksum.update(&bytes[of_header..taken]);
+        if let Some(body) = &mut self.body {
+            body.extend_from_slice(&bytes[of_header..taken]);
+        }
         self.left -= taken;
         taken
     }
@@ -424,6 +465,14 @@ impl Pieces {
 
     fn previous(&self) -> Lsn {
         Lsn::new(u64_at(&self.header, 8))
+    }
+
+    /// The name, if it is a restore point.
+    fn restore_point(&self) -> Option<String> {
+        let body = self.body.as_ref().filter(|body| body.starts_with(&RESTORE_POINT_MARK))?;
+        let name = body.get(RESTORE_POINT_NAME).filter(|_| self.kind() == RESTORE_POINT_RECORD)?;
+        let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
+        Some(String::from_utf8_lossy(&name[..length]).into_owned())
     }
 
     /// Resource manager, and the kind within it.

@@ -90,6 +90,13 @@ impl Stored {
     }
 }
 
+impl Stored {
+    /// The backups that a timeline with this history has all of, oldest first.
+    pub(super) fn on_the_way(&self, history: &TimelineHistory) -> Vec<&StoredPostgreSqlBackup> {
+        self.backups.iter().filter(|backup| is_on(history, backup)).collect()
+    }
+}
+
 /// Whether a timeline with this history has all of a backup and of the log up to its end.
 fn is_on(history: &TimelineHistory, backup: &StoredPostgreSqlBackup) -> bool {
     let (timeline, end) = (backup.manifest.timeline, backup.manifest.end);
@@ -121,13 +128,15 @@ impl LogCheck<'_> {
         match target {
             PostgreSqlTarget::Lsn(lsn) if *lsn < reach.end => Ok(()),
             PostgreSqlTarget::Time(micros) => self.check_time(*micros, &reach),
+            // It was found before, or lies where somebody says that it does.
+            PostgreSqlTarget::RestorePoint(_) => Ok(()),
             _ if reach.is_gap => Err(self.gap(&reach)?),
             PostgreSqlTarget::Lsn(lsn) => Err(too_far(format!(
                 "{lsn} lies behind the end of the log of timeline {} in the repository, {}; restore with --latest, or wait for the \
                  archive",
                 self.history.timeline, reach.end
             ))),
-            PostgreSqlTarget::Latest | PostgreSqlTarget::RestorePoint(_) => Ok(()),
+            PostgreSqlTarget::Latest => Ok(()),
         }
     }
 

@@ -79,7 +79,8 @@ impl PostgreSqlManifest {
         self.parts.iter().map(|part| part.bytes).sum()
     }
 
-    pub(super) fn encode(&self) -> String {
+    /// Its text.
+    pub fn encode(&self) -> String {
         let mut text = format!("{TITLE}\nversion {VERSION}\n");
         let mut line = |name: &str, value: &dyn std::fmt::Display| {
             writeln!(text, "{name} {value}").expect("a string takes everything");

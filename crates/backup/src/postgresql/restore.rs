@@ -21,6 +21,7 @@ use super::directory::{Kept, NewCluster, Unpacker, sync_files};
 use super::error::PostgreSqlBackupError;
 use super::parts::{PartReader, StoredParts};
 use super::recovery::{Recovery, RestoredRole, TargetAction};
+use super::restore_points::Search;
 use super::stream::{Contents, read_archive};
 use crate::error::BackupError;
 
@@ -36,7 +37,7 @@ pub struct PostgreSqlRestoreRequest {
     pub target: PostgreSqlTarget,
     /// Along the history of this timeline. Default: the last one, or for a time the one that was the last at that time.
     pub timeline: Option<TimelineId>,
-    /// From this backup. Default: the newest one that ends at or before the target; for a restore point, the newest.
+    /// From this backup. Default: the newest one that ends at or before the target; for a restore point, the log is read to find that.
     pub backup: Option<String>,
     /// What PostgreSQL fetches files of its log with.
     pub restore_command: String,
@@ -65,13 +66,21 @@ impl PostgreSqlRestoreRequest {
 
 /// How far a restore is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PostgreSqlRestoreProgress {
-    /// Bytes of files written.
-    pub bytes: u64,
-    /// All of them, and a little more.
-    pub total: u64,
-    /// Time since the restore began.
-    pub elapsed: Duration,
+pub enum PostgreSqlRestoreProgress {
+    /// The restore point is looked for in the log.
+    Searching {
+        /// Segments so far.
+        segments: u64,
+    },
+    /// Files are being written.
+    Files {
+        /// Bytes so far.
+        bytes: u64,
+        /// All of them, and a little more.
+        total: u64,
+        /// Time since the restore began.
+        elapsed: Duration,
+    },
 }
 
 /// What was restored.
@@ -104,7 +113,14 @@ pub fn restore_postgresql(
         backups: postgresql_backups(repository, identifier)?,
         timelines: Timelines::load(repository, system)?,
     };
-    let (history, backup) = stored.choose(&request.target, request.timeline, request.backup.as_deref())?;
+    let (history, mut backup) =
+        stored.choose(&request.target, request.timeline, request.backup.as_deref())?;
+    if let (PostgreSqlTarget::RestorePoint(name), None) = (&request.target, &request.backup) {
+        let search = Search { repository, system, history: &history, name, threads: request.threads };
+        backup = search.backup(&stored.on_the_way(&history), &mut |segments| {
+            progress(PostgreSqlRestoreProgress::Searching { segments });
+        })?;
+    }
     LogCheck { repository, system, history: &history, backup }.check(&request.target)?;
     let manifest = &backup.manifest;
     let is_of_backup = history.timeline_at(manifest.start) == history.timeline;
@@ -120,7 +136,7 @@ pub fn restore_postgresql(
     let mut written = |count: u64| {
         bytes += count;
         let elapsed = clock.monotonic().saturating_sub(started);
-        progress(PostgreSqlRestoreProgress { bytes, total, elapsed });
+        progress(PostgreSqlRestoreProgress::Files { bytes, total, elapsed });
     };
     let parts = StoredParts { repository, system, id: &backup.id, parts: &manifest.parts };
     let (contents, kept) = unpack(&cluster, parts, request.threads, &mut written)?;

@@ -34,6 +34,9 @@ const LOOK: &str = "select json_build_object(
    from pg_database),
  'micros', (extract(epoch from clock_timestamp()) * 1000000)::bigint)";
 
+/// The server's clock, microseconds since 1970.
+const CLOCK: &str = "select (extract(epoch from clock_timestamp()) * 1000000)::bigint";
+
 /// What the archiver does, and whether a base backup waits for it.
 const ARCHIVER: &str = "select json_build_object(
  'waits', exists (select from pg_stat_progress_basebackup where phase = 'waiting for wal archiving to finish'),
@@ -151,6 +154,10 @@ impl PostgreSqlServer {
 
     pub(super) fn look(&self) -> Result<ServerState, PostgreSqlBackupError> {
         self.ask(LOOK)
+    }
+
+    pub(super) fn clock_micros(&self) -> Result<i64, PostgreSqlBackupError> {
+        self.ask(CLOCK)
     }
 
     pub(super) fn archiver(&self) -> Result<ArchiverState, PostgreSqlBackupError> {

@@ -100,6 +100,32 @@ pub(super) fn read_archive(source: impl Read, receiver: &mut dyn Receiver) -> io
     Ok(contents)
 }
 
+/// Reads what `pg_basebackup` writes as a tar archive to its end, and holds it against PostgreSQL's list of its files: how many files
+/// there are.
+///
+/// # Errors
+/// What is wrong with it, or why it cannot be read.
+pub fn check_base_backup(source: impl Read) -> Result<u64, String> {
+    let contents = read_archive(source, &mut Nobody).map_err(|error| error.to_string())?;
+    contents.check()?;
+    Ok(contents.files())
+}
+
+/// Needs no members.
+pub(super) struct Nobody;
+
+impl Receiver for Nobody {
+    fn member(&mut self, _: &Member) -> io::Result<()> {
+        Ok(())
+    }
+    fn content(&mut self, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+    fn member_ended(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 fn read_content(
     entry: &mut tar::Entry<'_, impl Read>,
     piece: &mut [u8],

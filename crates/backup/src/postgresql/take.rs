@@ -26,7 +26,7 @@ use super::manifest::{PartInfo, PostgreSqlManifest};
 use super::parts::{Cutter, PartWriter};
 use super::segments::{SegmentSize, StoredSegments};
 use super::server::{BaseBackup, PostgreSqlServer, ServerState};
-use super::stream::{Contents, Member, Receiver, read_archive};
+use super::stream::{Contents, Nobody, read_archive};
 use crate::error::BackupError;
 use crate::places;
 
@@ -147,7 +147,7 @@ pub fn back_up_postgresql(
     let stream = |problem| PostgreSqlBackupError::Stream { problem };
     let list = contents.check().map_err(stream)?;
     // Later than whatever was committed before its end.
-    let ended_micros = server.look()?.micros;
+    let ended_micros = server.clock_micros()?;
     let log = NeededLog { repository, system, size, list: &list, timeout: options.archive_timeout };
     log.wait(server, clock, progress)?;
     let manifest = PostgreSqlManifest {
@@ -331,21 +331,6 @@ impl<R: Read> Read for Tee<'_, R> {
         let count = self.source.read(buffer)?;
         self.cutter.take(&buffer[..count])?;
         Ok(count)
-    }
-}
-
-/// Nobody needs the members while a backup is taken.
-struct Nobody;
-
-impl Receiver for Nobody {
-    fn member(&mut self, _: &Member) -> io::Result<()> {
-        Ok(())
-    }
-    fn content(&mut self, _: &[u8]) -> io::Result<()> {
-        Ok(())
-    }
-    fn member_ended(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use seawall::TimelineId;
 use seawall_archive::{Repository, System};
 use seawall_backup::postgresql::{
-    BackupCheckpoint, PostgreSqlBackupOptions, PostgreSqlBackupProgress, PostgreSqlRestoreReport,
-    PostgreSqlRestoreRequest, PostgreSqlServer, PostgreSqlTarget, RestoredRole, StoredPostgreSqlBackup,
-    TargetAction, back_up_postgresql, clusters, restore_postgresql,
+    BackupCheckpoint, PostgreSqlBackupOptions, PostgreSqlBackupProgress, PostgreSqlRestoreProgress,
+    PostgreSqlRestoreReport, PostgreSqlRestoreRequest, PostgreSqlServer, PostgreSqlTarget, RestoredRole,
+    StoredPostgreSqlBackup, TargetAction, back_up_postgresql, clusters, restore_postgresql,
 };
 use seawall_backup::{BackupError, databases};
 use seawall_io::SystemClock;
@@ -159,11 +159,23 @@ pub(super) fn restore(
         ..PostgreSqlRestoreRequest::new(restore_command)
     };
     let bar = progress::bytes(Some(0), "restoring files");
-    let restored =
-        restore_postgresql(repository, identifier, &given.dir, &SystemClock, &request, &mut |step| {
-            bar.set_length(step.total);
-            bar.set_position(step.bytes);
-        });
+    let restored = restore_postgresql(
+        repository,
+        identifier,
+        &given.dir,
+        &SystemClock,
+        &request,
+        &mut |step| match step {
+            PostgreSqlRestoreProgress::Searching { segments } => {
+                bar.set_message(format!("looking for the restore point, segments: {segments}"));
+            }
+            PostgreSqlRestoreProgress::Files { bytes, total, .. } => {
+                bar.set_message("restoring files");
+                bar.set_length(total);
+                bar.set_position(bytes);
+            }
+        },
+    );
     bar.finish_and_clear();
     let report = restored?;
     output.answer(&report_json(&report), report_text(&report, &given.dir))
