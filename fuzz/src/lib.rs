@@ -14,6 +14,7 @@
 //! Each file uses nothing but the crates that it tests, so that those crates' own tests can include it.
 
 pub mod archive;
+pub mod backup;
 pub mod cases;
 pub mod codec;
 pub mod command_line;
@@ -32,6 +33,7 @@ pub fn entries() -> Vec<(&'static str, input::Entry)> {
         codec::ENTRIES,
         keys::ENTRIES,
         archive::ENTRIES,
+        backup::ENTRIES,
         directory::ENTRIES,
         system_rows::ENTRIES,
         command_line::ENTRIES,
