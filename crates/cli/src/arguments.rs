@@ -262,7 +262,18 @@ pub(crate) enum RepoCommand {
 #[derive(Debug, Args)]
 pub(crate) struct OneRepository {
     /// Where it is. Default: SEAWALL_REPOSITORY.
-    pub(crate) repository: Option<String>,
+    #[arg(value_name = "REPOSITORY", conflicts_with = "named")]
+    place: Option<String>,
+    /// The same, as other commands have it.
+    #[arg(long = "repository", value_name = "REPOSITORY")]
+    named: Option<String>,
+}
+
+impl OneRepository {
+    /// Where it is, if that is said.
+    pub(crate) fn given(&self) -> &Option<String> {
+        if self.named.is_some() { &self.named } else { &self.place }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -331,8 +342,8 @@ pub(crate) struct RestoreArguments {
 
 #[derive(Debug, Args)]
 pub(crate) struct ListRepository {
-    /// Where it is. Default: SEAWALL_REPOSITORY.
-    pub(crate) repository: Option<String>,
+    #[command(flatten)]
+    pub(crate) repository: OneRepository,
     /// Only this system, as `repo info` names it.
     #[arg(long, value_name = "NAME")]
     pub(crate) system: Option<seawall_archive::System>,
@@ -346,8 +357,8 @@ pub(crate) struct ListRepository {
 
 #[derive(Debug, Args)]
 pub(crate) struct RotateRepositoryKey {
-    /// Where it is. Default: SEAWALL_REPOSITORY.
-    pub(crate) repository: Option<String>,
+    #[command(flatten)]
+    pub(crate) repository: OneRepository,
     #[command(flatten)]
     pub(crate) new: NewMasterKey,
     /// Master keys that open the repository now go on doing so, until a rotation without this option.

@@ -172,6 +172,11 @@ fn a_dropped_table_comes_back_and_both_timelines_can_be_restored() {
     let increment = under_load(&database, || scene.back_up(&database, true));
     assert_eq!(increment.manifest.parent, Some(full.id.clone()));
     let listed = scene.ok(&["backup", "list"]);
+    // As all commands have it, and in the way that is short.
+    for repository in [&["--repository", "repository"][..], &["repository"]] {
+        assert_eq!(scene.ok(&[&["backup", "list"], repository].concat()), listed);
+        scene.ok(&[&["repo", "info"], repository].concat());
+    }
     assert!(listed.contains(&full.id) && listed.contains(&increment.id), "{listed}");
 
     // The mistake.

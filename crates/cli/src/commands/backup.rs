@@ -106,7 +106,7 @@ fn backup_json(backup: &StoredBackup) -> Value {
 }
 
 fn list(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(), Failure> {
-    let repository = open_repository(shared, &one.repository)?;
+    let repository = open_repository(shared, one.given())?;
     for system in repository.systems()? {
         for (value, text) in shown(&repository, system)? {
             output.answer(&value, text)?;

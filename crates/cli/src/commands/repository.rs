@@ -49,7 +49,7 @@ pub(super) fn open(shared: &Shared, given: &Option<String>) -> Result<Repository
 }
 
 fn create(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(), Failure> {
-    let repository = Repository::create(&url_of(&one.repository)?, options(shared))?;
+    let repository = Repository::create(&url_of(one.given())?, options(shared))?;
     let (url, header) = (repository.url(), repository.header());
     let kind = if header.is_encrypted { "an encrypted" } else { "a" };
     output.answer(
@@ -59,7 +59,7 @@ fn create(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(
 }
 
 fn check(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(), Failure> {
-    let repository = open(shared, &one.repository)?;
+    let repository = open(shared, one.given())?;
     let report = repository.check()?;
     if output.json() {
         output.line(check_json(&report))?;
@@ -122,7 +122,7 @@ fn check_text(report: &CheckReport, output: &mut Output) -> Result<(), Failure> 
 }
 
 fn info(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(), Failure> {
-    let repository = open(shared, &one.repository)?;
+    let repository = open(shared, one.given())?;
     let header = repository.header();
     let master_keys = repository.master_keys()?;
     let mut systems = Vec::new();
@@ -222,7 +222,7 @@ fn gap_json((first, last): &(SegmentPlace, SegmentPlace)) -> Value {
 }
 
 fn ls(shared: &Shared, list: &ListRepository, output: &mut Output) -> Result<(), Failure> {
-    let repository = open(shared, &list.repository)?;
+    let repository = open(shared, list.repository.given())?;
     let systems = match list.system {
         Some(system) => vec![system],
         None => repository.systems()?,
@@ -280,7 +280,7 @@ fn file(
 
 fn rotate_key(shared: &Shared, rotate: &RotateRepositoryKey, output: &mut Output) -> Result<(), Failure> {
     let new = rotate.new.source().ok_or_else(|| Failure::Usage("give the new master key".to_owned()))?;
-    let url = url_of(&rotate.repository)?;
+    let url = url_of(rotate.repository.given())?;
     let mut repository = Repository::open(&url, options(shared))?;
     if rotate.renew {
         repository.renew_key()?;
