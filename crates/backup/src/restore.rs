@@ -33,7 +33,7 @@ pub struct RestoreRequest {
     pub timeline: Option<TimelineId>,
     /// Of this database, if the repository has several.
     pub database: Option<DatabaseId>,
-    /// Runs that are fetched at a time. Default 4.
+    /// Objects that are fetched at a time. Default 4.
     pub threads: usize,
 }
 
@@ -262,7 +262,7 @@ impl Plan<'_> {
             RestoreTarget::Latest | RestoreTarget::Time(_) | RestoreTarget::RestorePoint(_) => Lsn::MAX,
         };
         let mut segments = 0;
-        let log_end = log.fetch(base.redo_point, to, &mut |fetched| {
+        let log_end = log.fetch(base.redo_point, to, self.request.threads, &mut |fetched| {
             restore.put_log_file(&fetched.name.file_name(), &fetched.content)?;
             segments += 1;
             progress(RestoreProgress::Log { segments });

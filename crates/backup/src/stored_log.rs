@@ -6,10 +6,11 @@
 //! ```
 //! A segment that is there as a whole is taken as a whole; else the tails of it are put together, and zeros behind them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use seawall_archive::{ArchiveError, LogFileName, Repository, SegmentPlace, System};
-use seawall_types::{DatabaseId, Lsn, TimelineId};
+use seawall_engine::Error;
+use seawall_types::{DatabaseId, Lsn};
 use seawall_wal::{LogGeometry, SegmentName, TimelineHistory};
 
 use crate::error::BackupError;
@@ -34,6 +35,16 @@ pub(crate) struct FetchedSegment {
     pub(crate) bytes: u64,
 }
 
+/// What a restore wants of one segment file.
+#[derive(Clone, Copy)]
+struct Wanted {
+    name: SegmentName,
+    /// Up to here: the border of the segment, or where its timeline was left.
+    end: Lsn,
+    /// The timeline was left, here or later.
+    is_left: bool,
+}
+
 impl<'a> StoredLog<'a> {
     pub(crate) fn new(
         repository: &'a Repository,
@@ -44,8 +55,8 @@ impl<'a> StoredLog<'a> {
         StoredLog { repository, system: System::Seawall(database), geometry, history }
     }
 
-    /// Fetches the log from the segment of `from` on, up to that of `to` or as far as there is any, and gives each segment to
-    /// `put`. Where it ends.
+    /// Fetches the log from the segment of `from` on, up to that of `to` or as far as there is any, `threads` segments at a time, and
+    /// gives each to `put`, in order. Where it ends.
     ///
     /// # Errors
     /// `Gap` if a part is missing and later ones are there; what the repository says.
@@ -53,38 +64,58 @@ impl<'a> StoredLog<'a> {
         &self,
         from: Lsn,
         to: Lsn,
+        threads: usize,
         put: &mut dyn FnMut(FetchedSegment) -> Result<(), BackupError>,
     ) -> Result<Lsn, BackupError> {
-        let mut position = from;
-        loop {
-            let number = self.geometry.segment_of(position);
-            if number > self.geometry.segment_of(to) {
-                return Ok(position);
+        std::thread::scope(|scope| {
+            let mut under_way = VecDeque::new();
+            let mut next = from;
+            let mut position = from;
+            loop {
+                while under_way.len() < threads.max(1)
+                    && self.geometry.segment_of(next) <= self.geometry.segment_of(to)
+                {
+                    let wanted = self.wanted_at(next);
+                    next = wanted.end;
+                    under_way.push_back((wanted, scope.spawn(move || self.fetch_segment(wanted.name))));
+                }
+                let Some((wanted, fetching)) = under_way.pop_front() else { return Ok(position) };
+                let panicked = |_| Error::Io { message: "a thread of the restore panicked".to_owned() };
+                let Some(fetched) = fetching.join().map_err(panicked)?? else {
+                    return self.end_at(position, wanted);
+                };
+                let end = self.end_of(&fetched);
+                put(fetched)?;
+                if end < wanted.end {
+                    return self.end_at(end.max(position), wanted);
+                }
+                position = wanted.end;
             }
-            let timeline = self.history.timeline_at(position);
-            let border = self.geometry.first_record_of(number + 1);
-            let left = self.history.forks.iter().find(|fork| fork.parent == timeline).map(|fork| fork.fork);
-            let wanted_end = left.filter(|fork| *fork < border);
-            let name = SegmentName { number, timeline };
-            let Some(fetched) = self.fetch_segment(name)? else {
-                return self.end_at(position, timeline, left);
-            };
-            let bytes = fetched.bytes;
-            let end = match bytes {
-                bytes if bytes >= self.geometry.segment_bytes() => border,
-                bytes => Lsn::new(number * self.geometry.segment_bytes() + bytes),
-            };
-            put(fetched)?;
-            match wanted_end {
-                Some(fork) if end >= fork => position = fork,
-                None if end == border => position = border,
-                Some(_) | None => return self.end_at(end.max(position), timeline, left),
-            }
+        })
+    }
+
+    /// What of the log lies in one segment file, from `position` on.
+    fn wanted_at(&self, position: Lsn) -> Wanted {
+        let number = self.geometry.segment_of(position);
+        let timeline = self.history.timeline_at(position);
+        let border = self.geometry.first_record_of(number + 1);
+        let left = self.history.forks.iter().find(|fork| fork.parent == timeline).map(|fork| fork.fork);
+        let end = left.filter(|fork| *fork < border).unwrap_or(border);
+        Wanted { name: SegmentName { number, timeline }, end, is_left: left.is_some() }
+    }
+
+    /// The log goes so far in it.
+    fn end_of(&self, fetched: &FetchedSegment) -> Lsn {
+        let number = fetched.name.number;
+        match fetched.bytes {
+            bytes if bytes >= self.geometry.segment_bytes() => self.geometry.first_record_of(number + 1),
+            bytes => Lsn::new(number * self.geometry.segment_bytes() + bytes),
         }
     }
 
-    /// The log ends here, unless there is more behind it.
-    fn end_at(&self, end: Lsn, timeline: TimelineId, left: Option<Lsn>) -> Result<Lsn, BackupError> {
+    /// The log ends here, where more was wanted, unless there is more behind it.
+    fn end_at(&self, end: Lsn, wanted: Wanted) -> Result<Lsn, BackupError> {
+        let timeline = wanted.name.timeline;
         let has_later = || -> Result<bool, BackupError> {
             let number = self.geometry.segment_of(end);
             let files = self.repository.list(self.system, Some(timeline))?;
@@ -94,7 +125,7 @@ impl<'a> StoredLog<'a> {
             };
             Ok(files.iter().any(|(name, _)| is_later(name)))
         };
-        if left.is_some() || has_later()? {
+        if wanted.is_left || has_later()? {
             return Err(BackupError::Gap { timeline: timeline.get(), from: end });
         }
         Ok(end)
