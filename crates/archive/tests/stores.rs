@@ -1,10 +1,13 @@
 //! Repositories in a real object store.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "common/azurite.rs"]
+mod azurite;
 mod common;
 #[path = "common/versitygw.rs"]
 mod versitygw;
 
+use azurite::Azurite;
 use common::{SYSTEM, history, name, options, pack, segments};
 use seawall_archive::{
     ArchiveError, Compression, Fencing, Pushed, Repository, RepositoryOptions, RepositoryUrl, StoreCause,
@@ -15,7 +18,11 @@ use versitygw::{KEY, SECRET, Versitygw};
 const POSTGRESQL: System = System::PostgreSql(SYSTEM);
 
 fn with_credentials(secret: &str, master_key: Option<u8>) -> RepositoryOptions {
-    let credentials = [("AWS_ACCESS_KEY_ID", KEY), ("AWS_SECRET_ACCESS_KEY", secret)];
+    let credentials = [
+        ("AWS_ACCESS_KEY_ID", KEY),
+        ("AWS_SECRET_ACCESS_KEY", secret),
+        ("AZURE_STORAGE_ACCOUNT_KEY", azurite::KEY),
+    ];
     let credentials = credentials.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
     let random = std::sync::Arc::new(seawall_io::OsRandom);
     RepositoryOptions {
@@ -34,8 +41,18 @@ fn fetch(repository: &Repository, file: &str) -> Result<Vec<u8>, ArchiveError> {
 #[test]
 fn files_come_back_from_s3() {
     let Some(store) = Versitygw::start() else { return };
+    files_come_back(|prefix| store.url(prefix));
+}
+
+#[test]
+fn files_come_back_from_azure() {
+    let Some(store) = Azurite::start() else { return };
+    files_come_back(|prefix| store.url(prefix));
+}
+
+fn files_come_back(url_of: impl Fn(&str) -> String) {
     for (prefix, master_key) in [("plain/archive", None), ("encrypted", Some(7))] {
-        let url: RepositoryUrl = store.url(prefix).parse().unwrap();
+        let url: RepositoryUrl = url_of(prefix).parse().unwrap();
         let error = Repository::open(&url, with_credentials(SECRET, None)).unwrap_err();
         assert!(matches!(error, ArchiveError::NoRepository { .. }), "{error}");
         let repository = Repository::create(&url, with_credentials(SECRET, master_key)).unwrap();
@@ -67,7 +84,17 @@ fn files_come_back_from_s3() {
 #[test]
 fn a_check_of_s3_says_that_of_many_puts_one_wins() {
     let Some(store) = Versitygw::start() else { return };
-    let url: RepositoryUrl = store.url("checked").parse().unwrap();
+    of_many_puts_one_wins(&store.url("checked"));
+}
+
+#[test]
+fn a_check_of_azure_says_that_of_many_puts_one_wins() {
+    let Some(store) = Azurite::start() else { return };
+    of_many_puts_one_wins(&store.url("checked"));
+}
+
+fn of_many_puts_one_wins(url: &str) {
+    let url: RepositoryUrl = url.parse().unwrap();
     let repository = Repository::create(&url, with_credentials(SECRET, None)).unwrap();
     let report = repository.check().unwrap();
     assert_eq!(report.fencing, Fencing::Atomic, "{report:?}");

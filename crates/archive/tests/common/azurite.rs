@@ -1,0 +1,110 @@
+//! A real store of Azure's kind, Azurite, over a directory of its own: found, or installed with `npm` where there is Node.
+//!
+//! `SEAWALL_AZURITE` names the program `azurite-blob`; else it is looked for in the PATH and beside the build, and installed there.
+//! Where it cannot be had, a test says why and is skipped.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+const PACKAGE: &str = "azurite@3.37.0";
+pub(crate) const ACCOUNT: &str = "devstoreaccount1";
+/// Of that account, in every Azurite.
+pub(crate) const KEY: &str =
+    "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
+/// The request that makes the container `wal`, signed with that key: Azurite does not look at the date.
+const CREATE_CONTAINER: &str = "PUT /devstoreaccount1/wal?restype=container HTTP/1.1\r\n\
+    host: 127.0.0.1\r\n\
+    connection: close\r\n\
+    content-length: 0\r\n\
+    x-ms-date: Thu, 01 Jan 2026 00:00:00 GMT\r\n\
+    x-ms-version: 2021-08-06\r\n\
+    authorization: SharedKey devstoreaccount1:w98Pr6DqALEScV78LGHrv7Aag4EcAIOrditdijsxl+U=\r\n\r\n";
+
+pub(crate) struct Azurite {
+    child: Child,
+    port: u16,
+    _directory: tempfile::TempDir,
+}
+
+/// The program, or why there is none.
+fn program() -> Result<PathBuf, String> {
+    static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    PROGRAM.get_or_init(find_or_install).clone()
+}
+
+fn find_or_install() -> Result<PathBuf, String> {
+    if let Some(path) = std::env::var_os("SEAWALL_AZURITE") {
+        return Ok(path.into());
+    }
+    let beside = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stores/azurite");
+    let installed = beside.join("node_modules/.bin");
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let places = std::env::split_paths(&path).chain([installed.clone()]);
+    if let Some(found) = places.map(|place| place.join("azurite-blob")).find(|file| file.is_file()) {
+        return Ok(found);
+    }
+    let arguments = ["install", "--no-fund", "--no-audit", "--prefix"];
+    let output = Command::new("npm").args(arguments).arg(&beside).arg(PACKAGE).output();
+    let output = output.map_err(|error| format!("Azurite is not installed, nor is Node: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("npm install {PACKAGE}: {}", said.lines().last().unwrap_or_default()));
+    }
+    Ok(installed.join("azurite-blob"))
+}
+
+impl Azurite {
+    /// Starts one, with the container `wal`; `None` if there is none, which is said.
+    pub(crate) fn start() -> Option<Azurite> {
+        let program = match program() {
+            Ok(program) => program,
+            Err(reason) => {
+                eprintln!("skipped: {reason}");
+                return None;
+            }
+        };
+        let directory = tempfile::tempdir().unwrap();
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let child = Command::new(program)
+            .args([
+                "--blobHost",
+                "127.0.0.1",
+                "--blobPort",
+                &port.to_string(),
+                "--silent",
+                "--skipApiVersionCheck",
+            ])
+            .arg("--location")
+            .arg(directory.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut store = Azurite { child, port, _directory: directory };
+        let mut connection = loop {
+            match TcpStream::connect(("127.0.0.1", port)) {
+                Ok(connection) => break connection,
+                Err(_) => assert!(store.child.try_wait().unwrap().is_none(), "Azurite ended"),
+            }
+            std::thread::yield_now();
+        };
+        connection.write_all(CREATE_CONTAINER.as_bytes()).unwrap();
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
+        Some(store)
+    }
+
+    pub(crate) fn url(&self, prefix: &str) -> String {
+        format!("az://wal/{prefix}?account={ACCOUNT}&endpoint=http://127.0.0.1:{}/{ACCOUNT}", self.port)
+    }
+}
+
+impl Drop for Azurite {
+    fn drop(&mut self) {
+        self.child.kill().and_then(|()| self.child.wait()).unwrap();
+    }
+}
