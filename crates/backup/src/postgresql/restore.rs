@@ -188,3 +188,6 @@ fn unpack(
         Ok((contents, kept))
     })
 }
+
+#[cfg(test)]
+mod tests;
