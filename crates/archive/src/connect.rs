@@ -38,15 +38,23 @@ pub(crate) fn connect(
     let refuse = |problem: String| ArchiveError::Settings { url: url.location(), problem };
     install_cryptography();
     let client = client_options(bucket).map_err(refuse)?;
-    let store = match bucket.provider {
-        Provider::S3 => s3(bucket, credentials, client),
-        Provider::Google => google(bucket, credentials, client),
-        Provider::Azure => azure(bucket, credentials, client),
+    let store = |removals| match bucket.provider {
+        Provider::S3 => s3(bucket, credentials, client.clone(), removals),
+        Provider::Google => google(bucket, credentials, client.clone()),
+        Provider::Azure => azure(bucket, credentials, client.clone()),
     };
-    let store = store.map_err(|error| refuse(error.to_string()))?;
-    let storage = RemoteStorage::new(store, bucket.prefix.clone(), url.location(), bucket.timeout)
+    let many = store(Removals::Many).map_err(|error| refuse(error.to_string()))?;
+    let singly = store(Removals::Singly).map_err(|error| refuse(error.to_string()))?;
+    let storage = RemoteStorage::new(many, singly, bucket.prefix.clone(), url.location(), bucket.timeout)
         .map_err(|error| refuse(format!("cannot start threads for requests: {error}")))?;
     Ok(Arc::new(storage))
+}
+
+/// How objects of S3 are removed. Some stores cannot remove several with one request, and then not one with it either.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Removals {
+    Many,
+    Singly,
 }
 
 /// TLS has to be told once a process which library does its cryptography. If somebody has chosen another, that is fine.
@@ -95,6 +103,7 @@ fn s3(
     bucket: &Bucket,
     credentials: &BTreeMap<String, String>,
     client: ClientOptions,
+    removals: Removals,
 ) -> object_store::Result<Arc<dyn ObjectStore>> {
     let mut builder = AmazonS3Builder::from_env();
     for (key, value) in known::<AmazonS3ConfigKey>(credentials) {
@@ -104,6 +113,7 @@ fn s3(
     builder = builder
         .with_bucket_name(&bucket.name)
         .with_conditional_put(S3ConditionalPut::ETagMatch)
+        .with_disable_bulk_delete(removals == Removals::Singly)
         .with_virtual_hosted_style_request(!path_style)
         .with_skip_signature(bucket.is_anonymous)
         .with_client_options(client)

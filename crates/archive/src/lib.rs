@@ -32,6 +32,7 @@ mod repository;
 mod repository_header;
 mod segment;
 mod store;
+mod stored;
 mod summary;
 mod system;
 mod url;
@@ -55,6 +56,7 @@ pub use segment::{
 };
 pub use store::retry::RetryPolicy;
 pub use store::{ObjectEntry, StoreCause, StoreError};
-pub use summary::TimelineSummary;
+pub use stored::{NotRemoved, StoredName, StoredObject};
+pub use summary::{SegmentNumbers, TimelineSummary};
 pub use system::{ParseSystemError, System};
 pub use url::{RepositoryUrl, RepositoryUrlError};

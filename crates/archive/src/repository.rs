@@ -345,7 +345,7 @@ impl Repository {
         self.fetch_path(&layout::path(system, name), system, &name.to_string(), sink)
     }
 
-    fn fetch_path(
+    pub(crate) fn fetch_path(
         &self,
         path: &str,
         system: System,
@@ -401,16 +401,20 @@ impl Repository {
     /// `Damaged`, `OtherObject` or `Store`.
     pub fn stat(&self, system: System, name: LogFileName) -> Result<Option<Header>, ArchiveError> {
         let path = layout::path(system, name);
-        let read = self.retry(|| match self.read_header_once(&path) {
-            Err(ArchiveError::Store(error)) => Err(error),
-            other => Ok(other),
-        })?;
-        let header = match read {
+        let header = match self.read_header(&path) {
             Err(ArchiveError::NotFound { .. }) => return Ok(None),
             other => other?,
         };
         check_identity(&header, system, &name.to_string(), || self.storage.location(&path))?;
         Ok(Some(header))
+    }
+
+    /// The header at a path, whatever it says.
+    pub(crate) fn read_header(&self, path: &str) -> Result<Header, ArchiveError> {
+        self.retry(|| match self.read_header_once(path) {
+            Err(ArchiveError::Store(error)) => Err(error),
+            other => Ok(other),
+        })?
     }
 
     fn read_header_once(&self, path: &str) -> Result<Header, ArchiveError> {
@@ -547,7 +551,7 @@ fn read_range(storage: &dyn ObjectStorage, path: &str, bytes_max: u64) -> Result
 }
 
 /// An object that is not where its header says it belongs, by a rename or copy outside of this program.
-fn check_identity(
+pub(crate) fn check_identity(
     header: &Header,
     system: System,
     name: &str,

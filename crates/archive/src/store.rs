@@ -58,6 +58,10 @@ pub(crate) trait ObjectStorage: Send + Sync + fmt::Debug {
     /// Removes an object; one that is not there is fine.
     fn remove(&self, path: &str) -> Result<(), StoreError>;
 
+    /// Removes objects, many at once where the store can. Of each, whether it is known to be gone durably; for the others, `remove`
+    /// tells why not.
+    fn remove_many(&self, paths: &[String]) -> Vec<bool>;
+
     /// The full name of `path`, for messages.
     fn location(&self, path: &str) -> String;
 }

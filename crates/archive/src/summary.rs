@@ -53,7 +53,7 @@ impl Repository {
         let (Some(&first), Some(&last)) = (places.first(), places.last()) else { return Ok(None) };
         let header = self.stat(system, LogFileName::Segment(first))?;
         let segment_bytes = header.map_or(0, |header| header.segment_bytes);
-        let numbers = Numbers::new(system, segment_bytes);
+        let numbers = SegmentNumbers::new(system, segment_bytes);
         let gap = |pair: &[SegmentPlace]| {
             let (before, after) = (numbers.of(pair[0].digits), numbers.of(pair[1].digits));
             let place = |number| SegmentPlace { timeline, digits: numbers.digits(number) };
@@ -66,25 +66,30 @@ impl Repository {
 }
 
 /// Digits of names as numbers without holes: PostgreSQL counts anew every 4 GiB.
-struct Numbers {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SegmentNumbers {
     /// Segments in a turn; `None`: no turns.
     turn: Option<u64>,
 }
 
-impl Numbers {
-    fn new(system: System, segment_bytes: u32) -> Numbers {
+impl SegmentNumbers {
+    /// Of a log with segments of this size.
+    pub fn new(system: System, segment_bytes: u32) -> SegmentNumbers {
         let turn = match system {
             System::PostgreSql(_) => (1 << 32_u64) / u64::from(segment_bytes.max(1)),
-            System::Seawall(_) => return Numbers { turn: None },
+            System::Seawall(_) => return SegmentNumbers { turn: None },
         };
-        Numbers { turn: Some(turn) }
+        SegmentNumbers { turn: Some(turn) }
     }
 
-    fn of(&self, digits: u64) -> u64 {
-        self.turn.map_or(digits, |turn| (digits >> 32).saturating_mul(turn) + (digits & 0xFFFF_FFFF))
+    /// The number of the segment with these digits.
+    pub fn of(&self, digits: u64) -> u64 {
+        self.turn
+            .map_or(digits, |turn| (digits >> 32).saturating_mul(turn).saturating_add(digits & 0xFFFF_FFFF))
     }
 
-    fn digits(&self, number: u64) -> u64 {
+    /// The digits of the segment with this number.
+    pub fn digits(&self, number: u64) -> u64 {
         self.turn.map_or(number, |turn| ((number / turn) << 32) | (number % turn))
     }
 }
@@ -95,7 +100,7 @@ mod tests {
 
     #[test]
     fn numbers_of_postgresql_have_no_holes() {
-        let numbers = Numbers::new(System::PostgreSql(1), 16 << 20);
+        let numbers = SegmentNumbers::new(System::PostgreSql(1), 16 << 20);
         assert_eq!(numbers.of(0x1_0000_0000), numbers.of(0xFF) + 1);
         for digits in [0, 1, 0xFF, 0x1_0000_0000, 0xA1_0000_0007] {
             assert_eq!(numbers.digits(numbers.of(digits)), digits);

@@ -114,6 +114,21 @@ fn wrong_credentials_and_a_missing_bucket_are_told() {
     assert!(error.to_string().contains("nowhere"), "{error}");
 }
 
+#[test]
+fn many_objects_are_removed_from_s3_at_once() {
+    let Some(store) = Versitygw::start() else { return };
+    let url: RepositoryUrl = store.url("removed").parse().unwrap();
+    let repository = Repository::create(&url, with_credentials(SECRET, None)).unwrap();
+    for (file, content) in &segments(3) {
+        repository.push(&pack(file, content, Compression::Lz4)).unwrap();
+    }
+    let stored = repository.stored(Some(POSTGRESQL)).unwrap();
+    let paths: Vec<String> = stored.iter().take(2).map(|object| object.path.clone()).collect();
+    assert!(repository.remove_stored(&paths).unwrap().is_empty());
+    assert!(repository.remove_stored(&paths).unwrap().is_empty(), "what is gone already is fine");
+    assert_eq!(repository.stored(Some(POSTGRESQL)).unwrap(), stored[2..]);
+}
+
 /// The store keeps objects as files: damaged there, as a bad disk does.
 #[test]
 fn damage_in_the_store_is_found() {

@@ -78,7 +78,13 @@ impl FileStorage {
             let problem = "an earlier sync of a directory failed, so what is durable is unknown: look at the disk, then start again";
             return Err(io::Error::other(problem));
         }
-        self.disk.sync_directory(directory).inspect_err(|_| self.is_doubtful.store(true, Ordering::SeqCst))
+        let synced = self.disk.sync_directory(directory);
+        // Nothing was ever put into one that is not there.
+        let is_doubtful = |error: &io::Error| error.kind() != io::ErrorKind::NotFound;
+        if synced.as_ref().is_err_and(is_doubtful) {
+            self.is_doubtful.store(true, Ordering::SeqCst);
+        }
+        synced
     }
 
     fn try_put(&self, path: &str, pieces: &[Bytes]) -> io::Result<Put> {
@@ -187,11 +193,26 @@ impl ObjectStorage for FileStorage {
     }
 
     fn remove(&self, path: &str) -> Result<(), StoreError> {
-        let removed = match self.disk.remove(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            result => result.and_then(|()| self.sync_directory(parent_of(path))),
-        };
+        // Who removed it before may have died before he has synced.
+        let removed = absent_is_empty(self.disk.remove(path));
+        let removed = removed.and_then(|()| absent_is_empty(self.sync_directory(parent_of(path))));
         removed.map_err(|error| self.error("remove", path, &error))
+    }
+
+    fn remove_many(&self, paths: &[String]) -> Vec<bool> {
+        let is_removed = |path: &String| match self.disk.remove(path) {
+            Ok(()) => true,
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        let mut are_gone: Vec<bool> = paths.iter().map(is_removed).collect();
+        // One sync for all names of a directory.
+        let directories: BTreeSet<&str> = paths.iter().map(|path| parent_of(path)).collect();
+        let is_doubtful = |directory: &&str| absent_is_empty(self.sync_directory(directory)).is_err();
+        let doubtful: BTreeSet<&str> = directories.into_iter().filter(is_doubtful).collect();
+        for (path, is_gone) in paths.iter().zip(&mut are_gone) {
+            *is_gone &= !doubtful.contains(parent_of(path));
+        }
+        are_gone
     }
 
     fn location(&self, path: &str) -> String {

@@ -10,6 +10,7 @@
 //! one, and whoever wants more speed puts several objects at once. So a put may take long, and its time limit grows with the
 //! object; a download may take as long as it wants while bytes come.
 
+use std::collections::BTreeSet;
 use std::error::Error as StdError;
 use std::future::Future;
 use std::ops::Range;
@@ -38,6 +39,8 @@ const BYTES_PER_SECOND_MIN: u64 = 1 << 20;
 #[derive(Debug)]
 pub(crate) struct RemoteStorage {
     store: Arc<dyn ObjectStore>,
+    /// The same, for what removes objects one by one.
+    singly: Arc<dyn ObjectStore>,
     prefix: String,
     /// Of the repository, without a slash at the end: for messages.
     url: String,
@@ -50,6 +53,7 @@ impl RemoteStorage {
     /// `prefix` is empty, or a path with neither a slash at its start nor at its end.
     pub(crate) fn new(
         store: Arc<dyn ObjectStore>,
+        singly: Arc<dyn ObjectStore>,
         prefix: String,
         url: String,
         timeout: Duration,
@@ -59,7 +63,7 @@ impl RemoteStorage {
             .thread_name("archive-requests")
             .enable_all()
             .build()?;
-        Ok(RemoteStorage { store, prefix, url, timeout, runtime })
+        Ok(RemoteStorage { store, singly, prefix, url, timeout, runtime })
     }
 
     fn full(&self, path: &str) -> Path {
@@ -144,11 +148,31 @@ impl ObjectStorage for RemoteStorage {
     fn remove(&self, path: &str) -> Result<(), StoreError> {
         let full = self.full(path);
         self.run("remove", path, self.timeout, async {
-            match self.store.delete(&full).await {
+            match self.singly.delete(&full).await {
                 Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
                 Err(error) => Err(error),
             }
         })
+    }
+
+    fn remove_many(&self, paths: &[String]) -> Vec<bool> {
+        let full: Vec<Path> = paths.iter().map(|path| self.full(path)).collect();
+        let given = futures_util::stream::iter(full.clone().into_iter().map(Ok)).boxed();
+        let mut answers = self.store.delete_stream(given);
+        let mut gone = BTreeSet::new();
+        loop {
+            match self.run("remove", "", self.timeout, async { Ok(answers.next().await) }) {
+                Ok(Some(Ok(path))) => drop(gone.insert(path)),
+                // Who is asked for it alone says more, where some stores cannot remove many at once, too.
+                Ok(Some(Err(error))) => tracing::debug!(%error, "an object was not removed with others"),
+                Ok(None) => break,
+                Err(error) => {
+                    tracing::debug!(%error, "objects were not removed together");
+                    break;
+                }
+            }
+        }
+        full.iter().map(|path| gone.contains(path)).collect()
     }
 
     fn location(&self, path: &str) -> String {
