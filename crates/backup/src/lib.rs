@@ -20,7 +20,9 @@
 mod catalog;
 mod chain;
 mod error;
+mod lines;
 mod manifest;
+mod needs;
 mod places;
 pub mod postgresql;
 mod repository_archive;
@@ -28,10 +30,16 @@ mod restore;
 mod run;
 mod stored_log;
 mod take;
+mod verify;
 
 pub use catalog::{StoredBackup, backups, databases};
 pub use error::BackupError;
+pub use lines::{Lines, LogStretch};
 pub use manifest::{Manifest, RunInfo, RunKind};
+pub use needs::{BackupNeeds, NeededObject};
 pub use repository_archive::RepositoryArchive;
 pub use restore::{RestoreProgress, RestoreReport, RestoreRequest, restore};
 pub use take::{BackupOptions, BackupProgress, back_up};
+pub use verify::{
+    Finding, FindingKind, Severity, VerifyDepth, VerifyOptions, VerifyProgress, VerifyReport, verify,
+};

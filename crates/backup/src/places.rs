@@ -17,6 +17,11 @@ pub(crate) fn manifest(backup: &str) -> Option<ObjectName> {
     ObjectName::parse(&format!("{BACKUPS}/{backup}/{MANIFEST}"))
 }
 
+/// The backup that an object belongs to, by its name.
+pub(crate) fn backup_of(name: &ObjectName) -> Option<&str> {
+    name.as_str().strip_prefix(BACKUPS)?.strip_prefix('/')?.split_once('/').map(|(backup, _)| backup)
+}
+
 /// A run of a backup.
 pub(crate) fn run(backup: &str, number: u32) -> ObjectName {
     checked(format!("{BACKUPS}/{backup}/run-{number:08}"))

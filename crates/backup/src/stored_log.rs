@@ -190,7 +190,7 @@ impl<'a> StoredLog<'a> {
 }
 
 /// Of some ranges, those that cover the longest stretch from zero on: few of them.
-fn cover(ranges: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
+pub(crate) fn cover(ranges: impl Iterator<Item = (u64, u64)>) -> Vec<(u64, u64)> {
     let mut farthest: BTreeMap<u64, u64> = BTreeMap::new();
     for (from, to) in ranges {
         let entry = farthest.entry(from).or_insert(to);

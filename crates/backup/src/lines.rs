@@ -1,0 +1,258 @@
+//! Which log a timeline consists of: its own, and that of its ancestors up to where they were left. Of databases and clusters alike.
+//!
+//! ```text
+//!   timeline 1   [ 1 ][ 2 ][ 3 ][ 4 ]
+//!                          | fork in 3
+//!   timeline 2             [ 3 ][ 4 ][ 5 ]        line of 2: segments 1 to 3 of timeline 1, then 3 to 5 of timeline 2
+//! ```
+//! A timeline other than the first whose history is not there may descend from any before it: what is kept is kept for it, too.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use seawall_archive::{ArchiveError, LogFileName, Repository, StoredName, StoredObject, System};
+use seawall_types::{Lsn, TimelineId};
+use seawall_wal::{TimelineFork, TimelineHistory};
+
+use crate::error::BackupError;
+use crate::needs::BackupNeeds;
+
+/// Segments of one timeline, by number; both ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogStretch {
+    /// The timeline.
+    pub timeline: TimelineId,
+    /// The first segment.
+    pub first: u64,
+    /// The last one; the greatest number there is: to the end.
+    pub last: u64,
+}
+
+impl LogStretch {
+    /// Whether the segment is one of them.
+    pub fn contains(&self, timeline: TimelineId, number: u64) -> bool {
+        timeline == self.timeline && (self.first..=self.last).contains(&number)
+    }
+}
+
+/// The timelines of a system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lines {
+    segment_bytes: u64,
+    timelines: BTreeSet<TimelineId>,
+    histories: BTreeMap<TimelineId, TimelineHistory>,
+}
+
+impl Lines {
+    /// `timelines` are those that there is log of; `histories` those that are known.
+    pub fn new(
+        segment_bytes: u64,
+        timelines: impl IntoIterator<Item = TimelineId>,
+        histories: BTreeMap<TimelineId, TimelineHistory>,
+    ) -> Lines {
+        let timelines = timelines.into_iter().chain(histories.keys().copied()).collect();
+        Lines { segment_bytes: segment_bytes.max(1), timelines, histories }
+    }
+
+    /// Every timeline that is known of.
+    pub fn timelines(&self) -> impl Iterator<Item = TimelineId> + '_ {
+        self.timelines.iter().copied()
+    }
+
+    /// The one with the highest number.
+    pub fn last(&self) -> Option<TimelineId> {
+        self.timelines.last().copied()
+    }
+
+    /// The number of the segment that `lsn` lies in.
+    pub fn segment_of(&self, lsn: Lsn) -> u64 {
+        lsn.get() / self.segment_bytes
+    }
+
+    /// `None` if it should have one and that is not there.
+    pub fn history(&self, timeline: TimelineId) -> Option<TimelineHistory> {
+        let first = (timeline == TimelineId::FIRST).then(TimelineHistory::first);
+        self.histories.get(&timeline).cloned().or(first)
+    }
+
+    /// Whether a restore along `timeline` may begin with the backup: whether all of the backup and of its log is on that line.
+    pub fn has(&self, timeline: TimelineId, backup: &BackupNeeds) -> bool {
+        let Some(history) = self.history(timeline) else { return backup.timeline == timeline };
+        let left = history.forks.iter().find(|fork| fork.parent == backup.timeline);
+        backup.timeline == timeline || left.is_some_and(|fork| fork.fork >= backup.end)
+    }
+
+    /// As `has`; a timeline of unknown descent may have every backup of an earlier one.
+    pub fn may_have(&self, timeline: TimelineId, backup: &BackupNeeds) -> bool {
+        match self.history(timeline) {
+            Some(_) => self.has(timeline, backup),
+            None => backup.timeline <= timeline,
+        }
+    }
+
+    /// The log along the line of `timeline` from `from` to `to`. Where a fork lies at the border of a segment, one too many.
+    pub fn stretches(&self, timeline: TimelineId, from: Lsn, to: Lsn) -> Vec<LogStretch> {
+        let stretch = |timeline, start: Lsn, end: Lsn| LogStretch {
+            timeline,
+            first: self.segment_of(start),
+            last: if end == Lsn::MAX { u64::MAX } else { self.segment_of(end) },
+        };
+        let Some(history) = self.history(timeline) else {
+            // Of unknown descent: whatever may be a part of it.
+            let may_be = self.timelines.iter().filter(|ancestor| **ancestor <= timeline);
+            return may_be.map(|ancestor| stretch(*ancestor, from, to)).collect();
+        };
+        let mut found = Vec::new();
+        let mut start = Lsn::ZERO;
+        for fork in &history.forks {
+            if from <= fork.fork && to >= start {
+                found.push(stretch(fork.parent, from.max(start), to.min(fork.fork)));
+            }
+            start = fork.fork;
+        }
+        if to >= start {
+            found.push(stretch(timeline, from.max(start), to));
+        }
+        found
+    }
+}
+
+/// Reads the histories among the objects of a system.
+pub(crate) fn read_histories(
+    repository: &Repository,
+    system: System,
+    objects: &[StoredObject],
+) -> Result<BTreeMap<TimelineId, TimelineHistory>, BackupError> {
+    let mut found = BTreeMap::new();
+    for object in objects {
+        let Some(StoredName::LogFile(_, name @ LogFileName::History(timeline))) = object.name else {
+            continue;
+        };
+        let mut content = Vec::new();
+        match repository.fetch(system, name, &mut content) {
+            Err(ArchiveError::NotFound { .. }) => continue,
+            fetched => drop(fetched?),
+        }
+        let history = parse_history(system, timeline, &content);
+        found.insert(timeline, history.map_err(|problem| BackupError::damaged(name, problem))?);
+    }
+    Ok(found)
+}
+
+/// Reads the history of a timeline, a database's or a cluster's.
+pub(crate) fn parse_history(
+    system: System,
+    timeline: TimelineId,
+    content: &[u8],
+) -> Result<TimelineHistory, String> {
+    let text = std::str::from_utf8(content).map_err(|_| "it is no text".to_owned())?;
+    match system {
+        System::Seawall(_) => {
+            TimelineHistory::parse(text, timeline, &LogFileName::History(timeline).to_string())
+                .map_err(|error| error.to_string())
+        }
+        System::PostgreSql(_) => parse_postgresql(timeline, text),
+    }
+}
+
+/// Lines of parent, position and reason, oldest first.
+fn parse_postgresql(timeline: TimelineId, text: &str) -> Result<TimelineHistory, String> {
+    let mut forks: Vec<TimelineFork> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default().trim();
+        if line.is_empty() {
+            continue;
+        }
+        let refuse = |problem: &str| format!("line {}: {problem}", index + 1);
+        let (parent, rest) =
+            line.split_once(char::is_whitespace).ok_or_else(|| refuse("it has no position"))?;
+        let (fork, reason) = rest.trim_start().split_once(char::is_whitespace).unwrap_or((rest.trim(), ""));
+        let parent = parent.parse().ok().and_then(TimelineId::new);
+        let fork = TimelineFork {
+            parent: parent.ok_or_else(|| refuse("it names no timeline"))?,
+            fork: fork.parse().map_err(|_| refuse("it names no position"))?,
+            reason: reason.trim().to_owned(),
+        };
+        let is_before = |last: &TimelineFork| last.parent < fork.parent && last.fork <= fork.fork;
+        if !forks.last().is_none_or(is_before) || fork.parent >= timeline {
+            return Err(refuse("timelines do not ascend"));
+        }
+        forks.push(fork);
+    }
+    if forks.is_empty() {
+        Err("it names no parent".to_owned())
+    } else {
+        Ok(TimelineHistory { timeline, forks })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn timeline(number: u32) -> TimelineId {
+        TimelineId::new(number).unwrap()
+    }
+
+    fn lines() -> Lines {
+        let second = TimelineHistory::first().fork(timeline(2), Lsn::new(350), "x");
+        let third = second.fork(timeline(3), Lsn::new(550), "y");
+        let histories = [(timeline(2), second), (timeline(3), third)].into();
+        Lines::new(100, [timeline(1), timeline(5)], histories)
+    }
+
+    fn backup(number: u32, end: u64) -> BackupNeeds {
+        BackupNeeds {
+            id: "b".to_owned(),
+            system: System::PostgreSql(1),
+            timeline: timeline(number),
+            first: Lsn::new(end - 50),
+            end: Lsn::new(end),
+            segment_bytes: 100,
+            started_micros: 0,
+            ended_micros: 0,
+            objects: Vec::new(),
+            parent: None,
+        }
+    }
+
+    #[test]
+    fn a_line_follows_its_ancestors_up_to_where_they_were_left() {
+        let stretch = |number, first, last| LogStretch { timeline: timeline(number), first, last };
+        let found = lines().stretches(timeline(3), Lsn::new(120), Lsn::MAX);
+        assert_eq!(found, [stretch(1, 1, 3), stretch(2, 3, 5), stretch(3, 5, u64::MAX)]);
+        let found = lines().stretches(timeline(3), Lsn::new(400), Lsn::new(500));
+        assert_eq!(found, [stretch(2, 4, 5)]);
+        assert_eq!(lines().stretches(timeline(1), Lsn::new(120), Lsn::new(130)), [stretch(1, 1, 1)]);
+        // Its history is missing.
+        let found = lines().stretches(timeline(5), Lsn::new(120), Lsn::new(230));
+        assert_eq!(found, [1, 2, 3, 5].map(|number| stretch(number, 1, 2)));
+    }
+
+    #[test]
+    fn a_backup_is_on_the_lines_that_have_all_of_it() {
+        let lines = lines();
+        let on = |backup: &BackupNeeds| -> Vec<u32> {
+            [1, 2, 3, 5].into_iter().filter(|number| lines.may_have(timeline(*number), backup)).collect()
+        };
+        assert_eq!(on(&backup(1, 350)), [1, 2, 3, 5]);
+        assert_eq!(on(&backup(1, 351)), [1, 5]);
+        assert_eq!(on(&backup(2, 500)), [2, 3, 5]);
+        assert_eq!(on(&backup(3, 900)), [3, 5]);
+        assert!(!lines.has(timeline(5), &backup(3, 900)), "nobody knows");
+    }
+
+    #[test]
+    fn histories_of_postgresql_are_read_and_what_is_none_is_refused() {
+        let text =
+            "1\t0/3000158\tno recovery target specified\n\n2\t0/5000000\tbefore 2026-11-21 10:00:00+00\n";
+        let history = parse_postgresql(timeline(3), text).unwrap();
+        let forks: Vec<(u32, u64)> =
+            history.forks.iter().map(|fork| (fork.parent.get(), fork.fork.get())).collect();
+        assert_eq!(forks, [(1, 0x300_0158), (2, 0x500_0000)]);
+        assert_eq!(history.forks[1].reason, "before 2026-11-21 10:00:00+00");
+        assert_eq!(parse_postgresql(timeline(2), "1 0/5").unwrap().forks[0].fork, Lsn::new(5));
+        for text in ["", "# x\n", "1\n", "0 0/5 x\n", "2 0/5 x\n", "1 nowhere x\n", "1 0/9 x\n1 0/9 x\n"] {
+            assert!(parse_postgresql(timeline(2), text).is_err(), "{text:?}");
+        }
+    }
+}

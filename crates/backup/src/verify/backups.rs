@@ -1,0 +1,118 @@
+//! Backups: is all there that their manifests name?
+
+use std::collections::BTreeSet;
+
+use seawall_archive::{Repository, StoredName, StoredObject, System};
+
+use super::objects::Examined;
+use super::{Finding, FindingKind, SystemFacts};
+use crate::error::BackupError;
+use crate::needs::{BackupNeeds, NeededObject};
+use crate::places;
+
+/// What is known of an object of a backup.
+#[derive(Debug)]
+pub(super) struct ObjectFacts {
+    backup: String,
+    pub(super) is_manifest: bool,
+    /// Length of its content, if its header is good.
+    plain_bytes: Option<u64>,
+    /// CRC-64/NVME of its content, as far as that is known without reading it, or it was read.
+    checksum: Option<u64>,
+}
+
+impl ObjectFacts {
+    /// `None` for objects that are of no backup.
+    pub(super) fn of(object: &StoredObject, examined: &Examined) -> Option<ObjectFacts> {
+        let Some(StoredName::Object(_, name)) = &object.name else { return None };
+        let backup = places::backup_of(name)?.to_owned();
+        let header = examined.header.as_ref();
+        let plain = header.filter(|header| header.encryption.is_none()).map(|header| header.plain_checksum);
+        Some(ObjectFacts {
+            is_manifest: places::manifest(&backup).as_ref() == Some(name),
+            backup,
+            plain_bytes: header.map(|header| header.plain_bytes),
+            checksum: examined.checksum.or(plain),
+        })
+    }
+}
+
+/// Holds the objects of backups against the manifests.
+pub(super) fn check(
+    repository: &Repository,
+    system: System,
+    facts: &SystemFacts,
+    tell: &mut dyn FnMut(Finding),
+) -> Result<(), BackupError> {
+    let mut needed = BTreeSet::new();
+    for backup in &facts.backups {
+        let problems = problems_of(system, facts, backup, &mut needed);
+        // Whoever has removed its objects has removed its manifest before.
+        if !problems.is_empty() && repository.is_listed(&manifest_path(system, &backup.id))? {
+            problems.into_iter().for_each(&mut *tell);
+        }
+    }
+    let complete: BTreeSet<&str> = facts.backups.iter().map(|backup| backup.id.as_str()).collect();
+    let damaged: BTreeSet<&str> = facts
+        .backup_objects
+        .values()
+        .filter(|object| object.is_manifest && !complete.contains(object.backup.as_str()))
+        .map(|object| object.backup.as_str())
+        .collect();
+    let mut unfinished = BTreeSet::new();
+    for (path, object) in
+        facts.backup_objects.iter().filter(|(path, object)| !object.is_manifest && !needed.contains(*path))
+    {
+        if complete.contains(object.backup.as_str()) {
+            let problem = "no manifest names it: what is left of an attempt".to_owned();
+            tell(Finding { kind: FindingKind::Leftover, object: repository.location(path), problem });
+        } else if !damaged.contains(object.backup.as_str()) {
+            unfinished.insert(object.backup.clone());
+        }
+    }
+    for backup in unfinished {
+        let problem = "it has no manifest: it is under way, or was given up".to_owned();
+        let object = format!("backup {backup} of {system}");
+        tell(Finding { kind: FindingKind::Unfinished, object, problem });
+    }
+    Ok(())
+}
+
+fn manifest_path(system: System, backup: &str) -> String {
+    let name = places::manifest(backup).map(|name| name.to_string()).unwrap_or_default();
+    format!("{system}/{name}")
+}
+
+fn problems_of(
+    system: System,
+    facts: &SystemFacts,
+    backup: &BackupNeeds,
+    needed: &mut BTreeSet<String>,
+) -> Vec<Finding> {
+    let finding = |problem: String| Finding {
+        kind: FindingKind::BackupIncomplete,
+        object: format!("backup {} of {system}", backup.id),
+        problem,
+    };
+    let mut problems = Vec::new();
+    if let Some(parent) = &backup.parent
+        && !facts.backups.iter().any(|other| other.id == *parent)
+    {
+        problems.push(finding(format!("it builds on {parent}, which is not there or damaged")));
+    }
+    for NeededObject { name, bytes, checksum } in &backup.objects {
+        let path = format!("{system}/{name}");
+        match facts.backup_objects.get(&path) {
+            None => problems.push(finding(format!("{name} is missing"))),
+            Some(object) => {
+                let is_other_length = object.plain_bytes.is_some_and(|plain| plain != *bytes);
+                let is_other = object.checksum.is_some_and(|found| found != *checksum);
+                if is_other_length || is_other {
+                    problems.push(finding(format!("{name} is not what the manifest says")));
+                }
+            }
+        }
+        needed.insert(path);
+    }
+    problems
+}
