@@ -20,6 +20,7 @@
 mod catalog;
 mod chain;
 mod error;
+mod holdings;
 mod lines;
 mod manifest;
 mod needs;
@@ -27,6 +28,7 @@ mod places;
 pub mod postgresql;
 mod repository_archive;
 mod restore;
+mod retention;
 mod run;
 mod stored_log;
 mod take;
@@ -34,11 +36,16 @@ mod verify;
 
 pub use catalog::{StoredBackup, backups, databases};
 pub use error::BackupError;
+pub use holdings::{Holdings, LogFile, TimelineLog, UnfinishedBackup};
 pub use lines::{Lines, LogStretch};
 pub use manifest::{Manifest, RunInfo, RunKind};
 pub use needs::{BackupNeeds, NeededObject};
 pub use repository_archive::RepositoryArchive;
 pub use restore::{RestoreProgress, RestoreReport, RestoreRequest, restore};
+pub use retention::{
+    ExpireError, ExpireProgress, ExpireReport, Expiry, KeepReason, KeptBackup, KeptLog, LogReason,
+    RETENTION_REASON, RemovedBackup, RemovedLog, RetentionPlan, RetentionPolicy, plan,
+};
 pub use take::{BackupOptions, BackupProgress, back_up};
 pub use verify::{
     Finding, FindingKind, Severity, VerifyDepth, VerifyOptions, VerifyProgress, VerifyReport, verify,

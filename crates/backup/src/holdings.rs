@@ -1,0 +1,268 @@
+//! What a repository holds of one system: what retention decides upon, from one listing and a few small objects.
+//!
+//! ```text
+//!   listing --> log files by timeline and segment, directories of backups, gaps
+//!   manifests, histories --> what needs what
+//!   headers --> when the last of a timeline was archived, what a backup under way needs
+//! ```
+//! Names of all objects are in memory at once, some 200 bytes each.
+
+use std::collections::BTreeMap;
+
+use seawall_archive::{
+    ArchiveError, Gap, Header, LogFileName, Repository, SegmentNumbers, StoredName, StoredObject, System,
+};
+use seawall_types::{Lsn, TimelineId};
+
+use crate::error::BackupError;
+use crate::lines::{Lines, read_histories};
+use crate::needs::{BackupNeeds, read_needs};
+use crate::places;
+
+/// What a repository holds of a system.
+#[derive(Clone, Debug)]
+pub struct Holdings {
+    /// Whose it is.
+    pub system: System,
+    /// The size of its segments; 0 if nothing tells.
+    pub segment_bytes: u64,
+    /// The backups that have a manifest.
+    pub backups: Vec<BackupNeeds>,
+    /// Directories of backups that have none: under way, or given up.
+    pub unfinished: Vec<UnfinishedBackup>,
+    /// Paths of the objects of all backups, by name of the backup, manifests not among them.
+    pub backup_objects: BTreeMap<String, Vec<String>>,
+    /// Files of the log, by timeline.
+    pub log: BTreeMap<TimelineId, TimelineLog>,
+    /// Which timeline descends from which.
+    pub lines: Lines,
+    /// Gaps that are on record.
+    pub gaps: Vec<Gap>,
+}
+
+/// A backup without a manifest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnfinishedBackup {
+    /// Its name.
+    pub id: String,
+    /// The timeline that it is taken on.
+    pub timeline: TimelineId,
+    /// The log that it will need, from here on.
+    pub first: Lsn,
+    /// When it began, in microseconds since 1970.
+    pub began_micros: i64,
+}
+
+/// What there is of a timeline.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TimelineLog {
+    /// Its files, by segment: whole ones, partial ones, tails, labels.
+    pub files: Vec<LogFile>,
+    /// When the newest of them was archived, or its history, in microseconds since 1970.
+    pub newest_micros: Option<i64>,
+}
+
+/// A file of the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogFile {
+    /// The segment that it is, or belongs to.
+    pub number: u64,
+    /// Where it lies.
+    pub path: String,
+    /// It is a whole segment.
+    pub is_whole: bool,
+}
+
+impl Holdings {
+    /// Reads what the repository holds of `system`.
+    ///
+    /// # Errors
+    /// What the repository says; `Damaged` for a manifest, a history or a header that is none: nothing can be decided then.
+    pub fn read(repository: &Repository, system: System) -> Result<Holdings, BackupError> {
+        let objects = repository.stored(Some(system))?;
+        let sorted = Sorted::of(&objects);
+        let (mut backups, mut unfinished) = (Vec::new(), Vec::new());
+        for (id, directory) in &sorted.backups {
+            let needs = if directory.has_manifest { read_needs(repository, system, id)? } else { None };
+            match needs {
+                Some(needs) => backups.push(needs),
+                None => unfinished.extend(read_unfinished(repository, id, &directory.objects)?),
+            }
+        }
+        let histories = read_histories(repository, system, &objects)?;
+        let newest = sorted.read_newest(repository)?;
+        let sizes = backups.iter().map(|backup| backup.segment_bytes);
+        let sizes = sizes.chain(newest.values().map(|newest| newest.segment_bytes));
+        let segment_bytes = one_size(system, sizes)?;
+        let log = sorted.log(system, segment_bytes, &newest);
+        let backup_objects = sorted.backups.iter().map(|(id, directory)| {
+            (id.clone(), directory.objects.iter().map(|object| object.path.clone()).collect())
+        });
+        Ok(Holdings {
+            system,
+            segment_bytes,
+            lines: Lines::new(segment_bytes, log.keys().copied(), histories),
+            backup_objects: backup_objects.collect(),
+            gaps: sorted.gaps,
+            backups,
+            unfinished,
+            log,
+        })
+    }
+
+    /// Numbers of segments, and their digits in names.
+    pub fn numbers(&self) -> SegmentNumbers {
+        SegmentNumbers::new(self.system, u32::try_from(self.segment_bytes).unwrap_or(0))
+    }
+}
+
+/// The directory of a backup.
+#[derive(Default)]
+struct BackupDirectory<'a> {
+    has_manifest: bool,
+    objects: Vec<&'a StoredObject>,
+}
+
+/// A listing, by what objects are.
+#[derive(Default)]
+struct Sorted<'a> {
+    backups: BTreeMap<String, BackupDirectory<'a>>,
+    log: Vec<&'a StoredObject>,
+    histories: BTreeMap<TimelineId, &'a StoredObject>,
+    gaps: Vec<Gap>,
+}
+
+/// Of the newest object of a timeline, or of its history.
+#[derive(Clone, Copy, Default)]
+struct Newest {
+    created_micros: Option<i64>,
+    segment_bytes: u64,
+}
+
+impl<'a> Sorted<'a> {
+    fn of(objects: &'a [StoredObject]) -> Sorted<'a> {
+        let mut sorted = Sorted::default();
+        for object in objects {
+            match &object.name {
+                Some(StoredName::LogFile(_, LogFileName::History(timeline))) => {
+                    sorted.histories.insert(*timeline, object);
+                }
+                Some(StoredName::LogFile(..)) => sorted.log.push(object),
+                Some(StoredName::Gap(_, gap)) => sorted.gaps.push(*gap),
+                Some(StoredName::Object(_, name)) => {
+                    if let Some(id) = places::backup_of(name) {
+                        let directory = sorted.backups.entry(id.to_owned()).or_default();
+                        if places::manifest(id).as_ref() == Some(name) {
+                            directory.has_manifest = true;
+                        } else {
+                            directory.objects.push(object);
+                        }
+                    } else if places::parse_tail(name).is_some() {
+                        sorted.log.push(object);
+                    }
+                }
+                Some(StoredName::RepositoryHeader | StoredName::Key(_) | StoredName::Scratch) | None => {}
+            }
+        }
+        sorted
+    }
+
+    /// By timeline, from the headers of the last object and of the history.
+    fn read_newest(&self, repository: &Repository) -> Result<BTreeMap<TimelineId, Newest>, BackupError> {
+        let mut last: BTreeMap<TimelineId, (u64, u64, &StoredObject)> = BTreeMap::new();
+        for object in &self.log {
+            let Some((timeline, digits, reach, _)) = place_of(object) else { continue };
+            let entry = last.entry(timeline).or_insert((digits, reach, object));
+            if (entry.0, entry.1) <= (digits, reach) {
+                *entry = (digits, reach, object);
+            }
+        }
+        let mut newest: BTreeMap<TimelineId, Newest> = BTreeMap::new();
+        let objects = last.iter().map(|(timeline, (.., object))| (timeline, *object));
+        for (timeline, object) in
+            objects.chain(self.histories.iter().map(|(timeline, object)| (timeline, *object)))
+        {
+            let Some(header) = header_if_there(repository, object)? else { continue };
+            let entry = newest.entry(*timeline).or_default();
+            entry.created_micros = entry.created_micros.max(Some(header.created_micros));
+            entry.segment_bytes = entry.segment_bytes.max(u64::from(header.segment_bytes));
+        }
+        Ok(newest)
+    }
+
+    fn log(
+        &self,
+        system: System,
+        segment_bytes: u64,
+        newest: &BTreeMap<TimelineId, Newest>,
+    ) -> BTreeMap<TimelineId, TimelineLog> {
+        let numbers = SegmentNumbers::new(system, u32::try_from(segment_bytes).unwrap_or(0));
+        let mut log: BTreeMap<TimelineId, TimelineLog> = BTreeMap::new();
+        for object in &self.log {
+            let Some((timeline, digits, _, is_whole)) = place_of(object) else { continue };
+            let file = LogFile { number: numbers.of(digits), path: object.path.clone(), is_whole };
+            log.entry(timeline).or_default().files.push(file);
+        }
+        for (timeline, newest) in newest {
+            log.entry(*timeline).or_default().newest_micros = newest.created_micros;
+        }
+        log.values_mut().for_each(|timeline| timeline.files.sort_by_key(|file| file.number));
+        log
+    }
+}
+
+/// Timeline, digits of the segment, how much of it the object reaches, and whether it is the whole segment.
+fn place_of(object: &StoredObject) -> Option<(TimelineId, u64, u64, bool)> {
+    match object.name.as_ref()? {
+        StoredName::LogFile(_, name) => match name {
+            LogFileName::Segment(place) => Some((place.timeline, place.digits, u64::MAX, true)),
+            LogFileName::Partial(place) => Some((place.timeline, place.digits, u64::MAX - 1, false)),
+            LogFileName::BackupLabel(place, _) => Some((place.timeline, place.digits, 0, false)),
+            LogFileName::History(_) => None,
+        },
+        StoredName::Object(_, name) => {
+            let (segment, _, to) = places::parse_tail(name)?;
+            Some((segment.timeline, segment.number, to, false))
+        }
+        StoredName::RepositoryHeader | StoredName::Key(_) | StoredName::Scratch | StoredName::Gap(..) => None,
+    }
+}
+
+/// `None`: it was removed meanwhile.
+fn header_if_there(repository: &Repository, object: &StoredObject) -> Result<Option<Header>, BackupError> {
+    match repository.header_of(object) {
+        Err(ArchiveError::NotFound { .. }) => Ok(None),
+        header => Ok(header?),
+    }
+}
+
+/// Every object of a backup says where the backup began, and when.
+fn read_unfinished(
+    repository: &Repository,
+    id: &str,
+    objects: &[&StoredObject],
+) -> Result<Option<UnfinishedBackup>, BackupError> {
+    for object in objects {
+        let Some(header) = header_if_there(repository, object)? else { continue };
+        return Ok(Some(UnfinishedBackup {
+            id: id.to_owned(),
+            timeline: header.timeline.unwrap_or(TimelineId::FIRST),
+            first: header.start,
+            began_micros: header.created_micros,
+        }));
+    }
+    Ok(None)
+}
+
+/// Segments of several sizes have no common numbers.
+fn one_size(system: System, sizes: impl Iterator<Item = u64>) -> Result<u64, BackupError> {
+    let mut found = 0;
+    for size in sizes.filter(|size| *size != 0) {
+        if found != 0 && size != found {
+            let problem = format!("it has log in segments of {found} bytes and of {size} bytes");
+            return Err(BackupError::damaged(system, problem));
+        }
+        found = size;
+    }
+    Ok(found)
+}

@@ -1,0 +1,234 @@
+//! Carrying out what was planned, in the order that the parent module gives.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use seawall_archive::{Gap, GapRecord, NotRemoved, Repository, SegmentPlace, StoredName, System};
+use seawall_io::Clock;
+
+use super::plan::{is_before_all, plan};
+use super::{CLOCKS_DIFFER_MAX, RETENTION_REASON, RemovedLog, RetentionPlan, RetentionPolicy};
+use crate::error::BackupError;
+use crate::holdings::Holdings;
+use crate::places;
+
+/// Why nothing more was removed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExpireError {
+    /// The repository did not do what was asked, or something in it is damaged.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
+    /// The policy names nothing that is to be kept.
+    #[error(
+        "no policy is given: say how many backups, how old ones, or which window is to be kept; nothing was removed"
+    )]
+    NoPolicy,
+    /// The clock, or that of another machine, is wrong.
+    #[error(
+        "the clock of this machine says {now_micros}, and something in the repository was made at {newest_micros} (microseconds \
+         since 1970), {} s later: one of the clocks is wrong, and ages mean nothing; nothing was removed",
+        (newest_micros - now_micros) / 1_000_000
+    )]
+    Clock {
+        /// Here.
+        now_micros: i64,
+        /// The newest that is in the repository.
+        newest_micros: i64,
+    },
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExpireProgress {
+    /// Objects that are done with.
+    pub done: u64,
+    /// All that the plan removes.
+    pub total: u64,
+}
+
+/// What was removed.
+#[derive(Clone, Debug, Default)]
+pub struct ExpireReport {
+    /// What was carried out: the plan that was shown, or the one that was made anew because something is locked.
+    pub plan: RetentionPlan,
+    /// Objects removed, manifests and gaps among them.
+    pub removed: u64,
+    /// Those that the store did not let go.
+    pub not_removed: Vec<NotRemoved>,
+}
+
+/// A plan, with what it was made from.
+#[derive(Debug)]
+pub struct Expiry {
+    repository: Arc<Repository>,
+    holdings: Holdings,
+    policy: RetentionPolicy,
+    now_micros: i64,
+    plan: RetentionPlan,
+}
+
+impl Expiry {
+    /// Looks at what there is of a system, and plans what goes. Nothing is changed.
+    ///
+    /// # Errors
+    /// `NoPolicy`, `Clock`, and what the repository says: whatever cannot be read might need what would be removed.
+    pub fn prepare(
+        repository: Arc<Repository>,
+        system: System,
+        policy: RetentionPolicy,
+        clock: &dyn Clock,
+    ) -> Result<Expiry, ExpireError> {
+        if policy.is_empty() {
+            return Err(ExpireError::NoPolicy);
+        }
+        // Before the listing: what is not in it began later than this less an hour.
+        let now_micros = clock.wall_micros();
+        let holdings = Holdings::read(&repository, system)?;
+        check_clock(&holdings, now_micros)?;
+        let plan = plan(&holdings, &policy, now_micros, &BTreeSet::new());
+        Ok(Expiry { repository, holdings, policy, now_micros, plan })
+    }
+
+    /// What goes, and why the rest stays.
+    pub fn plan(&self) -> &RetentionPlan {
+        &self.plan
+    }
+
+    /// What there is.
+    pub fn holdings(&self) -> &Holdings {
+        &self.holdings
+    }
+
+    /// Removes what was planned. What the store does not let go is reported; the rest goes.
+    ///
+    /// # Errors
+    /// What the repository says. Whatever was removed until then, the repository is as the module says; it may be run again.
+    pub fn run(self, progress: &mut dyn FnMut(ExpireProgress)) -> Result<ExpireReport, ExpireError> {
+        let mut run = Run { expiry: &self, report: ExpireReport::default(), total: self.objects(), progress };
+        run.report.plan = run.remove_manifests()?;
+        let plan = run.report.plan.clone();
+        let of_backup = |id: &String| self.holdings.backup_objects.get(id).cloned().unwrap_or_default();
+        let removed = plan.removed.iter().map(|backup| &backup.id);
+        let objects: Vec<String> = removed.chain(&plan.removed_unfinished).flat_map(of_backup).collect();
+        run.remove(&objects)?;
+        let gaps = run.record_gaps(&plan.removed_log)?;
+        for log in &plan.removed_log {
+            run.remove(&log.paths)?;
+        }
+        run.remove_gaps(&plan, &gaps)?;
+        Ok(run.report)
+    }
+
+    fn objects(&self) -> u64 {
+        let plan = &self.plan;
+        let of_backup = |id: &String| self.holdings.backup_objects.get(id).map_or(0, Vec::len);
+        let backups: usize = plan.removed.iter().map(|backup| 1 + of_backup(&backup.id)).sum();
+        let unfinished: usize = plan.removed_unfinished.iter().map(of_backup).sum();
+        let log: usize = plan.removed_log.iter().map(|log| log.paths.len()).sum();
+        (backups + unfinished + log + plan.removed_gaps.len()) as u64
+    }
+}
+
+fn check_clock(holdings: &Holdings, now_micros: i64) -> Result<(), ExpireError> {
+    let backups = holdings.backups.iter().map(|backup| backup.ended_micros);
+    let unfinished = holdings.unfinished.iter().map(|backup| backup.began_micros);
+    let log = holdings.log.values().filter_map(|log| log.newest_micros);
+    let newest_micros = backups.chain(unfinished).chain(log).max().unwrap_or(i64::MIN);
+    let tolerance = i64::try_from(CLOCKS_DIFFER_MAX.as_micros()).expect("minutes");
+    if newest_micros > now_micros.saturating_add(tolerance) {
+        return Err(ExpireError::Clock { now_micros, newest_micros });
+    }
+    Ok(())
+}
+
+struct Run<'a> {
+    expiry: &'a Expiry,
+    report: ExpireReport,
+    total: u64,
+    progress: &'a mut dyn FnMut(ExpireProgress),
+}
+
+impl Run<'_> {
+    fn remove(&mut self, paths: &[String]) -> Result<Vec<NotRemoved>, ExpireError> {
+        if paths.is_empty() {
+            return Ok(Vec::new());
+        }
+        let left = self.expiry.repository.remove_stored(paths).map_err(BackupError::from)?;
+        self.report.removed += (paths.len() - left.len()) as u64;
+        self.report.not_removed.extend(left.iter().cloned());
+        (self.progress)(ExpireProgress { done: self.report.removed, total: self.total });
+        Ok(left)
+    }
+
+    /// Those that build on most first. If the store keeps one, the plan is made anew with it. Returns what is left to be done.
+    fn remove_manifests(&mut self) -> Result<RetentionPlan, ExpireError> {
+        let Expiry { holdings, policy, now_micros, .. } = self.expiry;
+        let mut plan_now = self.expiry.plan.clone();
+        let (mut gone, mut locked) = (BTreeSet::new(), BTreeSet::new());
+        loop {
+            let waiting: Vec<_> =
+                plan_now.removed.iter().filter(|backup| !gone.contains(&backup.id)).collect();
+            let Some(depth) = waiting.iter().map(|backup| backup.depth).max() else { return Ok(plan_now) };
+            let ids: Vec<String> = waiting
+                .iter()
+                .filter(|backup| backup.depth == depth)
+                .map(|backup| backup.id.clone())
+                .collect();
+            let paths: Vec<String> = ids.iter().map(|id| manifest_path(holdings.system, id)).collect();
+            let left = self.remove(&paths)?;
+            let is_left = |path: &String| left.iter().any(|not_removed| not_removed.path == *path);
+            let (kept, removed): (Vec<_>, Vec<_>) =
+                ids.into_iter().zip(&paths).partition(|(_, path)| is_left(path));
+            gone.extend(removed.into_iter().map(|(id, _)| id));
+            if !kept.is_empty() {
+                locked.extend(kept.into_iter().map(|(id, _)| id));
+                plan_now = plan(holdings, policy, *now_micros, &locked);
+            }
+        }
+    }
+
+    /// Puts on record what is to be missing.
+    fn record_gaps(&self, removed: &[RemovedLog]) -> Result<Vec<Gap>, ExpireError> {
+        let Expiry { repository, holdings, now_micros, .. } = self.expiry;
+        let numbers = holdings.numbers();
+        let place = |log: &RemovedLog, number| SegmentPlace {
+            timeline: log.stretch.timeline,
+            digits: numbers.digits(number),
+        };
+        let mut gaps = Vec::new();
+        for log in removed {
+            let gap = Gap { first: place(log, log.stretch.first), last: place(log, log.stretch.last) };
+            let reason = RETENTION_REASON.to_owned();
+            let record = GapRecord { gap, noticed_micros: *now_micros, reason };
+            repository.record_gap(holdings.system, &record).map_err(BackupError::from)?;
+            gaps.push(gap);
+        }
+        Ok(gaps)
+    }
+
+    /// Removes the records of gaps that lie before all that is left.
+    fn remove_gaps(&mut self, plan: &RetentionPlan, recorded: &[Gap]) -> Result<(), ExpireError> {
+        let holdings = &self.expiry.holdings;
+        let locked: BTreeSet<&str> =
+            self.report.not_removed.iter().map(|not_removed| not_removed.path.as_str()).collect();
+        let gone: BTreeSet<&str> = plan
+            .removed_log
+            .iter()
+            .flat_map(|log| &log.paths)
+            .map(String::as_str)
+            .filter(|path| !locked.contains(path))
+            .collect();
+        let is_left = |path: &str| !gone.contains(path);
+        let gaps: BTreeSet<Gap> = holdings.gaps.iter().chain(recorded).copied().collect();
+        let going = gaps.into_iter().filter(|gap| is_before_all(holdings, *gap, &is_left));
+        let paths: Vec<String> =
+            going.filter_map(|gap| StoredName::Gap(holdings.system, gap).path()).collect();
+        self.remove(&paths).map(drop)
+    }
+}
+
+fn manifest_path(system: System, id: &str) -> String {
+    let name = places::manifest(id).expect("the manifest was read by this name");
+    StoredName::Object(system, name).path().expect("objects have a path")
+}
