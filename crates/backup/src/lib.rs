@@ -19,6 +19,7 @@
 
 mod catalog;
 mod chain;
+mod drill;
 mod error;
 mod holdings;
 mod lines;
@@ -35,6 +36,7 @@ mod take;
 mod verify;
 
 pub use catalog::{StoredBackup, backups, databases};
+pub use drill::{DrillPhases, DrillReport, drill};
 pub use error::BackupError;
 pub use holdings::{Holdings, LogFile, TimelineLog, UnfinishedBackup};
 pub use lines::{Lines, LogStretch};
