@@ -1,11 +1,14 @@
 //! The command line: sub-commands, options, and the help that teaches them.
 
 pub(crate) mod postgresql;
+mod upkeep;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use seawall::{ImageCompression, MasterKey, PageProtection};
+
+pub(crate) use upkeep::{DrillArguments, ExpireArguments, VerifyArguments};
 
 const OVERVIEW: &str = "\
 A first session, to paste:
@@ -188,6 +191,15 @@ pub(crate) enum Command {
     /// a time or a restore point. It goes on on a new timeline. Of a PostgreSQL cluster, the files, and how it is to recover.
     #[command(after_help = REPOSITORY_HELP)]
     Restore(RestoreArguments),
+    /// Remove backups and log from a repository that need not be kept any more.
+    #[command(after_help = upkeep::EXPIRE_HELP)]
+    Expire(ExpireArguments),
+    /// Look at every object of a repository, and for what is missing: segments, the log and the objects of backups.
+    #[command(after_help = upkeep::VERIFY_HELP)]
+    Verify(VerifyArguments),
+    /// Restore a database into a scratch directory, check it, and say how long it took.
+    #[command(after_help = upkeep::DRILL_HELP)]
+    Drill(DrillArguments),
     /// Measure this machine: commits, reads and scans a second, in a scratch directory.
     Bench(Bench),
     /// Show what Seawall promises: load real data, kill -9 the loader, recover, verify, transfer money, verify.

@@ -2,7 +2,9 @@
 
 mod backup;
 mod bench;
+mod drill;
 mod dump;
+mod expire;
 mod in_doubt;
 mod inspect;
 mod load;
@@ -13,6 +15,7 @@ mod rows;
 mod tables;
 mod timelines;
 mod tour;
+mod verify;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -63,6 +66,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Command::Checkpoint(directory) => inspect::checkpoint(shared, &directory.dir, output),
         Command::Backup(backup) => backup::backup(shared, backup, output),
         Command::Restore(restore) => backup::restore(shared, restore, output),
+        Command::Expire(expire) => expire::expire(shared, expire, output),
+        Command::Verify(verify) => verify::verify(shared, verify, output),
+        Command::Drill(drill) => drill::drill(shared, drill, output),
         Command::Bench(bench) => bench::bench(shared, bench, output),
         Command::Tour(tour) => tour::tour(shared, tour, output),
     }

@@ -30,6 +30,8 @@ pub(crate) enum Failure {
     Damage { findings: String },
     #[error("{name}, {place}: {problem}")]
     Input { name: String, place: String, problem: String },
+    #[error("{findings}; see above")]
+    Verified { findings: String },
     #[error("{0}")]
     Usage(String),
     #[error("{what}: {source}")]
@@ -80,6 +82,7 @@ impl Failure {
                 | Error::RestoreTarget { .. },
             ) => 3,
             Failure::Damage { .. }
+            | Failure::Verified { .. }
             | Failure::Database(
                 Error::Log { .. } | Error::Tree { .. } | Error::Catalog { .. } | Error::Keys { .. },
             ) => 4,
@@ -127,6 +130,17 @@ impl From<seawall_backup::BackupError> for Failure {
             BackupError::Archive(error) => Failure::Archive(error),
             BackupError::Database(error) => Failure::Database(error),
             other => Failure::Backup(other),
+        }
+    }
+}
+
+impl From<seawall_backup::ExpireError> for Failure {
+    fn from(error: seawall_backup::ExpireError) -> Failure {
+        use seawall_backup::ExpireError;
+        match error {
+            ExpireError::Backup(error) => error.into(),
+            ExpireError::NoPolicy => Failure::Usage(error.to_string()),
+            other => Failure::Broken(other.to_string()),
         }
     }
 }

@@ -12,7 +12,7 @@ use seawall_io::{Clock, OsDisk, SystemClock};
 use serde_json::{Value, json};
 
 use super::postgresql_backup;
-use super::repository::{options as repository_options, url_of};
+use super::repository::{VARIABLE, options as repository_options, url_of};
 use crate::arguments::{BackupArguments, BackupCommand, OneRepository, RestoreArguments, Shared};
 use crate::failure::Failure;
 use crate::files::utc;
@@ -36,13 +36,31 @@ pub(crate) fn backup(
 }
 
 /// The repository, with the master key if it is encrypted: that of the database may be given for the database alone.
-fn open_repository(shared: &Shared, given: &Option<String>) -> Result<Repository, Failure> {
+pub(super) fn open_repository(shared: &Shared, given: &Option<String>) -> Result<Repository, Failure> {
     let url = url_of(given)?;
     match Repository::open(&url, repository_options(shared)) {
         Err(seawall_archive::ArchiveError::NotEncrypted { .. }) => {
             Ok(Repository::open(&url, RepositoryOptions::default())?)
         }
         opened => Ok(opened?),
+    }
+}
+
+/// Those that are named, or those that the environment names, with spaces between.
+pub(super) fn open_repositories(shared: &Shared, given: &[String]) -> Result<Vec<Arc<Repository>>, Failure> {
+    let open = |url: &Option<String>| Ok(Arc::new(open_repository(shared, url)?));
+    let named: Vec<Option<String>> = match given {
+        [] => std::env::var(VARIABLE)
+            .unwrap_or_default()
+            .split_whitespace()
+            .map(|url| Some(url.to_owned()))
+            .collect(),
+        given => given.iter().cloned().map(Some).collect(),
+    };
+    match &named[..] {
+        // Says what to do.
+        [] => Ok(vec![open(&None)?]),
+        named => named.iter().map(open).collect(),
     }
 }
 
@@ -190,7 +208,7 @@ fn request_of(arguments: &RestoreArguments) -> Result<RestoreRequest, Failure> {
     })
 }
 
-fn database_id(text: &str) -> Result<DatabaseId, Failure> {
+pub(super) fn database_id(text: &str) -> Result<DatabaseId, Failure> {
     match format!("seawall-{text}").parse() {
         Ok(System::Seawall(database)) => Ok(database),
         Ok(System::PostgreSql(_)) | Err(_) => {
@@ -223,12 +241,12 @@ fn report_text(report: &RestoreReport) -> String {
 
 /// A bar for each phase.
 #[derive(Default)]
-struct Bars {
+pub(super) struct Bars {
     bar: Option<(&'static str, indicatif::ProgressBar)>,
 }
 
 impl Bars {
-    fn show(&mut self, step: RestoreProgress) {
+    pub(super) fn show(&mut self, step: RestoreProgress) {
         let (phase, position, total) = match step {
             RestoreProgress::Log { segments } => ("fetching the log, segments:", segments, None),
             RestoreProgress::Rows { bytes, total, .. } => ("restoring rows", bytes, Some(total)),
@@ -247,7 +265,7 @@ impl Bars {
         }
     }
 
-    fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         if let Some((_, bar)) = self.bar.take() {
             bar.finish_and_clear();
         }

@@ -14,7 +14,7 @@ use crate::files::utc;
 use crate::output::{Output, duration, grouped, size};
 
 /// The environment variable that names the repository.
-const VARIABLE: &str = "SEAWALL_REPOSITORY";
+pub(super) const VARIABLE: &str = "SEAWALL_REPOSITORY";
 
 pub(crate) fn repository(shared: &Shared, command: &RepoCommand, output: &mut Output) -> Result<(), Failure> {
     match command {
@@ -161,6 +161,10 @@ fn info(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(),
         timelines.iter().try_for_each(|line| timeline_text(line, output))?;
         for GapRecord { gap, noticed_micros, reason } in left_out {
             let (first, last, time) = (gap.first, gap.last, utc(*noticed_micros));
+            if reason == seawall_backup::RETENTION_REASON {
+                output.line(format_args!("  removed by retention: {first} to {last}, {time}"))?;
+                continue;
+            }
             output.line(format_args!("  LEFT OUT ON PURPOSE: {first} to {last}, {time}: {reason}"))?;
             output.line("    no recovery goes beyond: it takes a base backup from after it")?;
         }

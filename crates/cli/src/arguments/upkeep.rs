@@ -1,0 +1,147 @@
+//! Arguments of the commands that look after repositories: `expire`, `verify`, `drill`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+pub(crate) const EXPIRE_HELP: &str = "\
+What any of the --keep options names stays, with all that a restore of it needs; the newest backup always stays. Without
+--keep-window, so does all log from the oldest backup that stays: a restore to any moment since then goes on to work. With it,
+log older than the window stays only as far as a backup that stays cannot do without.
+
+Examples:
+  seawall expire --repository s3://bank/main --keep-window 14d --dry-run
+  seawall expire --repository s3://bank/main --keep-count 7
+  seawall expire --repository s3://bank/main --keep-window 14d --keep-age 90d
+
+Times: 90s, 30m, 12h, 14d, 4w. To be run once a day, by cron or a timer, while everything else goes on.";
+
+#[derive(Debug, Args)]
+pub(crate) struct ExpireArguments {
+    /// Where; several times for several repositories. Default: SEAWALL_REPOSITORY.
+    #[arg(long, value_name = "REPOSITORY")]
+    pub(crate) repository: Vec<String>,
+    /// Only this database or cluster, as `repo info` names it. Default: each in the repository, by itself.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) system: Option<seawall_archive::System>,
+    /// Keep so many backups, the newest ones.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) keep_count: Option<u64>,
+    /// Keep backups that ended within this time.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) keep_age: Option<Duration>,
+    /// Keep what a restore to any moment of this time needs.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) keep_window: Option<Duration>,
+    /// A backup that has not ended may be under way for so long; what is left of it goes when it is older.
+    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = parse_time)]
+    pub(crate) keep_unfinished: Duration,
+    /// A backup that has just begun may not be seen yet: what one needs that began within this time stays.
+    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_time)]
+    pub(crate) keep_recent: Duration,
+    /// Show what would go and why the rest stays, and change nothing.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+pub(crate) const VERIFY_HELP: &str = "\
+Exit codes: 4 if something is damaged or missing, 1 if there is only something that nobody has put there who belongs to it. Segments that were
+left out on purpose or removed by retention are shown, and are no damage.
+
+Examples:
+  seawall verify --repository s3://bank/main
+  seawall verify --repository s3://bank/main --repository /srv/second --full --json";
+
+#[derive(Debug, Args)]
+pub(crate) struct VerifyArguments {
+    /// Where; several times for several repositories. Default: SEAWALL_REPOSITORY.
+    #[arg(long, value_name = "REPOSITORY")]
+    pub(crate) repository: Vec<String>,
+    /// Read all of every object: checksums, records of the log, rows of backups. Without it, 512 bytes of each.
+    #[arg(long)]
+    pub(crate) full: bool,
+    /// Objects that are read at a time.
+    #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) threads: u16,
+    /// A segment that is missing may be on its way for so long after the next one was archived.
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = parse_time)]
+    pub(crate) settle: Duration,
+}
+
+pub(crate) const DRILL_HELP: &str = "\
+Restores into a directory of its own, reads and checks every page and record, removes the directory, and says how long it took to
+recover. Exit codes: 0 if all is well, else those of restore and check. To be scheduled; with --prometheus-file a monitor sees
+when it last succeeded.
+
+Examples:
+  seawall drill --repository s3://bank/main --scratch /var/tmp
+  seawall drill --repository s3://bank/main --prometheus-file /var/lib/node_exporter/seawall_drill.prom";
+
+#[derive(Debug, Args)]
+pub(crate) struct DrillArguments {
+    /// Where from. Default: SEAWALL_REPOSITORY.
+    #[arg(long, value_name = "REPOSITORY")]
+    pub(crate) repository: Option<String>,
+    /// The scratch directory is made in this one. Default: that for temporary files.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) scratch: Option<PathBuf>,
+    /// Leave what was restored where it is.
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// Restore with every commit up to this position.
+    #[arg(long, value_name = "LSN", group = "drill_target")]
+    pub(crate) to_lsn: Option<seawall::Lsn>,
+    /// Restore with every commit up to this time, UTC.
+    #[arg(long, value_name = "TIME", group = "drill_target", value_parser = crate::files::parse_utc)]
+    pub(crate) to_time: Option<i64>,
+    /// Restore up to the last restore point with this name.
+    #[arg(long, value_name = "NAME", group = "drill_target")]
+    pub(crate) to_name: Option<String>,
+    /// The id of the database, if the repository has several.
+    #[arg(long, value_name = "ID")]
+    pub(crate) database: Option<String>,
+    /// Objects that are fetched at a time.
+    #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) threads: u16,
+    /// Write how it went to this file, for the text file collector of Prometheus' node exporter.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prometheus_file: Option<PathBuf>,
+}
+
+/// A number and one of `s`, `m`, `h`, `d` and `w`.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let refuse = || format!("{text:?}: expected a number and s, m, h, d or w, such as 36h or 14d");
+    let unit = text.chars().last().ok_or_else(refuse)?;
+    let seconds: u64 = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 3600,
+        'd' => 86_400,
+        'w' => 7 * 86_400,
+        _ => return Err(refuse()),
+    };
+    let number: u64 = text[..text.len() - unit.len_utf8()].parse().map_err(|_| refuse())?;
+    number
+        .checked_mul(seconds)
+        .filter(|seconds| *seconds < 1 << 40)
+        .map(Duration::from_secs)
+        .ok_or_else(refuse)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_unit() {
+        for (text, seconds) in
+            [("0s", 0), ("90s", 90), ("30m", 1800), ("36h", 129_600), ("14d", 1_209_600), ("4w", 2_419_200)]
+        {
+            assert_eq!(parse_time(text), Ok(Duration::from_secs(seconds)));
+        }
+        for text in ["", "d", "7", "-1d", "1.5h", "1y", "99999999999999999d", "7\u{e9}"] {
+            assert!(parse_time(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! `drill`.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use seawall::{Environment, OpenMode};
+use seawall_backup::{DrillReport, RestoreRequest};
+use seawall_engine::RestoreTarget;
+use seawall_io::{Clock, Disk, OsDisk, SystemClock};
+use serde_json::json;
+
+use super::backup::{Bars, database_id, open_repository};
+use super::inspect::damage_text;
+use crate::arguments::{DrillArguments, Shared};
+use crate::failure::Failure;
+use crate::files::utc;
+use crate::output::{Output, duration, grouped};
+
+pub(crate) fn drill(shared: &Shared, arguments: &DrillArguments, output: &mut Output) -> Result<(), Failure> {
+    let drilled = run(shared, arguments, output);
+    if let Some(file) = &arguments.prometheus_file {
+        let written = write_prometheus(file, drilled.as_ref().ok());
+        written.map_err(Failure::io(format!("cannot write {}", file.display())))?;
+    }
+    let report = drilled?;
+    match report.checked.damages {
+        0 => Ok(()),
+        count => Err(Failure::Damage { findings: format!("{} damages", grouped(count)) }),
+    }
+}
+
+/// The directory goes when this returns, whatever has happened.
+fn run(shared: &Shared, arguments: &DrillArguments, output: &mut Output) -> Result<DrillReport, Failure> {
+    let repository = open_repository(shared, &arguments.repository)?;
+    let request = RestoreRequest {
+        target: match (&arguments.to_lsn, &arguments.to_time, &arguments.to_name) {
+            (Some(lsn), ..) => RestoreTarget::Lsn(*lsn),
+            (None, Some(micros), _) => RestoreTarget::Time(*micros),
+            (None, None, Some(name)) => RestoreTarget::RestorePoint(name.clone()),
+            (None, None, None) => RestoreTarget::Latest,
+        },
+        database: arguments.database.as_deref().map(database_id).transpose()?,
+        threads: usize::from(arguments.threads),
+        ..RestoreRequest::default()
+    };
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("seawall-drill-").disable_cleanup(arguments.keep);
+    let scratch = match &arguments.scratch {
+        Some(directory) => builder.tempdir_in(directory),
+        None => builder.tempdir(),
+    };
+    let scratch = scratch.map_err(Failure::io("cannot make a scratch directory"))?;
+    let environment = Environment::of_the_system(Arc::new(OsDisk::new(scratch.path())));
+    let options = super::options(shared, OpenMode::Existing);
+    let mut bars = Bars::default();
+    let mut damages = Vec::new();
+    let drilled = seawall_backup::drill(
+        &repository,
+        &environment,
+        &options,
+        &request,
+        &mut |damage| damages.push(damage_text(&damage)),
+        &mut |step| bars.show(step),
+    );
+    bars.clear();
+    let report = drilled?;
+    if !output.json() {
+        damages.iter().try_for_each(|damage| output.line(damage))?;
+    }
+    let kept = arguments.keep.then(|| scratch.path().display().to_string());
+    answer(&report, repository.url(), &damages, kept.as_deref(), output)?;
+    if !arguments.keep {
+        let path = scratch.path().display().to_string();
+        scratch.close().map_err(Failure::io(format!("cannot remove {path}")))?;
+    }
+    Ok(report)
+}
+
+fn answer(
+    report: &DrillReport,
+    url: &str,
+    damages: &[String],
+    kept: Option<&str>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let (phases, restored) = (&report.phases, &report.restored);
+    let value = json!({
+        "repository": url, "backup": restored.backup, "end": restored.end.end.to_string(),
+        "last_commit_micros": restored.end.last_commit_micros, "from_timeline": restored.from_timeline.get(),
+        "rows": restored.rows, "recovery_seconds": phases.recovery().as_secs_f64(),
+        "phases_seconds": {
+            "fetch": phases.fetch.as_secs_f64(), "rows": phases.rows.as_secs_f64(),
+            "replay": phases.replay.as_secs_f64(), "check": phases.check.as_secs_f64(),
+        },
+        "checked_pages": report.checked.pages, "checked_rows": report.checked.rows, "damages": damages,
+        "ok": damages.is_empty(), "kept": kept,
+    });
+    if output.json() {
+        return output.line(value);
+    }
+    let last = restored.end.last_commit_micros.map_or(String::new(), |micros| format!(", {}", utc(micros)));
+    output.line(format_args!("restored from {} to {}{last}", restored.backup, restored.end.end))?;
+    output.line(format_args!("time to recover  {}", duration(phases.recovery())))?;
+    output.line(format_args!("  fetch          {}", duration(phases.fetch)))?;
+    output.line(format_args!(
+        "  rows           {} ({} rows)",
+        duration(phases.rows),
+        grouped(restored.rows)
+    ))?;
+    output.line(format_args!("  replay         {}", duration(phases.replay)))?;
+    let checked = format!("{} pages, {} rows", grouped(report.checked.pages), grouped(report.checked.rows));
+    let result = if damages.is_empty() { "no damage found" } else { "DAMAGED" };
+    output.line(format_args!("check            {} ({checked}): {result}", duration(phases.check)))?;
+    match kept {
+        Some(path) => output.line(format_args!("kept in          {path}")),
+        None => Ok(()),
+    }
+}
+
+const LAST_SUCCESS: &str = "seawall_drill_last_success_seconds";
+
+/// Whoever reads it finds all of it. When the last drill succeeded stays in it when a later one does not.
+fn write_prometheus(path: &Path, report: Option<&DrillReport>) -> io::Result<()> {
+    let now = SystemClock.wall_micros() / 1_000_000;
+    let is_good = report.is_some_and(|report| report.checked.damages == 0);
+    let before = std::fs::read_to_string(path).unwrap_or_default();
+    let before = before.lines().find_map(|line| line.strip_prefix(LAST_SUCCESS)?.trim().parse::<i64>().ok());
+    let last_success = if is_good { Some(now) } else { before };
+    let text = prometheus_text(now, is_good, last_success, report);
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = path.file_name().and_then(|name| name.to_str()).ok_or(io::ErrorKind::InvalidInput)?;
+    let disk = OsDisk::new(directory);
+    // The collector reads files that end in `.prom`.
+    let new = format!("{name}.new");
+    std::fs::write(directory.join(&new), text)?;
+    disk.rename(&new, name)
+}
+
+fn prometheus_text(
+    now: i64,
+    is_good: bool,
+    last_success: Option<i64>,
+    report: Option<&DrillReport>,
+) -> String {
+    let mut text = String::new();
+    let mut metric = |name: &str, help: &str, values: &[(&str, String)]| {
+        let head = format!("# HELP {name} {help}\n# TYPE {name} gauge\n");
+        text.push_str(&head);
+        for (labels, value) in values {
+            writeln!(text, "{name}{labels} {value}").expect("writing to a String cannot fail");
+        }
+    };
+    metric("seawall_drill_last_run_seconds", "when the last drill ended", &[("", now.to_string())]);
+    metric("seawall_drill_success", "1 if the last drill succeeded", &[("", i32::from(is_good).to_string())]);
+    if let Some(last_success) = last_success {
+        metric(LAST_SUCCESS, "when a drill last succeeded", &[("", last_success.to_string())]);
+    }
+    if let Some(report) = report {
+        let seconds = |time: std::time::Duration| time.as_secs_f64().to_string();
+        let phases = &report.phases;
+        let recovery = seconds(phases.recovery());
+        metric("seawall_drill_recovery_seconds", "time to recover in the last drill", &[("", recovery)]);
+        let each = [
+            ("{phase=\"fetch\"}", seconds(phases.fetch)),
+            ("{phase=\"rows\"}", seconds(phases.rows)),
+            ("{phase=\"replay\"}", seconds(phases.replay)),
+            ("{phase=\"check\"}", seconds(phases.check)),
+        ];
+        metric("seawall_drill_phase_seconds", "phases of the last drill", &each);
+    }
+    text
+}
