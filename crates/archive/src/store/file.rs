@@ -31,6 +31,8 @@ use super::{ObjectEntry, ObjectReader, ObjectStorage, Put, StoreCause, StoreErro
 
 /// What is read at once: so little that its memory is used again for the next piece, and not asked of the system each time.
 const READ_BYTES: u64 = 256 << 10;
+/// Names that are tried for a file that is not an object yet. They are random.
+const NAMES_MAX: u32 = 3;
 /// Names that begin so are no objects.
 const HIDDEN: char = '.';
 
@@ -95,8 +97,8 @@ impl FileStorage {
             self.sync_directory(directory)?;
             return Ok(Put::Exists);
         }
-        let new = self.name_of_new(directory);
-        let renamed = self.write(&new, pieces).and_then(|()| self.disk.rename_new(&new, path));
+        let (new, written) = self.write_new(directory, pieces);
+        let renamed = written.and_then(|()| self.disk.rename_new(&new, path));
         let put = match renamed {
             Ok(()) => Put::Stored,
             Err(error) => {
@@ -139,6 +141,22 @@ impl FileStorage {
         self.random.fill(&mut number);
         let name = format!("{HIDDEN}new-{:016x}", u64::from_le_bytes(number));
         if directory.is_empty() { name } else { format!("{directory}/{name}") }
+    }
+
+    /// Writes a file with a name of its own. One that is there, left by a crash, says nothing of the object: it gets another name.
+    fn write_new(&self, directory: &str, pieces: &[Bytes]) -> (String, io::Result<()>) {
+        let mut names = 0;
+        loop {
+            names += 1;
+            let new = self.name_of_new(directory);
+            match self.write(&new, pieces) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists && names < NAMES_MAX => {}
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    return (new, Err(io::Error::other(error)));
+                }
+                written => return (new, written),
+            }
+        }
     }
 
     fn write(&self, path: &str, pieces: &[Bytes]) -> io::Result<()> {
