@@ -233,6 +233,39 @@ impl Holds {
         if state.holds.contains_key(name) {
             return Err(HoldError::Exists { name: name.to_owned() });
         }
+        self.insert(&mut state, name, options, from, created_micros)
+    }
+
+    /// As `create`, in place of the hold of this name, lost or not, if there is one. If the power goes, either the one or the
+    /// other is there.
+    pub(crate) fn replace(
+        &self,
+        name: &str,
+        options: HoldOptions,
+        from: Lsn,
+        created_micros: i64,
+    ) -> Result<Arc<HoldPosition>, HoldError> {
+        check_users_name(name)?;
+        let mut state = self.state.lock();
+        let before = state.holds.remove(name);
+        let inserted = self.insert(&mut state, name, options, from, created_micros);
+        if let Some(before) = before {
+            match &inserted {
+                Ok(_) => before.position.is_over.store(true, Ordering::SeqCst),
+                Err(_) => drop(state.holds.insert(name.to_owned(), before)),
+            }
+        }
+        inserted
+    }
+
+    fn insert(
+        &self,
+        state: &mut State,
+        name: &str,
+        options: HoldOptions,
+        from: Lsn,
+        created_micros: i64,
+    ) -> Result<Arc<HoldPosition>, HoldError> {
         if state.holds.values().filter(|hold| !hold.keeps_newest).count() >= HOLDS_MAX {
             return Err(HoldError::TooMany { limit: HOLDS_MAX });
         }
@@ -509,6 +542,21 @@ impl Log {
         created_micros: i64,
     ) -> Result<Arc<HoldPosition>, HoldError> {
         self.shared().holds.create(name, options, from, created_micros)
+    }
+
+    /// As `hold`, in place of the hold of this name, lost or not, if there is one: that is over then. If the power goes, or the
+    /// call fails, either the one or the other is there.
+    ///
+    /// # Errors
+    /// As `hold`, but for `Exists`: the one that was there stays.
+    pub fn replace_hold(
+        &self,
+        name: &str,
+        options: HoldOptions,
+        from: Lsn,
+        created_micros: i64,
+    ) -> Result<Arc<HoldPosition>, HoldError> {
+        self.shared().holds.replace(name, options, from, created_micros)
     }
 
     /// The position of a hold that was made before, by this process or another.

@@ -301,3 +301,40 @@ fn after_the_log_is_closed_the_file_belongs_to_the_next_process() {
     assert!(matches!(holds.create("c", permanent(None), Lsn::new(MIB), 0), Err(HoldError::Closed)));
     assert_eq!(read_holds(&disk, DATABASE).unwrap().len(), 1);
 }
+
+#[test]
+fn a_hold_gives_way_to_a_new_one_of_its_name_in_one_step() {
+    let disk = SimulatedDisk::new(1);
+    let (redo, end) = (Lsn::new(6 * MIB), Lsn::new(9 * MIB));
+    let holds = open(&disk, Lsn::ZERO, end);
+    let before = hold(&holds, "archiver", permanent(Some(MIB)), MIB);
+    holds.settle(redo, end).unwrap();
+    assert!(matches!(holds.find("archiver"), Err(HoldError::Lost { .. })));
+    let refused = holds.replace("archiver", permanent(None), Lsn::new(5 * MIB), 7);
+    assert!(matches!(refused, Err(HoldError::NotRetained { .. })), "{refused:?}");
+    assert!(matches!(holds.find("archiver"), Err(HoldError::Lost { .. })), "it is as it was");
+    let calls = disk.calls();
+    let calm = disk.copy();
+    open(&calm, redo, end).replace("archiver", permanent(None), redo, 7).unwrap();
+    for call in calls..calm.calls() {
+        for outcome in [PowerLoss::LoseAll, PowerLoss::KeepAll, PowerLoss::Random(call)] {
+            let disk = disk.copy();
+            disk.crash_at(call);
+            let opened = Holds::open(Arc::new(disk.clone()), DATABASE, geometry(), redo, end);
+            if let Ok(holds) = opened {
+                holds.replace("archiver", permanent(None), redo, 7).unwrap_err();
+                assert!(holds.find("archiver").is_err(), "one that failed changes nothing");
+            }
+            let holds = open(&disk.after_power_loss(outcome), redo, end);
+            let left = holds.list().pop().unwrap();
+            let is_new = left.lost_at.is_none() && left.position == redo && left.created_micros == 7;
+            let is_old = left.lost_at.is_some() && left.position == Lsn::new(MIB);
+            assert!(is_new || is_old, "call {call}, {outcome:?}: {left:?}");
+        }
+    }
+    let after = holds.replace("archiver", permanent(None), redo, 7).unwrap();
+    assert!(before.is_over() && !after.is_over());
+    // One that is not lost is over, too.
+    let third = holds.replace("archiver", permanent(Some(1)), redo, 8).unwrap();
+    assert!(after.is_over() && !third.is_over() && holds.list().len() == 1);
+}
