@@ -1,35 +1,31 @@
-//! Repositories as the archive of a database's log.
+//! A repository as an archive of a database's log.
 
 use std::sync::Arc;
 
 use seawall_archive::{
-    ArchiveError, Expected, ObjectKind, ObjectPlace, Packed, Packer, Packing, Repository, System, identify,
+    ArchiveError, Expected, Gap, GapRecord, ObjectKind, ObjectPlace, Packed, Packer, Packing, Repository,
+    SegmentPlace, System, identify,
 };
 use seawall_io::Clock;
 use seawall_types::Lsn;
 use seawall_wal::{SegmentName, TimelineHistory};
 
-use seawall_engine::{ArchivedLog, LogArchive, LogArchiveError, LogFile};
+use seawall_engine::{ArchivedLog, LogArchive, LogArchiveError, LogFile, LogGap};
 
 use crate::places;
 
-/// Puts the log into one repository or several. A file counts as archived when all of them have it; each gets what it can,
-/// whatever the others do.
+/// Puts the log into a repository.
 #[derive(Debug)]
 pub struct RepositoryArchive {
-    repositories: Vec<Arc<Repository>>,
+    repository: Arc<Repository>,
     packing: Packing,
     clock: Arc<dyn Clock>,
 }
 
 impl RepositoryArchive {
-    /// Of these repositories.
-    pub fn new(
-        repositories: Vec<Arc<Repository>>,
-        packing: Packing,
-        clock: Arc<dyn Clock>,
-    ) -> RepositoryArchive {
-        RepositoryArchive { repositories, packing, clock }
+    /// Of this repository.
+    pub fn new(repository: Arc<Repository>, packing: Packing, clock: Arc<dyn Clock>) -> RepositoryArchive {
+        RepositoryArchive { repository, packing, clock }
     }
 
     fn pack(&self, log: &ArchivedLog, file: LogFile, content: &[u8]) -> Result<Packed, ArchiveError> {
@@ -57,20 +53,6 @@ impl RepositoryArchive {
         };
         Ok(Packer::new(self.packing).pack(header, content))
     }
-
-    /// Does something with each repository; the first error, when all have had their turn.
-    fn each(
-        &self,
-        mut act: impl FnMut(&Repository) -> Result<(), ArchiveError>,
-    ) -> Result<(), LogArchiveError> {
-        let mut failure = None;
-        for repository in &self.repositories {
-            if let Err(error) = act(repository) {
-                failure.get_or_insert(words(&error));
-            }
-        }
-        failure.map_or(Ok(()), Err)
-    }
 }
 
 fn words(error: &ArchiveError) -> LogArchiveError {
@@ -80,21 +62,30 @@ fn words(error: &ArchiveError) -> LogArchiveError {
 impl LogArchive for RepositoryArchive {
     fn store(&self, log: &ArchivedLog, file: LogFile, content: &[u8]) -> Result<(), LogArchiveError> {
         let packed = self.pack(log, file, content).map_err(|error| words(&error))?;
-        self.each(|repository| match file {
-            LogFile::Tail { .. } => repository.push_object(&packed).map(drop),
-            LogFile::Segment(_) | LogFile::History(_) => repository.push(&packed).map(drop),
-        })
+        let pushed = match file {
+            LogFile::Tail { .. } => self.repository.push_object(&packed),
+            LogFile::Segment(_) | LogFile::History(_) => self.repository.push(&packed),
+        };
+        pushed.map(drop).map_err(|error| words(&error))
     }
 
     fn remove_tails(&self, log: &ArchivedLog, segment: SegmentName) -> Result<(), LogArchiveError> {
         let system = System::Seawall(log.database);
-        self.each(|repository| {
-            for (name, _) in repository.list_objects(system, &places::tails(segment.timeline))? {
-                if places::parse_tail(&name).is_some_and(|(of, ..)| of == segment) {
-                    repository.remove_object(system, &name)?;
-                }
+        let tails = self.repository.list_objects(system, &places::tails(segment.timeline));
+        for (name, _) in tails.map_err(|error| words(&error))? {
+            if places::parse_tail(&name).is_some_and(|(of, ..)| of == segment) {
+                self.repository.remove_object(system, &name).map_err(|error| words(&error))?;
             }
-            Ok(())
-        })
+        }
+        Ok(())
+    }
+    fn note_gap(&self, log: &ArchivedLog, gap: &LogGap) -> Result<(), LogArchiveError> {
+        let place = |name: SegmentName| SegmentPlace { timeline: name.timeline, digits: name.number };
+        let record = GapRecord {
+            gap: Gap { first: place(gap.first), last: place(gap.last) },
+            noticed_micros: gap.noticed_micros,
+            reason: gap.reason.clone(),
+        };
+        self.repository.record_gap(System::Seawall(log.database), &record).map_err(|error| words(&error))
     }
 }

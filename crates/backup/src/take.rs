@@ -98,7 +98,7 @@ pub fn back_up(
     let writer = RunWriter { repository, base: &base, id: &id, place, packing: options.packing };
     let runs = write_runs(&mut backup, &writer, &**clock, options, progress)?;
     let end = backup.finish()?;
-    let archive = RepositoryArchive::new(vec![Arc::clone(repository)], options.packing, Arc::clone(clock));
+    let archive = RepositoryArchive::new(Arc::clone(repository), options.packing, Arc::clone(clock));
     backup.store_log(&archive)?;
     let parent = parent.map(|parent| parent.id);
     let manifest = Manifest { base: base.clone(), end, started_micros, parent, runs };

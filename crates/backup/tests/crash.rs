@@ -47,7 +47,7 @@ fn a_restore_that_was_cut_short_is_no_database_and_can_be_run_again() {
         for outcome in outcomes() {
             let left = disk.after_power_loss(outcome);
             let what = format!("call {call}, {outcome:?}");
-            let options = seawall_engine::Options { archive: None, ..world.options() };
+            let options = seawall_engine::Options { archives: Vec::new(), ..world.options() };
             let options = seawall_engine::Options { mode: seawall_engine::OpenMode::Existing, ..options };
             match Database::open_in(world.environment(&left), options, |_| {}) {
                 Ok(database) => assert!(state_of(&database) == expected, "{what}"),

@@ -66,11 +66,10 @@ impl Scene {
 
     /// A database that archives.
     fn open(&self, name: &str) -> Database {
-        let archive =
-            RepositoryArchive::new(vec![self.repository()], Packing::default(), Arc::new(SystemClock));
+        let archive = RepositoryArchive::new(self.repository(), Packing::default(), Arc::new(SystemClock));
         let options = Options {
             segment_bytes: 1 << 20,
-            archive: Some(ArchiveOptions::new(Arc::new(archive))),
+            archives: vec![ArchiveOptions::new(Arc::new(archive))],
             ..Options::default()
         };
         Database::open(self.path(name), options).unwrap()

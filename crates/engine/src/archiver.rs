@@ -1,44 +1,49 @@
-//! The engine's own archiver: puts the log into an archive, piece by piece, and the tail of it every second.
+//! The engine's own archivers, one for each archive: each puts the log into its own, piece by piece, and the tail of it every second.
 //!
 //! ```text
 //!   log      [ 4 ][ 5 ][ 6 ][ 7 . . . . |      durable up to here
 //!              up   up   |    tail: . . .|      several pieces at a time; what is durable of the last segment as a small object
-//!                    position = end of 5        the log is kept from here on: the permanent hold "archiver"
+//!                    position = end of 5        the log is kept from here on: the permanent hold "archiver NAME"
 //! ```
 //! Invariants:
 //! * Only durable bytes go up, so what is archived is a part of every later log of this timeline.
 //! * The hold never stands behind a piece that is not in the archive. After a crash it may stand before some that are: the same
 //!   goes up once more, and the archive takes it quietly.
-//! * Nobody who writes waits for the archive, but who asks for `Durability::Archived`.
+//! * Nobody who writes waits for an archive, but who asks for `Durability::Archived`: for those that are required.
+//! * Archives know nothing of each other: one that is down or slow keeps no other from what it can.
 //!
 //! How many uploads there are at a time follows what is waiting: it grows by one with each that succeeds while more wait, and
 //! is halved by each that fails.
 //!
 //! What is on disk if the power goes: the hold's position, in `log/holds`; nothing else. What was going up is there whole or not
-//! at all, and goes up again.
+//! at all, and goes up again. What happens when the hold is lost is in `gap`.
 
+mod gap;
+mod keeping;
 pub(crate) mod pieces;
 pub(crate) mod uploads;
+mod watch;
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_io::Clock;
-use seawall_sync::atomic::{AtomicU64, Ordering};
+use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use seawall_sync::{Mutex, WaitWord};
 use seawall_types::{Lsn, TimelineId};
-use seawall_wal::{HoldError, HoldKind, HoldLifetime, HoldOptions, HoldPosition, LogGeometry, SegmentName};
+use seawall_wal::{HoldOptions, HoldPosition, SegmentName};
 
-use crate::engine::Engine;
-use crate::error::Error;
-use crate::log_archive::{ArchiveOptions, ArchivedLog, LogArchiveError, LogFile};
+use crate::log_archive::{ArchiveOptions, LogArchiveError, LogFile};
 
+pub use gap::ArchiveGap;
+pub(crate) use keeping::check_archives;
+pub use watch::ArchiveWatch;
+
+use gap::OpeningGap;
 use pieces::{LogPieces, Piece};
 use uploads::{Uploaded, Uploads};
 
-/// The hold that keeps the log for the archive.
-const HOLD_NAME: &str = "archiver";
 /// Uploads at a time, to begin with.
 const UPLOADS_AT_FIRST: usize = 2;
 /// How long a failed upload waits before it is tried again; it doubles up to the second.
@@ -54,6 +59,10 @@ const PAUSE_LEAST: Duration = Duration::from_millis(5);
 /// What has been archived, in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ArchiveStatistics {
+    /// The archive, as the options name it.
+    pub name: String,
+    /// Whether `Durability::Archived` waits for it.
+    pub is_required: bool,
     /// The archive has the log up to here.
     pub archived: Lsn,
     /// Durable log that it does not have.
@@ -74,17 +83,24 @@ pub struct ArchiveStatistics {
     pub failures: u64,
     /// Why the last one failed, if none has succeeded since.
     pub failing: Option<String>,
+    /// Gaps that were opened since the database was opened, and are on record in the archive.
+    pub gaps: u64,
+    /// The last one, on record or not.
+    pub last_gap: Option<ArchiveGap>,
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Archiver {
+    name: String,
+    is_required: bool,
     uploads: Arc<Uploads>,
     uploads_max: usize,
     tail_interval: Option<Duration>,
     close_patience: Duration,
     pieces: LogPieces,
-    hold: Arc<HoldPosition>,
+    /// What the log is kept with.
+    hold_options: HoldOptions,
     clock: Arc<dyn Clock>,
     state: Mutex<State>,
     archived: AtomicU64,
@@ -93,10 +109,19 @@ pub(crate) struct Archiver {
     next_piece: AtomicU64,
     /// Somebody waits for the archive to have the log up to here.
     wanted: AtomicU64,
+    /// Held while one who opens a gap goes on with it.
+    opening: Mutex<Option<OpeningGap>>,
+    /// Changes when a gap is on record, and when the database is closed.
+    news: WaitWord,
+    is_closing: AtomicBool,
 }
 
 #[derive(Debug)]
 struct State {
+    /// `None` if it is lost, and a gap is being opened.
+    hold: Option<Arc<HoldPosition>>,
+    /// Those of this process; the last one may not be on record yet.
+    gaps: Vec<ArchiveGap>,
     /// Histories that the archive may not have.
     histories: Vec<TimelineId>,
     /// Pieces known to be durable, oldest first, from `position` on.
@@ -129,16 +154,73 @@ struct Tail {
     started: Option<Duration>,
 }
 
+impl State {
+    /// Whether a file that is going up is to go up still.
+    fn wants(&self, file: LogFile) -> bool {
+        let is_waiting = || self.waiting.iter().any(|waiting| waiting.piece.file == file);
+        match file {
+            LogFile::History(_) => true,
+            LogFile::Segment(_) => is_waiting(),
+            LogFile::Tail { segment, .. } => self.tail.segment == Some(segment) || is_waiting(),
+        }
+    }
+}
+
 impl Archiver {
-    /// What to start now. Looks at what has ended first.
-    fn next_uploads(&self, flushed: Lsn, now: Duration) -> Vec<LogFile> {
+    /// Of a log that the archive has up to `position`, and that `hold` keeps from there on, if it does.
+    fn new(
+        options: &ArchiveOptions,
+        uploads: Uploads,
+        pieces: LogPieces,
+        (position, hold): (Lsn, Option<Arc<HoldPosition>>),
+        clock: Arc<dyn Clock>,
+    ) -> Archiver {
+        let position = pieces.geometry.normalise(position);
+        Archiver {
+            hold_options: keeping::hold_options(options),
+            name: options.name.clone(),
+            is_required: options.is_required,
+            uploads: Arc::new(uploads),
+            uploads_max: options.uploads_max.max(1),
+            tail_interval: options.tail_interval,
+            // Nobody waits for one that is not required.
+            close_patience: if options.is_required { options.close_patience } else { Duration::ZERO },
+            clock,
+            state: Mutex::new(State {
+                hold,
+                gaps: Vec::new(),
+                histories: pieces.timelines_with_history(),
+                waiting: VecDeque::new(),
+                planned: position,
+                position,
+                tail: Tail::default(),
+                in_flight: BTreeSet::new(),
+                uploads_wanted: UPLOADS_AT_FIRST.min(options.uploads_max.max(1)),
+                retry: RETRY_FIRST,
+                not_before: Duration::ZERO,
+                counts: ArchiveStatistics::default(),
+            }),
+            pieces,
+            archived: AtomicU64::new(position.get()),
+            became_archived: WaitWord::new(),
+            next_piece: AtomicU64::new(0),
+            wanted: AtomicU64::new(0),
+            opening: Mutex::default(),
+            news: WaitWord::new(),
+            is_closing: AtomicBool::new(false),
+        }
+    }
+
+    /// What to start now, and the hold that keeps it. Looks at what has ended first.
+    fn next_uploads(&self, flushed: Lsn, now: Duration) -> Option<(Arc<HoldPosition>, Vec<LogFile>)> {
         let mut state = self.state.lock();
         self.take_ended(&mut state, now);
+        let hold = state.hold.clone()?;
         self.plan(&mut state, flushed);
         self.publish(&state);
         let mut files = Vec::new();
         if now < state.not_before {
-            return files;
+            return None;
         }
         // Tails are small, and somebody may wait for one: they have a place of their own.
         files.extend(self.next_tail(&mut state, flushed, now));
@@ -152,7 +234,7 @@ impl Archiver {
         let new = histories.chain(pieces).filter(|file| !state.in_flight.contains(file));
         files.extend(new.take(room).collect::<Vec<_>>());
         state.in_flight.extend(files.iter().copied());
-        files
+        (!files.is_empty()).then_some((hold, files))
     }
 
     fn take_ended(&self, state: &mut State, now: Duration) {
@@ -216,8 +298,11 @@ impl Archiver {
     fn ended(&self, state: &mut State, file: LogFile, result: Uploaded, now: Duration) {
         let bytes = match result {
             Ok(bytes) => bytes,
+            // It was left out meanwhile.
+            Err(_) if !state.wants(file) => return,
             Err(LogArchiveError(problem)) => {
                 tracing::warn!(
+                    archive = self.name,
                     ?file,
                     problem,
                     "the log is not archived; it is kept, and this will be tried again"
@@ -257,7 +342,9 @@ impl Archiver {
 
     /// Tells everybody how far the archive is.
     fn publish(&self, state: &State) {
-        self.hold.advance(state.position);
+        if let Some(hold) = &state.hold {
+            hold.advance(state.position);
+        }
         let archived = self.archived_by(state);
         if self.archived.fetch_max(archived.get(), Ordering::SeqCst) < archived.get() {
             self.became_archived.wake_all();
@@ -296,8 +383,15 @@ impl Archiver {
         }
     }
 
-    /// Wakes the thread, and those who wait for the archive: they look around.
-    pub(crate) fn wake(&self) {
+    /// Wakes the thread.
+    pub(crate) fn look(&self) {
+        self.uploads.work.wake_all();
+    }
+
+    /// Wakes the thread, and those who wait for the archive: the database is being closed.
+    pub(crate) fn end(&self) {
+        self.is_closing.store(true, Ordering::SeqCst);
+        self.news.wake_all();
         self.uploads.work.wake_all();
         self.became_archived.wake_all();
     }
@@ -307,169 +401,14 @@ impl Archiver {
         let is_segment = |waiting: &&Waiting| matches!(waiting.piece.file, LogFile::Segment(_));
         let count = |number: usize| u64::try_from(number).unwrap_or(u64::MAX);
         ArchiveStatistics {
+            name: self.name.clone(),
+            is_required: self.is_required,
             archived: self.archived(),
             lag_bytes: flushed.bytes_since(self.archived()),
             segments_waiting: count(state.waiting.iter().filter(is_segment).count()),
             uploads: count(state.in_flight.len()),
+            last_gap: state.gaps.last().cloned(),
             ..state.counts.clone()
-        }
-    }
-}
-
-impl Engine {
-    /// Makes the archiver, if the options have an archive. Starts nothing.
-    pub(crate) fn prepare_archiver(&self) -> Result<(), Error> {
-        let (Some(options), Ok(_)) = (&self.options.archive, self.log()) else { return Ok(()) };
-        let archiver = self.new_archiver(options)?;
-        self.always_log_loads()?;
-        assert!(self.archiver.set(Arc::new(archiver)).is_ok(), "a database has one archiver");
-        Ok(())
-    }
-
-    fn new_archiver(&self, options: &ArchiveOptions) -> Result<Archiver, Error> {
-        let superblock = self.superblock.lock().clone();
-        let disk = &self.environment.disk;
-        let history = crate::timeline::history_of(disk, &superblock)?;
-        let geometry = LogGeometry::new(superblock.segment_bytes).map_err(|error| Error::log(&error))?;
-        let hold = self.archive_hold()?;
-        let position = geometry.normalise(hold.get());
-        let log = ArchivedLog { database: superblock.database, segment_bytes: superblock.segment_bytes };
-        let pieces = LogPieces { history, geometry };
-        let histories = pieces.timelines_with_history();
-        Ok(Archiver {
-            uploads: Arc::new(Uploads::new(Arc::clone(disk), Arc::clone(&options.archive), log)),
-            uploads_max: options.uploads_max.max(1),
-            tail_interval: options.tail_interval,
-            close_patience: options.close_patience,
-            pieces,
-            hold,
-            clock: Arc::clone(self.clock()),
-            state: Mutex::new(State {
-                histories,
-                waiting: VecDeque::new(),
-                planned: position,
-                position,
-                tail: Tail::default(),
-                in_flight: BTreeSet::new(),
-                uploads_wanted: UPLOADS_AT_FIRST.min(options.uploads_max.max(1)),
-                retry: RETRY_FIRST,
-                not_before: Duration::ZERO,
-                counts: ArchiveStatistics::default(),
-            }),
-            archived: AtomicU64::new(position.get()),
-            became_archived: WaitWord::new(),
-            next_piece: AtomicU64::new(0),
-            wanted: AtomicU64::new(0),
-        })
-    }
-
-    /// The hold of a former process, or a new one from where recovery starts.
-    fn archive_hold(&self) -> Result<Arc<HoldPosition>, Error> {
-        let log = self.log()?;
-        let failed = |error: &HoldError| crate::log_hold::hold_error(error);
-        match log.find_hold(HOLD_NAME) {
-            Ok(position) => return Ok(position),
-            Err(HoldError::Unknown { .. }) => {}
-            Err(error @ HoldError::Lost { .. }) => {
-                tracing::error!(%error, "the archive has a gap: take a new backup, nothing can be restored across it");
-                log.release_hold(HOLD_NAME).map_err(|error| failed(&error))?;
-            }
-            Err(error) => return Err(failed(&error)),
-        }
-        let options = HoldOptions {
-            kind: HoldKind::Archive,
-            lifetime: HoldLifetime::Permanent,
-            ..HoldOptions::default()
-        };
-        let redo_point = Lsn::new(self.redo_point.load(Ordering::SeqCst));
-        let created = self.clock().wall_micros();
-        log.hold(HOLD_NAME, options, redo_point, created).map_err(|error| failed(&error))
-    }
-
-    /// The thread.
-    pub(crate) fn keep_archive(&self) {
-        let Some(archiver) = self.archiver.get() else { return };
-        loop {
-            let seen = archiver.uploads.work.read();
-            if self.background.stopping() {
-                return;
-            }
-            let position = archiver.hold.get();
-            let now = self.clock().monotonic();
-            for file in archiver.next_uploads(self.flushed(), now) {
-                archiver.uploads.start(file);
-            }
-            if archiver.hold.get() > position {
-                self.background.want_cleaning();
-            }
-            archiver.uploads.work.wait(seen, Some(archiver.pause(now)));
-        }
-    }
-
-    /// Archives what is durable and not archived yet, in the calling thread; returns how far the archive is then.
-    ///
-    /// # Errors
-    /// `Archive` with the first upload that failed.
-    pub(crate) fn archive_now(&self) -> Result<Lsn, Error> {
-        let archiver = self.archiver.get().ok_or(Error::NoArchive)?;
-        let flushed = self.flushed();
-        archiver.wanted.fetch_max(flushed.get(), Ordering::SeqCst);
-        archiver.state.lock().not_before = Duration::ZERO;
-        loop {
-            let now = self.clock().monotonic();
-            let files = archiver.next_uploads(flushed, now);
-            if files.is_empty() {
-                return Ok(archiver.archived());
-            }
-            for file in files {
-                let result = archiver.uploads.run(file);
-                let failed = result.as_ref().err().cloned();
-                let mut state = archiver.state.lock();
-                state.in_flight.remove(&file);
-                archiver.ended(&mut state, file, result, now);
-                archiver.publish(&state);
-                if let Some(LogArchiveError(message)) = failed {
-                    state.in_flight.clear();
-                    return Err(Error::Archive { message });
-                }
-            }
-        }
-    }
-
-    /// Waits until the archive has everything up to `stamp`, which is durable here.
-    pub(crate) fn wait_archived(&self, stamp: Lsn) -> Result<(), Error> {
-        let archiver = self.archiver.get().ok_or(Error::NoArchive)?;
-        while archiver.archived() < stamp {
-            if self.is_manual() {
-                self.archive_now()?;
-                continue;
-            }
-            let seen = archiver.became_archived.read();
-            archiver.wanted.fetch_max(stamp.get(), Ordering::SeqCst);
-            archiver.uploads.work.wake_all();
-            if archiver.archived() >= stamp {
-                break;
-            }
-            if self.background.stopping() {
-                return Err(Error::NotArchived { lsn: stamp });
-            }
-            archiver.became_archived.wait(seen, Some(IDLE));
-        }
-        Ok(())
-    }
-
-    /// When everything is flushed and nobody writes any more: what the archive does not have yet, if it takes what is under way.
-    /// Tried once.
-    pub(crate) fn archive_at_close(&self) {
-        let Some(archiver) = self.archiver.get() else { return };
-        if !archiver.settle()
-            || self.flush_until(self.appended()).is_err()
-            || archiver.archived() >= self.flushed()
-        {
-            return;
-        }
-        if let Err(error) = self.archive_now() {
-            tracing::warn!(%error, "the end of the log is not archived; the next open goes on");
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The threads of a database: one for checkpoints, one that keeps the log (segments made ready ahead of need, `Async`
-//! commits flushed in time), one that cleans it up (`log_cleaner`), one that archives it if there is an archive
+//! commits flushed in time), one that cleans it up (`log_cleaner`), one for each archive that archives it
 //! (`archiver`), one for rules about in-doubt transactions if there are any.
 //! The log's own flusher is another. None is needed for correctness: with
 //! `Background::Manual` there are none, and the calling threads do the work.
@@ -20,6 +20,9 @@ use crate::in_doubt::policy::FailedRule;
 const RETRY: Duration = Duration::from_secs(1);
 /// How often a thread with nothing to do looks around.
 const IDLE: Duration = Duration::from_secs(1);
+
+/// What a thread does.
+type Body = Box<dyn FnOnce(&Engine) + Send>;
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -81,21 +84,22 @@ impl Engine {
     /// Starts the threads.
     pub(crate) fn start_background(self: &Arc<Self>) -> Result<(), Error> {
         let mut threads = self.background.threads.lock();
-        let start = |name: &str, body: fn(&Engine)| {
+        let start = |name: &str, body: Body| {
             let engine = Arc::clone(self);
             thread::Builder::new()
                 .name(name.to_owned())
                 .spawn(move || body(&engine))
                 .map_err(|error| Error::Io { message: format!("starting thread {name}: {error}") })
         };
-        threads.push(start("seawall-checkpoint", Engine::run_checkpoints)?);
-        threads.push(start("seawall-log", Engine::keep_log)?);
+        threads.push(start("seawall-checkpoint", Box::new(Engine::run_checkpoints))?);
+        threads.push(start("seawall-log", Box::new(Engine::keep_log))?);
         if !self.options.in_doubt_rules.is_empty() {
-            threads.push(start("seawall-in-doubt", Engine::keep_rules)?);
+            threads.push(start("seawall-in-doubt", Box::new(Engine::keep_rules))?);
         }
-        threads.push(start("seawall-log-clean", Engine::keep_log_clean)?);
-        if self.archiver.get().is_some() {
-            threads.push(start("seawall-archive", Engine::keep_archive)?);
+        threads.push(start("seawall-log-clean", Box::new(Engine::keep_log_clean))?);
+        for archiver in self.archivers() {
+            let archiver = Arc::clone(archiver);
+            threads.push(start("seawall-archive", Box::new(move |engine| engine.keep_archive(&archiver)))?);
         }
         Ok(())
     }
@@ -108,9 +112,7 @@ impl Engine {
         self.background.rules_work.wake_all();
         self.background.clean_work.wake_all();
         self.background.stopped.wake_all();
-        if let Some(archiver) = self.archiver.get() {
-            archiver.wake();
-        }
+        self.archivers().iter().for_each(|archiver| archiver.end());
         for thread in self.background.threads.lock().drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a background thread of the database panicked");

@@ -187,7 +187,7 @@ impl Engine {
         in_order: impl Fn(),
     ) -> Result<(Lsn, Ticket, Guard<Arc<View>>), Error> {
         let log = self.log()?;
-        if request.durability == Durability::Archived && self.archiver.get().is_none() {
+        if request.durability == Durability::Archived && self.archivers().is_empty() {
             return Err(Error::NoArchive);
         }
         let mut waiting_since = None;

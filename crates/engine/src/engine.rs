@@ -91,8 +91,8 @@ pub(crate) struct Engine {
     pub(crate) decision_count: DecisionCount,
     /// Storages that a bulk load is filling.
     pub(crate) loading: Mutex<FxHashSet<TableId>>,
-    /// If the log is archived.
-    pub(crate) archiver: OnceLock<Arc<Archiver>>,
+    /// One for each archive.
+    pub(crate) archivers: OnceLock<Vec<Arc<Archiver>>>,
     /// Who needs the rows of bulk loads in the log.
     pub(crate) load_log: LoadLog,
     /// Stamp up to which `Async` commits were acknowledged: no later snapshot is older.
@@ -162,7 +162,7 @@ impl Engine {
             superblock: Mutex::new(parts.superblock),
             view: ArcSwap::from_pointee(parts.view),
             loading: Mutex::default(),
-            archiver: OnceLock::new(),
+            archivers: OnceLock::new(),
             load_log: LoadLog::default(),
             acknowledged: CachePadded::default(),
             next_owner: CachePadded::default(),

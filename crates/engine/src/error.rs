@@ -143,6 +143,23 @@ pub enum Error {
         /// Its stamp.
         lsn: Lsn,
     },
+    /// The commit is durable here, and its log was left out of the archive, which was too far behind.
+    #[error(
+        "the commit at {lsn} is on stable storage here and will not be in the archive {archive:?}: the log from {from} to {to} was \
+             left out of it on purpose: {reason}. It is safe from the loss of this machine when the next full backup is there"
+    )]
+    ArchiveGap {
+        /// Name of the archive.
+        archive: String,
+        /// Stamp of the commit.
+        lsn: Lsn,
+        /// Where the gap begins.
+        from: Lsn,
+        /// Where it ends.
+        to: Lsn,
+        /// Why there is one.
+        reason: String,
+    },
     /// The archive does not take the log.
     #[error("the log is not archived: {message}")]
     Archive {

@@ -77,7 +77,7 @@ mod view;
 mod write_set;
 mod writer_pace;
 
-pub use archiver::ArchiveStatistics;
+pub use archiver::{ArchiveGap, ArchiveStatistics, ArchiveWatch};
 pub use backup::{Backup, BackupBase, BackupEnd, BackupItem, BackupRange};
 pub use bulk_load::BulkLoad;
 pub use catalog::Table;
@@ -91,7 +91,7 @@ pub use error::{Error, TableChange};
 pub use in_doubt::decisions::{AutomaticDecision, DECISIONS_MAX, DecisionReason};
 pub use in_doubt::policy::{FailedRule, InDoubtAction, InDoubtHook, InDoubtRule, RulesApplied, Verdict};
 pub use lock_table::LockWait;
-pub use log_archive::{ArchiveOptions, ArchivedLog, LogArchive, LogArchiveError, LogFile};
+pub use log_archive::{ArchiveOptions, ArchivedLog, LogArchive, LogArchiveError, LogFile, LogGap};
 pub use log_hold::LogHold;
 pub use log_overview::{LogOverview, RestorePointInfo, log_overview, log_overview_in, restore_points};
 pub use log_records::{LogChange, LogContent, LogRecordInfo, log_records};

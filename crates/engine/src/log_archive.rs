@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_types::{DatabaseId, TimelineId};
-use seawall_wal::SegmentName;
+use seawall_wal::{AtLimit, SegmentName};
 
 /// Whose log it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +47,26 @@ pub trait LogArchive: Send + Sync + fmt::Debug {
     /// # Errors
     /// What went wrong; they stay, and do no harm.
     fn remove_tails(&self, log: &ArchivedLog, segment: SegmentName) -> Result<(), LogArchiveError>;
+
+    /// Puts on record that segments were left out: durable there when this returns. The same ones again are fine, also with
+    /// another time and reason.
+    ///
+    /// # Errors
+    /// What went wrong; it will be tried again, and nothing is stored before.
+    fn note_gap(&self, log: &ArchivedLog, gap: &LogGap) -> Result<(), LogArchiveError>;
+}
+
+/// Segments that an archive does not get, because it was too far behind. Some of them may be there all the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogGap {
+    /// The first one.
+    pub first: SegmentName,
+    /// The last one, of the same timeline.
+    pub last: SegmentName,
+    /// When that was noticed, microseconds since 1970.
+    pub noticed_micros: i64,
+    /// Why, in words.
+    pub reason: String,
 }
 
 /// Why a file was not stored, in words.
@@ -54,9 +74,15 @@ pub trait LogArchive: Send + Sync + fmt::Debug {
 #[error("{0}")]
 pub struct LogArchiveError(pub String);
 
-/// How the log of a database is archived.
+/// An archive of the log of a database.
 #[derive(Clone, Debug)]
 pub struct ArchiveOptions {
+    /// What it is called, to people and to the next process, which goes on where this one ended: the log is kept by the hold
+    /// `archiver NAME`, or `archiver` without a name. At most 40 letters, digits, `-`, `.` and `_`. Default: no name.
+    pub name: String,
+    /// Whether `Durability::Archived` and `Database::archive_now` wait for it. One that is not required may be down for
+    /// ever. Default: yes.
+    pub is_required: bool,
     /// Where to.
     pub archive: Arc<dyn LogArchive>,
     /// Uploads at a time, at most. Each takes the memory of two segments. Default 16.
@@ -64,19 +90,28 @@ pub struct ArchiveOptions {
     /// What is durable of the segment that is being written goes up at latest after this, if there is anything new: what the
     /// loss of the machine can take. `None`: segments go up when they are full. Default 1 s.
     pub tail_interval: Option<Duration>,
-    /// Closing the database waits about so long for uploads that are under way, then puts the end of the log up. Zero: it waits for
-    /// none. What is not up goes up after the next open. Default 10 s.
+    /// Closing the database waits about so long for uploads that are under way, then puts the end of the log up. Zero, or
+    /// an archive that is not required: it waits for none. What is not up goes up after the next open. Default 10 s.
     pub close_patience: Duration,
+    /// Bytes of log that may wait for the archive. `None`: all of it waits, until the disk is full. Default `None`.
+    pub limit_bytes: Option<u64>,
+    /// What happens then. `LoseHold`: what waits is left out, loudly, and on record in the archive: see `ArchiveGap`.
+    /// `SlowWriters`: writers are slowed before that, and it comes to a gap at twice the limit. Default `LoseHold`.
+    pub at_limit: AtLimit,
 }
 
 impl ArchiveOptions {
     /// The defaults.
     pub fn new(archive: Arc<dyn LogArchive>) -> ArchiveOptions {
         ArchiveOptions {
+            name: String::new(),
+            is_required: true,
             archive,
             uploads_max: 16,
             tail_interval: Some(Duration::from_secs(1)),
             close_patience: Duration::from_secs(10),
+            limit_bytes: None,
+            at_limit: AtLimit::LoseHold,
         }
     }
 }

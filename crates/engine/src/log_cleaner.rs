@@ -111,6 +111,8 @@ impl Engine {
             begun = self.clock().monotonic();
             if self.background.stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
+        // What was given up for an archive is on record the sooner, and nobody waits for it any more.
+        self.archivers().iter().filter(|archiver| !archiver.is_held()).for_each(|archiver| archiver.look());
         let report = cleaned.map_err(|error| self.log_error(&error))?;
         tracing::debug!(?report, "a batch of log segments was cleaned up");
         // Nothing more can be done now about what is left.

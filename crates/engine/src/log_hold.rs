@@ -79,19 +79,27 @@ impl Engine {
         self.check_writable()?;
         let log = self.log()?;
         let created = self.clock().wall_micros();
-        let position = loop {
-            let redo_point = Lsn::new(self.redo_point.load(Ordering::SeqCst));
-            match log.hold(name, options, from.unwrap_or(redo_point), created) {
-                Ok(position) => break position,
-                // A checkpoint has ended since: its redo point is known by now.
-                Err(HoldError::NotRetained { .. })
-                    if from.is_none() && self.redo_point.load(Ordering::SeqCst) > redo_point.get() => {}
-                Err(error) => return Err(hold_error(&error)),
-            }
-        };
+        let position = self.hold_from(from, |from| log.hold(name, options, from, created))?;
         self.slow_writers_for(&options, &position);
         let name = name.to_owned();
         Ok(LogHold { engine: Arc::clone(self), name, position, lifetime: options.lifetime })
+    }
+
+    /// Makes a hold with `make`, from `from` on or from where recovery starts.
+    pub(crate) fn hold_from(
+        &self,
+        from: Option<Lsn>,
+        mut make: impl FnMut(Lsn) -> Result<Arc<HoldPosition>, HoldError>,
+    ) -> Result<Arc<HoldPosition>, Error> {
+        loop {
+            let redo_point = Lsn::new(self.redo_point.load(Ordering::SeqCst));
+            match make(from.unwrap_or(redo_point)) {
+                // A checkpoint has ended since: its redo point is known by now.
+                Err(HoldError::NotRetained { .. })
+                    if from.is_none() && self.redo_point.load(Ordering::SeqCst) > redo_point.get() => {}
+                made => return made.map_err(|error| hold_error(&error)),
+            }
+        }
     }
 
     pub(crate) fn find_log_hold(self: &Arc<Self>, name: &str) -> Result<LogHold, Error> {

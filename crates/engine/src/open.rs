@@ -57,6 +57,7 @@ fn check_options(options: &Options) -> Result<(), Error> {
     if options.recovery_target.is_some_and(|target| target < Duration::from_secs(1)) {
         return refuse("recovery_target", "must be at least 1 second; leave it out for none");
     }
+    crate::archiver::check_archives(&options.archives)?;
     // A record is at most 1 GiB, and has some bytes besides keys and values.
     if options.max_transaction_bytes > 960 << 20 {
         return refuse("max_transaction_bytes", "must be at most 960 MiB");
@@ -193,9 +194,9 @@ impl Engine {
             }
         }
         let engine = Arc::new(open_existing(environment, options, lock, continuation, &mut progress)?);
-        engine.prepare_archiver()?;
-        engine.observe_log();
         engine.take_up_log_holds();
+        engine.prepare_archivers()?;
+        engine.observe_log();
         if engine.log.is_some() && !engine.is_manual() {
             engine.start_background().inspect_err(|_| engine.stop_background())?;
             if engine.view().unmerged().is_some() {
@@ -211,12 +212,10 @@ impl Engine {
         let Some(log) = &self.log else { return };
         // Not the engine itself: the log is part of it, and its thread must not be the last to hold it.
         let queue = Arc::clone(&self.queue);
-        let archiver = self.archiver.get().cloned();
+        let archivers = self.archivers().to_vec();
         log.set_flush_observer(Box::new(move |flushed| {
             queue.flushed_until(flushed);
-            if let Some(archiver) = &archiver {
-                archiver.flushed(flushed);
-            }
+            archivers.iter().for_each(|archiver| archiver.flushed(flushed));
         }));
         let background = Arc::clone(&self.background);
         log.set_spares_low_observer(Box::new(move || background.want_segments()));

@@ -19,8 +19,8 @@ pub enum Durability {
     /// a kill included, does not take it. A power failure before that may, with everything committed after it and
     /// nothing committed before it.
     Async,
-    /// As `Sync`, and in the archive of the database's options: survives the loss of the machine. Others see it as soon as it is
-    /// on stable storage here. While the archive is down, the commit waits for it.
+    /// As `Sync`, and in all archives of the database's options that are required: survives the loss of the machine. Others see it
+    /// as soon as it is on stable storage here. While such an archive is down, the commit waits for it.
     Archived,
 }
 
@@ -131,9 +131,9 @@ pub struct Options {
     pub in_doubt_rules: Vec<InDoubtRule>,
     /// Bytes of log to keep at least, whoever needs them: for standbys and archives that may have to start again. Default 0.
     pub log_keep_bytes: u64,
-    /// Archives the log. Its segments are kept until they are archived, however many that are. With `Background::Manual`
-    /// only `Database::archive_now` archives. Default: none.
-    pub archive: Option<ArchiveOptions>,
+    /// Archives of the log, each with a name of its own and at least one of them required. Segments are kept until all have
+    /// them. With `Background::Manual` only `Database::archive_now` archives. Default: none.
+    pub archives: Vec<ArchiveOptions>,
     /// Who does the work that no caller waits for. Default: threads of the database.
     pub background: Background,
     /// Of an encrypted database: opens it. A new database is encrypted if there is one, and cannot be made so later.
@@ -167,7 +167,7 @@ impl Default for Options {
             spare_segments: 2,
             in_doubt_rules: Vec::new(),
             log_keep_bytes: 0,
-            archive: None,
+            archives: Vec::new(),
             background: Background::default(),
             master_key: None,
         }

@@ -160,7 +160,7 @@ impl Restore {
         let options = Options {
             mode: OpenMode::Existing,
             background: Background::Manual,
-            archive: None,
+            archives: Vec::new(),
             in_doubt_rules: Vec::new(),
             ..options
         };

@@ -114,8 +114,8 @@ pub struct Statistics {
     pub log_holds: Vec<HoldInfo>,
     /// Holds lost since the database was opened, because they held more than their limit.
     pub log_holds_lost: u64,
-    /// What has been archived, if the log is.
-    pub archive: Option<ArchiveStatistics>,
+    /// What has been archived, by each archive of the options, in their order.
+    pub archives: Vec<ArchiveStatistics>,
     /// Pages read from the page file.
     pub pages_read: u64,
     /// Bytes of cached pages.
@@ -235,7 +235,7 @@ impl Engine {
             log_directory_syncs: log.directory_syncs,
             log_holds: self.log.as_ref().map(|log| log.holds()).unwrap_or_default(),
             log_holds_lost: log.holds_lost,
-            archive: self.archiver.get().map(|archiver| archiver.statistics(self.flushed())),
+            archives: self.archive_statistics(),
             pages_read: self.tree.pages().file().read_counts().reads,
             cache_bytes: count(self.tree.pages().cache().resident_pages()) * self.page_bytes(),
         }

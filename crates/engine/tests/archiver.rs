@@ -3,111 +3,16 @@
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
+use common::memory_archive::{MemoryArchive, SEGMENT_BYTES, archive_options, fill};
 use common::{small_options, try_open};
-use seawall_engine::{
-    ArchiveOptions, ArchivedLog, Background, Database, Durability, Error, LogArchive, LogArchiveError,
-    LogFile, Options, SegmentName,
-};
+use seawall_engine::{ArchiveOptions, Background, Database, Durability, Error, LogFile, Options};
 use seawall_simulation::SimulatedDisk;
-use seawall_types::Lsn;
-
-const SEGMENT_BYTES: u64 = 64 << 10;
-
-/// An archive in memory, which can be down, or take nothing until it is told.
-#[derive(Debug, Default)]
-struct MemoryArchive {
-    state: Mutex<State>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    files: BTreeMap<LogFile, Vec<u8>>,
-    stores: u64,
-    is_down: bool,
-    is_closed: bool,
-    waiting: u64,
-}
-
-impl MemoryArchive {
-    fn set(&self, change: impl FnOnce(&mut State)) {
-        change(&mut self.state.lock().unwrap());
-        self.changed.notify_all();
-    }
-
-    fn wait_until(&self, condition: impl Fn(&State) -> bool) {
-        let mut state = self.state.lock().unwrap();
-        while !condition(&state) {
-            state = self.changed.wait(state).unwrap();
-        }
-    }
-
-    fn segments(&self) -> Vec<u64> {
-        let state = self.state.lock().unwrap();
-        let number = |file: &LogFile| match file {
-            LogFile::Segment(name) => Some(name.number),
-            LogFile::History(_) | LogFile::Tail { .. } => None,
-        };
-        state.files.keys().filter_map(number).collect()
-    }
-
-    fn tails(&self) -> Vec<(u64, u64, u64)> {
-        let state = self.state.lock().unwrap();
-        let tail = |file: &LogFile| match file {
-            LogFile::Tail { segment, from, to } => Some((segment.number, *from, *to)),
-            LogFile::History(_) | LogFile::Segment(_) => None,
-        };
-        state.files.keys().filter_map(tail).collect()
-    }
-}
-
-impl LogArchive for MemoryArchive {
-    fn store(&self, _: &ArchivedLog, file: LogFile, content: &[u8]) -> Result<(), LogArchiveError> {
-        let mut state = self.state.lock().unwrap();
-        state.waiting += 1;
-        self.changed.notify_all();
-        while state.is_closed {
-            state = self.changed.wait(state).unwrap();
-        }
-        state.waiting -= 1;
-        state.stores += 1;
-        self.changed.notify_all();
-        if state.is_down {
-            return Err(LogArchiveError("it is down".to_owned()));
-        }
-        if let Some(before) = state.files.insert(file, content.to_vec()) {
-            assert!(before == content, "{file:?} changed");
-        }
-        Ok(())
-    }
-
-    fn remove_tails(&self, _: &ArchivedLog, segment: SegmentName) -> Result<(), LogArchiveError> {
-        let is_of =
-            |file: &LogFile| matches!(file, LogFile::Tail { segment: other, .. } if *other == segment);
-        self.state.lock().unwrap().files.retain(|file, _| !is_of(file));
-        Ok(())
-    }
-}
 
 fn options(archive: &Arc<MemoryArchive>, background: Background) -> Options {
-    let archive: Arc<dyn LogArchive> = Arc::clone(archive) as Arc<dyn LogArchive>;
-    Options { archive: Some(ArchiveOptions::new(archive)), background, ..small_options() }
-}
-
-fn fill(database: &Database, segments: u64) -> Lsn {
-    let table = database.table("t").or_else(|_| database.create_table("t")).unwrap();
-    let until = database.statistics().appended.get() + segments * SEGMENT_BYTES;
-    let mut key = 0_u32;
-    while database.statistics().appended.get() < until {
-        database.put(&table, (key % 50).to_be_bytes(), [7; 9_000]).unwrap();
-        key += 1;
-    }
-    database.statistics().appended
+    Options { archives: vec![archive_options(archive)], background, ..small_options() }
 }
 
 #[test]
@@ -121,7 +26,7 @@ fn full_segments_and_the_durable_tail_go_up_and_what_is_up_is_let_go() {
     let last = end.get() / SEGMENT_BYTES;
     assert_eq!(archive.segments(), (first..last).collect::<Vec<_>>());
     assert_eq!(archive.tails(), [(last, 0, end.get() % SEGMENT_BYTES)]);
-    let seen = database.statistics().archive.unwrap();
+    let seen = database.statistics().archives.remove(0);
     assert_eq!(
         (seen.archived, seen.segments, seen.segments_waiting, seen.failing),
         (end, last - first, 0, None)
@@ -162,7 +67,7 @@ fn an_archive_that_is_down_stops_nobody_who_did_not_ask_for_it_and_the_log_is_ke
     assert_eq!(database.get(&table, "k").unwrap().unwrap(), b"v", "it is durable here, and visible");
     database.checkpoint().unwrap();
     assert!(database.info().unwrap().segments[0].first_lsn <= first, "the log is kept");
-    let seen = database.statistics().archive.unwrap();
+    let seen = database.statistics().archives.remove(0);
     assert!(seen.failures > 0 && seen.failing.unwrap().contains("it is down"));
     drop(database);
     // The next process goes on.
@@ -170,7 +75,7 @@ fn an_archive_that_is_down_stops_nobody_who_did_not_ask_for_it_and_the_log_is_ke
     let database = try_open(&disk, options(&archive, Background::Manual)).unwrap();
     let end = database.archive_now().unwrap();
     assert_eq!(archive.segments().len() as u64, (end.get() - first.get()) / SEGMENT_BYTES);
-    assert_eq!(database.statistics().archive.unwrap().failing, None);
+    assert_eq!(database.statistics().archives.remove(0).failing, None);
 }
 
 #[test]
@@ -206,11 +111,11 @@ fn a_commit_that_asks_for_the_archive_waits_for_it_and_others_do_not() {
         assert!(receiver.try_recv().is_err(), "the archive has not taken it");
         archive.set(|state| state.is_closed = false);
         let stamp = receiver.recv().unwrap();
-        assert!(database.statistics().archive.unwrap().archived >= stamp);
+        assert!(database.statistics().archives.remove(0).archived >= stamp);
     });
     fill(&database, 8);
     let end = database.archive_now().unwrap();
-    assert!(database.statistics().archive.unwrap().archived >= end);
+    assert!(database.statistics().archives.remove(0).archived >= end);
     database.close().unwrap();
 }
 
@@ -219,7 +124,7 @@ fn closing_waits_for_no_upload_if_told_so() {
     let archive = Arc::new(MemoryArchive::default());
     let disk = SimulatedDisk::new(1);
     let mut options = options(&archive, Background::Threads);
-    options.archive.as_mut().unwrap().close_patience = Duration::ZERO;
+    options.archives[0].close_patience = Duration::ZERO;
     let database = try_open(&disk, options).unwrap();
     let table = database.create_table("t").unwrap();
     archive.set(|state| state.is_closed = true);
@@ -275,4 +180,74 @@ fn the_part_of_a_timeline_that_was_left_goes_up_under_its_own_name() {
     assert!(files.iter().any(is_left), "{files:?}");
     let history = seawall_types::TimelineId::new(2).unwrap();
     assert!(files.contains(&LogFile::History(history)), "{files:?}");
+}
+
+/// One that is required, and one that is not.
+fn two_archives(
+    required: &Arc<MemoryArchive>,
+    optional: &Arc<MemoryArchive>,
+    background: Background,
+) -> Options {
+    let optional = ArchiveOptions { name: "far".to_owned(), is_required: false, ..archive_options(optional) };
+    Options { archives: vec![archive_options(required), optional], ..options(required, background) }
+}
+
+#[test]
+fn an_archive_that_is_not_required_may_be_down_and_gets_everything_when_it_is_back() {
+    let (near, far) = (Arc::new(MemoryArchive::default()), Arc::new(MemoryArchive::default()));
+    far.set(|state| state.is_down = true);
+    let disk = SimulatedDisk::new(1);
+    let database = try_open(&disk, two_archives(&near, &far, Background::Manual)).unwrap();
+    let begin = database.statistics().redo_point;
+    fill(&database, 4);
+    let end = database.archive_now().unwrap();
+    let table = database.table("t").unwrap();
+    database.put_with(&table, "k", "v", Durability::Archived).unwrap();
+    let seen = database.statistics().archives;
+    assert!(seen[0].archived >= end && seen[0].failing.is_none() && seen[0].is_required);
+    assert_eq!((seen[1].archived, seen[1].name.as_str(), seen[1].is_required), (begin, "far", false));
+    assert!(seen[1].failing.is_some() && far.segments().is_empty());
+    database.checkpoint().unwrap();
+    let holds = database.log_holds().unwrap();
+    let position = |name: &str| holds.iter().find(|hold| hold.name == name).unwrap().position;
+    assert!(position("archiver") > begin && position("archiver far") <= begin, "{holds:?}");
+    drop(database);
+    far.set(|state| state.is_down = false);
+    let database = try_open(&disk, two_archives(&near, &far, Background::Manual)).unwrap();
+    database.archive_now().unwrap();
+    assert_eq!(near.segments(), far.segments());
+    // The other way round: a commit waits for the one that is required.
+    near.set(|state| state.is_down = true);
+    let refused = database.put_with(&table, "k", "w", Durability::Archived);
+    assert!(matches!(refused, Err(Error::Archive { .. })), "{refused:?}");
+    let seen = database.statistics().archives;
+    assert!(seen[1].archived > seen[0].archived, "each has what it can");
+}
+
+#[test]
+fn nobody_waits_for_an_archive_that_hangs_and_is_not_required() {
+    let (near, far) = (Arc::new(MemoryArchive::default()), Arc::new(MemoryArchive::default()));
+    far.set(|state| state.is_closed = true);
+    let disk = SimulatedDisk::new(1);
+    let database = try_open(&disk, two_archives(&near, &far, Background::Threads)).unwrap();
+    let end = fill(&database, 4);
+    far.wait_until(|state| state.waiting > 0);
+    assert!(database.archive_now().unwrap() >= end);
+    database.close().unwrap();
+    far.set(|state| state.is_closed = false);
+}
+
+#[test]
+fn archives_have_names_of_their_own_and_one_is_required() {
+    let archive = Arc::new(MemoryArchive::default());
+    let named = |name: &str| ArchiveOptions { name: name.to_owned(), ..archive_options(&archive) };
+    let long = "a".repeat(41);
+    let refused = |archives: Vec<ArchiveOptions>| {
+        let opened = try_open(&SimulatedDisk::new(1), Options { archives, ..small_options() });
+        matches!(opened, Err(Error::Option { name: "archives", .. }))
+    };
+    assert!(refused(vec![named("a"), named("a")]));
+    assert!(refused(vec![ArchiveOptions { is_required: false, ..named("a") }]));
+    assert!(refused(vec![named("a b")]) && refused(vec![named(&long)]));
+    assert!(!refused(vec![named(&long[1..]), named("")]));
 }

@@ -89,7 +89,7 @@ impl World {
     pub(crate) fn options(&self) -> Options {
         let clock: Arc<dyn Clock> = Arc::new(self.clock.clone());
         let archive = || {
-            let archive = RepositoryArchive::new(vec![self.repository()], Packing::default(), clock);
+            let archive = RepositoryArchive::new(self.repository(), Packing::default(), clock);
             ArchiveOptions::new(Arc::new(archive))
         };
         Options {
@@ -102,7 +102,7 @@ impl World {
             recovery_threads: 1,
             lock_wait: LockWait::NoWait,
             background: Background::Manual,
-            archive: self.archives.then(archive),
+            archives: self.archives.then(archive).into_iter().collect(),
             master_key: self.master_key.clone(),
             ..Options::default()
         }
@@ -163,7 +163,7 @@ impl World {
 
     /// Opens a restored database beside the first one.
     pub(crate) fn open_restored(&self, disk: &SimulatedDisk) -> Database {
-        let options = Options { archive: None, ..self.options() };
+        let options = Options { archives: Vec::new(), ..self.options() };
         Database::open_in(self.environment(disk), options, |_| {}).unwrap()
     }
 

@@ -5,12 +5,22 @@ use std::sync::Arc;
 
 use seawall_io::{Disk, OpenMode};
 use seawall_sync::{Mutex, WaitWord, thread};
-use seawall_wal::TimelineHistory;
+use seawall_wal::{HoldPosition, TimelineHistory};
 
-use crate::log_archive::{ArchivedLog, LogArchive, LogArchiveError, LogFile};
+use crate::log_archive::{ArchivedLog, LogArchive, LogArchiveError, LogFile, LogGap};
 
 /// What an upload came to: the bytes of the file.
 pub(crate) type Uploaded = Result<u64, LogArchiveError>;
+
+/// What came of putting a gap on record.
+pub(crate) type Noted = (LogGap, Result<(), LogArchiveError>);
+
+/// Whether a gap is being put on record.
+#[derive(Debug, Default)]
+struct Noting {
+    is_under_way: bool,
+    ended: Option<Noted>,
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -19,21 +29,29 @@ pub(crate) struct Uploads {
     archive: Arc<dyn LogArchive>,
     log: ArchivedLog,
     ended: Mutex<Vec<(LogFile, Uploaded)>>,
+    noting: Mutex<Noting>,
     /// Changes when an upload ends, or when whoever starts them has something else to look at.
     pub(crate) work: WaitWord,
 }
 
 impl Uploads {
     pub(crate) fn new(disk: Arc<dyn Disk>, archive: Arc<dyn LogArchive>, log: ArchivedLog) -> Uploads {
-        Uploads { disk, archive, log, ended: Mutex::default(), work: WaitWord::new() }
+        Uploads {
+            disk,
+            archive,
+            log,
+            ended: Mutex::default(),
+            noting: Mutex::default(),
+            work: WaitWord::new(),
+        }
     }
 
-    /// Starts one; its end shows in `take_ended`.
-    pub(crate) fn start(self: &Arc<Self>, file: LogFile) {
+    /// Starts one, of a file that `hold` keeps; its end shows in `take_ended`.
+    pub(crate) fn start(self: &Arc<Self>, file: LogFile, hold: Arc<HoldPosition>) {
         let uploads = Arc::clone(self);
         let builder = thread::Builder::new().name("seawall-upload".to_owned());
         let started = builder.spawn(move || {
-            let run = std::panic::AssertUnwindSafe(|| uploads.run(file));
+            let run = std::panic::AssertUnwindSafe(|| uploads.run(file, &hold));
             let panicked = |_| Err(LogArchiveError("the upload panicked".to_owned()));
             let result = std::panic::catch_unwind(run).unwrap_or_else(panicked);
             uploads.end(file, result);
@@ -53,9 +71,53 @@ impl Uploads {
         std::mem::take(&mut *self.ended.lock())
     }
 
-    /// Uploads a file, here and now.
-    pub(crate) fn run(&self, file: LogFile) -> Uploaded {
-        upload(&*self.disk, &*self.archive, &self.log, file)
+    /// Uploads a file that `hold` keeps, here and now.
+    pub(crate) fn run(&self, file: LogFile, hold: &HoldPosition) -> Uploaded {
+        let content = read(&*self.disk, &self.log, file)?;
+        // A hold is over before anything that it has kept is removed or used again.
+        if hold.is_over() {
+            return Err(LogArchiveError::not_kept());
+        }
+        store(&*self.archive, &self.log, file, &content)
+    }
+
+    /// Puts a gap on record, here or on a thread; one at a time. Whether `take_noted` has the outcome already.
+    pub(crate) fn note(self: &Arc<Self>, gap: &LogGap, is_here: bool) -> bool {
+        {
+            let mut noting = self.noting.lock();
+            if noting.is_under_way {
+                return false;
+            }
+            noting.is_under_way = true;
+        }
+        if is_here {
+            self.run_note(gap.clone());
+            return true;
+        }
+        let (uploads, noted) = (Arc::clone(self), gap.clone());
+        let builder = thread::Builder::new().name("seawall-upload".to_owned());
+        if let Err(error) = builder.spawn(move || uploads.run_note(noted)) {
+            let failed = LogArchiveError(format!("starting a thread for it: {error}"));
+            self.end_note((gap.clone(), Err(failed)));
+        }
+        false
+    }
+
+    fn run_note(&self, gap: LogGap) {
+        let run = std::panic::AssertUnwindSafe(|| self.archive.note_gap(&self.log, &gap));
+        let panicked = |_| Err(LogArchiveError("putting a gap on record panicked".to_owned()));
+        let result = std::panic::catch_unwind(run).unwrap_or_else(panicked);
+        self.end_note((gap, result));
+    }
+
+    fn end_note(&self, noted: Noted) {
+        *self.noting.lock() = Noting { is_under_way: false, ended: Some(noted) };
+        self.work.wake_all();
+    }
+
+    /// The one that has ended since the last call.
+    pub(crate) fn take_noted(&self) -> Option<Noted> {
+        self.noting.lock().ended.take()
     }
 }
 
@@ -66,8 +128,11 @@ pub(crate) fn upload(
     log: &ArchivedLog,
     file: LogFile,
 ) -> Uploaded {
-    let content = read(disk, log, file)?;
-    archive.store(log, file, &content)?;
+    store(archive, log, file, &read(disk, log, file)?)
+}
+
+fn store(archive: &dyn LogArchive, log: &ArchivedLog, file: LogFile, content: &[u8]) -> Uploaded {
+    archive.store(log, file, content)?;
     if let LogFile::Segment(segment) = file
         && let Err(error) = archive.remove_tails(log, segment)
     {

@@ -8,6 +8,7 @@ use seawall_types::{Lsn, TimelineId};
 use seawall_wal::{HoldInfo, HoldOptions};
 
 use super::{Database, OpenEngine};
+use crate::archiver::ArchiveWatch;
 use crate::backup::Backup;
 use crate::engine::{Engine, Environment};
 use crate::error::Error;
@@ -53,17 +54,25 @@ impl Database {
         Ok(Database { engine: Arc::new(OpenEngine(engine)) })
     }
 
-    /// Makes everything committed so far durable, and returns when the archive has it; up to which LSN that is. With
+    /// Makes everything committed so far durable, and returns when all archives that are required have it; up to which LSN that is. With
     /// `Background::Manual` the calling thread archives; nobody else does then.
     ///
     /// # Errors
-    /// `NoArchive`; `Archive` if the archive does not take it (the database's own thread goes on trying instead);
+    /// `NoArchive`; `ArchiveGap` if what was committed before was left out of one of them; `Archive` if one of them does not take it (the database's own thread goes on trying instead);
     /// `NotArchived` if the database is closed meanwhile; `Stopped`.
     pub fn archive_now(&self) -> Result<Lsn, Error> {
         let engine = self.engine();
         let flushed = engine.flush()?;
         engine.wait_archived(flushed)?;
         Ok(flushed)
+    }
+
+    /// To wait for gaps in the archive of this name.
+    ///
+    /// # Errors
+    /// `NoArchive` if the options have none of this name.
+    pub fn watch_archive(&self, name: &str) -> Result<ArchiveWatch, Error> {
+        self.engine().watch_archive(name)
     }
 
     /// Begins a backup; `name` is that of the hold that keeps the log meanwhile. See [`Backup`].

@@ -2,6 +2,8 @@
 #![allow(dead_code, reason = "not every test uses all of it")]
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
+pub(crate) mod memory_archive;
+
 use std::sync::Arc;
 
 use seawall_engine::{Background, Database, Environment, Error, LockWait, Options};
