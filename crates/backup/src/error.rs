@@ -47,6 +47,21 @@ pub enum BackupError {
         /// Where the gap begins.
         from: Lsn,
     },
+    /// The log that a restore needs was left out of the repository on purpose.
+    #[error(
+        "the log of timeline {timeline} from {from} on was left out of the repository on purpose (gap {gap}): {reason}. Restore to \
+         a place before it, or from a backup behind it"
+    )]
+    LeftOut {
+        /// The timeline.
+        timeline: u32,
+        /// Where the log that is there ends.
+        from: Lsn,
+        /// Which segments were left out.
+        gap: String,
+        /// Why.
+        reason: String,
+    },
     /// The log does not reach the end of the backup.
     #[error("the repository has the log up to {log_end} only, and the backup needs it up to {needed}")]
     LogTooShort {
@@ -66,6 +81,12 @@ pub enum BackupError {
 }
 
 impl BackupError {
+    /// Whether a restore may do without what is missing, if it stops before.
+    pub(crate) fn is_behind_log(&self) -> bool {
+        use BackupError::{Database, Gap, LeftOut};
+        matches!(self, Gap { .. } | LeftOut { .. } | Database(seawall_engine::Error::RestoreTarget { .. }))
+    }
+
     pub(crate) fn damaged(object: impl ToString, problem: impl Into<String>) -> BackupError {
         BackupError::Damaged { object: object.to_string(), problem: problem.into() }
     }

@@ -22,7 +22,7 @@ use crate::chain::read_chain;
 use crate::error::BackupError;
 use crate::places;
 use crate::run::RunReader;
-use crate::stored_log::StoredLog;
+use crate::stored_log::{FetchedLog, StoredLog};
 
 /// What to restore.
 #[derive(Clone, Debug)]
@@ -90,7 +90,7 @@ pub struct RestoreReport {
 /// was cut short has left. It is an ordinary database when this returns, and cannot be opened before.
 ///
 /// # Errors
-/// `NoBackup`, `Gap`, `LogTooShort`, `WhichDatabase`, `Damaged`; what the repository or the database says.
+/// `NoBackup`, `Gap`, `LeftOut`, `LogTooShort`, `WhichDatabase`, `Damaged`; what the repository or the database says.
 pub fn restore(
     repository: &Repository,
     environment: &Environment,
@@ -111,7 +111,7 @@ pub fn restore(
             Plan { repository, environment, options, request, stored: &stored, backup, chain, timeline };
         let (restore, end) = match plan.begin(progress) {
             // A restore point may lie behind an older backup.
-            Err(BackupError::Database(error @ Error::RestoreTarget { .. })) => {
+            Err(error) if error.is_behind_log() => {
                 refused.get_or_insert(error);
                 continue;
             }
@@ -127,8 +127,7 @@ pub fn restore(
             elapsed: environment.clock.monotonic().saturating_sub(started),
         });
     }
-    Err(refused
-        .map_or_else(|| BackupError::NoBackup { problem: "there is none".to_owned() }, BackupError::from))
+    Err(refused.unwrap_or_else(|| BackupError::NoBackup { problem: "there is none".to_owned() }))
 }
 
 fn which_database(repository: &Repository, given: Option<DatabaseId>) -> Result<DatabaseId, BackupError> {
@@ -216,7 +215,7 @@ impl Stored {
 }
 
 /// Whether a timeline with this history has all of a backup and of the log up to its end.
-fn is_on(history: &TimelineHistory, backup: &StoredBackup) -> bool {
+pub(crate) fn is_on(history: &TimelineHistory, backup: &StoredBackup) -> bool {
     let (timeline, end) = (backup.manifest.base.timeline, backup.manifest.end.end);
     let left = history.forks.iter().find(|fork| fork.parent == timeline);
     timeline == history.timeline || left.is_some_and(|fork| fork.fork >= end)
@@ -262,17 +261,27 @@ impl Plan<'_> {
             RestoreTarget::Latest | RestoreTarget::Time(_) | RestoreTarget::RestorePoint(_) => Lsn::MAX,
         };
         let mut segments = 0;
-        let log_end = log.fetch(base.redo_point, to, self.request.threads, &mut |fetched| {
-            restore.put_log_file(&fetched.name.file_name(), &fetched.content)?;
-            segments += 1;
-            progress(RestoreProgress::Log { segments });
-            Ok(())
-        })?;
-        if log_end < manifest.end.end {
+        let FetchedLog { end: log_end, gap } =
+            log.fetch(base.redo_point, to, self.request.threads, &mut |fetched| {
+                restore.put_log_file(&fetched.name.file_name(), &fetched.content)?;
+                segments += 1;
+                progress(RestoreProgress::Log { segments });
+                Ok(())
+            })?;
+        let is_latest = matches!(self.request.target, RestoreTarget::Latest);
+        let is_too_short = log_end < manifest.end.end;
+        let gap = match gap {
+            Some(gap) if is_too_short || is_latest => return Err(gap),
+            gap => gap,
+        };
+        if is_too_short {
             return Err(BackupError::LogTooShort { log_end, needed: manifest.end.end });
         }
-        let end = restore.find_end(&self.request.target, log_end, manifest.end.end)?;
-        Ok((restore, end))
+        match (restore.find_end(&self.request.target, log_end, manifest.end.end), gap) {
+            // Not before the gap.
+            (Err(Error::RestoreTarget { .. }), Some(gap)) => Err(gap),
+            (end, _) => Ok((restore, end?)),
+        }
     }
 
     /// Writes the rows, replays the log, and makes a database of it.

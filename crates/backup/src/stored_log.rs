@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use seawall_archive::{ArchiveError, LogFileName, Repository, SegmentPlace, System};
 use seawall_engine::Error;
-use seawall_types::{DatabaseId, Lsn};
+use seawall_types::{DatabaseId, Lsn, TimelineId};
 use seawall_wal::{LogGeometry, SegmentName, TimelineHistory};
 
 use crate::error::BackupError;
@@ -25,6 +25,14 @@ pub(crate) struct StoredLog<'a> {
     system: System,
     geometry: LogGeometry,
     history: TimelineHistory,
+}
+
+/// What there is of the log.
+pub(crate) struct FetchedLog {
+    /// It ends here.
+    pub(crate) end: Lsn,
+    /// Then a part is missing: it was left out, or there is more behind it. `Gap` or `LeftOut`.
+    pub(crate) gap: Option<BackupError>,
 }
 
 /// A segment file to put into a log directory.
@@ -56,17 +64,17 @@ impl<'a> StoredLog<'a> {
     }
 
     /// Fetches the log from the segment of `from` on, up to that of `to` or as far as there is any, `threads` segments at a time, and
-    /// gives each to `put`, in order. Where it ends.
+    /// gives each to `put`, in order. Where it ends, and why if a part is missing there.
     ///
     /// # Errors
-    /// `Gap` if a part is missing and later ones are there; what the repository says.
+    /// What the repository says.
     pub(crate) fn fetch(
         &self,
         from: Lsn,
         to: Lsn,
         threads: usize,
         put: &mut dyn FnMut(FetchedSegment) -> Result<(), BackupError>,
-    ) -> Result<Lsn, BackupError> {
+    ) -> Result<FetchedLog, BackupError> {
         std::thread::scope(|scope| {
             let mut under_way = VecDeque::new();
             let mut next = from;
@@ -79,7 +87,9 @@ impl<'a> StoredLog<'a> {
                     next = wanted.end;
                     under_way.push_back((wanted, scope.spawn(move || self.fetch_segment(wanted.name))));
                 }
-                let Some((wanted, fetching)) = under_way.pop_front() else { return Ok(position) };
+                let Some((wanted, fetching)) = under_way.pop_front() else {
+                    return Ok(FetchedLog { end: position, gap: None });
+                };
                 let panicked = |_| Error::Io { message: "a thread of the restore panicked".to_owned() };
                 let Some(fetched) = fetching.join().map_err(panicked)?? else {
                     return self.end_at(position, wanted);
@@ -113,22 +123,36 @@ impl<'a> StoredLog<'a> {
         }
     }
 
-    /// The log ends here, where more was wanted, unless there is more behind it.
-    fn end_at(&self, end: Lsn, wanted: Wanted) -> Result<Lsn, BackupError> {
+    /// What there is ends here: the log, or what goes before a gap.
+    fn end_at(&self, end: Lsn, wanted: Wanted) -> Result<FetchedLog, BackupError> {
         let timeline = wanted.name.timeline;
-        let has_later = || -> Result<bool, BackupError> {
-            let number = self.geometry.segment_of(end);
-            let files = self.repository.list(self.system, Some(timeline))?;
-            let is_later = |name: &LogFileName| match name {
-                LogFileName::Segment(place) => place.digits > number,
-                LogFileName::Partial(_) | LogFileName::BackupLabel(..) | LogFileName::History(_) => false,
-            };
-            Ok(files.iter().any(|(name, _)| is_later(name)))
+        let gap = match self.left_out(end, timeline)? {
+            None if wanted.is_left || self.has_later(end, timeline)? => {
+                Some(BackupError::Gap { timeline: timeline.get(), from: end })
+            }
+            on_record => on_record,
         };
-        if wanted.is_left || has_later()? {
-            return Err(BackupError::Gap { timeline: timeline.get(), from: end });
-        }
-        Ok(end)
+        Ok(FetchedLog { end, gap })
+    }
+
+    /// The gap on record that the segment of `from` lies in.
+    fn left_out(&self, from: Lsn, timeline: TimelineId) -> Result<Option<BackupError>, BackupError> {
+        let place = SegmentPlace { timeline, digits: self.geometry.segment_of(from) };
+        let gaps = self.repository.gaps(self.system)?;
+        let Some(gap) = gaps.into_iter().find(|gap| gap.contains(place)) else { return Ok(None) };
+        let reason = self.repository.read_gap(self.system, gap)?.reason;
+        let timeline = timeline.get();
+        Ok(Some(BackupError::LeftOut { timeline, from, gap: gap.to_string(), reason }))
+    }
+
+    fn has_later(&self, end: Lsn, timeline: TimelineId) -> Result<bool, BackupError> {
+        let number = self.geometry.segment_of(end);
+        let files = self.repository.list(self.system, Some(timeline))?;
+        let is_later = |name: &LogFileName| match name {
+            LogFileName::Segment(place) => place.digits > number,
+            LogFileName::Partial(_) | LogFileName::BackupLabel(..) | LogFileName::History(_) => false,
+        };
+        Ok(files.iter().any(|(name, _)| is_later(name)))
     }
 
     /// A segment as far as it is there; `None` if nothing of it is.

@@ -149,7 +149,10 @@ fn backup_exit_code(error: &seawall_backup::BackupError) -> u8 {
     use seawall_backup::BackupError;
     match error {
         BackupError::WhichDatabase { .. } | BackupError::NoBackup { .. } => 3,
-        BackupError::Damaged { .. } | BackupError::Gap { .. } | BackupError::LogTooShort { .. } => 4,
+        BackupError::Damaged { .. }
+        | BackupError::Gap { .. }
+        | BackupError::LeftOut { .. }
+        | BackupError::LogTooShort { .. } => 4,
         BackupError::RepositoryNotEncrypted { .. } => 9,
         BackupError::PostgreSql(error) => postgresql_exit_code(error),
         _ => 1,
