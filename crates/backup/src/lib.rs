@@ -11,6 +11,7 @@
 //!   the log that it needs is.
 //! * Nothing that a crash of the database could take back gets into a repository.
 //! * What is restored is the state after some commit of the timeline that was asked for, exactly.
+//! * A gap in the archived log is on record before anything behind it goes up, and a [`BackupKeeper`] takes a full backup behind it.
 //!
 //! Why rows that were read at different moments make a consistent database with the log is said in `engine::backup`, what is
 //! on disk if a restore is cut short in `engine::restore`.
@@ -22,6 +23,7 @@ mod chain;
 mod drill;
 mod error;
 mod holdings;
+mod keeper;
 mod lines;
 mod manifest;
 mod needs;
@@ -39,6 +41,7 @@ pub use catalog::{StoredBackup, backups, databases};
 pub use drill::{DrillPhases, DrillReport, drill};
 pub use error::BackupError;
 pub use holdings::{Holdings, LogFile, TimelineLog, UnfinishedBackup};
+pub use keeper::{BackupKeeper, KeeperOptions, KeeperReport, back_up_behind_gap};
 pub use lines::{Lines, LogStretch};
 pub use manifest::{Manifest, RunInfo, RunKind};
 pub use needs::{BackupNeeds, NeededObject};

@@ -1,0 +1,211 @@
+//! Gaps that the archive of a database opens on purpose: what a restore says, and the backup that is taken behind one.
+//!
+//! Invariant: whatever fails, a restore to the latest after the keeper's backup gives the database.
+#![allow(clippy::unwrap_used, reason = "a test that fails panics")]
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{SEGMENT_BYTES, World, state_of};
+use seawall_backup::{BackupError, BackupKeeper, BackupOptions, KeeperOptions, back_up_behind_gap};
+use seawall_engine::{ArchiveOptions, Database, Error, Options, RestoreTarget};
+use seawall_io::Clock;
+use seawall_simulation::{Fault, FaultError, FaultTarget, Operations, PowerLoss};
+use seawall_types::Lsn;
+
+fn options(world: &World) -> Options {
+    let mut options = world.options();
+    let archive = options.archives.remove(0);
+    options.archives.push(ArchiveOptions { limit_bytes: Some(3 * SEGMENT_BYTES), ..archive });
+    options
+}
+
+fn open(world: &World, options: Options) -> Result<Database, Error> {
+    Database::open_in(world.environment(&world.disk), options, |_| {})
+}
+
+/// Writes some segments of log.
+fn fill(database: &Database, segments: u64) -> Result<Lsn, Error> {
+    let table = match database.table("t") {
+        Err(Error::NoSuchTable { .. }) => database.create_table("t")?,
+        table => table?,
+    };
+    let until = database.statistics().appended.get() + segments * SEGMENT_BYTES;
+    let mut key = database.statistics().appended.get();
+    while database.statistics().appended.get() < until {
+        database.put(&table, (key % 40).to_be_bytes(), [3; 8_000])?;
+        key += 1;
+    }
+    Ok(database.statistics().appended)
+}
+
+/// The database writes more than its limit while the store is away: its archive does not run meanwhile.
+fn lose_hold(database: &Database) -> Result<(), Error> {
+    fill(database, 6)?;
+    database.checkpoint()?;
+    assert!(database.log_holds()?.iter().any(|hold| hold.lost_at.is_some()));
+    Ok(())
+}
+
+fn left_out(world: &World, target: RestoreTarget) -> String {
+    let refused = world.restore(target).map(|(_, report)| report);
+    assert!(matches!(&refused, Err(BackupError::LeftOut { .. })), "{refused:?}");
+    refused.unwrap_err().to_string()
+}
+
+fn keep(world: &World, database: &Database) -> Result<bool, BackupError> {
+    world.clock.advance(Duration::from_secs(1));
+    let clock: Arc<dyn Clock> = Arc::new(world.clock.clone());
+    let id = database.info()?.database;
+    let options = BackupOptions { threads: 1, ..BackupOptions::default() };
+    Ok(back_up_behind_gap(database, id, &world.repository(), &clock, &options)?.is_some())
+}
+
+#[test]
+fn a_restore_says_that_the_log_was_left_out_until_there_is_a_backup_behind_the_gap() {
+    let world = World::new();
+    let database = open(&world, options(&world)).unwrap();
+    fill(&database, 2).unwrap();
+    world.back_up(&database);
+    assert!(!keep(&world, &database).unwrap(), "there is no gap");
+    world.clock.advance(Duration::from_secs(60));
+    let before_gap = fill(&database, 1).unwrap();
+    let state = state_of(&database);
+    database.create_restore_point("before").unwrap();
+    let time = world.clock.wall_micros();
+    world.clock.advance(Duration::from_secs(60));
+    fill(&database, 1).unwrap();
+    database.archive_now().unwrap();
+    lose_hold(&database).unwrap();
+    let inside = database.statistics().redo_point;
+    let behind = fill(&database, 2).unwrap();
+    database.archive_now().unwrap();
+
+    for target in
+        [RestoreTarget::Latest, RestoreTarget::Lsn(behind), RestoreTarget::Lsn(Lsn::new(inside.get() - 1))]
+    {
+        let problem = left_out(&world, target);
+        assert!(problem.contains("on purpose") && problem.contains("limit of 196608 bytes"), "{problem}");
+    }
+    let late = RestoreTarget::Time(world.clock.wall_micros());
+    assert!(left_out(&world, late).contains("on purpose"));
+    assert!(left_out(&world, RestoreTarget::RestorePoint("none".to_owned())).contains("on purpose"));
+    // What lies before it can be reached as ever.
+    assert!(world.restored_state(RestoreTarget::Lsn(before_gap)) == state);
+    assert!(world.restored_state(RestoreTarget::Time(time)) == state);
+    assert!(world.restored_state(RestoreTarget::RestorePoint("before".to_owned())) == state);
+
+    assert!(keep(&world, &database).unwrap());
+    assert!(!keep(&world, &database).unwrap(), "one is enough");
+    fill(&database, 1).unwrap();
+    database.archive_now().unwrap();
+    assert!(world.restored_state(RestoreTarget::Latest) == state_of(&database));
+    assert!(world.restored_state(RestoreTarget::Lsn(before_gap)) == state);
+}
+
+fn keeper(world: &World, database: &Database) -> BackupKeeper {
+    let clock: Arc<dyn Clock> = Arc::new(world.clock.clone());
+    let options = KeeperOptions {
+        retry_first: Duration::from_millis(1),
+        retry_last: Duration::from_millis(1),
+        ..KeeperOptions::default()
+    };
+    BackupKeeper::start(database, &world.repository(), &clock, options).unwrap()
+}
+
+#[test]
+fn a_keeper_takes_a_full_backup_when_a_gap_is_opened_and_one_that_is_found_at_open() {
+    let world = World::new();
+    let database = open(&world, options(&world)).unwrap();
+    fill(&database, 2).unwrap();
+    database.archive_now().unwrap();
+    {
+        let keeper = keeper(&world, &database);
+        lose_hold(&database).unwrap();
+        database.archive_now().unwrap();
+        let report = keeper.wait(|report| report.backups > 0);
+        assert_eq!((report.backups, report.failing), (1, None));
+        assert_eq!(report.last.unwrap().manifest.parent, None);
+        assert!(world.restored_state(RestoreTarget::Latest) == state_of(&database));
+    }
+    // Nobody keeps a watch.
+    world.clock.advance(Duration::from_secs(1));
+    lose_hold(&database).unwrap();
+    database.archive_now().unwrap();
+    database.close().unwrap();
+    world.clock.advance(Duration::from_secs(1));
+    let database = open(&world, options(&world)).unwrap();
+    let keeper = keeper(&world, &database);
+    assert_eq!(keeper.wait(|report| report.backups > 0).backups, 1);
+    assert!(world.restored_state(RestoreTarget::Latest) == state_of(&database));
+    database.close().unwrap();
+    assert!(keeper.wait(|_| false).has_ended, "with the database");
+}
+
+#[test]
+fn a_keeper_tries_again_while_the_store_fails() {
+    let world = World::new();
+    let database = open(&world, options(&world)).unwrap();
+    fill(&database, 2).unwrap();
+    database.archive_now().unwrap();
+    lose_hold(&database).unwrap();
+    database.archive_now().unwrap();
+    let target = FaultTarget::Path { prefix: String::new(), operations: Operations::Writes };
+    world.store.inject(Fault { target, error: FaultError::Number(5), skip: 0, count: 40 });
+    let keeper = keeper(&world, &database);
+    let report = keeper.wait(|report| report.backups > 0);
+    assert!(report.failures > 0 && report.failing.is_none(), "{report:?}");
+    assert!(world.restored_state(RestoreTarget::Latest) == state_of(&database));
+}
+
+/// Goes on from a database whose hold is lost until a backup is behind the gap, or the power goes somewhere.
+fn go_on(world: &World) -> Result<(), Box<dyn std::error::Error>> {
+    world.clock.advance(Duration::from_secs(world.store.calls()));
+    let database = open(world, options(world))?;
+    database.archive_now()?;
+    keep(world, &database)?;
+    fill(&database, 1)?;
+    database.archive_now()?;
+    database.close()?;
+    Ok(())
+}
+
+#[test]
+fn whatever_loses_power_while_a_gap_is_opened_the_database_can_be_restored_afterwards() {
+    let begin = World::new();
+    let database = open(&begin, options(&begin)).unwrap();
+    fill(&database, 2).unwrap();
+    begin.back_up(&database);
+    lose_hold(&database).unwrap();
+    drop(database);
+    let copy = || World { disk: begin.disk.copy(), store: begin.store.copy(), ..World::new() };
+    let calm = copy();
+    let (disk_from, store_from) = (calm.disk.calls(), calm.store.calls());
+    go_on(&calm).unwrap();
+    let all = std::env::var("SEAWALL_CRASHES").is_ok();
+    let step = |from: u64, to: u64| if all { 1 } else { usize::try_from((to - from) / 12).unwrap().max(1) };
+    let of_disk = (disk_from..calm.disk.calls()).step_by(step(disk_from, calm.disk.calls()));
+    let of_store = (store_from..calm.store.calls()).step_by(step(store_from, calm.store.calls()));
+    for (call, is_store) in of_disk.map(|call| (call, false)).chain(of_store.map(|call| (call, true))) {
+        let world = copy();
+        if is_store {
+            world.store.crash_at(call)
+        } else {
+            world.disk.crash_at(call)
+        }
+        let went_on = go_on(&world);
+        assert!(went_on.is_ok() || world.disk.crashed() || world.store.crashed(), "{went_on:?}");
+        for outcome in [PowerLoss::LoseAll, PowerLoss::KeepAll, PowerLoss::Random(call)] {
+            let what = format!("call {call} of the {}, {outcome:?}", if is_store { "store" } else { "disk" });
+            let store = if is_store { world.store.after_power_loss(outcome) } else { world.store.copy() };
+            // Where the store has lost power, the machine had its power cut with it.
+            let again = World { disk: world.disk.after_power_loss(outcome), store, ..World::new() };
+            go_on(&again).unwrap_or_else(|error| panic!("{what}: {error}"));
+            let database = open(&again, options(&again)).unwrap();
+            database.archive_now().unwrap();
+            assert!(again.restored_state(RestoreTarget::Latest) == state_of(&database), "{what}");
+        }
+    }
+}
