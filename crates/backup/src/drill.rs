@@ -79,7 +79,7 @@ pub fn drill(
     let options = Options {
         mode: OpenMode::Existing,
         background: Background::Manual,
-        archive: None,
+        archives: Vec::new(),
         in_doubt_rules: Vec::new(),
         ..options.clone()
     };
