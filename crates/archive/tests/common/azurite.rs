@@ -46,7 +46,9 @@ fn find_or_install() -> Result<PathBuf, String> {
     if let Some(found) = places.map(|place| place.join("azurite-blob")).find(|file| file.is_file()) {
         return Ok(found);
     }
-    let arguments = ["install", "--no-fund", "--no-audit", "--prefix"];
+    // Where there is no network, it is said soon.
+    let patience = ["--fetch-retries=1", "--fetch-timeout=60000"];
+    let arguments = ["install", "--no-fund", "--no-audit", patience[0], patience[1], "--prefix"];
     let output = Command::new("npm").args(arguments).arg(&beside).arg(PACKAGE).output();
     let output = output.map_err(|error| format!("Azurite is not installed, nor is Node: {error}"))?;
     if !output.status.success() {
