@@ -15,7 +15,9 @@ use seawall_engine::{
     ArchiveOptions, AtLimit, Background, Database, Durability, Environment, Error, HoldInfo, Options,
     ThrottleReason,
 };
-use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
+use seawall_simulation::{
+    FaultTarget, Operations, PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom,
+};
 use seawall_types::Lsn;
 
 const LIMIT: u64 = 3 * SEGMENT_BYTES;
@@ -135,6 +137,27 @@ fn threads_open_a_gap_and_wake_those_who_wait() {
     database.put_with(&table, "k", "w", Durability::Archived).unwrap();
     database.close().unwrap();
     assert!(!watch.wait(1, None), "nothing comes any more");
+}
+
+#[test]
+fn what_was_read_of_log_that_was_not_kept_meanwhile_does_not_go_up() {
+    let archive = Arc::new(MemoryArchive::default());
+    let disk = SimulatedDisk::new(1);
+    let database = try_open(&disk, limited(&archive, Background::Threads)).unwrap();
+    let first = database.statistics().redo_point.get() / SEGMENT_BYTES;
+    let target =
+        FaultTarget::Path { prefix: format!("log/00000001{first:016X}"), operations: Operations::Reads };
+    let gate = disk.hold(target);
+    fill(&database, 1);
+    gate.await_waiting(1);
+    fill(&database, 6);
+    database.checkpoint().unwrap();
+    archive.wait_until(|state| !state.gaps.is_empty());
+    gate.open();
+    // It waits for what is under way.
+    database.close().unwrap();
+    assert!(!archive.segments().contains(&first), "{:?}", archive.segments());
+    assert!(archive.knows(first));
 }
 
 #[test]
