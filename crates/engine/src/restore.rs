@@ -224,14 +224,16 @@ impl Restore {
         Ok(())
     }
 
-    /// Puts a file of the log where it belongs. Not durable: it is of use to this restore only.
+    /// Puts a file of the log where it belongs. A segment is of use to this restore only; histories are needed afterwards, too, and
+    /// durable when this returns, but for their names, which the new timeline makes so.
     ///
     /// # Errors
     /// `DiskFull`, `Io`.
     pub fn put_log_file(&self, file_name: &str, content: &[u8]) -> Result<(), Error> {
         let path = format!("{LOG_DIRECTORY}/{file_name}");
         let file = self.environment.disk.open(&path, FileMode::Create).map_err(io)?;
-        file.write_all_at(content, 0).map_err(io)
+        file.write_all_at(content, 0).map_err(io)?;
+        if file_name.ends_with(".history") { file.sync_data().map_err(io) } else { Ok(()) }
     }
 
     /// Reads the log, of which there is no more than up to `log_end`, to find where to stop. `at_least` is where the backup ends.
