@@ -19,13 +19,22 @@ pub struct StoredBackup {
     pub manifest: Manifest,
 }
 
-/// The backups of a database that are complete, oldest first.
+/// The backups of a database in a repository.
+#[derive(Debug, Default)]
+pub struct StoredBackups {
+    /// Those that are complete, oldest first.
+    pub complete: Vec<StoredBackup>,
+    /// What is wrong with manifests that cannot be read: others are none the worse for it.
+    pub damaged: Vec<BackupError>,
+}
+
+/// The backups of a database.
 ///
 /// # Errors
-/// What the repository says; `Damaged` for a manifest that is none.
-pub fn backups(repository: &Repository, database: DatabaseId) -> Result<Vec<StoredBackup>, BackupError> {
+/// What the repository says.
+pub fn backups(repository: &Repository, database: DatabaseId) -> Result<StoredBackups, BackupError> {
     let system = System::Seawall(database);
-    let mut found = Vec::new();
+    let mut found = StoredBackups::default();
     for id in repository.list_directories(system, BACKUPS)? {
         // Somebody else's directory.
         let Some(name) = places::manifest(&id) else { continue };
@@ -33,16 +42,44 @@ pub fn backups(repository: &Repository, database: DatabaseId) -> Result<Vec<Stor
         match repository.fetch_object(system, &name, &mut content) {
             // Under way, or given up.
             Err(ArchiveError::NotFound { .. }) => continue,
+            Err(error @ ArchiveError::Damaged { .. }) => {
+                found.damaged.push(error.into());
+                continue;
+            }
             fetched => drop(fetched?),
         }
-        let manifest = Manifest::decode(&content).map_err(|problem| BackupError::damaged(&name, problem))?;
-        if manifest.base.database != database {
-            return Err(BackupError::damaged(&name, "it is of another database"));
+        match Manifest::decode(&content) {
+            Ok(manifest) if manifest.base.database == database => {
+                found.complete.push(StoredBackup { id, manifest });
+            }
+            Ok(_) => found.damaged.push(BackupError::damaged(&name, "it is of another database")),
+            Err(problem) => found.damaged.push(BackupError::damaged(&name, problem)),
         }
-        found.push(StoredBackup { id, manifest });
     }
-    found.sort_by_key(|backup| (backup.manifest.end.end, backup.manifest.started_micros));
+    found.complete.sort_by_key(|backup| (backup.manifest.end.end, backup.manifest.started_micros));
     Ok(found)
+}
+
+/// A backup and what it builds on, oldest first.
+pub(crate) fn chain_of<'a>(
+    backups: &'a [StoredBackup],
+    backup: &'a StoredBackup,
+) -> Result<Vec<&'a StoredBackup>, BackupError> {
+    let mut chain = vec![backup];
+    let mut child = backup;
+    while let Some(id) = &child.manifest.parent {
+        // One is before the next: no chain goes in circles.
+        let parent = backups.iter().take_while(|older| older.id != child.id).find(|older| older.id == *id);
+        let problem = || {
+            format!(
+                "it builds on {id}, which is not in the repository, or cannot be read, or is no earlier backup"
+            )
+        };
+        child = parent.ok_or_else(|| BackupError::damaged(&child.id, problem()))?;
+        chain.push(child);
+    }
+    chain.reverse();
+    Ok(chain)
 }
 
 /// The databases of Seawall that a repository has something of.

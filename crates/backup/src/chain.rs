@@ -66,15 +66,21 @@ impl<'scope, 'env> RunStream<'scope, 'env> {
     }
 
     fn next_run(&mut self) -> Result<Option<(u32, RunReader)>, BackupError> {
+        self.fetch_ahead();
+        let Some((number, fetched)) = self.under_way.pop_front() else { return Ok(None) };
+        // While this one is waited for and read, the next one comes.
+        self.fetch_ahead();
+        let panicked = |_| Error::Io { message: "a thread of the restore panicked".to_owned() };
+        Ok(Some((number, fetched.join().map_err(panicked)??)))
+    }
+
+    fn fetch_ahead(&mut self) {
         while self.under_way.len() < self.depth
             && let Some(number) = self.numbers.pop_front()
         {
             let (fetch, backup) = (self.fetch, self.backup);
             self.under_way.push_back((number, self.scope.spawn(move || fetch(backup, number))));
         }
-        let Some((number, fetched)) = self.under_way.pop_front() else { return Ok(None) };
-        let panicked = |_| Error::Io { message: "a thread of the restore panicked".to_owned() };
-        Ok(Some((number, fetched.join().map_err(panicked)??)))
     }
 
     fn key(&self) -> &[u8] {

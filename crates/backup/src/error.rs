@@ -38,8 +38,8 @@ pub enum BackupError {
     },
     /// The log that a restore needs is not in the repository.
     #[error(
-        "the repository lacks the log of timeline {timeline} from {from} on, and has later log: there is a gap. Restore to a place \
-         before it, or from a backup behind it"
+        "the repository lacks the log of timeline {timeline} from {from} on, and has later log: there is a gap. `--to-lsn {from}` \
+         restores what lies before it, a backup behind it what lies behind"
     )]
     Gap {
         /// The timeline.

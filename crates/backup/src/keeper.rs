@@ -231,5 +231,5 @@ fn last_open_gap(
     let is_behind = |backup: &StoredBackup| {
         is_on(&history, backup) && backup.manifest.base.redo_point.get() / segment_bytes > gap.last.digits
     };
-    Ok((!backups(repository, id)?.iter().any(is_behind)).then_some(gap))
+    Ok((!backups(repository, id)?.complete.iter().any(is_behind)).then_some(gap))
 }

@@ -37,7 +37,7 @@ mod stored_log;
 mod take;
 mod verify;
 
-pub use catalog::{StoredBackup, backups, databases};
+pub use catalog::{StoredBackup, StoredBackups, backups, databases};
 pub use drill::{DrillPhases, DrillReport, drill};
 pub use error::BackupError;
 pub use holdings::{Holdings, LogFile, TimelineLog, UnfinishedBackup};

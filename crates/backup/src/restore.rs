@@ -17,7 +17,7 @@ use seawall_engine::{
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 use seawall_wal::{LogGeometry, TimelineHistory};
 
-use crate::catalog::{StoredBackup, backups, databases, histories};
+use crate::catalog::{StoredBackup, backups, chain_of, databases, histories};
 use crate::chain::read_chain;
 use crate::error::BackupError;
 use crate::places;
@@ -33,13 +33,21 @@ pub struct RestoreRequest {
     pub timeline: Option<TimelineId>,
     /// Of this database, if the repository has several.
     pub database: Option<DatabaseId>,
+    /// From this backup. Default: the newest one that will do.
+    pub backup: Option<String>,
     /// Objects that are fetched at a time. Default 4.
     pub threads: usize,
 }
 
 impl Default for RestoreRequest {
     fn default() -> RestoreRequest {
-        RestoreRequest { target: RestoreTarget::Latest, timeline: None, database: None, threads: 4 }
+        RestoreRequest {
+            target: RestoreTarget::Latest,
+            timeline: None,
+            database: None,
+            backup: None,
+            threads: 4,
+        }
     }
 }
 
@@ -101,12 +109,14 @@ pub fn restore(
     check_restore_directory(&*environment.disk)?;
     let started = environment.clock.monotonic();
     let database = which_database(repository, request.database)?;
-    let stored =
-        Stored { histories: histories(repository, database)?, backups: backups(repository, database)? };
+    let stored = Stored {
+        histories: histories(repository, database)?,
+        backups: backups(repository, database)?.complete,
+    };
     let (timeline, candidates) = stored.candidates(request)?;
     let mut refused = None;
     for backup in candidates {
-        let chain = stored.chain(backup)?;
+        let chain = chain_of(&stored.backups, backup)?;
         let plan =
             Plan { repository, environment, options, request, stored: &stored, backup, chain, timeline };
         let (restore, end) = match plan.begin(progress) {
@@ -157,24 +167,6 @@ impl Stored {
         self.histories.get(&timeline).cloned().or(first)
     }
 
-    /// A backup and what it builds on, oldest first.
-    fn chain<'a>(&'a self, backup: &'a StoredBackup) -> Result<Vec<&'a StoredBackup>, BackupError> {
-        let mut chain = vec![backup];
-        let mut child = backup;
-        while let Some(id) = &child.manifest.parent {
-            // One is older than the next: no chain goes in circles.
-            let is_parent =
-                |older: &&StoredBackup| older.id == *id && older.manifest.end.end <= child.manifest.end.end;
-            let parent = self.backups.iter().take_while(|older| older.id != child.id).find(is_parent);
-            let problem =
-                || format!("it builds on {id}, which is not in the repository or is no earlier backup");
-            child = parent.ok_or_else(|| BackupError::damaged(&child.id, problem()))?;
-            chain.push(child);
-        }
-        chain.reverse();
-        Ok(chain)
-    }
-
     /// The timeline to follow, and the backups that may do, the best one first.
     fn candidates(&self, request: &RestoreRequest) -> Result<(TimelineId, Vec<&StoredBackup>), BackupError> {
         let refuse = |problem: String| Err(BackupError::NoBackup { problem });
@@ -186,7 +178,14 @@ impl Stored {
         let Some(history) = self.history(timeline) else {
             return refuse(format!("there is no timeline {timeline}; the last one is {last}"));
         };
-        let on_it: Vec<_> = self.backups.iter().filter(|backup| is_on(&history, backup)).collect();
+        let is_named = |backup: &&StoredBackup| request.backup.as_ref().is_none_or(|id| backup.id == *id);
+        if let Some(id) =
+            request.backup.as_ref().filter(|_| !self.backups.iter().any(|backup| is_named(&backup)))
+        {
+            return refuse(format!("the repository has none that is called {id} and can be read"));
+        }
+        let on_it: Vec<_> =
+            self.backups.iter().filter(is_named).filter(|backup| is_on(&history, backup)).collect();
         if on_it.is_empty() {
             return refuse(format!(
                 "none was taken on timeline {timeline}, or on an ancestor before it was left; there are some on timeline {}",

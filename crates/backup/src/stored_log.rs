@@ -152,7 +152,14 @@ impl<'a> StoredLog<'a> {
             LogFileName::Segment(place) => place.digits > number,
             LogFileName::Partial(_) | LogFileName::BackupLabel(..) | LogFileName::History(_) => false,
         };
-        Ok(files.iter().any(|(name, _)| is_later(name)))
+        if files.iter().any(|(name, _)| is_later(name)) {
+            return Ok(true);
+        }
+        // Tails behind the end: of later segments, or of this one behind a tail that is missing.
+        let offset = end.get() - number * self.geometry.segment_bytes();
+        let objects = self.repository.list_objects(self.system, &places::tails(timeline))?;
+        let tails = objects.iter().filter_map(|(object, _)| places::parse_tail(object));
+        Ok(tails.into_iter().any(|(of, _, to)| (of.number, to) > (number, offset)))
     }
 
     /// A segment as far as it is there; `None` if nothing of it is.
@@ -176,6 +183,8 @@ impl<'a> StoredLog<'a> {
             }
             match self.fetch_tails(name) {
                 Err(BackupError::Archive(ArchiveError::NotFound { .. })) if looks < LOOKS_MAX => {}
+                // It may have been stored as a whole between the two looks, and its tails removed.
+                Ok(None) if looks == 1 => {}
                 other => return other,
             }
         }

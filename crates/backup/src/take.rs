@@ -15,7 +15,7 @@ use seawall_engine::{Backup, BackupBase, BackupItem, Database, Error};
 use seawall_io::Clock;
 use seawall_types::Lsn;
 
-use crate::catalog::{StoredBackup, backups};
+use crate::catalog::{StoredBackup, backups, chain_of};
 use crate::error::BackupError;
 use crate::manifest::{Manifest, RunInfo, RunKind};
 use crate::places;
@@ -28,6 +28,8 @@ pub struct BackupOptions {
     /// Take what has changed since the newest backup of the database's timeline that the repository has; everything, if there is
     /// none. Default: everything.
     pub is_incremental: bool,
+    /// An increment is a full backup instead if a restore would have to read more than so many backups. Default 32.
+    pub chain_max: usize,
     /// Rows of about so many bytes make one object. Default 8 MiB.
     pub run_bytes: usize,
     /// Leaves of so many bytes are read between two looks at the rate and two reports. Default 1 MiB.
@@ -44,6 +46,7 @@ impl Default for BackupOptions {
     fn default() -> BackupOptions {
         BackupOptions {
             is_incremental: false,
+            chain_max: 32,
             run_bytes: 8 << 20,
             range_bytes: 1 << 20,
             threads: 2,
@@ -83,7 +86,8 @@ pub fn back_up(
     if base.keys.is_some() && !repository.is_encrypted() {
         return Err(BackupError::RepositoryNotEncrypted { url: repository.url().to_owned() });
     }
-    let parent = if options.is_incremental { parent_of(&backup, repository)? } else { None };
+    let parent =
+        if options.is_incremental { parent_of(&backup, repository, options.chain_max)? } else { None };
     if let Some(parent) = &parent {
         backup.build_on(&parent.manifest.base)?;
     }
@@ -107,13 +111,20 @@ pub fn back_up(
 }
 
 /// The newest backup that the database goes on from. One on an earlier timeline is none: what was restored has other leaves.
-fn parent_of(backup: &Backup, repository: &Repository) -> Result<Option<StoredBackup>, BackupError> {
-    let stored = backups(repository, backup.base().database)?;
+fn parent_of(
+    backup: &Backup,
+    repository: &Repository,
+    chain_max: usize,
+) -> Result<Option<StoredBackup>, BackupError> {
+    let mut stored = backups(repository, backup.base().database)?.complete;
     let fits = |older: &StoredBackup| {
         let Manifest { base, end, .. } = &older.manifest;
         base.timeline == backup.base().timeline && end.end <= backup.end()
     };
-    Ok(stored.into_iter().rev().find(fits))
+    let Some(newest) = stored.iter().rposition(fits) else { return Ok(None) };
+    // One that cannot be restored, since something that it builds on is gone, is no help.
+    let is_whole = chain_of(&stored, &stored[newest]).is_ok_and(|chain| chain.len() < chain_max);
+    Ok(is_whole.then(|| stored.swap_remove(newest)))
 }
 
 /// A run on its way.
@@ -222,8 +233,12 @@ fn read_all(
     let mut done = BackupProgress::default();
     let mut runs = Runs { sender, run_bytes: options.run_bytes, next: 0, stamp: backup.base().redo_point };
     let mut system = RunBuilder::new();
-    backup.system_rows().iter().for_each(|(key, value)| system.push(key, value));
-    let mut goes_on = runs.send(RunKind::Rows, system);
+    let mut goes_on = true;
+    for (key, value) in backup.system_rows() {
+        system.push(key, value);
+        goes_on &= runs.send_full(RunKind::Rows, &mut system, false);
+    }
+    goes_on &= runs.send(RunKind::Rows, system);
     let (mut rows, mut kept) = (RunBuilder::new(), RunBuilder::new());
     let mut next = Some(backup.first_key());
     while let Some(from) = next.filter(|_| goes_on) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use common::{SEGMENT_BYTES, State, World, examine, state_of};
 use seawall_archive::{LogFileName, System};
-use seawall_backup::{BackupError, BackupOptions, RestoreRequest, StoredBackup, backups};
+use seawall_backup::{BackupError, BackupOptions, RestoreRequest, RunKind, StoredBackup, backups};
 use seawall_engine::{Database, Error, OpenMode, Options, RestoreTarget};
 use seawall_io::{Clock, Disk};
 use seawall_simulation::SimulatedDisk;
@@ -217,7 +217,7 @@ fn rows_loaded_past_the_log_are_in_the_next_backup_and_stop_a_restore_from_the_o
     // The log up to the end of the second backup has the record, and the first backup is the only one before that.
     let second = world.back_up(&database);
     assert_eq!(world.restored_state(RestoreTarget::Latest), state_of(&database));
-    let manifests = backups(&world.repository(), second.manifest.base.database).unwrap();
+    let manifests = backups(&world.repository(), second.manifest.base.database).unwrap().complete;
     assert_eq!(manifests.len(), 2);
     let first_end = manifests[0].manifest.end.end;
     assert_eq!(world.restored_state(RestoreTarget::Lsn(first_end)), before);
@@ -436,4 +436,98 @@ fn a_restored_database_begins_with_a_full_backup() {
     let backup = increment(&world, &database);
     assert_eq!(backup.manifest.parent, None);
     assert!(backup.manifest.rows() > 2_000);
+}
+
+#[test]
+fn long_values_make_no_longer_runs() {
+    let world = World::new();
+    let database = world.open();
+    for key in 0..40 {
+        put(&database, key, &[7; 30_000]);
+    }
+    database.checkpoint().unwrap();
+    // All of them are in one leaf.
+    let backup = world.back_up_while(&database, 100_000, || {}).unwrap();
+    let longest = backup.manifest.runs.iter().map(|run| run.bytes).max();
+    assert!(longest < Some(140_000), "{longest:?} bytes in a run");
+    assert!(world.restored_state(RestoreTarget::Latest) == state_of(&database));
+    put(&database, 7, &[8; 30_000]);
+    database.checkpoint().unwrap();
+    assert!(increment(&world, &database).manifest.parent.is_some());
+    assert!(world.restored_state(RestoreTarget::Latest) == state_of(&database));
+}
+
+#[test]
+fn a_damaged_manifest_or_run_spoils_no_other_backup() {
+    let world = World::new();
+    let database = settled(&world);
+    let first = world.back_up(&database);
+    put(&database, 1, b"later");
+    let second = world.back_up(&database);
+    database.archive_now().unwrap();
+    let system = System::Seawall(first.manifest.base.database);
+    let whole = world.store.copy();
+    let damage = |world: &World, object: &str| {
+        let path = format!("{system}/backups/{}/{object}", second.id);
+        let file = world.store.open(&path, seawall_io::OpenMode::Write).unwrap();
+        file.write_all_at(b"rot", 600).unwrap();
+    };
+    damage(&world, "manifest");
+    let stored = backups(&world.repository(), first.manifest.base.database).unwrap();
+    assert_eq!((stored.complete.len(), stored.damaged.len()), (1, 1), "{stored:?}");
+    assert!(world.restored_state(RestoreTarget::Latest) == state_of(&database));
+    // Of a run, the restore hears when it comes to it, and another backup can be named.
+    let world = World { store: whole, ..world };
+    damage(&world, "run-00000001");
+    let problem = error_of(&world, RestoreTarget::Latest);
+    assert!(problem.contains("run-00000001"), "{problem}");
+    let request = RestoreRequest { backup: Some(first.id.clone()), ..RestoreRequest::default() };
+    let disk = SimulatedDisk::new(9);
+    assert_eq!(world.restore_to(&disk, &request).unwrap().backup, first.id);
+    let unknown = RestoreRequest { backup: Some("yesterday's".to_owned()), ..RestoreRequest::default() };
+    let problem = world.restore_to(&SimulatedDisk::new(9), &unknown).unwrap_err().to_string();
+    assert!(problem.contains("yesterday's"), "{problem}");
+}
+
+#[test]
+fn an_increment_onto_a_chain_that_is_broken_or_long_is_a_full_backup() {
+    let world = World::new();
+    let database = settled(&world);
+    let full = world.back_up(&database);
+    assert!(increment(&world, &database).manifest.parent.is_some());
+    let options = BackupOptions { is_incremental: true, chain_max: 2, ..BackupOptions::default() };
+    let third = world.back_up_with(&database, &options, || {}).unwrap();
+    assert_eq!(third.manifest.parent, None, "a restore would have read three");
+    let fourth = increment(&world, &database);
+    assert_eq!(fourth.manifest.parent, Some(third.id.clone()));
+    let system = System::Seawall(full.manifest.base.database);
+    world.store.remove(&format!("{system}/backups/{}/manifest", third.id)).unwrap();
+    let fifth = increment(&world, &database);
+    assert_eq!(fifth.manifest.parent, None, "it would have built on one that nobody can restore");
+    let kept = fifth.manifest.runs.iter().filter(|run| run.kind == RunKind::Kept);
+    assert_eq!(kept.count(), 0);
+}
+
+#[test]
+fn a_missing_end_of_the_log_is_a_gap_where_something_behind_it_is_there() {
+    let world = World::new();
+    let database = settled(&world);
+    world.back_up(&database);
+    for key in 0..8 {
+        put(&database, key, &[5; 20_000]);
+        database.archive_now().unwrap();
+    }
+    let system = System::Seawall(database_of(&world));
+    let segment = database.statistics().appended.get() / SEGMENT_BYTES;
+    // The last segment that is whole; behind it there are tails only.
+    let name = format!("{system}/log/00000001/00000000000000/00000001{:016X}", segment - 1);
+    world.store.remove(&name).unwrap();
+    let problem = error_of(&world, RestoreTarget::Latest);
+    assert!(problem.contains("there is a gap"), "{problem}");
+    let lsn = problem.split("--to-lsn ").nth(1).and_then(|rest| rest.split('`').next()).unwrap();
+    world.restored_state(RestoreTarget::Lsn(lsn.parse().unwrap()));
+}
+
+fn database_of(world: &World) -> seawall_types::DatabaseId {
+    seawall_backup::databases(&world.repository()).unwrap()[0]
 }

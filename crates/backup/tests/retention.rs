@@ -77,6 +77,7 @@ impl Story {
     fn kept(&self) -> Vec<String> {
         backups(&self.world.repository(), self.database)
             .unwrap()
+            .complete
             .into_iter()
             .map(|backup| backup.id)
             .collect()

@@ -348,6 +348,9 @@ pub(crate) struct RestoreArguments {
     /// Objects that are fetched at a time.
     #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) threads: u16,
+    /// From this backup, as `backup list` names it. Default: the newest one that ends before the target.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) backup: Option<String>,
     #[command(flatten)]
     pub(crate) postgresql: postgresql::PostgreSqlRestoreArguments,
 }

@@ -129,7 +129,7 @@ pub enum BackupItem<'a> {
 pub struct BackupRange {
     /// No change in its rows is newer; the log is durable up to here.
     pub stamp: Lsn,
-    /// Bytes of the leaves that were looked at.
+    /// Bytes of the leaves that were looked at, and of long values, which lie elsewhere.
     pub read_bytes: u64,
     /// Where the next one starts; `None`: it was the last.
     pub next: Option<Vec<u8>>,
@@ -193,7 +193,8 @@ impl Backup {
         row_key::table_range(TableId::new(FIRST_USER_TABLE)).0
     }
 
-    /// Walks from `from` on, in the order of keys, over leaves of `bytes` or a little more, and gives what it comes by to `give`.
+    /// Walks from `from` on, in the order of keys, over leaves and long values of `bytes`, or one row or leaf more, and
+    /// gives what it comes by to `give`.
     ///
     /// # Errors
     /// Damage met on the way; `Stopped`, `Closed`.
@@ -319,6 +320,22 @@ struct Walk<'a> {
     kept: Option<KeptRange>,
 }
 
+/// How far the walk came in a leaf.
+enum LeafEnd {
+    /// To its end.
+    Done,
+    /// To a row whose long value could not be read, since the tree has changed.
+    Changed {
+        /// Its key.
+        key: Vec<u8>,
+    },
+    /// To where the range is long enough.
+    Full {
+        /// Where the next one starts.
+        next: Vec<u8>,
+    },
+}
+
 /// Keys of which the parent has all, up to the last one so far.
 struct KeptRange {
     first: Vec<u8>,
@@ -335,11 +352,18 @@ impl Walk<'_> {
         let mut position = self.tree.leaf_for(&from, Direction::Forward).map_err(failed)?;
         loop {
             range.read_bytes += self.tree.format().page_bytes() as u64;
-            if let Some(key) = self.leaf(&position, &from, &mut range)? {
-                // It has changed under the walk: what was given out stays as good as it was.
-                from = key;
-                self.tree.move_to(&mut position, &from, Direction::Forward).map_err(failed)?;
-                continue;
+            match self.leaf(&position, &from, bytes, &mut range)? {
+                LeafEnd::Done => {}
+                LeafEnd::Changed { key } => {
+                    // Under the walk: what was given out stays as good as it was.
+                    from = key;
+                    self.tree.move_to(&mut position, &from, Direction::Forward).map_err(failed)?;
+                    continue;
+                }
+                LeafEnd::Full { next } => {
+                    range.next = Some(next);
+                    break;
+                }
             }
             let Some(upper) = position.upper() else { break };
             from.clear();
@@ -354,23 +378,24 @@ impl Walk<'_> {
         Ok(range)
     }
 
-    /// Gives out what a leaf has from `from` on; the key of a row that could not be read since the tree has changed.
+    /// Gives out what a leaf has from `from` on, until the range has `bytes`.
     fn leaf(
         &mut self,
         position: &LeafPosition,
         from: &[u8],
+        bytes: u64,
         range: &mut BackupRange,
-    ) -> Result<Option<Vec<u8>>, Error> {
+    ) -> Result<LeafEnd, Error> {
         let leaf = position.leaf();
         let first = leaf.search(from).unwrap_or_else(|above| above);
         if first == leaf.len() {
             // Of what the parent has here, nothing is kept.
             self.give_kept();
-            return Ok(None);
+            return Ok(LeafEnd::Done);
         }
         if let Some(parent) = self.parent.filter(|parent| is_kept(position, parent)) {
             self.keep(position, parent, first);
-            return Ok(None);
+            return Ok(LeafEnd::Done);
         }
         self.give_kept();
         range.stamp = range.stamp.max(position.page().view().lsn());
@@ -384,13 +409,18 @@ impl Walk<'_> {
                 LeafValue::Overflow(reference) => {
                     let value = self.tree.read_overflow(reference, position.version());
                     let Some(value) = value.map_err(|error| Error::tree(&error))? else {
-                        return Ok(Some(key));
+                        return Ok(LeafEnd::Changed { key });
                     };
                     (self.give)(BackupItem::Row { key: &key, value: &value });
+                    range.read_bytes += value.len() as u64;
+                    if range.read_bytes >= bytes {
+                        key.push(0);
+                        return Ok(LeafEnd::Full { next: key });
+                    }
                 }
             }
         }
-        Ok(None)
+        Ok(LeafEnd::Done)
     }
 
     fn keep(&mut self, position: &LeafPosition, parent: &BackupBase, first: usize) {

@@ -38,9 +38,6 @@ pub(crate) struct PostgreSqlRestoreArguments {
     /// The cluster or database to restore, as `repo info` names it, if the repository has several.
     #[arg(long, value_name = "NAME", conflicts_with = "database")]
     pub(crate) system: Option<seawall_archive::System>,
-    /// From this backup, as `backup list` names it. Default: the newest one that ends before the target.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) backup: Option<String>,
     /// What the cluster does at its target. Default: pause.
     #[arg(long, value_name = "ACTION", value_enum)]
     pub(crate) target_action: Option<TargetAction>,
@@ -56,7 +53,6 @@ impl PostgreSqlRestoreArguments {
     /// An option that means nothing to a database of Seawall's.
     pub(crate) fn given(&self) -> Option<&'static str> {
         let given = [
-            (self.backup.is_some(), "--backup"),
             (self.target_action.is_some(), "--target-action"),
             (self.standby, "--standby"),
             (self.restore_command.is_some(), "--restore-command"),

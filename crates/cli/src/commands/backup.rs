@@ -5,7 +5,9 @@ use std::sync::Arc;
 use seawall::{DatabaseId, Environment, OpenMode, TimelineId};
 use seawall_archive::{Compression, Packing, Repository, RepositoryOptions, System};
 use seawall_backup::postgresql::postgresql_backups;
-use seawall_backup::{BackupOptions, RestoreProgress, RestoreReport, RestoreRequest, StoredBackup};
+use seawall_backup::{
+    BackupOptions, RestoreProgress, RestoreReport, RestoreRequest, StoredBackup, StoredBackups,
+};
 use seawall_backup::{back_up, backups};
 use seawall_engine::RestoreTarget;
 use seawall_io::{Clock, OsDisk, SystemClock};
@@ -137,8 +139,11 @@ fn list(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(),
 pub(super) fn shown(repository: &Repository, system: System) -> Result<Vec<(Value, String)>, Failure> {
     Ok(match system {
         System::Seawall(database) => {
-            let backups = backups(repository, database)?;
-            backups.iter().map(|backup| (backup_json(backup), backup_text(backup))).collect()
+            let StoredBackups { complete, damaged } = backups(repository, database)?;
+            let complete = complete.iter().map(|backup| (backup_json(backup), backup_text(backup)));
+            let damaged =
+                damaged.iter().map(|error| (json!({ "damaged": error.to_string() }), error.to_string()));
+            complete.chain(damaged).collect()
         }
         System::PostgreSql(cluster) => {
             use postgresql_backup::{backup_json, backup_text};
@@ -204,6 +209,7 @@ fn request_of(arguments: &RestoreArguments) -> Result<RestoreRequest, Failure> {
         target,
         timeline: arguments.timeline.and_then(TimelineId::new),
         database,
+        backup: arguments.backup.clone(),
         threads: usize::from(arguments.threads),
     })
 }

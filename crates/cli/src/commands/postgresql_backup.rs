@@ -148,7 +148,7 @@ pub(super) fn restore(
     let request = PostgreSqlRestoreRequest {
         target,
         timeline: given.timeline.and_then(TimelineId::new),
-        backup: arguments.backup.clone(),
+        backup: given.backup.clone(),
         action: match arguments.target_action {
             Some(arguments::TargetAction::Promote) => TargetAction::Promote,
             Some(arguments::TargetAction::Shutdown) => TargetAction::Shutdown,
