@@ -90,8 +90,9 @@ pub struct ArchiveOptions {
     /// What is durable of the segment that is being written goes up at latest after this, if there is anything new: what the
     /// loss of the machine can take. `None`: segments go up when they are full. Default 1 s.
     pub tail_interval: Option<Duration>,
-    /// Closing the database waits about so long for uploads that are under way, then puts the end of the log up. Zero, or
-    /// an archive that is not required: it waits for none. What is not up goes up after the next open. Default 10 s.
+    /// Closing the database waits about so long for uploads that are under way, then puts up what is left, the end of the log first,
+    /// and begins no upload after this time but the first. Zero, or an archive that is not required: it waits for none. What is not
+    /// up goes up after the next open. Default 10 s.
     pub close_patience: Duration,
     /// Bytes of log that may wait for the archive. `None`: all of it waits, until the disk is full. Default `None`.
     pub limit_bytes: Option<u64>,

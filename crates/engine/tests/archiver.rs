@@ -120,6 +120,22 @@ fn a_commit_that_asks_for_the_archive_waits_for_it_and_others_do_not() {
 }
 
 #[test]
+fn closing_puts_the_end_of_the_log_up_first_and_begins_nothing_when_its_time_is_over() {
+    let archive = Arc::new(MemoryArchive::default());
+    let disk = SimulatedDisk::new(1);
+    let mut options = options(&archive, Background::Manual);
+    options.archives[0].close_patience = Duration::ZERO;
+    let database = try_open(&disk, options.clone()).unwrap();
+    fill(&database, 6);
+    database.close().unwrap();
+    assert_eq!((archive.segments().len(), archive.tails().len()), (0, 1), "one upload is tried");
+    options.archives[0].close_patience = Duration::from_secs(1);
+    let database = try_open(&disk, options).unwrap();
+    database.close().unwrap();
+    assert!(archive.segments().len() >= 5, "{:?}", archive.segments());
+}
+
+#[test]
 fn closing_waits_for_no_upload_if_told_so() {
     let archive = Arc::new(MemoryArchive::default());
     let disk = SimulatedDisk::new(1);

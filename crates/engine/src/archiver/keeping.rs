@@ -146,9 +146,10 @@ impl Engine {
         }
     }
 
-    /// Archives what is durable and not archived yet, in the calling thread.
-    fn archive_with(&self, archiver: &Archiver) -> Result<(), Error> {
+    /// Archives what is durable and not archived yet, in the calling thread; after the first file none is begun from `deadline` on.
+    fn archive_with(&self, archiver: &Archiver, deadline: Duration) -> Result<(), Error> {
         let flushed = self.flushed();
+        let mut is_first = true;
         archiver.wanted.fetch_max(flushed.get(), Ordering::SeqCst);
         archiver.state.lock().not_before = Duration::ZERO;
         loop {
@@ -161,6 +162,10 @@ impl Engine {
             }
             let Some((hold, files)) = archiver.next_uploads(flushed, now) else { return Ok(()) };
             for file in files {
+                if !std::mem::take(&mut is_first) && self.clock().monotonic() >= deadline {
+                    archiver.state.lock().in_flight.clear();
+                    return Ok(());
+                }
                 let result = archiver.uploads.run(file, &hold);
                 let failed = result.as_ref().err().cloned();
                 let mut state = archiver.state.lock();
@@ -185,7 +190,7 @@ impl Engine {
             for archiver in
                 archivers().filter(|archiver| !archiver.is_required && archiver.archived() < stamp)
             {
-                if let Err(error) = self.archive_with(archiver) {
+                if let Err(error) = self.archive_with(archiver, Duration::MAX) {
                     tracing::debug!(%error, "an archive that nobody waits for does not take the log");
                 }
             }
@@ -206,7 +211,7 @@ impl Engine {
                 return Ok(());
             }
             if self.is_manual() {
-                let archived = self.archive_with(archiver);
+                let archived = self.archive_with(archiver, Duration::MAX);
                 self.gap_error(archiver, stamp)?;
                 archived?;
                 continue;
@@ -221,18 +226,18 @@ impl Engine {
     }
 
     /// When everything is flushed and nobody writes any more: what an archive does not have yet, if it takes what is under way.
-    /// Tried once. A gap is opened by the next process.
+    /// Tried once, for as long as closing may take. A gap is opened by the next process.
     pub(crate) fn archive_at_close(&self) {
-        for archiver in self.archivers() {
-            if !archiver.is_held()
-                || !archiver.settle()
-                || self.flush_until(self.appended()).is_err()
-                || archiver.archived() >= self.flushed()
-            {
-                continue;
-            }
-            if let Err(error) = self.archive_with(archiver) {
-                tracing::warn!(%error, "the end of the log is not archived; the next open goes on");
+        for archiver in self.archivers().iter().filter(|archiver| archiver.is_held()) {
+            let deadline = self.clock().monotonic() + archiver.close_patience;
+            let tried = match archiver.settle() && self.flush_until(self.appended()).is_ok() {
+                true => self.archive_with(archiver, deadline),
+                false => Ok(()),
+            };
+            let (name, archived, flushed) = (&archiver.name, archiver.archived(), self.flushed());
+            if archived < flushed {
+                let error = tried.err();
+                tracing::warn!(name, %archived, %flushed, ?error, "the end of the log is not archived; the next open goes on");
             }
         }
     }
