@@ -16,7 +16,7 @@
 use std::fmt;
 
 use bytes::Bytes;
-use seawall_codec::checksum::crc32c;
+use seawall_codec::sealed_text::{TextProblem, TextReader, TextWriter};
 
 use crate::error::ArchiveError;
 use crate::layout;
@@ -26,7 +26,7 @@ use crate::store::Put;
 use crate::system::System;
 
 const TITLE: &str = "Seawall archive gap";
-const VERSION: &str = "version 1";
+const VERSION: u32 = 1;
 const TEXT_BYTES_MAX: u64 = 8 << 10;
 const REASON_CHARACTERS_MAX: usize = 1000;
 
@@ -78,30 +78,22 @@ impl GapRecord {
         let Gap { first, last } = self.gap;
         let words: Vec<&str> = self.reason.split_whitespace().collect();
         let reason: String = words.join(" ").chars().take(REASON_CHARACTERS_MAX).collect();
-        let reason = reason.trim_end();
-        let noticed = self.noticed_micros;
-        let text =
-            format!("{TITLE}\n{VERSION}\nfirst {first}\nlast {last}\nnoticed {noticed}\nreason {reason}\n");
-        let checksum = crc32c(text.as_bytes());
-        format!("{text}crc32c {checksum:08x}\n")
+        let mut text = TextWriter::new(TITLE, VERSION);
+        text.line("first", &first);
+        text.line("last", &last);
+        text.line("noticed", &self.noticed_micros);
+        text.line("reason", &reason.trim_end());
+        text.seal()
     }
 
-    /// `None` for whatever is not written so.
-    fn decode(bytes: &[u8]) -> Option<GapRecord> {
-        let text = std::str::from_utf8(bytes).ok()?;
-        let mut lines = text.lines();
-        if (lines.next(), lines.next()) != (Some(TITLE), Some(VERSION)) {
-            return None;
-        }
-        let mut field = |name: &str| lines.next()?.strip_prefix(name)?.strip_prefix(' ');
-        let (first, last) = (field("first")?, field("last")?);
-        let record = GapRecord {
-            gap: Gap::parse(&format!("{first}-{last}"))?,
-            noticed_micros: field("noticed")?.parse().ok()?,
-            reason: field("reason")?.to_owned(),
-        };
-        // Whatever else is wrong: it is not what this record is written as.
-        (record.encode() == text).then_some(record)
+    fn decode(bytes: &[u8]) -> Result<GapRecord, TextProblem> {
+        let mut text = TextReader::open(bytes, TITLE, VERSION)?;
+        let (first, last) = (text.field("first")?, text.field("last")?);
+        let gap = Gap::parse(&format!("{first}-{last}")).ok_or(TextProblem::Value("first and last"))?;
+        let noticed_micros = text.parsed("noticed")?;
+        let reason = text.field("reason")?.to_owned();
+        text.end()?;
+        Ok(GapRecord { gap, noticed_micros, reason })
     }
 }
 
@@ -138,10 +130,13 @@ impl Repository {
     pub fn read_gap(&self, system: System, gap: Gap) -> Result<GapRecord, ArchiveError> {
         let path = layout::gap(system, gap);
         let bytes = self.read_small(&path, TEXT_BYTES_MAX)?;
-        GapRecord::decode(&bytes).filter(|record| record.gap == gap).ok_or_else(|| ArchiveError::Damaged {
-            object: self.storage.location(&path),
-            problem: "it is not what a gap is written as".to_owned(),
-        })
+        let damaged =
+            |problem: String| ArchiveError::Damaged { object: self.storage.location(&path), problem };
+        let record = GapRecord::decode(&bytes).map_err(|problem| damaged(problem.to_string()))?;
+        if record.gap != gap {
+            return Err(damaged(format!("it is the record of {}", record.gap)));
+        }
+        Ok(record)
     }
 }
 
@@ -160,17 +155,14 @@ mod tests {
     #[test]
     fn a_record_comes_back_and_no_other_text_does() {
         let text = record().encode();
-        assert_eq!(GapRecord::decode(text.as_bytes()), Some(record()));
-        for length in 0..text.len() {
-            assert_eq!(GapRecord::decode(&text.as_bytes()[..length]), None, "length {length}");
-        }
+        assert_eq!(GapRecord::decode(text.as_bytes()), Ok(record()));
         for index in 0..text.len() {
             let mut damaged = text.clone().into_bytes();
             damaged[index] ^= 1;
-            assert_eq!(GapRecord::decode(&damaged), None, "byte {index}");
+            assert!(GapRecord::decode(&damaged).is_err(), "byte {index}");
         }
         let long = GapRecord { reason: "a\nb ".repeat(10_000), ..record() }.encode();
-        assert!(long.len() < 2000 && GapRecord::decode(long.as_bytes()).is_some());
+        assert!(long.len() < 2000 && GapRecord::decode(long.as_bytes()).is_ok());
     }
 
     #[test]

@@ -47,24 +47,12 @@ impl ObjectName {
     /// The header of the object: all but what is about its bytes, which `Packer::pack` fills in.
     pub fn header(&self, kind: ObjectKind, system: System, about: ObjectPlace) -> Header {
         Header {
-            kind,
-            system,
-            name: self.0.clone(),
-            log_version: 0,
             timeline: Some(about.timeline),
             segment_bytes: about.segment_bytes,
             start: about.start,
             end: about.end,
-            ends_early: false,
             created_micros: about.created_micros,
-            compression: seawall_codec::compression::Compression::None,
-            plain_bytes: 0,
-            plain_checksum: 0,
-            stored_bytes: 0,
-            stored_checksum: 0,
-            frame_bytes: 0,
-            frame_count: 0,
-            encryption: None,
+            ..Header::unpacked(kind, system, self.0.clone())
         }
     }
 }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use seawall_codec::sealed_text::TextProblem;
 use seawall_io::{Clock, Disk, OsRandom, Random, SystemClock};
 use seawall_keys::{MasterKey, RepositoryKey};
 use seawall_types::TimelineId;
@@ -28,7 +29,7 @@ use crate::envelope::{HEADER_BYTES, Header, Packed, UnpackError, Unpacker};
 use crate::error::ArchiveError;
 use crate::layout;
 use crate::name::LogFileName;
-use crate::repository_header::{RepositoryHeader, RepositoryHeaderError, TEXT_BYTES_MAX};
+use crate::repository_header::{RepositoryHeader, TEXT_BYTES_MAX};
 use crate::segment::Description;
 use crate::store::file::FileStorage;
 use crate::store::retry::{RetryPolicy, retry};
@@ -225,12 +226,12 @@ impl Repository {
             other => other?,
         };
         RepositoryHeader::decode(&bytes).map(Some).map_err(|error| match error {
-            RepositoryHeaderError::Version(version) => {
+            TextProblem::Version(version) => {
                 ArchiveError::RepositoryVersion { url: self.url.clone(), version }
             }
-            RepositoryHeaderError::Damaged(problem) => ArchiveError::Damaged {
+            problem => ArchiveError::Damaged {
                 object: self.storage.location(layout::REPOSITORY_HEADER),
-                problem: problem.to_owned(),
+                problem: problem.to_string(),
             },
         })
     }
@@ -593,9 +594,6 @@ impl Description {
     /// The header of the object that will hold the file: all but what is about its bytes, which `Packer::pack` fills in.
     pub fn header(&self, created_micros: i64) -> Header {
         Header {
-            kind: self.name.kind(),
-            system: self.system,
-            name: self.name.to_string(),
             log_version: self.log_version,
             timeline: Some(self.name.timeline()),
             segment_bytes: self.segment_bytes,
@@ -603,14 +601,7 @@ impl Description {
             end: self.end,
             ends_early: self.ends_early,
             created_micros,
-            compression: seawall_codec::compression::Compression::None,
-            plain_bytes: 0,
-            plain_checksum: 0,
-            stored_bytes: 0,
-            stored_checksum: 0,
-            frame_bytes: 0,
-            frame_count: 0,
-            encryption: None,
+            ..Header::unpacked(self.name.kind(), self.system, self.name.to_string())
         }
     }
 }

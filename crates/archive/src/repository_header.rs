@@ -11,7 +11,7 @@
 //! `id` is drawn at random, `created` is in microseconds since 1970, `encryption` is that or `none`, and the checksum is
 //! CRC-32C of all bytes before its line.
 
-use seawall_codec::checksum::crc32c;
+use seawall_codec::sealed_text::{TextProblem, TextReader, TextWriter};
 
 /// The version of repositories.
 pub(crate) const FORMAT_VERSION: u32 = 1;
@@ -19,6 +19,7 @@ pub(crate) const FORMAT_VERSION: u32 = 1;
 pub(crate) const TEXT_BYTES_MAX: u64 = 4096;
 
 const TITLE: &str = "Seawall archive repository";
+const ENCRYPTED: &str = "aes-256-gcm";
 
 /// What a repository says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,13 +32,6 @@ pub struct RepositoryHeader {
     pub is_encrypted: bool,
 }
 
-/// Why a text is no header of a repository.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum RepositoryHeaderError {
-    Damaged(&'static str),
-    Version(u32),
-}
-
 impl RepositoryHeader {
     /// The id as text.
     pub fn id_text(&self) -> String {
@@ -45,44 +39,25 @@ impl RepositoryHeader {
     }
 
     pub(crate) fn encode(&self) -> String {
-        let encryption = if self.is_encrypted { "aes-256-gcm" } else { "none" };
-        let (id, created) = (self.id_text(), self.created_micros);
-        let text = format!(
-            "{TITLE}\nversion {FORMAT_VERSION}\nid {id}\ncreated {created}\nencryption {encryption}\n"
-        );
-        let checksum = crc32c(text.as_bytes());
-        format!("{text}crc32c {checksum:08x}\n")
+        let mut text = TextWriter::new(TITLE, FORMAT_VERSION);
+        text.line("id", &self.id_text());
+        text.line("created", &self.created_micros);
+        text.line("encryption", &if self.is_encrypted { ENCRYPTED } else { "none" });
+        text.seal()
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<RepositoryHeader, RepositoryHeaderError> {
-        use RepositoryHeaderError::{Damaged, Version};
-        let text = std::str::from_utf8(bytes).map_err(|_| Damaged("it is no text"))?;
-        let mut lines = text.lines();
-        if lines.next() != Some(TITLE) {
-            return Err(Damaged("its first line is another one"));
-        }
-        let mut field = |name: &'static str| {
-            let line = lines.next().and_then(|line| line.split_once(' '));
-            line.filter(|(found, _)| *found == name).map(|(_, value)| value)
+    pub(crate) fn decode(bytes: &[u8]) -> Result<RepositoryHeader, TextProblem> {
+        let mut text = TextReader::open(bytes, TITLE, FORMAT_VERSION)?;
+        let id = Some(text.field("id")?).filter(|id| id.len() == 32);
+        let id = id.and_then(|id| u128::from_str_radix(id, 16).ok()).ok_or(TextProblem::Value("id"))?;
+        let created_micros = text.parsed("created")?;
+        let is_encrypted = match text.field("encryption")? {
+            "none" => false,
+            ENCRYPTED => true,
+            _ => return Err(TextProblem::Value("encryption")),
         };
-        let version = field("version").and_then(|value| value.parse().ok());
-        match version.ok_or(Damaged("its version is missing"))? {
-            FORMAT_VERSION => {}
-            version => return Err(Version(version)),
-        }
-        let id = field("id").filter(|id| id.len() == 32).and_then(|id| u128::from_str_radix(id, 16).ok());
-        let created_micros = field("created").and_then(|value| value.parse().ok());
-        let header = RepositoryHeader {
-            id: id.ok_or(Damaged("its id is missing"))?.to_be_bytes(),
-            created_micros: created_micros.ok_or(Damaged("its time is missing"))?,
-            is_encrypted: match field("encryption") {
-                Some("none") => false,
-                Some("aes-256-gcm") => true,
-                _ => return Err(Damaged("it does not say whether it is encrypted")),
-            },
-        };
-        // Whatever else is wrong: it is not what this header is written as.
-        if header.encode() == text { Ok(header) } else { Err(Damaged("its checksum is wrong")) }
+        text.end()?;
+        Ok(RepositoryHeader { id: id.to_be_bytes(), created_micros, is_encrypted })
     }
 }
 
@@ -108,6 +83,6 @@ mod tests {
             }
         }
         let newer = "Seawall archive repository\nversion 2\nanything\n";
-        assert_eq!(RepositoryHeader::decode(newer.as_bytes()), Err(RepositoryHeaderError::Version(2)));
+        assert_eq!(RepositoryHeader::decode(newer.as_bytes()), Err(TextProblem::Version(2)));
     }
 }

@@ -187,6 +187,30 @@ pub enum HeaderError {
 }
 
 impl Header {
+    /// Of an object that has yet to be packed: about no log, without content.
+    pub(crate) fn unpacked(kind: ObjectKind, system: System, name: String) -> Header {
+        Header {
+            kind,
+            system,
+            name,
+            log_version: 0,
+            timeline: None,
+            segment_bytes: 0,
+            start: Lsn::ZERO,
+            end: Lsn::ZERO,
+            ends_early: false,
+            created_micros: 0,
+            compression: Compression::None,
+            plain_bytes: 0,
+            plain_checksum: 0,
+            stored_bytes: 0,
+            stored_checksum: 0,
+            frame_bytes: 0,
+            frame_count: 0,
+            encryption: None,
+        }
+    }
+
     /// Its bytes.
     ///
     /// # Panics

@@ -25,17 +25,15 @@
 //! bytes and the CRC-64/NVME of its content; all parts, one after the other, are the tar archive that `pg_basebackup` wrote, of
 //! `bytes` bytes, with `files` files. The last line has the CRC-32C of all bytes before it.
 
-use std::fmt::Write;
-use std::str::{FromStr, Lines};
+use std::fmt::Display;
 
-use seawall_codec::checksum::crc32c;
+use seawall_codec::sealed_text::{TextReader, TextWriter};
 use seawall_types::{Lsn, TimelineId};
 
 use super::segments::SegmentSize;
 
 const TITLE: &str = "Seawall backup of PostgreSQL";
 const VERSION: u32 = 1;
-const CHECKSUM_PREFIX: &str = "crc32c ";
 
 /// What a backup of a cluster consists of, and which log it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,10 +79,8 @@ impl PostgreSqlManifest {
 
     /// Its text.
     pub fn encode(&self) -> String {
-        let mut text = format!("{TITLE}\nversion {VERSION}\n");
-        let mut line = |name: &str, value: &dyn std::fmt::Display| {
-            writeln!(text, "{name} {value}").expect("a string takes everything");
-        };
+        let mut text = TextWriter::new(TITLE, VERSION);
+        let mut line = |name: &str, value: &dyn Display| text.line(name, value);
         line("system", &self.system);
         line("release", &self.release);
         line("timeline", &self.timeline);
@@ -93,15 +89,14 @@ impl PostgreSqlManifest {
         line("end", &self.end);
         line("started", &self.started_micros);
         line("ended", &self.ended_micros);
-        line("label", &self.label.replace(char::is_control, " "));
+        line("label", &self.label);
         line("files", &self.files);
         line("bytes", &self.bytes());
         for (number, PartInfo { bytes, checksum }) in self.parts.iter().enumerate() {
             line("part", &format_args!("{number} {bytes} {checksum:016x}"));
         }
         line("parts", &self.parts.len());
-        let checksum = crc32c(text.as_bytes());
-        format!("{text}{CHECKSUM_PREFIX}{checksum:08x}\n")
+        text.seal()
     }
 
     /// Reads a manifest.
@@ -109,35 +104,24 @@ impl PostgreSqlManifest {
     /// # Errors
     /// What is wrong with it.
     pub fn decode(bytes: &[u8]) -> Result<PostgreSqlManifest, String> {
-        let text = std::str::from_utf8(bytes).map_err(|_| "it is no text")?;
-        let body_bytes = text.rfind(CHECKSUM_PREFIX).ok_or("it has no checksum")?;
-        let (body, checksum) = text.split_at(body_bytes);
-        if checksum != format!("{CHECKSUM_PREFIX}{:08x}\n", crc32c(body.as_bytes())) {
-            return Err("its checksum is wrong".to_owned());
-        }
-        let mut fields = Fields { lines: body.lines() };
-        if fields.lines.next() != Some(TITLE) {
-            return Err("it is no manifest of a backup of PostgreSQL".to_owned());
-        }
-        let version: u32 = fields.parsed("version")?;
-        if version != VERSION {
-            return Err(format!("it has version {version}: use a newer seawall"));
-        }
+        let mut text = TextReader::open(bytes, TITLE, VERSION)?;
         let manifest = PostgreSqlManifest {
-            system: fields.parsed("system")?,
-            release: fields.parsed("release")?,
-            timeline: TimelineId::new(fields.parsed("timeline")?).ok_or("its timeline cannot be")?,
-            segment_bytes: fields.parsed("segment_bytes")?,
-            start: fields.parsed("start")?,
-            end: fields.parsed("end")?,
-            started_micros: fields.parsed("started")?,
-            ended_micros: fields.parsed("ended")?,
-            label: fields.field("label")?.to_owned(),
-            files: fields.parsed("files")?,
+            system: text.parsed("system")?,
+            release: text.parsed("release")?,
+            timeline: TimelineId::new(text.parsed("timeline")?).ok_or("its timeline cannot be")?,
+            segment_bytes: text.parsed("segment_bytes")?,
+            start: text.parsed("start")?,
+            end: text.parsed("end")?,
+            started_micros: text.parsed("started")?,
+            ended_micros: text.parsed("ended")?,
+            label: text.field("label")?.to_owned(),
+            files: text.parsed("files")?,
             parts: Vec::new(),
         };
-        let bytes = fields.parsed("bytes")?;
-        let manifest = PostgreSqlManifest { parts: fields.parts()?, ..manifest };
+        let bytes = text.parsed("bytes")?;
+        let parts = text.list(&["part"], "parts", |_, fields| PartInfo::parse(fields))?;
+        text.end()?;
+        let manifest = PostgreSqlManifest { parts, ..manifest };
         manifest.check(bytes)?;
         Ok(manifest)
     }
@@ -157,46 +141,17 @@ impl PostgreSqlManifest {
     }
 }
 
-/// The lines of a manifest, each of which has a name.
-struct Fields<'a> {
-    lines: Lines<'a>,
-}
-
-impl<'a> Fields<'a> {
-    fn field(&mut self, name: &str) -> Result<&'a str, String> {
-        let line = self.lines.next().and_then(|line| line.strip_prefix(name)?.strip_prefix(' '));
-        line.ok_or_else(|| format!("it has no {name} where that should be"))
-    }
-
-    fn parsed<T: FromStr>(&mut self, name: &str) -> Result<T, String> {
-        self.field(name)?.parse().map_err(|_| format!("its {name} cannot be"))
-    }
-
-    fn parts(&mut self) -> Result<Vec<PartInfo>, String> {
-        let refuse = || "its parts are not well formed".to_owned();
-        let mut parts = Vec::new();
-        loop {
-            let line = self.lines.next().ok_or_else(refuse)?;
-            if let Some(count) = line.strip_prefix("parts ") {
-                let is_whole = count.parse() == Ok(parts.len()) && self.lines.next().is_none();
-                return if is_whole { Ok(parts) } else { Err(refuse()) };
-            }
-            let fields: Vec<&str> = line.split(' ').collect();
-            let ["part", number, bytes, checksum] = fields[..] else { return Err(refuse()) };
-            if number.parse() != Ok(parts.len()) {
-                return Err(refuse());
-            }
-            parts.push(PartInfo {
-                bytes: bytes.parse().map_err(|_| refuse())?,
-                checksum: u64::from_str_radix(checksum, 16).map_err(|_| refuse())?,
-            });
-        }
+impl PartInfo {
+    fn parse(fields: &[&str]) -> Option<PartInfo> {
+        let [bytes, checksum] = fields else { return None };
+        Some(PartInfo { bytes: bytes.parse().ok()?, checksum: u64::from_str_radix(checksum, 16).ok()? })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use seawall_codec::checksum::crc32c;
 
     pub(crate) fn manifest() -> PostgreSqlManifest {
         PostgreSqlManifest {
@@ -227,21 +182,10 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_or_missing_byte_is_noticed() {
-        let text = manifest().encode().into_bytes();
-        for at in 0..text.len() {
-            let mut other = text.clone();
-            other[at] ^= 1;
-            assert!(PostgreSqlManifest::decode(&other).is_err(), "byte {at}");
-            assert!(PostgreSqlManifest::decode(&text[..at]).is_err(), "{at} bytes");
-        }
-    }
-
-    #[test]
     fn lines_that_no_backup_has_written_are_refused() {
         let text = manifest().encode();
-        let (body, _) = text.split_once(CHECKSUM_PREFIX).unwrap();
-        let sealed = |body: &str| format!("{body}{CHECKSUM_PREFIX}{:08x}\n", crc32c(body.as_bytes()));
+        let (body, _) = text.split_once("crc32c ").unwrap();
+        let sealed = |body: &str| format!("{body}crc32c {:08x}\n", crc32c(body.as_bytes()));
         assert!(PostgreSqlManifest::decode(sealed(body).as_bytes()).is_ok());
         for (from, to) in [
             ("PostgreSQL\n", "Postgres\n"),
