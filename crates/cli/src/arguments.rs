@@ -1,13 +1,25 @@
 //! The command line: sub-commands, options, and the help that teaches them.
 
+mod archiving;
+mod backup;
+mod master_key;
 pub(crate) mod postgresql;
+mod repository;
+mod rows;
 mod upkeep;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use seawall::{ImageCompression, MasterKey, PageProtection};
+use clap::{Args, Parser, Subcommand};
+use seawall::{ImageCompression, PageProtection};
 
+pub(crate) use archiving::{ARCHIVE_HELP, ArchiveArguments};
+pub(crate) use backup::{BackupArguments, BackupCommand, RestoreArguments};
+pub(crate) use master_key::{MasterKeyArguments, NewMasterKey};
+pub(crate) use repository::{
+    ListRepository, OneRepository, REPOSITORY_HELP, RepoCommand, RotateRepositoryKey,
+};
+pub(crate) use rows::{Dump, Format, Get, Load, OneRow, Put, Scan};
 pub(crate) use upkeep::{DrillArguments, ExpireArguments, VerifyArguments};
 
 const OVERVIEW: &str = "\
@@ -76,47 +88,6 @@ pub(crate) struct Shared {
     pub(crate) page_image_compression: Option<ImageCompression>,
     #[command(flatten)]
     pub(crate) master_key: MasterKeyArguments,
-}
-
-/// Where the master key of an encrypted database comes from.
-#[derive(Debug, Args)]
-pub(crate) struct MasterKeyArguments {
-    /// The database is encrypted, and its master key is in this file: 32 bytes, or 64 hexadecimal digits, or base64.
-    #[arg(long, global = true, value_name = "FILE", hide_short_help = true, display_order = 1002)]
-    pub(crate) master_key_file: Option<PathBuf>,
-    /// The master key is in this environment variable.
-    #[arg(long, global = true, value_name = "VARIABLE", hide_short_help = true, display_order = 1002)]
-    pub(crate) master_key_env: Option<String>,
-    /// The master key is what this command prints, run by `sh -c`: it may ask a key management service.
-    #[arg(long, global = true, value_name = "COMMAND", hide_short_help = true, display_order = 1002)]
-    pub(crate) master_key_command: Option<String>,
-}
-
-impl MasterKeyArguments {
-    /// Whether at most one source is named. `clap` does not check groups of options that all sub-commands have.
-    pub(crate) fn are_well_formed(&self) -> bool {
-        let given = [
-            self.master_key_file.is_some(),
-            self.master_key_env.is_some(),
-            self.master_key_command.is_some(),
-        ];
-        given.iter().filter(|is_given| **is_given).count() <= 1
-    }
-
-    pub(crate) fn source(&self) -> Option<MasterKey> {
-        source_of(&self.master_key_file, &self.master_key_env, &self.master_key_command)
-    }
-}
-
-fn source_of(
-    file: &Option<PathBuf>,
-    variable: &Option<String>,
-    command: &Option<String>,
-) -> Option<MasterKey> {
-    let file = file.clone().map(MasterKey::File);
-    let variable = || variable.clone().map(MasterKey::Environment);
-    let command = || command.clone().map(MasterKey::Command);
-    file.or_else(variable).or_else(command)
 }
 
 #[derive(Debug, Subcommand)]
@@ -206,184 +177,6 @@ pub(crate) enum Command {
     Tour(Tour),
 }
 
-const ARCHIVE_HELP: &str = "\
-Run in PostgreSQL's data directory, as PostgreSQL does. The first call starts an agent, which uploads whatever waits to be
-archived, many files at once, and fetches ahead for recovery; later calls mostly find that it is done.
-
-Options, and the environment variables and lines of /etc/seawall/archive.conf that do the same:
-  --repository=URL       SEAWALL_REPOSITORY    repository = URL     where to; several: given again, or separated by spaces
-  --optional-repository=URL ...                optional_repository = where to, too, without waiting for it
-  --queue-max=BYTES      SEAWALL_QUEUE_MAX     queue_max = ...      64GiB: when more waits and the store takes nothing, segments
-                                                                    are left out, as a gap that is on record; default: never
-  --prometheus-file=FILE ...                   prometheus_file = .. statistics for Prometheus, written every ten seconds
-  --spool=DIRECTORY      SEAWALL_SPOOL         spool = ...          default: a directory of this user in /tmp
-  --compression=NAME     SEAWALL_COMPRESSION   compression = ...    none, lz4 (default), zstd, zstd:1 to zstd:19
-  --in-flight=NUMBER     SEAWALL_IN_FLIGHT     in_flight = ...      most uploads or downloads at once, default 32
-  --prefetch=NUMBER      SEAWALL_PREFETCH      prefetch = ...       segments fetched ahead, default 32
-  --timeout=SECONDS      SEAWALL_TIMEOUT       timeout = ...        how long a command waits, default 60
-  --master-key-file=FILE ...                   master_key_file = .. of an encrypted repository, also -env and -command
-  --config=FILE          SEAWALL_CONFIG                             another file than /etc/seawall/archive.conf
-
-Exit codes of archive-get: 0 fetched   1 not in the archive   126 cannot be told, or in a gap: a recovery stops and does not end
-early (1 on a standby, which asks again).
-
-Example, for postgresql.conf:
-  archive_mode = on
-  archive_command = 'seawall archive-push --repository=s3://wal/main %p'
-  restore_command = 'seawall archive-get --repository=s3://wal/main %f %p'";
-
-/// Read by the archive commands themselves.
-#[derive(Debug, Args)]
-pub(crate) struct ArchiveArguments {
-    /// Options, and what PostgreSQL gives: %p, or %f %p.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub(crate) rest: Vec<std::ffi::OsString>,
-}
-
-const REPOSITORY_HELP: &str = "\
-REPOSITORY is a directory or a URL; without it, the environment variable SEAWALL_REPOSITORY says:
-  /var/lib/archive, file:///var/lib/archive
-  s3://bucket/prefix?region=eu-central-1
-  s3://bucket/prefix?endpoint=http://127.0.0.1:9000       any other S3 store; path_style=false if it wants host names
-  gs://bucket/prefix
-  az://container/prefix?account=name
-Credentials come from the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS,
-AZURE_STORAGE_ACCOUNT_KEY, ...) or from the machine's identity. An encrypted repository needs one of --master-key-file,
---master-key-env and --master-key-command.";
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum RepoCommand {
-    /// Make a repository, encrypted if a master key is given. A bucket must exist, a directory is made.
-    #[command(after_help = REPOSITORY_HELP)]
-    Create(OneRepository),
-    /// Put and get scratch objects: is anything ever overwritten, is it listed at once, how long does it take? Exit code 1 if
-    /// objects can be overwritten.
-    #[command(after_help = REPOSITORY_HELP)]
-    Check(OneRepository),
-    /// Show whose logs it holds, from where to where, and what is missing.
-    #[command(after_help = REPOSITORY_HELP)]
-    Info(OneRepository),
-    /// List files.
-    #[command(after_help = REPOSITORY_HELP)]
-    Ls(ListRepository),
-    /// Change the master key of an encrypted repository: puts a small object, and reads and writes nothing else.
-    #[command(after_help = REPOSITORY_HELP)]
-    RotateKey(RotateRepositoryKey),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct OneRepository {
-    /// Where it is. Default: SEAWALL_REPOSITORY.
-    #[arg(value_name = "REPOSITORY", conflicts_with = "named")]
-    place: Option<String>,
-    /// The same, as other commands have it.
-    #[arg(long = "repository", value_name = "REPOSITORY")]
-    named: Option<String>,
-}
-
-impl OneRepository {
-    /// Where it is, if that is said.
-    pub(crate) fn given(&self) -> &Option<String> {
-        if self.named.is_some() { &self.named } else { &self.place }
-    }
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct BackupArguments {
-    #[command(subcommand)]
-    pub(crate) command: Option<BackupCommand>,
-    /// The database's directory.
-    #[arg(required_unless_present = "postgresql")]
-    pub(crate) dir: Option<PathBuf>,
-    /// Where to. Default: SEAWALL_REPOSITORY.
-    #[arg(long, value_name = "REPOSITORY")]
-    pub(crate) repository: Option<String>,
-    /// Only what has changed since the newest backup of the database's timeline that is there; everything, if there is none.
-    #[arg(long)]
-    pub(crate) incremental: bool,
-    /// Bytes a second that are read at most, in MiB.
-    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) rate: Option<u64>,
-    /// Threads that compress and put.
-    #[arg(long, value_name = "NUMBER", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub(crate) threads: u16,
-    /// Compress with Zstandard at this level instead of LZ4.
-    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=19))]
-    pub(crate) zstd: Option<i32>,
-    #[command(flatten)]
-    pub(crate) postgresql: postgresql::PostgreSqlBackupArguments,
-}
-
-#[derive(Debug, Subcommand)]
-pub(crate) enum BackupCommand {
-    /// List the backups of all databases, oldest first.
-    List(OneRepository),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RestoreArguments {
-    /// The directory of the new database or cluster.
-    pub(crate) dir: PathBuf,
-    /// Where from. Default: SEAWALL_REPOSITORY.
-    #[arg(long, value_name = "REPOSITORY")]
-    pub(crate) repository: Option<String>,
-    /// With every commit up to this position, such as 1/A2B3C4D8.
-    #[arg(long, value_name = "LSN", group = "target")]
-    pub(crate) to_lsn: Option<seawall::Lsn>,
-    /// With every commit up to this time, UTC, such as 2026-11-22T03:15:00Z, to the microsecond.
-    #[arg(long, value_name = "TIME", group = "target", value_parser = crate::files::parse_utc)]
-    pub(crate) to_time: Option<i64>,
-    /// Up to the last restore point with this name.
-    #[arg(long, value_name = "NAME", group = "target")]
-    pub(crate) to_name: Option<String>,
-    /// Up to the end of the log in the repository: the default.
-    #[arg(long, group = "target")]
-    pub(crate) latest: bool,
-    /// Along the history of this timeline. Default: the last one.
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) timeline: Option<u32>,
-    /// The id of the database, if the repository has several.
-    #[arg(long, value_name = "ID")]
-    pub(crate) database: Option<String>,
-    /// Objects that are fetched at a time.
-    #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub(crate) threads: u16,
-    /// From this backup, as `backup list` names it. Default: the newest one that ends before the target.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) backup: Option<String>,
-    #[command(flatten)]
-    pub(crate) postgresql: postgresql::PostgreSqlRestoreArguments,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct ListRepository {
-    #[command(flatten)]
-    pub(crate) repository: OneRepository,
-    /// Only this system, as `repo info` names it.
-    #[arg(long, value_name = "NAME")]
-    pub(crate) system: Option<seawall_archive::System>,
-    /// Only segments of this timeline.
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
-    pub(crate) timeline: Option<u32>,
-    /// Read what each object says of itself: positions in the log, lengths, compression. One request for each.
-    #[arg(long, short)]
-    pub(crate) long: bool,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct RotateRepositoryKey {
-    #[command(flatten)]
-    pub(crate) repository: OneRepository,
-    #[command(flatten)]
-    pub(crate) new: NewMasterKey,
-    /// Master keys that open the repository now go on doing so, until a rotation without this option.
-    #[arg(long)]
-    pub(crate) keep_others: bool,
-    /// Encrypt objects with a new repository key from now on. Those that are there keep theirs.
-    #[arg(long)]
-    pub(crate) renew: bool,
-}
-
 #[derive(Debug, Args)]
 pub(crate) struct Directory {
     /// Directory of the database.
@@ -427,27 +220,6 @@ pub(crate) struct RotateKey {
     /// Master keys that open the database now go on doing so, until a rotation without this option.
     #[arg(long)]
     pub(crate) keep_others: bool,
-}
-
-/// Where the new master key comes from.
-#[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
-pub(crate) struct NewMasterKey {
-    /// The new master key is in this file.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) new_master_key_file: Option<PathBuf>,
-    /// The new master key is in this environment variable.
-    #[arg(long, value_name = "VARIABLE")]
-    pub(crate) new_master_key_env: Option<String>,
-    /// The new master key is what this command prints.
-    #[arg(long, value_name = "COMMAND")]
-    pub(crate) new_master_key_command: Option<String>,
-}
-
-impl NewMasterKey {
-    pub(crate) fn source(&self) -> Option<MasterKey> {
-        source_of(&self.new_master_key_file, &self.new_master_key_env, &self.new_master_key_command)
-    }
 }
 
 #[derive(Debug, Args)]
@@ -514,172 +286,6 @@ pub(crate) struct Rename {
     pub(crate) from: String,
     /// Name of the table afterwards.
     pub(crate) to: String,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct OneRow {
-    /// Directory of the database.
-    pub(crate) dir: PathBuf,
-    /// Name of the table.
-    pub(crate) table: String,
-    /// The key.
-    #[arg(allow_hyphen_values = true)]
-    pub(crate) key: String,
-    /// Keys and values are bytes in hexadecimal.
-    #[arg(long)]
-    pub(crate) hex: bool,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  seawall put bank accounts alice 100
-  seawall put bank photos cat.jpg --value-file cat.jpg
-  seawall put bank accounts --hex 616c696365 313030")]
-pub(crate) struct Put {
-    #[command(flatten)]
-    pub(crate) row: OneRow,
-    /// The value.
-    #[arg(allow_hyphen_values = true, required_unless_present = "value_file")]
-    pub(crate) value: Option<String>,
-    /// Take the value from this file, byte for byte; `-` is standard input.
-    #[arg(long, value_name = "FILE", conflicts_with = "value")]
-    pub(crate) value_file: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:
-  seawall get bank accounts alice
-  seawall get bank photos cat.jpg --raw > cat.jpg")]
-pub(crate) struct Get {
-    #[command(flatten)]
-    pub(crate) row: OneRow,
-    /// The value's bytes and nothing else: no newline after it.
-    #[arg(long, conflicts_with_all = ["hex", "json"])]
-    pub(crate) raw: bool,
-}
-
-#[derive(Debug, Args)]
-#[command(
-    after_help = "A line is the key, a tab, the value; bytes that are not printable are shown as \\n, \\t, \\\\ \
-and \\xNN.
-
-Examples:
-  seawall scan bank airports --prefix SE --limit 10
-  seawall scan bank airports --from A --to C --keys-only
-  seawall scan bank airports --reverse --limit 1       the last row"
-)]
-pub(crate) struct Scan {
-    /// Directory of the database.
-    pub(crate) dir: PathBuf,
-    /// Name of the table.
-    pub(crate) table: String,
-    /// Start at this key.
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
-    pub(crate) from: Option<String>,
-    /// End before this key.
-    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
-    pub(crate) to: Option<String>,
-    /// Only keys that start with this.
-    #[arg(long, value_name = "TEXT", conflicts_with_all = ["from", "to"], allow_hyphen_values = true)]
-    pub(crate) prefix: Option<String>,
-    /// Show at most this many rows.
-    #[arg(long, value_name = "ROWS")]
-    pub(crate) limit: Option<u64>,
-    /// The last row first.
-    #[arg(long)]
-    pub(crate) reverse: bool,
-    /// Show no values.
-    #[arg(long)]
-    pub(crate) keys_only: bool,
-    /// Keys and values are bytes in hexadecimal.
-    #[arg(long)]
-    pub(crate) hex: bool,
-}
-
-/// How rows are written in a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
-    /// Comma-separated values (RFC 4180), with a header.
-    Csv,
-    /// As CSV, with tabs in place of commas.
-    Tsv,
-    /// One JSON object a line.
-    Jsonl,
-}
-
-const LOAD_HELP: &str = "\
-How a row becomes a key and a value:
-  * The key is the column named by --key; without it, the column `key` (or `key_hex`: hexadecimal), or else the first
-    one. JSON lines have no first field: name it with --key unless it is `key` or `key_hex`.
-  * With several --key columns, the key is their texts joined by --separator, as in `CA/LAX`.
-  * If the one column left is `value` (or `value_hex`), the value is its text. Otherwise the value is a JSON object of
-    the columns left, in their order: {\"name\":\"Los Angeles International\",\"state\":\"CA\"}.
-A row whose key is in the table already replaces it. A table that does not exist is made.
-
-Each batch is one durable transaction, committed in the order of the file: after a crash the table holds whole batches,
-and every batch that --acks has announced. To go on from there, give the announced number to --skip.
-
-Examples:
-  seawall load bank airports data/airports.csv
-  seawall load bank by_state data/airports.csv --key state --key iata
-  seawall dump other accounts | seawall load bank accounts - --format csv
-  seawall load bank events events.jsonl --key id --acks --batch 100";
-
-#[derive(Debug, Args)]
-#[command(after_long_help = LOAD_HELP, after_help = "See --help for how a row becomes key and value, and examples.")]
-pub(crate) struct Load {
-    /// Directory of the database.
-    pub(crate) dir: PathBuf,
-    /// Name of the table; made if missing.
-    pub(crate) table: String,
-    /// The file; `-` is standard input.
-    pub(crate) file: PathBuf,
-    /// Format of the file. Default: by its extension (.csv, .tsv, .jsonl, .ndjson), CSV for standard input.
-    #[arg(long, value_enum)]
-    pub(crate) format: Option<Format>,
-    /// A column of the key; may be given several times.
-    #[arg(long, value_name = "COLUMN")]
-    pub(crate) key: Vec<String>,
-    /// Stands between the parts of a key of several columns.
-    #[arg(long, value_name = "TEXT", default_value = "/", allow_hyphen_values = true)]
-    pub(crate) separator: String,
-    /// The first line is a row. Columns are called 1, 2, 3; if there are two, they are key and value.
-    #[arg(long)]
-    pub(crate) no_header: bool,
-    /// Rows in a transaction. It also ends when it holds 16 MiB.
-    #[arg(long, value_name = "ROWS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub(crate) batch: u64,
-    /// Print `committed ROWS` (rows of the file so far) after each durable transaction.
-    #[arg(long)]
-    pub(crate) acks: bool,
-    /// Leave out the first rows of the file, because they are loaded already.
-    #[arg(long, value_name = "ROWS", default_value_t = 0)]
-    pub(crate) skip: u64,
-}
-
-#[derive(Debug, Args)]
-#[command(after_long_help = "\
-The columns are `key` and `value`, in one consistent snapshot, in key order. CSV and TSV hold the bytes as they are
-(quoted where needed), so that what is loaded again is the same to the byte; --hex makes them `key_hex` and `value_hex`
-in hexadecimal for tools that want text. JSON lines use hexadecimal for the rows that are not text, and only for those.
-
-Examples:
-  seawall dump bank airports > airports.csv
-  seawall dump bank airports --format jsonl --output airports.jsonl")]
-pub(crate) struct Dump {
-    /// Directory of the database.
-    pub(crate) dir: PathBuf,
-    /// Name of the table.
-    pub(crate) table: String,
-    /// Format of the output. Default: by the extension of --output, else CSV.
-    #[arg(long, value_enum)]
-    pub(crate) format: Option<Format>,
-    /// Write to this file (replaced if it exists; on disk when the command returns) and not to standard output.
-    #[arg(long, short, value_name = "FILE")]
-    pub(crate) output: Option<PathBuf>,
-    /// Keys and values in hexadecimal.
-    #[arg(long)]
-    pub(crate) hex: bool,
 }
 
 #[derive(Debug, Args)]

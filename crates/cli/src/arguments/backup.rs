@@ -1,0 +1,75 @@
+//! Arguments of `backup` and `restore`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::postgresql::{PostgreSqlBackupArguments, PostgreSqlRestoreArguments};
+use super::repository::OneRepository;
+
+#[derive(Debug, Args)]
+pub(crate) struct BackupArguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<BackupCommand>,
+    /// The database's directory.
+    #[arg(required_unless_present = "postgresql")]
+    pub(crate) dir: Option<PathBuf>,
+    /// Where to. Default: SEAWALL_REPOSITORY.
+    #[arg(long, value_name = "REPOSITORY")]
+    pub(crate) repository: Option<String>,
+    /// Only what has changed since the newest backup of the database's timeline that is there; everything, if there is none.
+    #[arg(long)]
+    pub(crate) incremental: bool,
+    /// Bytes a second that are read at most, in MiB.
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) rate: Option<u64>,
+    /// Threads that compress and put.
+    #[arg(long, value_name = "NUMBER", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) threads: u16,
+    /// Compress with Zstandard at this level instead of LZ4.
+    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=19))]
+    pub(crate) zstd: Option<i32>,
+    #[command(flatten)]
+    pub(crate) postgresql: PostgreSqlBackupArguments,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum BackupCommand {
+    /// List the backups of all databases, oldest first.
+    List(OneRepository),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct RestoreArguments {
+    /// The directory of the new database or cluster.
+    pub(crate) dir: PathBuf,
+    /// Where from. Default: SEAWALL_REPOSITORY.
+    #[arg(long, value_name = "REPOSITORY")]
+    pub(crate) repository: Option<String>,
+    /// With every commit up to this position, such as 1/A2B3C4D8.
+    #[arg(long, value_name = "LSN", group = "target")]
+    pub(crate) to_lsn: Option<seawall::Lsn>,
+    /// With every commit up to this time, UTC, such as 2026-11-22T03:15:00Z, to the microsecond.
+    #[arg(long, value_name = "TIME", group = "target", value_parser = crate::files::parse_utc)]
+    pub(crate) to_time: Option<i64>,
+    /// Up to the last restore point with this name.
+    #[arg(long, value_name = "NAME", group = "target")]
+    pub(crate) to_name: Option<String>,
+    /// Up to the end of the log in the repository: the default.
+    #[arg(long, group = "target")]
+    pub(crate) latest: bool,
+    /// Along the history of this timeline. Default: the last one.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) timeline: Option<u32>,
+    /// The id of the database, if the repository has several.
+    #[arg(long, value_name = "ID")]
+    pub(crate) database: Option<String>,
+    /// Objects that are fetched at a time.
+    #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) threads: u16,
+    /// From this backup, as `backup list` names it. Default: the newest one that ends before the target.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) backup: Option<String>,
+    #[command(flatten)]
+    pub(crate) postgresql: PostgreSqlRestoreArguments,
+}
