@@ -4,6 +4,8 @@
 #[path = "common/azurite.rs"]
 mod azurite;
 mod common;
+#[path = "common/program.rs"]
+mod program;
 #[path = "common/versitygw.rs"]
 mod versitygw;
 

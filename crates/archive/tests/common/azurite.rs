@@ -5,9 +5,11 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+
+use super::program::{find_or_install, installed_stores, or_skipped};
 
 const PACKAGE: &str = "azurite@3.37.0";
 pub(crate) const ACCOUNT: &str = "devstoreaccount1";
@@ -30,44 +32,22 @@ pub(crate) struct Azurite {
 }
 
 /// The program, or why there is none.
-fn program() -> Result<PathBuf, String> {
+fn program() -> &'static Result<PathBuf, String> {
     static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    PROGRAM.get_or_init(find_or_install).clone()
-}
-
-fn find_or_install() -> Result<PathBuf, String> {
-    if let Some(path) = std::env::var_os("SEAWALL_AZURITE") {
-        return Ok(path.into());
-    }
-    let beside = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stores/azurite");
-    let installed = beside.join("node_modules/.bin");
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let places = std::env::split_paths(&path).chain([installed.clone()]);
-    if let Some(found) = places.map(|place| place.join("azurite-blob")).find(|file| file.is_file()) {
-        return Ok(found);
-    }
-    // Where there is no network, it is said soon.
-    let patience = ["--fetch-retries=1", "--fetch-timeout=60000"];
-    let arguments = ["install", "--no-fund", "--no-audit", patience[0], patience[1], "--prefix"];
-    let output = Command::new("npm").args(arguments).arg(&beside).arg(PACKAGE).output();
-    let output = output.map_err(|error| format!("Azurite is not installed, nor is Node: {error}"))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(format!("npm install {PACKAGE}: {}", said.lines().last().unwrap_or_default()));
-    }
-    Ok(installed.join("azurite-blob"))
+    PROGRAM.get_or_init(|| {
+        let place = installed_stores().join("azurite");
+        let mut install = Command::new("npm");
+        // Where there is no network, it is said soon.
+        install.args(["install", "--no-fund", "--no-audit", "--fetch-retries=1", "--fetch-timeout=60000"]);
+        install.arg("--prefix").arg(&place).arg(PACKAGE);
+        find_or_install("SEAWALL_AZURITE", "azurite-blob", &place.join("node_modules/.bin"), &mut install)
+    })
 }
 
 impl Azurite {
     /// Starts one, with the container `wal`; `None` if there is none, which is said.
     pub(crate) fn start() -> Option<Azurite> {
-        let program = match program() {
-            Ok(program) => program,
-            Err(reason) => {
-                eprintln!("skipped: {reason}");
-                return None;
-            }
-        };
+        let program = or_skipped(program())?;
         let directory = tempfile::tempdir().unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let child = Command::new(program)

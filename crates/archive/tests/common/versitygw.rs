@@ -4,9 +4,11 @@
 //! cannot be had, a test says why and is skipped.
 
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+
+use super::program::{find_or_install, installed_stores, or_skipped};
 
 const MODULE: &str = "github.com/versity/versitygw/cmd/versitygw@v1.8.0";
 pub(crate) const KEY: &str = "archive";
@@ -19,40 +21,20 @@ pub(crate) struct Versitygw {
 }
 
 /// The program, or why there is none.
-fn program() -> Result<PathBuf, String> {
+fn program() -> &'static Result<PathBuf, String> {
     static PROGRAM: OnceLock<Result<PathBuf, String>> = OnceLock::new();
-    PROGRAM.get_or_init(find_or_install).clone()
-}
-
-fn find_or_install() -> Result<PathBuf, String> {
-    if let Some(path) = std::env::var_os("SEAWALL_VERSITYGW") {
-        return Ok(path.into());
-    }
-    let beside = Path::new(env!("CARGO_TARGET_TMPDIR")).join("stores");
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let places = std::env::split_paths(&path).chain([beside.clone()]);
-    if let Some(found) = places.map(|place| place.join("versitygw")).find(|file| file.is_file()) {
-        return Ok(found);
-    }
-    let output = Command::new("go").args(["install", MODULE]).env("GOBIN", &beside).output();
-    let output = output.map_err(|error| format!("versitygw is not installed, nor is Go: {error}"))?;
-    if !output.status.success() {
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        return Err(format!("go install {MODULE}: {}", said.lines().last().unwrap_or_default()));
-    }
-    Ok(beside.join("versitygw"))
+    PROGRAM.get_or_init(|| {
+        let place = installed_stores();
+        let mut install = Command::new("go");
+        install.args(["install", MODULE]).env("GOBIN", &place);
+        find_or_install("SEAWALL_VERSITYGW", "versitygw", &place, &mut install)
+    })
 }
 
 impl Versitygw {
     /// Starts one, with the bucket `wal`; `None` if there is none, which is said.
     pub(crate) fn start() -> Option<Versitygw> {
-        let program = match program() {
-            Ok(program) => program,
-            Err(reason) => {
-                eprintln!("skipped: {reason}");
-                return None;
-            }
-        };
+        let program = or_skipped(program())?;
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(directory.path().join("data/wal")).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -1,0 +1,45 @@
+//! Programs of others that tests run: found, or installed where that is possible, or else the test says why it is skipped.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Where stores are installed that the machine does not have.
+pub(crate) fn installed_stores() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("stores")
+}
+
+/// The program `name`: what the environment variable says, or one in the PATH or in `place`, where else `install` puts it.
+/// The reason, where it cannot be had.
+pub(crate) fn find_or_install(
+    variable: &str,
+    name: &str,
+    place: &Path,
+    install: &mut Command,
+) -> Result<PathBuf, String> {
+    if let Some(path) = std::env::var_os(variable) {
+        return Ok(path.into());
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut places = std::env::split_paths(&path).chain([place.to_owned()]);
+    if let Some(found) = places.find(|place| place.join(name).is_file()) {
+        return Ok(found.join(name));
+    }
+    let output = install.output();
+    let output = output.map_err(|error| format!("{name} is not there, nor is what installs it: {error}"))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        return Err(format!("{install:?}: {}", said.lines().last().unwrap_or_default()));
+    }
+    Ok(place.join(name))
+}
+
+/// Says that a test is skipped, and why, where there is no such program.
+pub(crate) fn or_skipped(program: &Result<PathBuf, String>) -> Option<&Path> {
+    match program {
+        Ok(program) => Some(program),
+        Err(reason) => {
+            eprintln!("skipped: {reason}");
+            None
+        }
+    }
+}
