@@ -15,6 +15,7 @@
 //! A timeline counts up to where the history says that it was left: up to there it is known to be durable. The next one begins
 //! with its switch record, durable before anybody was told of the timeline; without it, it is damaged.
 
+mod arriving;
 mod bytes;
 mod rescue;
 mod search;
@@ -115,6 +116,8 @@ pub struct LogReader {
     /// The same place in the stream.
     stream: StreamPosition,
     limit: Option<Lsn>,
+    /// See `LogReader::set_arrived`.
+    arrived: Option<Lsn>,
     /// See `LogReader::durable_until`.
     durable_until: Lsn,
     pending: Pending,
@@ -190,6 +193,7 @@ impl LogReader {
             position: from,
             stream,
             limit: None,
+            arrived: None,
             durable_until: Lsn::ZERO,
             pending: Pending::default(),
             batch_floor: Lsn::ZERO,
@@ -239,14 +243,15 @@ impl LogReader {
         reason = "records are borrowed from the reader, as no `Iterator` can"
     )]
     pub fn next(&mut self) -> Result<Option<LogRecord<'_>>, LogReadError> {
-        if self.end.is_some() || self.limit.is_some_and(|limit| self.position >= limit) {
+        let is_at = |stop: Option<Lsn>| stop.is_some_and(|stop| self.position >= stop);
+        if self.end.is_some() || is_at(self.limit) || is_at(self.arrived) {
             return Ok(None);
         }
         if self.fork == Some(self.position) {
             self.follow_fork()?;
         }
         let mut verified = self.verified_record()?;
-        if verified.is_none() && self.known_end().is_none() {
+        if verified.is_none() && self.arrived.is_none() && self.known_end().is_none() {
             // The log may be growing: what was read into the window a while ago is looked at once more, before later
             // records are taken for evidence of damage here.
             self.window_start = self.stream;
@@ -257,6 +262,9 @@ impl LogReader {
             }
         }
         let Some(Verified { header, span, batch_start, start }) = verified else {
+            if self.goes_on_behind_arrived() {
+                return Ok(None);
+            }
             self.end = Some(self.conclude()?);
             return Ok(None);
         };
@@ -370,7 +378,7 @@ impl LogReader {
             return Ok(None);
         };
         let end = self.geometry.advance(self.position, u64::from(header.length));
-        if self.known_end().is_some_and(|known_end| end > known_end) {
+        if self.known_end().into_iter().chain(self.arrived).any(|last| end > last) {
             return Ok(None);
         }
         let length = usize::try_from(header.length).expect("a record has at most 1 GiB");
@@ -446,7 +454,7 @@ impl LogReader {
 
     /// Bytes from the end of the window on, at most `room`, that lie before the limit: behind it they may still change.
     fn readable(&self, room: usize) -> usize {
-        let Some(limit) = self.known_end() else { return room };
+        let Some(limit) = self.known_end().into_iter().chain(self.arrived).min() else { return room };
         let window_end = self.window_start.0 + self.filled as u64;
         let left = self.geometry.stream_position(limit).0.saturating_sub(window_end);
         usize::try_from(left).unwrap_or(usize::MAX).min(room)
@@ -456,7 +464,7 @@ impl LogReader {
     fn conclude(&mut self) -> Result<LogEnd, LogReadError> {
         let lsn = self.position;
         let number = self.geometry.segment_of(lsn);
-        let known_end = self.known_end();
+        let known_end = self.known_end().into_iter().chain(self.arrived).min();
         let evidence = match known_end {
             Some(known_end) => Some(known_end),
             None if sabotaged(Defect::DamageTakenForTornTail) => None,
@@ -466,11 +474,10 @@ impl LogReader {
             }
         };
         if let Some(evidence) = evidence {
-            let (path, offset) = (self.bytes.path_of(number), self.geometry.offset_of(lsn));
             let missing = if known_end.is_some() { self.missing_below()? } else { None };
             return Err(match missing {
                 Some(missing) => LogReadError::Missing { path: self.bytes.path_of(missing), lsn },
-                None => LogReadError::Damaged { path, offset, lsn, evidence },
+                None => self.damaged(evidence),
             });
         }
         if let Some(missing) = self.missing.take() {
@@ -483,5 +490,12 @@ impl LogReader {
         let has_segment = self.bytes.open_checked(number)?;
         let reason = if has_segment { EndReason::NoRecord } else { EndReason::MissingSegment };
         Ok(LogEnd { lsn, durable: self.durable(), reason })
+    }
+
+    /// There is no record at the position, and `evidence` says that there was one.
+    fn damaged(&self, evidence: Lsn) -> LogReadError {
+        let lsn = self.position;
+        let path = self.bytes.path_of(self.geometry.segment_of(lsn));
+        LogReadError::Damaged { path, offset: self.geometry.offset_of(lsn), lsn, evidence }
     }
 }
