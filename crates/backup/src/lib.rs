@@ -51,6 +51,7 @@ pub use retention::{
     ExpireError, ExpireProgress, ExpireReport, Expiry, KeepReason, KeptBackup, KeptLog, LogReason,
     RETENTION_REASON, RemovedBackup, RemovedLog, RetentionPlan, RetentionPolicy, plan,
 };
+pub use stored_log::OnItsWay;
 pub use take::{BackupOptions, BackupProgress, back_up};
 pub use verify::{
     Finding, FindingKind, Severity, VerifyDepth, VerifyOptions, VerifyProgress, VerifyReport, verify,

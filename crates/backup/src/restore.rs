@@ -3,7 +3,8 @@
 //! ```text
 //!   choose a backup --> log of the timeline from its redo point on --> where to stop --> rows --> replay, new timeline
 //! ```
-//! The log comes before the rows: it is short, and tells whether the target can be reached at all.
+//! The log comes before the rows: it is short, and tells whether the target can be reached at all. It is fetched as far as it is
+//! wanted: what lies behind the target may be damaged or missing.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +23,7 @@ use crate::chain::read_chain;
 use crate::error::BackupError;
 use crate::places;
 use crate::run::RunReader;
-use crate::stored_log::{FetchedLog, StoredLog};
+use crate::stored_log::{OnItsWay, StoredLog};
 
 /// What to restore.
 #[derive(Clone, Debug)]
@@ -90,6 +91,10 @@ pub struct RestoreReport {
     pub timeline: TimelineId,
     /// Rows of the backup, with those that an increment has from its parents.
     pub rows: u64,
+    /// What has kept the log behind a restore point from being read: there may be a later one with its name.
+    pub unread: Option<String>,
+    /// Of a restore to the latest: log in the repository that lies behind a part that it lacks, and that counts as on its way.
+    pub on_its_way: Option<OnItsWay>,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -119,7 +124,7 @@ pub fn restore(
         let chain = chain_of(&stored.backups, backup)?;
         let plan =
             Plan { repository, environment, options, request, stored: &stored, backup, chain, timeline };
-        let (restore, end) = match plan.begin(progress) {
+        let Begun { restore, end, unread, on_its_way } = match plan.begin(progress) {
             // A restore point may lie behind an older backup.
             Err(error) if error.is_behind_log() => {
                 refused.get_or_insert(error);
@@ -134,6 +139,8 @@ pub fn restore(
             from_timeline: plan.timeline,
             timeline,
             rows,
+            unread,
+            on_its_way,
             elapsed: environment.clock.monotonic().saturating_sub(started),
         });
     }
@@ -220,6 +227,23 @@ pub(crate) fn is_on(history: &TimelineHistory, backup: &StoredBackup) -> bool {
     timeline == history.timeline || left.is_some_and(|fork| fork.fork >= end)
 }
 
+/// What was read came from the repository.
+fn of_log(error: Error) -> BackupError {
+    match error {
+        Error::Log { message } => BackupError::damaged("the log in the repository", message),
+        other => other.into(),
+    }
+}
+
+/// A restore that knows where to stop.
+struct Begun {
+    restore: Restore,
+    end: RestoreEnd,
+    /// See `RestoreReport`.
+    unread: Option<String>,
+    on_its_way: Option<OnItsWay>,
+}
+
 /// A restore of one backup.
 struct Plan<'a> {
     repository: &'a Repository,
@@ -235,7 +259,7 @@ struct Plan<'a> {
 
 impl Plan<'_> {
     /// Begins, fetches the log, and finds where to stop.
-    fn begin(&self, progress: &mut dyn FnMut(RestoreProgress)) -> Result<(Restore, RestoreEnd), BackupError> {
+    fn begin(&self, progress: &mut dyn FnMut(RestoreProgress)) -> Result<Begun, BackupError> {
         let manifest = &self.backup.manifest;
         let base = &manifest.base;
         let geometry = LogGeometry::new(base.segment_bytes)
@@ -259,28 +283,44 @@ impl Plan<'_> {
             RestoreTarget::Lsn(lsn) => lsn,
             RestoreTarget::Latest | RestoreTarget::Time(_) | RestoreTarget::RestorePoint(_) => Lsn::MAX,
         };
+        let mut search = restore.find_end(self.request.target.clone());
         let mut segments = 0;
-        let FetchedLog { end: log_end, gap } =
-            log.fetch(base.redo_point, to, self.request.threads, &mut |fetched| {
-                restore.put_log_file(&fetched.name.file_name(), &fetched.content)?;
-                segments += 1;
-                progress(RestoreProgress::Log { segments });
-                Ok(())
-            })?;
-        let is_latest = matches!(self.request.target, RestoreTarget::Latest);
-        let is_too_short = log_end < manifest.end.end;
-        let gap = match gap {
-            Some(gap) if is_too_short || is_latest => return Err(gap),
-            gap => gap,
+        let fetched = log.fetch(base.redo_point, to, self.request.threads, &mut |fetched, arrived| {
+            restore.put_log_file(&fetched.name.file_name(), &fetched.content)?;
+            segments += 1;
+            progress(RestoreProgress::Log { segments });
+            search.read_until(arrived).map_err(of_log)
+        });
+        let (gap, on_its_way) = match fetched {
+            Ok(fetched) => (fetched.gap, fetched.on_its_way),
+            // What lies behind the place that was found need not be there.
+            Err(error) if search.is_found() => (Some(error), None),
+            Err(error) => return Err(error),
         };
-        if is_too_short {
-            return Err(BackupError::LogTooShort { log_end, needed: manifest.end.end });
+        let is_latest = matches!(self.request.target, RestoreTarget::Latest);
+        let on_its_way = on_its_way.filter(|gap| is_latest && !self.has_backup_behind(gap.from));
+        let (end, unread) = match (search.end(), gap) {
+            (Err(Error::RestoreTarget { .. }), Some(gap)) => return Err(gap),
+            (Ok(_), Some(gap)) if is_latest && on_its_way.is_none() => return Err(gap),
+            (end, gap) => (end.map_err(of_log)?, gap.map(|gap| gap.to_string())),
+        };
+        let unread = unread.or_else(|| search.trouble().map(ToString::to_string)).filter(|_| !is_latest);
+        if is_latest && end.end < manifest.end.end {
+            return Err(BackupError::LogTooShort { log_end: end.end, needed: manifest.end.end });
         }
-        match (restore.find_end(&self.request.target, log_end, manifest.end.end), gap) {
-            // Not before the gap.
-            (Err(Error::RestoreTarget { .. }), Some(gap)) => Err(gap),
-            (end, _) => Ok((restore, end?)),
-        }
+        restore.stop_at(&end, manifest.end.end)?;
+        Ok(Begun { restore, end, unread, on_its_way })
+    }
+
+    /// Whether a backup of the timeline needs log behind `place`, so that this is there for good.
+    fn has_backup_behind(&self, place: Lsn) -> bool {
+        let history = self.stored.history(self.timeline);
+        let is_behind = |backup: &&StoredBackup| backup.manifest.end.end > place;
+        self.stored
+            .backups
+            .iter()
+            .filter(is_behind)
+            .any(|backup| history.as_ref().is_some_and(|history| is_on(history, backup)))
     }
 
     /// Writes the rows, replays the log, and makes a database of it.

@@ -7,11 +7,12 @@
 //! A segment that is there as a whole is taken as a whole; else the tails of it are put together, and zeros behind them.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::ControlFlow;
 
 use seawall_archive::{ArchiveError, LogFileName, Repository, SegmentPlace, System};
-use seawall_engine::Error;
+use seawall_engine::{Error, UPLOADS_AHEAD_MAX};
 use seawall_types::{DatabaseId, Lsn, TimelineId};
-use seawall_wal::{LogGeometry, SegmentName, TimelineHistory};
+use seawall_wal::{HEADER_BYTES, LogGeometry, SegmentName, TimelineHistory};
 
 use crate::error::BackupError;
 use crate::places;
@@ -27,12 +28,25 @@ pub(crate) struct StoredLog<'a> {
     history: TimelineHistory,
 }
 
-/// What there is of the log.
+/// How the log ends that was fetched.
+#[derive(Default)]
 pub(crate) struct FetchedLog {
-    /// It ends here.
-    pub(crate) end: Lsn,
-    /// Then a part is missing: it was left out, or there is more behind it. `Gap` or `LeftOut`.
+    /// A part is missing there: it was left out, or there is more behind it. `Gap` or `LeftOut`.
     pub(crate) gap: Option<BackupError>,
+    /// The part that is missing may be on its way still.
+    pub(crate) on_its_way: Option<OnItsWay>,
+}
+
+/// A part of the log that the repository lacks, and has later log behind: uploads do not end in the order in which they begin. The
+/// archiver of a database begins none that lies [`UPLOADS_AHEAD_MAX`] segments or more behind the first that is not there, so a part
+/// that is missing so near to the end of the log may be on its way. If the machine was lost, it will not come any more, and nothing
+/// in it or behind it was acknowledged as archived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OnItsWay {
+    /// The log is there up to here.
+    pub from: Lsn,
+    /// And goes on here.
+    pub to: Lsn,
 }
 
 /// A segment file to put into a log directory.
@@ -49,8 +63,6 @@ struct Wanted {
     name: SegmentName,
     /// Up to here: the border of the segment, or where its timeline was left.
     end: Lsn,
-    /// The timeline was left, here or later.
-    is_left: bool,
 }
 
 impl<'a> StoredLog<'a> {
@@ -63,8 +75,9 @@ impl<'a> StoredLog<'a> {
         StoredLog { repository, system: System::Seawall(database), geometry, history }
     }
 
-    /// Fetches the log from the segment of `from` on, up to that of `to` or as far as there is any, `threads` segments at a time, and
-    /// gives each to `put`, in order. Where it ends, and why if a part is missing there.
+    /// Fetches the log from the segment of `from` on, `threads` segments at a time, and gives each to `put`, in order, with the place
+    /// up to which the log is there now. Ends when `put` says so, with the segment of `to`, or as far as there is any log, and says
+    /// whether a part is missing there. What lies behind does not matter.
     ///
     /// # Errors
     /// What the repository says.
@@ -73,7 +86,7 @@ impl<'a> StoredLog<'a> {
         from: Lsn,
         to: Lsn,
         threads: usize,
-        put: &mut dyn FnMut(FetchedSegment) -> Result<(), BackupError>,
+        put: &mut dyn FnMut(FetchedSegment, Lsn) -> Result<ControlFlow<()>, BackupError>,
     ) -> Result<FetchedLog, BackupError> {
         std::thread::scope(|scope| {
             let mut under_way = VecDeque::new();
@@ -88,18 +101,20 @@ impl<'a> StoredLog<'a> {
                     under_way.push_back((wanted, scope.spawn(move || self.fetch_segment(wanted.name))));
                 }
                 let Some((wanted, fetching)) = under_way.pop_front() else {
-                    return Ok(FetchedLog { end: position, gap: None });
+                    return Ok(FetchedLog::default());
                 };
                 let panicked = |_| Error::Io { message: "a thread of the restore panicked".to_owned() };
                 let Some(fetched) = fetching.join().map_err(panicked)?? else {
                     return self.end_at(position, wanted);
                 };
                 let end = self.end_of(&fetched);
-                put(fetched)?;
-                if end < wanted.end {
-                    return self.end_at(end.max(position), wanted);
+                position = end.min(wanted.end).max(position);
+                if put(fetched, position)?.is_break() {
+                    return Ok(FetchedLog::default());
                 }
-                position = wanted.end;
+                if end < wanted.end {
+                    return self.end_at(position, wanted);
+                }
             }
         })
     }
@@ -111,7 +126,7 @@ impl<'a> StoredLog<'a> {
         let border = self.geometry.first_record_of(number + 1);
         let left = self.history.forks.iter().find(|fork| fork.parent == timeline).map(|fork| fork.fork);
         let end = left.filter(|fork| *fork < border).unwrap_or(border);
-        Wanted { name: SegmentName { number, timeline }, end, is_left: left.is_some() }
+        Wanted { name: SegmentName { number, timeline }, end }
     }
 
     /// The log goes so far in it.
@@ -126,13 +141,20 @@ impl<'a> StoredLog<'a> {
     /// What there is ends here: the log, or what goes before a gap.
     fn end_at(&self, end: Lsn, wanted: Wanted) -> Result<FetchedLog, BackupError> {
         let timeline = wanted.name.timeline;
-        let gap = match self.left_out(end, timeline)? {
-            None if wanted.is_left || self.has_later(end, timeline)? => {
-                Some(BackupError::Gap { timeline: timeline.get(), from: end })
-            }
-            on_record => on_record,
+        if let Some(left_out) = self.left_out(end, timeline)? {
+            return Ok(FetchedLog { gap: Some(left_out), on_its_way: None });
+        }
+        let mut later = self.later_than(end, timeline)?;
+        // Where a timeline was left, all of it was there before.
+        later.extend(self.history.forks.iter().filter(|fork| fork.parent >= timeline).map(|fork| fork.fork));
+        let gap = (!later.is_empty()).then_some(BackupError::Gap { timeline: timeline.get(), from: end });
+        let (first, last) = (later.iter().min(), later.iter().max());
+        let is_near = |last: &Lsn| {
+            self.geometry.segment_of(*last).saturating_sub(wanted.name.number) <= UPLOADS_AHEAD_MAX
         };
-        Ok(FetchedLog { end, gap })
+        let on_its_way =
+            last.filter(|last| is_near(last)).and(first).map(|to| OnItsWay { from: end, to: *to });
+        Ok(FetchedLog { gap, on_its_way })
     }
 
     /// The gap on record that the segment of `from` lies in.
@@ -145,21 +167,27 @@ impl<'a> StoredLog<'a> {
         Ok(Some(BackupError::LeftOut { timeline, from, gap: gap.to_string(), reason }))
     }
 
-    fn has_later(&self, end: Lsn, timeline: TimelineId) -> Result<bool, BackupError> {
-        let number = self.geometry.segment_of(end);
-        let files = self.repository.list(self.system, Some(timeline))?;
-        let is_later = |name: &LogFileName| match name {
-            LogFileName::Segment(place) => place.digits > number,
-            LogFileName::Partial(_) | LogFileName::BackupLabel(..) | LogFileName::History(_) => false,
-        };
-        if files.iter().any(|(name, _)| is_later(name)) {
-            return Ok(true);
+    /// Where everything begins that is there behind `end`, of this timeline and of those that follow it.
+    fn later_than(&self, end: Lsn, first: TimelineId) -> Result<Vec<Lsn>, BackupError> {
+        let mut later = Vec::new();
+        let left = self.history.forks.iter().map(|fork| (fork.parent, fork.fork));
+        let timelines = left.chain([(self.history.timeline, Lsn::MAX)]);
+        for (timeline, left_at) in timelines.filter(|(timeline, _)| *timeline >= first) {
+            let segments = self.repository.list(self.system, Some(timeline))?;
+            // Of later segments, or of this one behind a tail that is missing.
+            let tails = self.repository.list_objects(self.system, &places::tails(timeline))?;
+            let tails = tails.iter().filter_map(|(object, _)| places::parse_tail(object));
+            let segments = segments.iter().filter_map(|(name, _)| match name {
+                LogFileName::Segment(place) => Some((place.digits, HEADER_BYTES)),
+                LogFileName::Partial(_) | LogFileName::BackupLabel(..) | LogFileName::History(_) => None,
+            });
+            let places = segments.chain(tails.map(|(segment, from, _)| (segment.number, from)));
+            let starts = places.map(|(number, offset)| {
+                Lsn::new(number.saturating_mul(self.geometry.segment_bytes()).saturating_add(offset))
+            });
+            later.extend(starts.filter(|start| *start > end && *start < left_at));
         }
-        // Tails behind the end: of later segments, or of this one behind a tail that is missing.
-        let offset = end.get() - number * self.geometry.segment_bytes();
-        let objects = self.repository.list_objects(self.system, &places::tails(timeline))?;
-        let tails = objects.iter().filter_map(|(object, _)| places::parse_tail(object));
-        Ok(tails.into_iter().any(|(of, _, to)| (of.number, to) > (number, offset)))
+        Ok(later)
     }
 
     /// A segment as far as it is there; `None` if nothing of it is.

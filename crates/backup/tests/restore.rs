@@ -133,7 +133,7 @@ fn a_missing_segment_is_a_gap_and_a_damaged_object_is_named() {
     for key in 0..30 {
         put(&database, key, &[5; 20_000]);
     }
-    database.archive_now().unwrap();
+    let end = database.archive_now().unwrap();
     let system = System::Seawall(backup.manifest.base.database);
     let segments: Vec<String> = world
         .repository()
@@ -147,7 +147,7 @@ fn a_missing_segment_is_a_gap_and_a_damaged_object_is_named() {
     let whole = world.store.copy();
     let path = |name: &str| format!("{system}/log/00000001/00000000000000/{name}");
     world.store.remove(&path(&segments[2])).unwrap();
-    let problem = error_of(&world, RestoreTarget::Latest);
+    let problem = error_of(&world, RestoreTarget::Lsn(end));
     assert!(problem.contains("there is a gap"), "{problem}");
     let world = World { store: whole, ..world };
     let run = format!("{system}/backups/{}/run-00000001", backup.id);
@@ -522,7 +522,7 @@ fn a_missing_end_of_the_log_is_a_gap_where_something_behind_it_is_there() {
     // The last segment that is whole; behind it there are tails only.
     let name = format!("{system}/log/00000001/00000000000000/00000001{:016X}", segment - 1);
     world.store.remove(&name).unwrap();
-    let problem = error_of(&world, RestoreTarget::Latest);
+    let problem = error_of(&world, RestoreTarget::Lsn(database.statistics().appended));
     assert!(problem.contains("there is a gap"), "{problem}");
     let lsn = problem.split("--to-lsn ").nth(1).and_then(|rest| rest.split('`').next()).unwrap();
     world.restored_state(RestoreTarget::Lsn(lsn.parse().unwrap()));

@@ -153,7 +153,8 @@ fn a_missing_segment_is_found_and_one_on_record_is_told_from_it() {
     let missing = archive.segments[archive.segments.len() - 4];
     archive.world.store.remove_file(&archive.path(missing));
     archive.finds(FindingKind::MissingLog, &[&missing.to_string(), "nothing says why"]);
-    let problem = archive.world.restore(RestoreTarget::Latest).unwrap_err().to_string();
+    let late = RestoreTarget::Time(archive.world.clock.wall_micros());
+    let problem = archive.world.restore(late).unwrap_err().to_string();
     assert!(problem.contains("gap"), "{problem}");
     // The next one was archived an hour ago.
     let options = VerifyOptions { settle: Duration::from_secs(2 * 3600), ..VerifyOptions::default() };

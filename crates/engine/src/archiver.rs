@@ -11,6 +11,8 @@
 //!   goes up once more, and the archive takes it quietly.
 //! * Nobody who writes waits for an archive, but who asks for `Durability::Archived`: for those that are required.
 //! * Archives know nothing of each other: one that is down or slow keeps no other from what it can.
+//! * Uploads end in any order, and nothing lies far behind a piece that is not there (`UPLOADS_AHEAD_MAX`). What counts as archived is
+//!   the part from the position on that has no hole.
 //!
 //! How many uploads there are at a time follows what is waiting: it grows by one with each that succeeds while more wait, and
 //! is halved by each that fails.
@@ -46,6 +48,9 @@ use uploads::{Uploaded, Uploads};
 
 /// Uploads at a time, to begin with.
 const UPLOADS_AT_FIRST: usize = 2;
+/// No upload begins of what lies so many segments or more behind the first that is not in the archive: whoever finds a part of the
+/// log missing that lies nearer to its end knows that it may be on its way.
+pub const UPLOADS_AHEAD_MAX: u64 = 64;
 /// How long a failed upload waits before it is tried again; it doubles up to the second.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_LAST: Duration = Duration::from_secs(10);
@@ -55,6 +60,10 @@ const IDLE: Duration = Duration::from_secs(1);
 const CLOSE_ROUND: Duration = Duration::from_millis(100);
 /// However short the interval is.
 const PAUSE_LEAST: Duration = Duration::from_millis(5);
+
+fn ahead_max() -> usize {
+    usize::try_from(UPLOADS_AHEAD_MAX).expect("a small number")
+}
 
 /// What has been archived, in numbers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -229,7 +238,8 @@ impl Archiver {
         let room = state.uploads_wanted.saturating_sub(busy);
         let histories = state.histories.iter().map(|timeline| LogFile::History(*timeline));
         // A piece goes up only when the histories are there: whoever finds it finds its ancestors.
-        let waiting = state.waiting.iter().filter(|waiting| !waiting.is_archived);
+        let near = state.waiting.iter().take(ahead_max());
+        let waiting = near.filter(|waiting| !waiting.is_archived);
         let pieces = waiting.map(|waiting| waiting.piece.file).filter(|_| state.histories.is_empty());
         let new = histories.chain(pieces).filter(|file| !state.in_flight.contains(file));
         files.extend(new.take(room).collect::<Vec<_>>());
@@ -288,7 +298,9 @@ impl Archiver {
         let is_of_it =
             |file: &LogFile| matches!(file, LogFile::Tail { segment: other, .. } if *other == segment);
         let is_under_way = state.in_flight.iter().any(is_of_it);
-        if is_under_way || !(is_wanted || is_due) || !state.histories.is_empty() {
+        // Of no use before everything that lies before it is there.
+        let is_near = state.waiting.len() <= ahead_max();
+        if is_under_way || !(is_wanted || is_due) || !is_near || !state.histories.is_empty() {
             return None;
         }
         state.tail.started = Some(now);

@@ -77,7 +77,7 @@ mod view;
 mod write_set;
 mod writer_pace;
 
-pub use archiver::{ArchiveGap, ArchiveStatistics, ArchiveWatch};
+pub use archiver::{ArchiveGap, ArchiveStatistics, ArchiveWatch, UPLOADS_AHEAD_MAX};
 pub use backup::{Backup, BackupBase, BackupEnd, BackupItem, BackupRange};
 pub use bulk_load::BulkLoad;
 pub use catalog::Table;
@@ -99,7 +99,7 @@ pub use options::{Background, Durability, Isolation, OpenMode, Options, Transact
 pub use reclaim_statistics::ReclaimStatistics;
 pub use recovery::{RecoveryProgress, RecoveryStatistics};
 pub use recovery_time::RecoveryTimeStatistics;
-pub use restore::{Restore, RestoreEnd, RestoreTarget, check_restore_directory};
+pub use restore::{EndSearch, Restore, RestoreEnd, RestoreTarget, check_restore_directory};
 pub use row_key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use scan::{LentRow, Range};
 pub use seawall_tree::{ImageCompression, PageProtection};

@@ -3,13 +3,12 @@
 //! ```text
 //!   1. marker `restoring`, durable        from here on nobody opens the directory but a restore, which starts anew
 //!   2. keys, tree, superblock: redo point of the backup, on the timeline to follow
-//!   3. rows, in order, packed into leaves
-//!   4. segments of the log, into log/
-//!   5. the log is read to find where to stop
-//!   6. the database is opened there on a new timeline, with a replay of a kind of its own, and takes a checkpoint
-//!   7. the marker goes
+//!   3. segments of the log, into log/, one after another, until one is there that has the place to stop at (`end_search`)
+//!   4. rows, in order, packed into leaves
+//!   5. the database is opened there on a new timeline, with a replay of a kind of its own, and takes a checkpoint
+//!   6. the marker goes
 //! ```
-//! **If the power goes** before 7 is durable, the directory has the marker, and the next restore clears it. After it, this is a
+//! **If the power goes** before 6 is durable, the directory has the marker, and the next restore clears it. After it, this is a
 //! database like any other: its redo point is behind everything that was restored.
 //!
 //! The replay differs from that of a crash in three ways, because a backup may be older than what it replays by several
@@ -21,6 +20,8 @@
 //!   a range of the backup may have been read before the cut. The checkpoint at the end cuts it out once more; numbers of
 //!   storages are never used again.
 
+mod end_search;
+
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -28,18 +29,19 @@ use seawall_io::{DirectoryLock, Disk, LockMode, OpenMode as FileMode};
 use seawall_keys::{DatabaseKeys, KEYS_PATH};
 use seawall_tree::{BulkLoader, Encryption, PageProtection, Superblock, Tree};
 use seawall_types::{Lsn, TableId, TimelineId};
-use seawall_wal::{LogReader, Record};
 
 use crate::backup::BackupBase;
 use crate::encryption::open_keys;
 use crate::engine::{Engine, Environment};
 use crate::error::Error;
-use crate::log_records::open_reader;
 use crate::open::{LOCK_PATH, LOG_DIRECTORY, RESTORING_PATH, open_existing, tree_options};
 use crate::options::{Background, OpenMode, Options};
 use crate::recovery::RecoveryProgress;
 use crate::row_sorter::RUN_DIRECTORY;
 use crate::timeline::Continuation;
+
+pub use end_search::EndSearch;
+use end_search::SearchedLog;
 
 /// What the marker says, to people.
 const MARKER: &[u8] =
@@ -72,9 +74,10 @@ pub enum RestoreTarget {
     Latest,
     /// With every commit stamped at most this.
     Lsn(Lsn),
-    /// With every commit before the first one that was made later than this, in microseconds since 1970.
+    /// With every commit before the first one that was made later than this, in microseconds since 1970. Where the clock was set
+    /// back, later commits of the same time are not reached.
     Time(i64),
-    /// To the last restore point with this name.
+    /// To the last restore point with this name that can be read.
     RestorePoint(String),
 }
 
@@ -236,52 +239,29 @@ impl Restore {
         if file_name.ends_with(".history") { file.sync_data().map_err(io) } else { Ok(()) }
     }
 
-    /// Reads the log, of which there is no more than up to `log_end`, to find where to stop. `at_least` is where the backup ends.
-    /// From now on the database is on the timeline that the place is on.
+    /// Begins to look for the place to stop at.
+    pub fn find_end(&self, target: RestoreTarget) -> EndSearch {
+        let disk = Arc::clone(&self.environment.disk);
+        let log = SearchedLog { disk, superblock: self.superblock.clone(), keys: self.keys.clone() };
+        EndSearch::new(log, target, self.base.complete_from)
+    }
+
+    /// Has the restore stop at the place that a search has found; `at_least` is where the backup ends. From now on the database is on
+    /// the timeline that the place is on.
     ///
     /// # Errors
-    /// `RestoreTarget` if the log does not reach the target, or the target lies before the end of the backup; `LoadedPastLog` if
-    /// rows on the way are in no log; `Log` for damage.
-    pub fn find_end(
-        &mut self,
-        target: &RestoreTarget,
-        log_end: Lsn,
-        at_least: Lsn,
-    ) -> Result<RestoreEnd, Error> {
-        let disk = &self.environment.disk;
-        let reader = open_reader(disk, &self.superblock, self.keys.as_ref(), self.base.redo_point)?;
-        let mut search = EndSearch { target, log_end, found: None, last: None, last_commit_micros: None };
-        let limits = ReplayOntoBackup { complete_from: self.base.complete_from, end: Lsn::MAX };
-        let log_end = search.run(reader, &limits)?;
-        let refuse = |problem: String| Err(Error::RestoreTarget { problem });
-        let Some(end) = search.found else {
-            let last = search.last_commit_micros;
-            return refuse(match target {
-                RestoreTarget::Lsn(lsn) => {
-                    format!("the log in the repository ends at {log_end}, before {lsn}")
-                }
-                RestoreTarget::Time(micros) => format!(
-                    "the log in the repository ends at {log_end} and has no commit after the time asked for, {micros}; the last one \
-                     is of {} (microseconds since 1970): to restore all there is, ask for the latest",
-                    last.map_or_else(|| "before the backup".to_owned(), |last| last.to_string())
+    /// `RestoreTarget` if the place lies before the end of the backup; `Io`.
+    pub fn stop_at(&mut self, end: &RestoreEnd, at_least: Lsn) -> Result<(), Error> {
+        let end = end.end;
+        if end < at_least {
+            return Err(Error::RestoreTarget {
+                problem: format!(
+                    "it lies at {end}, before the end of the backup at {at_least}: choose an older backup"
                 ),
-                RestoreTarget::RestorePoint(name) => {
-                    format!(
-                        "there is no restore point {name:?} behind this backup in the log, which ends at {log_end}"
-                    )
-                }
-                RestoreTarget::Latest => "the log is empty".to_owned(),
             });
-        };
-        if end.end < at_least {
-            return refuse(format!(
-                "it lies at {}, before the end of the backup at {at_least}: choose an older backup",
-                end.end
-            ));
         }
-        (self.loaded_as_of, self.superblock.log_end) = (end.end, end.end);
-        self.stay_on_timeline_of(end.end)?;
-        Ok(end)
+        (self.loaded_as_of, self.superblock.log_end) = (end, end);
+        self.stay_on_timeline_of(end)
     }
 
     /// Where the target lies before the timeline that was asked for began, the new one leaves an ancestor of that.
@@ -385,81 +365,4 @@ fn write_synced(disk: &dyn Disk, path: &str, content: &[u8]) -> Result<(), Error
     let file = disk.open(path, FileMode::Create).map_err(io)?;
     file.write_all_at(content, 0).map_err(io)?;
     file.sync_data().map_err(io)
-}
-
-/// Looks for the place to stop at.
-struct EndSearch<'a> {
-    target: &'a RestoreTarget,
-    /// There is no more of the log.
-    log_end: Lsn,
-    found: Option<RestoreEnd>,
-    last: Option<Lsn>,
-    last_commit_micros: Option<i64>,
-}
-
-impl EndSearch<'_> {
-    /// Where the log ends.
-    fn run(&mut self, mut reader: LogReader, limits: &ReplayOntoBackup) -> Result<Lsn, Error> {
-        while reader.position() < self.log_end && !self.is_reached(reader.position()) {
-            let Some(record) = reader.next().map_err(|error| Error::log_read(&error))? else { break };
-            let span = record.span;
-            let decoded = record
-                .decode()
-                .map_err(|error| Error::Log { message: format!("record at {}: {error}", span.start) })?;
-            let time = match &decoded {
-                Record::Commit(commit) => Some(commit.time_micros),
-                Record::Prepare(prepare) => Some(prepare.commit.time_micros),
-                Record::CommitPrepared(decision) | Record::RollbackPrepared(decision) => {
-                    Some(decision.commit.time_micros)
-                }
-                Record::Checkpoint(_)
-                | Record::TimelineSwitch(_)
-                | Record::RestorePoint(_)
-                | Record::NoOp
-                | Record::PageImages(_)
-                | Record::BulkLoad(_) => None,
-            };
-            if self.is_beyond(span.end, time) {
-                self.found = Some(self.here(span.start));
-                return Ok(span.end);
-            }
-            if let Record::BulkLoad(load) = &decoded
-                && limits.lacks(span.start)
-            {
-                return Err(Error::LoadedPastLog { table: load.table.get(), lsn: span.start });
-            }
-            self.last = Some(span.end);
-            self.last_commit_micros = time.or(self.last_commit_micros);
-            if let (RestoreTarget::RestorePoint(wanted), Record::RestorePoint(point)) =
-                (self.target, &decoded)
-                && point.name == wanted
-            {
-                self.found = Some(self.here(span.end));
-            }
-        }
-        let end = reader.position();
-        // Of a record that goes on behind what there is, nothing was committed up to there.
-        if *self.target == RestoreTarget::Latest || self.is_reached(self.log_end) {
-            self.found = Some(self.here(end));
-        }
-        Ok(end)
-    }
-
-    fn here(&self, end: Lsn) -> RestoreEnd {
-        RestoreEnd { end: self.last.unwrap_or(end), last_commit_micros: self.last_commit_micros }
-    }
-
-    /// Whether nothing more is wanted when the log was read up to `position`.
-    fn is_reached(&self, position: Lsn) -> bool {
-        matches!(self.target, RestoreTarget::Lsn(lsn) if position >= *lsn)
-    }
-
-    /// Whether a record that ends at `end` is not wanted any more.
-    fn is_beyond(&self, end: Lsn, time: Option<i64>) -> bool {
-        match self.target {
-            RestoreTarget::Lsn(lsn) => end > *lsn,
-            RestoreTarget::Time(wanted) => time.is_some_and(|time| time > *wanted),
-            RestoreTarget::Latest | RestoreTarget::RestorePoint(_) => false,
-        }
-    }
 }

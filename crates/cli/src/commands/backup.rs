@@ -6,7 +6,7 @@ use seawall::{DatabaseId, Environment, OpenMode, TimelineId};
 use seawall_archive::{Compression, Packing, Repository, RepositoryOptions, System};
 use seawall_backup::postgresql::postgresql_backups;
 use seawall_backup::{
-    BackupOptions, RestoreProgress, RestoreReport, RestoreRequest, StoredBackup, StoredBackups,
+    BackupOptions, OnItsWay, RestoreProgress, RestoreReport, RestoreRequest, StoredBackup, StoredBackups,
 };
 use seawall_backup::{back_up, backups};
 use seawall_engine::RestoreTarget;
@@ -228,7 +228,28 @@ fn report_json(report: &RestoreReport) -> Value {
         "backup": report.backup, "end": report.end.end.to_string(),
         "last_commit_micros": report.end.last_commit_micros, "from_timeline": report.from_timeline.get(),
         "timeline": report.timeline.get(), "rows": report.rows, "seconds": report.elapsed.as_secs_f64(),
+        "unread": report.unread, "on_its_way": on_its_way_json(report),
     })
+}
+
+pub(super) fn on_its_way_json(report: &RestoreReport) -> Value {
+    let part = report.on_its_way.as_ref();
+    part.map_or(Value::Null, |part| json!({ "from": part.from.to_string(), "to": part.to.to_string() }))
+}
+
+/// What a report says of the log that was not restored, in lines.
+pub(super) fn left_behind(report: &RestoreReport) -> Vec<String> {
+    let on_its_way = report.on_its_way.map(|OnItsWay { from, to }| {
+        format!(
+            "log from {to} on is in the repository, but not from {from} to {to}: still on its way, or, if the machine is lost, not any more"
+        )
+    });
+    let unread = report.unread.as_ref().map(|why| {
+        format!(
+            "the log behind the restore point could not be read, and may have a later one of this name: {why}"
+        )
+    });
+    on_its_way.into_iter().chain(unread).collect()
 }
 
 fn report_text(report: &RestoreReport) -> String {
@@ -236,13 +257,14 @@ fn report_text(report: &RestoreReport) -> String {
         Some(micros) => format!(", the last commit of {}", utc(micros)),
         None => String::new(),
     };
-    format!(
+    let restored = format!(
         "restored from {} to {}{last}, in {}; the database is on timeline {} now",
         report.backup,
         report.end.end,
         duration(report.elapsed),
         report.timeline
-    )
+    );
+    [vec![restored], left_behind(report)].concat().join("\n")
 }
 
 /// A bar for each phase.

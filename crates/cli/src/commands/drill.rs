@@ -11,7 +11,7 @@ use seawall_engine::RestoreTarget;
 use seawall_io::{Clock, Disk, OsDisk, SystemClock};
 use serde_json::json;
 
-use super::backup::{Bars, database_id, open_repository};
+use super::backup::{Bars, database_id, left_behind, on_its_way_json, open_repository};
 use super::inspect::damage_text;
 use crate::arguments::{DrillArguments, Shared};
 use crate::failure::Failure;
@@ -95,13 +95,14 @@ fn answer(
             "replay": phases.replay.as_secs_f64(), "check": phases.check.as_secs_f64(),
         },
         "checked_pages": report.checked.pages, "checked_rows": report.checked.rows, "damages": damages,
-        "ok": damages.is_empty(), "kept": kept,
+        "ok": damages.is_empty(), "kept": kept, "unread": restored.unread, "on_its_way": on_its_way_json(restored),
     });
     if output.json() {
         return output.line(value);
     }
     let last = restored.end.last_commit_micros.map_or(String::new(), |micros| format!(", {}", utc(micros)));
     output.line(format_args!("restored from {} to {}{last}", restored.backup, restored.end.end))?;
+    left_behind(restored).iter().try_for_each(|line| output.line(line))?;
     output.line(format_args!("time to recover  {}", duration(phases.recovery())))?;
     output.line(format_args!("  fetch          {}", duration(phases.fetch)))?;
     output.line(format_args!(

@@ -1,0 +1,324 @@
+//! Where a restore stops reading the log, and that the end of what the repository has is no place where damage goes unseen.
+#![allow(clippy::unwrap_used, reason = "a test that fails panics")]
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{SEGMENT_BYTES, State, World, state_of};
+use seawall_archive::{LogFileName, ObjectName, Packing, System};
+use seawall_backup::{
+    BackupError, RepositoryArchive, RestoreProgress, RestoreReport, RestoreRequest, restore,
+};
+use seawall_engine::{ArchivedLog, Database, LogArchive, LogFile, RestoreTarget};
+use seawall_io::{Clock, Disk, OpenMode};
+use seawall_simulation::SimulatedDisk;
+use seawall_types::{DatabaseId, Lsn, TimelineId};
+use seawall_wal::SegmentName;
+
+fn put(database: &Database, key: u32, value: &[u8]) -> Lsn {
+    let table = database.table("t").or_else(|_| database.create_table("t")).unwrap();
+    database.put(&table, key.to_be_bytes(), value).unwrap()
+}
+
+fn database_of(world: &World) -> DatabaseId {
+    seawall_backup::databases(&world.repository()).unwrap()[0]
+}
+
+/// Tails of the first timeline: object, segment, from, to.
+fn tails(world: &World) -> Vec<(ObjectName, u64, u64, u64)> {
+    let system = System::Seawall(database_of(world));
+    let listed = world.repository().list_objects(system, "tails/00000001").unwrap();
+    let tail = |(name, _): (ObjectName, u64)| {
+        let (segment, range) = name.file_name().split_once('.').unwrap();
+        let (from, to) = range.split_once('-').unwrap();
+        let number = |digits: &str| u64::from_str_radix(digits, 16).unwrap();
+        let tail = (number(&segment[8..]), number(from), number(to));
+        (name, tail.0, tail.1, tail.2)
+    };
+    listed.into_iter().map(tail).collect()
+}
+
+/// A segment of the first timeline as the store has it.
+fn segment_path(world: &World, number: u64) -> String {
+    let system = System::Seawall(database_of(world));
+    format!("{system}/log/00000001/00000000000000/00000001{number:016X}")
+}
+
+/// The numbers of the whole segments of the first timeline.
+fn segments(world: &World) -> Vec<u64> {
+    let system = System::Seawall(database_of(world));
+    let listed = world.repository().list(system, Some(TimelineId::FIRST)).unwrap();
+    let number = |(name, _)| match name {
+        LogFileName::Segment(place) => Some(place.digits),
+        _ => None,
+    };
+    listed.into_iter().filter_map(number).collect()
+}
+
+fn rot(world: &World, path: &str) {
+    world.store.open(path, OpenMode::Write).unwrap().write_all_at(b"rot", 600).unwrap();
+}
+
+/// Restores, and counts the segments that were fetched.
+fn restore_counted(
+    world: &World,
+    target: &RestoreTarget,
+) -> Result<(State, RestoreReport, u64), BackupError> {
+    let disk = SimulatedDisk::new(9);
+    let request = RestoreRequest { target: target.clone(), ..RestoreRequest::default() };
+    let mut fetched = 0;
+    let report =
+        restore(&world.repository(), &world.environment(&disk), &world.options(), &request, &mut |step| {
+            if let RestoreProgress::Log { segments } = step {
+                fetched = segments;
+            }
+        })?;
+    Ok((state_of(&world.open_restored(&disk)), report, fetched))
+}
+
+/// What is read wrongly from a disk before it goes up has the right checksums in the archive.
+#[test]
+fn a_flipped_bit_in_the_last_batch_that_is_archived_is_damage_and_no_torn_end() {
+    let world = World::new();
+    let database = world.open();
+    put(&database, 1, b"x");
+    world.back_up(&database);
+    let begin = database.archive_now().unwrap();
+    put(&database, 2, &[7; 300]);
+    let end = database.archive_now().unwrap();
+    let expected = state_of(&database);
+    assert!(world.restored_state(RestoreTarget::Latest) == expected);
+    let (tail, number, from, to) =
+        tails(&world).into_iter().find(|tail| tail.3 == end.get() % SEGMENT_BYTES).unwrap();
+    assert_eq!(from, begin.get() % SEGMENT_BYTES, "the last commit has a tail of its own");
+    let id = database_of(&world);
+    let mut content = Vec::new();
+    world.repository().fetch_object(System::Seawall(id), &tail, &mut content).unwrap();
+    let whole = world.store.copy();
+    // The header of the record, and some of its body.
+    for byte in (0..14).chain((14..content.len()).step_by(50)) {
+        let world = World { store: whole.copy(), ..World::new() };
+        let repository = world.repository();
+        repository.remove_object(System::Seawall(id), &tail).unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(world.clock.clone());
+        let archive = RepositoryArchive::new(repository, Packing::default(), clock);
+        let mut flipped = content.clone();
+        flipped[byte] ^= 1 << (byte % 8);
+        let segment = SegmentName { number, timeline: TimelineId::FIRST };
+        let log = ArchivedLog { database: id, segment_bytes: SEGMENT_BYTES };
+        archive.store(&log, LogFile::Tail { segment, from, to }, &flipped).unwrap();
+        for target in [RestoreTarget::Latest, RestoreTarget::Lsn(end)] {
+            let refused = world.restore(target).map(|(_, report)| report);
+            let Err(BackupError::Damaged { object, problem }) = refused else {
+                panic!("byte {byte}: {refused:?}")
+            };
+            assert!(object.contains("log"), "{object}");
+            assert!(
+                problem.contains(&segment.file_name()) && problem.contains(&begin.to_string()),
+                "{problem}"
+            );
+        }
+    }
+}
+
+/// A history with a name and a time early in a log of several segments.
+struct Story {
+    world: World,
+    database: Database,
+    state: State,
+    time: i64,
+    /// The segment of the name.
+    segment: u64,
+}
+
+fn story() -> Story {
+    let world = World::new();
+    let database = world.open();
+    put(&database, 1, b"x");
+    world.back_up(&database);
+    put(&database, 2, b"y");
+    let state = state_of(&database);
+    let time = world.clock.wall_micros();
+    world.clock.advance(Duration::from_secs(60));
+    let segment = database.create_restore_point("here").unwrap().get() / SEGMENT_BYTES;
+    for key in 0..120 {
+        put(&database, key, &[5; 9_000]);
+        world.clock.advance(Duration::from_secs(1));
+    }
+    database.archive_now().unwrap();
+    Story { world, database, state, time, segment }
+}
+
+#[test]
+fn a_restore_to_a_time_reads_no_further_than_it_has_to() {
+    let Story { world, state, time, .. } = story();
+    assert!(segments(&world).len() > 12);
+    let (restored, report, fetched) = restore_counted(&world, &RestoreTarget::Time(time)).unwrap();
+    assert!(restored == state && report.unread.is_none());
+    assert!(fetched < 4, "{fetched} segments");
+}
+
+#[test]
+fn what_lies_behind_the_target_may_be_damaged_or_missing() {
+    let Story { world, database, state, time, segment } = story();
+    let whole = world.store.copy();
+    let damages: [fn(&World, u64); 2] = [
+        |world, number| rot(world, &segment_path(world, number)),
+        |world, number| world.store.remove(&segment_path(world, number)).unwrap(),
+    ];
+    for damage in damages {
+        let world = World { store: whole.copy(), ..World::new() };
+        damage(&world, segment + 3);
+        let (restored, report, _) = restore_counted(&world, &RestoreTarget::Time(time)).unwrap();
+        assert!(restored == state && report.unread.is_none());
+        let named = RestoreTarget::RestorePoint("here".to_owned());
+        let (restored, report, _) = restore_counted(&world, &named).unwrap();
+        assert!(restored == state);
+        assert!(report.unread.is_some(), "there may be another one of the name");
+        let elsewhere = RestoreTarget::RestorePoint("elsewhere".to_owned());
+        assert!(restore_counted(&world, &elsewhere).is_err());
+        // Before the target it matters.
+        let world = World { store: whole.copy(), ..World::new() };
+        damage(&world, segment);
+        assert!(restore_counted(&world, &named).is_err());
+        assert!(restore_counted(&world, &RestoreTarget::Time(time)).is_err());
+    }
+    database.close().unwrap();
+}
+
+#[test]
+fn rows_that_were_loaded_past_the_log_behind_the_target_do_not_matter() {
+    let world = World { archives: false, ..World::new() };
+    let database = world.open();
+    put(&database, 1, b"x");
+    world.back_up(&database);
+    put(&database, 2, b"y");
+    let state = state_of(&database);
+    let time = world.clock.wall_micros();
+    world.clock.advance(Duration::from_secs(60));
+    database.create_restore_point("before the load").unwrap();
+    let mut load = database.bulk_load("loaded").unwrap();
+    (0..2000_u32).for_each(|key| load.add(key.to_be_bytes(), [4; 50]).unwrap());
+    load.finish().unwrap();
+    database.create_restore_point("after the load").unwrap();
+    // The log goes along with it.
+    world.back_up(&database);
+    assert!(world.restored_state(RestoreTarget::RestorePoint("before the load".to_owned())) == state);
+    assert!(world.restored_state(RestoreTarget::Time(time)) == state);
+    let late = RestoreTarget::RestorePoint("after the load".to_owned());
+    let problem = world.restore(late).map(|(_, report)| report).unwrap_err().to_string();
+    assert!(problem.contains("loaded past the log"), "{problem}");
+}
+
+/// The clock was set back: its times come twice, and a restore stops before the first commit that was made later.
+#[test]
+fn a_restore_to_a_time_stops_before_the_first_commit_that_is_later_also_where_the_clock_was_set_back() {
+    let world = World::new();
+    let begin = world.clock.wall_micros();
+    let database = world.open();
+    put(&database, 0, b"0");
+    world.back_up(&database);
+    let mut moments = Vec::new();
+    // Seconds since the beginning; the clock is set back by 30 and goes on.
+    for (key, second) in [10, 20, 30, 40, 10, 20, 30, 40, 50].into_iter().enumerate() {
+        world.clock.set_wall_micros(begin + second * 1_000_000);
+        put(&database, u32::try_from(key).unwrap(), b"x");
+        moments.push((second, state_of(&database)));
+    }
+    database.archive_now().unwrap();
+    let restored = |second: i64| world.restored_state(RestoreTarget::Time(begin + second * 1_000_000));
+    for (second, state) in &moments[..3] {
+        assert!(restored(*second) == *state, "{second} s come twice: the first ones count");
+        assert!(restored(*second + 5) == *state, "{second} s");
+    }
+    // Later than all before the clock was set back: the first commit after 40 s is that of 50 s.
+    assert!(restored(40) == moments[7].1);
+    assert!(restored(49) == moments[7].1);
+    assert!(world.restore(RestoreTarget::Time(begin + 50_000_000)).is_err());
+}
+
+fn is_gap(world: &World, request: &RestoreRequest) -> bool {
+    let refused = world.restore_to(&SimulatedDisk::new(9), request);
+    match refused {
+        Err(BackupError::Gap { .. }) => true,
+        Ok(_) => false,
+        Err(other) => panic!("{other}"),
+    }
+}
+
+/// Uploads end in any order, so when the machine is lost some segments may be missing before the last ones.
+#[test]
+fn a_part_that_is_missing_near_the_end_counts_as_on_its_way_and_the_log_before_it_as_the_latest() {
+    let world = World::new();
+    let database = world.open();
+    put(&database, 1, b"x");
+    let backup = world.back_up(&database);
+    let mut moments = Vec::new();
+    for key in 0..500 {
+        moments.push((put(&database, key % 50, &[5; 9_000]), key));
+    }
+    let end = database.archive_now().unwrap();
+    let last = end.get() / SEGMENT_BYTES;
+    let whole = world.store.copy();
+    let latest = RestoreRequest::default();
+    for missing in [last - 1, last - 64] {
+        let world = World { store: whole.copy(), ..World::new() };
+        world.store.remove(&segment_path(&world, missing)).unwrap();
+        let (state, report, _) = restore_counted(&world, &RestoreTarget::Latest).unwrap();
+        let on_its_way = report.on_its_way.unwrap();
+        assert_eq!(on_its_way.from.get() / SEGMENT_BYTES, missing);
+        assert_eq!(on_its_way.to.get() / SEGMENT_BYTES, missing + 1);
+        // The last commit whose record lies in the log before.
+        let before = moments.iter().rfind(|(lsn, _)| *lsn <= on_its_way.from).unwrap();
+        assert_eq!(report.end.end, before.0);
+        let expected = world.restored_state(RestoreTarget::Lsn(before.0));
+        assert!(state == expected);
+        // Who asks for what lies behind it is told.
+        assert!(is_gap(
+            &world,
+            &RestoreRequest { target: RestoreTarget::Lsn(end), ..RestoreRequest::default() }
+        ));
+        let late = RestoreTarget::Time(backup.manifest.end.time_micros + 1);
+        assert!(is_gap(&world, &RestoreRequest { target: late, ..RestoreRequest::default() }));
+    }
+    let far = World { store: whole.copy(), ..World::new() };
+    far.store.remove(&segment_path(&far, last - 65)).unwrap();
+    assert!(is_gap(&far, &latest), "no upload begins so far ahead");
+    // A backup behind it had all that it needs, and more.
+    database.checkpoint().unwrap();
+    world.back_up(&database);
+    database.archive_now().unwrap();
+    world.store.remove(&segment_path(&world, last - 3)).unwrap();
+    assert!(restore_counted(&world, &RestoreTarget::Latest).unwrap().1.on_its_way.is_none());
+    assert!(is_gap(&world, &RestoreRequest { backup: Some(backup.id.clone()), ..latest }));
+}
+
+#[test]
+fn the_end_of_a_timeline_that_was_left_may_be_on_its_way_too() {
+    let world = World::new();
+    let database = world.open();
+    put(&database, 1, b"x");
+    world.back_up(&database);
+    let begin = database.archive_now().unwrap();
+    let state = state_of(&database);
+    put(&database, 2, b"y");
+    database.archive_now().unwrap();
+    database.close().unwrap();
+    let (disk, _) = world.restore(RestoreTarget::Latest).unwrap();
+    let restored = world.open_at(&disk);
+    put(&restored, 3, b"z");
+    restored.archive_now().unwrap();
+    restored.close().unwrap();
+    let system = System::Seawall(database_of(&world));
+    for (tail, number, from, _) in tails(&world) {
+        if number == begin.get() / SEGMENT_BYTES && from == begin.get() % SEGMENT_BYTES {
+            world.repository().remove_object(system, &tail).unwrap();
+        }
+    }
+    let (found, report, _) = restore_counted(&world, &RestoreTarget::Latest).unwrap();
+    assert!(found == state);
+    assert_eq!(report.on_its_way.map(|part| part.from), Some(begin));
+    assert_eq!(report.timeline.get(), 3, "a number that none has");
+}
