@@ -34,7 +34,16 @@ pub(super) type Written = (File, PathBuf);
 pub(super) struct NewCluster {
     root: PathBuf,
     /// Locked: no other restore goes on here meanwhile.
-    _marker: File,
+    marker: File,
+}
+
+impl Drop for NewCluster {
+    fn drop(&mut self) {
+        // A child that another thread is starting has the file open, too, for a moment.
+        if let Err(error) = rustix::fs::flock(&self.marker, FlockOperation::Unlock) {
+            tracing::warn!(%error, "a restored directory stays locked");
+        }
+    }
 }
 
 impl NewCluster {
@@ -51,7 +60,7 @@ impl NewCluster {
         let marker = mark(&root.join(MARKER)).map_err(attempt("mark"))?;
         // PostgreSQL starts in no directory that others may look into.
         std::fs::set_permissions(root, Permissions::from_mode(0o700)).map_err(attempt("protect"))?;
-        let cluster = NewCluster { root: root.to_owned(), _marker: marker };
+        let cluster = NewCluster { root: root.to_owned(), marker };
         cluster.sync_directory(Path::new(""))?;
         for entry in entries.iter().filter(|entry| entry.file_name() != MARKER) {
             remove(&entry.path()).map_err(attempt("clear"))?;
