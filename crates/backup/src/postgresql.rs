@@ -14,13 +14,17 @@
 mod catalog;
 mod choose;
 mod directory;
+mod drill;
 mod error;
 mod file_list;
 mod manifest;
 mod parts;
+mod programs;
 mod recovery;
 mod restore;
 mod restore_points;
+mod scratch_check;
+mod scratch_server;
 mod segments;
 mod server;
 mod stream;
@@ -28,12 +32,18 @@ mod take;
 
 pub use catalog::{StoredPostgreSqlBackup, clusters, postgresql_backups};
 pub use choose::PostgreSqlTarget;
+pub use drill::{
+    PostgreSqlDrillPhases, PostgreSqlDrillProgress, PostgreSqlDrillReport, PostgreSqlDrillRequest,
+    drill_postgresql,
+};
 pub use error::PostgreSqlBackupError;
 pub use manifest::{PartInfo, PostgreSqlManifest};
+pub use programs::ServerUser;
 pub use recovery::{RestoredRole, TargetAction};
 pub use restore::{
     PostgreSqlRestoreProgress, PostgreSqlRestoreReport, PostgreSqlRestoreRequest, restore_postgresql,
 };
+pub use scratch_check::{CheckQuery, ServerCheck};
 pub use server::PostgreSqlServer;
 pub use stream::check_base_backup;
 pub use take::{BackupCheckpoint, PostgreSqlBackupOptions, PostgreSqlBackupProgress, back_up_postgresql};

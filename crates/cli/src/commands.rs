@@ -10,6 +10,7 @@ mod inspect;
 mod load;
 mod log;
 mod postgresql_backup;
+mod postgresql_drill;
 mod repository;
 mod rows;
 mod tables;

@@ -56,6 +56,12 @@ pub enum PostgreSqlBackupError {
         /// Why, and what to do.
         problem: String,
     },
+    /// What was restored could not be tried out.
+    #[error("{problem}")]
+    Drill {
+        /// Why, and what to do.
+        problem: String,
+    },
     /// A file could not be written.
     #[error("{what}: {source}")]
     Io {

@@ -1,6 +1,7 @@
-//! Options of `backup` and `restore` that are about PostgreSQL clusters only.
+//! Options of `backup`, `restore` and `drill` that are about PostgreSQL clusters only.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
@@ -58,6 +59,59 @@ impl PostgreSqlRestoreArguments {
             (self.restore_command.is_some(), "--restore-command"),
         ];
         given.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "PostgreSQL")]
+pub(crate) struct PostgreSqlDrillArguments {
+    /// The cluster or database to restore, as `repo info` names it, if the repository has several.
+    #[arg(long, value_name = "NAME", conflicts_with = "database")]
+    pub(crate) system: Option<seawall_archive::System>,
+    /// Where postgres, psql and pg_checksums are, of the cluster's release. Default: looked for in the PATH, by pg_config, and where
+    /// they are usually installed.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) postgresql_programs: Option<PathBuf>,
+    /// As whom PostgreSQL runs if root starts the drill. Default: postgres.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) postgresql_user: Option<String>,
+    /// A setting of the server, such as shared_buffers=1GB, before what the cluster's configuration says; several times for several.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_setting)]
+    pub(crate) postgresql_setting: Vec<String>,
+    /// Ask this, and show the answer, instead of reading everything.
+    #[arg(long, value_name = "SQL")]
+    pub(crate) query: Option<String>,
+    /// Where it is asked. Default: postgres.
+    #[arg(long, value_name = "NAME", requires = "query")]
+    pub(crate) query_database: Option<String>,
+    /// How long the server may take to recover. Default: 1d.
+    #[arg(long, value_name = "TIME", value_parser = super::upkeep::parse_time)]
+    pub(crate) recovery_timeout: Option<Duration>,
+    /// What PostgreSQL is to fetch its log with. Default: `archive-get` of this program, from this repository.
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) restore_command: Option<String>,
+}
+
+impl PostgreSqlDrillArguments {
+    /// An option that means nothing to a database of Seawall's.
+    pub(crate) fn given(&self) -> Option<&'static str> {
+        let given = [
+            (self.postgresql_programs.is_some(), "--postgresql-programs"),
+            (self.postgresql_user.is_some(), "--postgresql-user"),
+            (!self.postgresql_setting.is_empty(), "--postgresql-setting"),
+            (self.query.is_some(), "--query"),
+            (self.recovery_timeout.is_some(), "--recovery-timeout"),
+            (self.restore_command.is_some(), "--restore-command"),
+        ];
+        given.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)
+    }
+}
+
+/// A name and a value.
+fn parse_setting(text: &str) -> Result<String, String> {
+    match text.split_once('=') {
+        Some((name, _)) if !name.is_empty() => Ok(text.to_owned()),
+        _ => Err(format!("{text:?}: expected NAME=VALUE, such as shared_buffers=1GB")),
     }
 }
 

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::Args;
 
+use super::postgresql::PostgreSqlDrillArguments;
+
 pub(crate) const EXPIRE_HELP: &str = "\
 What any of the --keep options names stays, with all that a restore of it needs; the newest backup always stays. Without
 --keep-window, so does all log from the oldest backup that stays: a restore to any moment since then goes on to work. With it,
@@ -71,12 +73,14 @@ pub(crate) struct VerifyArguments {
 
 pub(crate) const DRILL_HELP: &str = "\
 Restores into a directory of its own, reads and checks every page and record, removes the directory, and says how long it took to
-recover. Exit codes: 0 if all is well, else those of restore and check. To be scheduled; with --prometheus-file a monitor sees
-when it last succeeded.
+recover. Of a PostgreSQL cluster, a server of its release recovers there, out of everybody's reach, and every table is read, and
+every page if pages have checksums; or --query is asked. Exit codes: 0 if all is well, else those of restore and check. To be
+scheduled; with --prometheus-file a monitor sees when it last succeeded.
 
 Examples:
   seawall drill --repository s3://bank/main --scratch /var/tmp
-  seawall drill --repository s3://bank/main --prometheus-file /var/lib/node_exporter/seawall_drill.prom";
+  seawall drill --repository s3://bank/main --prometheus-file /var/lib/node_exporter/seawall_drill.prom
+  seawall drill --repository s3://wal/main --query 'select max(time) from orders' --query-database shop";
 
 #[derive(Debug, Args)]
 pub(crate) struct DrillArguments {
@@ -98,6 +102,15 @@ pub(crate) struct DrillArguments {
     /// Restore up to the last restore point with this name.
     #[arg(long, value_name = "NAME", group = "drill_target")]
     pub(crate) to_name: Option<String>,
+    /// Restore up to the end of the log in the repository: the default.
+    #[arg(long, group = "drill_target")]
+    pub(crate) latest: bool,
+    /// Along the history of this timeline. Default: the last one.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) timeline: Option<u32>,
+    /// From this backup, as `backup list` names it. Default: the newest one that ends before the target.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) backup: Option<String>,
     /// The id of the database, if the repository has several.
     #[arg(long, value_name = "ID")]
     pub(crate) database: Option<String>,
@@ -107,10 +120,12 @@ pub(crate) struct DrillArguments {
     /// Write how it went to this file, for the text file collector of Prometheus' node exporter.
     #[arg(long, value_name = "FILE")]
     pub(crate) prometheus_file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) postgresql: PostgreSqlDrillArguments,
 }
 
 /// A number and one of `s`, `m`, `h`, `d` and `w`.
-fn parse_time(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
     let refuse = || format!("{text:?}: expected a number and s, m, h, d or w, such as 36h or 14d");
     let unit = text.chars().last().ok_or_else(refuse)?;
     let seconds: u64 = match unit {

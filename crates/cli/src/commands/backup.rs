@@ -175,7 +175,8 @@ pub(crate) fn restore(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let repository = open_repository(shared, &arguments.repository)?;
-    if let Some(cluster) = postgresql_backup::cluster_of(&repository, arguments)? {
+    let (system, database) = (arguments.postgresql.system, arguments.database.as_deref());
+    if let Some(cluster) = postgresql_backup::cluster_of(&repository, system, database)? {
         return postgresql_backup::restore(shared, &repository, cluster, arguments, output);
     }
     if let Some(option) = arguments.postgresql.given() {

@@ -4,8 +4,10 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
-use seawall::{Environment, OpenMode};
+use seawall::{Environment, OpenMode, TimelineId};
+use seawall_archive::{Repository, System};
 use seawall_backup::{DrillReport, RestoreRequest};
 use seawall_engine::RestoreTarget;
 use seawall_io::{Clock, Disk, OsDisk, SystemClock};
@@ -13,10 +15,19 @@ use serde_json::json;
 
 use super::backup::{Bars, database_id, left_behind, on_its_way_json, open_repository};
 use super::inspect::damage_text;
+use super::{postgresql_backup, postgresql_drill};
 use crate::arguments::{DrillArguments, Shared};
 use crate::failure::Failure;
 use crate::files::utc;
 use crate::output::{Output, duration, grouped};
+
+/// How a drill went: what monitors are told.
+pub(super) struct Outcome {
+    pub(super) recovery: Duration,
+    /// In their order, with their names.
+    pub(super) phases: Vec<(&'static str, Duration)>,
+    pub(super) damages: u64,
+}
 
 pub(crate) fn drill(shared: &Shared, arguments: &DrillArguments, output: &mut Output) -> Result<(), Failure> {
     let drilled = run(shared, arguments, output);
@@ -24,16 +35,54 @@ pub(crate) fn drill(shared: &Shared, arguments: &DrillArguments, output: &mut Ou
         let written = write_prometheus(file, drilled.as_ref().ok());
         written.map_err(Failure::io(format!("cannot write {}", file.display())))?;
     }
-    let report = drilled?;
-    match report.checked.damages {
+    match drilled?.damages {
         0 => Ok(()),
         count => Err(Failure::Damage { findings: format!("{} damages", grouped(count)) }),
     }
 }
 
 /// The directory goes when this returns, whatever has happened.
-fn run(shared: &Shared, arguments: &DrillArguments, output: &mut Output) -> Result<DrillReport, Failure> {
+fn run(shared: &Shared, arguments: &DrillArguments, output: &mut Output) -> Result<Outcome, Failure> {
     let repository = open_repository(shared, &arguments.repository)?;
+    let (system, database) = (arguments.postgresql.system, arguments.database.as_deref());
+    let cluster = postgresql_backup::cluster_of(&repository, system, database)?;
+    if let (None, Some(option)) = (cluster, arguments.postgresql.given()) {
+        return Err(Failure::Usage(format!(
+            "{option} is for PostgreSQL clusters, and this is a database of Seawall's"
+        )));
+    }
+    let mut builder = tempfile::Builder::new();
+    builder.prefix("seawall-drill-").disable_cleanup(arguments.keep);
+    let scratch = match &arguments.scratch {
+        Some(directory) => builder
+            .tempdir_in(std::path::absolute(directory).map_err(Failure::io("cannot look for a directory"))?),
+        None => builder.tempdir(),
+    };
+    let scratch = scratch.map_err(Failure::io("cannot make a scratch directory"))?;
+    let outcome = match cluster {
+        Some(cluster) => {
+            postgresql_drill::run(shared, &repository, cluster, arguments, scratch.path(), output)
+        }
+        None => run_own(shared, &repository, arguments, scratch.path(), output),
+    }?;
+    if arguments.keep {
+        if !output.json() {
+            output.line(format_args!("kept in          {}", scratch.path().display()))?;
+        }
+    } else {
+        let path = scratch.path().display().to_string();
+        scratch.close().map_err(Failure::io(format!("cannot remove {path}")))?;
+    }
+    Ok(outcome)
+}
+
+fn run_own(
+    shared: &Shared,
+    repository: &Repository,
+    arguments: &DrillArguments,
+    scratch: &Path,
+    output: &mut Output,
+) -> Result<Outcome, Failure> {
     let request = RestoreRequest {
         target: match (&arguments.to_lsn, &arguments.to_time, &arguments.to_name) {
             (Some(lsn), ..) => RestoreTarget::Lsn(*lsn),
@@ -41,23 +90,20 @@ fn run(shared: &Shared, arguments: &DrillArguments, output: &mut Output) -> Resu
             (None, None, Some(name)) => RestoreTarget::RestorePoint(name.clone()),
             (None, None, None) => RestoreTarget::Latest,
         },
-        database: arguments.database.as_deref().map(database_id).transpose()?,
+        timeline: arguments.timeline.and_then(TimelineId::new),
+        database: match (&arguments.database, arguments.postgresql.system) {
+            (None, Some(System::Seawall(database))) => Some(database),
+            (given, _) => given.as_deref().map(database_id).transpose()?,
+        },
+        backup: arguments.backup.clone(),
         threads: usize::from(arguments.threads),
-        ..RestoreRequest::default()
     };
-    let mut builder = tempfile::Builder::new();
-    builder.prefix("seawall-drill-").disable_cleanup(arguments.keep);
-    let scratch = match &arguments.scratch {
-        Some(directory) => builder.tempdir_in(directory),
-        None => builder.tempdir(),
-    };
-    let scratch = scratch.map_err(Failure::io("cannot make a scratch directory"))?;
-    let environment = Environment::of_the_system(Arc::new(OsDisk::new(scratch.path())));
+    let environment = Environment::of_the_system(Arc::new(OsDisk::new(scratch)));
     let options = super::options(shared, OpenMode::Existing);
     let mut bars = Bars::default();
     let mut damages = Vec::new();
     let drilled = seawall_backup::drill(
-        &repository,
+        repository,
         &environment,
         &options,
         &request,
@@ -69,13 +115,19 @@ fn run(shared: &Shared, arguments: &DrillArguments, output: &mut Output) -> Resu
     if !output.json() {
         damages.iter().try_for_each(|damage| output.line(damage))?;
     }
-    let kept = arguments.keep.then(|| scratch.path().display().to_string());
+    let kept = arguments.keep.then(|| scratch.display().to_string());
     answer(&report, repository.url(), &damages, kept.as_deref(), output)?;
-    if !arguments.keep {
-        let path = scratch.path().display().to_string();
-        scratch.close().map_err(Failure::io(format!("cannot remove {path}")))?;
-    }
-    Ok(report)
+    let phases = report.phases;
+    Ok(Outcome {
+        recovery: phases.recovery(),
+        phases: vec![
+            ("fetch", phases.fetch),
+            ("rows", phases.rows),
+            ("replay", phases.replay),
+            ("check", phases.check),
+        ],
+        damages: report.checked.damages,
+    })
 }
 
 fn answer(
@@ -113,23 +165,19 @@ fn answer(
     output.line(format_args!("  replay         {}", duration(phases.replay)))?;
     let checked = format!("{} pages, {} rows", grouped(report.checked.pages), grouped(report.checked.rows));
     let result = if damages.is_empty() { "no damage found" } else { "DAMAGED" };
-    output.line(format_args!("check            {} ({checked}): {result}", duration(phases.check)))?;
-    match kept {
-        Some(path) => output.line(format_args!("kept in          {path}")),
-        None => Ok(()),
-    }
+    output.line(format_args!("check            {} ({checked}): {result}", duration(phases.check)))
 }
 
 const LAST_SUCCESS: &str = "seawall_drill_last_success_seconds";
 
 /// Whoever reads it finds all of it. When the last drill succeeded stays in it when a later one does not.
-fn write_prometheus(path: &Path, report: Option<&DrillReport>) -> io::Result<()> {
+fn write_prometheus(path: &Path, outcome: Option<&Outcome>) -> io::Result<()> {
     let now = SystemClock.wall_micros() / 1_000_000;
-    let is_good = report.is_some_and(|report| report.checked.damages == 0);
+    let is_good = outcome.is_some_and(|outcome| outcome.damages == 0);
     let before = std::fs::read_to_string(path).unwrap_or_default();
     let before = before.lines().find_map(|line| line.strip_prefix(LAST_SUCCESS)?.trim().parse::<i64>().ok());
     let last_success = if is_good { Some(now) } else { before };
-    let text = prometheus_text(now, is_good, last_success, report);
+    let text = prometheus_text(now, is_good, last_success, outcome);
     let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let name = path.file_name().and_then(|name| name.to_str()).ok_or(io::ErrorKind::InvalidInput)?;
     let disk = OsDisk::new(directory);
@@ -139,12 +187,7 @@ fn write_prometheus(path: &Path, report: Option<&DrillReport>) -> io::Result<()>
     disk.rename(&new, name)
 }
 
-fn prometheus_text(
-    now: i64,
-    is_good: bool,
-    last_success: Option<i64>,
-    report: Option<&DrillReport>,
-) -> String {
+fn prometheus_text(now: i64, is_good: bool, last_success: Option<i64>, outcome: Option<&Outcome>) -> String {
     let mut text = String::new();
     let mut metric = |name: &str, help: &str, values: &[(&str, String)]| {
         let head = format!("# HELP {name} {help}\n# TYPE {name} gauge\n");
@@ -158,17 +201,15 @@ fn prometheus_text(
     if let Some(last_success) = last_success {
         metric(LAST_SUCCESS, "when a drill last succeeded", &[("", last_success.to_string())]);
     }
-    if let Some(report) = report {
-        let seconds = |time: std::time::Duration| time.as_secs_f64().to_string();
-        let phases = &report.phases;
-        let recovery = seconds(phases.recovery());
+    if let Some(outcome) = outcome {
+        let seconds = |time: Duration| time.as_secs_f64().to_string();
+        let recovery = seconds(outcome.recovery);
         metric("seawall_drill_recovery_seconds", "time to recover in the last drill", &[("", recovery)]);
-        let each = [
-            ("{phase=\"fetch\"}", seconds(phases.fetch)),
-            ("{phase=\"rows\"}", seconds(phases.rows)),
-            ("{phase=\"replay\"}", seconds(phases.replay)),
-            ("{phase=\"check\"}", seconds(phases.check)),
-        ];
+        let phases = outcome.phases.iter();
+        let labels: Vec<(String, String)> =
+            phases.map(|(name, time)| (format!("{{phase=\"{name}\"}}"), seconds(*time))).collect();
+        let each: Vec<(&str, String)> =
+            labels.iter().map(|(labels, value)| (labels.as_str(), value.clone())).collect();
         metric("seawall_drill_phase_seconds", "phases of the last drill", &each);
     }
     text

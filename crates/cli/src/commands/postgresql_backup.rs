@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
-use seawall::TimelineId;
+use indicatif::ProgressBar;
+use seawall::{Lsn, TimelineId};
 use seawall_archive::{Repository, System};
 use seawall_backup::postgresql::{
     BackupCheckpoint, PostgreSqlBackupOptions, PostgreSqlBackupProgress, PostgreSqlRestoreProgress,
@@ -100,11 +101,15 @@ pub(super) fn backup_text(backup: &StoredPostgreSqlBackup) -> String {
 }
 
 /// The cluster that is to be restored; `None` if it is a database of Seawall's.
-pub(super) fn cluster_of(repository: &Repository, given: &RestoreArguments) -> Result<Option<u64>, Failure> {
-    match given.postgresql.system {
+pub(super) fn cluster_of(
+    repository: &Repository,
+    system: Option<System>,
+    database: Option<&str>,
+) -> Result<Option<u64>, Failure> {
+    match system {
         Some(System::PostgreSql(identifier)) => return Ok(Some(identifier)),
         Some(System::Seawall(_)) => return Ok(None),
-        None if given.database.is_some() => return Ok(None),
+        None if database.is_some() => return Ok(None),
         None => {}
     }
     let (databases, clusters) = (databases(repository)?, clusters(repository)?);
@@ -135,15 +140,10 @@ pub(super) fn restore(
     output: &mut Output,
 ) -> Result<(), Failure> {
     let arguments = &given.postgresql;
-    let target = match (&given.to_lsn, &given.to_time, &given.to_name) {
-        (Some(lsn), ..) => PostgreSqlTarget::Lsn(*lsn),
-        (None, Some(micros), _) => PostgreSqlTarget::Time(*micros),
-        (None, None, Some(name)) => PostgreSqlTarget::RestorePoint(name.clone()),
-        (None, None, None) => PostgreSqlTarget::Latest,
-    };
+    let target = target(given.to_lsn, given.to_time, given.to_name.as_deref());
     let restore_command = match &arguments.restore_command {
         Some(command) => command.clone(),
-        None => restore_command(shared, repository, given)?,
+        None => restore_command(shared, repository, &given.repository)?,
     };
     let request = PostgreSqlRestoreRequest {
         target,
@@ -159,39 +159,48 @@ pub(super) fn restore(
         ..PostgreSqlRestoreRequest::new(restore_command)
     };
     let bar = progress::bytes(Some(0), "restoring files");
-    let restored = restore_postgresql(
-        repository,
-        identifier,
-        &given.dir,
-        &SystemClock,
-        &request,
-        &mut |step| match step {
-            PostgreSqlRestoreProgress::Searching { segments } => {
-                bar.set_message(format!("looking for the restore point, segments: {segments}"));
-            }
-            PostgreSqlRestoreProgress::Files { bytes, total, .. } => {
-                bar.set_message("restoring files");
-                bar.set_length(total);
-                bar.set_position(bytes);
-            }
-        },
-    );
+    let restored =
+        restore_postgresql(repository, identifier, &given.dir, &SystemClock, &request, &mut |step| {
+            show(&bar, step);
+        });
     bar.finish_and_clear();
     let report = restored?;
     output.answer(&report_json(&report), report_text(&report, &given.dir))
 }
 
+pub(super) fn target(to_lsn: Option<Lsn>, to_time: Option<i64>, to_name: Option<&str>) -> PostgreSqlTarget {
+    match (to_lsn, to_time, to_name) {
+        (Some(lsn), ..) => PostgreSqlTarget::Lsn(lsn),
+        (None, Some(micros), _) => PostgreSqlTarget::Time(micros),
+        (None, None, Some(name)) => PostgreSqlTarget::RestorePoint(name.to_owned()),
+        (None, None, None) => PostgreSqlTarget::Latest,
+    }
+}
+
+pub(super) fn show(bar: &ProgressBar, step: PostgreSqlRestoreProgress) {
+    match step {
+        PostgreSqlRestoreProgress::Searching { segments } => {
+            bar.set_message(format!("looking for the restore point, segments: {segments}"));
+        }
+        PostgreSqlRestoreProgress::Files { bytes, total, .. } => {
+            bar.set_message("restoring files");
+            bar.set_length(total);
+            bar.set_position(bytes);
+        }
+    }
+}
+
 /// `archive-get` of this program, from this repository.
-fn restore_command(
+pub(super) fn restore_command(
     shared: &Shared,
     repository: &Repository,
-    given: &RestoreArguments,
+    given: &Option<String>,
 ) -> Result<String, Failure> {
     let program = std::env::current_exe().map_err(Failure::io("cannot tell where this program is"))?;
     let mut words = vec![
         program.display().to_string(),
         "archive-get".to_owned(),
-        format!("--repository={}", url_of(&given.repository)?),
+        format!("--repository={}", url_of(given)?),
     ];
     if repository.is_encrypted() {
         let key = &shared.master_key;

@@ -1,0 +1,308 @@
+//! A server that is started on what was restored, to see whether it recovers, and that nobody else can reach: on a socket in a
+//! directory of its own, without a network, without an archive.
+//!
+//! ```text
+//!   SCRATCH/  data/            the cluster
+//!             pg_hba.conf      whoever can look into SCRATCH may connect as anybody
+//!             postgresql.conf  only if the backup has none
+//!             postgresql.log   what the server says
+//!             .s.PGSQL.5432    where it listens
+//! ```
+//! It is the child of this process. A process that is killed leaves it running, and its directory.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{OpenOptionsExt, lchown};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use seawall_io::Clock;
+use serde::Deserialize;
+
+use super::error::PostgreSqlBackupError;
+use super::programs::{Programs, ServerUser};
+
+/// How often it is looked whether it has recovered.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// Lines of its log that are shown, its last ones, if they are within so many bytes.
+const LOG_LINES: usize = 20;
+const LOG_BYTES: u64 = 16 << 10;
+/// In `postmaster.pid`, where the server says how far it is.
+const STATUS_LINE: usize = 7;
+const RECOVERED: &str = "ready";
+
+/// What `postgresql.conf` does not decide here. Nothing is told to the outside: there is no network, no archive, no job of an
+/// extension, no subscription that takes what its slot has for somebody else. While it recovers nobody can connect, so limits of
+/// connections do not have to be those of the primary.
+const SETTINGS: [&str; 20] = [
+    "listen_addresses=",
+    "port=5432",
+    "archive_mode=off",
+    "hot_standby=off",
+    "primary_conninfo=",
+    "primary_slot_name=",
+    "archive_cleanup_command=",
+    "recovery_end_command=",
+    "shared_preload_libraries=",
+    "max_logical_replication_workers=0",
+    "autovacuum=off",
+    "ssl=off",
+    "restart_after_crash=off",
+    "external_pid_file=",
+    "logging_collector=off",
+    "log_destination=stderr",
+    "lc_messages=C",
+    "zero_damaged_pages=off",
+    "ignore_checksum_failure=off",
+    "statement_timeout=0",
+];
+
+/// For a cluster whose configuration lies elsewhere: what was prepared when the backup was taken, and its locks, must find room.
+const WITHOUT_CONFIGURATION: &str =
+    "# The backup has none.\nmax_prepared_transactions = 1000\nmax_locks_per_transaction = 256\n";
+
+/// A server on a restored cluster; ended at once if this is dropped.
+#[derive(Debug)]
+pub(super) struct ScratchServer<'a> {
+    programs: &'a Programs,
+    user: Option<ServerUser>,
+    scratch: &'a Path,
+    clock: &'a dyn Clock,
+    program: String,
+    child: Child,
+    has_ended: bool,
+}
+
+/// How a server is started.
+#[derive(Debug)]
+pub(super) struct ServerStart<'a> {
+    pub(super) programs: &'a Programs,
+    pub(super) user: Option<ServerUser>,
+    /// The cluster is in `data` below it.
+    pub(super) scratch: &'a Path,
+    pub(super) settings: &'a [String],
+    /// For the server, and so for its `restore_command`.
+    pub(super) environment: &'a [(OsString, OsString)],
+}
+
+pub(super) fn data_directory(scratch: &Path) -> PathBuf {
+    scratch.join("data")
+}
+
+impl<'a> ScratchServer<'a> {
+    /// Starts it; it begins to recover.
+    pub(super) fn start(
+        start: &ServerStart<'a>,
+        clock: &'a dyn Clock,
+    ) -> Result<ScratchServer<'a>, PostgreSqlBackupError> {
+        let ServerStart { programs, user, scratch, .. } = *start;
+        let (program, mut command) = programs.command("postgres", user);
+        let log = log_path(scratch);
+        let opened = File::options().create(true).append(true).mode(0o600).open(&log);
+        let log = opened.map_err(PostgreSqlBackupError::io(format!("cannot write {}", log.display())))?;
+        let error_log =
+            log.try_clone().map_err(PostgreSqlBackupError::io("cannot share the log of a server"))?;
+        command.arg("-D").arg(data_directory(scratch));
+        for setting in own_settings(start)? {
+            command.arg("-c").arg(setting);
+        }
+        command.current_dir(scratch).envs(start.environment.iter().cloned()).stdout(log).stderr(error_log);
+        let child = command
+            .spawn()
+            .map_err(|source| PostgreSqlBackupError::Program { program: program.clone(), source })?;
+        Ok(ScratchServer { programs, user, scratch, clock, program, child, has_ended: false })
+    }
+
+    /// Waits until it has recovered, and takes connections.
+    pub(super) fn wait_until_recovered(&mut self, patience: Duration) -> Result<(), PostgreSqlBackupError> {
+        let begun = self.clock.monotonic();
+        loop {
+            if let Some(status) = self.look_for_end()? {
+                return Err(self.failed(format!("it ended while it recovered ({status})")));
+            }
+            if self.has_recovered() {
+                return Ok(());
+            }
+            if self.clock.monotonic().saturating_sub(begun) >= patience {
+                return Err(self.failed(format!("it has not recovered within {} s", patience.as_secs())));
+            }
+            self.clock.sleep(LOOK_AGAIN);
+        }
+    }
+
+    fn has_recovered(&self) -> bool {
+        let text = std::fs::read_to_string(data_directory(self.scratch).join("postmaster.pid"));
+        text.is_ok_and(|text| text.lines().nth(STATUS_LINE).is_some_and(|line| line.trim() == RECOVERED))
+    }
+
+    fn look_for_end(&mut self) -> Result<Option<ExitStatus>, PostgreSqlBackupError> {
+        let status =
+            self.child.try_wait().map_err(PostgreSqlBackupError::io("cannot look after a server"))?;
+        self.has_ended |= status.is_some();
+        Ok(status)
+    }
+
+    /// It did not do what it should, and its log may say why.
+    fn failed(&self, problem: String) -> PostgreSqlBackupError {
+        let log = log_path(self.scratch);
+        let said =
+            last_lines(&log).unwrap_or_else(|error| format!("(cannot read {}: {error})", log.display()));
+        let problem = format!(
+            "{} did not work on what was restored: {problem}. Its log ends with\n{said}",
+            self.program
+        );
+        PostgreSqlBackupError::Drill { problem }
+    }
+
+    /// `psql` with what it reads on its standard input; it stays until all of it was executed, whether that succeeds or not.
+    pub(super) fn psql(
+        &self,
+        database: &str,
+        arguments: &[&str],
+        script: &str,
+    ) -> Result<Output, PostgreSqlBackupError> {
+        let (program, mut command) = self.programs.command("psql", self.user);
+        let role = std::env::var_os("PGUSER").unwrap_or_else(|| "postgres".into());
+        command.env("PGHOST", self.scratch).env("PGPORT", "5432").env("PGUSER", role);
+        command.env("PGDATABASE", database).current_dir(self.scratch);
+        command.args(["-X", "-q", "-A", "-t", "--no-password"]).args(arguments);
+        let failed = |source| PostgreSqlBackupError::Program { program: program.clone(), source };
+        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        let mut child = spawned.map_err(failed)?;
+        let mut input = child.stdin.take().expect("it was started with a pipe");
+        match input.write_all(script.as_bytes()) {
+            // It says why it has ended.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
+            written => written.map_err(failed)?,
+        }
+        drop(input);
+        child.wait_with_output().map_err(failed)
+    }
+
+    /// One value, which the query makes JSON.
+    pub(super) fn ask<T: for<'b> Deserialize<'b>>(&self, query: &str) -> Result<T, PostgreSqlBackupError> {
+        let output = self.psql("postgres", &["-v", "ON_ERROR_STOP=1"], query)?;
+        let answer = String::from_utf8_lossy(&output.stdout);
+        if !output.status.success() {
+            let message = String::from_utf8_lossy(&output.stderr);
+            return Err(self.failed(format!("psql says: {}", message.trim())));
+        }
+        serde_json::from_str(answer.trim())
+            .map_err(|error| self.failed(format!("it answered {:?}: {error}", answer.trim())))
+    }
+
+    /// An error if it has ended.
+    pub(super) fn still_runs(&mut self) -> Result<(), PostgreSqlBackupError> {
+        match self.look_for_end()? {
+            Some(status) => Err(self.failed(format!("it ended while it was asked ({status})"))),
+            None => Ok(()),
+        }
+    }
+
+    /// Stops it so that its files are as they are to be.
+    pub(super) fn stop(mut self, patience: Duration) -> Result<(), PostgreSqlBackupError> {
+        let begun = self.clock.monotonic();
+        self.send(Signal::INT)?;
+        loop {
+            match self.look_for_end()? {
+                Some(status) if status.success() => return Ok(()),
+                Some(status) => return Err(self.failed(format!("it ended badly ({status})"))),
+                None if self.clock.monotonic().saturating_sub(begun) >= patience => {
+                    return Err(self.failed(format!("it has not stopped within {} s", patience.as_secs())));
+                }
+                None => self.clock.sleep(LOOK_AGAIN),
+            }
+        }
+    }
+
+    fn send(&self, signal: Signal) -> Result<(), PostgreSqlBackupError> {
+        let sent = kill_process(Pid::from_child(&self.child), signal);
+        sent.map_err(|error| PostgreSqlBackupError::io("cannot stop a server")(error.into()))
+    }
+}
+
+impl Drop for ScratchServer<'_> {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        // At once: it ends its processes, and writes nothing.
+        let ended = self.send(Signal::QUIT).map(|()| self.child.wait());
+        if !matches!(ended, Ok(Ok(_))) {
+            tracing::warn!(?ended, "a server may be left");
+        }
+    }
+}
+
+fn log_path(scratch: &Path) -> PathBuf {
+    scratch.join("postgresql.log")
+}
+
+/// What the command line sets, which comes before what files say; last what the caller wants.
+fn own_settings(start: &ServerStart<'_>) -> Result<Vec<OsString>, PostgreSqlBackupError> {
+    let (scratch, data) = (start.scratch, data_directory(start.scratch));
+    let mut settings: Vec<OsString> = SETTINGS.iter().map(OsString::from).collect();
+    let mut is_path = |name: &str, path: &Path| {
+        let mut setting = OsString::from(format!("{name}="));
+        setting.push(path);
+        settings.push(setting);
+    };
+    is_path("data_directory", &data);
+    is_path("hba_file", &write(start, "pg_hba.conf", "local all all trust\n")?);
+    // A list: between quotes a comma is one.
+    let quoted = format!("\"{}\"", scratch.display().to_string().replace('"', "\"\""));
+    is_path("unix_socket_directories", Path::new(&quoted));
+    if !data.join("postgresql.conf").exists() {
+        is_path("config_file", &write(start, "postgresql.conf", WITHOUT_CONFIGURATION)?);
+    }
+    settings.extend(start.settings.iter().map(OsString::from));
+    Ok(settings)
+}
+
+fn write(start: &ServerStart<'_>, name: &str, text: &str) -> Result<PathBuf, PostgreSqlBackupError> {
+    let path = start.scratch.join(name);
+    let written = std::fs::write(&path, text).and_then(|()| match start.user {
+        Some(user) => lchown(&path, Some(user.user), Some(user.group)),
+        None => Ok(()),
+    });
+    written.map_err(PostgreSqlBackupError::io(format!("cannot write {}", path.display())))?;
+    Ok(path)
+}
+
+fn last_lines(path: &Path) -> io::Result<String> {
+    let mut file = File::options().read(true).open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(LOG_BYTES)))?;
+    let mut bytes = Vec::new();
+    file.take(LOG_BYTES).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    Ok(lines[lines.len().saturating_sub(LOG_LINES)..].join("\n"))
+}
+
+/// A program that looks at the files of a cluster whose server has stopped.
+pub(super) fn on_files(start: &ServerStart<'_>, program: &str) -> (String, Command) {
+    let (name, mut command) = start.programs.command(program, start.user);
+    command.arg("-D").arg(data_directory(start.scratch)).current_dir(start.scratch);
+    (name, command)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_lines_of_a_log_are_shown() {
+        let directory = tempfile::tempdir().unwrap();
+        let log = log_path(directory.path());
+        std::fs::write(&log, "one\ntwo\n").unwrap();
+        assert_eq!(last_lines(&log).unwrap(), "one\ntwo");
+        let long: String = (0..5000).map(|line| format!("line {line}\n")).collect();
+        std::fs::write(&log, long).unwrap();
+        let shown = last_lines(&log).unwrap();
+        assert!(shown.starts_with("line 4980\n") && shown.ends_with("line 4999"), "{shown}");
+    }
+}

@@ -1,0 +1,163 @@
+//! `drill` of a PostgreSQL cluster.
+
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Command;
+
+use seawall::TimelineId;
+use seawall_archive::{Repository, System};
+use seawall_archive_agent::{Lock, Spool};
+use seawall_backup::postgresql::{
+    CheckQuery, PostgreSqlDrillProgress, PostgreSqlDrillReport, PostgreSqlDrillRequest,
+    PostgreSqlRestoreRequest, ServerUser, drill_postgresql,
+};
+use seawall_io::SystemClock;
+use serde_json::json;
+
+use super::drill::Outcome;
+use super::postgresql_backup::{restore_command, show, target};
+use crate::arguments::{DrillArguments, Shared};
+use crate::failure::Failure;
+use crate::files::utc;
+use crate::output::{Output, duration, grouped, size};
+use crate::progress;
+
+/// As whom PostgreSQL runs where root starts it.
+const USER: &str = "postgres";
+
+pub(super) fn run(
+    shared: &Shared,
+    repository: &Repository,
+    identifier: u64,
+    arguments: &DrillArguments,
+    scratch: &Path,
+    output: &mut Output,
+) -> Result<Outcome, Failure> {
+    let request = request_of(shared, repository, arguments, scratch)?;
+    let bar = progress::bytes(Some(0), "restoring files");
+    let drilled =
+        drill_postgresql(repository, identifier, scratch, &SystemClock, &request, &mut |step| match step {
+            PostgreSqlDrillProgress::Restore(step) => show(&bar, step),
+            PostgreSqlDrillProgress::Replay => bar.set_message("replaying the log"),
+            PostgreSqlDrillProgress::Check => bar.set_message("checking"),
+        });
+    bar.finish_and_clear();
+    let stopped = stop_agent(&request, scratch);
+    let report = drilled?;
+    stopped?;
+    answer(&report, repository.url(), arguments.keep.then_some(scratch), output)?;
+    let phases = report.phases;
+    Ok(Outcome {
+        recovery: phases.recovery(),
+        phases: vec![("fetch", phases.fetch), ("replay", phases.replay), ("check", phases.check)],
+        damages: report.checked.damages.len() as u64,
+    })
+}
+
+fn request_of(
+    shared: &Shared,
+    repository: &Repository,
+    arguments: &DrillArguments,
+    scratch: &Path,
+) -> Result<PostgreSqlDrillRequest, Failure> {
+    let given = &arguments.postgresql;
+    let user = ServerUser::for_root(given.postgresql_user.as_deref().unwrap_or(USER));
+    let user = user.map_err(seawall_backup::BackupError::from)?;
+    let command = match &given.restore_command {
+        Some(command) => command.clone(),
+        None => restore_command(shared, repository, &arguments.repository)?,
+    };
+    let restore = PostgreSqlRestoreRequest {
+        target: target(arguments.to_lsn, arguments.to_time, arguments.to_name.as_deref()),
+        timeline: arguments.timeline.and_then(TimelineId::new),
+        backup: arguments.backup.clone(),
+        threads: usize::from(arguments.threads),
+        ..PostgreSqlRestoreRequest::new(command)
+    };
+    let defaults = PostgreSqlDrillRequest::new(restore);
+    let query = given.query.as_ref().map(|sql| CheckQuery {
+        sql: sql.clone(),
+        database: given.query_database.clone().unwrap_or_else(|| "postgres".to_owned()),
+    });
+    Ok(PostgreSqlDrillRequest {
+        programs: given.postgresql_programs.clone(),
+        user,
+        settings: given.postgresql_setting.clone(),
+        // So that what archive-get leaves goes with the directory.
+        environment: vec![(OsString::from("SEAWALL_SPOOL"), scratch.join("spool").into_os_string())],
+        query,
+        patience: given.recovery_timeout.unwrap_or(defaults.patience),
+        ..defaults
+    })
+}
+
+/// The agent that `archive-get` has started has files in the directory, which is to go: waits for its end.
+fn stop_agent(request: &PostgreSqlDrillRequest, scratch: &Path) -> Result<(), Failure> {
+    let Ok(spools) = std::fs::read_dir(scratch.join("spool")) else {
+        // None was started: another command fetched the log, or none was needed.
+        return Ok(());
+    };
+    let attempt = || Failure::io("cannot stop the archive agent of the drill");
+    let mut command = Command::new(std::env::current_exe().map_err(attempt())?);
+    command.arg("archive-stop").current_dir(scratch.join("data"));
+    command.envs(request.environment.iter().cloned());
+    if let Some(ServerUser { user, group }) = request.user {
+        command.uid(user).gid(group);
+    }
+    // It may have ended by itself: then this says so, and all is well.
+    command.output().map_err(attempt())?;
+    for spool in spools {
+        let spool = Spool::new(spool.map_err(attempt())?.path(), 0);
+        drop(spool.lock(Lock::Agent).map_err(attempt())?);
+    }
+    Ok(())
+}
+
+fn answer(
+    report: &PostgreSqlDrillReport,
+    url: &str,
+    kept: Option<&Path>,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    let (phases, checked, restored) = (&report.phases, &report.checked, &report.restored);
+    let manifest = &restored.backup.manifest;
+    if output.json() {
+        return output.line(json!({
+            "repository": url, "backup": restored.backup.id, "system": System::PostgreSql(manifest.system).to_string(),
+            "end": report.end.to_string(), "last_commit_micros": report.last_commit_micros,
+            "from_timeline": restored.timeline.get(), "files": manifest.files, "bytes": manifest.bytes(),
+            "recovery_seconds": phases.recovery().as_secs_f64(),
+            "phases_seconds": {
+                "fetch": phases.fetch.as_secs_f64(), "replay": phases.replay.as_secs_f64(),
+                "check": phases.check.as_secs_f64(),
+            },
+            "checked_databases": checked.databases, "checked_tables": checked.tables, "checked_rows": checked.rows,
+            "checked_pages": checked.pages, "answer": checked.answer, "damages": checked.damages,
+            "ok": checked.damages.is_empty(), "kept": kept.map(|path| path.display().to_string()),
+        }));
+    }
+    checked.damages.iter().try_for_each(|damage| output.line(damage))?;
+    let last = report.last_commit_micros.map_or(String::new(), |micros| format!(", {}", utc(micros)));
+    output.line(format_args!("restored from {} to {}{last}", restored.backup.id, report.end))?;
+    output.line(format_args!("time to recover  {}", duration(phases.recovery())))?;
+    let files = format!("{} files, {}", grouped(manifest.files), size(manifest.bytes()));
+    output.line(format_args!("  fetch          {} ({files})", duration(phases.fetch)))?;
+    output.line(format_args!("  replay         {}", duration(phases.replay)))?;
+    let result = if checked.damages.is_empty() { "no damage found" } else { "DAMAGED" };
+    let looked_at = match &checked.answer {
+        Some(_) => "the query".to_owned(),
+        None => format!(
+            "{} databases, {} tables, {} rows{}",
+            grouped(checked.databases),
+            grouped(checked.tables),
+            grouped(checked.rows),
+            checked.pages.map_or(String::new(), |pages| format!(", {} pages", grouped(pages)))
+        ),
+    };
+    output.line(format_args!("check            {} ({looked_at}): {result}", duration(phases.check)))?;
+    match &checked.answer {
+        Some(answer) => output.line(answer),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,218 @@
+//! Drills: a backup and the log behind it are recovered by a server that nobody else sees, and asked.
+
+use std::os::unix::fs::chown;
+
+use serde_json::Value;
+
+use crate::scene::{ACCOUNTS, Scene, Server, fails, succeeds};
+
+/// A scene in which drills have a directory of their own.
+fn scene() -> Option<Scene> {
+    let scene = Scene::new()?;
+    std::fs::create_dir(scene.path("scratch")).unwrap();
+    if let Some((user, group)) = scene.user {
+        chown(scene.path("scratch"), Some(user), Some(group)).unwrap();
+    }
+    Some(scene)
+}
+
+impl Scene {
+    fn try_drill(&self, arguments: &[&str]) -> std::process::Output {
+        let (repository, scratch) = (self.text("repository"), self.text("scratch"));
+        let programs = self.programs.display().to_string();
+        let mut command = self.command(self.path("seawall"));
+        command.args(["--json", "drill", "--repository", &repository, "--scratch", &scratch]);
+        if !arguments.contains(&"--postgresql-programs") {
+            command.args(["--postgresql-programs", &programs]);
+        }
+        command.args(arguments);
+        // Those of the server that is archived: nothing may lead there.
+        command.env("PGPORT", "5432").output().unwrap()
+    }
+
+    #[track_caller]
+    fn drill(&self, arguments: &[&str]) -> Value {
+        serde_json::from_str(&succeeds(self.try_drill(arguments))).unwrap()
+    }
+
+    /// Nothing is left of a drill, no server either.
+    #[track_caller]
+    fn is_swept(&self) {
+        let left: Vec<_> = std::fs::read_dir(self.path("scratch")).unwrap().collect();
+        assert!(left.is_empty(), "{left:?}");
+        let running = std::fs::read_dir("/proc")
+            .unwrap()
+            .filter_map(|entry| std::fs::read(entry.unwrap().path().join("cmdline")).ok());
+        let scratch = self.text("scratch").into_bytes();
+        let ours = running.filter(|line| line.windows(scratch.len()).any(|part| part == scratch));
+        assert_eq!(ours.count(), 0, "a process is left");
+    }
+}
+
+#[test]
+fn a_drill_recovers_a_cluster_reads_all_of_it_and_leaves_nothing() {
+    let Some(scene) = scene() else { return };
+    let primary = Server::create(&scene, &scene.text("repository"));
+    succeeds(primary.tool("pgbench", &["-i", "-q"]).output().unwrap());
+    let backup = primary.back_up(&[]);
+    primary.load(300);
+    let (rows, position) = (primary.sql(ACCOUNTS), primary.position());
+    primary.sql("select pg_create_restore_point('here')");
+    primary.sql("create database \"an other = 'one'\"");
+    primary.load(300);
+    primary.stop();
+    let before = scene.seawall(&["repo", "ls", &scene.text("repository")]).stdout;
+
+    let file = scene.text("drill.prom");
+    let report = scene.drill(&["--prometheus-file", &file]);
+    assert_eq!((&report["ok"], &report["backup"]), (&Value::Bool(true), &backup["backup"]), "{report}");
+    assert_eq!(report["checked_databases"], 3, "{report}");
+    assert!(report["checked_tables"].as_u64() > Some(200), "{report}");
+    assert!(report["checked_rows"].as_u64() > Some(100_000), "{report}");
+    for phase in ["fetch", "replay", "check"] {
+        assert!(report["phases_seconds"][phase].as_f64() > Some(0.0), "{report}");
+    }
+    assert!(report["recovery_seconds"].as_f64() > Some(0.0), "{report}");
+    let metrics = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        metrics.contains("seawall_drill_success 1\n") && metrics.contains("phase=\"replay\""),
+        "{metrics}"
+    );
+    scene.is_swept();
+
+    // To a place, with a query.
+    for target in [["--to-lsn", &position], ["--to-name", "here"]] {
+        let report = scene.drill(&[&target[..], &["--query", ACCOUNTS]].concat());
+        assert_eq!((&report["answer"], &report["ok"]), (&Value::from(rows.clone()), &Value::Bool(true)));
+        assert_eq!(report["checked_tables"], 0);
+    }
+    let output = scene.try_drill(&["--query", "select * from nowhere"]);
+    fails(&output, 4, &["1 damages"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(report["damages"][0].as_str().unwrap().contains("nowhere"), "{report}");
+    scene.is_swept();
+    let after = scene.seawall(&["repo", "ls", &scene.text("repository")]).stdout;
+    assert_eq!(before, after, "a drill leaves nothing in the repository");
+}
+
+#[test]
+fn a_drill_that_fails_says_why_and_leaves_nothing() {
+    let Some(scene) = scene() else { return };
+    let key = scene.make_key();
+    let with_key = ["--master-key-file", &key];
+    let primary = Server::create_with_options(&scene, &scene.text("repository"), &with_key);
+    primary.sql("create table t as select generate_series(1, 1000) n");
+    let backup = primary.back_up(&with_key);
+    primary.sql("insert into t select generate_series(1, 1000)");
+    let segment = primary.segment();
+    primary.sql("select pg_switch_wal()");
+    primary.sql("insert into t select generate_series(1, 1000)");
+    let damaged = primary.segment();
+    primary.sql("select pg_switch_wal()");
+    primary.sql("insert into t select generate_series(1, 1000)");
+    primary.stop();
+    assert_eq!(
+        scene.drill(&[&with_key[..], &["--query", "select count(*) from t"]].concat())["answer"],
+        "4000"
+    );
+
+    let file = scene.text("drill.prom");
+    let drill = |arguments: &[&str]| {
+        let output = scene.try_drill(&[&with_key[..], &["--prometheus-file", &file], arguments].concat());
+        scene.is_swept();
+        let metrics = std::fs::read_to_string(&file).unwrap();
+        assert!(metrics.contains("seawall_drill_success 0\n"), "{metrics}");
+        output
+    };
+    fails(
+        &drill(&["--postgresql-setting", "shared_buffers=plenty"]),
+        1,
+        &["shared_buffers", "Its log ends with"],
+    );
+    fails(&drill(&["--postgresql-programs", "/nowhere"]), 1, &["there is none in /nowhere"]);
+    fails(&drill(&["--recovery-timeout", "0s"]), 1, &["has not recovered within 0 s"]);
+    fails(&drill(&["--restore-command", "echo the store is gone; exit 126"]), 1, &["the store is gone"]);
+    fails(&drill(&["--system", "postgresql-1"]), 3, &["none of this cluster"]);
+    // What the repository has lost, or what has rotted in it.
+    let system = scene.path("repository").join(backup["system"].as_str().unwrap());
+    let log = system.join("log/00000001/00000000");
+    let good = std::fs::read(log.join(&damaged)).unwrap();
+    let mut bad = good.clone();
+    let middle = bad.len() / 2;
+    bad[middle] ^= 1;
+    std::fs::write(log.join(&damaged), bad).unwrap();
+    fails(&drill(&[]), 1, &["did not work on what was restored", &damaged, "damaged"]);
+    std::fs::write(log.join(&damaged), good).unwrap();
+    std::fs::rename(log.join(&segment), scene.path("lost")).unwrap();
+    fails(&drill(&[]), 3, &["there is a gap", &segment]);
+}
+
+/// A page that cannot be read is found, also where nothing asks for its rows.
+#[test]
+fn a_drill_reads_every_page() {
+    let Some(scene) = scene() else { return };
+    let primary = Server::create(&scene, &scene.text("repository"));
+    primary.sql("create table t as select generate_series(1, 1000) n");
+    let file = primary.sql("select pg_relation_filepath('t')");
+    primary.stop();
+    let path = scene.path("primary").join(&file);
+    let good = std::fs::read(&path).unwrap();
+    let mut bad = good.clone();
+    // The header of the first page, behind the place in the log and the checksum.
+    bad[10..20].fill(0xFF);
+    std::fs::write(&path, bad).unwrap();
+    primary.start();
+    primary.back_up(&[]);
+    primary.stop();
+    let output = scene.try_drill(&[]);
+    fails(&output, 4, &["1 damages"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let damage = report["damages"][0].as_str().unwrap();
+    assert!(damage.contains("invalid page") && damage.contains("count(*) from t"), "{report}");
+    assert_eq!((&report["ok"], &report["checked_pages"]), (&Value::Bool(false), &Value::Null), "{report}");
+    scene.is_swept();
+
+    std::fs::write(&path, good).unwrap();
+    succeeds(primary.tool("pg_checksums", &["--enable", "-D", &scene.text("primary")]).output().unwrap());
+    primary.start();
+    primary.back_up(&[]);
+    primary.stop();
+    let report = scene.drill(&["--keep"]);
+    assert!(report["checked_pages"].as_u64() > Some(500), "{report}");
+    let kept = std::path::Path::new(report["kept"].as_str().unwrap());
+    assert!(kept.join("data").join(&file).is_file());
+    std::fs::remove_dir_all(kept).unwrap();
+    scene.is_swept();
+}
+
+#[test]
+fn a_drill_that_root_starts_runs_postgresql_as_somebody_else() {
+    let Some(scene) = scene() else { return };
+    if scene.user.is_none() {
+        eprintln!("skipped: it takes root");
+        return;
+    }
+    let primary = Server::create(&scene, &scene.text("repository"));
+    primary.back_up(&[]);
+    primary.stop();
+    let (repository, scratch) = (scene.text("repository"), scene.text("scratch"));
+    let drill = |user: &str| {
+        let mut command = std::process::Command::new(scene.path("seawall"));
+        command.args([
+            "drill",
+            "--repository",
+            &repository,
+            "--scratch",
+            &scratch,
+            "--postgresql-user",
+            user,
+        ]);
+        let output = command.current_dir("/").output().unwrap();
+        scene.is_swept();
+        output
+    };
+    let shown = succeeds(drill("postgres"));
+    assert!(shown.contains("time to recover") && shown.contains("no damage found"), "{shown}");
+    fails(&drill("root"), 1, &["does not run as root", "root is root, too"]);
+    fails(&drill("no-such-user"), 1, &["no-such-user is no user here"]);
+}
