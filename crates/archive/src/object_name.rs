@@ -3,6 +3,7 @@
 //! ```text
 //!   tails/00000001/0000000100000000000000A1.00000000-0001F000       bytes of a segment that is not full yet
 //!   backups/20261122T031500.000000Z-0000000001A2B3C4/run-00000007          rows of a backup
+//!   backups/20261122T031500.000000Z-0000000001A2B3C4/progress-00000002     how far the backup was, while it was taken
 //!   backups/20261122T031500.000000Z-0000000001A2B3C4/manifest              what it consists of; without it there is none
 //!   backups/20261122T031500.000000Z-0000000001A2B3C4/part-00000007         files of a PostgreSQL cluster
 //! ```

@@ -24,6 +24,8 @@ pub struct StoredBackup {
 pub struct StoredBackups {
     /// Those that are complete, oldest first.
     pub complete: Vec<StoredBackup>,
+    /// Names of those without a manifest, oldest first: under way, cut short, or given up.
+    pub unfinished: Vec<String>,
     /// What is wrong with manifests that cannot be read: others are none the worse for it.
     pub damaged: Vec<BackupError>,
 }
@@ -40,8 +42,10 @@ pub fn backups(repository: &Repository, database: DatabaseId) -> Result<StoredBa
         let Some(name) = places::manifest(&id) else { continue };
         let mut content = Vec::new();
         match repository.fetch_object(system, &name, &mut content) {
-            // Under way, or given up.
-            Err(ArchiveError::NotFound { .. }) => continue,
+            Err(ArchiveError::NotFound { .. }) => {
+                found.unfinished.push(id);
+                continue;
+            }
             Err(error @ ArchiveError::Damaged { .. }) => {
                 found.damaged.push(error.into());
                 continue;
@@ -56,30 +60,9 @@ pub fn backups(repository: &Repository, database: DatabaseId) -> Result<StoredBa
             Err(problem) => found.damaged.push(BackupError::damaged(&name, problem)),
         }
     }
+    found.unfinished.sort_unstable();
     found.complete.sort_by_key(|backup| (backup.manifest.end.end, backup.manifest.started_micros));
     Ok(found)
-}
-
-/// A backup and what it builds on, oldest first.
-pub(crate) fn chain_of<'a>(
-    backups: &'a [StoredBackup],
-    backup: &'a StoredBackup,
-) -> Result<Vec<&'a StoredBackup>, BackupError> {
-    let mut chain = vec![backup];
-    let mut child = backup;
-    while let Some(id) = &child.manifest.parent {
-        // One is before the next: no chain goes in circles.
-        let parent = backups.iter().take_while(|older| older.id != child.id).find(|older| older.id == *id);
-        let problem = || {
-            format!(
-                "it builds on {id}, which is not in the repository, or cannot be read, or is no earlier backup"
-            )
-        };
-        child = parent.ok_or_else(|| BackupError::damaged(&child.id, problem()))?;
-        chain.push(child);
-    }
-    chain.reverse();
-    Ok(chain)
 }
 
 /// The databases of Seawall that a repository has something of.

@@ -7,21 +7,21 @@
 //!              -----------------------------------------------------
 //!              together:  a b c d f k l m n p s t x z
 //! ```
-//! A row counts if every newer backup keeps its key. Runs of each backup are in the order of their keys, and so is what comes out.
+//! A row counts if every newer backup keeps its key; one that was cut short keeps all that it has not reached. Runs of each backup are in the order of their keys, and so is what comes out.
 
 use std::collections::VecDeque;
 use std::thread::{Scope, ScopedJoinHandle};
 
 use seawall_engine::Error;
 
-use crate::catalog::StoredBackup;
 use crate::error::BackupError;
+use crate::layer::Layer;
 use crate::manifest::RunKind;
 use crate::places;
 use crate::run::RunReader;
 
 /// Fetches a run of a backup, and checks it against the manifest.
-pub(crate) type FetchRun<'a> = dyn Fn(&StoredBackup, u32) -> Result<RunReader, BackupError> + Sync + 'a;
+pub(crate) type FetchRun<'a> = dyn Fn(&Layer, u32) -> Result<RunReader, BackupError> + Sync + 'a;
 
 /// Gets the key and the value of a row.
 pub(crate) type TakeRow<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), BackupError> + 'a;
@@ -30,7 +30,7 @@ pub(crate) type TakeRow<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), BackupError>
 struct RunStream<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     fetch: &'env FetchRun<'env>,
-    backup: &'env StoredBackup,
+    backup: &'env Layer,
     numbers: VecDeque<u32>,
     under_way: VecDeque<(u32, ScopedJoinHandle<'scope, Result<RunReader, BackupError>>)>,
     depth: usize,
@@ -41,11 +41,11 @@ impl<'scope, 'env> RunStream<'scope, 'env> {
     fn new(
         scope: &'scope Scope<'scope, 'env>,
         fetch: &'env FetchRun<'env>,
-        backup: &'env StoredBackup,
+        backup: &'env Layer,
         kind: RunKind,
         depth: usize,
     ) -> RunStream<'scope, 'env> {
-        let numbers = backup.manifest.numbers(kind).collect();
+        let numbers = backup.numbers(kind).collect();
         RunStream { scope, fetch, backup, numbers, under_way: VecDeque::new(), depth, run: None }
     }
 
@@ -98,11 +98,15 @@ struct Link<'scope, 'env> {
     has_row: bool,
     kept: RunStream<'scope, 'env>,
     has_range: bool,
+    reached: Option<&'env [u8]>,
 }
 
 impl Link<'_, '_> {
     /// Whether it keeps `key` of its parent. Keys ascend from call to call.
     fn keeps(&mut self, key: &[u8]) -> Result<bool, BackupError> {
+        if self.reached.is_some_and(|reached| key >= reached) {
+            return Ok(true);
+        }
         while self.has_range && self.kept.value() < key {
             self.has_range = self.kept.advance()?;
         }
@@ -113,7 +117,7 @@ impl Link<'_, '_> {
 /// Gives the rows of a chain to `take`, in the order of their keys. `chain` is oldest first: a full backup, and each the parent of
 /// the next. `threads` is how many runs are fetched at a time, but at least one of each backup.
 pub(crate) fn read_chain(
-    chain: &[&StoredBackup],
+    chain: &[Layer],
     fetch: &FetchRun<'_>,
     threads: usize,
     take: &mut TakeRow<'_>,
@@ -125,7 +129,7 @@ pub(crate) fn read_chain(
             let stream = |kind| RunStream::new(scope, fetch, backup, kind, depth);
             let (mut rows, mut kept) = (stream(RunKind::Rows), stream(RunKind::Kept));
             let (has_row, has_range) = (rows.advance()?, kept.advance()?);
-            links.push(Link { rows, has_row, kept, has_range });
+            links.push(Link { rows, has_row, kept, has_range, reached: backup.reached.as_deref() });
         }
         while let Some(next) = next_link(&links) {
             let (older, newer) = links.split_at_mut(next + 1);

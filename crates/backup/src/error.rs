@@ -70,6 +70,15 @@ pub enum BackupError {
         /// How far it should go.
         needed: Lsn,
     },
+    /// What this backup has gone on with is not there any more.
+    #[error(
+        "objects of {id}, which was cut short and is a part of this backup, were removed while it was taken: nothing of it counts. \
+         Take the backup again"
+    )]
+    PartGone {
+        /// What was cut short.
+        id: String,
+    },
     /// An object is not what a backup put there.
     #[error("{object} is damaged: {problem}; use another backup, or another repository")]
     Damaged {

@@ -15,7 +15,9 @@ use seawall_archive::{
 use seawall_types::{Lsn, TimelineId};
 
 use crate::error::BackupError;
+use crate::layer::{Layer, cut_short_below, read_progress};
 use crate::lines::{Lines, read_histories};
+use crate::manifest::CutShort;
 use crate::needs::{BackupNeeds, read_needs};
 use crate::places;
 
@@ -51,6 +53,10 @@ pub struct UnfinishedBackup {
     pub first: Lsn,
     /// When it began, in microseconds since 1970.
     pub began_micros: i64,
+    /// The backup that it is an increment of, as far as it has said so.
+    pub parent: Option<String>,
+    /// Names of those that were cut short and that it goes on with.
+    pub cut_short: Vec<String>,
 }
 
 /// What there is of a timeline.
@@ -86,7 +92,7 @@ impl Holdings {
             let needs = if directory.has_manifest { read_needs(repository, system, id)? } else { None };
             match needs {
                 Some(needs) => backups.push(needs),
-                None => unfinished.extend(read_unfinished(repository, id, &directory.objects)?),
+                None => unfinished.extend(read_unfinished(repository, system, id, &directory.objects)?),
             }
         }
         let histories = read_histories(repository, system, &objects)?;
@@ -236,22 +242,51 @@ fn header_if_there(repository: &Repository, object: &StoredObject) -> Result<Opt
     }
 }
 
-/// Every object of a backup says where the backup began, and when.
+/// Every object of a backup says where the backup began, and when; those that say how far it is also say what it builds on.
 fn read_unfinished(
     repository: &Repository,
+    system: System,
     id: &str,
     objects: &[&StoredObject],
 ) -> Result<Option<UnfinishedBackup>, BackupError> {
     for object in objects {
         let Some(header) = header_if_there(repository, object)? else { continue };
+        let below = layers_of_unfinished(repository, system, id, objects)?;
         return Ok(Some(UnfinishedBackup {
             id: id.to_owned(),
             timeline: header.timeline.unwrap_or(TimelineId::FIRST),
             first: header.start,
             began_micros: header.created_micros,
+            parent: below.first().and_then(|layer| layer.parent.clone()),
+            cut_short: below.into_iter().skip(1).map(|layer| layer.id).collect(),
         }));
     }
     Ok(None)
+}
+
+/// What a backup under way has said last of itself, and what it goes on with. Nothing, if something of that is gone: then it comes to
+/// no end.
+fn layers_of_unfinished(
+    repository: &Repository,
+    system: System,
+    id: &str,
+    objects: &[&StoredObject],
+) -> Result<Vec<Layer>, BackupError> {
+    let number = |object: &&StoredObject| match &object.name {
+        Some(StoredName::Object(_, name)) => places::parse_progress(name),
+        _ => None,
+    };
+    let Some(progress) = objects.iter().filter_map(number).max() else { return Ok(Vec::new()) };
+    let read = || {
+        let (top, _) = read_progress(repository, system, &CutShort { id: id.to_owned(), progress })?;
+        let mut layers = cut_short_below(repository, &top)?;
+        layers.insert(0, top);
+        Ok(layers)
+    };
+    match read() {
+        Err(BackupError::Archive(ArchiveError::NotFound { .. })) => Ok(Vec::new()),
+        layers => layers,
+    }
 }
 
 /// Segments of several sizes have no common numbers.

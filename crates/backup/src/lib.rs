@@ -24,17 +24,21 @@ mod drill;
 mod error;
 mod holdings;
 mod keeper;
+mod layer;
 mod lines;
 mod manifest;
 mod needs;
 mod places;
 pub mod postgresql;
+mod progress;
 mod repository_archive;
 mod restore;
+mod resume;
 mod retention;
 mod run;
 mod stored_log;
 mod take;
+mod upload;
 mod verify;
 
 pub use catalog::{StoredBackup, StoredBackups, backups, databases};
@@ -43,8 +47,9 @@ pub use error::BackupError;
 pub use holdings::{Holdings, LogFile, TimelineLog, UnfinishedBackup};
 pub use keeper::{BackupKeeper, KeeperOptions, KeeperReport, back_up_behind_gap};
 pub use lines::{Lines, LogStretch};
-pub use manifest::{Manifest, RunInfo, RunKind};
+pub use manifest::{CutShort, Manifest, RunInfo, RunKind};
 pub use needs::{BackupNeeds, NeededObject};
+pub use progress::Progress;
 pub use repository_archive::RepositoryArchive;
 pub use restore::{RestoreProgress, RestoreReport, RestoreRequest, restore};
 pub use retention::{
@@ -52,7 +57,7 @@ pub use retention::{
     RETENTION_REASON, RemovedBackup, RemovedLog, RetentionPlan, RetentionPolicy, plan,
 };
 pub use stored_log::OnItsWay;
-pub use take::{BackupOptions, BackupProgress, back_up};
+pub use take::{BackupOptions, BackupProgress, BackupStart, BackupStep, back_up};
 pub use verify::{
     Finding, FindingKind, Severity, VerifyDepth, VerifyOptions, VerifyProgress, VerifyReport, verify,
 };

@@ -212,6 +212,7 @@ mod tests {
             ended_micros: 0,
             objects: Vec::new(),
             parent: None,
+            cut_short: Vec::new(),
         }
     }
 

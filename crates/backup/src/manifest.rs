@@ -11,13 +11,14 @@
 //! created 1763768400000000
 //! redo_point 0/1A2B3C4
 //! complete_from 0/1A2B9F0
-//! end 0/2B3C4D5
-//! next_table 81
 //! in_doubt 0
 //! first_new_table 80
 //! loading 78,79
 //! parent 20261121T031500.000000Z-0000000001A00000
+//! goes_on_with 20261122T020000.000000Z-0000000001A1F000 4
 //! started 1763781300000000
+//! end 0/2B3C4D5
+//! next_table 81
 //! ended 1763781390000000
 //! keys none
 //! run 0 12 1093 0f1e2d3c4b5a6978
@@ -27,16 +28,21 @@
 //! crc32c 1a2b3c4d
 //! ```
 //! Times are in microseconds since 1970; LSNs and `complete_from` as in `engine::backup`. `keys` is the file of that name of an
-//! encrypted database, in hexadecimal digits, or `none`; so is `loading`. `parent` is what an increment builds on, or `none`. A run has
-//! its number, rows, bytes and the CRC-64/NVME of its content; so has a run of the ranges that an increment keeps. Those of a kind
+//! encrypted database, in hexadecimal digits, or `none`; so is `loading`. `parent` is what an increment builds on, or `none`. `goes_on_with`
+//! is a backup that was cut short and the number of its progress object (`progress`), or `none`: what that has is a part of this
+//! one. A run has its number, rows, bytes and the CRC-64/NVME of its content; so has a run of the ranges that an increment keeps. Those of a kind
 //! are in the order of their keys.
 //! The last line has the CRC-32C of all bytes before it.
 
-use std::fmt::Display;
+mod text;
 
 use seawall_codec::sealed_text::{TextReader, TextWriter};
 use seawall_engine::{BackupBase, BackupEnd};
-use seawall_types::{DatabaseId, TableId, TimelineId};
+use seawall_types::TableId;
+
+pub(crate) use text::{
+    bytes_of, hexadecimal, read_base, read_origin, read_runs, write_base, write_origin, write_runs,
+};
 
 const TITLE: &str = "Seawall backup";
 const VERSION: u32 = 1;
@@ -52,8 +58,19 @@ pub struct Manifest {
     pub started_micros: i64,
     /// The backup that it is an increment of, by name.
     pub parent: Option<String>,
+    /// The one that was cut short and is a part of it.
+    pub goes_on_with: Option<CutShort>,
     /// Its runs, by number.
     pub runs: Vec<RunInfo>,
+}
+
+/// A backup that was cut short, as far as one of its progress objects says.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CutShort {
+    /// Its name.
+    pub id: String,
+    /// The number of the object.
+    pub progress: u32,
 }
 
 /// What is in a run.
@@ -84,80 +101,54 @@ impl Manifest {
         self.runs.iter().filter(|run| run.kind == RunKind::Rows).map(|run| run.rows).sum()
     }
 
-    /// Numbers of its runs of a kind.
-    pub(crate) fn numbers(&self, kind: RunKind) -> impl Iterator<Item = u32> {
-        (0..).zip(&self.runs).filter(move |(_, run)| run.kind == kind).map(|(number, _)| number)
-    }
-
     /// Bytes in all runs, before compression.
     pub fn bytes(&self) -> u64 {
         self.runs.iter().map(|run| run.bytes).sum()
     }
 
-    pub(crate) fn encode(&self) -> String {
+    /// Its text.
+    pub fn encode(&self) -> String {
         let (base, end) = (&self.base, &self.end);
         let mut text = TextWriter::new(TITLE, VERSION);
-        let mut line = |name: &str, value: &dyn Display| text.line(name, value);
-        line("database", &base.database);
-        line("timeline", &base.timeline);
-        line("page_bytes", &base.page_bytes);
-        line("segment_bytes", &base.segment_bytes);
-        line("created", &base.created_micros);
-        line("redo_point", &base.redo_point);
-        line("complete_from", &base.complete_from);
-        line("end", &end.end);
-        line("next_table", &end.next_table.get());
-        line("in_doubt", &base.in_doubt);
-        line("first_new_table", &base.first_new_table.get());
-        line("loading", &numbers_text(&base.loading));
-        line("parent", &self.parent.as_deref().unwrap_or("none"));
-        line("started", &self.started_micros);
-        line("ended", &end.time_micros);
-        line("keys", &base.keys.as_ref().map_or_else(|| "none".to_owned(), |keys| hexadecimal(keys)));
-        for (number, RunInfo { kind, rows, bytes, checksum }) in self.runs.iter().enumerate() {
-            line(kind.word(), &format_args!("{number} {rows} {bytes} {checksum:016x}"));
-        }
-        line("runs", &self.runs.len());
+        write_base(&mut text, base);
+        write_origin(&mut text, self.parent.as_deref(), self.goes_on_with.as_ref());
+        text.line("started", &self.started_micros);
+        text.line("end", &end.end);
+        text.line("next_table", &end.next_table.get());
+        text.line("ended", &end.time_micros);
+        text.line("keys", &base.keys.as_ref().map_or_else(|| "none".to_owned(), |keys| hexadecimal(keys)));
+        write_runs(&mut text, &self.runs);
         text.seal()
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Manifest, String> {
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn decode(bytes: &[u8]) -> Result<Manifest, String> {
         let mut text = TextReader::open(bytes, TITLE, VERSION)?;
         let base = read_base(&mut text)?;
+        let (parent, goes_on_with) = read_origin(&mut text)?;
+        let started_micros = text.parsed("started")?;
         let end = BackupEnd {
             end: text.parsed("end")?,
             next_table: TableId::new(text.parsed("next_table")?),
-            time_micros: 0,
+            time_micros: text.parsed("ended")?,
         };
-        let in_doubt = text.parsed("in_doubt")?;
-        let first_new_table = TableId::new(text.parsed("first_new_table")?);
-        let loading = numbers_of(text.field("loading")?).ok_or("its loading cannot be")?;
-        let parent = Some(text.field("parent")?).filter(|parent| *parent != "none").map(str::to_owned);
-        let started_micros = text.parsed("started")?;
-        let end = BackupEnd { time_micros: text.parsed("ended")?, ..end };
         let keys = match text.field("keys")? {
             "none" => None,
             digits => Some(bytes_of(digits).ok_or("keys are no hexadecimal digits")?),
         };
-        let runs = text.list(&[RunKind::Rows.word(), RunKind::Kept.word()], "runs", RunInfo::parse)?;
-        text.end()?;
+        let runs = read_runs(text)?;
         if end.end < base.redo_point || end.end < base.complete_from {
             return Err("it ends before it begins".to_owned());
         }
-        if parent.is_none() && runs.iter().any(|run| run.kind == RunKind::Kept) {
+        let builds_on_nothing = parent.is_none() && goes_on_with.is_none();
+        if builds_on_nothing && runs.iter().any(|run| run.kind == RunKind::Kept) {
             return Err("it keeps ranges of no parent".to_owned());
         }
-        let base = BackupBase { in_doubt, keys, first_new_table, loading, ..base };
-        Ok(Manifest { base, end, started_micros, parent, runs })
-    }
-}
-
-impl RunInfo {
-    fn parse(word: &str, fields: &[&str]) -> Option<RunInfo> {
-        let kind = [RunKind::Rows, RunKind::Kept].into_iter().find(|kind| kind.word() == word)?;
-        let [rows, bytes, checksum] = fields else { return None };
-        let checksum = u64::from_str_radix(checksum, 16).ok()?;
-        Some(RunInfo { kind, rows: rows.parse().ok()?, bytes: bytes.parse().ok()?, checksum })
+        let base = BackupBase { keys, ..base };
+        Ok(Manifest { base, end, started_micros, parent, goes_on_with, runs })
     }
 }
 
@@ -170,58 +161,13 @@ impl RunKind {
     }
 }
 
-fn numbers_text(tables: &[TableId]) -> String {
-    let numbers: Vec<String> = tables.iter().map(|table| table.get().to_string()).collect();
-    if numbers.is_empty() { "none".to_owned() } else { numbers.join(",") }
-}
-
-fn numbers_of(text: &str) -> Option<Vec<TableId>> {
-    if text == "none" {
-        return Some(Vec::new());
-    }
-    text.split(',').map(|number| number.parse().ok().map(TableId::new)).collect()
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn bytes_of(digits: &str) -> Option<Vec<u8>> {
-    if !digits.len().is_multiple_of(2) || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-        return None;
-    }
-    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).ok()).collect()
-}
-
-fn read_base(text: &mut TextReader<'_>) -> Result<BackupBase, String> {
-    let database = bytes_of(text.field("database")?).and_then(|bytes| bytes.try_into().ok());
-    let timeline = TimelineId::new(text.parsed("timeline")?).ok_or("its timeline cannot be")?;
-    Ok(BackupBase {
-        database: DatabaseId::from_bytes(database.ok_or("its database cannot be")?),
-        timeline,
-        page_bytes: read_page_bytes(text)?,
-        segment_bytes: text.parsed("segment_bytes")?,
-        created_micros: text.parsed("created")?,
-        keys: None,
-        redo_point: text.parsed("redo_point")?,
-        complete_from: text.parsed("complete_from")?,
-        in_doubt: 0,
-        first_new_table: TableId::new(0),
-        loading: Vec::new(),
-    })
-}
-
-fn read_page_bytes(text: &mut TextReader<'_>) -> Result<u32, String> {
-    let bytes: u32 = text.parsed("page_bytes")?;
-    let is_size = bytes.is_power_of_two() && (4096..=65536).contains(&bytes);
-    is_size.then_some(bytes).ok_or_else(|| "its page_bytes cannot be".to_owned())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use seawall_codec::checksum::crc32c;
-    use seawall_types::Lsn;
+    use seawall_types::{DatabaseId, Lsn, TimelineId};
+
+    const CHECKSUM_PREFIX: &str = "crc32c ";
 
     fn manifest() -> Manifest {
         Manifest {
@@ -241,6 +187,7 @@ mod tests {
             end: BackupEnd { end: Lsn::new(1 << 33), next_table: TableId::new(81), time_micros: 8 },
             started_micros: 7,
             parent: Some("20261121T031500.000000Z-0000000001A00000".to_owned()),
+            goes_on_with: Some(CutShort { id: "20261122T020000.000000Z-1".to_owned(), progress: 4 }),
             runs: vec![
                 RunInfo { kind: RunKind::Rows, rows: 12, bytes: 1093, checksum: 9 },
                 RunInfo { kind: RunKind::Kept, rows: 1, bytes: 32, checksum: u64::MAX },
@@ -255,22 +202,39 @@ mod tests {
         assert_eq!((manifest.rows(), manifest.bytes()), (12, 1125));
         let base = BackupBase { keys: None, loading: Vec::new(), ..manifest.base.clone() };
         let runs = vec![manifest.runs[0]];
-        let plain = Manifest { base, parent: None, runs, ..manifest };
+        let plain = Manifest { base, parent: None, goes_on_with: None, runs, ..manifest };
         assert_eq!(Manifest::decode(plain.encode().as_bytes()), Ok(plain));
+    }
+
+    #[test]
+    fn every_changed_or_missing_byte_is_noticed() {
+        let text = manifest().encode().into_bytes();
+        for at in 0..text.len() {
+            let mut other = text.clone();
+            other[at] ^= 1;
+            assert!(Manifest::decode(&other).is_err(), "byte {at}");
+            assert!(Manifest::decode(&text[..at]).is_err(), "{at} bytes");
+        }
     }
 
     #[test]
     fn lines_that_no_backup_has_written_are_refused() {
         let text = manifest().encode();
-        let (body, _) = text.split_once("crc32c ").unwrap();
-        let sealed = |body: &str| format!("{body}crc32c {:08x}\n", crc32c(body.as_bytes()));
+        let (body, _) = text.split_once(CHECKSUM_PREFIX).unwrap();
+        let sealed = |body: &str| format!("{body}{CHECKSUM_PREFIX}{:08x}\n", crc32c(body.as_bytes()));
         assert!(Manifest::decode(sealed(body).as_bytes()).is_ok());
         for (from, to) in [
             ("runs 2", "runs 3"),
             ("kept 1", "kept 2"),
             ("kept 1", "lost 1"),
             ("loading 77,79", "loading 77,"),
-            ("parent 20261121T031500.000000Z-0000000001A00000", "parent none"),
+            (
+                "parent 20261121T031500.000000Z-0000000001A00000\ngoes_on_with 20261122T020000.000000Z-1 4",
+                "parent none\ngoes_on_with none",
+            ),
+            ("goes_on_with 20261122T020000.000000Z-1 4", "goes_on_with 20261122T020000.000000Z-1"),
+            ("goes_on_with 20261122T020000.000000Z-1 4", "goes_on_with ../elsewhere 4"),
+            (" 1093 ", " 18446744073709551615 "),
             ("version 1", "version 2"),
             ("page_bytes 8192", "page_bytes 8193"),
             ("timeline 1", "timeline 0"),

@@ -1,7 +1,8 @@
 //! What a backup needs to be restored, whatever it is a backup of: all that retention and verification know of it.
 //!
 //! ```text
-//!   manifest --needs_of--> BackupNeeds: log from `first` to `end`, objects, the backup it builds on
+//!   manifest --needs_of--> BackupNeeds: log from `first` to `end`, objects, the backup it builds on, parts that were cut short
+//!        `--progress objects--'
 //! ```
 //! A manifest that cannot be read is an error, and nothing is expired then: whoever does not know what a backup needs must not
 //! remove anything.
@@ -10,6 +11,7 @@ use seawall_archive::{ArchiveError, ObjectName, Repository, System};
 use seawall_types::{Lsn, TimelineId};
 
 use crate::error::BackupError;
+use crate::layer::{Layer, cut_short_below};
 use crate::manifest::Manifest;
 use crate::places;
 use crate::postgresql::{PartInfo, PostgreSqlManifest};
@@ -33,10 +35,12 @@ pub struct BackupNeeds {
     pub started_micros: i64,
     /// When it ended. A restore to an earlier time needs an older backup.
     pub ended_micros: i64,
-    /// Its objects, the manifest not counted.
+    /// Its objects, and those of what was cut short and is a part of it; manifests not counted.
     pub objects: Vec<NeededObject>,
     /// The backup that it builds on: this one is of no use without it.
     pub parent: Option<String>,
+    /// Names of those that were cut short and are a part of it.
+    pub cut_short: Vec<String>,
 }
 
 /// An object of a backup.
@@ -51,33 +55,40 @@ pub struct NeededObject {
 }
 
 /// What the backup `id` with this manifest needs.
-pub(crate) fn needs_of(system: System, id: &str, manifest: &[u8]) -> Result<BackupNeeds, String> {
+pub(crate) fn needs_of(
+    repository: &Repository,
+    system: System,
+    id: &str,
+    manifest: &[u8],
+) -> Result<BackupNeeds, BackupError> {
+    let damaged = |problem: String| {
+        let object = places::manifest(id).map_or_else(|| id.to_owned(), |name| name.to_string());
+        BackupError::damaged(object, problem)
+    };
     match system {
         System::Seawall(database) => {
-            let manifest = Manifest::decode(manifest)?;
+            let manifest = Manifest::decode(manifest).map_err(damaged)?;
             if manifest.base.database != database {
-                return Err("it is of another database".to_owned());
+                return Err(damaged("it is of another database".to_owned()));
             }
-            needs_of_database(id, &manifest)
+            let layer = Layer::of(id, &manifest);
+            let cut_short = cut_short_below(repository, &layer)?;
+            Ok(needs_of_database(&manifest, &layer, &cut_short))
         }
         System::PostgreSql(identifier) => {
-            let manifest = PostgreSqlManifest::decode(manifest)?;
+            let manifest = PostgreSqlManifest::decode(manifest).map_err(damaged)?;
             if manifest.system != identifier {
-                return Err("it is of another cluster".to_owned());
+                return Err(damaged("it is of another cluster".to_owned()));
             }
-            needs_of_cluster(id, &manifest)
+            needs_of_cluster(id, &manifest).map_err(damaged)
         }
     }
 }
 
-fn needs_of_database(id: &str, manifest: &Manifest) -> Result<BackupNeeds, String> {
-    let object = |(number, run): (usize, &crate::manifest::RunInfo)| {
-        let number = u32::try_from(number).map_err(|_| "it has too many runs".to_owned())?;
-        Ok(NeededObject { name: places::run(id, number), bytes: run.bytes, checksum: run.checksum })
-    };
+fn needs_of_database(manifest: &Manifest, layer: &Layer, cut_short: &[Layer]) -> BackupNeeds {
     let base = &manifest.base;
-    Ok(BackupNeeds {
-        id: id.to_owned(),
+    BackupNeeds {
+        id: layer.id.clone(),
         system: System::Seawall(base.database),
         timeline: base.timeline,
         first: base.redo_point,
@@ -85,9 +96,10 @@ fn needs_of_database(id: &str, manifest: &Manifest) -> Result<BackupNeeds, Strin
         segment_bytes: base.segment_bytes,
         started_micros: manifest.started_micros,
         ended_micros: manifest.end.time_micros,
-        objects: manifest.runs.iter().enumerate().map(object).collect::<Result<_, String>>()?,
+        objects: layer.objects().chain(cut_short.iter().flat_map(Layer::objects)).collect(),
         parent: manifest.parent.clone(),
-    })
+        cut_short: cut_short.iter().map(|layer| layer.id.clone()).collect(),
+    }
 }
 
 fn needs_of_cluster(id: &str, manifest: &PostgreSqlManifest) -> Result<BackupNeeds, String> {
@@ -106,6 +118,7 @@ fn needs_of_cluster(id: &str, manifest: &PostgreSqlManifest) -> Result<BackupNee
         ended_micros: manifest.ended_micros,
         objects: manifest.parts.iter().enumerate().map(object).collect::<Result<_, String>>()?,
         parent: None,
+        cut_short: Vec::new(),
     })
 }
 
@@ -121,5 +134,5 @@ pub(crate) fn read_needs(
         Err(ArchiveError::NotFound { .. }) => return Ok(None),
         fetched => drop(fetched?),
     }
-    needs_of(system, id, &content).map(Some).map_err(|problem| BackupError::damaged(&name, problem))
+    needs_of(repository, system, id, &content).map(Some)
 }

@@ -7,6 +7,7 @@ use seawall_wal::SegmentName;
 /// Where backups lie.
 pub(crate) const BACKUPS: &str = "backups";
 const MANIFEST: &str = "manifest";
+const PROGRESS: &str = "progress-";
 
 fn checked(name: String) -> ObjectName {
     ObjectName::parse(&name).expect("names made here have the form of names")
@@ -25,6 +26,22 @@ pub(crate) fn backup_of(name: &ObjectName) -> Option<&str> {
 /// A run of a backup.
 pub(crate) fn run(backup: &str, number: u32) -> ObjectName {
     checked(format!("{BACKUPS}/{backup}/run-{number:08}"))
+}
+
+/// The directory of a backup.
+pub(crate) fn directory(backup: &str) -> String {
+    format!("{BACKUPS}/{backup}")
+}
+
+/// How far a backup has come, said for the `number`th time.
+pub(crate) fn progress(backup: &str, number: u32) -> ObjectName {
+    checked(format!("{BACKUPS}/{backup}/{PROGRESS}{number:08}"))
+}
+
+/// The number of a progress object, by its name.
+pub(crate) fn parse_progress(name: &ObjectName) -> Option<u32> {
+    let number = name.file_name().strip_prefix(PROGRESS)?.parse().ok()?;
+    (progress(backup_of(name)?, number) == *name).then_some(number)
 }
 
 /// A part of a backup of a PostgreSQL cluster.
@@ -97,6 +114,15 @@ mod tests {
             "backups/b/manifest",
         ] {
             assert_eq!(parse_tail(&ObjectName::parse(other).unwrap()), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn names_of_progress_read_back_and_others_do_not() {
+        let name = progress("b", 12);
+        assert_eq!((name.as_str(), parse_progress(&name)), ("backups/b/progress-00000012", Some(12)));
+        for other in ["backups/b/progress-12", "backups/b/run-00000012", "backups/b/manifest"] {
+            assert_eq!(parse_progress(&ObjectName::parse(other).unwrap()), None, "{other}");
         }
     }
 

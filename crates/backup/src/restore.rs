@@ -18,9 +18,10 @@ use seawall_engine::{
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 use seawall_wal::{LogGeometry, TimelineHistory};
 
-use crate::catalog::{StoredBackup, backups, chain_of, databases, histories};
+use crate::catalog::{StoredBackup, backups, databases, histories};
 use crate::chain::read_chain;
 use crate::error::BackupError;
+use crate::layer::{Layer, chain_of};
 use crate::places;
 use crate::run::RunReader;
 use crate::stored_log::{OnItsWay, StoredLog};
@@ -121,7 +122,8 @@ pub fn restore(
     let (timeline, candidates) = stored.candidates(request)?;
     let mut refused = None;
     for backup in candidates {
-        let chain = chain_of(&stored.backups, backup)?;
+        let top = Layer::of(&backup.id, &backup.manifest);
+        let chain = chain_of(repository, &stored.backups, top)?;
         let plan =
             Plan { repository, environment, options, request, stored: &stored, backup, chain, timeline };
         let Begun { restore, end, unread, on_its_way } = match plan.begin(progress) {
@@ -253,7 +255,7 @@ struct Plan<'a> {
     stored: &'a Stored,
     backup: &'a StoredBackup,
     /// It, and before it what it builds on.
-    chain: Vec<&'a StoredBackup>,
+    chain: Vec<Layer>,
     timeline: TimelineId,
 }
 
@@ -331,10 +333,12 @@ impl Plan<'_> {
         started: Duration,
         progress: &mut dyn FnMut(RestoreProgress),
     ) -> Result<(TimelineId, u64), BackupError> {
-        let (clock, total) =
-            (&self.environment.clock, self.chain.iter().map(|backup| backup.manifest.bytes()).sum());
+        let (clock, total) = (
+            &self.environment.clock,
+            self.chain.iter().flat_map(|backup| &backup.runs).map(|run| run.bytes).sum(),
+        );
         let bytes = AtomicU64::new(0);
-        let fetch = |backup: &StoredBackup, number| {
+        let fetch = |backup: &Layer, number| {
             let run = self.fetch_run(backup, number)?;
             bytes.fetch_add(run.bytes(), Ordering::Relaxed);
             Ok(run)
@@ -361,12 +365,12 @@ impl Plan<'_> {
         Ok((timeline, rows))
     }
 
-    fn fetch_run(&self, backup: &StoredBackup, number: u32) -> Result<RunReader, BackupError> {
+    fn fetch_run(&self, backup: &Layer, number: u32) -> Result<RunReader, BackupError> {
         let object = places::run(&backup.id, number);
         let index = usize::try_from(number).expect("32 bits");
-        let expected = backup.manifest.runs[index];
+        let expected = backup.runs[index];
         let mut content = Vec::new();
-        let system = System::Seawall(backup.manifest.base.database);
+        let system = System::Seawall(backup.base.database);
         self.repository.fetch_object(system, &object, &mut content)?;
         let mut checksum = Crc64::new();
         checksum.update(&content);

@@ -37,6 +37,10 @@
 //!   another backup when they are run again.
 //! * *Another expiry*: what is gone already is fine to both.
 //!
+//! What was cut short and gone on with stays as long as a backup that stays, or one under way that does, names it as a part of it.
+//! Another that goes on with it may have begun when the listing had been made: it names what it goes on with before anything else,
+//! takes none that may be given up soon, and looks once more before its manifest goes up (`resume`).
+//!
 //! A backup that is under way for longer than `keep_unfinished` is taken for one that was given up, and its objects go. If it ends
 //! after all, it has a manifest and no objects: a restore refuses it, and `verify` names it.
 //!
@@ -173,7 +177,7 @@ pub struct RemovedLog {
 pub struct RetentionPlan {
     /// Backups that stay, oldest first.
     pub kept: Vec<KeptBackup>,
-    /// Backups without a manifest that may be under way.
+    /// Backups without a manifest that may be under way, or are a part of another that stays.
     pub kept_unfinished: Vec<String>,
     /// Log that stays. Stretches overlap where there are several reasons.
     pub kept_log: Vec<KeptLog>,

@@ -1,26 +1,29 @@
 //! Taking a backup.
 //!
 //! ```text
-//!   Backup::read_range --rows--> run --channel--> threads: compress, put
+//!   Backup::read_range --rows--> run --channel--> threads: compress, put (`upload`)
 //!        leaf by leaf    `-kept--> run of ranges that the parent has, of an increment
 //! ```
-//! What is in the repository if the process dies: runs, and no manifest. Nobody takes them for a backup.
+//! What is in the repository if the process dies: runs, how far they go (`progress`), and no manifest. Nobody takes them for a backup;
+//! the next one goes on with them (`resume`).
 
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
-use seawall_archive::{ObjectKind, ObjectPlace, Packer, Packing, Repository, System};
-use seawall_engine::{Backup, BackupBase, BackupItem, Database, Error};
+use seawall_archive::{ObjectPlace, Packing, Repository};
+use seawall_engine::{Backup, BackupItem, Database};
 use seawall_io::Clock;
 use seawall_types::Lsn;
 
-use crate::catalog::{StoredBackup, backups, chain_of};
+use crate::catalog::StoredBackup;
 use crate::error::BackupError;
-use crate::manifest::{Manifest, RunInfo, RunKind};
+use crate::manifest::{Manifest, RunKind};
 use crate::places;
 use crate::repository_archive::RepositoryArchive;
+use crate::resume::Foundation;
 use crate::run::RunBuilder;
+use crate::upload::{Made, Mark, Uploader};
 
 /// How a backup is taken.
 #[derive(Clone, Debug)]
@@ -40,6 +43,11 @@ pub struct BackupOptions {
     pub bytes_per_second: Option<u64>,
     /// How runs are compressed.
     pub packing: Packing,
+    /// Go on with the newest backup of the same kind that was cut short. Default: yes.
+    pub resumes: bool,
+    /// When so many bytes of runs were made, or a sixty-fourth of all so far if that is more, the repository hears how far the
+    /// backup is: one that is cut short there is gone on with from there. Default 32 MiB.
+    pub progress_bytes: u64,
 }
 
 impl Default for BackupOptions {
@@ -52,8 +60,30 @@ impl Default for BackupOptions {
             threads: 2,
             bytes_per_second: None,
             packing: Packing::default(),
+            resumes: true,
+            progress_bytes: 32 << 20,
         }
     }
+}
+
+/// What a backup builds on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BackupStart {
+    /// The backup that it is an increment of; `None`: it is a full one.
+    pub parent: Option<String>,
+    /// The one that was cut short and that it goes on with.
+    pub goes_on_with: Option<String>,
+    /// Why it does not build on something that it might have built on. Sentences.
+    pub notes: Vec<String>,
+}
+
+/// What a backup does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BackupStep {
+    /// It begins.
+    Begins(BackupStart),
+    /// It reads.
+    Reads(BackupProgress),
 }
 
 /// How far a backup is.
@@ -68,16 +98,16 @@ pub struct BackupProgress {
 }
 
 /// Takes a backup of a database that is in use, with the log that a restore needs, into `repository`. It is there when this returns,
-/// and not before.
+/// and not before. One that fails, or is killed, is gone on with by the next one.
 ///
 /// # Errors
-/// `RepositoryNotEncrypted`; what the database or the repository says. Nothing of it counts then.
+/// `RepositoryNotEncrypted`, `PartGone`; what the database or the repository says. Nothing of it counts then.
 pub fn back_up(
     database: &Database,
     repository: &Arc<Repository>,
     clock: &Arc<dyn Clock>,
     options: &BackupOptions,
-    progress: &mut dyn FnMut(BackupProgress),
+    progress: &mut dyn FnMut(BackupStep),
 ) -> Result<StoredBackup, BackupError> {
     let started_micros = clock.wall_micros();
     let hold = format!("backup {}", places::backup_id(started_micros, Lsn::ZERO));
@@ -86,11 +116,9 @@ pub fn back_up(
     if base.keys.is_some() && !repository.is_encrypted() {
         return Err(BackupError::RepositoryNotEncrypted { url: repository.url().to_owned() });
     }
-    let parent =
-        if options.is_incremental { parent_of(&backup, repository, options.chain_max)? } else { None };
-    if let Some(parent) = &parent {
-        backup.build_on(&parent.manifest.base)?;
-    }
+    let foundation = Foundation::find(&backup, repository, options, started_micros)?;
+    backup.build_on(foundation.parents())?;
+    progress(BackupStep::Begins(foundation.start()));
     let id = places::backup_id(started_micros, base.redo_point);
     let place = ObjectPlace {
         timeline: base.timeline,
@@ -99,162 +127,57 @@ pub fn back_up(
         end: base.redo_point,
         created_micros: started_micros,
     };
-    let writer = RunWriter { repository, base: &base, id: &id, place, packing: options.packing };
-    let runs = write_runs(&mut backup, &writer, &**clock, options, progress)?;
+    let uploader = Uploader::new(repository, &base, &id, place, options.packing, &foundation);
+    if foundation.goes_on_with.is_some() {
+        // From now on, retention sees what this one builds on.
+        uploader.put_first_progress(&backup.first_key())?;
+    }
+    let runs = uploader.put_all(options.threads, |sender| {
+        read_all(&mut backup, &uploader, sender, &**clock, options, progress)
+    })?;
     let end = backup.finish()?;
     let archive = RepositoryArchive::new(Arc::clone(repository), options.packing, Arc::clone(clock));
     backup.store_log(&archive)?;
-    let parent = parent.map(|parent| parent.id);
-    let manifest = Manifest { base: base.clone(), end, started_micros, parent, runs };
-    writer.put_manifest(&manifest)?;
+    foundation.check_parts(repository)?;
+    let Foundation { parent, goes_on_with, .. } = foundation.clone();
+    let manifest = Manifest { base: base.clone(), end, started_micros, parent, goes_on_with, runs };
+    uploader.put_manifest(&manifest)?;
     Ok(StoredBackup { id, manifest })
-}
-
-/// The newest backup that the database goes on from. One on an earlier timeline is none: what was restored has other leaves.
-fn parent_of(
-    backup: &Backup,
-    repository: &Repository,
-    chain_max: usize,
-) -> Result<Option<StoredBackup>, BackupError> {
-    let mut stored = backups(repository, backup.base().database)?.complete;
-    let fits = |older: &StoredBackup| {
-        let Manifest { base, end, .. } = &older.manifest;
-        base.timeline == backup.base().timeline && end.end <= backup.end()
-    };
-    let Some(newest) = stored.iter().rposition(fits) else { return Ok(None) };
-    // One that cannot be restored, since something that it builds on is gone, is no help.
-    let is_whole = chain_of(&stored, &stored[newest]).is_ok_and(|chain| chain.len() < chain_max);
-    Ok(is_whole.then(|| stored.swap_remove(newest)))
-}
-
-/// A run on its way.
-struct Made {
-    kind: RunKind,
-    number: u32,
-    rows: u64,
-    content: Vec<u8>,
-}
-
-/// Puts objects of a backup.
-struct RunWriter<'a> {
-    repository: &'a Repository,
-    base: &'a BackupBase,
-    id: &'a str,
-    place: ObjectPlace,
-    packing: Packing,
-}
-
-impl RunWriter<'_> {
-    fn put(&self, packer: &mut Packer, run: &Made) -> Result<RunInfo, BackupError> {
-        let system = System::Seawall(self.base.database);
-        let header = places::run(self.id, run.number).header(ObjectKind::BackupRun, system, self.place);
-        let packed = packer.pack(header, &run.content);
-        self.repository.push_object(&packed)?;
-        let header = packed.header();
-        Ok(RunInfo {
-            kind: run.kind,
-            rows: run.rows,
-            bytes: header.plain_bytes,
-            checksum: header.plain_checksum,
-        })
-    }
-
-    fn put_manifest(&self, manifest: &Manifest) -> Result<(), BackupError> {
-        let system = System::Seawall(self.base.database);
-        let name = places::manifest(self.id).expect("a backup's name has the form of names");
-        let place = ObjectPlace { end: manifest.end.end, ..self.place };
-        let header = name.header(ObjectKind::BackupManifest, system, place);
-        let packed = Packer::new(self.packing).pack(header, manifest.encode().as_bytes());
-        self.repository.push_object(&packed)?;
-        Ok(())
-    }
-
-    /// Puts what comes, until there is nothing more or something fails.
-    fn work(
-        &self,
-        runs: &Mutex<Receiver<Made>>,
-        put: &Mutex<Vec<(u32, RunInfo)>>,
-    ) -> Result<(), BackupError> {
-        let mut packer = Packer::new(self.packing);
-        loop {
-            let next = runs.lock().expect("no thread panics while it waits for a run").recv();
-            let Ok(run) = next else { return Ok(()) };
-            let info = self.put(&mut packer, &run)?;
-            put.lock().expect("no thread panics while it adds to a list").push((run.number, info));
-        }
-    }
-}
-
-/// Reads the database and puts its rows; the runs, by number.
-fn write_runs(
-    backup: &mut Backup,
-    writer: &RunWriter<'_>,
-    clock: &dyn Clock,
-    options: &BackupOptions,
-    progress: &mut dyn FnMut(BackupProgress),
-) -> Result<Vec<RunInfo>, BackupError> {
-    let threads = options.threads.max(1);
-    let put = Mutex::new(Vec::new());
-    let (sender, receiver) = sync_channel(threads);
-    let receiver = Arc::new(Mutex::new(receiver));
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..threads)
-            .map(|_| {
-                // When the last worker has gone, the reader finds nobody to give a run to.
-                let receiver = Arc::clone(&receiver);
-                let put = &put;
-                scope.spawn(move || writer.work(&receiver, put))
-            })
-            .collect();
-        drop(receiver);
-        let read = read_all(backup, &sender, clock, options, progress);
-        drop(sender);
-        for worker in workers {
-            worker
-                .join()
-                .map_err(|_| Error::Io { message: "a thread of the backup panicked".to_owned() })??;
-        }
-        read
-    })?;
-    let mut runs = put.into_inner().expect("its threads have ended");
-    runs.sort_unstable_by_key(|(number, _)| *number);
-    Ok(runs.into_iter().map(|(_, info)| info).collect())
 }
 
 /// Gives all rows to `sender`, run by run. If nobody takes them, somebody has failed, and says why.
 fn read_all(
     backup: &mut Backup,
+    uploader: &Uploader<'_>,
     sender: &SyncSender<Made>,
     clock: &dyn Clock,
     options: &BackupOptions,
-    progress: &mut dyn FnMut(BackupProgress),
+    progress: &mut dyn FnMut(BackupStep),
 ) -> Result<(), BackupError> {
     let begun = clock.monotonic();
     let mut done = BackupProgress::default();
-    let mut runs = Runs { sender, run_bytes: options.run_bytes, next: 0, stamp: backup.base().redo_point };
+    let mut runs = Runs { sender, options, next: 0, stamp: backup.base().redo_point, bytes: 0, marked: 0 };
     let mut system = RunBuilder::new();
     let mut goes_on = true;
     for (key, value) in backup.system_rows() {
         system.push(key, value);
-        goes_on &= runs.send_full(RunKind::Rows, &mut system, false);
+        goes_on &= runs.send_full(RunKind::Rows, &mut system);
     }
-    goes_on &= runs.send(RunKind::Rows, system);
+    goes_on &= runs.send(RunKind::Rows, system, None);
     let (mut rows, mut kept) = (RunBuilder::new(), RunBuilder::new());
     let mut next = Some(backup.first_key());
-    while let Some(from) = next.filter(|_| goes_on) {
+    while let Some(from) = next.filter(|_| goes_on && !uploader.has_failed()) {
         let range = backup.read_range(&from, options.range_bytes, &mut |item| match item {
             BackupItem::Row { key, value } => rows.push(key, value),
             BackupItem::Kept { first, last } => kept.push(first, last),
         })?;
         runs.stamp = runs.stamp.max(range.stamp);
-        let is_last = range.next.is_none();
-        goes_on = runs.send_full(RunKind::Rows, &mut rows, is_last)
-            && runs.send_full(RunKind::Kept, &mut kept, is_last);
         next = range.next;
+        goes_on = runs.send_due(&mut rows, &mut kept, next.as_deref());
         done.runs = u64::from(runs.next);
         done.read_bytes += range.read_bytes;
         done.elapsed = clock.monotonic().saturating_sub(begun);
-        progress(done);
+        progress(BackupStep::Reads(done));
         if let Some(rate) = options.bytes_per_second.filter(|rate| *rate > 0) {
             let due = Duration::from_secs(1).mul_f64(ratio(done.read_bytes, rate));
             clock.sleep(due.saturating_sub(done.elapsed));
@@ -266,26 +189,61 @@ fn read_all(
 /// Numbers runs and hands them out.
 struct Runs<'a> {
     sender: &'a SyncSender<Made>,
-    run_bytes: usize,
+    options: &'a BackupOptions,
     next: u32,
     /// No change in what was read is newer.
     stamp: Lsn,
+    /// Bytes of all runs so far.
+    bytes: u64,
+    /// Of those, the bytes that the last mark covers.
+    marked: u64,
 }
 
 impl Runs<'_> {
-    /// Sends a run if it is long enough, or is the last one and not empty; `false` if nobody takes it.
-    fn send_full(&mut self, kind: RunKind, run: &mut RunBuilder, is_last: bool) -> bool {
-        let is_due = run.bytes() >= self.run_bytes || is_last;
-        if !is_due || run.rows() == 0 {
-            return true;
+    /// Sends what is long enough, or all there is if the repository is to hear how far this is, or there is no `next` key to go on
+    /// from; `false` if nobody takes it.
+    fn send_due(&mut self, rows: &mut RunBuilder, kept: &mut RunBuilder, next: Option<&[u8]>) -> bool {
+        let bytes = self.bytes + (rows.bytes() + kept.bytes()) as u64;
+        let due = self.options.progress_bytes.max(bytes / 64);
+        // At the end, the manifest follows: but for the log, which may take long.
+        let is_marked = bytes - self.marked >= due || (next.is_none() && bytes >= due);
+        if !is_marked && next.is_some() {
+            return self.send_full(RunKind::Rows, rows) && self.send_full(RunKind::Kept, kept);
         }
-        self.send(kind, std::mem::replace(run, RunBuilder::new()))
+        let mut full = [(RunKind::Kept, kept), (RunKind::Rows, rows)].map(|(kind, run)| {
+            let run = std::mem::replace(run, RunBuilder::new());
+            (run.rows() > 0).then_some((kind, run))
+        });
+        let last = full.iter().rposition(Option::is_some);
+        let mark = || Mark { reached: next.map(<[u8]>::to_vec), stamp: self.stamp };
+        let mut mark = last.filter(|_| is_marked).map(|_| mark());
+        if mark.is_some() {
+            self.marked = bytes;
+        }
+        let mut goes_on = true;
+        for (index, run) in full.iter_mut().enumerate() {
+            if let Some((kind, run)) = run.take() {
+                let mark = if last == Some(index) { mark.take() } else { None };
+                goes_on &= self.send(kind, run, mark);
+            }
+        }
+        goes_on
     }
 
-    fn send(&mut self, kind: RunKind, run: RunBuilder) -> bool {
+    /// Sends a run if it is long enough; `false` if nobody takes it.
+    fn send_full(&mut self, kind: RunKind, run: &mut RunBuilder) -> bool {
+        if run.bytes() < self.options.run_bytes || run.rows() == 0 {
+            return true;
+        }
+        self.send(kind, std::mem::replace(run, RunBuilder::new()), None)
+    }
+
+    fn send(&mut self, kind: RunKind, run: RunBuilder, mark: Option<Mark>) -> bool {
         let (number, rows) = (self.next, run.rows());
         self.next += 1;
-        self.sender.send(Made { kind, number, rows, content: run.finish(number, self.stamp) }).is_ok()
+        self.bytes += run.bytes() as u64;
+        let content = run.finish(number, self.stamp);
+        self.sender.send(Made { kind, number, rows, content, mark }).is_ok()
     }
 }
 

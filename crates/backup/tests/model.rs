@@ -44,6 +44,7 @@ struct History<'a> {
     names: u32,
     increments: u64,
     kept_ranges: u64,
+    parts: u64,
 }
 
 impl<'a> History<'a> {
@@ -69,6 +70,7 @@ impl<'a> History<'a> {
             names: 0,
             increments: 0,
             kept_ranges: 0,
+            parts: 0,
         }
     }
 
@@ -234,14 +236,27 @@ impl<'a> History<'a> {
             run_bytes: 300 + self.random.index(3_000),
             range_bytes: 1 + self.random.below(40_000),
             threads: 1,
+            progress_bytes: 1 + self.random.below(20_000),
             ..BackupOptions::default()
         };
-        let taken = world.back_up_with(&database, &options, || {
-            for _ in 0..self.random.below(3) {
-                self.step();
+        // Some are cut short, and one of them more than once.
+        let mut taken = None;
+        while taken.is_none() {
+            let objects = self.random.chance(1, 2).then(|| self.random.below(30));
+            if let Some(objects) = objects {
+                world.refuse_backups_after(&database, objects);
             }
-        });
-        let manifest = taken.unwrap().manifest;
+            let ended = world.back_up_with(&database, &options, || {
+                for _ in 0..self.random.below(3) {
+                    self.step();
+                }
+            });
+            world.store.clear_faults();
+            assert!(ended.is_ok() || objects.is_some(), "{ended:?}");
+            taken = ended.ok();
+        }
+        let manifest = taken.expect("the loop ends with one").manifest;
+        self.parts += u64::from(manifest.goes_on_with.is_some());
         let kept = manifest.runs.iter().filter(|run| run.kind == RunKind::Kept);
         self.kept_ranges += kept.map(|run| run.rows).sum::<u64>();
         self.increments += u64::from(manifest.parent.is_some());
@@ -282,7 +297,7 @@ fn compare(world: &World, moment: &Moment, target: &RestoreTarget, decides: &mut
 
 #[test]
 fn random_histories_come_back_as_of_random_positions() {
-    let (mut increments, mut kept_ranges) = (0, 0);
+    let (mut increments, mut kept_ranges, mut parts) = (0, 0, 0);
     for seed in seeds(12) {
         let world = World::new();
         let mut history = History::new(&world, seed);
@@ -294,6 +309,7 @@ fn random_histories_come_back_as_of_random_positions() {
         history.run(25);
         increments += history.increments;
         kept_ranges += history.kept_ranges;
+        parts += history.parts;
         let end = history.database.archive_now().unwrap();
         let mut random = SeededRandom::new(seed);
         for _ in 0..4 {
@@ -310,8 +326,9 @@ fn random_histories_come_back_as_of_random_positions() {
         let latest = format!("seed {seed}, the latest");
         compare(&world, history.moment_at(end), &RestoreTarget::Latest, &mut random, &latest);
     }
-    println!("{increments} increments, which kept {kept_ranges} ranges");
-    assert!(increments > 10 && kept_ranges > 20, "{increments} increments, which kept {kept_ranges} ranges");
+    let what = format!("{increments} increments, {kept_ranges} ranges kept, {parts} went on with another");
+    println!("{what}");
+    assert!(increments > 10 && kept_ranges > 20 && parts > 10, "{what}");
 }
 
 #[test]

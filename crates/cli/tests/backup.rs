@@ -208,6 +208,69 @@ fn a_dropped_table_comes_back_and_both_timelines_can_be_restored() {
     assert!(refused.contains("bank") && refused.contains("not empty"), "{refused}");
 }
 
+/// Rows of the table of the next test: too many for a backup to say only at its end how far it is.
+fn many_rows(database: &Database) -> Rows {
+    let snapshot = database.snapshot();
+    let table = snapshot.table("many").unwrap();
+    snapshot.rows(&table).map(Result::unwrap).collect()
+}
+
+#[test]
+fn a_backup_that_is_killed_is_gone_on_with() {
+    const ROWS: u32 = 12_000;
+    let directory = tempfile::tempdir().unwrap();
+    let scene = Scene::new(directory.path());
+    let database = scene.open("bank");
+    let mut load = database.bulk_load("many").unwrap();
+    for key in 0..ROWS {
+        load.add(key.to_be_bytes(), [7; 4_000]).unwrap();
+    }
+    load.finish().unwrap();
+    database.close().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_seawall"))
+        .args(["backup", "bank", "--rate", "20"])
+        .current_dir(directory.path())
+        .env("SEAWALL_REPOSITORY", scene.path("repository"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let repository = scene.repository();
+    let is_progress = || {
+        let stored = repository.stored(None).unwrap();
+        stored.iter().any(|object| object.path.ends_with("progress-00000000"))
+    };
+    while !is_progress() {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before it was killed");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(scene.ok(&["backup", "list"]), "", "what was cut short is no backup");
+    // It goes on with what has changed, and says so.
+    let database = scene.open("bank");
+    let table = database.table("many").unwrap();
+    for key in [3, ROWS - 3] {
+        database.put(&table, key.to_be_bytes(), b"changed").unwrap();
+    }
+    let before = many_rows(&database);
+    database.close().unwrap();
+    let taken = scene.seawall(&["backup", "bank", "--json"]);
+    let (answer, said) =
+        (String::from_utf8_lossy(&taken.stdout), String::from_utf8_lossy(&taken.stderr).into_owned());
+    assert!(taken.status.success() && said.contains("which was cut short"), "{said}");
+    let answer: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    assert!(answer["goes_on_with"].is_string() && answer["parent"].is_null(), "{answer}");
+    assert!(answer["rows"].as_u64().unwrap() < u64::from(ROWS) / 2, "{answer}");
+    scene.ok(&["verify", "--full"]);
+    scene.ok(&["restore", "again"]);
+    scene.ok(&["check", "again"]);
+    let database = Database::open(scene.path("again"), Options::default()).unwrap();
+    assert!(many_rows(&database) == before, "other rows");
+    database.close().unwrap();
+    let anew = scene.ok(&["backup", "bank", "--no-resume", "--json"]);
+    let answer: serde_json::Value = serde_json::from_str(&anew).unwrap();
+    assert!(answer["goes_on_with"].is_null() && answer["rows"].as_u64() >= Some(u64::from(ROWS)), "{answer}");
+}
+
 /// Not a test: writes and archives until it is killed, and says which transfers are archived.
 #[test]
 fn child_that_writes_until_it_is_killed() {

@@ -25,6 +25,9 @@
 //! before anybody could change the tree again. But for leaves that a load has written before and links only now: the parent says
 //! which storages were being loaded when it began, and which numbers were not drawn yet; their leaves are always given out.
 //!
+//! A parent may be one that was cut short: it has what lies below some key, and says nothing of the rest. So there may be several, each
+//! of which builds on the next, and a leaf is compared with the newest that has all of it. One that none has is given out.
+//!
 //! What is kept of the parent is said as ranges from the first row of a leaf to its last one, and not between the fences of the leaf:
 //! what was between two leaves may be gone without either having changed. Where the page above both has not changed, nothing was.
 
@@ -94,6 +97,22 @@ impl BackupBase {
     }
 }
 
+/// What a backup builds on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupParent {
+    /// What that began with.
+    pub base: BackupBase,
+    /// It was cut short, and has the rows below this key. `None`: it has all.
+    pub reached: Option<Vec<u8>>,
+}
+
+impl BackupParent {
+    /// Whether it has the rows up to `last`, this one included.
+    fn has(&self, last: &[u8]) -> bool {
+        self.reached.as_deref().is_none_or(|reached| last < reached)
+    }
+}
+
 /// Where a backup has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackupEnd {
@@ -140,7 +159,8 @@ pub struct BackupRange {
 pub struct Backup {
     engine: Arc<Engine>,
     base: BackupBase,
-    parent: Option<BackupBase>,
+    /// What it builds on, the newest first.
+    parents: Vec<BackupParent>,
     /// Rows of the system keyspace.
     system_rows: Vec<KeyValue>,
     hold: LogHold,
@@ -162,19 +182,27 @@ impl Backup {
         let system_rows = system_rows(&engine.tree)?;
         let end = log_beyond(engine, base.redo_point)?;
         drop(state);
-        Ok(Backup { engine: Arc::clone(engine), base, parent: None, system_rows, hold, _loads: loads, end })
+        Ok(Backup {
+            engine: Arc::clone(engine),
+            base,
+            parents: Vec::new(),
+            system_rows,
+            hold,
+            _loads: loads,
+            end,
+        })
     }
 
-    /// Makes it an increment of an earlier backup, which has ended on the history of this timeline: what has not changed since is not
-    /// given out. Before the first range.
+    /// Makes it an increment of earlier backups, the newest first, each of which builds on the next: what has not changed since
+    /// is not given out. They have ended, or were cut short, on the history of this timeline. Before the first range.
     ///
     /// # Errors
-    /// `BackupParent` if that is of another database, or is not older.
-    pub fn build_on(&mut self, parent: &BackupBase) -> Result<(), Error> {
-        if !self.base.is_later_than(parent) {
-            return Err(Error::BackupParent { redo_point: parent.redo_point });
+    /// `BackupParent` if one is of another database, or is not older.
+    pub fn build_on(&mut self, parents: Vec<BackupParent>) -> Result<(), Error> {
+        if let Some(other) = parents.iter().find(|parent| !self.base.is_later_than(&parent.base)) {
+            return Err(Error::BackupParent { redo_point: other.base.redo_point });
         }
-        self.parent = Some(parent.clone());
+        self.parents = parents;
         Ok(())
     }
 
@@ -205,7 +233,7 @@ impl Backup {
         give: &mut dyn FnMut(BackupItem<'_>),
     ) -> Result<BackupRange, Error> {
         self.engine.check_open()?;
-        let mut walk = Walk { tree: &self.engine.tree, parent: self.parent.as_ref(), give, kept: None };
+        let mut walk = Walk { tree: &self.engine.tree, parents: &self.parents, give, kept: None };
         walk.range(from, bytes)
     }
 
@@ -314,7 +342,7 @@ fn read_keys(disk: &dyn Disk) -> Result<Vec<u8>, Error> {
 /// A walk over the leaves of a tree that may change meanwhile.
 struct Walk<'a> {
     tree: &'a Tree,
-    parent: Option<&'a BackupBase>,
+    parents: &'a [BackupParent],
     give: &'a mut dyn FnMut(BackupItem<'_>),
     /// What may go on with the next leaf.
     kept: Option<KeptRange>,
@@ -340,6 +368,8 @@ enum LeafEnd {
 struct KeptRange {
     first: Vec<u8>,
     last: Vec<u8>,
+    /// Which of the parents it was compared with.
+    parent: usize,
     /// The page above its leaves, if that has not changed either.
     below: Option<PageId>,
 }
@@ -393,8 +423,10 @@ impl Walk<'_> {
             self.give_kept();
             return Ok(LeafEnd::Done);
         }
-        if let Some(parent) = self.parent.filter(|parent| is_kept(position, parent)) {
-            self.keep(position, parent, first);
+        let last = key_of(&leaf, leaf.len() - 1);
+        let parent = self.parents.iter().position(|parent| parent.has(&last));
+        if let Some(parent) = parent.filter(|parent| is_kept(position, &self.parents[*parent].base)) {
+            self.keep(position, parent, first, last);
             return Ok(LeafEnd::Done);
         }
         self.give_kept();
@@ -423,15 +455,15 @@ impl Walk<'_> {
         Ok(LeafEnd::Done)
     }
 
-    fn keep(&mut self, position: &LeafPosition, parent: &BackupBase, first: usize) {
-        let leaf = position.leaf();
-        let below = position.parent().filter(|above| above.lsn <= parent.redo_point).map(|above| above.id);
-        let last = key_of(&leaf, leaf.len() - 1);
+    fn keep(&mut self, position: &LeafPosition, parent: usize, first: usize, last: Vec<u8>) {
+        let since = self.parents[parent].base.redo_point;
+        let below = position.parent().filter(|above| above.lsn <= since).map(|above| above.id);
         match &mut self.kept {
-            Some(kept) if below.is_some() && kept.below == below => kept.last = last,
+            Some(kept) if below.is_some() && kept.below == below && kept.parent == parent => kept.last = last,
             _ => {
                 self.give_kept();
-                self.kept = Some(KeptRange { first: key_of(&leaf, first), last, below });
+                let first = key_of(&position.leaf(), first);
+                self.kept = Some(KeptRange { first, last, parent, below });
             }
         }
     }

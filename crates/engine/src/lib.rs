@@ -78,7 +78,7 @@ mod write_set;
 mod writer_pace;
 
 pub use archiver::{ArchiveGap, ArchiveStatistics, ArchiveWatch, UPLOADS_AHEAD_MAX};
-pub use backup::{Backup, BackupBase, BackupEnd, BackupItem, BackupRange};
+pub use backup::{Backup, BackupBase, BackupEnd, BackupItem, BackupParent, BackupRange};
 pub use bulk_load::BulkLoad;
 pub use catalog::Table;
 pub use check::{CheckSummary, Damage, KeyRange};

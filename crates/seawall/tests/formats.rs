@@ -65,6 +65,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("Archive: spool", "archive_agent/src/spool.rs"),
     ("Backup: run", "backup/src/run.rs"),
     ("Backup: manifest", "backup/src/manifest.rs"),
+    ("Backup: progress", "backup/src/progress.rs"),
     ("Backup of PostgreSQL: manifest", "backup/src/postgresql/manifest.rs"),
 ];
 

@@ -47,11 +47,13 @@ pub enum ObjectKind {
     BackupManifest,
     /// A stretch of the files of a PostgreSQL cluster, as a tar archive.
     BackupPart,
+    /// How far a backup that is under way has come.
+    BackupProgress,
 }
 
 impl ObjectKind {
     /// Every one.
-    pub const ALL: [ObjectKind; 8] = [
+    pub const ALL: [ObjectKind; 9] = [
         ObjectKind::Segment,
         ObjectKind::PartialSegment,
         ObjectKind::TimelineHistory,
@@ -60,6 +62,7 @@ impl ObjectKind {
         ObjectKind::BackupRun,
         ObjectKind::BackupManifest,
         ObjectKind::BackupPart,
+        ObjectKind::BackupProgress,
     ];
 
     const fn code(self) -> u8 {
@@ -72,6 +75,7 @@ impl ObjectKind {
             ObjectKind::BackupRun => 6,
             ObjectKind::BackupManifest => 7,
             ObjectKind::BackupPart => 8,
+            ObjectKind::BackupProgress => 9,
         }
     }
 
@@ -90,6 +94,7 @@ impl ObjectKind {
             ObjectKind::BackupRun => "backup run",
             ObjectKind::BackupManifest => "backup manifest",
             ObjectKind::BackupPart => "backup part",
+            ObjectKind::BackupProgress => "backup progress",
         }
     }
 }

@@ -9,7 +9,7 @@ use seawall_types::{Lsn, TimelineId};
 use super::{
     KeepReason, KeptBackup, KeptLog, LogReason, RemovedBackup, RemovedLog, RetentionPlan, RetentionPolicy,
 };
-use crate::holdings::{Holdings, TimelineLog};
+use crate::holdings::{Holdings, TimelineLog, UnfinishedBackup};
 use crate::lines::LogStretch;
 use crate::needs::BackupNeeds;
 
@@ -23,12 +23,7 @@ pub fn plan(
     let planner = Planner { holdings, policy, now_micros };
     let kept = planner.kept_backups(locked);
     let removed = planner.removed_backups(&kept);
-    let began_late = planner.before(policy.keep_unfinished);
-    let (may_be_under_way, given_up): (Vec<_>, Vec<_>) =
-        holdings.unfinished.iter().partition(|backup| backup.began_micros >= began_late);
-    let ids = |backups: Vec<&crate::holdings::UnfinishedBackup>| {
-        backups.into_iter().map(|backup| backup.id.clone()).collect::<Vec<_>>()
-    };
+    let (kept_unfinished, removed_unfinished) = planner.unfinished(&kept);
     let kept_log = planner.kept_log(&kept);
     let removed_log = planner.removed_log(&kept_log);
     let removed_gaps = planner.removed_gaps(&removed_log);
@@ -41,10 +36,10 @@ pub fn plan(
     listed.sort_by_key(|backup| std::cmp::Reverse(rank.get(backup.id.as_str()).copied()));
     RetentionPlan {
         kept: listed,
-        kept_unfinished: ids(may_be_under_way),
+        kept_unfinished,
         kept_log,
         removed,
-        removed_unfinished: ids(given_up),
+        removed_unfinished,
         removed_log,
         removed_gaps,
     }
@@ -131,8 +126,7 @@ impl<'a> Planner<'a> {
     fn may_be_built_on(&self) -> Vec<&'a BackupNeeds> {
         let recent = i64::try_from(self.policy.keep_recent.as_micros()).unwrap_or(i64::MAX);
         let began_late = self.before(self.policy.keep_unfinished);
-        let unfinished = self.holdings.unfinished.iter().filter(|backup| backup.began_micros >= began_late);
-        let seen = unfinished.map(|backup| (backup.timeline, backup.began_micros));
+        let seen = self.may_be_under_way().map(|backup| (backup.timeline, backup.began_micros));
         let lines = self.holdings.lines.timelines();
         let in_use = lines.filter(|timeline| self.is_in_use_since(*timeline, began_late));
         let unseen = in_use.map(|timeline| (timeline, self.before(self.policy.keep_recent)));
@@ -156,17 +150,39 @@ impl<'a> Planner<'a> {
 
     fn keep_parents(&self, kept: &mut Kept) {
         let mut children: Vec<String> = kept.keys().cloned().collect();
-        while let Some(child) = children.pop() {
-            let Some(parent) = self.backup(&child).and_then(|backup| backup.parent.clone()) else { continue };
-            if self.backup(&parent).is_none() {
-                continue;
-            }
-            let is_new = !kept.contains_key(&parent);
-            kept.entry(parent.clone()).or_default().insert(KeepReason::NeededBy(child));
-            if is_new {
-                children.push(parent);
+        for backup in self.may_be_under_way() {
+            for id in backup.parent.iter().chain(&backup.cut_short).filter(|id| self.backup(id).is_some()) {
+                kept.entry(id.clone()).or_insert_with(|| [KeepReason::UnderWay].into());
+                children.push(id.clone());
             }
         }
+        while let Some(child) = children.pop() {
+            let Some(backup) = self.backup(&child) else { continue };
+            // One that was taken for cut short may have ended after all.
+            let needed = backup.parent.iter().chain(&backup.cut_short);
+            for id in needed.filter(|id| self.backup(id).is_some()) {
+                let is_new = !kept.contains_key(id);
+                kept.entry(id.clone()).or_default().insert(KeepReason::NeededBy(child.clone()));
+                if is_new {
+                    children.push(id.clone());
+                }
+            }
+        }
+    }
+
+    fn may_be_under_way(&self) -> impl Iterator<Item = &'a UnfinishedBackup> {
+        let began_late = self.before(self.policy.keep_unfinished);
+        self.holdings.unfinished.iter().filter(move |backup| backup.began_micros >= began_late)
+    }
+
+    /// Names of those without a manifest that stay, and of those that go.
+    fn unfinished(&self, kept: &Kept) -> (Vec<String>, Vec<String>) {
+        let of_kept = kept.keys().filter_map(|id| self.backup(id)).flat_map(|backup| &backup.cut_short);
+        let under_way =
+            self.may_be_under_way().flat_map(|backup| backup.cut_short.iter().chain([&backup.id]));
+        let staying: BTreeSet<&String> = of_kept.chain(under_way).collect();
+        let ids = self.holdings.unfinished.iter().map(|backup| backup.id.clone());
+        ids.partition(|id| staying.contains(id))
     }
 
     fn backup(&self, id: &str) -> Option<&'a BackupNeeds> {
@@ -259,7 +275,7 @@ impl<'a> Planner<'a> {
     fn log_of_backups_under_way(&self, log: &mut Vec<KeptLog>) {
         let lines = &self.holdings.lines;
         let began_late = self.before(self.policy.keep_unfinished);
-        for backup in self.holdings.unfinished.iter().filter(|backup| backup.began_micros >= began_late) {
+        for backup in self.may_be_under_way() {
             let reason = LogReason::UnderWay(backup.id.clone());
             self.add(log, backup.timeline, backup.first, Lsn::MAX, reason);
         }

@@ -148,6 +148,7 @@ impl World {
             ended_micros: self.micros,
             objects: Vec::new(),
             parent,
+            cut_short: Vec::new(),
         });
     }
 
@@ -172,6 +173,8 @@ impl World {
                 timeline,
                 first: running.first,
                 began_micros: running.started,
+                parent: None,
+                cut_short: Vec::new(),
             })
         };
         self.branches.iter().flat_map(running).collect()
@@ -418,6 +421,7 @@ fn backup(id: &str, first: u64, end: u64, ended_hours: i64) -> BackupNeeds {
         ended_micros: ended_hours * HOUR,
         objects: Vec::new(),
         parent: None,
+        cut_short: Vec::new(),
     }
 }
 
@@ -503,8 +507,14 @@ fn the_log_of_a_backup_under_way_stays_whether_it_is_seen_or_not() {
     assert!(found.is_empty(), "{found:?}");
     let mut holdings = one_timeline(three());
     let began_micros = 60 * HOUR;
-    let slow =
-        UnfinishedBackup { id: "s".to_owned(), timeline: timeline(1), first: Lsn::new(5500), began_micros };
+    let slow = UnfinishedBackup {
+        id: "s".to_owned(),
+        timeline: timeline(1),
+        first: Lsn::new(5500),
+        began_micros,
+        parent: None,
+        cut_short: Vec::new(),
+    };
     holdings.unfinished.push(slow);
     let found = plan(&holdings, &policy, 99 * HOUR, &BTreeSet::new());
     assert_eq!((removed(&found), found.kept_unfinished.len()), ((vec!["a"], vec![(0, 39)]), 1));

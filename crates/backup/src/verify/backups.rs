@@ -15,6 +15,8 @@ use crate::places;
 pub(super) struct ObjectFacts {
     backup: String,
     pub(super) is_manifest: bool,
+    /// It says how far the backup was, when that was under way.
+    is_progress: bool,
     /// Length of its content, if its header is good.
     plain_bytes: Option<u64>,
     /// CRC-64/NVME of its content, as far as that is known without reading it, or it was read.
@@ -30,6 +32,7 @@ impl ObjectFacts {
         let plain = header.filter(|header| header.encryption.is_none()).map(|header| header.plain_checksum);
         Some(ObjectFacts {
             is_manifest: places::manifest(&backup).as_ref() == Some(name),
+            is_progress: places::parse_progress(name).is_some(),
             backup,
             plain_bytes: header.map(|header| header.plain_bytes),
             checksum: examined.checksum.or(plain),
@@ -59,11 +62,19 @@ pub(super) fn check(
         .filter(|object| object.is_manifest && !complete.contains(object.backup.as_str()))
         .map(|object| object.backup.as_str())
         .collect();
+    // Not all of what they have put need be of use to the backup that goes on with them.
+    let parts: BTreeSet<&String> = facts.backups.iter().flat_map(|backup| &backup.cut_short).collect();
     let mut unfinished = BTreeSet::new();
     for (path, object) in
         facts.backup_objects.iter().filter(|(path, object)| !object.is_manifest && !needed.contains(*path))
     {
+        if parts.contains(&object.backup) {
+            continue;
+        }
         if complete.contains(object.backup.as_str()) {
+            if object.is_progress {
+                continue;
+            }
             let problem = "no manifest names it: what is left of an attempt".to_owned();
             tell(Finding { kind: FindingKind::Leftover, object: repository.location(path), problem });
         } else if !damaged.contains(object.backup.as_str()) {

@@ -13,6 +13,7 @@ use super::{Finding, FindingKind, Histories, VerifyDepth};
 use crate::error::BackupError;
 use crate::needs::{BackupNeeds, needs_of};
 use crate::places;
+use crate::progress::Progress;
 use crate::run::RunReader;
 
 /// Reads objects.
@@ -131,7 +132,10 @@ impl Examiner<'_> {
             let problem = format!("it has {} bytes where its header says {expected}", object.bytes);
             return Err(BackupError::damaged(&object.path, problem));
         }
-        let is_small = matches!(header.kind, ObjectKind::BackupManifest | ObjectKind::TimelineHistory);
+        let is_small = matches!(
+            header.kind,
+            ObjectKind::BackupManifest | ObjectKind::BackupProgress | ObjectKind::TimelineHistory
+        );
         if self.depth == VerifyDepth::Content || is_small {
             self.read(object, &header, examined)?;
         }
@@ -152,7 +156,8 @@ impl Examiner<'_> {
             | ObjectKind::TimelineHistory
             | ObjectKind::BackupLabel
             | ObjectKind::BackupRun
-            | ObjectKind::BackupManifest => true,
+            | ObjectKind::BackupManifest
+            | ObjectKind::BackupProgress => true,
         };
         let capacity = usize::try_from(header.plain_bytes).unwrap_or(0);
         let bytes = is_parsed.then(|| Vec::with_capacity(capacity));
@@ -173,7 +178,9 @@ impl Examiner<'_> {
                     check_run(name.file_name(), bytes).map_err(damaged)?;
                 } else if header.kind == ObjectKind::BackupManifest {
                     let id = places::backup_of(name).unwrap_or_default();
-                    examined.backup = Some(needs_of(*system, id, &bytes).map_err(damaged)?);
+                    examined.backup = self.needs_of(*system, id, &bytes, object)?;
+                } else if header.kind == ObjectKind::BackupProgress {
+                    Progress::decode(&bytes).map_err(damaged)?;
                 }
             }
             Some(
@@ -182,6 +189,24 @@ impl Examiner<'_> {
             | None => {}
         }
         Ok(())
+    }
+
+    /// What a backup with this manifest needs. What it goes on with says how much of that it needs.
+    fn needs_of(
+        &self,
+        system: System,
+        id: &str,
+        manifest: &[u8],
+        object: &StoredObject,
+    ) -> Result<Option<BackupNeeds>, BackupError> {
+        match needs_of(self.repository, system, id, manifest) {
+            // It was removed meanwhile, before what it needs was.
+            Err(_) if !self.repository.is_listed(&object.path)? => Ok(None),
+            Err(
+                error @ BackupError::Archive(ArchiveError::NotFound { .. } | ArchiveError::Damaged { .. }),
+            ) => Err(BackupError::damaged(&object.path, format!("a part of it cannot be read: {error}"))),
+            needs => needs.map(Some),
+        }
     }
 
     fn check_log_file(&self, system: System, name: LogFileName, bytes: &[u8]) -> Result<(), ArchiveError> {

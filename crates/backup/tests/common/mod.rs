@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use seawall_archive::{Packing, Repository, RepositoryOptions};
+use seawall_archive::{Packing, Repository, RepositoryOptions, System};
 use seawall_backup::{
     BackupError, BackupOptions, RepositoryArchive, RestoreReport, RestoreRequest, StoredBackup, back_up,
     restore,
@@ -13,7 +13,9 @@ use seawall_backup::{
 use seawall_engine::{ArchiveOptions, Background, Database, Environment, LockWait, Options, RestoreTarget};
 use seawall_io::{Clock, Disk};
 use seawall_keys::{MasterKey, SecretKey};
-use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
+use seawall_simulation::{
+    Fault, FaultError, FaultTarget, Operation, Operations, SimulatedClock, SimulatedDisk, SimulatedRandom,
+};
 
 pub(crate) const SEGMENT_BYTES: u64 = 64 << 10;
 
@@ -137,6 +139,14 @@ impl World {
         // So that no two have one name.
         self.clock.advance(std::time::Duration::from_secs(1));
         back_up(database, &self.repository(), &clock, options, &mut |_| meanwhile())
+    }
+
+    /// The store takes so many objects of backups more, and none then, until its faults are cleared.
+    pub(crate) fn refuse_backups_after(&self, database: &Database, objects: u64) {
+        let prefix = format!("{}/backups/", System::Seawall(database.info().unwrap().database));
+        let target = FaultTarget::Path { prefix, operations: Operations::Only(Operation::Rename) };
+        let error = FaultError::Kind(std::io::ErrorKind::PermissionDenied);
+        self.store.inject(Fault { target, error, skip: objects, count: u64::MAX });
     }
 
     pub(crate) fn back_up(&self, database: &Database) -> StoredBackup {

@@ -20,6 +20,9 @@ pub(crate) struct BackupArguments {
     /// Only what has changed since the newest backup of the database's timeline that is there; everything, if there is none.
     #[arg(long)]
     pub(crate) incremental: bool,
+    /// Begin anew, though the last backup was cut short.
+    #[arg(long)]
+    pub(crate) no_resume: bool,
     /// Bytes a second that are read at most, in MiB.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rate: Option<u64>,

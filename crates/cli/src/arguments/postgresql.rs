@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 pub(crate) struct PostgreSqlBackupArguments {
     /// Back up a running PostgreSQL cluster with its own pg_basebackup, instead of a database in DIR. CONNECTION is a connection
     /// string or URI, as `psql -d` takes it; without it, PGHOST and its like say where the cluster is.
-    #[arg(long, value_name = "CONNECTION", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["dir", "incremental"])]
+    #[arg(long, value_name = "CONNECTION", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["dir", "incremental", "no_resume"])]
     pub(crate) postgresql: Option<String>,
     /// What the backup is called.
     #[arg(long, value_name = "TEXT", requires = "postgresql")]

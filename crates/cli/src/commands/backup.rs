@@ -6,7 +6,8 @@ use seawall::{DatabaseId, Environment, OpenMode, TimelineId};
 use seawall_archive::{Compression, Packing, Repository, RepositoryOptions, System};
 use seawall_backup::postgresql::postgresql_backups;
 use seawall_backup::{
-    BackupOptions, OnItsWay, RestoreProgress, RestoreReport, RestoreRequest, StoredBackup, StoredBackups,
+    BackupOptions, BackupStart, BackupStep, OnItsWay, RestoreProgress, RestoreReport, RestoreRequest,
+    StoredBackup, StoredBackups,
 };
 use seawall_backup::{back_up, backups};
 use seawall_engine::RestoreTarget;
@@ -83,6 +84,7 @@ fn take(
     let database = super::open(shared, dir, OpenMode::Existing)?;
     let options = BackupOptions {
         is_incremental: arguments.incremental,
+        resumes: !arguments.no_resume,
         threads: usize::from(arguments.threads),
         bytes_per_second: arguments.rate.map(|mib| mib.saturating_mul(1 << 20)),
         packing: packing(arguments),
@@ -90,8 +92,10 @@ fn take(
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let bar = progress::bytes(None, "backing up");
-    let taken =
-        back_up(&database, &repository, &clock, &options, &mut |step| bar.set_position(step.read_bytes));
+    let taken = back_up(&database, &repository, &clock, &options, &mut |step| match step {
+        BackupStep::Begins(start) => tell(&bar, &start),
+        BackupStep::Reads(done) => bar.set_position(done.read_bytes),
+    });
     bar.finish_and_clear();
     let taken = taken?;
     database.close()?;
@@ -101,7 +105,7 @@ fn take(
         format_args!(
             "backup {}{}: {} rows, {}, up to {}",
             taken.id,
-            increment(&taken),
+            origin(&taken),
             grouped(manifest.rows()),
             size(manifest.bytes()),
             manifest.end.end
@@ -109,9 +113,17 @@ fn take(
     )
 }
 
+/// What a backup goes on with, and why it does not build on what it might have built on: on standard error.
+fn tell(bar: &indicatif::ProgressBar, start: &BackupStart) {
+    let goes_on = start.goes_on_with.as_ref().map(|id| format!("going on with {id}, which was cut short"));
+    bar.suspend(|| goes_on.iter().chain(&start.notes).for_each(|line| eprintln!("{line}")));
+}
+
 /// What it builds on, if it does.
-fn increment(backup: &StoredBackup) -> String {
-    backup.manifest.parent.as_ref().map_or_else(String::new, |parent| format!(", an increment of {parent}"))
+fn origin(backup: &StoredBackup) -> String {
+    let parent = backup.manifest.parent.iter().map(|parent| format!(", an increment of {parent}"));
+    let part = backup.manifest.goes_on_with.iter().map(|part| format!(", gone on with {}", part.id));
+    parent.chain(part).collect()
 }
 
 fn backup_json(backup: &StoredBackup) -> Value {
@@ -120,7 +132,7 @@ fn backup_json(backup: &StoredBackup) -> Value {
         "backup": backup.id, "database": base.database.to_string(), "timeline": base.timeline.get(),
         "redo_point": base.redo_point.to_string(), "end": manifest.end.end.to_string(),
         "started_micros": manifest.started_micros, "ended_micros": manifest.end.time_micros,
-        "parent": manifest.parent, "rows": manifest.rows(), "bytes": manifest.bytes(), "runs": manifest.runs.len(),
+        "parent": manifest.parent, "goes_on_with": manifest.goes_on_with.as_ref().map(|part| &part.id), "rows": manifest.rows(), "bytes": manifest.bytes(), "runs": manifest.runs.len(),
         "encrypted": base.keys.is_some(),
     })
 }
@@ -139,7 +151,7 @@ fn list(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(),
 pub(super) fn shown(repository: &Repository, system: System) -> Result<Vec<(Value, String)>, Failure> {
     Ok(match system {
         System::Seawall(database) => {
-            let StoredBackups { complete, damaged } = backups(repository, database)?;
+            let StoredBackups { complete, damaged, .. } = backups(repository, database)?;
             let complete = complete.iter().map(|backup| (backup_json(backup), backup_text(backup)));
             let damaged =
                 damaged.iter().map(|error| (json!({ "damaged": error.to_string() }), error.to_string()));
@@ -158,7 +170,7 @@ fn backup_text(backup: &StoredBackup) -> String {
     format!(
         "{}{}  database {}, timeline {}, {} to {}, ended {}: {} rows, {}",
         backup.id,
-        increment(backup),
+        origin(backup),
         base.database,
         base.timeline,
         base.redo_point,

@@ -1,0 +1,225 @@
+//! What a backup builds on: a complete one, if it is an increment, and one that was cut short, if there is one to go on with.
+//!
+//! ```text
+//!   key order      |--- reached by the first attempt ---|--- reached by the second ---|
+//!   first attempt  [ rows .............................. ]  progress object, no manifest
+//!   second         [ kept       changed rows     kept    | rows ..................... ]  progress object, no manifest
+//!   third          [ kept  changed rows                          kept                 | rows ...... ]  manifest
+//! ```
+//! Going on is what an increment does, with a parent that ends at the key it has reached: below, leaves that have not been written
+//! since it began are kept; above, everything is read, or compared with what lies deeper (`engine::backup`). So the result is a
+//! backup like any other: what has changed meanwhile is in it, and a restore needs the log from the last attempt on only.
+//!
+//! A backup goes on with the newest attempt of its kind: a full one with a full one that began after the last complete full backup,
+//! an increment with an increment of the same parent.
+//!
+//! **What if the attempt is removed meanwhile?** Retention keeps what a backup names, be it in its manifest or in its progress objects.
+//! The first one of those is put before anything else, so retention sees it; an attempt that is older than [`GOES_ON_WITHIN`] may be
+//! taken for given up at any moment, and is left alone. Before the manifest is put, all is looked for once more.
+
+use seawall_archive::{ArchiveError, Repository, System};
+use seawall_engine::{Backup, BackupParent};
+
+use crate::catalog::{StoredBackup, StoredBackups, backups};
+use crate::error::BackupError;
+use crate::layer::{Layer, chain_of, read_progress};
+use crate::manifest::{CutShort, Manifest};
+use crate::places;
+use crate::progress::Progress;
+use crate::take::{BackupOptions, BackupStart};
+
+/// In microseconds. Shorter than retention keeps what may be under way, unless it is told otherwise.
+const GOES_ON_WITHIN: i64 = 5 * 86_400 * 1_000_000;
+
+/// What a backup builds on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Foundation {
+    /// Oldest first.
+    chain: Vec<Layer>,
+    /// See `Manifest`.
+    pub(crate) parent: Option<String>,
+    /// See `Manifest`.
+    pub(crate) goes_on_with: Option<CutShort>,
+    notes: Vec<String>,
+}
+
+impl Foundation {
+    /// Looks what the repository has for `backup`, which begins now.
+    pub(crate) fn find(
+        backup: &Backup,
+        repository: &Repository,
+        options: &BackupOptions,
+        now_micros: i64,
+    ) -> Result<Foundation, BackupError> {
+        let stored = backups(repository, backup.base().database)?;
+        let search = Search { backup, repository, options, stored: &stored, now_micros };
+        let mut found = Foundation::default();
+        if options.is_incremental {
+            search.complete(&mut found)?;
+        }
+        if options.resumes {
+            search.cut_short(&mut found)?;
+        }
+        Ok(found)
+    }
+
+    /// For the database, newest first.
+    pub(crate) fn parents(&self) -> Vec<BackupParent> {
+        self.chain.iter().rev().map(Layer::as_parent).collect()
+    }
+
+    /// For people.
+    pub(crate) fn start(&self) -> BackupStart {
+        BackupStart {
+            parent: self.parent.clone(),
+            goes_on_with: self.goes_on_with.as_ref().map(|cut_short| cut_short.id.clone()),
+            notes: self.notes.clone(),
+        }
+    }
+
+    /// Whether what was cut short is still there.
+    pub(crate) fn check_parts(&self, repository: &Repository) -> Result<(), BackupError> {
+        for layer in self.chain.iter().filter(|layer| layer.progress.is_some()) {
+            if !layer.is_there(repository)? {
+                return Err(BackupError::PartGone { id: layer.id.clone() });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An answer, or why there is none; an error if the store does not say.
+type Judged<T> = Result<Result<T, String>, BackupError>;
+
+struct Search<'a> {
+    backup: &'a Backup,
+    repository: &'a Repository,
+    options: &'a BackupOptions,
+    stored: &'a StoredBackups,
+    now_micros: i64,
+}
+
+impl Search<'_> {
+    /// The newest backup that the database goes on from. One on an earlier timeline is none: what was restored has other leaves.
+    fn complete(&self, found: &mut Foundation) -> Result<(), BackupError> {
+        let fits = |older: &&StoredBackup| {
+            let Manifest { base, end, .. } = &older.manifest;
+            base.timeline == self.backup.base().timeline && end.end <= self.backup.end()
+        };
+        let Some(newest) = self.stored.complete.iter().rfind(fits) else { return Ok(()) };
+        match self.chain(Layer::of(&newest.id, &newest.manifest))? {
+            Ok(chain) => (found.chain, found.parent) = (chain, Some(newest.id.clone())),
+            Err(problem) => {
+                found
+                    .notes
+                    .push(format!("this is a full backup, not an increment of {}: {problem}", newest.id));
+            }
+        }
+        Ok(())
+    }
+
+    /// The newest attempt that fits.
+    fn cut_short(&self, found: &mut Foundation) -> Result<(), BackupError> {
+        for id in self.stored.unfinished.iter().rev() {
+            let Some(newest) = self.newest_progress(id)? else { continue };
+            let problem = match read_progress(self.repository, self.system(), &newest) {
+                // It was removed meanwhile.
+                Err(BackupError::Archive(ArchiveError::NotFound { .. })) => continue,
+                Err(
+                    error
+                    @ (BackupError::Damaged { .. } | BackupError::Archive(ArchiveError::Damaged { .. })),
+                ) => Some(error.to_string()),
+                read => {
+                    let (layer, progress) = read?;
+                    if progress.started_micros < self.now_micros.saturating_sub(GOES_ON_WITHIN) {
+                        return Ok(());
+                    }
+                    if !self.is_of_kind(&progress, found.parent.as_deref()) {
+                        continue;
+                    }
+                    match self.whole_chain(newest, layer)? {
+                        Ok(Some((cut_short, chain))) => {
+                            (found.chain, found.goes_on_with) = (chain, Some(cut_short));
+                            return Ok(());
+                        }
+                        Ok(None) => None,
+                        Err(problem) => Some(problem),
+                    }
+                }
+            };
+            found.notes.extend(
+                problem.map(|problem| format!("{id} was cut short and is not gone on with: {problem}")),
+            );
+        }
+        Ok(())
+    }
+
+    fn system(&self) -> System {
+        System::Seawall(self.backup.base().database)
+    }
+
+    /// Of an attempt, the last thing that it has said.
+    fn newest_progress(&self, id: &str) -> Result<Option<CutShort>, BackupError> {
+        let names = self.repository.list_objects(self.system(), &places::directory(id))?;
+        let newest = names.iter().filter_map(|(name, _)| places::parse_progress(name)).max();
+        Ok(newest.map(|progress| CutShort { id: id.to_owned(), progress }))
+    }
+
+    /// Whether this backup would be of the same kind as the attempt, and nothing better has ended since that began.
+    fn is_of_kind(&self, progress: &Progress, parent: Option<&str>) -> bool {
+        let (base, own) = (&progress.base, self.backup.base());
+        let is_before = base.timeline == own.timeline
+            && base.redo_point <= own.redo_point
+            && progress.stamp <= self.backup.end();
+        let is_later_full = |other: &StoredBackup| {
+            other.manifest.parent.is_none()
+                && other.manifest.base.timeline == own.timeline
+                && other.manifest.started_micros > progress.started_micros
+        };
+        let is_outdated = parent.is_none() && self.stored.complete.iter().any(is_later_full);
+        is_before && progress.parent.as_deref() == parent && !is_outdated
+    }
+
+    /// An attempt with what it builds on, if all of it is there; `None` if it has nothing.
+    fn whole_chain(&self, mut newest: CutShort, mut layer: Layer) -> Judged<Option<(CutShort, Vec<Layer>)>> {
+        // One that was cut short before it had come anywhere is passed over: it makes a chain longer for nothing.
+        while layer.runs.is_empty() {
+            let Some(below) = layer.goes_on_with.take() else { return Ok(Ok(None)) };
+            layer = match read_progress(self.repository, self.system(), &below) {
+                Ok((layer, _)) => layer,
+                Err(error) => return refusal(error),
+            };
+            newest = below;
+        }
+        let chain = match self.chain(layer)? {
+            Ok(chain) => chain,
+            Err(problem) => return Ok(Err(problem)),
+        };
+        for layer in chain.iter().filter(|layer| layer.progress.is_some()) {
+            if !layer.is_there(self.repository)? {
+                return Ok(Err(format!("objects of {} are missing", layer.id)));
+            }
+        }
+        Ok(Ok(Some((newest, chain))))
+    }
+
+    /// What a restore would read, or why one cannot build on it.
+    fn chain(&self, top: Layer) -> Judged<Vec<Layer>> {
+        match chain_of(self.repository, &self.stored.complete, top) {
+            Ok(chain) if chain.len() < self.options.chain_max => Ok(Ok(chain)),
+            Ok(chain) => Ok(Err(format!("a restore would have to read more than {} backups", chain.len()))),
+            Err(error) => refusal(error),
+        }
+    }
+}
+
+/// What is damaged or missing is a reason not to build on it; what the store says otherwise is an error.
+fn refusal<T>(error: BackupError) -> Judged<T> {
+    match error {
+        BackupError::Damaged { .. }
+        | BackupError::Archive(ArchiveError::Damaged { .. } | ArchiveError::NotFound { .. }) => {
+            Ok(Err(error.to_string()))
+        }
+        other => Err(other),
+    }
+}
