@@ -22,6 +22,7 @@ pub mod directory;
 pub mod input;
 pub mod keys;
 pub mod log;
+pub mod stored_backup;
 pub mod system_rows;
 pub mod tree;
 
@@ -34,6 +35,7 @@ pub fn entries() -> Vec<(&'static str, input::Entry)> {
         keys::ENTRIES,
         archive::ENTRIES,
         backup::ENTRIES,
+        stored_backup::ENTRIES,
         directory::ENTRIES,
         system_rows::ENTRIES,
         command_line::ENTRIES,

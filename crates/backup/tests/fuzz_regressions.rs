@@ -7,9 +7,11 @@ mod backup;
 mod cases;
 #[path = "../../../fuzz/src/input.rs"]
 mod input;
+#[path = "../../../fuzz/src/stored_backup.rs"]
+mod stored_backup;
 
 #[test]
 fn every_case_ends_in_data_or_a_typed_error() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/regressions");
-    cases::run_all(backup::ENTRIES, directory);
+    cases::run_all(&[backup::ENTRIES, stored_backup::ENTRIES].concat(), directory);
 }
