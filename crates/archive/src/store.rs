@@ -76,6 +76,8 @@ pub enum StoreCause {
     Denied,
     /// There are no credentials, or they are wrong (401).
     Unauthenticated,
+    /// The store refuses a request from another time than its own.
+    WrongClock,
     /// No connection could be made.
     Unreachable,
     /// The connection broke.
@@ -104,6 +106,7 @@ impl StoreCause {
             StoreCause::NotFound
             | StoreCause::Denied
             | StoreCause::Unauthenticated
+            | StoreCause::WrongClock
             | StoreCause::Full
             | StoreCause::Other => false,
         }
@@ -115,6 +118,7 @@ impl StoreCause {
             StoreCause::NotFound => "not_found",
             StoreCause::Denied => "denied",
             StoreCause::Unauthenticated => "unauthenticated",
+            StoreCause::WrongClock => "wrong_clock",
             StoreCause::Unreachable => "unreachable",
             StoreCause::Interrupted => "interrupted",
             StoreCause::TimedOut => "timed_out",
@@ -132,6 +136,9 @@ impl StoreCause {
                 "; the credentials may not do this: look at the policy of the bucket or the mode of the directory"
             }
             StoreCause::Unauthenticated => "; look at the credentials, and at the clock of this machine",
+            StoreCause::WrongClock => {
+                "; the clock of this machine, or that of the store, is wrong: set it, and let it be kept right"
+            }
             StoreCause::Unreachable => "; is the store up, and are endpoint, network and TLS settings right?",
             StoreCause::Interrupted | StoreCause::TimedOut => {
                 "; the store or the network is too slow or went away"

@@ -144,6 +144,22 @@ fn what_does_not_pass_is_told_at_once_with_object_cause_and_advice() {
     }
 }
 
+/// The status says that the credentials are bad, and they are not.
+#[test]
+fn a_clock_that_is_wrong_is_named() {
+    for (status, body) in [
+        (403, &b"<Error><Code>RequestTimeTooSkewed</Code><Message>The difference is too large</Message></Error>"[..]),
+        (403, b"<Error><Code>AuthenticationFailed</Code><M>Request date header too old: 'Sat, 22 Nov 2025'</M></Error>"),
+        (400, b"{\"error\":\"invalid_grant\",\"error_description\":\"Check your iat and exp values in the JWT claim.\"}"),
+    ] {
+        let server = server(usize::MAX, move |_| Reply::Status(status, body.to_vec()));
+        let error = store_error(push(&repository(&server)).unwrap_err());
+        assert_eq!((error.cause, error.attempts), (StoreCause::WrongClock, 1), "{error}");
+        let text = error.to_string();
+        assert!(text.contains("00000002.history") && text.contains("the clock of this machine"), "{text}");
+    }
+}
+
 #[test]
 fn a_store_that_stays_down_is_given_up_with_its_last_answer() {
     let server = server(usize::MAX, |_| Reply::Status(503, b"come back later".to_vec()));

@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use common::{SYSTEM, describe, history, master, name, options, pack, segments};
 use seawall_archive::{
-    ArchiveError, Compression, Fencing, Packer, Packing, Pushed, Repository, RepositoryUrl, StoreCause,
-    System,
+    ArchiveError, Compression, Fencing, Packer, Packing, Pushed, Repository, RepositoryOptions,
+    RepositoryUrl, StoreCause, System,
 };
-use seawall_io::Disk;
-use seawall_simulation::{Fault, FaultError, FaultTarget, Operation, Operations, SimulatedDisk};
+use seawall_io::{Clock, Disk};
+use seawall_simulation::{
+    Fault, FaultError, FaultTarget, Operation, Operations, SimulatedClock, SimulatedDisk,
+};
 
 const POSTGRESQL: System = System::PostgreSql(SYSTEM);
 
@@ -285,4 +287,33 @@ fn of_pushes_at_the_same_moment_one_content_wins() {
             }
         }
     }
+}
+
+/// Times are for people: a clock that was a year ahead and was set back changes nothing else.
+#[test]
+fn a_clock_that_is_set_back_keeps_nothing_from_being_put_and_found() {
+    const YEAR: i64 = 366 * 86_400 * 1_000_000;
+    let (disk, clock) = (disk(), SimulatedClock::default());
+    let (now, segments) = (clock.wall_micros(), segments(3));
+    let with_clock = || RepositoryOptions { clock: Arc::new(clock.clone()), ..options(1, None) };
+    let repository = Repository::create_on(arc(&disk), with_clock()).unwrap();
+    let push = |index: usize| {
+        let (file, content) = &segments[index];
+        let header = describe(file, content).header(clock.wall_micros());
+        repository.push(&Packer::new(Packing::default()).pack(header, content)).unwrap()
+    };
+    assert_eq!(push(0), Pushed::Stored);
+    clock.set_wall_micros(now - YEAR);
+    assert_eq!((push(0), push(1)), (Pushed::AlreadyThere, Pushed::Stored));
+    clock.set_wall_micros(now + YEAR);
+    assert_eq!((push(1), push(2)), (Pushed::AlreadyThere, Pushed::Stored));
+    clock.set_wall_micros(-YEAR);
+    let reopened = Repository::open_on(arc(&disk), with_clock()).unwrap();
+    for ((file, content), created) in segments.iter().zip([now, now - YEAR, now + YEAR]) {
+        assert_eq!(&fetch(&reopened, file).unwrap(), content);
+        let header = reopened.stat(POSTGRESQL, name(file)).unwrap().unwrap();
+        assert_eq!(header.created_micros, created);
+    }
+    let summary = reopened.summary(POSTGRESQL).unwrap();
+    assert_eq!((summary[0].segments, summary[0].gaps.len()), (3, 0));
 }

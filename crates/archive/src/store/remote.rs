@@ -216,7 +216,14 @@ fn message_of(error: &Error) -> String {
 
 const MESSAGE_CHARACTERS_MAX: usize = 600;
 
+/// What S3, Azure and Google's token service say to a request from another time: it is signed with that.
+const OTHER_TIME: [&str; 3] = ["RequestTimeTooSkewed", "Request date header too old", "iat and exp values"];
+
 fn cause_of(error: &Error) -> StoreCause {
+    let message = message_of(error);
+    if OTHER_TIME.iter().any(|words| message.contains(words)) {
+        return StoreCause::WrongClock;
+    }
     match error {
         Error::NotFound { .. } => return StoreCause::NotFound,
         Error::PermissionDenied { .. } => return StoreCause::Denied,
