@@ -2,153 +2,15 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::disallowed_methods, reason = "files of the test, not of a database")]
 
-#[path = "../../archive/tests/common/postgresql_log.rs"]
+mod cluster;
+#[path = "../../../archive/tests/common/postgresql_log.rs"]
 #[allow(dead_code, reason = "the tests of crate archive use all of it")]
 mod postgresql_log;
 
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
 
+use cluster::{Cluster, SYSTEM, code, is_done, message, wait_for};
 use postgresql_log::PostgreSqlLog;
-use serde_json::Value;
-
-const SYSTEM: u64 = 7_301_234_567_890_123_456;
-
-/// A data directory, a repository and a spool.
-struct Cluster {
-    directory: tempfile::TempDir,
-    log: PostgreSqlLog,
-    /// Of all commands that talk to the agent.
-    options: Vec<String>,
-}
-
-impl Cluster {
-    fn new(segments: usize) -> Cluster {
-        let cluster = Cluster::without_repository(segments);
-        assert!(cluster.run("repo", &["create", &cluster.repository()]).status.success());
-        cluster
-    }
-
-    fn without_repository(segments: usize) -> Cluster {
-        let directory = tempfile::tempdir().unwrap();
-        let mut log = PostgreSqlLog::new(SYSTEM);
-        log.fill(segments, 300);
-        let cluster = Cluster { directory, log, options: Vec::new() };
-        std::fs::create_dir_all(cluster.data().join("pg_wal/archive_status")).unwrap();
-        std::fs::create_dir_all(cluster.data().join("global")).unwrap();
-        std::fs::write(cluster.data().join("global/pg_control"), SYSTEM.to_le_bytes()).unwrap();
-        for index in 0..segments {
-            cluster.add(&cluster.log.name(index), &cluster.log.segment(index));
-        }
-        cluster
-    }
-
-    fn data(&self) -> PathBuf {
-        self.directory.path().join("data")
-    }
-
-    fn repository(&self) -> String {
-        self.directory.path().join("repository").display().to_string()
-    }
-
-    /// A file that is to be archived.
-    fn add(&self, name: &str, content: &[u8]) {
-        std::fs::write(self.data().join("pg_wal").join(name), content).unwrap();
-        std::fs::write(self.data().join("pg_wal/archive_status").join(format!("{name}.ready")), b"").unwrap();
-    }
-
-    fn run(&self, command: &str, arguments: &[&str]) -> Output {
-        let options = if command == "repo" { &[] } else { self.options.as_slice() };
-        Command::new(env!("CARGO_BIN_EXE_seawall"))
-            .arg(command)
-            .args(options)
-            .args(arguments)
-            .current_dir(self.data())
-            .env("SEAWALL_REPOSITORY", self.repository())
-            .env("SEAWALL_SPOOL", self.directory.path().join("spool"))
-            .env("SEAWALL_CONFIG", "/dev/null")
-            .output()
-            .unwrap()
-    }
-
-    fn push(&self, name: &str) -> Output {
-        self.run("archive-push", &[&format!("pg_wal/{name}")])
-    }
-
-    /// A history that is not in the way of segments.
-    fn push_other(&self, name: &str) -> Output {
-        self.add(name, b"1\t0/3000158\tx\n");
-        self.push(name)
-    }
-
-    fn get(&self, name: &str, path: &str) -> Output {
-        self.run("archive-get", &[name, path])
-    }
-
-    fn path_in_repository(&self, name: &str) -> PathBuf {
-        self.path_in("repository", name)
-    }
-
-    fn path_in(&self, repository: &str, name: &str) -> PathBuf {
-        let log = self.directory.path().join(format!("{repository}/postgresql-{SYSTEM}/log"));
-        log.join(&name[..8]).join(&name[8..16]).join(name)
-    }
-
-    /// Another place beside the repository, made or not.
-    fn place(&self, name: &str) -> String {
-        self.directory.path().join(name).display().to_string()
-    }
-
-    fn make(&self, name: &str) {
-        assert!(self.run("repo", &["create", &self.place(name)]).status.success());
-    }
-
-    /// As a file system that is unmounted, and mounted again.
-    fn rename(&self, from: &str, to: &str) {
-        std::fs::rename(self.place(from), self.place(to)).unwrap();
-    }
-
-    fn json(&self, command: &str, arguments: &[&str]) -> Value {
-        let output = self.run(command, arguments);
-        assert!(output.status.success(), "{}", message(&output));
-        serde_json::from_slice(&output.stdout).unwrap()
-    }
-
-    /// The one directory that the spool has for this data directory.
-    fn spool(&self) -> PathBuf {
-        std::fs::read_dir(self.directory.path().join("spool")).unwrap().next().unwrap().unwrap().path()
-    }
-
-    /// The spool's lock says who it is.
-    fn kill_agent(&self) {
-        use std::os::unix::fs::MetadataExt;
-        let inode = std::fs::metadata(self.spool().join("agent.lock")).unwrap().ino();
-        let locks = std::fs::read_to_string("/proc/locks").unwrap();
-        let line = locks.lines().find(|line| line.contains(&format!(":{inode} "))).unwrap();
-        let pid = line.split_ascii_whitespace().nth(4).unwrap();
-        assert!(Command::new("kill").args(["-9", pid]).status().unwrap().success());
-    }
-}
-
-impl Drop for Cluster {
-    fn drop(&mut self) {
-        // There may be none.
-        self.run("archive-stop", &[]);
-    }
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().unwrap()
-}
-
-fn message(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-#[track_caller]
-fn is_done(output: &Output) {
-    assert_eq!((code(output), message(output)), (0, String::new()));
-}
 
 #[test]
 fn a_segment_is_archived_and_acknowledged_without_the_agent_then() {
@@ -484,15 +346,4 @@ fn statistics_are_there_for_programs() {
     let status = cluster.json("archive-status", &["--json"]);
     assert_eq!(status["archived"].as_u64(), Some(2), "{status}");
     assert_eq!(status["system"].as_str(), Some(&*format!("postgresql-{SYSTEM}")), "{status}");
-}
-
-/// What the agent does by itself, a little later.
-#[track_caller]
-fn wait_for(path: &Path) {
-    let patience = std::time::Duration::from_secs(120);
-    let begun = std::time::Instant::now();
-    while !path.is_file() {
-        assert!(begun.elapsed() < patience, "{} does not come", path.display());
-        std::thread::yield_now();
-    }
 }

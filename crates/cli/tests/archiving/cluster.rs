@@ -1,0 +1,176 @@
+//! A data directory that is made for the tests, a repository and a spool, and the commands on them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+use crate::postgresql_log::PostgreSqlLog;
+
+pub(crate) const SYSTEM: u64 = 7_301_234_567_890_123_456;
+
+/// A data directory, a repository and a spool.
+pub(crate) struct Cluster {
+    pub(crate) directory: tempfile::TempDir,
+    pub(crate) log: PostgreSqlLog,
+    /// Of all commands that talk to the agent.
+    pub(crate) options: Vec<String>,
+    /// Added to their environment.
+    pub(crate) environment: Vec<(&'static str, String)>,
+}
+
+impl Cluster {
+    pub(crate) fn new(segments: usize) -> Cluster {
+        let cluster = Cluster::without_repository(segments);
+        assert!(cluster.run("repo", &["create", &cluster.repository()]).status.success());
+        cluster
+    }
+
+    pub(crate) fn without_repository(segments: usize) -> Cluster {
+        let directory = tempfile::tempdir().unwrap();
+        let mut log = PostgreSqlLog::new(SYSTEM);
+        log.fill(segments, 300);
+        let cluster = Cluster { directory, log, options: Vec::new(), environment: Vec::new() };
+        std::fs::create_dir_all(cluster.data().join("pg_wal/archive_status")).unwrap();
+        std::fs::create_dir_all(cluster.data().join("global")).unwrap();
+        std::fs::write(cluster.data().join("global/pg_control"), SYSTEM.to_le_bytes()).unwrap();
+        for index in 0..segments {
+            cluster.add(&cluster.log.name(index), &cluster.log.segment(index));
+        }
+        cluster
+    }
+
+    pub(crate) fn data(&self) -> PathBuf {
+        self.directory.path().join("data")
+    }
+
+    pub(crate) fn repository(&self) -> String {
+        self.directory.path().join("repository").display().to_string()
+    }
+
+    /// A file that is to be archived.
+    pub(crate) fn add(&self, name: &str, content: &[u8]) {
+        std::fs::write(self.data().join("pg_wal").join(name), content).unwrap();
+        std::fs::write(self.data().join("pg_wal/archive_status").join(format!("{name}.ready")), b"").unwrap();
+    }
+
+    pub(crate) fn run(&self, command: &str, arguments: &[&str]) -> Output {
+        self.command(command, arguments).output().unwrap()
+    }
+
+    pub(crate) fn command(&self, name: &str, arguments: &[&str]) -> Command {
+        let options = if name == "repo" { &[] } else { self.options.as_slice() };
+        let mut command = Command::new(env!("CARGO_BIN_EXE_seawall"));
+        command
+            .arg(name)
+            .args(options)
+            .args(arguments)
+            .current_dir(self.data())
+            .env("SEAWALL_REPOSITORY", self.repository())
+            .env("SEAWALL_SPOOL", self.place("spool"))
+            .env("SEAWALL_CONFIG", "/dev/null")
+            .envs(self.environment.iter().cloned());
+        command
+    }
+
+    pub(crate) fn push(&self, name: &str) -> Output {
+        self.run("archive-push", &[&format!("pg_wal/{name}")])
+    }
+
+    /// A history that is not in the way of segments.
+    pub(crate) fn push_other(&self, name: &str) -> Output {
+        self.add(name, b"1\t0/3000158\tx\n");
+        self.push(name)
+    }
+
+    pub(crate) fn get(&self, name: &str, path: &str) -> Output {
+        self.run("archive-get", &[name, path])
+    }
+
+    pub(crate) fn path_in_repository(&self, name: &str) -> PathBuf {
+        self.path_in("repository", name)
+    }
+
+    pub(crate) fn path_in(&self, repository: &str, name: &str) -> PathBuf {
+        let log = self.directory.path().join(format!("{repository}/postgresql-{SYSTEM}/log"));
+        log.join(&name[..8]).join(&name[8..16]).join(name)
+    }
+
+    /// Another place beside the repository, made or not.
+    pub(crate) fn place(&self, name: &str) -> String {
+        self.directory.path().join(name).display().to_string()
+    }
+
+    pub(crate) fn make(&self, name: &str) {
+        assert!(self.run("repo", &["create", &self.place(name)]).status.success());
+    }
+
+    /// As a file system that is unmounted, and mounted again.
+    pub(crate) fn rename(&self, from: &str, to: &str) {
+        std::fs::rename(self.place(from), self.place(to)).unwrap();
+    }
+
+    pub(crate) fn json(&self, command: &str, arguments: &[&str]) -> Value {
+        let output = self.run(command, arguments);
+        assert!(output.status.success(), "{}", message(&output));
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    /// The one directory that the spool has for this data directory.
+    pub(crate) fn spool(&self) -> PathBuf {
+        std::fs::read_dir(self.directory.path().join("spool")).unwrap().next().unwrap().unwrap().path()
+    }
+
+    #[track_caller]
+    pub(crate) fn kill_agent(&self) {
+        assert!(self.kill_agent_if_any(), "no agent runs");
+    }
+
+    /// Its command line has the spool in it.
+    pub(crate) fn kill_agent_if_any(&self) -> bool {
+        let spool = self.place("spool");
+        let is_ours = |process: &Path| {
+            let line = std::fs::read(process.join("cmdline")).unwrap_or_default();
+            let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
+            words.len() > 2 && words[1] == b"archive-agent" && words[2].starts_with(spool.as_bytes())
+        };
+        let processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+        let ours: Vec<PathBuf> = processes.filter(|process| is_ours(process)).collect();
+        for process in &ours {
+            // It may have ended meanwhile.
+            Command::new("kill").arg("-9").arg(process.file_name().unwrap()).output().unwrap();
+        }
+        !ours.is_empty()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        // There may be none.
+        self.run("archive-stop", &[]);
+    }
+}
+
+pub(crate) fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+pub(crate) fn message(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[track_caller]
+pub(crate) fn is_done(output: &Output) {
+    assert_eq!((code(output), message(output)), (0, String::new()));
+}
+
+/// What the agent does by itself, a little later.
+#[track_caller]
+pub(crate) fn wait_for(path: &Path) {
+    let patience = std::time::Duration::from_secs(120);
+    let begun = std::time::Instant::now();
+    while !path.is_file() {
+        assert!(begun.elapsed() < patience, "{} does not come", path.display());
+        std::thread::yield_now();
+    }
+}
