@@ -31,6 +31,7 @@ use seawall_io::{Clock, SystemClock};
 
 use crate::data_directory::DataDirectory;
 use crate::protocol::{Answer, LINE_BYTES_MAX, Request, StatusForm, mark_of};
+use crate::say::say;
 use crate::settings::Settings;
 use crate::spool::{Lock, Spool};
 use fetch::Fetcher;
@@ -85,7 +86,7 @@ pub fn main(arguments: &[OsString]) -> u8 {
     // Whoever started it may have been killed meanwhile: others will come.
     let told = output.write_all(answer.to_line().as_bytes()).and_then(|()| output.flush());
     if let Err(error) = told {
-        eprintln!("whoever started the agent is gone: {error}");
+        say!("whoever started the agent is gone: {error}");
     }
     match started {
         Ok((agent, listener, watch)) => {
@@ -93,7 +94,7 @@ pub fn main(arguments: &[OsString]) -> u8 {
             0
         }
         Err(problem) => {
-            eprintln!("the agent did not start: {problem}");
+            say!("the agent did not start: {problem}");
             1
         }
     }
@@ -111,7 +112,7 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
     let spool = Spool::new(PathBuf::from(spool), settings.repositories_mark());
     // A session of its own: what PostgreSQL sends to the processes that it has started does not end this one.
     if let Err(error) = rustix::process::setsid() {
-        eprintln!("the agent stays in the session that it was started in: {error}");
+        say!("the agent stays in the session that it was started in: {error}");
     }
     // The one before may still be at its last uploads.
     let lock = spool.lock(Lock::Agent).map_err(|error| format!("cannot lock the spool: {error}"))?;
@@ -168,7 +169,7 @@ impl Agent {
             match watch.wait(listener, LOOK_AROUND) {
                 Ok(events) => events.into_iter().for_each(|event| self.handle(event, listener)),
                 Err(error) => {
-                    eprintln!("the agent cannot wait for anything, and ends: {error}");
+                    say!("the agent cannot wait for anything, and ends: {error}");
                     break;
                 }
             }
@@ -190,7 +191,7 @@ impl Agent {
         match event {
             Event::Command => match listener.accept() {
                 Ok((stream, _)) => self.serve(stream),
-                Err(error) => eprintln!("a command could not be accepted: {error}"),
+                Err(error) => say!("a command could not be accepted: {error}"),
             },
             Event::Ready(name) => self.pusher.follow(&name),
             Event::Missed => self.pusher.look_around(),
@@ -206,7 +207,7 @@ impl Agent {
     /// another agent, and that one waits for the lock.
     fn end(&self) {
         if let Err(error) = rustix::fs::unlink(self.shared.spool.socket()) {
-            eprintln!("the socket could not be removed: {error}");
+            say!("the socket could not be removed: {error}");
         }
         self.pusher.end();
         self.fetcher.end();
@@ -222,13 +223,13 @@ impl Agent {
         let agent = Arc::clone(self);
         let served = std::thread::Builder::new().name("command".to_owned()).spawn(move || {
             if let Err(error) = agent.answer(&stream) {
-                eprintln!("a command went away: {error}");
+                say!("a command went away: {error}");
             }
             *agent.commands.lock() -= 1;
             agent.answered.notify_all();
         });
         if let Err(error) = served {
-            eprintln!("no thread for a command: {error}");
+            say!("no thread for a command: {error}");
             *self.commands.lock() -= 1;
         }
     }
@@ -262,7 +263,7 @@ impl Agent {
     fn wake_to_end(&self) {
         self.is_ending.store(true, Ordering::SeqCst);
         if let Err(error) = UnixStream::connect(self.shared.spool.socket()) {
-            eprintln!("the agent is ending already: {error}");
+            say!("the agent is ending already: {error}");
         }
     }
 
@@ -280,7 +281,7 @@ impl Agent {
     fn write_prometheus(&self) {
         let Some(path) = &self.prometheus_file else { return };
         if let Err(error) = self.statistics().write_prometheus(path) {
-            eprintln!("cannot write {}: {error}", path.display());
+            say!("cannot write {}: {error}", path.display());
         }
     }
 }

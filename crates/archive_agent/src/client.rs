@@ -20,11 +20,13 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
+use std::panic::AssertUnwindSafe;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::protocol::{Answer, LINE_BYTES_MAX, Request, StatusForm, mark_of};
+use crate::say::say;
 use crate::settings::Settings;
 use crate::spool::{FileIdentity, Lock, Spool};
 
@@ -57,20 +59,20 @@ impl Trouble {
 
 /// Runs `archive-push` with its arguments; returns the exit code.
 pub fn push(arguments: &[OsString]) -> u8 {
-    report("archive-push", FAILED, try_push(arguments))
+    report("archive-push", FAILED, || try_push(arguments))
 }
 
 /// Runs `archive-get` with its arguments; returns the exit code.
 pub fn get(arguments: &[OsString]) -> u8 {
     let is_standby = Path::new("standby.signal").exists();
     let of_trouble = if is_standby { FAILED } else { STOPS_RECOVERY };
-    report("archive-get", of_trouble, try_get(arguments))
+    report("archive-get", of_trouble, || try_get(arguments))
 }
 
 /// Runs `archive-socket`, for programs that talk to the agent themselves: starts one, if there is none, and says what stands for the
 /// settings, and where it listens. Returns the exit code.
 pub fn socket(arguments: &[OsString]) -> u8 {
-    report("archive-socket", FAILED, try_socket(arguments))
+    report("archive-socket", FAILED, || try_socket(arguments))
 }
 
 /// Runs `archive-status` or `archive-stop`; returns the exit code.
@@ -83,13 +85,15 @@ pub fn ask(command: &str, arguments: &[OsString]) -> u8 {
         (_, true) => Request::Status(StatusForm::Json),
         (_, false) => Request::Status(StatusForm::Text),
     };
-    report(command, FAILED, try_ask(&request, &arguments))
+    report(command, FAILED, || try_ask(&request, &arguments))
 }
 
-/// The message goes to PostgreSQL's log.
-fn report(command: &str, of_trouble: u8, result: Result<u8, Trouble>) -> u8 {
-    result.unwrap_or_else(|trouble| {
-        eprintln!("seawall {command}: {trouble}");
+/// The message goes to PostgreSQL's log. A panic, too, must not end with an exit code of its own: to a recovery that is the end of the
+/// archive.
+fn report(command: &str, of_trouble: u8, attempt: impl FnOnce() -> Result<u8, Trouble>) -> u8 {
+    let panicked = |_| Err(Trouble::new("a defect of seawall, which is described above"));
+    std::panic::catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(panicked).unwrap_or_else(|trouble| {
+        say!("seawall {command}: {trouble}");
         of_trouble
     })
 }
@@ -112,7 +116,7 @@ fn try_push(arguments: &[OsString]) -> Result<u8, Trouble> {
         Answer::Ok => Ok(DONE),
         // It goes on without this segment, and its log says so.
         Answer::Released(message) => {
-            eprintln!("seawall archive-push: {message}");
+            say!("seawall archive-push: {message}");
             Ok(DONE)
         }
         Answer::Failed(message) => Err(Trouble::new(message)),
@@ -141,10 +145,7 @@ fn try_socket(arguments: &[OsString]) -> Result<u8, Trouble> {
     let (settings, _) = Settings::load(arguments).map_err(Trouble::new)?;
     let spool = spool_of(&settings)?;
     match ask_agent(&settings, &spool, &Request::Hello)? {
-        Answer::Ok => {
-            println!("{:08x} {}", mark_of(&settings), spool.socket().display());
-            Ok(DONE)
-        }
+        Answer::Ok => print(&format!("{:08x} {}", mark_of(&settings), spool.socket().display())),
         Answer::Failed(message) => Err(Trouble::new(message)),
         Answer::Released(_) | Answer::Missing | Answer::Status(_) | Answer::OtherSettings => Err(confused()),
     }
@@ -159,13 +160,17 @@ fn try_ask(request: &Request, arguments: &[OsString]) -> Result<u8, Trouble> {
     let line = request.to_line(mark_of(&settings));
     match exchange(stream, &line, settings.timeout().map_err(Trouble::new)?)? {
         Some(Answer::Ok) => Ok(DONE),
-        Some(Answer::Status(message)) => {
-            println!("{message}");
-            Ok(DONE)
-        }
+        Some(Answer::Status(message)) => print(&message),
         Some(Answer::Failed(message)) => Err(Trouble::new(message)),
         Some(Answer::Released(_) | Answer::Missing | Answer::OtherSettings) | None => Err(confused()),
     }
+}
+
+/// The answer, on standard output.
+fn print(answer: &str) -> Result<u8, Trouble> {
+    let mut output = io::stdout();
+    let printed = output.write_all(format!("{answer}\n").as_bytes()).and_then(|()| output.flush());
+    printed.map(|()| DONE).map_err(Trouble::io("write the answer"))
 }
 
 fn spool_of(settings: &Settings) -> Result<Spool, Trouble> {
@@ -272,5 +277,16 @@ fn start(settings: &Settings, spool: &Spool) -> Result<(), Trouble> {
         Some(Answer::Ok) => Ok(()),
         Some(Answer::Failed(message)) => Err(Trouble::new(message)),
         _ => Err(Trouble::new(format!("the agent did not start; {} may say why", spool.log().display()))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_defect_does_not_look_like_the_end_of_the_archive() {
+        assert_eq!(report("archive-get", STOPS_RECOVERY, || panic!("on purpose")), STOPS_RECOVERY);
+        assert_eq!(report("archive-get", STOPS_RECOVERY, || Ok(FAILED)), FAILED);
     }
 }

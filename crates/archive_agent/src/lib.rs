@@ -24,6 +24,7 @@ pub mod agent;
 pub mod client;
 mod data_directory;
 mod protocol;
+mod say;
 mod settings;
 mod spool;
 

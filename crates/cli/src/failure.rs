@@ -13,7 +13,7 @@
 //! |    8 | the disk is full; nothing acknowledged is lost                            |
 //! |    9 | the master key is missing, wrong, unreadable, or not needed               |
 
-use std::io;
+use std::io::{self, Write};
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -114,12 +114,14 @@ impl Failure {
         if let Failure::Told(_) = self {
             return;
         }
-        if json {
-            let line = serde_json::json!({ "error": self.to_string(), "exit_code": self.exit_code() });
-            eprintln!("{line}");
-        } else {
-            eprintln!("seawall: {self}");
-        }
+        let line = match json {
+            true => {
+                serde_json::json!({ "error": self.to_string(), "exit_code": self.exit_code() }).to_string()
+            }
+            false => format!("seawall: {self}"),
+        };
+        // Where nobody can be told, the exit code still is what it is: `eprintln!` would end with another.
+        io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap_or(());
     }
 }
 

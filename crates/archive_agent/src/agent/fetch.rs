@@ -29,6 +29,7 @@ use super::Shared;
 use super::places::Place;
 use super::statistics::FetchStatistics;
 use crate::protocol::Answer;
+use crate::say::say;
 use files::{FileSink, move_to};
 
 /// What recovery lets a segment be put into.
@@ -166,7 +167,7 @@ impl Fetcher {
             match move_to(&self.shared.spool.fetched(&name), target) {
                 Ok(()) => return Answer::Ok,
                 // Somebody has tidied the spool up: it is fetched again.
-                Err(error) => eprintln!("{name} was fetched ahead and cannot be put in place: {error}"),
+                Err(error) => say!("{name} was fetched ahead and cannot be put in place: {error}"),
             }
         }
         match self.fetch_asked(system, LogFileName::Segment(place), target) {
@@ -255,7 +256,7 @@ impl Fetcher {
                 match place.open().and_then(|repository| repository.gaps(system)) {
                     Ok(found) => gaps.extend(found),
                     Err(error) if place.is_required => return Err(error),
-                    Err(error) => eprintln!("the gaps of an optional repository are not known: {error}"),
+                    Err(error) => say!("the gaps of an optional repository are not known: {error}"),
                 }
             }
             *known = Some((now, gaps));
@@ -287,7 +288,7 @@ impl Fetcher {
                 Ok(header) => return Fetched::There(Box::new(header)),
                 Err(ArchiveError::NotFound { .. }) => {}
                 Err(error) => {
-                    eprintln!("{name}: {error}");
+                    say!("{name}: {error}");
                     if matches!(&error, ArchiveError::Store(error) if error.cause != StoreCause::NotFound) {
                         place.ask_last(self.shared.clock.monotonic());
                     }
@@ -344,7 +345,7 @@ impl Fetcher {
             let started =
                 std::thread::Builder::new().name("fetch".to_owned()).spawn(move || fetcher.work(system));
             if let Err(error) = started {
-                eprintln!("no further thread for downloads: {error}");
+                say!("no further thread for downloads: {error}");
                 break;
             }
             state.workers += 1;
@@ -358,7 +359,7 @@ impl Fetcher {
             let fetched = self.fetch_ahead(system, place, &new);
             let is_there = matches!(fetched, Fetched::There(_))
                 && rustix::fs::rename(&new, &whole)
-                    .inspect_err(|error| eprintln!("{name} was fetched ahead and cannot be kept: {error}"))
+                    .inspect_err(|error| say!("{name} was fetched ahead and cannot be kept: {error}"))
                     .is_ok();
             self.finish(place, is_there, matches!(fetched, Fetched::Missing));
         }
@@ -408,7 +409,7 @@ impl Fetcher {
         let path = self.shared.spool.fetched(&place.to_string());
         match rustix::fs::unlink(&path) {
             Ok(()) | Err(rustix::io::Errno::NOENT) => {}
-            Err(error) => eprintln!("cannot remove {}: {error}", path.display()),
+            Err(error) => say!("cannot remove {}: {error}", path.display()),
         }
     }
 

@@ -11,6 +11,7 @@ use seawall_archive::{
 use seawall_codec::checksum::crc32c;
 
 use super::stock::{Stock, processors};
+use crate::say::say;
 use crate::settings::Settings;
 
 /// How long requests are tried before a command is told: PostgreSQL calls again.
@@ -59,7 +60,7 @@ pub(crate) fn open_places(settings: &Settings) -> Result<Vec<Place>, String> {
     if problems.len() == places.len() {
         return Err(problems.into_iter().next().expect("there is a repository"));
     }
-    problems.iter().for_each(|problem| eprintln!("a repository cannot be opened yet: {problem}"));
+    problems.iter().for_each(|problem| say!("a repository cannot be opened yet: {problem}"));
     Ok(places)
 }
 

@@ -32,6 +32,7 @@ use seawall_io::Clock;
 use super::Shared;
 use super::statistics::{Destination, QueueStatistics};
 use crate::protocol::Answer;
+use crate::say::say;
 use crate::spool::{FileIdentity, GapNote};
 use limits::Limits;
 use queue::{Choice, Outcome, Queue, Task};
@@ -90,7 +91,7 @@ impl Pusher {
                     names.iter().for_each(|name| state.queue.add_owed(name, lane));
                     self.staff(&mut state);
                 }
-                Err(error) => eprintln!("cannot read what is owed to {}: {error}", place.location()),
+                Err(error) => say!("cannot read what is owed to {}: {error}", place.location()),
             }
         }
         self.changed.notify_all();
@@ -214,7 +215,7 @@ impl Pusher {
         let started =
             std::thread::Builder::new().name("gaps".to_owned()).spawn(move || pusher.try_to_record_gaps());
         if let Err(error) = started {
-            eprintln!("no thread to record gaps: {error}");
+            say!("no thread to record gaps: {error}");
         }
     }
 
@@ -222,7 +223,7 @@ impl Pusher {
         if self.shared.gaps.count() > 0
             && let Err(problem) = self.shared.gaps.record(&self.shared)
         {
-            eprintln!("gaps are not on record everywhere yet: {problem}");
+            say!("gaps are not on record everywhere yet: {problem}");
         }
     }
 
@@ -247,7 +248,7 @@ impl Pusher {
         let ready = match self.shared.data.ready() {
             Ok(ready) => ready,
             Err(error) => {
-                eprintln!("cannot list what is to be archived: {error}");
+                say!("cannot list what is to be archived: {error}");
                 return;
             }
         };
@@ -257,7 +258,7 @@ impl Pusher {
             ready.iter().filter(|name| !state.queue.is_known(name)).collect()
         };
         let acknowledged = self.shared.spool.acknowledged().unwrap_or_else(|error| {
-            eprintln!("cannot list what is acknowledged: {error}");
+            say!("cannot list what is acknowledged: {error}");
             Vec::new()
         });
         let acknowledged: BTreeSet<&String> = acknowledged.iter().collect();
@@ -269,7 +270,7 @@ impl Pusher {
         let ready: BTreeSet<&str> = ready.iter().map(String::as_str).collect();
         let mut stale = acknowledged.iter().filter(|name| !ready.contains(name.as_str()));
         if let Err(error) = stale.try_for_each(|name| self.shared.spool.forget(name)) {
-            eprintln!("cannot tidy the spool up: {error}");
+            say!("cannot tidy the spool up: {error}");
         }
         self.watch_limit();
         {
@@ -313,7 +314,7 @@ impl Pusher {
             let pusher = Arc::clone(self);
             let started = std::thread::Builder::new().name("push".to_owned()).spawn(move || pusher.work());
             if let Err(error) = started {
-                eprintln!("no further thread for uploads: {error}");
+                say!("no further thread for uploads: {error}");
                 break;
             }
             state.workers += 1;
@@ -380,7 +381,7 @@ impl Pusher {
             (Outcome::Paid, _) => {
                 let key = self.shared.places[lane].key();
                 if let Err(error) = self.shared.spool.note_paid(&key, name) {
-                    eprintln!("what was owed is paid, and not noted: {error}");
+                    say!("what was owed is paid, and not noted: {error}");
                 }
                 (Answer::Ok, Vec::new())
             }
@@ -402,7 +403,7 @@ impl Pusher {
         let acknowledged = identity.map(|identity| self.shared.spool.acknowledge(name, identity));
         // It is archived all the same, and whoever waits is told so; the next who asks will find it there.
         if let Some(Err(error)) = acknowledged {
-            eprintln!("{name} is archived, and not acknowledged: {error}");
+            say!("{name} is archived, and not acknowledged: {error}");
         }
         Answer::Ok
     }
@@ -419,11 +420,11 @@ impl Pusher {
 
     fn tell(&self, name: &str, failure: &Failure) -> Answer {
         if let Err(error) = self.shared.spool.note_error(name, &failure.message) {
-            eprintln!("cannot write to the spool: {error}");
+            say!("cannot write to the spool: {error}");
         }
         // Where a store is down, all fail: that is said once, by its lane.
         if !failure.is_of_store {
-            eprintln!("{name} is not archived: {}", failure.message);
+            say!("{name} is not archived: {}", failure.message);
         }
         Answer::Failed(failure.message.clone())
     }

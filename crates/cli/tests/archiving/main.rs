@@ -3,6 +3,7 @@
 #![allow(clippy::disallowed_methods, reason = "files of the test, not of a database")]
 
 mod cluster;
+mod faults;
 #[path = "../../../archive/tests/common/postgresql_log.rs"]
 #[allow(dead_code, reason = "the tests of crate archive use all of it")]
 mod postgresql_log;

@@ -40,6 +40,16 @@ fn missing_is_3() {
 }
 
 #[test]
+fn exit_codes_are_the_same_where_nobody_takes_the_message() {
+    let scratch = Scratch::with_database();
+    for (arguments, code) in [(&["info", "nowhere"][..], 3), (&["--json", "drop", "db", "nothing"], 3)] {
+        let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+        let status = scratch.command(arguments).stderr(full).status().unwrap();
+        assert_eq!(status.code(), Some(code), "{arguments:?}");
+    }
+}
+
+#[test]
 fn in_use_is_5() {
     let scratch = Scratch::with_database();
     let load = ["load", "db", "t", "-", "--no-header", "--batch", "1", "--acks"];

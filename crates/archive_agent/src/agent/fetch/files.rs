@@ -5,6 +5,7 @@ use std::io::{self, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::say::say;
 use rustix::io::Errno;
 use seawall_archive::ContentSink;
 
@@ -25,7 +26,7 @@ impl FileSink {
     /// Removes what was written: it is not whole.
     pub(super) fn discard(self) {
         if let Err(error) = rustix::fs::unlink(&self.path) {
-            eprintln!("cannot remove {}: {error}", self.path.display());
+            say!("cannot remove {}: {error}", self.path.display());
         }
     }
 }

@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 use seawall_archive::{Gap, GapRecord, SegmentPlace, System};
 
 use crate::agent::Shared;
+use crate::say::say;
 use crate::spool::{GapNote, Spool};
 
 #[derive(Debug, Default)]
@@ -62,7 +63,7 @@ impl Gaps {
             }
         }
         problem?;
-        eprintln!("GAP: {} segments are on record as missing in the archive", notes.len());
+        say!("GAP: {} segments are on record as missing in the archive", notes.len());
         let mut current = self.notes.lock();
         let rest: Vec<GapNote> = current.iter().filter(|note| !notes.contains(note)).cloned().collect();
         shared.spool.write_gap_notes(&rest).map_err(|error| error.to_string())?;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::work::Failure;
+use crate::say::say;
 
 /// Rests after uploads that failed because of the store: from the first to the longest, doubling.
 const REST: Duration = Duration::from_secs(1);
@@ -88,7 +89,7 @@ impl Lane {
             return;
         }
         if self.down.is_none() {
-            eprintln!("uploads to a repository rest: {}", failure.message);
+            say!("uploads to a repository rest: {}", failure.message);
         }
         self.down = Some((now + self.rest, failure.message.clone()));
         self.rest = (self.rest * 2).min(REST_MAX);
