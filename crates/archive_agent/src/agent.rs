@@ -115,7 +115,9 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
         say!("the agent stays in the session that it was started in: {error}");
     }
     // The one before may still be at its last uploads.
-    let lock = spool.lock(Lock::Agent).map_err(|error| format!("cannot lock the spool: {error}"))?;
+    let timeout = settings.timeout().map_err(|error| error.to_string())?;
+    let lock = spool.lock_within(Lock::Agent, timeout, &SystemClock);
+    let lock = lock.map_err(|error| format!("cannot lock the spool: {error}"))?;
     let places = open_places(&settings)?;
     let gaps = Gaps::read(&spool).map_err(|error| format!("cannot read what was left out: {error}"))?;
     let listener = listen(&spool)?;

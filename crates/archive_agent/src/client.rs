@@ -25,6 +25,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use seawall_io::SystemClock;
+
 use crate::protocol::{Answer, LINE_BYTES_MAX, Request, StatusForm, mark_of};
 use crate::say::say;
 use crate::settings::Settings;
@@ -198,7 +200,8 @@ fn ask_agent(settings: &Settings, spool: &Spool, request: &Request) -> Result<An
             // It was just ending, or runs with other settings and ends now: the next one is ours.
             None => {}
             Some(Answer::OtherSettings) => {
-                drop(spool.lock(Lock::Agent).map_err(Trouble::io("wait for the agent with other settings"))?);
+                let ended = spool.lock_within(Lock::Agent, timeout, &SystemClock);
+                drop(ended.map_err(Trouble::io("wait for the agent with other settings"))?);
             }
             Some(answer) => return Ok(answer),
         }
@@ -234,7 +237,9 @@ fn connect_or_start(settings: &Settings, spool: &Spool) -> Result<UnixStream, Tr
     }
     spool.prepare().map_err(Trouble::io("prepare the spool (SEAWALL_SPOOL names another)"))?;
     // One starts it, the others find it running.
-    let _start = spool.lock(Lock::Start).map_err(Trouble::io("lock the spool"))?;
+    let timeout = settings.timeout().map_err(Trouble::new)?;
+    let _start =
+        spool.lock_within(Lock::Start, timeout, &SystemClock).map_err(Trouble::io("lock the spool"))?;
     if let Ok(stream) = UnixStream::connect(spool.socket()) {
         return Ok(stream);
     }

@@ -26,11 +26,15 @@ use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use seawall_archive::{LogFileName, SegmentPlace};
+use seawall_io::Clock;
 
 /// An acknowledgement is shorter.
 const LINE_BYTES_MAX: u64 = 200;
+/// How often it is looked whether a lock is free: nobody waits for one but at the end of an agent.
+const LOCK_AGAIN: Duration = Duration::from_millis(20);
 /// A longer log is put aside when an agent starts.
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
@@ -110,18 +114,18 @@ impl Spool {
     /// archived.
     ///
     /// # Errors
-    /// What the system says, or `PermissionDenied`.
+    /// What the system says, or `PermissionDenied`, with the directory.
     pub fn prepare(&self) -> io::Result<()> {
         let make = |path: &Path| match DirBuilder::new().recursive(true).mode(0o700).create(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => Ok(()),
         };
         for path in [self.directory.clone(), self.directory.join("out"), self.directory.join("in")] {
-            make(&path)?;
-            let metadata = std::fs::symlink_metadata(&path)?;
-            let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
-            if !metadata.is_dir() || !is_own || metadata.mode() & 0o022 != 0 {
-                let problem = format!("{} must be a directory that nobody else can write to", path.display());
+            make(&path).map_err(at(&path))?;
+            let metadata = std::fs::symlink_metadata(&path).map_err(at(&path))?;
+            if let Some(problem) = problem_of(&metadata) {
+                let problem =
+                    format!("{} {problem}: it must be a directory of this user's alone", path.display());
                 return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
             }
         }
@@ -132,7 +136,7 @@ impl Spool {
     /// with them.
     fn sync_names(&self) -> io::Result<()> {
         for parent in self.directory.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty()) {
-            sync(parent)?;
+            sync(parent).map_err(at(parent))?;
             if std::fs::metadata(parent)?.uid() != rustix::process::geteuid().as_raw() {
                 break;
             }
@@ -199,11 +203,15 @@ impl Spool {
     /// What the system says.
     pub fn note_owed(&self, repository: &str, name: &str) -> io::Result<()> {
         let directory = self.owed_to(repository);
-        DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
-        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(directory.join(name))?;
-        sync(&directory)?;
-        sync(&self.directory.join("owed"))?;
-        sync(&self.directory)
+        let note = || -> io::Result<()> {
+            DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(true).mode(0o600).open(directory.join(name))?;
+            sync(&directory)?;
+            sync(&self.directory.join("owed"))?;
+            sync(&self.directory)
+        };
+        note().map_err(at(&directory))
     }
 
     /// The repository has it now.
@@ -261,11 +269,15 @@ impl Spool {
         let path = self.directory.join("gaps");
         let new = self.directory.join("gaps.new");
         let text: String = notes.iter().map(GapNote::to_line).collect();
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        rustix::fs::rename(&new, &path)?;
-        sync(&self.directory)
+        let write = || -> io::Result<()> {
+            let mut file =
+                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            rustix::fs::rename(&new, &path)?;
+            sync(&self.directory)
+        };
+        write().map_err(at(&path))
     }
 
     fn acknowledgement(&self, name: &str) -> PathBuf {
@@ -275,9 +287,12 @@ impl Spool {
     /// Whoever reads it finds all of it or nothing.
     fn replace(&self, path: &Path, content: &[u8]) -> io::Result<()> {
         let new = path.with_extension("new");
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600).open(&new)?.write_all(content)?;
-        rustix::fs::rename(&new, path).map_err(io::Error::from)
+        let write = || -> io::Result<()> {
+            let mut options = OpenOptions::new();
+            options.write(true).create(true).truncate(true).mode(0o600).open(&new)?.write_all(content)?;
+            Ok(rustix::fs::rename(&new, path)?)
+        };
+        write().map_err(at(path))
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
@@ -344,23 +359,65 @@ impl Spool {
         }
     }
 
-    /// Locks a file of the spool, and waits for whoever holds it.
+    /// Locks a file of the spool, and waits so long for whoever holds it.
     ///
     /// # Errors
-    /// What the system says.
-    pub fn lock(&self, lock: Lock) -> io::Result<SpoolLock> {
-        let file = self.open_lock(lock)?;
-        file.lock()?;
-        Ok(SpoolLock { _file: file })
+    /// What the system says; `TimedOut`.
+    pub fn lock_within(&self, lock: Lock, patience: Duration, clock: &dyn Clock) -> io::Result<SpoolLock> {
+        let begun = clock.monotonic();
+        loop {
+            if let Some(held) = self.try_lock(lock)? {
+                return Ok(held);
+            }
+            if clock.monotonic().saturating_sub(begun) >= patience {
+                let holder = match lock {
+                    Lock::Agent => "another agent, which ends when its last uploads and downloads have ended",
+                    Lock::Start => "another command, which starts an agent",
+                };
+                let (seconds, directory) = (patience.as_secs(), self.directory.display());
+                let problem = format!("{directory} was in use for {seconds} s by {holder}");
+                return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
+            }
+            clock.sleep(LOCK_AGAIN);
+        }
     }
 
     fn open_lock(&self, lock: Lock) -> io::Result<std::fs::File> {
-        let name = match lock {
+        let path = self.directory.join(match lock {
             Lock::Agent => "agent.lock",
             Lock::Start => "start.lock",
-        };
+        });
         let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600).open(self.directory.join(name))
+        options.write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(at(&path))
+    }
+}
+
+/// Why this is no spool of ours, if so.
+fn problem_of(metadata: &std::fs::Metadata) -> Option<String> {
+    if metadata.is_symlink() {
+        return Some("is a symbolic link".to_owned());
+    }
+    if !metadata.is_dir() {
+        return Some("is no directory".to_owned());
+    }
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Some(format!("belongs to user {}", metadata.uid()));
+    }
+    (metadata.mode() & 0o022 != 0).then(|| "is such that others can write to it".to_owned())
+}
+
+/// Says which file it is, and what to do.
+fn at(path: &Path) -> impl FnOnce(io::Error) -> io::Error {
+    let path = path.display().to_string();
+    move |error| {
+        let advice = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                "; make space there, or name another spool (SEAWALL_SPOOL)"
+            }
+            io::ErrorKind::ReadOnlyFilesystem => "; name another spool (SEAWALL_SPOOL)",
+            _ => "",
+        };
+        io::Error::new(error.kind(), format!("{path}: {error}{advice}"))
     }
 }
 

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use seawall::TimelineId;
 use seawall_archive::{Repository, System};
@@ -25,6 +26,8 @@ use crate::progress;
 
 /// As whom PostgreSQL runs where root starts it.
 const USER: &str = "postgres";
+/// What it fetches ends within this, or the store hangs.
+const AGENT_END: Duration = Duration::from_secs(60);
 
 pub(super) fn run(
     shared: &Shared,
@@ -109,7 +112,7 @@ fn stop_agent(request: &PostgreSqlDrillRequest, scratch: &Path) -> Result<(), Fa
     command.output().map_err(attempt())?;
     for spool in spools {
         let spool = Spool::new(spool.map_err(attempt())?.path(), 0);
-        drop(spool.lock(Lock::Agent).map_err(attempt())?);
+        drop(spool.lock_within(Lock::Agent, AGENT_END, &SystemClock).map_err(attempt())?);
     }
     Ok(())
 }

@@ -1,8 +1,12 @@
 //! Spools that cannot be used, agents that are killed or do not go, messages that nobody takes, clocks that were set back.
 
-use std::fs::File;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+use std::path::Path;
 
-use crate::cluster::{Cluster, code, is_done};
+use seawall_archive_agent::{Lock, Spool, SpoolLock};
+
+use crate::cluster::{Cluster, code, is_done, message};
 
 /// PostgreSQL takes every exit code up to 125 for the end of the archive, also that of a program that could not say what is wrong
 /// because the disk of the log is full.
@@ -27,4 +31,79 @@ fn exit_codes_are_the_same_where_the_message_cannot_be_written() {
         let status = command.stdout(full()).stderr(full()).status().unwrap();
         assert_eq!(status.code(), Some(expected), "{command:?}");
     }
+}
+
+/// As soon as the agent that is ending has ended.
+fn locked(spool: &Path) -> SpoolLock {
+    let spool = Spool::new(spool.to_owned(), 0);
+    loop {
+        if let Some(lock) = spool.try_lock(Lock::Agent).unwrap() {
+            return lock;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_spool_that_is_not_ours_is_refused_with_what_is_wrong() {
+    let mut cluster = Cluster::new(1);
+    let name = cluster.log.name(0);
+    let refused = |cluster: &Cluster, words: &[&str]| {
+        let output = cluster.push(&name);
+        let said = message(&output);
+        assert_eq!(code(&output), 1, "{said}");
+        for word in words {
+            assert!(said.contains(word), "{word}: {said}");
+        }
+    };
+    // A place where nothing can be made.
+    cluster.environment = vec![("SEAWALL_SPOOL", "/proc/nowhere".to_owned())];
+    refused(&cluster, &["/proc/nowhere", "SEAWALL_SPOOL"]);
+    cluster.environment.clear();
+    is_done(&cluster.push(&name));
+    is_done(&cluster.run("archive-stop", &[]));
+    let spool = cluster.spool();
+    let path = spool.to_str().unwrap();
+    drop(locked(&spool));
+    std::fs::remove_dir_all(&spool).unwrap();
+    std::fs::create_dir(cluster.place("elsewhere")).unwrap();
+    symlink(cluster.place("elsewhere"), &spool).unwrap();
+    refused(&cluster, &[path, "symbolic link", "SEAWALL_SPOOL"]);
+    std::fs::remove_file(&spool).unwrap();
+    std::fs::write(&spool, b"").unwrap();
+    refused(&cluster, &[path, "no directory"]);
+    std::fs::remove_file(&spool).unwrap();
+    std::fs::create_dir(&spool).unwrap();
+    std::fs::set_permissions(&spool, Permissions::from_mode(0o777)).unwrap();
+    refused(&cluster, &[path, "others can write to it"]);
+    std::fs::set_permissions(&spool, Permissions::from_mode(0o700)).unwrap();
+    match chown(&spool, Some(12_345), None) {
+        Ok(()) => {
+            refused(&cluster, &[path, "belongs to user 12345"]);
+            chown(&spool, Some(0), None).unwrap();
+        }
+        Err(error) => eprintln!("skipped: a spool of somebody else's: {error}"),
+    }
+    is_done(&cluster.push(&name));
+}
+
+/// An agent that ends waits for its last uploads, perhaps to a store that hangs; the next one waits for it, and nobody for ever.
+#[test]
+fn a_second_agent_waits_for_the_first_and_says_so() {
+    let mut cluster = Cluster::new(2);
+    is_done(&cluster.push(&cluster.log.name(0)));
+    is_done(&cluster.run("archive-stop", &[]));
+    let first = locked(&cluster.spool());
+    cluster.options = vec!["--timeout=1".to_owned()];
+    cluster.add("00000002.history", b"1\t0/3000158\tx\n");
+    for _ in 0..2 {
+        let output = cluster.push("00000002.history");
+        let said = message(&output);
+        assert_eq!(code(&output), 1, "{said}");
+        assert!(said.contains("another agent") && said.contains(cluster.spool().to_str().unwrap()), "{said}");
+        let output = cluster.get(&cluster.log.name(0), "pg_wal/RECOVERYXLOG");
+        assert_eq!(code(&output), 126, "{}", message(&output));
+    }
+    drop(first);
+    is_done(&cluster.push("00000002.history"));
 }

@@ -4,6 +4,7 @@
 
 mod cluster;
 mod faults;
+mod full_disk;
 #[path = "../../../archive/tests/common/postgresql_log.rs"]
 #[allow(dead_code, reason = "the tests of crate archive use all of it")]
 mod postgresql_log;
