@@ -357,7 +357,7 @@ impl Pusher {
     fn put(&self, task: &Task, prepared: &Prepared) {
         let put = |lane: usize| {
             let result = work::put(&self.shared.places[lane], &prepared.packed);
-            self.finish(&task.name, lane, prepared.identity, result);
+            self.finish(task, lane, prepared.identity, result);
         };
         let Some((first, others)) = task.lanes.split_first() else { return };
         std::thread::scope(|scope| {
@@ -368,14 +368,14 @@ impl Pusher {
         });
     }
 
-    fn finish(&self, name: &str, lane: usize, identity: Option<FileIdentity>, result: Result<(), Failure>) {
-        let now = self.shared.clock.monotonic();
+    fn finish(&self, task: &Task, lane: usize, identity: Option<FileIdentity>, result: Result<(), Failure>) {
+        let (name, now) = (&*task.name, self.shared.clock.monotonic());
         let outcome = self.state.lock().queue.finish(name, lane, identity, result.as_ref().copied(), now);
         let (answer, askers) = match (outcome, result) {
             (Outcome::Durable { owed }, _) => {
                 // The stores answer again: before PostgreSQL goes on, what it went on without is on record.
                 self.try_to_record_gaps();
-                let answer = self.acknowledge(name, identity, &owed);
+                let answer = self.acknowledge(task, identity, &owed);
                 (answer, self.state.lock().queue.settle(name))
             }
             (Outcome::Paid, _) => {
@@ -396,13 +396,20 @@ impl Pusher {
     }
 
     /// It is durable wherever that is required. What is owed is noted before PostgreSQL may remove the file.
-    fn acknowledge(&self, name: &str, identity: Option<FileIdentity>, owed: &[usize]) -> Answer {
+    fn acknowledge(&self, task: &Task, identity: Option<FileIdentity>, owed: &[usize]) -> Answer {
+        let name = &task.name;
         if let Err(problem) = self.note_owed(name, owed) {
             return Answer::Failed(problem);
         }
-        let acknowledged = identity.map(|identity| self.shared.spool.acknowledge(name, identity));
+        let Some(identity) = identity else { return Answer::Ok };
+        let now = std::fs::metadata(self.shared.data.full(&task.path));
+        if now.map_or(true, |now| FileIdentity::of(&now) != identity) {
+            return Answer::Failed(format!(
+                "{name} was changed or removed while it was archived; what is there now is not known to be archived"
+            ));
+        }
         // It is archived all the same, and whoever waits is told so; the next who asks will find it there.
-        if let Some(Err(error)) = acknowledged {
+        if let Err(error) = self.shared.spool.acknowledge(name, identity) {
             say!("{name} is archived, and not acknowledged: {error}");
         }
         Answer::Ok

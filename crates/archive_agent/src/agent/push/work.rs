@@ -1,5 +1,6 @@
 //! One upload: read, identified, packed once, for however many repositories.
 
+use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::path::Path;
 
@@ -142,19 +143,108 @@ fn from_repository(shared: &Shared, name: &str, content: &mut Vec<u8>) -> Result
 
 /// Reads a file that nobody writes to meanwhile, and says which file that was.
 fn read(path: &Path, content: &mut Vec<u8>) -> Result<FileIdentity, Failure> {
-    let failed = |error: std::io::Error| Failure::of_file(format!("cannot read {}: {error}", path.display()));
-    let mut file = std::fs::OpenOptions::new().read(true).open(path).map_err(failed)?;
-    let before = file.metadata().map_err(failed)?;
-    if before.len() > FILE_BYTES_MAX {
-        return Err(Failure::of_file(format!("{} is longer than any file of a log", path.display())));
+    let mut reading = Reading::begin(path)?;
+    reading.read(content)?;
+    reading.end(content)
+}
+
+/// A file that is being read.
+struct Reading<'a> {
+    path: &'a Path,
+    file: File,
+    identity: FileIdentity,
+    bytes: u64,
+}
+
+impl<'a> Reading<'a> {
+    fn begin(path: &'a Path) -> Result<Reading<'a>, Failure> {
+        let file = OpenOptions::new().read(true).open(path).map_err(failed(path))?;
+        let metadata = file.metadata().map_err(failed(path))?;
+        let bytes = metadata.len();
+        if bytes > FILE_BYTES_MAX {
+            return Err(Failure::of_file(format!("{} is longer than any file of a log", path.display())));
+        }
+        Ok(Reading { path, file, identity: FileIdentity::of(&metadata), bytes })
     }
-    content.clear();
-    content.reserve_exact(usize::try_from(before.len()).expect("at most 1 GiB"));
-    file.by_ref().take(FILE_BYTES_MAX + 1).read_to_end(content).map_err(failed)?;
-    let after = file.metadata().map_err(failed)?;
-    let identity = FileIdentity::of(&before);
-    if identity != FileIdentity::of(&after) || content.len() as u64 != before.len() {
-        return Err(Failure::of_file(format!("{} was changed while it was read", path.display())));
+
+    fn read(&mut self, content: &mut Vec<u8>) -> Result<(), Failure> {
+        content.clear();
+        content.reserve_exact(usize::try_from(self.bytes).expect("at most 1 GiB"));
+        self.file.by_ref().take(FILE_BYTES_MAX + 1).read_to_end(content).map_err(failed(self.path))?;
+        Ok(())
     }
-    Ok(identity)
+
+    fn end(self, content: &[u8]) -> Result<FileIdentity, Failure> {
+        let after = self.file.metadata().map_err(failed(self.path))?;
+        if self.identity != FileIdentity::of(&after) || content.len() as u64 != self.bytes {
+            return Err(Failure::of_file(format!("{} was changed while it was read", self.path.display())));
+        }
+        Ok(self.identity)
+    }
+}
+
+fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
+    move |error| Failure::of_file(format!("cannot read {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Writes `content`, later than before by the file's time.
+    fn write_later(path: &Path, content: &[u8]) {
+        std::fs::write(path, content).unwrap();
+        let file = OpenOptions::new().write(true).open(path).unwrap();
+        let later = file.metadata().unwrap().modified().unwrap() + std::time::Duration::from_secs(1);
+        file.set_modified(later).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_changes_while_it_is_read_is_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("000000010000000000000001");
+        let before = [1; 1000];
+        for (after, is_read_before) in [
+            (&[2; 1000][..], false),
+            (&[2; 1000], true),
+            (&[1; 1000], true),
+            (&[1; 999], true),
+            (&[1; 1001], false),
+        ] {
+            std::fs::write(&path, before).unwrap();
+            let mut content = Vec::new();
+            let mut reading = Reading::begin(&path).unwrap();
+            if is_read_before {
+                reading.read(&mut content).unwrap();
+                write_later(&path, after);
+            } else {
+                write_later(&path, after);
+                reading.read(&mut content).unwrap();
+            }
+            let problem = reading.end(&content).unwrap_err().message;
+            assert!(problem.contains("was changed while it was read"), "{problem}");
+        }
+        std::fs::write(&path, before).unwrap();
+        let mut content = Vec::new();
+        let identity = read(&path, &mut content).unwrap();
+        assert_eq!(
+            (&content[..], identity),
+            (&before[..], FileIdentity::of(&std::fs::metadata(&path).unwrap()))
+        );
+    }
+
+    #[test]
+    fn of_a_file_that_is_replaced_while_it_is_read_the_old_one_was_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let (path, new) = (directory.path().join("a"), directory.path().join("b"));
+        std::fs::write(&path, b"old").unwrap();
+        std::fs::write(&new, b"new").unwrap();
+        let mut reading = Reading::begin(&path).unwrap();
+        rustix::fs::rename(&new, &path).unwrap();
+        let mut content = Vec::new();
+        reading.read(&mut content).unwrap();
+        let identity = reading.end(&content).unwrap();
+        assert_eq!(content, b"old");
+        assert_ne!(identity, FileIdentity::of(&std::fs::metadata(&path).unwrap()));
+    }
 }
