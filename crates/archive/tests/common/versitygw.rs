@@ -4,7 +4,7 @@
 //! cannot be had, a test says why and is skipped.
 
 use std::net::{TcpListener, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 
@@ -31,6 +31,27 @@ fn program() -> &'static Result<PathBuf, String> {
     })
 }
 
+/// Starts one, and waits until it listens.
+fn run(program: &Path, port: u16, directory: &Path) -> Child {
+    let log = std::fs::File::options().create(true).append(true).open(directory.join("log")).unwrap();
+    let mut child = Command::new(program)
+        .args(["--access", KEY, "--secret", SECRET, "--port", &format!("127.0.0.1:{port}"), "posix"])
+        .arg(directory.join("data"))
+        .stdout(log.try_clone().unwrap())
+        .stderr(log)
+        .stdin(Stdio::null())
+        .spawn()
+        .unwrap();
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        if let Some(status) = child.try_wait().unwrap() {
+            let log = std::fs::read_to_string(directory.join("log")).unwrap();
+            panic!("versitygw ended with {status}: {log}");
+        }
+        std::thread::yield_now();
+    }
+    child
+}
+
 impl Versitygw {
     /// Starts one, with the bucket `wal`; `None` if there is none, which is said.
     pub(crate) fn start() -> Option<Versitygw> {
@@ -38,24 +59,21 @@ impl Versitygw {
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(directory.path().join("data/wal")).unwrap();
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let log =
-            std::fs::File::options().create(true).append(true).open(directory.path().join("log")).unwrap();
-        let mut child = Command::new(program)
-            .args(["--access", KEY, "--secret", SECRET, "--port", &format!("127.0.0.1:{port}"), "posix"])
-            .arg(directory.path().join("data"))
-            .stdout(log.try_clone().unwrap())
-            .stderr(log)
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap();
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            if let Some(status) = child.try_wait().unwrap() {
-                let log = std::fs::read_to_string(directory.path().join("log")).unwrap();
-                panic!("versitygw ended with {status}: {log}");
-            }
-            std::thread::yield_now();
-        }
+        let child = run(program, port, directory.path());
         Some(Versitygw { child, port, directory })
+    }
+
+    /// As the system does when memory is short.
+    #[allow(dead_code, reason = "not every test kills it")]
+    pub(crate) fn kill(&mut self) {
+        self.child.kill().and_then(|()| self.child.wait()).unwrap();
+    }
+
+    /// With what it had, where it was.
+    #[allow(dead_code, reason = "not every test kills it")]
+    pub(crate) fn start_again(&mut self) {
+        let program = program().as_ref().unwrap();
+        self.child = run(program, self.port, self.directory.path());
     }
 
     pub(crate) fn url(&self, prefix: &str) -> String {

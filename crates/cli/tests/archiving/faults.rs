@@ -3,10 +3,15 @@
 use std::fs::{File, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
 
 use seawall_archive_agent::{Lock, Spool, SpoolLock};
+use seawall_simulation::SeededRandom;
+use seawall_simulation::seeds;
 
-use crate::cluster::{Cluster, code, is_done, message};
+use crate::cluster::{Cluster, SYSTEM, code, is_done, message};
+use crate::postgresql_log::PostgreSqlLog;
 
 /// PostgreSQL takes every exit code up to 125 for the end of the archive, also that of a program that could not say what is wrong
 /// because the disk of the log is full.
@@ -106,4 +111,78 @@ fn a_second_agent_waits_for_the_first_and_says_so() {
     }
     drop(first);
     is_done(&cluster.push("00000002.history"));
+}
+
+#[test]
+fn whatever_moment_the_agent_is_killed_at_what_was_acknowledged_is_there() {
+    for seed in seeds(2) {
+        let mut random = SeededRandom::new(seed);
+        let cluster = Cluster::new(0);
+        let mut log = PostgreSqlLog::new(SYSTEM);
+        log.fill(24, 300);
+        for round in 0..6 {
+            let names: Vec<String> = (4 * round..4 * round + 4).map(|index| log.name(index)).collect();
+            for (index, name) in names.iter().enumerate() {
+                cluster.add(name, &log.segment(4 * round + index));
+            }
+            let has_ended = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    for name in &names {
+                        // PostgreSQL asks again and again.
+                        while code(&cluster.push(name)) != 0 {}
+                        let object = cluster.path_in_repository(name);
+                        assert!(object.is_file(), "seed {seed}: {name} is acknowledged and not there");
+                    }
+                    has_ended.store(true, Ordering::SeqCst);
+                });
+                while !has_ended.load(Ordering::SeqCst) {
+                    spin(Duration::from_micros(random.below(40_000)));
+                    cluster.kill_agent_if_any();
+                }
+            });
+        }
+        for index in 0..24 {
+            is_done(&cluster.get(&log.name(index), "pg_wal/fetched"));
+            let fetched = std::fs::read(cluster.data().join("pg_wal/fetched")).unwrap();
+            assert!(fetched == log.segment(index), "seed {seed}: segment {index}");
+        }
+    }
+}
+
+/// The moment of a fault, and nothing that anybody waits for.
+fn spin(time: Duration) {
+    let begun = std::time::Instant::now();
+    while begun.elapsed() < time {
+        std::hint::spin_loop();
+    }
+}
+
+/// The clock was a year ahead, and was set back: files are from the future, and go their way all the same.
+#[test]
+fn files_from_before_the_clock_was_set_back_are_archived() {
+    let cluster = Cluster::new(3);
+    let year = Duration::from_secs(366 * 86_400);
+    let set = |index: usize, time: SystemTime| {
+        let path = cluster.data().join("pg_wal").join(cluster.log.name(index));
+        File::options().write(true).open(path).unwrap().set_modified(time).unwrap();
+    };
+    set(0, SystemTime::now() + year);
+    set(1, SystemTime::UNIX_EPOCH - year);
+    for index in 0..3 {
+        is_done(&cluster.push(&cluster.log.name(index)));
+        is_done(&cluster.push(&cluster.log.name(index)));
+    }
+    // The same file, with another time: it is compared with what is there.
+    set(0, SystemTime::now() - year);
+    is_done(&cluster.push(&cluster.log.name(0)));
+    cluster.add("000000010000000000000077", b"short");
+    let path = cluster.data().join("pg_wal/000000010000000000000077");
+    File::options().write(true).open(path).unwrap().set_modified(SystemTime::now() + year).unwrap();
+    assert_eq!(code(&cluster.push("000000010000000000000077")), 1);
+    let status = cluster.json("archive-status", &["--json"]);
+    assert_eq!(status["lag_seconds"], 0, "{status}");
+    for index in 0..3 {
+        is_done(&cluster.get(&cluster.log.name(index), "pg_wal/RECOVERYXLOG"));
+    }
 }

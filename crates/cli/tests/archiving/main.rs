@@ -8,10 +8,14 @@ mod full_disk;
 #[path = "../../../archive/tests/common/postgresql_log.rs"]
 #[allow(dead_code, reason = "the tests of crate archive use all of it")]
 mod postgresql_log;
+#[path = "../../../archive/tests/common/program.rs"]
+mod program;
 #[path = "../../../archive/tests/common/store_server.rs"]
 #[allow(dead_code, reason = "the tests of crate archive use all of it")]
 mod store_server;
 mod stores;
+#[path = "../../../archive/tests/common/versitygw.rs"]
+mod versitygw;
 
 use std::path::Path;
 
