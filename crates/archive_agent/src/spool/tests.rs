@@ -1,0 +1,100 @@
+//! Tests of the spool.
+
+use super::*;
+use std::os::unix::fs::PermissionsExt;
+
+#[test]
+fn an_acknowledgement_is_of_one_file() {
+    let directory = tempfile::tempdir().unwrap();
+    let spool = Spool::new(directory.path().join("spool"), 7);
+    spool.prepare().unwrap();
+    spool.prepare().unwrap();
+    let file = directory.path().join("000000010000000000000001");
+    let identity = || FileIdentity::of(&std::fs::metadata(&file).unwrap());
+    std::fs::write(&file, b"content").unwrap();
+    let first = identity();
+    assert!(!spool.is_acknowledged("000000010000000000000001", first));
+    spool.note_error("000000010000000000000001", "the store is down").unwrap();
+    spool.acknowledge("000000010000000000000001", first).unwrap();
+    assert!(spool.is_acknowledged("000000010000000000000001", first));
+    assert_eq!(spool.acknowledged().unwrap(), ["000000010000000000000001"]);
+    assert!(!spool.is_acknowledged("000000010000000000000002", first));
+    // Another file in its place.
+    let other = directory.path().join("other");
+    std::fs::write(&other, b"CONTENT").unwrap();
+    assert!(
+        !spool.is_acknowledged(
+            "000000010000000000000001",
+            FileIdentity::of(&std::fs::metadata(&other).unwrap())
+        )
+    );
+    // Nor do other repositories have it.
+    let other = Spool::new(directory.path().join("spool"), 8);
+    assert!(!other.is_acknowledged("000000010000000000000001", first));
+    // A torn acknowledgement is none.
+    let path = spool.acknowledgement("000000010000000000000001");
+    let line = std::fs::read(&path).unwrap();
+    for length in 0..line.len() {
+        std::fs::write(&path, &line[..length]).unwrap();
+        assert!(!spool.is_acknowledged("000000010000000000000001", first), "length {length}");
+    }
+    spool.forget("000000010000000000000001").unwrap();
+    spool.forget("000000010000000000000001").unwrap();
+    assert!(spool.acknowledged().unwrap().is_empty());
+}
+
+#[test]
+fn what_is_owed_is_known_until_it_is_paid() {
+    let directory = tempfile::tempdir().unwrap();
+    let spool = Spool::new(directory.path().join("spool"), 7);
+    spool.prepare().unwrap();
+    assert!(spool.owed("1a2b3c4d").unwrap().is_empty());
+    spool.note_owed("1a2b3c4d", "000000010000000000000001").unwrap();
+    spool.note_owed("1a2b3c4d", "000000010000000000000001").unwrap();
+    assert_eq!(spool.owed("1a2b3c4d").unwrap(), ["000000010000000000000001"]);
+    assert!(spool.owed("4d3c2b1a").unwrap().is_empty());
+    spool.note_paid("1a2b3c4d", "000000010000000000000001").unwrap();
+    spool.note_paid("1a2b3c4d", "000000010000000000000001").unwrap();
+    assert!(spool.owed("1a2b3c4d").unwrap().is_empty());
+}
+
+#[test]
+fn what_was_left_out_is_read_back_and_nothing_else_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let spool = Spool::new(directory.path().to_owned(), 7);
+    assert!(spool.gap_notes().unwrap().is_empty());
+    let Some(LogFileName::Segment(place)) = LogFileName::parse("000000010000000000000007") else { panic!() };
+    let note = |noticed_micros| GapNote {
+        place,
+        segment_bytes: 1 << 24,
+        noticed_micros,
+        reason: "the store is down: 503 Slow Down".to_owned(),
+    };
+    spool.write_gap_notes(&[note(1), note(2)]).unwrap();
+    assert_eq!(spool.gap_notes().unwrap(), [note(1), note(2)]);
+    spool.write_gap_notes(&[]).unwrap();
+    assert!(spool.gap_notes().unwrap().is_empty());
+    std::fs::write(directory.path().join("gaps"), "000000010000000000000007 16\n").unwrap();
+    assert_eq!(spool.gap_notes().unwrap_err().kind(), io::ErrorKind::InvalidData);
+}
+
+#[test]
+fn a_spool_that_others_can_write_to_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let spool = Spool::new(directory.path().join("spool"), 7);
+    spool.prepare().unwrap();
+    std::fs::set_permissions(directory.path().join("spool/out"), PermissionsExt::from_mode(0o777)).unwrap();
+    assert_eq!(spool.prepare().unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+}
+
+#[test]
+fn a_lock_is_held_by_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let spool = Spool::new(directory.path().to_owned(), 7);
+    spool.prepare().unwrap();
+    let held = spool.try_lock(Lock::Agent).unwrap();
+    assert!(held.is_some() && spool.try_lock(Lock::Agent).unwrap().is_none());
+    assert!(spool.try_lock(Lock::Start).unwrap().is_some());
+    drop(held);
+    assert!(spool.try_lock(Lock::Agent).unwrap().is_some());
+}
