@@ -5,6 +5,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use crate::agents::kill_agents;
 use crate::postgresql_log::PostgreSqlLog;
 
 pub(crate) const SYSTEM: u64 = 7_301_234_567_890_123_456;
@@ -126,21 +127,8 @@ impl Cluster {
         assert!(self.kill_agent_if_any(), "no agent runs");
     }
 
-    /// Its command line has the spool in it.
     pub(crate) fn kill_agent_if_any(&self) -> bool {
-        let spool = self.place("spool");
-        let is_ours = |process: &Path| {
-            let line = std::fs::read(process.join("cmdline")).unwrap_or_default();
-            let words: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
-            words.len() > 2 && words[1] == b"archive-agent" && words[2].starts_with(spool.as_bytes())
-        };
-        let processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
-        let ours: Vec<PathBuf> = processes.filter(|process| is_ours(process)).collect();
-        for process in &ours {
-            // It may have ended meanwhile.
-            Command::new("kill").arg("-9").arg(process.file_name().unwrap()).output().unwrap();
-        }
-        !ours.is_empty()
+        kill_agents(&self.place("spool"))
     }
 }
 

@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::disallowed_methods, reason = "files of the test, not of a database")]
 
+#[path = "../common/agents.rs"]
+mod agents;
 mod cluster;
 mod faults;
 mod full_disk;

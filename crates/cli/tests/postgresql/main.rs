@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 #![allow(clippy::disallowed_methods, reason = "files of the test, not of a database")]
 
+#[path = "../common/agents.rs"]
+mod agents;
 mod drill;
 mod scene;
 

@@ -7,6 +7,8 @@ use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::agents::kill_agents;
+
 /// Rows of one table as one number: whatever differs changes it.
 pub(crate) const ACCOUNTS: &str = "select count(*), sum(hashtext(t::text)::bigint) from pgbench_accounts t";
 
@@ -293,12 +295,7 @@ impl<'a> Server<'a> {
     pub(crate) fn kill_agent(&self) {
         let data = std::fs::metadata(self.scene.path(self.name)).unwrap();
         let spool = self.scene.path("spool").join(format!("{:x}-{:x}", data.dev(), data.ino()));
-        let Ok(lock) = std::fs::metadata(spool.join("agent.lock")) else { return };
-        let locks = std::fs::read_to_string("/proc/locks").unwrap();
-        let held = locks.lines().find(|line| line.contains(&format!(":{} ", lock.ino())));
-        if let Some(line) = held {
-            kill(line.split_ascii_whitespace().nth(4).unwrap());
-        }
+        kill_agents(spool.to_str().unwrap());
     }
 
     pub(crate) fn stop_agent(&self) {
