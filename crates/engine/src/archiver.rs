@@ -26,7 +26,7 @@ pub(crate) mod pieces;
 pub(crate) mod uploads;
 mod watch;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -90,7 +90,7 @@ pub struct ArchiveStatistics {
     pub last_success_micros: Option<i64>,
     /// Uploads that failed, and were or will be tried again.
     pub failures: u64,
-    /// Why the last one failed, if none has succeeded since.
+    /// Why what was tried is not archived, of several files the oldest: until it is, whatever else succeeds.
     pub failing: Option<String>,
     /// Gaps that were opened since the database was opened, and are on record in the archive.
     pub gaps: u64,
@@ -145,6 +145,10 @@ struct State {
     retry: Duration,
     /// Nothing is started before.
     not_before: Duration,
+    /// Why what was tried and is not archived failed. Tails by where they begin: they grow until the next try.
+    failed: BTreeMap<LogFile, String>,
+    /// Why a gap is not on record.
+    gap_failing: Option<String>,
     counts: ArchiveStatistics,
 }
 
@@ -172,6 +176,36 @@ impl State {
             LogFile::Segment(_) => is_waiting(),
             LogFile::Tail { segment, .. } => self.tail.segment == Some(segment) || is_waiting(),
         }
+    }
+
+    /// Whether the log is kept from the position on.
+    fn is_held(&self) -> bool {
+        self.hold.as_ref().is_some_and(|hold| !hold.is_over())
+    }
+
+    /// Why what was tried is not archived: of several files, the oldest.
+    fn failing(&self) -> Option<&String> {
+        self.gap_failing.as_ref().or_else(|| self.failed.values().next())
+    }
+
+    fn forget_failures(&mut self, archived: LogFile) {
+        self.failed.retain(|file, _| !is_part(*file, archived));
+    }
+}
+
+/// Whether what failed is a file, or a tail of it.
+fn is_part(failed: LogFile, file: LogFile) -> bool {
+    match (failed, file) {
+        (LogFile::Tail { segment, .. }, LogFile::Segment(whole)) => segment == whole,
+        _ => failed == begin_of(file),
+    }
+}
+
+/// The file, but for how far a tail goes.
+fn begin_of(file: LogFile) -> LogFile {
+    match file {
+        LogFile::Tail { segment, from, .. } => LogFile::Tail { segment, from, to: from },
+        LogFile::History(_) | LogFile::Segment(_) => file,
     }
 }
 
@@ -207,6 +241,8 @@ impl Archiver {
                 uploads_wanted: UPLOADS_AT_FIRST.min(options.uploads_max.max(1)),
                 retry: RETRY_FIRST,
                 not_before: Duration::ZERO,
+                failed: BTreeMap::new(),
+                gap_failing: None,
                 counts: ArchiveStatistics::default(),
             }),
             pieces,
@@ -264,8 +300,9 @@ impl Archiver {
                 let mut state = self.state.lock();
                 self.take_ended(&mut state, self.clock.monotonic());
                 self.publish(&state);
-                if state.in_flight.is_empty() || state.counts.failing.is_some() {
-                    return state.in_flight.is_empty() && state.counts.failing.is_none();
+                let has_failed = !state.failed.is_empty() || state.gap_failing.is_some();
+                if state.in_flight.is_empty() || has_failed {
+                    return state.in_flight.is_empty() && !has_failed;
                 }
             }
             if rounds > 0 {
@@ -310,8 +347,8 @@ impl Archiver {
     fn ended(&self, state: &mut State, file: LogFile, result: Uploaded, now: Duration) {
         let bytes = match result {
             Ok(bytes) => bytes,
-            // It was left out meanwhile.
-            Err(_) if !state.wants(file) => return,
+            // It was left out meanwhile, or will be: the hold that kept it is over.
+            Err(_) if !state.wants(file) || !state.is_held() => return,
             Err(LogArchiveError(problem)) => {
                 tracing::warn!(
                     archive = self.name,
@@ -320,14 +357,15 @@ impl Archiver {
                     "the log is not archived; it is kept, and this will be tried again"
                 );
                 state.counts.failures += 1;
-                state.counts.failing = Some(problem);
+                state.failed.insert(begin_of(file), problem);
                 state.uploads_wanted = (state.uploads_wanted / 2).max(1);
                 state.not_before = now + state.retry;
                 state.retry = (state.retry * 2).min(RETRY_LAST);
                 return;
             }
         };
-        (state.retry, state.counts.failing) = (RETRY_FIRST, None);
+        state.retry = RETRY_FIRST;
+        state.forget_failures(file);
         state.counts.bytes += bytes;
         state.counts.last_success_micros = Some(self.clock.wall_micros());
         match file {
@@ -419,6 +457,7 @@ impl Archiver {
             lag_bytes: flushed.bytes_since(self.archived()),
             segments_waiting: count(state.waiting.iter().filter(is_segment).count()),
             uploads: count(state.in_flight.len()),
+            failing: state.failing().cloned(),
             last_gap: state.gaps.last().cloned(),
             ..state.counts.clone()
         }

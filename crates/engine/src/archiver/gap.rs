@@ -80,7 +80,7 @@ impl LogPieces {
 impl Archiver {
     /// Whether the log is kept from the position on.
     pub(crate) fn is_held(&self) -> bool {
-        self.state.lock().hold.as_ref().is_some_and(|hold| !hold.is_over())
+        self.state.lock().is_held()
     }
 
     /// The gap that the record before `stamp` lies in.
@@ -95,7 +95,7 @@ impl Archiver {
         let from = state.position.max(self.archived());
         let to = self.pieces.geometry.normalise(hold.get()).max(state.position);
         let stretches = self.pieces.segments_between(state.position, to);
-        let reason = match &state.counts.failing {
+        let reason = match state.failing() {
             Some(failing) => format!("{why}; the last failure: {failing}"),
             None => why.to_owned(),
         };
@@ -127,6 +127,8 @@ impl Archiver {
         state.tail = Tail::default();
         state.uploads_wanted = UPLOADS_AT_FIRST.min(self.uploads_max);
         (state.retry, state.not_before) = (RETRY_FIRST, Duration::ZERO);
+        state.failed.clear();
+        state.gap_failing = None;
         if let Some(gap) = state.gaps.last_mut().filter(|gap| !gap.is_on_record) {
             gap.is_on_record = true;
             state.counts.gaps += 1;
@@ -146,7 +148,7 @@ impl Archiver {
         );
         let mut state = self.state.lock();
         state.counts.failures += 1;
-        state.counts.failing = Some(problem.to_owned());
+        state.gap_failing = Some(problem.to_owned());
         state.not_before = now + state.retry;
         state.retry = (state.retry * 2).min(RETRY_LAST);
     }

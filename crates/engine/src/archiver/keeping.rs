@@ -147,7 +147,8 @@ impl Engine {
     }
 
     /// Archives what is durable and not archived yet, in the calling thread; after the first file none is begun from `deadline` on.
-    fn archive_with(&self, archiver: &Archiver, deadline: Duration) -> Result<(), Error> {
+    /// Whether there was anything to do: what another thread is at is left to it.
+    fn archive_with(&self, archiver: &Archiver, deadline: Duration) -> Result<bool, Error> {
         let flushed = self.flushed();
         let mut is_first = true;
         archiver.wanted.fetch_max(flushed.get(), Ordering::SeqCst);
@@ -158,13 +159,13 @@ impl Engine {
                 true => {}
                 false if self.is_manual() => continue,
                 // A thread has it, or nobody any more.
-                false => return Ok(()),
+                false => return Ok(!is_first),
             }
-            let Some((hold, files)) = archiver.next_uploads(flushed, now) else { return Ok(()) };
+            let Some((hold, files)) = archiver.next_uploads(flushed, now) else { return Ok(!is_first) };
             for file in files {
                 if !std::mem::take(&mut is_first) && self.clock().monotonic() >= deadline {
                     archiver.state.lock().in_flight.clear();
-                    return Ok(());
+                    return Ok(true);
                 }
                 let result = archiver.uploads.run(file, &hold);
                 let failed = result.as_ref().err().cloned();
@@ -174,6 +175,8 @@ impl Engine {
                 archiver.publish(&state);
                 if let Some(error) = failed {
                     state.in_flight.clear();
+                    // Whoever has left this to us tries it, too.
+                    archiver.became_archived.wake_all();
                     return Err(archiver.error(&error));
                 }
             }
@@ -213,7 +216,9 @@ impl Engine {
             if self.is_manual() {
                 let archived = self.archive_with(archiver, Duration::MAX);
                 self.gap_error(archiver, stamp)?;
-                archived?;
+                if !archived? {
+                    archiver.became_archived.wait(seen, Some(IDLE));
+                }
                 continue;
             }
             archiver.wanted.fetch_max(stamp.get(), Ordering::SeqCst);
@@ -231,7 +236,7 @@ impl Engine {
         for archiver in self.archivers().iter().filter(|archiver| archiver.is_held()) {
             let deadline = self.clock().monotonic() + archiver.close_patience;
             let tried = match archiver.settle() && self.flush_until(self.appended()).is_ok() {
-                true => self.archive_with(archiver, deadline),
+                true => self.archive_with(archiver, deadline).map(drop),
                 false => Ok(()),
             };
             let (name, archived, flushed) = (&archiver.name, archiver.archived(), self.flushed());

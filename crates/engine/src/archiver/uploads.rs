@@ -51,9 +51,7 @@ impl Uploads {
         let uploads = Arc::clone(self);
         let builder = thread::Builder::new().name("seawall-upload".to_owned());
         let started = builder.spawn(move || {
-            let run = std::panic::AssertUnwindSafe(|| uploads.run(file, &hold));
-            let panicked = |_| Err(LogArchiveError("the upload panicked".to_owned()));
-            let result = std::panic::catch_unwind(run).unwrap_or_else(panicked);
+            let result = uploads.run(file, &hold);
             uploads.end(file, result);
         });
         if let Err(error) = started {
@@ -73,6 +71,12 @@ impl Uploads {
 
     /// Uploads a file that `hold` keeps, here and now.
     pub(crate) fn run(&self, file: LogFile, hold: &HoldPosition) -> Uploaded {
+        let run = std::panic::AssertUnwindSafe(|| self.try_run(file, hold));
+        let panicked = |_| Err(LogArchiveError("the upload panicked".to_owned()));
+        std::panic::catch_unwind(run).unwrap_or_else(panicked)
+    }
+
+    fn try_run(&self, file: LogFile, hold: &HoldPosition) -> Uploaded {
         let content = read(&*self.disk, &self.log, file)?;
         // A hold is over before anything that it has kept is removed or used again.
         if hold.is_over() {

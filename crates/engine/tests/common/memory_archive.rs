@@ -1,6 +1,6 @@
 //! An archive of a log in memory, and a log to put into it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex};
 
 use seawall_engine::{
@@ -27,6 +27,12 @@ pub(crate) struct State {
     pub(crate) gaps: Vec<LogGap>,
     /// Segments that it takes before it takes no more.
     pub(crate) left: Option<u64>,
+    /// Whole segments that it does not take until it is told.
+    pub(crate) held: BTreeSet<u64>,
+    /// Whole segments that it refuses.
+    pub(crate) refused: BTreeSet<u64>,
+    /// Number of the segment, and whether it is all of it, of everything that it took, in this order.
+    pub(crate) order: Vec<(u64, bool)>,
 }
 
 impl MemoryArchive {
@@ -75,17 +81,28 @@ impl LogArchive for MemoryArchive {
         let mut state = self.state.lock().unwrap();
         state.waiting += 1;
         self.changed.notify_all();
-        while state.is_closed {
+        let whole = match file {
+            LogFile::Segment(segment) => Some(segment.number),
+            LogFile::History(_) | LogFile::Tail { .. } => None,
+        };
+        let is_in = |numbers: &BTreeSet<u64>| whole.is_some_and(|number| numbers.contains(&number));
+        while state.is_closed || is_in(&state.held) {
             state = self.changed.wait(state).unwrap();
         }
         state.waiting -= 1;
         state.stores += 1;
         self.changed.notify_all();
-        let is_segment = matches!(file, LogFile::Segment(_));
-        if state.is_down || is_segment && state.left == Some(0) {
+        let is_segment = whole.is_some();
+        if state.is_down || is_in(&state.refused) || is_segment && state.left == Some(0) {
             return Err(LogArchiveError("it is down".to_owned()));
         }
         state.left = state.left.map(|left| left - u64::from(is_segment));
+        match file {
+            LogFile::Segment(segment) | LogFile::Tail { segment, .. } => {
+                state.order.push((segment.number, is_segment));
+            }
+            LogFile::History(_) => {}
+        }
         if let Some(before) = state.files.insert(file, content.to_vec()) {
             assert!(before == content, "{file:?} changed");
         }
