@@ -66,7 +66,15 @@ impl LogArchive for RepositoryArchive {
             LogFile::Tail { .. } => self.repository.push_object(&packed),
             LogFile::Segment(_) | LogFile::History(_) => self.repository.push(&packed),
         };
-        pushed.map(drop).map_err(|error| words(&error))
+        let refused = |error: ArchiveError| match (file, &error) {
+            (LogFile::History(timeline), ArchiveError::OtherContent { .. }) => LogArchiveError(format!(
+                "timeline {timeline} in {} is that of another copy of this database, which was restored or promoted to it, too, and \
+                 archived first: {error}. To archive there, restore this one again: it gets a number that is free",
+                self.repository.url()
+            )),
+            _ => words(&error),
+        };
+        pushed.map(drop).map_err(refused)
     }
 
     fn remove_tails(&self, log: &ArchivedLog, segment: SegmentName) -> Result<(), LogArchiveError> {

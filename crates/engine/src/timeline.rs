@@ -52,7 +52,12 @@ pub(crate) fn begin(
     let disk = &environment.disk;
     let timeline =
         seawall_wal::next_timeline(&**disk, superblock.timeline).map_err(|error| Error::log(&error))?;
-    let history = history_of(disk, superblock)?.fork(timeline, end.lsn, reason);
+    // Two copies of a database may both begin a timeline here, and neither knows of the other: an archive that has the history of
+    // one refuses that of the other, and so all of its log, since they differ.
+    let mut mark = [0; 8];
+    environment.random.fill(&mut mark);
+    let reason = format!("{reason} [{:016x}]", u64::from_be_bytes(mark));
+    let history = history_of(disk, superblock)?.fork(timeline, end.lsn, &reason);
     let next = Superblock { timeline, ..superblock.clone() };
     let log_options = log_options(environment, &next, options, keys, history);
     let log = seawall_wal::begin_timeline(disk, log_options, end, environment.clock.wall_micros())
