@@ -1,5 +1,6 @@
 //! Random histories, with backups at random moments while the history goes on, restored to random positions and compared with
-//! a plain model of what the database held there.
+//! a plain model of what the database held there. Between backups the database is closed and opened again, its checkpoints fail, and
+//! it loses power in the middle of them: increments build on what comes of that.
 //!
 //! Invariants of `engine::backup` and `engine::restore`: what is restored is the state after a commit, exactly, in-doubt
 //! transactions included; and no row is left that belongs to no table.
@@ -13,7 +14,9 @@ use seawall_backup::{BackupOptions, RunKind};
 
 use common::{State, World, examine, state_of};
 use seawall_engine::{BulkLoad, Database, RestoreTarget};
-use seawall_simulation::{SeededRandom, seeds};
+use seawall_simulation::{
+    Fault, FaultError, FaultTarget, Operations, PowerLoss, SeededRandom, SimulatedDisk, seeds,
+};
 use seawall_types::Lsn;
 
 type Writes = Vec<(String, Vec<u8>, Option<Vec<u8>>)>;
@@ -35,6 +38,7 @@ struct Loading {
 
 struct History<'a> {
     world: &'a World,
+    disk: SimulatedDisk,
     database: Database,
     random: SeededRandom,
     state: State,
@@ -45,6 +49,8 @@ struct History<'a> {
     increments: u64,
     kept_ranges: u64,
     parts: u64,
+    reopened: u64,
+    failed_checkpoints: u64,
 }
 
 impl<'a> History<'a> {
@@ -61,6 +67,7 @@ impl<'a> History<'a> {
         let in_doubt = BTreeMap::new();
         History {
             world,
+            disk: world.disk.clone(),
             database,
             random,
             state,
@@ -71,6 +78,8 @@ impl<'a> History<'a> {
             increments: 0,
             kept_ranges: 0,
             parts: 0,
+            reopened: 0,
+            failed_checkpoints: 0,
         }
     }
 
@@ -162,6 +171,36 @@ impl<'a> History<'a> {
         self.moments.push(Moment { lsn, state: self.state.clone(), in_doubt: self.in_doubt.clone() });
     }
 
+    /// A checkpoint fails somewhere, or the power goes in it, or the database is closed; if it does not go on, it is opened again.
+    fn disturb(&mut self) {
+        self.loading = None;
+        let what = self.random.below(3);
+        match what {
+            0 => self.database.clone().close().unwrap(),
+            1 => {
+                let target = FaultTarget::Path { prefix: String::new(), operations: Operations::Writes };
+                let skip = self.random.below(15);
+                self.disk.inject(Fault { target, error: FaultError::Number(5), skip, count: 1 });
+                self.failed_checkpoints += u64::from(self.database.checkpoint().is_err());
+                self.disk.clear_faults();
+                if self.database.create_restore_point("it goes on").is_ok() {
+                    return;
+                }
+            }
+            _ => {
+                self.disk.crash_at(self.disk.calls() + self.random.below(25));
+                self.failed_checkpoints += u64::from(self.database.checkpoint().is_err());
+            }
+        }
+        if what > 0 {
+            self.disk.crash();
+            let loss = self.random.next_u64();
+            self.disk = self.disk.after_power_loss(PowerLoss::Random(loss));
+        }
+        self.database = self.world.open_at(&self.disk);
+        self.reopened += 1;
+    }
+
     fn create(&mut self) {
         let name = self.new_name("table");
         // Of a name that was dropped, sometimes.
@@ -230,7 +269,7 @@ impl<'a> History<'a> {
 
     /// A backup, while the history goes on.
     fn back_up(&mut self) -> Lsn {
-        let (world, database) = (self.world, self.database.clone());
+        let world = self.world;
         let options = BackupOptions {
             is_incremental: self.random.chance(2, 3),
             run_bytes: 300 + self.random.index(3_000),
@@ -242,6 +281,7 @@ impl<'a> History<'a> {
         // Some are cut short, and one of them more than once.
         let mut taken = None;
         while taken.is_none() {
+            let database = self.database.clone();
             let objects = self.random.chance(1, 2).then(|| self.random.below(30));
             if let Some(objects) = objects {
                 world.refuse_backups_after(&database, objects);
@@ -254,6 +294,10 @@ impl<'a> History<'a> {
             world.store.clear_faults();
             assert!(ended.is_ok() || objects.is_some(), "{ended:?}");
             taken = ended.ok();
+            drop(database);
+            if taken.is_none() && self.random.chance(1, 3) {
+                self.disturb();
+            }
         }
         let manifest = taken.expect("the loop ends with one").manifest;
         self.parts += u64::from(manifest.goes_on_with.is_some());
@@ -265,6 +309,9 @@ impl<'a> History<'a> {
 
     fn run(&mut self, steps: u64) {
         for _ in 0..steps {
+            if self.random.chance(1, 12) {
+                self.disturb();
+            }
             self.step();
         }
     }
@@ -297,7 +344,7 @@ fn compare(world: &World, moment: &Moment, target: &RestoreTarget, decides: &mut
 
 #[test]
 fn random_histories_come_back_as_of_random_positions() {
-    let (mut increments, mut kept_ranges, mut parts) = (0, 0, 0);
+    let (mut increments, mut kept_ranges, mut parts, mut reopened, mut failed_checkpoints) = (0, 0, 0, 0, 0);
     for seed in seeds(12) {
         let world = World::new();
         let mut history = History::new(&world, seed);
@@ -310,6 +357,8 @@ fn random_histories_come_back_as_of_random_positions() {
         increments += history.increments;
         kept_ranges += history.kept_ranges;
         parts += history.parts;
+        reopened += history.reopened;
+        failed_checkpoints += history.failed_checkpoints;
         let end = history.database.archive_now().unwrap();
         let mut random = SeededRandom::new(seed);
         for _ in 0..4 {
@@ -327,7 +376,11 @@ fn random_histories_come_back_as_of_random_positions() {
         compare(&world, history.moment_at(end), &RestoreTarget::Latest, &mut random, &latest);
     }
     let what = format!("{increments} increments, {kept_ranges} ranges kept, {parts} went on with another");
-    println!("{what}");
+    println!("{what}; opened again {reopened} times, {failed_checkpoints} failed checkpoints");
+    assert!(
+        reopened > 30 && failed_checkpoints > 20,
+        "{reopened} times, {failed_checkpoints} failed checkpoints"
+    );
     assert!(increments > 10 && kept_ranges > 20 && parts > 10, "{what}");
 }
 
