@@ -150,6 +150,21 @@ fn a_place_is_made_a_repository_once_and_told_from_others() {
 }
 
 #[test]
+fn a_header_alone_tells_whether_content_is_the_same_encrypted_or_not() {
+    for master_key in [None, Some(1)] {
+        let disk = disk();
+        let repository = Repository::create_on(arc(&disk), options(1, master_key)).unwrap();
+        let (file, content) = &segments(1)[0];
+        let has = |content: &[u8]| repository.has_content(POSTGRESQL, name(file), content).unwrap();
+        assert!(!has(content), "nothing is there");
+        repository.push(&pack(file, content, Compression::Lz4)).unwrap();
+        let mut other = content.clone();
+        other[9_000] ^= 1;
+        assert_eq!((has(content), has(&other), has(&content[..9_000])), (true, false, false));
+    }
+}
+
+#[test]
 fn a_master_key_changes_without_a_byte_of_the_archive() {
     let disk = disk();
     let (file, content) = &segments(1)[0];

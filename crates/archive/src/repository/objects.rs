@@ -1,5 +1,7 @@
 //! Objects that are no files of a log: tails of segments that are not full yet, and what a backup consists of.
 
+use seawall_codec::checksum::Crc64;
+
 use crate::envelope::{Header, Packed};
 use crate::error::ArchiveError;
 use crate::layout;
@@ -58,6 +60,25 @@ impl Repository {
     /// `Store`.
     pub fn list_directories(&self, system: System, directory: &str) -> Result<Vec<String>, ArchiveError> {
         Ok(self.request(|storage| storage.list_directories(&format!("{system}/{directory}/")))?)
+    }
+
+    /// Whether a file of the log is there and has exactly this content, by its header alone.
+    ///
+    /// # Errors
+    /// `Store`, `Damaged` for its header, `OtherObject`.
+    pub fn has_content(
+        &self,
+        system: System,
+        name: LogFileName,
+        content: &[u8],
+    ) -> Result<bool, ArchiveError> {
+        let Some(header) = self.stat(system, name)? else { return Ok(false) };
+        let location = || self.storage.location(&layout::path(system, name));
+        let stored =
+            self.plain_checksum(&header).map_err(|error| ArchiveError::damaged(location(), &error))?;
+        let mut checksum = Crc64::new();
+        checksum.update(content);
+        Ok((header.plain_bytes, stored) == (content.len() as u64, checksum.finish()))
     }
 
     /// The histories of a system's timelines, with their stored lengths.
