@@ -49,6 +49,33 @@ impl<'scope, 'env> RunStream<'scope, 'env> {
         RunStream { scope, fetch, backup, numbers, under_way: VecDeque::new(), depth, run: None }
     }
 
+    /// Leaves out the runs that have nothing behind `after`; their bytes. Runs do not say what their first key is: some are fetched.
+    fn skip_to(&mut self, after: &[u8]) -> Result<u64, BackupError> {
+        let (mut low, mut high) = (0, self.numbers.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            let number = self.numbers[middle];
+            let mut run = (self.fetch)(self.backup, number)?;
+            let object = || places::run(&self.backup.id, number);
+            let has_row = run.advance().map_err(|problem| BackupError::damaged(object(), problem))?;
+            if has_row && run.key() > after { high = middle } else { low = middle + 1 }
+        }
+        // The last one that begins at or before it may go on behind it.
+        let skipped = self.numbers.drain(..low.saturating_sub(1));
+        let bytes = |number: u32| self.backup.runs.get(usize::try_from(number).ok()?).map(|run| run.bytes);
+        Ok(skipped.filter_map(bytes).sum())
+    }
+
+    /// Moves to the first row behind `after`; `false` if there is none.
+    fn advance_behind(&mut self, after: Option<&[u8]>) -> Result<bool, BackupError> {
+        loop {
+            let has_row = self.advance()?;
+            if !has_row || after.is_none_or(|after| self.key() > after) {
+                return Ok(has_row);
+            }
+        }
+    }
+
     /// Moves to the next row; `false` after the last one.
     fn advance(&mut self) -> Result<bool, BackupError> {
         loop {
@@ -114,37 +141,49 @@ impl Link<'_, '_> {
     }
 }
 
-/// Gives the rows of a chain to `take`, in the order of their keys. `chain` is oldest first: a full backup, and each the parent of
-/// the next. `threads` is how many runs are fetched at a time, but at least one of each backup.
-pub(crate) fn read_chain(
-    chain: &[Layer],
-    fetch: &FetchRun<'_>,
-    threads: usize,
-    take: &mut TakeRow<'_>,
-) -> Result<(), BackupError> {
-    let depth = threads.div_ceil(chain.len().max(1)).max(1);
-    std::thread::scope(|scope| {
-        let mut links = Vec::with_capacity(chain.len());
-        for backup in chain {
-            let stream = |kind| RunStream::new(scope, fetch, backup, kind, depth);
-            let (mut rows, mut kept) = (stream(RunKind::Rows), stream(RunKind::Kept));
-            let (has_row, has_range) = (rows.advance()?, kept.advance()?);
-            links.push(Link { rows, has_row, kept, has_range, reached: backup.reached.as_deref() });
-        }
-        while let Some(next) = next_link(&links) {
-            let (older, newer) = links.split_at_mut(next + 1);
-            let rows = &mut older[next].rows;
-            let mut counts = true;
-            for link in newer {
-                counts &= link.keeps(rows.key())?;
+/// How the rows of a chain are read.
+pub(crate) struct ChainReader<'a> {
+    /// Oldest first: a full backup, and each the parent of the next.
+    pub(crate) chain: &'a [Layer],
+    /// Fetches a run.
+    pub(crate) fetch: &'a FetchRun<'a>,
+    /// So many runs are fetched at a time, but at least one of each backup.
+    pub(crate) threads: usize,
+    /// Only rows behind this key are wanted.
+    pub(crate) after: Option<&'a [u8]>,
+}
+
+impl ChainReader<'_> {
+    /// Gives the rows of a chain to `take`, in the order of their keys. `skipped` hears of how many bytes of runs are of no use.
+    pub(crate) fn read(&self, skipped: &dyn Fn(u64), take: &mut TakeRow<'_>) -> Result<(), BackupError> {
+        let ChainReader { chain, fetch, threads, after } = *self;
+        let depth = threads.div_ceil(chain.len().max(1)).max(1);
+        std::thread::scope(|scope| {
+            let mut links = Vec::with_capacity(chain.len());
+            for backup in chain {
+                let stream = |kind| RunStream::new(scope, fetch, backup, kind, depth);
+                let (mut rows, mut kept) = (stream(RunKind::Rows), stream(RunKind::Kept));
+                if let Some(after) = after {
+                    skipped(rows.skip_to(after)? + kept.skip_to(after)?);
+                }
+                let (has_row, has_range) = (rows.advance_behind(after)?, kept.advance()?);
+                links.push(Link { rows, has_row, kept, has_range, reached: backup.reached.as_deref() });
             }
-            if counts {
-                take(rows.key(), rows.value())?;
+            while let Some(next) = next_link(&links) {
+                let (older, newer) = links.split_at_mut(next + 1);
+                let rows = &mut older[next].rows;
+                let mut counts = true;
+                for link in newer {
+                    counts &= link.keeps(rows.key())?;
+                }
+                if counts {
+                    take(rows.key(), rows.value())?;
+                }
+                older[next].has_row = older[next].rows.advance()?;
             }
-            older[next].has_row = older[next].rows.advance()?;
-        }
-        Ok(())
-    })
+            Ok(())
+        })
+    }
 }
 
 /// The one with the smallest key; of several, the oldest.

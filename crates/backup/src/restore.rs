@@ -5,6 +5,9 @@
 //! ```
 //! The log comes before the rows: it is short, and tells whether the target can be reached at all. It is fetched as far as it is
 //! wanted: what lies behind the target may be damaged or missing.
+//!
+//! A restore that was cut short is gone on with by one that asks for the same (`engine::restore` has what is on disk): with the backup
+//! that it chose, if that is still there; log that is there as the repository has it is not fetched again, nor are runs whose rows are all there.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,13 +16,14 @@ use std::time::Duration;
 use seawall_archive::{Repository, System};
 use seawall_codec::checksum::Crc64;
 use seawall_engine::{
-    Environment, Error, Options, Restore, RestoreEnd, RestoreTarget, check_restore_directory,
+    Environment, Error, Options, Restore, RestoreEnd, RestoreMarker, RestoreOptions, RestoreTarget,
+    RowsThere, check_restore_directory,
 };
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 use seawall_wal::{LogGeometry, TimelineHistory};
 
 use crate::catalog::{StoredBackup, backups, databases, histories};
-use crate::chain::read_chain;
+use crate::chain::ChainReader;
 use crate::error::BackupError;
 use crate::layer::{Layer, chain_of};
 use crate::places;
@@ -39,6 +43,8 @@ pub struct RestoreRequest {
     pub backup: Option<String>,
     /// Objects that are fetched at a time. Default 4.
     pub threads: usize,
+    /// Rows of so many bytes become durable at a time: a restore that is cut short goes on behind them. Default 256 MiB.
+    pub durable_bytes: usize,
 }
 
 impl Default for RestoreRequest {
@@ -49,6 +55,7 @@ impl Default for RestoreRequest {
             database: None,
             backup: None,
             threads: 4,
+            durable_bytes: 256 << 20,
         }
     }
 }
@@ -90,18 +97,38 @@ pub struct RestoreReport {
     pub from_timeline: TimelineId,
     /// The timeline that the database is on now.
     pub timeline: TimelineId,
-    /// Rows of the backup, with those that an increment has from its parents.
+    /// Rows of the backup that were written, with those that an increment has from its parents; not those that an attempt before
+    /// this one has written.
     pub rows: u64,
     /// What has kept the log behind a restore point from being read: there may be a later one with its name.
     pub unread: Option<String>,
     /// Of a restore to the latest: log in the repository that lies behind a part that it lacks, and that counts as on its way.
     pub on_its_way: Option<OnItsWay>,
+    /// It went on with an attempt that was cut short.
+    pub went_on: bool,
     /// How long it took.
     pub elapsed: Duration,
 }
 
-/// Makes the database that `request` asks for in the environment's directory, which must be empty, or have what a restore that
-/// was cut short has left. It is an ordinary database when this returns, and cannot be opened before.
+impl RestoreRequest {
+    /// What a restore of this must have in common with one that goes on with it, in words.
+    fn words(&self, database: DatabaseId) -> String {
+        let target = match &self.target {
+            RestoreTarget::Latest => "the end of the log".to_owned(),
+            RestoreTarget::Lsn(lsn) => lsn.to_string(),
+            RestoreTarget::Time(micros) => format!("{micros} microseconds after 1970"),
+            RestoreTarget::RestorePoint(name) => format!("the restore point {name:?}"),
+        };
+        let backup = self.backup.as_deref().unwrap_or("any backup");
+        let timeline = self
+            .timeline
+            .map_or_else(|| "the last timeline".to_owned(), |number| format!("timeline {number}"));
+        format!("the database {database}, up to {target}, along {timeline}, from {backup}")
+    }
+}
+
+/// Makes the database that `request` asks for in the environment's directory, which must be empty, or have what a restore of the same
+/// that was cut short has left: this goes on with it. It is an ordinary database when this returns, and cannot be opened before.
 ///
 /// # Errors
 /// `NoBackup`, `Gap`, `LeftOut`, `LogTooShort`, `WhichDatabase`, `Damaged`; what the repository or the database says.
@@ -112,20 +139,31 @@ pub fn restore(
     request: &RestoreRequest,
     progress: &mut dyn FnMut(RestoreProgress),
 ) -> Result<RestoreReport, BackupError> {
-    check_restore_directory(&*environment.disk)?;
+    let left = check_restore_directory(&*environment.disk)?;
     let started = environment.clock.monotonic();
     let database = which_database(repository, request.database)?;
     let stored = Stored {
         histories: histories(repository, database)?,
         backups: backups(repository, database)?.complete,
     };
-    let (timeline, candidates) = stored.candidates(request)?;
+    let (timeline, candidates) = stored.candidates(request, left.as_ref())?;
+    let asked_for = request.words(database);
     let mut refused = None;
     for backup in candidates {
         let top = Layer::of(&backup.id, &backup.manifest);
         let chain = chain_of(repository, &stored.backups, top)?;
-        let plan =
-            Plan { repository, environment, options, request, stored: &stored, backup, chain, timeline };
+        let marker = RestoreMarker { asked_for: asked_for.clone(), backup: backup.id.clone(), timeline };
+        let plan = Plan {
+            repository,
+            environment,
+            options,
+            request,
+            stored: &stored,
+            backup,
+            chain,
+            timeline,
+            marker,
+        };
         let Begun { restore, end, unread, on_its_way } = match plan.begin(progress) {
             // A restore point may lie behind an older backup.
             Err(error) if error.is_behind_log() => {
@@ -134,6 +172,7 @@ pub fn restore(
             }
             begun => begun?,
         };
+        let went_on = *restore.rows_there() != RowsThere::None;
         let (timeline, rows) = plan.finish(restore, &end, started, progress)?;
         return Ok(RestoreReport {
             backup: backup.id.clone(),
@@ -143,6 +182,7 @@ pub fn restore(
             rows,
             unread,
             on_its_way,
+            went_on,
             elapsed: environment.clock.monotonic().saturating_sub(started),
         });
     }
@@ -176,8 +216,12 @@ impl Stored {
         self.histories.get(&timeline).cloned().or(first)
     }
 
-    /// The timeline to follow, and the backups that may do, the best one first.
-    fn candidates(&self, request: &RestoreRequest) -> Result<(TimelineId, Vec<&StoredBackup>), BackupError> {
+    /// The timeline to follow, and the backups that may do, the best one first: the one that an attempt before this has chosen.
+    fn candidates(
+        &self,
+        request: &RestoreRequest,
+        left: Option<&RestoreMarker>,
+    ) -> Result<(TimelineId, Vec<&StoredBackup>), BackupError> {
         let refuse = |problem: String| Err(BackupError::NoBackup { problem });
         let Some(first) = self.backups.first() else {
             return refuse("the repository has none that is complete".to_owned());
@@ -215,8 +259,14 @@ impl Stored {
             ));
         }
         fitting.reverse();
+        let is_begun = |backup: &&StoredBackup| left.is_some_and(|left| left.backup == backup.id);
+        let begun = fitting.iter().copied().find(is_begun);
         if !matches!(request.target, RestoreTarget::RestorePoint(_)) {
             fitting.truncate(1);
+        }
+        if let Some(begun) = begun {
+            fitting.retain(|backup| !is_begun(backup));
+            fitting.insert(0, begun);
         }
         Ok((timeline, fitting))
     }
@@ -257,6 +307,7 @@ struct Plan<'a> {
     /// It, and before it what it builds on.
     chain: Vec<Layer>,
     timeline: TimelineId,
+    marker: RestoreMarker,
 }
 
 impl Plan<'_> {
@@ -266,12 +317,16 @@ impl Plan<'_> {
         let base = &manifest.base;
         let geometry = LogGeometry::new(base.segment_bytes)
             .map_err(|error| BackupError::damaged(&self.backup.id, error.to_string()))?;
+        let history = self.stored.history(self.timeline).expect("the timeline was found before");
+        let options =
+            RestoreOptions { database: self.options.clone(), graft_bytes: self.request.durable_bytes.max(1) };
         let mut restore = Restore::begin(
             self.environment.clone(),
-            self.options.clone(),
+            options,
             base.clone(),
-            self.timeline,
+            &history,
             manifest.end.next_table,
+            &self.marker,
         )?;
         // All of them: so the new timeline gets a number that none has.
         for (timeline, history) in &self.stored.histories {
@@ -279,8 +334,8 @@ impl Plan<'_> {
             let name = path.rsplit('/').next().unwrap_or(&path);
             restore.put_log_file(name, history.encode().as_bytes())?;
         }
-        let history = self.stored.history(self.timeline).expect("the timeline was found before");
-        let log = StoredLog::new(self.repository, base.database, geometry, history);
+        let log =
+            StoredLog::new(self.repository, Some(&*self.environment.disk), base.database, geometry, history);
         let to = match self.request.target {
             RestoreTarget::Lsn(lsn) => lsn,
             RestoreTarget::Latest | RestoreTarget::Time(_) | RestoreTarget::RestorePoint(_) => Lsn::MAX,
@@ -288,7 +343,12 @@ impl Plan<'_> {
         let mut search = restore.find_end(self.request.target.clone());
         let mut segments = 0;
         let fetched = log.fetch(base.redo_point, to, self.request.threads, &mut |fetched, arrived| {
-            restore.put_log_file(&fetched.name.file_name(), &fetched.content)?;
+            let file_name = fetched.name.file_name();
+            if fetched.is_here {
+                restore.keep_log_file(&file_name);
+            } else {
+                restore.put_log_file(&file_name, &fetched.content)?;
+            }
             segments += 1;
             progress(RestoreProgress::Log { segments });
             search.read_until(arrived).map_err(of_log)
@@ -325,7 +385,7 @@ impl Plan<'_> {
             .any(|backup| history.as_ref().is_some_and(|history| is_on(history, backup)))
     }
 
-    /// Writes the rows, replays the log, and makes a database of it.
+    /// Writes the rows that are not there, replays the log, and makes a database of it.
     fn finish(
         &self,
         mut restore: Restore,
@@ -344,7 +404,17 @@ impl Plan<'_> {
             Ok(run)
         };
         let (mut rows, mut shown) = (0, 0);
-        read_chain(&self.chain, &fetch, self.request.threads, &mut |key, value| {
+        let after = match restore.rows_there().clone() {
+            RowsThere::None => None,
+            RowsThere::UpTo(last) => Some(last),
+            RowsThere::All => return self.replay(restore, end, rows, progress),
+        };
+        let (chain, threads) = (&self.chain, self.request.threads);
+        let reader = ChainReader { chain, fetch: &fetch, threads, after: after.as_deref() };
+        let skipped = |skipped| {
+            bytes.fetch_add(skipped, Ordering::Relaxed);
+        };
+        reader.read(&skipped, &mut |key, value| {
             restore.push(key, value)?;
             rows += 1;
             let bytes = bytes.load(Ordering::Relaxed);
@@ -356,6 +426,17 @@ impl Plan<'_> {
             Ok(())
         })?;
         restore.finish_rows()?;
+        self.replay(restore, end, rows, progress)
+    }
+
+    /// Replays the log, and makes a database of it; its timeline, and the rows that were written.
+    fn replay(
+        &self,
+        restore: Restore,
+        end: &RestoreEnd,
+        rows: u64,
+        progress: &mut dyn FnMut(RestoreProgress),
+    ) -> Result<(TimelineId, u64), BackupError> {
         let reason = format!("restored from the backup {} to {}", self.backup.id, end.end);
         let timeline = restore.finish(end.end, &reason, &mut |step| {
             let start = step.redo_point;

@@ -4,13 +4,15 @@
 //!   timeline 1   [ 5 whole ][ 6 tails . . |fork
 //!   timeline 2               [ . . . . . .| 6 whole ][ 7 tails . . |      the end: nothing further is there
 //! ```
-//! A segment that is there as a whole is taken as a whole; else the tails of it are put together, and zeros behind them.
+//! A segment that is there as a whole is taken as a whole; else the tails of it are put together, and zeros behind them. What a
+//! restore that was cut short has left is not fetched again where the header of the object says that it is the same.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 
 use seawall_archive::{ArchiveError, LogFileName, Repository, SegmentPlace, System};
-use seawall_engine::{Error, UPLOADS_AHEAD_MAX};
+use seawall_engine::{Error, UPLOADS_AHEAD_MAX, restored_log_file};
+use seawall_io::Disk;
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 use seawall_wal::{HEADER_BYTES, LogGeometry, SegmentName, TimelineHistory};
 
@@ -23,6 +25,8 @@ const LOOKS_MAX: u32 = 3;
 /// See the module.
 pub(crate) struct StoredLog<'a> {
     repository: &'a Repository,
+    /// What a restore that was cut short has fetched is here.
+    disk: Option<&'a dyn Disk>,
     system: System,
     geometry: LogGeometry,
     history: TimelineHistory,
@@ -55,6 +59,8 @@ pub(crate) struct FetchedSegment {
     pub(crate) content: Vec<u8>,
     /// Its bytes up to here are those of the log.
     pub(crate) bytes: u64,
+    /// It was there already.
+    pub(crate) is_here: bool,
 }
 
 /// What a restore wants of one segment file.
@@ -68,11 +74,12 @@ struct Wanted {
 impl<'a> StoredLog<'a> {
     pub(crate) fn new(
         repository: &'a Repository,
+        disk: Option<&'a dyn Disk>,
         database: DatabaseId,
         geometry: LogGeometry,
         history: TimelineHistory,
     ) -> StoredLog<'a> {
-        StoredLog { repository, system: System::Seawall(database), geometry, history }
+        StoredLog { repository, disk, system: System::Seawall(database), geometry, history }
     }
 
     /// Fetches the log from the segment of `from` on, `threads` segments at a time, and gives each to `put`, in order, with the place
@@ -190,8 +197,23 @@ impl<'a> StoredLog<'a> {
         Ok(later)
     }
 
+    /// A segment that an earlier attempt has put, if it is what the repository has: a record that goes on in the next one is not
+    /// known to be good by itself.
+    fn segment_here(&self, name: SegmentName) -> Result<Option<FetchedSegment>, BackupError> {
+        let Some(disk) = self.disk else { return Ok(None) };
+        let Some(content) = restored_log_file(disk, &name.file_name())? else { return Ok(None) };
+        let bytes = self.geometry.segment_bytes();
+        let place = SegmentPlace { timeline: name.timeline, digits: name.number };
+        let is_whole = content.len() as u64 == bytes
+            && self.repository.has_content(self.system, LogFileName::Segment(place), &content)?;
+        Ok(is_whole.then_some(FetchedSegment { name, content, bytes, is_here: true }))
+    }
+
     /// A segment as far as it is there; `None` if nothing of it is.
-    fn fetch_segment(&self, name: SegmentName) -> Result<Option<FetchedSegment>, BackupError> {
+    pub(crate) fn fetch_segment(&self, name: SegmentName) -> Result<Option<FetchedSegment>, BackupError> {
+        if let Some(segment) = self.segment_here(name)? {
+            return Ok(Some(segment));
+        }
         let place = SegmentPlace { timeline: name.timeline, digits: name.number };
         let mut looks = 0;
         loop {
@@ -204,7 +226,7 @@ impl<'a> StoredLog<'a> {
                 }
                 Ok(_) => {
                     let bytes = self.geometry.segment_bytes();
-                    return Ok(Some(FetchedSegment { name, content, bytes }));
+                    return Ok(Some(FetchedSegment { name, content, bytes, is_here: false }));
                 }
                 Err(ArchiveError::NotFound { .. }) => {}
                 Err(error) => return Err(error.into()),
@@ -237,7 +259,7 @@ impl<'a> StoredLog<'a> {
         let bytes = content.len() as u64;
         let segment_bytes = usize::try_from(self.geometry.segment_bytes()).expect("at most 1 GiB");
         content.resize(segment_bytes, 0);
-        Ok(Some(FetchedSegment { name, content, bytes }))
+        Ok(Some(FetchedSegment { name, content, bytes, is_here: false }))
     }
 
     /// The tails that cover the longest beginning of a segment file, each from where the one before ends or sooner.

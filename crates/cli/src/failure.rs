@@ -88,7 +88,11 @@ impl Failure {
             ) => 4,
             Failure::Database(Error::InUse { .. }) => 5,
             Failure::Database(
-                Error::TableExists { .. } | Error::NotEmpty { .. } | Error::GidInUse { .. },
+                Error::TableExists { .. }
+                | Error::NotEmpty { .. }
+                | Error::OtherRestore { .. }
+                | Error::RestoreMarker { .. }
+                | Error::GidInUse { .. },
             ) => 6,
             Failure::Input { .. } => 7,
             Failure::Database(Error::DiskFull { .. }) => 8,

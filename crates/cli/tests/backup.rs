@@ -215,8 +215,25 @@ fn many_rows(database: &Database) -> Rows {
     snapshot.rows(&table).map(Result::unwrap).collect()
 }
 
+/// Kills a restore when it has begun.
+fn kill_a_restore(scene: &Scene, name: &str) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_seawall"))
+        .args(["restore", name])
+        .current_dir(&scene.directory)
+        .env("SEAWALL_REPOSITORY", scene.path("repository"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !scene.path(name).join("restoring").exists() {
+        assert_eq!(child.try_wait().unwrap(), None, "it ended before it was killed");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(scene.path(name).join("restoring").exists(), "it had ended before it was killed");
+}
+
 #[test]
-fn a_backup_that_is_killed_is_gone_on_with() {
+fn a_backup_that_is_killed_is_gone_on_with_and_so_is_a_restore() {
     const ROWS: u32 = 12_000;
     let directory = tempfile::tempdir().unwrap();
     let scene = Scene::new(directory.path());
@@ -261,6 +278,11 @@ fn a_backup_that_is_killed_is_gone_on_with() {
     assert!(answer["goes_on_with"].is_string() && answer["parent"].is_null(), "{answer}");
     assert!(answer["rows"].as_u64().unwrap() < u64::from(ROWS) / 2, "{answer}");
     scene.ok(&["verify", "--full"]);
+    kill_a_restore(&scene, "again");
+    // Another target is refused there, and the same ends it.
+    let refused = scene.seawall(&["restore", "again", "--to-name", "the day before"]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("up to the end of the log") && said.contains("remove the directory"), "{said}");
     scene.ok(&["restore", "again"]);
     scene.ok(&["check", "again"]);
     let database = Database::open(scene.path("again"), Options::default()).unwrap();

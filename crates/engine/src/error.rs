@@ -105,6 +105,29 @@ pub enum Error {
         /// The directory.
         directory: String,
     },
+    /// In the directory is what is left of a restore that was asked for something else.
+    #[error(
+        "in {directory} is what is left of a restore of {found}; this one is of {asked_for}: ask for the former again, and it goes on, \
+         or remove the directory"
+    )]
+    OtherRestore {
+        /// The directory.
+        directory: String,
+        /// What was asked for there.
+        found: String,
+        /// What is asked for now.
+        asked_for: String,
+    },
+    /// What is left of a restore says nothing of itself that can be read.
+    #[error(
+        "{file} is damaged ({problem}), so nobody can tell what was being restored here: remove the directory, and restore again"
+    )]
+    RestoreMarker {
+        /// The marker.
+        file: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// The log does not reach the place that a restore is to stop at.
     #[error("cannot restore to the place asked for: {problem}")]
     RestoreTarget {

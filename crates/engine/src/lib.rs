@@ -99,7 +99,10 @@ pub use options::{Background, Durability, Isolation, OpenMode, Options, Transact
 pub use reclaim_statistics::ReclaimStatistics;
 pub use recovery::{RecoveryProgress, RecoveryStatistics};
 pub use recovery_time::RecoveryTimeStatistics;
-pub use restore::{EndSearch, Restore, RestoreEnd, RestoreTarget, check_restore_directory};
+pub use restore::{
+    EndSearch, Restore, RestoreEnd, RestoreMarker, RestoreOptions, RestoreTarget, RowsThere,
+    check_restore_directory, restored_log_file,
+};
 pub use row_key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use scan::{LentRow, Range};
 pub use seawall_tree::{ImageCompression, PageProtection};

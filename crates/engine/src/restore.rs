@@ -1,15 +1,23 @@
 //! Making a database of a backup and the log behind it.
 //!
 //! ```text
-//!   1. marker `restoring`, durable        from here on nobody opens the directory but a restore, which starts anew
+//!   1. marker `restoring`, durable        from here on nobody opens the directory but a restore of the same
 //!   2. keys, tree, superblock: redo point of the backup, on the timeline to follow
 //!   3. segments of the log, into log/, one after another, until one is there that has the place to stop at (`end_search`)
 //!   4. rows, in order, packed into leaves
 //!   5. the database is opened there on a new timeline, with a replay of a kind of its own, and takes a checkpoint
 //!   6. the marker goes
 //! ```
-//! **If the power goes** before 6 is durable, the directory has the marker, and the next restore clears it. After it, this is a
-//! database like any other: its redo point is behind everything that was restored.
+//! **If the power goes** before 6 is durable, the directory has the marker, which says what was asked for. The next restore goes on
+//! if it asks for the same, and is refused otherwise (`marker`). After 6, this is a database like any other: its redo point is behind
+//! everything that was restored.
+//!
+//! What a restore that goes on finds:
+//! * *The tree, in 4.* Rows are linked into it in chunks, each whole or not there at all, in the order of keys: all up to its last
+//!   key are there, and durable, and what is to be added is behind. Leaves that were written and not linked are free pages.
+//! * *The tree, in 5.* If its redo point has moved, a checkpoint of the replay has moved it, so all rows are there, and the replay goes
+//!   on from there. If it is on the new timeline already, or in any other state than these, it is made anew.
+//! * *The log.* Nothing of it need be durable. Whoever fetches it compares it with what the repository has; all other files go when the place to stop at is known.
 //!
 //! The replay differs from that of a crash in three ways, because a backup may be older than what it replays by several
 //! checkpoints, and its rows younger than its redo point by as many (see `backup`):
@@ -21,33 +29,33 @@
 //!   storages are never used again.
 
 mod end_search;
+mod marker;
+mod tree_left;
 
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
 use seawall_io::{DirectoryLock, Disk, LockMode, OpenMode as FileMode};
-use seawall_keys::{DatabaseKeys, KEYS_PATH};
+use seawall_keys::DatabaseKeys;
 use seawall_tree::{BulkLoader, Encryption, PageProtection, Superblock, Tree};
 use seawall_types::{Lsn, TableId, TimelineId};
+use seawall_wal::TimelineHistory;
 
 use crate::backup::BackupBase;
-use crate::encryption::open_keys;
 use crate::engine::{Engine, Environment};
 use crate::error::Error;
-use crate::open::{LOCK_PATH, LOG_DIRECTORY, RESTORING_PATH, open_existing, tree_options};
+use crate::open::{LOCK_PATH, LOG_DIRECTORY, RESTORING_PATH, open_existing};
 use crate::options::{Background, OpenMode, Options};
 use crate::recovery::RecoveryProgress;
-use crate::row_sorter::RUN_DIRECTORY;
 use crate::timeline::Continuation;
 
 pub use end_search::EndSearch;
 use end_search::SearchedLog;
+pub use marker::RestoreMarker;
+use marker::{MARKER_SCRATCH_PATH, read_marker, write_marker};
+use tree_left::{TreeLeft, clear_tree, create_tree, tree_left};
 
-/// What the marker says, to people.
-const MARKER: &[u8] =
-    b"A restore is under way here, or was cut short. Run it again, or remove the directory.\n";
-/// Leaves of so many bytes of rows are linked into the tree at a time.
-const GRAFT_BYTES: usize = 1 << 30;
 /// Above all keys.
 const LAST_KEY: [u8; 16] = [0xFF; 16];
 
@@ -90,6 +98,26 @@ pub struct RestoreEnd {
     pub last_commit_micros: Option<i64>,
 }
 
+/// Which rows of the backup are in the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RowsThere {
+    /// None.
+    None,
+    /// Those up to this key in the tree.
+    UpTo(Vec<u8>),
+    /// All.
+    All,
+}
+
+/// How a restore goes about it.
+#[derive(Clone, Debug)]
+pub struct RestoreOptions {
+    /// Those of the database: what is about memory, and the master key.
+    pub database: Options,
+    /// Rows of so many bytes become durable at a time.
+    pub graft_bytes: usize,
+}
+
 /// A restore under way.
 pub struct Restore {
     environment: Environment,
@@ -100,6 +128,13 @@ pub struct Restore {
     tree: Arc<Tree>,
     loader: Option<BulkLoader>,
     loaded_bytes: usize,
+    /// Rows of so many bytes are linked into the tree at a time.
+    graft_bytes: usize,
+    rows_there: RowsThere,
+    /// Something is in the tree.
+    has_rows: bool,
+    /// Files of the log that are what they should be.
+    log_files: BTreeSet<String>,
     /// The stamp of the leaves: they are as of no moment before the end of the restore, for a backup that goes by stamps.
     loaded_as_of: Lsn,
     lock: Box<dyn DirectoryLock>,
@@ -115,51 +150,71 @@ fn io(error: std::io::Error) -> Error {
     Error::io(&error)
 }
 
-/// Refuses a directory that has anything in it, but for what a restore has left. It is not changed.
+/// Refuses a directory that has anything in it, but for what a restore has left: what that says of itself. It is not changed.
 ///
 /// # Errors
-/// `NotEmpty`, `Io`.
-pub fn check_restore_directory(disk: &dyn Disk) -> Result<(), Error> {
+/// `NotEmpty`, `RestoreMarker`, `Io`.
+pub fn check_restore_directory(disk: &dyn Disk) -> Result<Option<RestoreMarker>, Error> {
     let names = match disk.list_names("") {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         names => names.map_err(io)?,
     };
     if names.iter().any(|name| name == RESTORING_PATH) {
-        return Ok(());
+        return read_marker(disk).map(Some);
     }
     let directories = disk.list_subdirectories("").map_err(io)?;
-    let mut found = names.into_iter().filter(|name| name != LOCK_PATH).chain(directories);
+    let is_found = |name: &String| name != LOCK_PATH && name != MARKER_SCRATCH_PATH;
+    let mut found = names.into_iter().chain(directories).filter(is_found);
     match found.next() {
         Some(found) => Err(Error::NotEmpty { directory: disk.location(""), found }),
-        None => Ok(()),
+        None => Ok(None),
     }
 }
 
+/// A file of the log, as a restore has left it; `None` if it is not there.
+///
+/// # Errors
+/// `Io`.
+pub fn restored_log_file(disk: &dyn Disk, file_name: &str) -> Result<Option<Vec<u8>>, Error> {
+    let file = match disk.open(&format!("{LOG_DIRECTORY}/{file_name}"), FileMode::Read) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(io)?,
+    };
+    let bytes = file.length().map_err(io)?;
+    let mut content =
+        vec![0; usize::try_from(bytes).map_err(|_| Error::Io { message: "a file is too long".to_owned() })?];
+    file.read_exact_at(&mut content, 0).map_err(io)?;
+    Ok(Some(content))
+}
+
 impl Restore {
-    /// Begins to make the database of `base` in the environment's directory, which must be empty, or have what a restore has left:
-    /// that is removed. It will follow `timeline`, and has storages below `next_table`. Of `options`, those count that are about
-    /// memory and the master key.
+    /// Begins to make the database of `base` in the environment's directory, or goes on with it: the directory must be empty, or have
+    /// what a restore has left that was asked for the same. It will follow the timeline that `history` is of, and has storages below
+    /// `next_table`. What is left of a restore of another backup, or along another timeline, gives way.
     ///
     /// # Errors
-    /// `NotEmpty`; `InUse`; `Encrypted` and others where the master key is not the one that is needed; `Io`, `DiskFull`.
+    /// `NotEmpty`, `OtherRestore`, `RestoreMarker`; `InUse`; `Encrypted` and others where the master key is not the one that is
+    /// needed; `Io`, `DiskFull`.
     pub fn begin(
         environment: Environment,
-        options: Options,
+        options: RestoreOptions,
         base: BackupBase,
-        timeline: TimelineId,
+        history: &TimelineHistory,
         next_table: TableId,
+        marker: &RestoreMarker,
     ) -> Result<Restore, Error> {
+        let RestoreOptions { database: options, graft_bytes } = options;
         let disk = &*environment.disk;
-        check_restore_directory(disk)?;
+        if let Some(found) = check_restore_directory(disk)? {
+            marker.check(&found, disk)?;
+        }
         disk.create_directory("").map_err(io)?;
         let lock = disk.lock(LOCK_PATH, LockMode::Exclusive).map_err(|error| match error.kind() {
             ErrorKind::WouldBlock => Error::InUse { directory: disk.location("") },
             _ => Error::io(&error),
         })?;
         // Again: somebody may have been faster.
-        check_restore_directory(disk)?;
-        mark(disk)?;
-        clear(disk)?;
+        let found = check_restore_directory(disk)?;
         let options = Options {
             mode: OpenMode::Existing,
             background: Background::Manual,
@@ -167,26 +222,49 @@ impl Restore {
             in_doubt_rules: Vec::new(),
             ..options
         };
-        let superblock = superblock_of(&base, timeline, next_table);
-        if let Some(content) = &base.keys {
-            write_synced(disk, KEYS_PATH, content)?;
-        }
-        let keys = open_keys(&environment, &superblock, &options)?;
-        disk.create_directory(LOG_DIRECTORY).map_err(io)?;
-        let tree = Tree::create(disk, &superblock, tree_options(&environment, &options, keys.clone()));
-        let tree = Arc::new(tree.map_err(|error| Error::tree(&error))?);
+        let wanted = superblock_of(&base, history.timeline, next_table);
+        let left = match &found {
+            Some(found) => {
+                marker.check(found, disk)?;
+                let goes_on = found == marker;
+                if goes_on { tree_left(&environment, &options, &base, history)? } else { None }
+            }
+            None => None,
+        };
+        let TreeLeft { tree, superblock, keys, rows } = match left {
+            Some(left) => left,
+            None => {
+                if found.is_some() {
+                    clear_tree(disk)?;
+                }
+                if found.as_ref() != Some(marker) {
+                    write_marker(disk, marker)?;
+                }
+                let (tree, keys) = create_tree(&environment, &options, &base, &wanted)?;
+                TreeLeft { tree, superblock: wanted, keys, rows: RowsThere::None }
+            }
+        };
         Ok(Restore {
             loader: None,
             loaded_bytes: 0,
+            graft_bytes,
+            has_rows: rows != RowsThere::None,
+            rows_there: rows,
+            log_files: BTreeSet::new(),
             loaded_as_of: base.redo_point,
             environment,
             options,
             base,
             superblock,
             keys,
-            tree,
+            tree: Arc::new(tree),
             lock,
         })
+    }
+
+    /// Which rows were there when it began: those that are added are behind them.
+    pub fn rows_there(&self) -> &RowsThere {
+        &self.rows_there
     }
 
     /// Adds a row of the backup, in order of their keys in the tree.
@@ -195,14 +273,14 @@ impl Restore {
     /// `Tree` if it is out of order, `DiskFull`, `Io`.
     pub fn push(&mut self, row_key: &[u8], value: &[u8]) -> Result<(), Error> {
         let failed = |error| Error::tree(&error);
-        if self.loaded_bytes >= GRAFT_BYTES {
+        if self.loaded_bytes >= self.graft_bytes {
             self.graft()?;
         }
         let loader = match &mut self.loader {
             Some(loader) => loader,
             None => {
-                let from: &[u8] = if self.loaded_bytes == 0 { &[] } else { row_key };
-                self.loaded_bytes = 0;
+                let from: &[u8] = if self.has_rows { row_key } else { &[] };
+                self.has_rows = true;
                 self.loader.insert(self.tree.bulk_loader(from, &LAST_KEY, self.loaded_as_of))
             }
         };
@@ -224,25 +302,49 @@ impl Restore {
         let failed = |error| Error::tree(&error);
         let plan = loader.graft(self.loaded_as_of).map_err(failed)?;
         self.tree.apply_chunk(plan, Some(&self.superblock)).map_err(failed)?;
+        self.loaded_bytes = 0;
         Ok(())
     }
 
-    /// Puts a file of the log where it belongs. A segment is of use to this restore only; histories are needed afterwards, too, and
-    /// durable when this returns, but for their names, which the new timeline makes so.
+    /// Puts a file of the log where it belongs, whatever is there. A segment is of use to this restore only; histories are needed
+    /// afterwards, too, and durable when this returns, but for their names, which the new timeline makes so.
     ///
     /// # Errors
     /// `DiskFull`, `Io`.
-    pub fn put_log_file(&self, file_name: &str, content: &[u8]) -> Result<(), Error> {
+    pub fn put_log_file(&mut self, file_name: &str, content: &[u8]) -> Result<(), Error> {
         let path = format!("{LOG_DIRECTORY}/{file_name}");
-        let file = self.environment.disk.open(&path, FileMode::Create).map_err(io)?;
+        let disk = &self.environment.disk;
+        match disk.remove(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            removed => removed.map_err(io)?,
+        }
+        let file = disk.open(&path, FileMode::Create).map_err(io)?;
         file.write_all_at(content, 0).map_err(io)?;
+        self.keep_log_file(file_name);
         if file_name.ends_with(".history") { file.sync_data().map_err(io) } else { Ok(()) }
+    }
+
+    /// Leaves a file of the log where it is: it is what it should be.
+    pub fn keep_log_file(&mut self, file_name: &str) {
+        self.log_files.insert(file_name.to_owned());
+    }
+
+    /// Removes all files of the log that were neither put nor kept: segments of no use, and what a replay has left.
+    fn remove_other_log_files(&self) -> Result<(), Error> {
+        let disk = &self.environment.disk;
+        let names = disk.list_names(LOG_DIRECTORY).map_err(io)?;
+        for name in names.iter().filter(|name| !self.log_files.contains(*name)) {
+            disk.remove(&format!("{LOG_DIRECTORY}/{name}")).map_err(io)?;
+        }
+        Ok(())
     }
 
     /// Begins to look for the place to stop at.
     pub fn find_end(&self, target: RestoreTarget) -> EndSearch {
         let disk = Arc::clone(&self.environment.disk);
-        let log = SearchedLog { disk, superblock: self.superblock.clone(), keys: self.keys.clone() };
+        // A replay that was cut short may have moved the redo point.
+        let superblock = Superblock { redo_point: self.base.redo_point, ..self.superblock.clone() };
+        let log = SearchedLog { disk, superblock, keys: self.keys.clone() };
         EndSearch::new(log, target, self.base.complete_from)
     }
 
@@ -260,6 +362,16 @@ impl Restore {
                 ),
             });
         }
+        if end < self.superblock.log_end {
+            return Err(Error::RestoreTarget {
+                problem: format!(
+                    "when this restore began, the log in the repository led to {}, and it leads to {end} now: remove the directory, \
+                     and restore again",
+                    self.superblock.log_end
+                ),
+            });
+        }
+        self.remove_other_log_files()?;
         (self.loaded_as_of, self.superblock.log_end) = (end, end);
         self.stay_on_timeline_of(end)
     }
@@ -268,7 +380,7 @@ impl Restore {
     fn stay_on_timeline_of(&mut self, end: Lsn) -> Result<(), Error> {
         let history = crate::timeline::history_of(&self.environment.disk, &self.superblock)?;
         let timeline = history.timeline_at(Lsn::new(end.get() - 1));
-        if timeline == self.superblock.timeline {
+        if timeline == self.superblock.timeline && self.rows_there == RowsThere::None {
             return Ok(());
         }
         self.superblock.timeline = timeline;
@@ -330,35 +442,6 @@ fn superblock_of(base: &BackupBase, timeline: TimelineId, next_table: TableId) -
         protection: PageProtection::RecoveryFile,
         encryption: if base.keys.is_some() { Encryption::Xaes256Gcm } else { Encryption::None },
     }
-}
-
-/// The marker, durable before anything that it explains.
-fn mark(disk: &dyn Disk) -> Result<(), Error> {
-    match disk.open(RESTORING_PATH, FileMode::Create) {
-        Ok(file) => {
-            file.write_all_at(MARKER, 0).map_err(io)?;
-            file.sync_data().map_err(io)?;
-        }
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(io(error)),
-    }
-    disk.sync_directory("").map_err(io)
-}
-
-/// Removes what a restore has left.
-fn clear(disk: &dyn Disk) -> Result<(), Error> {
-    for directory in [LOG_DIRECTORY, RUN_DIRECTORY, ""] {
-        let names = match disk.list_names(directory) {
-            Err(error) if error.kind() == ErrorKind::NotFound => continue,
-            names => names.map_err(io)?,
-        };
-        for name in names.iter().filter(|name| *name != LOCK_PATH && *name != RESTORING_PATH) {
-            let path = if directory.is_empty() { name.clone() } else { format!("{directory}/{name}") };
-            disk.remove(&path).map_err(io)?;
-        }
-        disk.sync_directory(directory).map_err(io)?;
-    }
-    Ok(())
 }
 
 fn write_synced(disk: &dyn Disk, path: &str, content: &[u8]) -> Result<(), Error> {

@@ -64,6 +64,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("Archive: names of other objects", "archive/src/object_name.rs"),
     ("Archive: spool", "archive_agent/src/spool.rs"),
     ("Backup: run", "backup/src/run.rs"),
+    ("Restore: marker", "engine/src/restore/marker.rs"),
     ("Backup: manifest", "backup/src/manifest.rs"),
     ("Backup: progress", "backup/src/progress.rs"),
     ("Backup of PostgreSQL: manifest", "backup/src/postgresql/manifest.rs"),

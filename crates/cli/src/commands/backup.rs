@@ -224,6 +224,7 @@ fn request_of(arguments: &RestoreArguments) -> Result<RestoreRequest, Failure> {
         database,
         backup: arguments.backup.clone(),
         threads: usize::from(arguments.threads),
+        ..RestoreRequest::default()
     })
 }
 
@@ -240,8 +241,8 @@ fn report_json(report: &RestoreReport) -> Value {
     json!({
         "backup": report.backup, "end": report.end.end.to_string(),
         "last_commit_micros": report.end.last_commit_micros, "from_timeline": report.from_timeline.get(),
-        "timeline": report.timeline.get(), "rows": report.rows, "seconds": report.elapsed.as_secs_f64(),
-        "unread": report.unread, "on_its_way": on_its_way_json(report),
+        "timeline": report.timeline.get(), "rows": report.rows, "went_on": report.went_on,
+        "seconds": report.elapsed.as_secs_f64(),        "unread": report.unread, "on_its_way": on_its_way_json(report),
     })
 }
 

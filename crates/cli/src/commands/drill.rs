@@ -97,6 +97,7 @@ fn run_own(
         },
         backup: arguments.backup.clone(),
         threads: usize::from(arguments.threads),
+        ..RestoreRequest::default()
     };
     let environment = Environment::of_the_system(Arc::new(OsDisk::new(scratch)));
     let options = super::options(shared, OpenMode::Existing);
