@@ -13,12 +13,19 @@
 //! A backup goes on with the newest attempt of its kind: a full one with a full one that began after the last complete full backup,
 //! an increment with an increment of the same parent.
 //!
+//! **What if a directory was copied?** Two databases of one name and timeline may put backups into one repository, and to go on with
+//! one of the other would mix both. So the log that leads to the end of a parent is compared with what the repository has of it, as
+//! long as the database still has that. A copy should not get to the same repository in the first place: a restore is on a
+//! timeline of its own, a copy is not.
+//!
 //! **What if the attempt is removed meanwhile?** Retention keeps what a backup names, be it in its manifest or in its progress objects.
 //! The first one of those is put before anything else, so retention sees it; an attempt that is older than [`GOES_ON_WITHIN`] may be
 //! taken for given up at any moment, and is left alone. Before the manifest is put, all is looked for once more.
 
 use seawall_archive::{ArchiveError, Repository, System};
 use seawall_engine::{Backup, BackupParent};
+use seawall_types::Lsn;
+use seawall_wal::{HEADER_BYTES, LogGeometry, TimelineHistory};
 
 use crate::catalog::{StoredBackup, StoredBackups, backups};
 use crate::error::BackupError;
@@ -26,6 +33,7 @@ use crate::layer::{Layer, chain_of, read_progress};
 use crate::manifest::{CutShort, Manifest};
 use crate::places;
 use crate::progress::Progress;
+use crate::stored_log::StoredLog;
 use crate::take::{BackupOptions, BackupStart};
 
 /// In microseconds. Shorter than retention keeps what may be under way, unless it is told otherwise.
@@ -88,6 +96,13 @@ impl Foundation {
     }
 }
 
+const OTHER_HISTORY: &str =
+    "the database has another history. Was its directory copied? A copy needs a repository of its own";
+
+fn not_gone_on_with(id: &str, problem: &str) -> String {
+    format!("{id} was cut short and is not gone on with: {problem}")
+}
+
 /// An answer, or why there is none; an error if the store does not say.
 type Judged<T> = Result<Result<T, String>, BackupError>;
 
@@ -107,6 +122,11 @@ impl Search<'_> {
             base.timeline == self.backup.base().timeline && end.end <= self.backup.end()
         };
         let Some(newest) = self.stored.complete.iter().rfind(fits) else { return Ok(()) };
+        if self.is_of_other_history(newest.manifest.end.end)? {
+            let note = format!("this is a full backup, not an increment of {}: {OTHER_HISTORY}", newest.id);
+            found.notes.push(note);
+            return Ok(());
+        }
         match self.chain(Layer::of(&newest.id, &newest.manifest))? {
             Ok(chain) => (found.chain, found.parent) = (chain, Some(newest.id.clone())),
             Err(problem) => {
@@ -137,6 +157,10 @@ impl Search<'_> {
                     if !self.is_of_kind(&progress, found.parent.as_deref()) {
                         continue;
                     }
+                    if self.is_of_other_history(progress.stamp)? {
+                        found.notes.push(not_gone_on_with(id, OTHER_HISTORY));
+                        continue;
+                    }
                     match self.whole_chain(newest, layer)? {
                         Ok(Some((cut_short, chain))) => {
                             (found.chain, found.goes_on_with) = (chain, Some(cut_short));
@@ -147,11 +171,23 @@ impl Search<'_> {
                     }
                 }
             };
-            found.notes.extend(
-                problem.map(|problem| format!("{id} was cut short and is not gone on with: {problem}")),
-            );
+            found.notes.extend(problem.map(|problem| not_gone_on_with(id, &problem)));
         }
         Ok(())
+    }
+
+    /// Whether the log that leads to `end` is here, and in the repository is another one.
+    fn is_of_other_history(&self, end: Lsn) -> Result<bool, BackupError> {
+        let Some((name, ours)) = self.backup.log_before(end)? else { return Ok(false) };
+        let base = self.backup.base();
+        let geometry = LogGeometry::new(base.segment_bytes)
+            .map_err(|error| BackupError::damaged(name.file_name(), error.to_string()))?;
+        let history = TimelineHistory { timeline: base.timeline, ..TimelineHistory::first() };
+        let log = StoredLog::new(self.repository, None, base.database, geometry, history);
+        let Some(stored) = log.fetch_segment(name)? else { return Ok(false) };
+        let there = usize::try_from(stored.bytes).map_or(ours.len(), |bytes| bytes.min(ours.len()));
+        let header = usize::try_from(HEADER_BYTES).expect("a page");
+        Ok(ours.get(header..there) != stored.content.get(header..there))
     }
 
     fn system(&self) -> System {

@@ -369,3 +369,28 @@ fn when_one_thread_fails_the_others_stop() {
     world.back_up_with(&database, &options, || {}).unwrap_err();
     assert!(objects() - before < 15, "{} objects", objects() - before);
 }
+
+#[test]
+fn a_copy_of_the_directory_does_not_build_on_what_the_other_has_put() {
+    let world = World { archives: false, ..World::new() };
+    let database = settled(&world);
+    let first = world.back_up_with(&database, &options(), || {}).unwrap();
+    database.close().unwrap();
+    let copy = world.disk.copy();
+    let database = world.open();
+    put(&database, "first", 1, b"in the one");
+    database.checkpoint().unwrap();
+    let (start, _) = told(&world, &database, &incremental());
+    assert_eq!((start.parent, start.notes.len()), (Some(first.id), 0));
+    drop(database);
+    // The copy has as much log, and other rows.
+    let database = world.open_at(&copy);
+    put(&database, "first", 1, b"in the two");
+    database.checkpoint().unwrap();
+    put(&database, "second", 1, &[9; 900]);
+    database.checkpoint().unwrap();
+    let (start, taken) = told(&world, &database, &incremental());
+    assert_eq!((start.parent, start.goes_on_with), (None, None), "{:?}", start.notes);
+    assert!(start.notes.iter().any(|note| note.contains("copied")), "{:?}", start.notes);
+    assert!(taken.manifest.rows() > u64::from(ROWS));
+}

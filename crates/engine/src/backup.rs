@@ -31,16 +31,18 @@
 //! What is kept of the parent is said as ranges from the first row of a leaf to its last one, and not between the fences of the leaf:
 //! what was between two leaves may be gone without either having changed. Where the page above both has not changed, nothing was.
 
+mod walk;
+
 use std::convert::Infallible;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
 use seawall_io::{Disk, OpenMode};
 use seawall_keys::KEYS_PATH;
-use seawall_tree::page::{LeafValue, LeafView};
-use seawall_tree::{Direction, Encryption, LeafPosition, Superblock, Tree};
-use seawall_types::{DatabaseId, Lsn, PageId, TableId, TimelineId};
-use seawall_wal::{HoldKind, HoldLifetime, HoldOptions, LogGeometry, PreparedRecord};
+use seawall_tree::page::LeafValue;
+use seawall_tree::{Direction, Encryption, Superblock, Tree};
+use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
+use seawall_wal::{HoldKind, HoldLifetime, HoldOptions, LogGeometry, PreparedRecord, SegmentName};
 
 use crate::archiver::pieces::LogPieces;
 use crate::archiver::uploads::upload;
@@ -51,6 +53,7 @@ use crate::load_log::LoadsLogged;
 use crate::log_archive::{ArchivedLog, LogArchive, LogArchiveError, LogFile};
 use crate::log_hold::LogHold;
 use crate::row_key;
+use walk::{Walk, key_of};
 
 /// A row as the tree has it.
 type KeyValue = (Vec<u8>, Vec<u8>);
@@ -258,6 +261,33 @@ impl Backup {
 }
 
 impl Backup {
+    /// The log that leads to `end`, as far as it lies in one segment file and is still here: the file and what it has up to there, its
+    /// header included.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn log_before(&self, end: Lsn) -> Result<Option<(SegmentName, Vec<u8>)>, Error> {
+        let engine = &self.engine;
+        let superblock = engine.superblock.lock().clone();
+        let number = end.get().saturating_sub(1) / superblock.segment_bytes;
+        let name = SegmentName { number, timeline: superblock.timeline };
+        let disk = &*engine.environment.disk;
+        let bytes = end.get() - number * superblock.segment_bytes;
+        let mut content = vec![
+            0;
+            usize::try_from(bytes)
+                .map_err(|_| Error::Io { message: "a segment is too long".to_owned() })?
+        ];
+        let read =
+            disk.open(&name.path(), OpenMode::Read).and_then(|file| file.read_exact_at(&mut content, 0));
+        // It is overwritten only when it has got another name.
+        match read.and_then(|()| disk.open(&name.path(), OpenMode::Read)) {
+            Ok(_) => Ok(Some((name, content))),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => Ok(None),
+            Err(error) => Err(Error::io(&error)),
+        }
+    }
+
     /// Puts the log that a restore needs into an archive: from the redo point to where the backup has ended. What is there already
     /// is fine.
     ///
@@ -337,154 +367,6 @@ fn read_keys(disk: &dyn Disk) -> Result<Vec<u8>, Error> {
         ErrorKind::NotFound => Error::Keys { message: format!("{} is missing", disk.location(KEYS_PATH)) },
         _ => Error::io(&error),
     })
-}
-
-/// A walk over the leaves of a tree that may change meanwhile.
-struct Walk<'a> {
-    tree: &'a Tree,
-    parents: &'a [BackupParent],
-    give: &'a mut dyn FnMut(BackupItem<'_>),
-    /// What may go on with the next leaf.
-    kept: Option<KeptRange>,
-}
-
-/// How far the walk came in a leaf.
-enum LeafEnd {
-    /// To its end.
-    Done,
-    /// To a row whose long value could not be read, since the tree has changed.
-    Changed {
-        /// Its key.
-        key: Vec<u8>,
-    },
-    /// To where the range is long enough.
-    Full {
-        /// Where the next one starts.
-        next: Vec<u8>,
-    },
-}
-
-/// Keys of which the parent has all, up to the last one so far.
-struct KeptRange {
-    first: Vec<u8>,
-    last: Vec<u8>,
-    /// Which of the parents it was compared with.
-    parent: usize,
-    /// The page above its leaves, if that has not changed either.
-    below: Option<PageId>,
-}
-
-impl Walk<'_> {
-    fn range(&mut self, from: &[u8], bytes: u64) -> Result<BackupRange, Error> {
-        let failed = |error| Error::tree(&error);
-        let mut range = BackupRange::default();
-        let mut from = from.to_vec();
-        let mut position = self.tree.leaf_for(&from, Direction::Forward).map_err(failed)?;
-        loop {
-            range.read_bytes += self.tree.format().page_bytes() as u64;
-            match self.leaf(&position, &from, bytes, &mut range)? {
-                LeafEnd::Done => {}
-                LeafEnd::Changed { key } => {
-                    // Under the walk: what was given out stays as good as it was.
-                    from = key;
-                    self.tree.move_to(&mut position, &from, Direction::Forward).map_err(failed)?;
-                    continue;
-                }
-                LeafEnd::Full { next } => {
-                    range.next = Some(next);
-                    break;
-                }
-            }
-            let Some(upper) = position.upper() else { break };
-            from.clear();
-            from.extend_from_slice(upper);
-            if range.read_bytes >= bytes {
-                range.next = Some(from);
-                break;
-            }
-            self.tree.move_to(&mut position, &from, Direction::Forward).map_err(failed)?;
-        }
-        self.give_kept();
-        Ok(range)
-    }
-
-    /// Gives out what a leaf has from `from` on, until the range has `bytes`.
-    fn leaf(
-        &mut self,
-        position: &LeafPosition,
-        from: &[u8],
-        bytes: u64,
-        range: &mut BackupRange,
-    ) -> Result<LeafEnd, Error> {
-        let leaf = position.leaf();
-        let first = leaf.search(from).unwrap_or_else(|above| above);
-        if first == leaf.len() {
-            // Of what the parent has here, nothing is kept.
-            self.give_kept();
-            return Ok(LeafEnd::Done);
-        }
-        let last = key_of(&leaf, leaf.len() - 1);
-        let parent = self.parents.iter().position(|parent| parent.has(&last));
-        if let Some(parent) = parent.filter(|parent| is_kept(position, &self.parents[*parent].base)) {
-            self.keep(position, parent, first, last);
-            return Ok(LeafEnd::Done);
-        }
-        self.give_kept();
-        range.stamp = range.stamp.max(position.page().view().lsn());
-        let mut key = leaf.prefix().to_vec();
-        for index in first..leaf.len() {
-            let row = leaf.row(index);
-            key.truncate(leaf.prefix().len());
-            key.extend_from_slice(row.key.suffix());
-            match row.value {
-                LeafValue::Inline(value) => (self.give)(BackupItem::Row { key: &key, value }),
-                LeafValue::Overflow(reference) => {
-                    let value = self.tree.read_overflow(reference, position.version());
-                    let Some(value) = value.map_err(|error| Error::tree(&error))? else {
-                        return Ok(LeafEnd::Changed { key });
-                    };
-                    (self.give)(BackupItem::Row { key: &key, value: &value });
-                    range.read_bytes += value.len() as u64;
-                    if range.read_bytes >= bytes {
-                        key.push(0);
-                        return Ok(LeafEnd::Full { next: key });
-                    }
-                }
-            }
-        }
-        Ok(LeafEnd::Done)
-    }
-
-    fn keep(&mut self, position: &LeafPosition, parent: usize, first: usize, last: Vec<u8>) {
-        let since = self.parents[parent].base.redo_point;
-        let below = position.parent().filter(|above| above.lsn <= since).map(|above| above.id);
-        match &mut self.kept {
-            Some(kept) if below.is_some() && kept.below == below && kept.parent == parent => kept.last = last,
-            _ => {
-                self.give_kept();
-                let first = key_of(&position.leaf(), first);
-                self.kept = Some(KeptRange { first, last, parent, below });
-            }
-        }
-    }
-
-    fn give_kept(&mut self) {
-        if let Some(KeptRange { first, last, .. }) = self.kept.take() {
-            (self.give)(BackupItem::Kept { first: &first, last: &last });
-        }
-    }
-}
-
-/// Whether the parent has exactly the rows of a leaf, which has some, between the first and the last of them.
-fn is_kept(position: &LeafPosition, parent: &BackupBase) -> bool {
-    let leaf = position.leaf();
-    let storage = |index| row_key::table_of(&key_of(&leaf, index));
-    let (Some(first), Some(last)) = (storage(0), storage(leaf.len() - 1)) else { return false };
-    position.page().view().lsn() <= parent.redo_point && !parent.may_link_later(first, last)
-}
-
-fn key_of(leaf: &LeafView<'_>, index: usize) -> Vec<u8> {
-    [leaf.prefix(), leaf.row(index).key.suffix()].concat()
 }
 
 /// The rows of all system tables of a tree that nobody changes meanwhile.
