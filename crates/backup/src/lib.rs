@@ -56,6 +56,7 @@ pub use retention::{
     ExpireError, ExpireProgress, ExpireReport, Expiry, KeepReason, KeptBackup, KeptLog, LogReason,
     RETENTION_REASON, RemovedBackup, RemovedLog, RetentionPlan, RetentionPolicy, plan,
 };
+pub use run::check_backup_run;
 pub use stored_log::OnItsWay;
 pub use take::{BackupOptions, BackupProgress, BackupStart, BackupStep, back_up};
 pub use verify::{

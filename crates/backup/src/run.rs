@@ -170,6 +170,17 @@ impl RunReader {
     }
 }
 
+/// Reads all of a run, the content of the object with this number; how many rows or ranges are in it.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_backup_run(content: Vec<u8>, number: u32) -> Result<u64, &'static str> {
+    let mut run = RunReader::open(content, number)?;
+    let rows = run.rows_left();
+    while run.advance()? {}
+    Ok(rows)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

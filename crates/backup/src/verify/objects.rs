@@ -14,7 +14,7 @@ use crate::error::BackupError;
 use crate::needs::{BackupNeeds, needs_of};
 use crate::places;
 use crate::progress::Progress;
-use crate::run::RunReader;
+use crate::run::check_backup_run;
 
 /// Reads objects.
 pub(super) struct Examiner<'a> {
@@ -230,7 +230,6 @@ impl Examiner<'_> {
 
 fn check_run(file_name: &str, bytes: Vec<u8>) -> Result<(), String> {
     let number = file_name.strip_prefix("run-").and_then(|number| number.parse().ok());
-    let mut run = RunReader::open(bytes, number.ok_or("no run is called so")?)?;
-    while run.advance()? {}
+    check_backup_run(bytes, number.ok_or("no run is called so")?)?;
     Ok(())
 }
