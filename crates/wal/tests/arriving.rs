@@ -94,3 +94,31 @@ fn a_flipped_bit_in_what_has_arrived_is_damage_also_in_the_last_batch() {
         }
     }
 }
+
+/// The log ends at the border of a segment, and its last whole record is one in the middle of a batch, far behind the damaged one.
+#[test]
+fn one_record_behind_a_damaged_length_is_enough_to_tell_it_from_one_that_was_cut_off() {
+    let disk = SimulatedDisk::new(1);
+    let log = create(&disk);
+    commit(&log, b"first").unwrap();
+    append(&log, b"the batch begins").unwrap();
+    let long = append(&log, &[7; 100_000]).unwrap();
+    let last = append(&log, b"in the middle of it").unwrap();
+    let cut_off = append(&log, &[8; 100_000]).unwrap();
+    log.flush_until(cut_off.end).unwrap();
+    let border = geometry().first_record_of(geometry().segment_of(last.end) + 1);
+    assert!(border < cut_off.end);
+    let mut reader = reader_of(&disk, border);
+    assert_eq!(read_on(&mut reader).unwrap().last(), Some(&last.end));
+    reader.check_cut_off().unwrap();
+    let (path, byte) = place(geometry().advance(long.start, 3));
+    disk.flip_bit(&path, byte, 4);
+    let mut reader = reader_of(&disk, border);
+    read_on(&mut reader).unwrap();
+    let refused = reader.check_cut_off();
+    let is_told = |lsn: Lsn, evidence: Lsn| lsn == long.start && evidence == last.start;
+    assert!(
+        matches!(refused, Err(LogReadError::Damaged { lsn, evidence, .. }) if is_told(lsn, evidence)),
+        "{refused:?}"
+    );
+}

@@ -44,7 +44,7 @@ const CHECKSUMMED_FROM: u64 = STAMP_BYTES as u64;
 
 /// The first valid record behind `lsn`, of whatever batch: where the log is known to go on, no old bytes lie in between.
 pub(super) fn record_after(bytes: &mut LogBytes, key: LogKey, lsn: Lsn) -> Result<Option<Lsn>, LogReadError> {
-    search_after(bytes, key, lsn, Lsn::ZERO)
+    search_after(bytes, key, lsn, None)
 }
 
 /// A valid record behind `lsn` whose batch started behind `lsn`, or which lies in a segment whose header is damaged
@@ -54,14 +54,14 @@ pub(super) fn evidence_after(
     key: LogKey,
     lsn: Lsn,
 ) -> Result<Option<Lsn>, LogReadError> {
-    search_after(bytes, key, lsn, lsn)
+    search_after(bytes, key, lsn, Some(lsn))
 }
 
 fn search_after(
     bytes: &mut LogBytes,
     key: LogKey,
     lsn: Lsn,
-    floor: Lsn,
+    floor: Option<Lsn>,
 ) -> Result<Option<Lsn>, LogReadError> {
     let geometry = bytes.geometry();
     let first = geometry.segment_of(lsn);
@@ -110,8 +110,8 @@ struct Search<'a> {
     key: LogKey,
     geometry: LogGeometry,
     lsn: Lsn,
-    /// A record whose batch started behind it counts.
-    floor: Lsn,
+    /// A record whose batch started behind it counts; `None`: every record does, since there are no old bytes.
+    floor: Option<Lsn>,
     to: StreamPosition,
     /// Of the stream from `from` or the last gap on.
     checksums: PrefixChecksums,
@@ -195,15 +195,20 @@ impl Search<'_> {
             return Ok(None);
         }
         let number = self.geometry.segment_of(lsn);
-        let is_behind = if sabotaged(Defect::TornTailOffByOne) {
-            batch_start >= self.floor
-        } else {
-            batch_start > self.floor
+        let counts_alone = match self.floor {
+            None => true,
+            Some(floor) => {
+                let is_behind = if sabotaged(Defect::TornTailOffByOne) {
+                    batch_start >= floor
+                } else {
+                    batch_start > floor
+                };
+                if !is_behind && self.bytes.has_valid_header(number)? {
+                    return Ok(None);
+                }
+                !is_behind || batch_start == lsn || lsn.bytes_since(self.lsn) <= NEAR_BYTES
+            }
         };
-        if !is_behind && self.bytes.has_valid_header(number)? {
-            return Ok(None);
-        }
-        let counts_alone = !is_behind || batch_start == lsn || lsn.bytes_since(self.lsn) <= NEAR_BYTES;
         let claims = (!counts_alone).then_some(batch_start);
         let checked_from = StreamPosition(start.0 + CHECKSUMMED_FROM);
         let before = self.checksums.up_to(self.bytes, checked_from)?;

@@ -29,7 +29,7 @@ fn search_from(
     let to = geometry.stream_position(geometry.first_record_of(to_segment + 1));
     let (bytes, key) = (&mut bytes, identity.key());
     let checksums = PrefixChecksums::from(from);
-    let mut search = Search { bytes, key, geometry, lsn, floor: lsn, to, checksums, claimed: None };
+    let mut search = Search { bytes, key, geometry, lsn, floor: Some(lsn), to, checksums, claimed: None };
     let evidence = search.run(from).unwrap();
     (evidence, search.checksums)
 }
