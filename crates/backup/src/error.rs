@@ -39,7 +39,8 @@ pub enum BackupError {
     /// The log that a restore needs is not in the repository.
     #[error(
         "the repository lacks the log of timeline {timeline} from {from} on, and has later log: there is a gap. `--to-lsn {from}` \
-         restores what lies before it, a backup behind it what lies behind"
+         restores all that lies before it, also if the machine was lost while it was on its way; a backup behind it restores what lies \
+         behind. `verify` tells whether it is lost"
     )]
     Gap {
         /// The timeline.
@@ -90,6 +91,19 @@ pub enum BackupError {
 }
 
 impl BackupError {
+    /// Whether it is what is stored that is damaged or missing, and not a store or a disk that does not work now.
+    pub(crate) fn is_of_content(&self) -> bool {
+        use seawall_engine::Error::{LoadedPastLog, Log};
+        match self {
+            BackupError::Damaged { .. } | BackupError::Gap { .. } | BackupError::LeftOut { .. } => true,
+            BackupError::Archive(error) => {
+                matches!(error, ArchiveError::Damaged { .. } | ArchiveError::NotFound { .. })
+            }
+            BackupError::Database(error) => matches!(error, Log { .. } | LoadedPastLog { .. }),
+            _ => false,
+        }
+    }
+
     /// Whether a restore may do without what is missing, if it stops before.
     pub(crate) fn is_behind_log(&self) -> bool {
         use BackupError::{Database, Gap, LeftOut};

@@ -28,7 +28,7 @@ use crate::error::BackupError;
 use crate::layer::{Layer, chain_of};
 use crate::places;
 use crate::run::RunReader;
-use crate::stored_log::{OnItsWay, StoredLog};
+use crate::stored_log::{OnItsWay, PassedLog, StoredLog};
 
 /// What to restore.
 #[derive(Clone, Debug)]
@@ -45,6 +45,9 @@ pub struct RestoreRequest {
     pub threads: usize,
     /// Rows of so many bytes become durable at a time: a restore that is cut short goes on behind them. Default 256 MiB.
     pub durable_bytes: usize,
+    /// To the latest, where log is missing and all that lies behind it is younger than this: it may be on its way, and what lies before
+    /// it is the end. Default: none, it is a gap.
+    pub settle: Option<Duration>,
 }
 
 impl Default for RestoreRequest {
@@ -56,6 +59,7 @@ impl Default for RestoreRequest {
             backup: None,
             threads: 4,
             durable_bytes: 256 << 20,
+            settle: None,
         }
     }
 }
@@ -102,7 +106,7 @@ pub struct RestoreReport {
     pub rows: u64,
     /// What has kept the log behind a restore point from being read: there may be a later one with its name.
     pub unread: Option<String>,
-    /// Of a restore to the latest: log in the repository that lies behind a part that it lacks, and that counts as on its way.
+    /// Log that the repository lacks and has later log behind, of a restore that takes it for being on its way.
     pub on_its_way: Option<OnItsWay>,
     /// It went on with an attempt that was cut short.
     pub went_on: bool,
@@ -142,9 +146,11 @@ pub fn restore(
     let left = check_restore_directory(&*environment.disk)?;
     let started = environment.clock.monotonic();
     let database = which_database(repository, request.database)?;
+    let found = backups(repository, database)?;
     let stored = Stored {
         histories: histories(repository, database)?,
-        backups: backups(repository, database)?.complete,
+        backups: found.complete,
+        has_damaged: !found.damaged.is_empty(),
     };
     let (timeline, candidates) = stored.candidates(request, left.as_ref())?;
     let asked_for = request.words(database);
@@ -208,6 +214,8 @@ fn which_database(repository: &Repository, given: Option<DatabaseId>) -> Result<
 struct Stored {
     histories: BTreeMap<TimelineId, TimelineHistory>,
     backups: Vec<StoredBackup>,
+    /// There are some whose manifest cannot be read.
+    has_damaged: bool,
 }
 
 impl Stored {
@@ -353,14 +361,17 @@ impl Plan<'_> {
             progress(RestoreProgress::Log { segments });
             search.read_until(arrived).map_err(of_log)
         });
-        let (gap, on_its_way) = match fetched {
-            Ok(fetched) => (fetched.gap, fetched.on_its_way),
+        let (gap, passed) = match fetched {
+            Ok(fetched) => (fetched.gap, fetched.passed),
             // What lies behind the place that was found need not be there.
-            Err(error) if search.is_found() => (Some(error), None),
+            Err(error) if search.is_found() && error.is_of_content() => (Some(error), None),
             Err(error) => return Err(error),
         };
         let is_latest = matches!(self.request.target, RestoreTarget::Latest);
-        let on_its_way = on_its_way.filter(|gap| is_latest && !self.has_backup_behind(gap.from));
+        let on_its_way = match passed {
+            Some(passed) if is_latest && self.may_be_on_its_way(&log, &passed)? => Some(passed.missing),
+            Some(_) | None => None,
+        };
         let (end, unread) = match (search.end(), gap) {
             (Err(Error::RestoreTarget { .. }), Some(gap)) => return Err(gap),
             (Ok(_), Some(gap)) if is_latest && on_its_way.is_none() => return Err(gap),
@@ -374,15 +385,17 @@ impl Plan<'_> {
         Ok(Begun { restore, end, unread, on_its_way })
     }
 
-    /// Whether a backup of the timeline needs log behind `place`, so that this is there for good.
-    fn has_backup_behind(&self, place: Lsn) -> bool {
+    /// Whether log that is missing may come still: what lies behind it is young, and no backup needs that, as far as is known.
+    fn may_be_on_its_way(&self, log: &StoredLog<'_>, passed: &PassedLog) -> Result<bool, BackupError> {
+        let Some(settle) = self.request.settle else { return Ok(false) };
         let history = self.stored.history(self.timeline);
-        let is_behind = |backup: &&StoredBackup| backup.manifest.end.end > place;
-        self.stored
-            .backups
-            .iter()
-            .filter(is_behind)
-            .any(|backup| history.as_ref().is_some_and(|history| is_on(history, backup)))
+        let is_behind = |backup: &&StoredBackup| backup.manifest.end.end > passed.missing.from;
+        let is_on_it = |backup| history.as_ref().is_some_and(|history| is_on(history, backup));
+        if self.stored.has_damaged || self.stored.backups.iter().filter(is_behind).any(is_on_it) {
+            return Ok(false);
+        }
+        let settle = i64::try_from(settle.as_micros()).unwrap_or(i64::MAX);
+        log.is_all_since(passed, self.environment.clock.wall_micros().saturating_sub(settle))
     }
 
     /// Writes the rows that are not there, replays the log, and makes a database of it.

@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 
-use seawall_archive::{ArchiveError, LogFileName, Repository, SegmentPlace, System};
+use seawall_archive::{ArchiveError, LogFileName, ObjectName, Repository, SegmentPlace, System};
 use seawall_engine::{Error, UPLOADS_AHEAD_MAX, restored_log_file};
 use seawall_io::Disk;
 use seawall_types::{DatabaseId, Lsn, TimelineId};
@@ -37,20 +37,35 @@ pub(crate) struct StoredLog<'a> {
 pub(crate) struct FetchedLog {
     /// A part is missing there: it was left out, or there is more behind it. `Gap` or `LeftOut`.
     pub(crate) gap: Option<BackupError>,
-    /// The part that is missing may be on its way still.
-    pub(crate) on_its_way: Option<OnItsWay>,
+    /// The part that is missing, if it is no more than what uploads may have passed that began later.
+    pub(crate) passed: Option<PassedLog>,
 }
 
-/// A part of the log that the repository lacks, and has later log behind: uploads do not end in the order in which they begin. The
-/// archiver of a database begins none that lies [`UPLOADS_AHEAD_MAX`] segments or more behind the first that is not there, so a part
-/// that is missing so near to the end of the log may be on its way. If the machine was lost, it will not come any more, and nothing
-/// in it or behind it was acknowledged as archived.
+/// Log that is missing, and what lies behind it.
+pub(crate) struct PassedLog {
+    pub(crate) missing: OnItsWay,
+    later: Vec<LaterObject>,
+}
+
+/// A part of the log that the repository lacks, and has later log behind, since uploads do not end in the order in which they begin:
+/// all that lies behind it is so young that it may be on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OnItsWay {
     /// The log is there up to here.
     pub from: Lsn,
     /// And goes on here.
     pub to: Lsn,
+}
+
+/// Where an object begins in the log, and its name.
+struct LaterObject {
+    start: Lsn,
+    name: LaterName,
+}
+
+enum LaterName {
+    Segment(SegmentPlace),
+    Tail(ObjectName),
 }
 
 /// A segment file to put into a log directory.
@@ -149,19 +164,45 @@ impl<'a> StoredLog<'a> {
     fn end_at(&self, end: Lsn, wanted: Wanted) -> Result<FetchedLog, BackupError> {
         let timeline = wanted.name.timeline;
         if let Some(left_out) = self.left_out(end, timeline)? {
-            return Ok(FetchedLog { gap: Some(left_out), on_its_way: None });
+            return Ok(FetchedLog { gap: Some(left_out), passed: None });
         }
-        let mut later = self.later_than(end, timeline)?;
         // Where a timeline was left, all of it was there before.
-        later.extend(self.history.forks.iter().filter(|fork| fork.parent >= timeline).map(|fork| fork.fork));
-        let gap = (!later.is_empty()).then_some(BackupError::Gap { timeline: timeline.get(), from: end });
-        let (first, last) = (later.iter().min(), later.iter().max());
-        let is_near = |last: &Lsn| {
-            self.geometry.segment_of(*last).saturating_sub(wanted.name.number) <= UPLOADS_AHEAD_MAX
-        };
-        let on_its_way =
-            last.filter(|last| is_near(last)).and(first).map(|to| OnItsWay { from: end, to: *to });
-        Ok(FetchedLog { gap, on_its_way })
+        let is_left = self.history.forks.iter().any(|fork| fork.parent == timeline);
+        let later = self.later_than(end, timeline)?;
+        let gap = (is_left || !later.is_empty())
+            .then_some(BackupError::Gap { timeline: timeline.get(), from: end });
+        let number = |object: &LaterObject| self.geometry.segment_of(object.start);
+        let is_near = |object| number(object).saturating_sub(wanted.name.number) <= UPLOADS_AHEAD_MAX;
+        let first = later.iter().map(|object| object.start).min();
+        let passed = first.filter(|_| !is_left && later.iter().all(is_near));
+        let passed = passed.map(|to| PassedLog { missing: OnItsWay { from: end, to }, later });
+        Ok(FetchedLog { gap, passed })
+    }
+
+    /// Whether all that lies behind a part that is missing was packed at `since` or later, so that this may be on its way.
+    ///
+    /// # Errors
+    /// What the repository says.
+    pub(crate) fn is_all_since(&self, passed: &PassedLog, since: i64) -> Result<bool, BackupError> {
+        for object in &passed.later {
+            let header = match &object.name {
+                LaterName::Segment(place) => {
+                    self.repository.stat(self.system, LogFileName::Segment(*place))?
+                }
+                LaterName::Tail(name) => {
+                    match self.repository.fetch_object(self.system, name, &mut Vec::new()) {
+                        Ok(header) => Some(header),
+                        // Its segment is whole by now.
+                        Err(ArchiveError::NotFound { .. }) => None,
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+            };
+            if header.is_some_and(|header| header.created_micros < since) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// The gap on record that the segment of `from` lies in.
@@ -174,27 +215,26 @@ impl<'a> StoredLog<'a> {
         Ok(Some(BackupError::LeftOut { timeline, from, gap: gap.to_string(), reason }))
     }
 
-    /// Where everything begins that is there behind `end`, of this timeline and of those that follow it.
-    fn later_than(&self, end: Lsn, first: TimelineId) -> Result<Vec<Lsn>, BackupError> {
-        let mut later = Vec::new();
-        let left = self.history.forks.iter().map(|fork| (fork.parent, fork.fork));
-        let timelines = left.chain([(self.history.timeline, Lsn::MAX)]);
-        for (timeline, left_at) in timelines.filter(|(timeline, _)| *timeline >= first) {
-            let segments = self.repository.list(self.system, Some(timeline))?;
-            // Of later segments, or of this one behind a tail that is missing.
-            let tails = self.repository.list_objects(self.system, &places::tails(timeline))?;
-            let tails = tails.iter().filter_map(|(object, _)| places::parse_tail(object));
-            let segments = segments.iter().filter_map(|(name, _)| match name {
-                LogFileName::Segment(place) => Some((place.digits, HEADER_BYTES)),
-                LogFileName::Partial(_) | LogFileName::BackupLabel(..) | LogFileName::History(_) => None,
-            });
-            let places = segments.chain(tails.map(|(segment, from, _)| (segment.number, from)));
-            let starts = places.map(|(number, offset)| {
-                Lsn::new(number.saturating_mul(self.geometry.segment_bytes()).saturating_add(offset))
-            });
-            later.extend(starts.filter(|start| *start > end && *start < left_at));
-        }
-        Ok(later)
+    /// What is there behind `end`, of this timeline.
+    fn later_than(&self, end: Lsn, timeline: TimelineId) -> Result<Vec<LaterObject>, BackupError> {
+        let at = |number: u64, offset: u64| {
+            Lsn::new(number.saturating_mul(self.geometry.segment_bytes()).saturating_add(offset))
+        };
+        let segment = |(name, _): (LogFileName, u64)| match name {
+            LogFileName::Segment(place) => {
+                Some(LaterObject { start: at(place.digits, HEADER_BYTES), name: LaterName::Segment(place) })
+            }
+            LogFileName::Partial(_) | LogFileName::BackupLabel(..) | LogFileName::History(_) => None,
+        };
+        let tail = |(name, _): (ObjectName, u64)| {
+            let (segment, from, _) = places::parse_tail(&name)?;
+            Some(LaterObject { start: at(segment.number, from), name: LaterName::Tail(name) })
+        };
+        let segments = self.repository.list(self.system, Some(timeline))?.into_iter().filter_map(segment);
+        // Of later segments, or of this one behind a tail that is missing.
+        let tails = self.repository.list_objects(self.system, &places::tails(timeline))?;
+        let later = segments.chain(tails.into_iter().filter_map(tail));
+        Ok(later.filter(|object| object.start > end).collect())
     }
 
     /// A segment that an earlier attempt has put, if it is what the repository has: a record that goes on in the next one is not

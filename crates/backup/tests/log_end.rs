@@ -11,9 +11,9 @@ use seawall_archive::{LogFileName, ObjectName, Packing, System};
 use seawall_backup::{
     BackupError, RepositoryArchive, RestoreProgress, RestoreReport, RestoreRequest, restore,
 };
-use seawall_engine::{ArchivedLog, Database, LogArchive, LogFile, RestoreTarget};
+use seawall_engine::{ArchivedLog, Database, Error, LogArchive, LogFile, RestoreTarget};
 use seawall_io::{Clock, Disk, OpenMode};
-use seawall_simulation::SimulatedDisk;
+use seawall_simulation::{Fault, FaultError, FaultTarget, Operations, SimulatedDisk};
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 use seawall_wal::SegmentName;
 
@@ -248,55 +248,59 @@ fn is_gap(world: &World, request: &RestoreRequest) -> bool {
     }
 }
 
-/// Uploads end in any order, so when the machine is lost some segments may be missing before the last ones.
+/// A drill of a database that archives meets what is on its way; what is older than that is lost.
 #[test]
-fn a_part_that_is_missing_near_the_end_counts_as_on_its_way_and_the_log_before_it_as_the_latest() {
+fn a_part_that_is_missing_is_a_gap_unless_all_behind_it_is_young_and_near_and_somebody_asks_for_that() {
     let world = World::new();
     let database = world.open();
     put(&database, 1, b"x");
     let backup = world.back_up(&database);
-    let mut moments = Vec::new();
-    for key in 0..500 {
-        moments.push((put(&database, key % 50, &[5; 9_000]), key));
-    }
+    let moments: Vec<Lsn> = (0..500).map(|key| put(&database, key % 50, &[5; 9_000])).collect();
     let end = database.archive_now().unwrap();
     let last = end.get() / SEGMENT_BYTES;
     let whole = world.store.copy();
-    let latest = RestoreRequest::default();
+    let young = RestoreRequest { settle: Some(Duration::from_secs(300)), ..RestoreRequest::default() };
     for missing in [last - 1, last - 64] {
         let world = World { store: whole.copy(), ..World::new() };
         world.store.remove(&segment_path(&world, missing)).unwrap();
-        let (state, report, _) = restore_counted(&world, &RestoreTarget::Latest).unwrap();
+        let disk = SimulatedDisk::new(9);
+        let report = world.restore_to(&disk, &young).unwrap();
         let on_its_way = report.on_its_way.unwrap();
         assert_eq!(on_its_way.from.get() / SEGMENT_BYTES, missing);
         assert_eq!(on_its_way.to.get() / SEGMENT_BYTES, missing + 1);
         // The last commit whose record lies in the log before.
-        let before = moments.iter().rfind(|(lsn, _)| *lsn <= on_its_way.from).unwrap();
-        assert_eq!(report.end.end, before.0);
-        let expected = world.restored_state(RestoreTarget::Lsn(before.0));
-        assert!(state == expected);
+        let before = *moments.iter().rfind(|lsn| **lsn <= on_its_way.from).unwrap();
+        assert_eq!(report.end.end, before);
+        let expected = world.restored_state(RestoreTarget::Lsn(before));
+        assert!(state_of(&world.open_restored(&disk)) == expected);
         // Who asks for what lies behind it is told.
-        assert!(is_gap(
-            &world,
-            &RestoreRequest { target: RestoreTarget::Lsn(end), ..RestoreRequest::default() }
-        ));
+        assert!(is_gap(&world, &RestoreRequest { target: RestoreTarget::Lsn(end), ..young.clone() }));
         let late = RestoreTarget::Time(backup.manifest.end.time_micros + 1);
-        assert!(is_gap(&world, &RestoreRequest { target: late, ..RestoreRequest::default() }));
+        assert!(is_gap(&world, &RestoreRequest { target: late, ..young.clone() }));
+        // It may have been there, and acknowledged: a restore says how to get what lies before it.
+        let problem = world.restore(RestoreTarget::Latest).map(drop).unwrap_err().to_string();
+        assert!(problem.contains(&format!("`--to-lsn {}`", on_its_way.from)), "{problem}");
+        assert!(world.restored_state(RestoreTarget::Lsn(on_its_way.from)) == expected);
+        world.clock.advance(Duration::from_secs(400));
+        assert!(is_gap(&world, &young), "nothing is on its way for so long");
     }
     let far = World { store: whole.copy(), ..World::new() };
     far.store.remove(&segment_path(&far, last - 65)).unwrap();
-    assert!(is_gap(&far, &latest), "no upload begins so far ahead");
-    // A backup behind it had all that it needs, and more.
+    assert!(is_gap(&far, &young), "no upload begins so far ahead");
+    // A backup behind it had all that it needs, and more; also one of which only the manifest is damaged.
     database.checkpoint().unwrap();
-    world.back_up(&database);
+    let newer = world.back_up(&database);
     database.archive_now().unwrap();
     world.store.remove(&segment_path(&world, last - 3)).unwrap();
     assert!(restore_counted(&world, &RestoreTarget::Latest).unwrap().1.on_its_way.is_none());
-    assert!(is_gap(&world, &RestoreRequest { backup: Some(backup.id.clone()), ..latest }));
+    assert!(is_gap(&world, &RestoreRequest { backup: Some(backup.id.clone()), ..young.clone() }));
+    let system = System::Seawall(database_of(&world));
+    rot(&world, &format!("{system}/backups/{}/manifest", newer.id));
+    assert!(is_gap(&world, &young));
 }
 
 #[test]
-fn the_end_of_a_timeline_that_was_left_may_be_on_its_way_too() {
+fn the_end_of_a_timeline_that_was_left_was_there_before_it_was_left() {
     let world = World::new();
     let database = world.open();
     put(&database, 1, b"x");
@@ -317,8 +321,34 @@ fn the_end_of_a_timeline_that_was_left_may_be_on_its_way_too() {
             world.repository().remove_object(system, &tail).unwrap();
         }
     }
-    let (found, report, _) = restore_counted(&world, &RestoreTarget::Latest).unwrap();
-    assert!(found == state);
-    assert_eq!(report.on_its_way.map(|part| part.from), Some(begin));
-    assert_eq!(report.timeline.get(), 3, "a number that none has");
+    assert!(is_gap(&world, &RestoreRequest { settle: Some(Duration::MAX), ..RestoreRequest::default() }));
+    assert!(world.restored_state(RestoreTarget::Lsn(begin)) == state);
+}
+
+/// Of two restore points of one name, the later one counts: it must not be passed over because a store or a disk does not work now.
+#[test]
+fn a_store_or_a_disk_that_fails_behind_a_restore_point_ends_the_restore() {
+    let Story { world, segment, .. } = story();
+    let named = RestoreRequest {
+        target: RestoreTarget::RestorePoint("here".to_owned()),
+        ..RestoreRequest::default()
+    };
+    let fault = |prefix: String, operations| Fault {
+        target: FaultTarget::Path { prefix, operations },
+        error: FaultError::Number(5),
+        skip: 0,
+        count: u64::MAX,
+    };
+    world.store.inject(fault(segment_path(&world, segment + 3), Operations::Reads));
+    let refused = world.restore_to(&SimulatedDisk::new(9), &named);
+    assert!(matches!(refused, Err(BackupError::Archive(_))), "{refused:?}");
+    world.store.clear_faults();
+    let path = format!("log/00000001{:016X}", segment + 3);
+    for operations in [Operations::Reads, Operations::Writes] {
+        let disk = SimulatedDisk::new(9);
+        disk.inject(fault(path.clone(), operations));
+        let refused = world.restore_to(&disk, &named);
+        assert!(matches!(refused, Err(BackupError::Database(Error::Io { .. }))), "{refused:?}");
+    }
+    assert!(world.restore_to(&SimulatedDisk::new(9), &named).unwrap().unread.is_none());
 }

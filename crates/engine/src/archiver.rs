@@ -48,7 +48,7 @@ use uploads::{Uploaded, Uploads};
 
 /// Uploads at a time, to begin with.
 const UPLOADS_AT_FIRST: usize = 2;
-/// No upload begins of what lies so many segments or more behind the first that is not in the archive: whoever finds a part of the
+/// No upload begins of what lies so many segments or more behind the first that is not in the archive: who finds a part of the
 /// log missing that lies nearer to its end knows that it may be on its way.
 pub const UPLOADS_AHEAD_MAX: u64 = 64;
 /// How long a failed upload waits before it is tried again; it doubles up to the second.

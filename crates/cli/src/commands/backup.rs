@@ -255,7 +255,7 @@ pub(super) fn on_its_way_json(report: &RestoreReport) -> Value {
 pub(super) fn left_behind(report: &RestoreReport) -> Vec<String> {
     let on_its_way = report.on_its_way.map(|OnItsWay { from, to }| {
         format!(
-            "log from {to} on is in the repository, but not from {from} to {to}: still on its way, or, if the machine is lost, not any more"
+            "log from {to} on is in the repository, but not from {from} to {to}: it may be on its way, since what lies behind it is young"
         )
     });
     let unread = report.unread.as_ref().map(|why| {

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use seawall::{Environment, OpenMode, TimelineId};
 use seawall_archive::{Repository, System};
-use seawall_backup::{DrillReport, RestoreRequest};
+use seawall_backup::{DrillReport, RestoreRequest, VerifyOptions};
 use seawall_engine::RestoreTarget;
 use seawall_io::{Clock, Disk, OsDisk, SystemClock};
 use serde_json::json;
@@ -97,6 +97,8 @@ fn run_own(
         },
         backup: arguments.backup.clone(),
         threads: usize::from(arguments.threads),
+        // As `verify` has it.
+        settle: Some(VerifyOptions::default().settle),
         ..RestoreRequest::default()
     };
     let environment = Environment::of_the_system(Arc::new(OsDisk::new(scratch)));
