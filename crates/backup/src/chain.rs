@@ -191,3 +191,6 @@ fn next_link(links: &[Link<'_, '_>]) -> Option<usize> {
     let at_row = links.iter().enumerate().filter(|(_, link)| link.has_row);
     at_row.min_by_key(|(_, link)| link.rows.key()).map(|(index, _)| index)
 }
+
+#[cfg(test)]
+mod tests;
