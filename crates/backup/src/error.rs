@@ -110,6 +110,15 @@ impl BackupError {
         matches!(self, Gap { .. } | LeftOut { .. } | Database(seawall_engine::Error::RestoreTarget { .. }))
     }
 
+    /// Whether an object is there, and is not what it should be.
+    pub(crate) fn is_damage(&self) -> bool {
+        use BackupError::{Archive, Damaged};
+        matches!(
+            self,
+            Damaged { .. } | Archive(ArchiveError::Damaged { .. } | ArchiveError::OtherObject { .. })
+        )
+    }
+
     pub(crate) fn damaged(object: impl ToString, problem: impl Into<String>) -> BackupError {
         BackupError::Damaged { object: object.to_string(), problem: problem.into() }
     }

@@ -57,6 +57,8 @@ pub struct UnfinishedBackup {
     pub parent: Option<String>,
     /// Names of those that were cut short and that it goes on with.
     pub cut_short: Vec<String>,
+    /// What it has said of that is damaged: it may go on with anything.
+    pub is_unreadable: bool,
 }
 
 /// What there is of a timeline.
@@ -251,8 +253,11 @@ fn read_unfinished(
 ) -> Result<Option<UnfinishedBackup>, BackupError> {
     for object in objects {
         let Some(header) = header_if_there(repository, object)? else { continue };
-        let below = layers_of_unfinished(repository, system, id, objects)?;
+        let below = layers_of_unfinished(repository, system, id, objects);
+        let is_unreadable = below.as_ref().is_err_and(BackupError::is_damage);
+        let below = if is_unreadable { Vec::new() } else { below? };
         return Ok(Some(UnfinishedBackup {
+            is_unreadable,
             id: id.to_owned(),
             timeline: header.timeline.unwrap_or(TimelineId::FIRST),
             first: header.start,

@@ -134,5 +134,14 @@ pub(crate) fn read_needs(
         Err(ArchiveError::NotFound { .. }) => return Ok(None),
         fetched => drop(fetched?),
     }
-    needs_of(repository, system, id, &content).map(Some)
+    match needs_of(repository, system, id, &content) {
+        // Somebody else has removed it meanwhile, before what it needs.
+        Err(_) if !repository.is_listed(&format!("{system}/{name}"))? => Ok(None),
+        Err(error @ BackupError::Archive(ArchiveError::NotFound { .. })) => {
+            let problem =
+                format!("it cannot be restored, a part of it is missing ({error}): remove this manifest");
+            Err(BackupError::damaged(&name, problem))
+        }
+        needs => needs.map(Some),
+    }
 }

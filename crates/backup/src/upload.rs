@@ -212,3 +212,51 @@ impl<'a> Uploader<'a> {
         Ok(RunInfo { kind: RunKind::Rows, rows: 0, bytes, checksum })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_archive::RepositoryOptions;
+    use seawall_simulation::SimulatedDisk;
+    use seawall_types::{DatabaseId, TableId, TimelineId};
+
+    #[test]
+    fn progress_names_runs_that_are_there_only_in_whatever_order_they_come() {
+        let disk = Arc::new(SimulatedDisk::new(1));
+        let repository = Repository::create_on(disk, RepositoryOptions::default()).unwrap();
+        let base = BackupBase {
+            database: DatabaseId::from_bytes([1; 16]),
+            timeline: TimelineId::FIRST,
+            page_bytes: 4096,
+            segment_bytes: 1 << 20,
+            created_micros: 0,
+            keys: None,
+            redo_point: Lsn::new(5),
+            complete_from: Lsn::new(5),
+            in_doubt: 0,
+            first_new_table: TableId::new(64),
+            loading: Vec::new(),
+        };
+        let place = ObjectPlace {
+            timeline: TimelineId::FIRST,
+            segment_bytes: 1 << 20,
+            start: Lsn::new(5),
+            end: Lsn::new(5),
+            created_micros: 0,
+        };
+        let foundation = Foundation::default();
+        let uploader = Uploader::new(&repository, &base, "b", place, Packing::default(), &foundation);
+        let put = |number: u32, reached: Option<u8>| {
+            let run = RunInfo { kind: RunKind::Rows, rows: u64::from(number), bytes: 1, checksum: 1 };
+            let mark = reached.map(|key| Mark { reached: Some(vec![key]), stamp: Lsn::new(7) });
+            let told = uploader.note(number, run, mark);
+            told.map(|(number, progress)| (number, progress.runs.len(), progress.reached.unwrap()))
+        };
+        assert_eq!([put(1, Some(10)), put(3, Some(30)), put(4, Some(40))], [None, None, None]);
+        assert_eq!(put(0, None), Some((0, 2, vec![10])));
+        // The one before is passed over.
+        assert_eq!(put(2, None), Some((1, 5, vec![40])));
+        assert_eq!([put(6, Some(60)), put(7, None)], [None, None]);
+        assert_eq!(put(5, None), Some((2, 7, vec![60])));
+    }
+}

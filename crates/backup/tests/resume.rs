@@ -276,6 +276,31 @@ fn progress_that_is_damaged_is_not_gone_on_with_and_verify_names_it() {
 }
 
 #[test]
+fn damaged_progress_keeps_all_attempts_while_it_may_be_of_use_and_stops_no_expiry() {
+    let world = World::new();
+    let database = settled(&world);
+    cut_short(&world, &database, &options(), 60);
+    world.back_up_with(&database, &BackupOptions { resumes: false, ..options() }, || {}).unwrap();
+    database.archive_now().unwrap();
+    world.clock.advance(6 * DAY);
+    cut_short(&world, &database, &options(), 60);
+    let (older, newer) = {
+        let mut unfinished = backups(&world.repository(), database_of(&world)).unwrap().unfinished;
+        (unfinished.remove(0), unfinished.remove(0))
+    };
+    let paths = world.repository().stored(None).unwrap().into_iter().map(|object| object.path);
+    for path in paths.filter(|path| path.contains(&newer) && path.contains("progress-")) {
+        world.store.flip_bit(&path, 600, 1);
+    }
+    world.clock.advance(2 * DAY);
+    // The older one was given up, but nobody knows whether the newer one goes on with it.
+    assert_eq!(expire(&world), <[String; 0]>::default());
+    world.clock.advance(6 * DAY);
+    assert_eq!(expire(&world), [older, newer]);
+    assert_restores(&world, &database);
+}
+
+#[test]
 fn a_chain_that_would_be_too_long_another_timeline_and_a_wish_begin_anew() {
     let world = World::new();
     let database = settled(&world);
@@ -352,6 +377,35 @@ fn a_database_that_crashed_meanwhile_goes_on() {
     assert!(start.goes_on_with.is_some() && taken.manifest.rows() < u64::from(ROWS) * 2);
     database.archive_now().unwrap();
     assert!(world.restored_state(RestoreTarget::Latest) == expected);
+}
+
+#[test]
+fn one_whose_log_was_refused_has_all_its_rows_and_the_next_puts_them_no_more() {
+    let world = World { archives: false, ..World::new() };
+    let database = settled(&world);
+    let prefix = format!("{}/tails/", System::Seawall(database.info().unwrap().database));
+    let target = FaultTarget::Path { prefix, operations: Operations::Only(Operation::Rename) };
+    let error = FaultError::Kind(std::io::ErrorKind::PermissionDenied);
+    world.store.inject(Fault { target, error, skip: 0, count: u64::MAX });
+    world.back_up_with(&database, &options(), || {}).unwrap_err();
+    world.store.clear_faults();
+    let (start, taken) = told(&world, &database, &options());
+    assert!(start.goes_on_with.is_some() && taken.manifest.rows() < 100, "{}", taken.manifest.rows());
+    assert_restores(&world, &database);
+}
+
+#[test]
+fn one_of_an_encrypted_database_is_gone_on_with() {
+    let world = World::encrypted();
+    let database = settled(&world);
+    cut_short(&world, &database, &options(), 60);
+    put(&database, "first", 5, b"changed");
+    database.checkpoint().unwrap();
+    let (start, _) = told(&world, &database, &options());
+    assert!(start.goes_on_with.is_some(), "{:?}", start.notes);
+    database.archive_now().unwrap();
+    assert_restores(&world, &database);
+    assert_eq!(findings(&world), []);
 }
 
 #[test]

@@ -181,24 +181,29 @@ impl<'a> Planner<'a> {
         let under_way =
             self.may_be_under_way().flat_map(|backup| backup.cut_short.iter().chain([&backup.id]));
         let staying: BTreeSet<&String> = of_kept.chain(under_way).collect();
+        // Nobody knows what it goes on with.
+        let all_stay = self.may_be_under_way().any(|backup| backup.is_unreadable);
         let ids = self.holdings.unfinished.iter().map(|backup| backup.id.clone());
-        ids.partition(|id| staying.contains(id))
+        ids.partition(|id| all_stay || staying.contains(id))
     }
 
     fn backup(&self, id: &str) -> Option<&'a BackupNeeds> {
         self.holdings.backups.iter().find(|backup| backup.id == id)
     }
 
-    /// How many backups a backup builds on. One that builds on itself in a circle is damaged; it is not followed forever.
+    /// How many backups a backup builds on, one on the other, those among them that were taken for cut short and have ended after
+    /// all. One that builds on itself in a circle is damaged; it is not followed forever.
     fn depth(&self, backup: &BackupNeeds) -> usize {
-        let (mut depth, mut parent) = (0, backup.parent.as_deref());
-        while let Some(found) = parent.and_then(|parent| self.backup(parent))
-            && depth < self.holdings.backups.len()
-        {
-            depth += 1;
-            parent = found.parent.as_deref();
+        let mut below: Vec<&BackupNeeds> = vec![backup];
+        for depth in 0..self.holdings.backups.len() {
+            let names: BTreeSet<&String> =
+                below.iter().flat_map(|backup| backup.parent.iter().chain(&backup.cut_short)).collect();
+            below = self.holdings.backups.iter().filter(|backup| names.contains(&backup.id)).collect();
+            if below.is_empty() {
+                return depth;
+            }
         }
-        depth
+        self.holdings.backups.len()
     }
 
     /// The deepest first, and of these the oldest.

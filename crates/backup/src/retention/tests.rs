@@ -175,6 +175,7 @@ impl World {
                 began_micros: running.started,
                 parent: None,
                 cut_short: Vec::new(),
+                is_unreadable: false,
             })
         };
         self.branches.iter().flat_map(running).collect()
@@ -514,6 +515,7 @@ fn the_log_of_a_backup_under_way_stays_whether_it_is_seen_or_not() {
         began_micros,
         parent: None,
         cut_short: Vec::new(),
+        is_unreadable: false,
     };
     holdings.unfinished.push(slow);
     let found = plan(&holdings, &policy, 99 * HOUR, &BTreeSet::new());
