@@ -13,7 +13,9 @@
 //! |    8 | the disk is full; nothing acknowledged is lost                            |
 //! |    9 | the master key is missing, wrong, unreadable, or not needed               |
 
-use std::io::{self, Write};
+use std::io;
+
+use crate::output::tell;
 
 /// Why a command failed.
 #[derive(Debug, thiserror::Error)]
@@ -124,8 +126,7 @@ impl Failure {
             }
             false => format!("seawall: {self}"),
         };
-        // Where nobody can be told, the exit code still is what it is: `eprintln!` would end with another.
-        io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap_or(());
+        tell(line);
     }
 }
 

@@ -7,6 +7,12 @@ use serde_json::{Map, Value};
 
 use crate::failure::Failure;
 
+/// A line on standard error. Where nobody takes it, nothing: `eprintln!` would end the process, with an exit code that says something
+/// else.
+pub(crate) fn tell(line: impl fmt::Display) {
+    io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap_or(());
+}
+
 /// Standard output.
 pub(crate) struct Output {
     writer: BufWriter<io::Stdout>,

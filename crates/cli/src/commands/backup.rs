@@ -19,7 +19,7 @@ use super::repository::{VARIABLE, options as repository_options, url_of};
 use crate::arguments::{BackupArguments, BackupCommand, OneRepository, RestoreArguments, Shared};
 use crate::failure::Failure;
 use crate::files::utc;
-use crate::output::{Output, duration, grouped, size};
+use crate::output::{Output, duration, grouped, size, tell};
 use crate::progress;
 
 pub(crate) fn backup(
@@ -92,16 +92,22 @@ fn take(
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let bar = progress::bytes(None, "backing up");
+    let mut notes = Vec::new();
     let taken = back_up(&database, &repository, &clock, &options, &mut |step| match step {
-        BackupStep::Begins(start) => tell(&bar, &start),
+        BackupStep::Begins(start) => {
+            tell_start(&bar, &start);
+            notes = start.notes;
+        }
         BackupStep::Reads(done) => bar.set_position(done.read_bytes),
     });
     bar.finish_and_clear();
     let taken = taken?;
     database.close()?;
     let manifest = &taken.manifest;
+    let mut answer = backup_json(&taken);
+    answer["notes"] = notes.into();
     output.answer(
-        &backup_json(&taken),
+        &answer,
         format_args!(
             "backup {}{}: {} rows, {}, up to {}",
             taken.id,
@@ -114,9 +120,9 @@ fn take(
 }
 
 /// What a backup goes on with, and why it does not build on what it might have built on: on standard error.
-fn tell(bar: &indicatif::ProgressBar, start: &BackupStart) {
+fn tell_start(bar: &indicatif::ProgressBar, start: &BackupStart) {
     let goes_on = start.goes_on_with.as_ref().map(|id| format!("going on with {id}, which was cut short"));
-    bar.suspend(|| goes_on.iter().chain(&start.notes).for_each(|line| eprintln!("{line}")));
+    bar.suspend(|| goes_on.iter().chain(&start.notes).for_each(tell));
 }
 
 /// What it builds on, if it does.

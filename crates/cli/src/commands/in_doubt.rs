@@ -13,7 +13,7 @@ use super::open;
 use crate::arguments::{InDoubt, OneGid, Shared};
 use crate::failure::Failure;
 use crate::files::utc;
-use crate::output::{Output, duration, grouped, size};
+use crate::output::{Output, duration, grouped, size, tell};
 
 pub(crate) fn in_doubt(shared: &Shared, arguments: &InDoubt, output: &mut Output) -> Result<(), Failure> {
     if arguments.forget.is_some() || arguments.forget_older_than.is_some() {
@@ -43,7 +43,7 @@ pub(crate) fn in_doubt(shared: &Shared, arguments: &InDoubt, output: &mut Output
     match first {
         None => Ok(()),
         Some(FailedRule { gid, error }) => {
-            eprintln!("{gid:?} stays in doubt, and {others} more that could not be decided");
+            tell(format_args!("{gid:?} stays in doubt, and {others} more that could not be decided"));
             Err(error.into())
         }
     }
@@ -145,10 +145,10 @@ fn ask_by(command: &str) -> InDoubtHook {
             Ok(output) => format!("it ended with {}", output.status),
             Err(error) => error.to_string(),
         };
-        eprintln!(
+        tell(format_args!(
             "seawall: {:?} stays in doubt: the command is to say commit, rollback or wait; {problem}",
             transaction.gid
-        );
+        ));
         Verdict::Wait
     })
 }
