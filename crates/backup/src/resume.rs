@@ -59,6 +59,9 @@ impl Foundation {
         options: &BackupOptions,
         now_micros: i64,
     ) -> Result<Foundation, BackupError> {
+        if !options.is_incremental && !options.resumes {
+            return Ok(Foundation::default());
+        }
         let stored = backups(repository, backup.base().database)?;
         let search = Search { backup, repository, options, stored: &stored, now_micros };
         let mut found = Foundation::default();
