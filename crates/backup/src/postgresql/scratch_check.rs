@@ -10,16 +10,27 @@ use super::scratch_server::{ScratchServer, ServerStart, on_files};
 /// Names of databases that take connections.
 const DATABASES: &str = "select json_agg(datname order by datname) from pg_database where datallowconn";
 
-/// Reads every page of every table, materialized view and TOAST table, those of the catalog, too; one count a line.
-const COUNT_ALL: &str = r"
+/// Every table, materialized view and TOAST table, those of the catalog, too.
+const TABLES: &str = "from pg_class
+where relkind in ('r', 't', 'm') and relpersistence <> 't' and (relkind <> 'm' or relispopulated)";
+/// Before the number of them.
+const TABLES_MARK: &str = "tables|";
+
+/// Reads every page of every table: how many there are, and then one count a line. Names are whole, whatever the search path of the
+/// database is.
+fn count_all() -> String {
+    format!(
+        r"
+set search_path = pg_catalog;
 set enable_indexscan = off;
 set enable_indexonlyscan = off;
 set enable_bitmapscan = off;
-set statement_timeout = 0;
-select format('select count(*) from %s', oid::regclass) from pg_class
-where relkind in ('r', 't', 'm') and relpersistence <> 't' and (relkind <> 'm' or relispopulated)
+select '{TABLES_MARK}' || count(*) {TABLES};
+select format('select count(*) from %s', oid::regclass) {TABLES}
 order by oid \gexec
-";
+"
+    )
+}
 
 /// What is asked instead of reading everything.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +84,7 @@ impl ServerCheck {
     ) -> Result<ServerCheck, PostgreSqlBackupError> {
         let mut check = ServerCheck::default();
         for database in server.ask::<Vec<String>>(DATABASES)? {
-            let output = server.psql(&database, &["--echo-errors"], COUNT_ALL)?;
+            let output = server.psql(&database, &["--echo-errors"], &count_all())?;
             server.still_runs()?;
             check.add_database(&database, &output);
         }
@@ -85,16 +96,22 @@ impl ServerCheck {
         Ok(check)
     }
 
+    /// What could not be read is what psql tells of; and if it does not, by words that are known here, what has no count.
     fn add_database(&mut self, database: &str, output: &Output) {
         self.databases += 1;
-        let counts = String::from_utf8_lossy(&output.stdout);
-        for rows in counts.lines().filter_map(|line| line.parse::<u64>().ok()) {
+        let answer = String::from_utf8_lossy(&output.stdout);
+        let there_are = answer.lines().find_map(|line| line.strip_prefix(TABLES_MARK)?.parse::<u64>().ok());
+        let before = self.tables;
+        for rows in answer.lines().filter_map(|line| line.parse::<u64>().ok()) {
             self.tables += 1;
             self.rows += rows;
         }
         let mut damages = errors_in(&said(output));
-        if damages.is_empty() && !output.status.success() {
-            damages.push(format!("psql ended with {}", output.status));
+        let read = self.tables - before;
+        if damages.is_empty() && !(output.status.success() && there_are == Some(read)) {
+            let of = there_are.map_or("an unknown number".to_owned(), |count| count.to_string());
+            let (status, said) = (output.status, said(output));
+            damages.push(format!("{read} tables were read of {of}; psql ended with {status}: {said}"));
         }
         self.damages.extend(damages.into_iter().map(|damage| format!("database {database}: {damage}")));
     }
@@ -141,6 +158,7 @@ fn errors_in(message: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::process::ExitStatus;
 
     #[test]
     fn errors_are_told_with_their_statements_and_warnings_are_not() {
@@ -156,5 +174,24 @@ mod tests {
             ]
         );
         assert!(errors_in("").is_empty());
+    }
+
+    fn check_of(stdout: &str, stderr: &str) -> ServerCheck {
+        let mut check = ServerCheck::default();
+        let (status, bytes) = (ExitStatus::default(), |text: &str| text.as_bytes().to_vec());
+        check.add_database("x", &Output { status, stdout: bytes(stdout), stderr: bytes(stderr) });
+        check
+    }
+
+    #[test]
+    fn a_table_that_was_not_read_is_damage_in_whatever_language_that_is_told() {
+        let good = check_of("tables|2\n10\n5\n", "WARNING:  y");
+        assert_eq!((good.tables, good.rows, &good.damages[..]), (2, 15, &[][..]));
+        let damaged = check_of("tables|2\n10\n", "psql:<stdin>:8: FEHLER:  ungültige Seite in Block 3");
+        assert_eq!(damaged.damages.len(), 1);
+        let damage = &damaged.damages[0];
+        assert!(damage.contains("1 tables were read of 2") && damage.contains("FEHLER"), "{damage}");
+        let silent = check_of("", "");
+        assert!(silent.damages[0].contains("0 tables were read of an unknown number"), "{silent:?}");
     }
 }

@@ -37,7 +37,7 @@ const RECOVERED: &str = "ready";
 /// What `postgresql.conf` does not decide here. Nothing is told to the outside: there is no network, no archive, no job of an
 /// extension, no subscription that takes what its slot has for somebody else. While it recovers nobody can connect, so limits of
 /// connections do not have to be those of the primary.
-const SETTINGS: [&str; 20] = [
+const SETTINGS: [&str; 16] = [
     "listen_addresses=",
     "port=5432",
     "archive_mode=off",
@@ -54,11 +54,12 @@ const SETTINGS: [&str; 20] = [
     "external_pid_file=",
     "logging_collector=off",
     "log_destination=stderr",
-    "lc_messages=C",
-    "zero_damaged_pages=off",
-    "ignore_checksum_failure=off",
-    "statement_timeout=0",
 ];
+
+/// Of these also what a database or a role of the cluster has for its sessions does not decide: damage must look like damage, in
+/// words that are known here. Whoever looks says so, which comes before those.
+const SESSION_SETTINGS: [&str; 4] =
+    ["lc_messages=C", "zero_damaged_pages=off", "ignore_checksum_failure=off", "statement_timeout=0"];
 
 /// For a cluster whose configuration lies elsewhere: what was prepared when the backup was taken, and its locks, must find room.
 const WITHOUT_CONFIGURATION: &str =
@@ -72,6 +73,7 @@ pub(super) struct ScratchServer<'a> {
     scratch: &'a Path,
     clock: &'a dyn Clock,
     program: String,
+    session_options: String,
     child: Child,
     has_ended: bool,
 }
@@ -113,7 +115,17 @@ impl<'a> ScratchServer<'a> {
         let child = command
             .spawn()
             .map_err(|source| PostgreSqlBackupError::Program { program: program.clone(), source })?;
-        Ok(ScratchServer { programs, user, scratch, clock, program, child, has_ended: false })
+        let session_options = session_options(start.settings);
+        Ok(ScratchServer {
+            programs,
+            user,
+            scratch,
+            clock,
+            program,
+            session_options,
+            child,
+            has_ended: false,
+        })
     }
 
     /// Waits until it has recovered, and takes connections.
@@ -167,7 +179,7 @@ impl<'a> ScratchServer<'a> {
         let (program, mut command) = self.programs.command("psql", self.user);
         let role = std::env::var_os("PGUSER").unwrap_or_else(|| "postgres".into());
         command.env("PGHOST", self.scratch).env("PGPORT", "5432").env("PGUSER", role);
-        command.env("PGDATABASE", database).current_dir(self.scratch);
+        command.env("PGDATABASE", database).env("PGOPTIONS", &self.session_options).current_dir(self.scratch);
         command.args(["-X", "-q", "-A", "-t", "--no-password"]).args(arguments);
         let failed = |source| PostgreSqlBackupError::Program { program: program.clone(), source };
         let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
@@ -244,7 +256,7 @@ fn log_path(scratch: &Path) -> PathBuf {
 /// What the command line sets, which comes before what files say; last what the caller wants.
 fn own_settings(start: &ServerStart<'_>) -> Result<Vec<OsString>, PostgreSqlBackupError> {
     let (scratch, data) = (start.scratch, data_directory(start.scratch));
-    let mut settings: Vec<OsString> = SETTINGS.iter().map(OsString::from).collect();
+    let mut settings: Vec<OsString> = SETTINGS.iter().chain(&SESSION_SETTINGS).map(OsString::from).collect();
     let mut is_path = |name: &str, path: &Path| {
         let mut setting = OsString::from(format!("{name}="));
         setting.push(path);
@@ -260,6 +272,22 @@ fn own_settings(start: &ServerStart<'_>) -> Result<Vec<OsString>, PostgreSqlBack
     }
     settings.extend(start.settings.iter().map(OsString::from));
     Ok(settings)
+}
+
+/// `PGOPTIONS` of whoever looks: what the caller wants comes first here, too.
+fn session_options(wanted: &[String]) -> String {
+    let wants = |name: &str| {
+        wanted.iter().rev().find(|setting| {
+            setting.split_once('=').is_some_and(|(wanted, _)| wanted.trim().eq_ignore_ascii_case(name))
+        })
+    };
+    let options = SESSION_SETTINGS.iter().map(|setting| {
+        let name = setting.split('=').next().expect("the first of any number of parts is there");
+        let setting = wants(name).map_or(*setting, String::as_str);
+        // A blank ends one.
+        format!("-c {}", setting.replace('\\', "\\\\").replace(' ', "\\ "))
+    });
+    options.collect::<Vec<_>>().join(" ")
 }
 
 fn write(start: &ServerStart<'_>, name: &str, text: &str) -> Result<PathBuf, PostgreSqlBackupError> {
@@ -293,6 +321,14 @@ pub(super) fn on_files(start: &ServerStart<'_>, program: &str) -> (String, Comma
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sessions_have_what_the_caller_wants_and_else_what_finds_damage() {
+        let options = session_options(&[]);
+        assert!(options.starts_with("-c lc_messages=C -c zero_damaged_pages=off -c "), "{options}");
+        let options = session_options(&["Zero_Damaged_Pages=on".to_owned(), "lc_messages=a b\\".to_owned()]);
+        assert!(options.starts_with("-c lc_messages=a\\ b\\\\ -c Zero_Damaged_Pages=on -c "), "{options}");
+    }
 
     #[test]
     fn the_last_lines_of_a_log_are_shown() {
