@@ -53,7 +53,11 @@ pub struct PostgreSqlDrillRequest {
     pub query: Option<CheckQuery>,
     /// How long the server may take to recover, or to stop. Default a day.
     pub patience: Duration,
+    /// How long the query, or reading all of a database, may take. Default a day.
+    pub check_patience: Duration,
 }
+
+const DAY: Duration = Duration::from_secs(86_400);
 
 impl PostgreSqlDrillRequest {
     /// A drill of this restore.
@@ -65,7 +69,8 @@ impl PostgreSqlDrillRequest {
             settings: Vec::new(),
             environment: Vec::new(),
             query: None,
-            patience: Duration::from_secs(86_400),
+            patience: DAY,
+            check_patience: DAY,
         }
     }
 }
@@ -163,8 +168,8 @@ pub fn drill_postgresql(
     progress(PostgreSqlDrillProgress::Check);
     let position: Position = server.ask(POSITION)?;
     let checked = match &request.query {
-        Some(query) => ServerCheck::ask(&mut server, query)?,
-        None => ServerCheck::everything(server, &start, request.patience)?,
+        Some(query) => ServerCheck::ask(&mut server, query, request.check_patience)?,
+        None => ServerCheck::everything(server, &start, request.check_patience, request.patience)?,
     };
     let end = position.end.and_then(|end| end.parse().ok()).unwrap_or(restored.backup.manifest.end);
     let phases = PostgreSqlDrillPhases {

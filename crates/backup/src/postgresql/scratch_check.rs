@@ -59,12 +59,13 @@ pub struct ServerCheck {
 }
 
 impl ServerCheck {
-    /// Asks one query.
+    /// Asks one query, and waits so long for its answer.
     pub(super) fn ask(
         server: &mut ScratchServer<'_>,
         query: &CheckQuery,
+        patience: Duration,
     ) -> Result<ServerCheck, PostgreSqlBackupError> {
-        let output = server.psql(&query.database, &["-v", "ON_ERROR_STOP=1"], &query.sql)?;
+        let output = server.psql(&query.database, &["-v", "ON_ERROR_STOP=1"], &query.sql, patience)?;
         server.still_runs()?;
         let mut check = ServerCheck {
             answer: Some(String::from_utf8_lossy(&output.stdout).trim_end().to_owned()),
@@ -76,20 +77,21 @@ impl ServerCheck {
         Ok(check)
     }
 
-    /// Reads all that can be read; then the server has stopped.
+    /// Reads all that can be read, within so long for each database; then the server has stopped.
     pub(super) fn everything(
         mut server: ScratchServer<'_>,
         start: &ServerStart<'_>,
         patience: Duration,
+        stop_patience: Duration,
     ) -> Result<ServerCheck, PostgreSqlBackupError> {
         let mut check = ServerCheck::default();
         for database in server.ask::<Vec<String>>(DATABASES)? {
-            let output = server.psql(&database, &["--echo-errors"], &count_all())?;
+            let output = server.psql(&database, &["--echo-errors"], &count_all(), patience)?;
             server.still_runs()?;
             check.add_database(&database, &output);
         }
         let has_checksums: String = server.ask("select to_json(current_setting('data_checksums'))")?;
-        server.stop(patience)?;
+        server.stop(stop_patience)?;
         if has_checksums == "on" {
             check.verify_pages(start)?;
         }

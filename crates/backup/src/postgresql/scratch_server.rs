@@ -15,9 +15,10 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{OpenOptionsExt, lchown};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output};
 use std::time::Duration;
 
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Pid, Signal, kill_process};
 use seawall_io::Clock;
 use serde::Deserialize;
@@ -27,6 +28,8 @@ use super::programs::{Programs, ServerUser};
 
 /// How often it is looked whether it has recovered.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// How long a question of our own about it may take.
+const ANSWER_PATIENCE: Duration = Duration::from_secs(600);
 /// Lines of its log that are shown, its last ones, if they are within so many bytes.
 const LOG_LINES: usize = 20;
 const LOG_BYTES: u64 = 16 << 10;
@@ -35,9 +38,9 @@ const STATUS_LINE: usize = 7;
 const RECOVERED: &str = "ready";
 
 /// What `postgresql.conf` does not decide here. Nothing is told to the outside: there is no network, no archive, no job of an
-/// extension, no subscription that takes what its slot has for somebody else. While it recovers nobody can connect, so limits of
-/// connections do not have to be those of the primary.
-const SETTINGS: [&str; 16] = [
+/// extension, no subscription that takes what its slot has for somebody else; and it waits for nobody, no standby either. While it
+/// recovers nobody can connect, so limits of connections do not have to be those of the primary.
+const SETTINGS: [&str; 18] = [
     "listen_addresses=",
     "port=5432",
     "archive_mode=off",
@@ -46,6 +49,8 @@ const SETTINGS: [&str; 16] = [
     "primary_slot_name=",
     "archive_cleanup_command=",
     "recovery_end_command=",
+    "recovery_min_apply_delay=0",
+    "synchronous_standby_names=",
     "shared_preload_libraries=",
     "max_logical_replication_workers=0",
     "autovacuum=off",
@@ -57,9 +62,15 @@ const SETTINGS: [&str; 16] = [
 ];
 
 /// Of these also what a database or a role of the cluster has for its sessions does not decide: damage must look like damage, in
-/// words that are known here. Whoever looks says so, which comes before those.
-const SESSION_SETTINGS: [&str; 4] =
-    ["lc_messages=C", "zero_damaged_pages=off", "ignore_checksum_failure=off", "statement_timeout=0"];
+/// words that are known here, and a library that is not here is none. Whoever looks says so, which comes before those.
+const SESSION_SETTINGS: [&str; 6] = [
+    "lc_messages=C",
+    "zero_damaged_pages=off",
+    "ignore_checksum_failure=off",
+    "statement_timeout=0",
+    "session_preload_libraries=",
+    "local_preload_libraries=",
+];
 
 /// For a cluster whose configuration lies elsewhere: what was prepared when the backup was taken, and its locks, must find room.
 const WITHOUT_CONFIGURATION: &str =
@@ -169,34 +180,52 @@ impl<'a> ScratchServer<'a> {
         PostgreSqlBackupError::Drill { problem }
     }
 
-    /// `psql` with what it reads on its standard input; it stays until all of it was executed, whether that succeeds or not.
+    /// `psql` with what it reads on its standard input; it stays until all of it was executed, whether that succeeds or not, and no
+    /// longer than `patience`.
     pub(super) fn psql(
         &self,
         database: &str,
         arguments: &[&str],
         script: &str,
+        patience: Duration,
     ) -> Result<Output, PostgreSqlBackupError> {
+        let begun = self.clock.monotonic();
         let (program, mut command) = self.programs.command("psql", self.user);
         let role = std::env::var_os("PGUSER").unwrap_or_else(|| "postgres".into());
         command.env("PGHOST", self.scratch).env("PGPORT", "5432").env("PGUSER", role);
         command.env("PGDATABASE", database).env("PGOPTIONS", &self.session_options).current_dir(self.scratch);
         command.args(["-X", "-q", "-A", "-t", "--no-password"]).args(arguments);
         let failed = |source| PostgreSqlBackupError::Program { program: program.clone(), source };
-        let spawned = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-        let mut child = spawned.map_err(failed)?;
-        let mut input = child.stdin.take().expect("it was started with a pipe");
-        match input.write_all(script.as_bytes()) {
-            // It says why it has ended.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {}
-            written => written.map_err(failed)?,
-        }
-        drop(input);
-        child.wait_with_output().map_err(failed)
+        // Files in memory and no pipes: neither side has to keep up with the other.
+        let (input, stdout, stderr) = (in_memory(script), in_memory(""), in_memory(""));
+        let (input, mut stdout, mut stderr) =
+            (input.map_err(failed)?, stdout.map_err(failed)?, stderr.map_err(failed)?);
+        command.stdin(input).stdout(stdout.try_clone().map_err(failed)?);
+        let mut child = command.stderr(stderr.try_clone().map_err(failed)?).spawn().map_err(failed)?;
+        let status = loop {
+            if let Some(status) = child.try_wait().map_err(failed)? {
+                break status;
+            }
+            if self.clock.monotonic().saturating_sub(begun) >= patience {
+                child.kill().and_then(|()| child.wait()).map_err(failed)?;
+                let seconds = patience.as_secs();
+                return Err(
+                    self.failed(format!("what database {database} was asked took longer than {seconds} s"))
+                );
+            }
+            self.clock.sleep(LOOK_AGAIN);
+        };
+        let read = |file: &mut File| {
+            let mut bytes = Vec::new();
+            file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(failed)?;
+            Ok(bytes)
+        };
+        Ok(Output { status, stdout: read(&mut stdout)?, stderr: read(&mut stderr)? })
     }
 
     /// One value, which the query makes JSON.
     pub(super) fn ask<T: for<'b> Deserialize<'b>>(&self, query: &str) -> Result<T, PostgreSqlBackupError> {
-        let output = self.psql("postgres", &["-v", "ON_ERROR_STOP=1"], query)?;
+        let output = self.psql("postgres", &["-v", "ON_ERROR_STOP=1"], query, ANSWER_PATIENCE)?;
         let answer = String::from_utf8_lossy(&output.stdout);
         if !output.status.success() {
             let message = String::from_utf8_lossy(&output.stderr);
@@ -298,6 +327,14 @@ fn write(start: &ServerStart<'_>, name: &str, text: &str) -> Result<PathBuf, Pos
     });
     written.map_err(PostgreSqlBackupError::io(format!("cannot write {}", path.display())))?;
     Ok(path)
+}
+
+/// A file that nobody else sees, with this in it, from its begin.
+fn in_memory(text: &str) -> io::Result<File> {
+    let mut file = File::from(memfd_create("psql", MemfdFlags::CLOEXEC)?);
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file)
 }
 
 fn last_lines(path: &Path) -> io::Result<String> {

@@ -87,6 +87,9 @@ pub(crate) struct PostgreSqlDrillArguments {
     /// How long the server may take to recover. Default: 1d.
     #[arg(long, value_name = "TIME", value_parser = super::upkeep::parse_time)]
     pub(crate) recovery_timeout: Option<Duration>,
+    /// How long the query, or reading all of one database, may take. Default: 1d.
+    #[arg(long, value_name = "TIME", value_parser = super::upkeep::parse_time)]
+    pub(crate) check_timeout: Option<Duration>,
     /// What PostgreSQL is to fetch its log with. Default: `archive-get` of this program, from this repository.
     #[arg(long, value_name = "COMMAND")]
     pub(crate) restore_command: Option<String>,
@@ -101,6 +104,7 @@ impl PostgreSqlDrillArguments {
             (!self.postgresql_setting.is_empty(), "--postgresql-setting"),
             (self.query.is_some(), "--query"),
             (self.recovery_timeout.is_some(), "--recovery-timeout"),
+            (self.check_timeout.is_some(), "--check-timeout"),
             (self.restore_command.is_some(), "--restore-command"),
         ];
         given.into_iter().find(|(is_given, _)| *is_given).map(|(_, name)| name)

@@ -91,6 +91,7 @@ fn request_of(
         environment: vec![(OsString::from("SEAWALL_SPOOL"), scratch.join("spool").into_os_string())],
         query,
         patience: given.recovery_timeout.unwrap_or(defaults.patience),
+        check_patience: given.check_timeout.unwrap_or(defaults.check_patience),
         ..defaults
     })
 }

@@ -131,6 +131,8 @@ fn a_drill_that_fails_says_why_and_leaves_nothing() {
     );
     fails(&drill(&["--postgresql-programs", "/nowhere"]), 1, &["there is none in /nowhere"]);
     fails(&drill(&["--recovery-timeout", "0s"]), 1, &["has not recovered within 0 s"]);
+    let forever = ["--query", "select pg_sleep(3600)", "--check-timeout", "1s"];
+    fails(&drill(&forever), 1, &["database postgres", "longer than 1 s"]);
     fails(&drill(&["--restore-command", "echo the store is gone; exit 126"]), 1, &["the store is gone"]);
     fails(&drill(&["--system", "postgresql-1"]), 3, &["none of this cluster"]);
     // What the repository has lost, or what has rotted in it.
@@ -221,4 +223,30 @@ fn a_drill_that_root_starts_runs_postgresql_as_somebody_else() {
     assert!(shown.contains("time to recover") && shown.contains("no damage found"), "{shown}");
     fails(&drill("root"), 1, &["does not run as root", "root is root, too"]);
     fails(&drill("no-such-user"), 1, &["no-such-user is no user here"]);
+}
+
+/// It is nobody's primary and nobody's standby, and has not what the cluster's libraries need.
+#[test]
+fn a_drill_waits_for_no_standby_and_no_delay_and_loads_no_library() {
+    let Some(scene) = scene() else { return };
+    let primary = Server::create(&scene, &scene.text("repository"));
+    primary.sql("alter database template1 set session_preload_libraries = 'nowhere'");
+    primary.sql("alter database template1 set local_preload_libraries = 'nowhere'");
+    // It has read its file already.
+    primary.configure(
+        "synchronous_standby_names = 'nobody'\nrecovery_min_apply_delay = '1h'\n\
+         session_preload_libraries = 'nowhere'\nlocal_preload_libraries = 'nowhere'",
+    );
+    primary.back_up(&[]);
+    primary.sql("create table t as select generate_series(1, 1000) n");
+    primary.stop();
+    let report = scene.drill(&["--recovery-timeout", "120s"]);
+    assert_eq!(
+        (&report["ok"], &report["checked_databases"]),
+        (&Value::Bool(true), &Value::from(2)),
+        "{report}"
+    );
+    let query = "set synchronous_commit = on; insert into t select 0; select count(*) from t";
+    assert_eq!(scene.drill(&["--query", query, "--check-timeout", "120s"])["answer"], "1001");
+    scene.is_swept();
 }
