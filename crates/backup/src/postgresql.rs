@@ -24,6 +24,7 @@ mod recovery;
 mod restore;
 mod restore_points;
 mod scratch_check;
+mod scratch_guard;
 mod scratch_server;
 mod segments;
 mod server;
@@ -44,6 +45,7 @@ pub use restore::{
     PostgreSqlRestoreProgress, PostgreSqlRestoreReport, PostgreSqlRestoreRequest, restore_postgresql,
 };
 pub use scratch_check::{CheckQuery, ServerCheck};
+pub use scratch_guard::{DRILL_GUARD_COMMAND, drill_guard};
 pub use server::PostgreSqlServer;
 pub use stream::check_base_backup;
 pub use take::{BackupCheckpoint, PostgreSqlBackupOptions, PostgreSqlBackupProgress, back_up_postgresql};

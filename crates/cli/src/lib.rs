@@ -30,6 +30,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
+use seawall_backup::BackupError;
+use seawall_backup::postgresql::{DRILL_GUARD_COMMAND, drill_guard};
 
 use crate::arguments::Arguments;
 use crate::failure::Failure;
@@ -42,6 +44,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     // a command line.
     if let Some(code) = archiving::run(&arguments) {
         return ExitCode::from(code);
+    }
+    if let [_, command, rest @ ..] = &arguments[..]
+        && command == DRILL_GUARD_COMMAND
+    {
+        return match drill_guard(rest) {
+            Ok(code) => ExitCode::from(code),
+            Err(error) => failed(&BackupError::from(error).into(), false),
+        };
     }
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
@@ -57,8 +67,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(failure) => {
             // What was answered before the failure stands before its message.
             drop(output);
-            failure.report(json);
-            ExitCode::from(failure.exit_code())
+            failed(&failure, json)
         }
     }
+}
+
+fn failed(failure: &Failure, json: bool) -> ExitCode {
+    failure.report(json);
+    ExitCode::from(failure.exit_code())
 }

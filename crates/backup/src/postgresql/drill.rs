@@ -8,7 +8,8 @@
 //! ```
 //! The server recovers as one would that is to take over: up to the target, then on a new timeline, of which nobody hears.
 //!
-//! The directory is the caller's to remove. When this returns, no server runs there. A process that is killed leaves one.
+//! The directory is the caller's to remove. When this returns, or its process is killed, nothing runs there: see
+//! [`super::scratch_guard`].
 
 use std::ffi::OsString;
 use std::io;
@@ -29,7 +30,7 @@ use super::restore::{
     PostgreSqlRestoreProgress, PostgreSqlRestoreReport, PostgreSqlRestoreRequest, restore_postgresql,
 };
 use super::scratch_check::{CheckQuery, ServerCheck};
-use super::scratch_server::{ScratchServer, ServerStart, data_directory};
+use super::scratch_server::{ScratchServer, ServerFiles, ServerStart, data_directory};
 use crate::error::BackupError;
 
 /// How far it has come, which stays as it is when the recovery has ended.
@@ -43,6 +44,8 @@ pub struct PostgreSqlDrillRequest {
     pub restore: PostgreSqlRestoreRequest,
     /// Where the programs of its release are. Default: they are looked for.
     pub programs: Option<PathBuf>,
+    /// This program, which is to call [`super::drill_guard`] with the arguments that follow [`super::DRILL_GUARD_COMMAND`].
+    pub guard: PathBuf,
     /// As whom they run, if not as the caller.
     pub user: Option<ServerUser>,
     /// Settings for the server, `NAME=VALUE`, before those of the cluster.
@@ -60,10 +63,11 @@ pub struct PostgreSqlDrillRequest {
 const DAY: Duration = Duration::from_secs(86_400);
 
 impl PostgreSqlDrillRequest {
-    /// A drill of this restore.
-    pub fn new(restore: PostgreSqlRestoreRequest) -> PostgreSqlDrillRequest {
+    /// A drill of this restore, by this program.
+    pub fn new(restore: PostgreSqlRestoreRequest, guard: PathBuf) -> PostgreSqlDrillRequest {
         PostgreSqlDrillRequest {
             restore,
+            guard,
             programs: None,
             user: None,
             settings: Vec::new(),
@@ -149,20 +153,22 @@ pub fn drill_postgresql(
     let restored = restore_postgresql(repository, identifier, &data, clock, &restore, &mut |step| {
         progress(PostgreSqlDrillProgress::Restore(step));
     })?;
+    let start = ServerStart {
+        programs: &programs,
+        guard: &request.guard,
+        user: request.user,
+        scratch,
+        settings: &request.settings,
+        environment: &request.environment,
+    };
+    let files = ServerFiles::write(&start)?;
     if let Some(user) = request.user {
         let given = give(scratch, user);
         given.map_err(PostgreSqlBackupError::io(format!("cannot give {} away", scratch.display())))?;
     }
     let fetched = clock.monotonic();
     progress(PostgreSqlDrillProgress::Replay);
-    let start = ServerStart {
-        programs: &programs,
-        user: request.user,
-        scratch,
-        settings: &request.settings,
-        environment: &request.environment,
-    };
-    let mut server = ScratchServer::start(&start, clock)?;
+    let mut server = ScratchServer::start(&start, files, clock)?;
     server.wait_until_recovered(request.patience)?;
     let recovered = clock.monotonic();
     progress(PostgreSqlDrillProgress::Check);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
 use super::error::PostgreSqlBackupError;
+use super::scratch_guard::guarded;
 
 /// The directory of the programs of one major release.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,19 +40,33 @@ impl Programs {
         Err(PostgreSqlBackupError::Drill { problem })
     }
 
-    /// One of them, to be run as `user`, with nothing in its environment that leads to another server.
+    /// One of them, to be run as `user`.
     pub(super) fn command(&self, program: &str, user: Option<ServerUser>) -> (String, Command) {
         let path = self.directory.join(program);
         let mut command = Command::new(&path);
-        command.stdin(Stdio::null()).env("LC_ALL", "C");
-        let settings = std::env::vars_os().map(|(name, _)| name);
-        for name in settings.filter(|name| name.as_encoded_bytes().starts_with(b"PG")) {
-            command.env_remove(name);
-        }
-        if let Some(ServerUser { user, group }) = user {
-            command.uid(user).gid(group);
-        }
+        command.stdin(Stdio::null());
+        alone(&mut command, user);
         (path.display().to_string(), command)
+    }
+
+    /// The same under a guard, so that it does not outlive us.
+    pub(super) fn guarded(&self, guard: &Path, program: &str, user: Option<ServerUser>) -> (String, Command) {
+        let path = self.directory.join(program);
+        let mut command = guarded(guard, &path);
+        alone(&mut command, user);
+        (path.display().to_string(), command)
+    }
+}
+
+/// Run as `user`, with nothing in its environment that leads to another server.
+fn alone(command: &mut Command, user: Option<ServerUser>) {
+    command.env("LC_ALL", "C");
+    let settings = std::env::vars_os().map(|(name, _)| name);
+    for name in settings.filter(|name| name.as_encoded_bytes().starts_with(b"PG")) {
+        command.env_remove(name);
+    }
+    if let Some(ServerUser { user, group }) = user {
+        command.uid(user).gid(group);
     }
 }
 

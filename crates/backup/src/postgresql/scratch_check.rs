@@ -120,10 +120,7 @@ impl ServerCheck {
 
     /// `pg_checksums` looks at every page of every file, those of indexes, too.
     fn verify_pages(&mut self, start: &ServerStart<'_>) -> Result<(), PostgreSqlBackupError> {
-        let (program, mut command) = on_files(start, "pg_checksums");
-        let run = command.arg("--check").output();
-        let output =
-            run.map_err(|source| PostgreSqlBackupError::Program { program: program.clone(), source })?;
+        let (program, output) = on_files(start, "pg_checksums", "--check")?;
         let answer = String::from_utf8_lossy(&output.stdout);
         let scanned =
             answer.lines().find_map(|line| line.strip_prefix("Blocks scanned:")?.trim().parse().ok());

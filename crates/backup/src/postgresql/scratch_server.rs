@@ -8,18 +8,17 @@
 //!             postgresql.log   what the server says
 //!             .s.PGSQL.5432    where it listens
 //! ```
-//! It is the child of this process. A process that is killed leaves it running, and its directory.
+//! It runs under a guard, which ends it, and what it has begun, when this process ends in whatever way. The directory stays then.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{OpenOptionsExt, lchown};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output};
+use std::process::{Child, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use rustix::fs::{MemfdFlags, memfd_create};
-use rustix::process::{Pid, Signal, kill_process};
 use seawall_io::Clock;
 use serde::Deserialize;
 
@@ -85,14 +84,17 @@ pub(super) struct ScratchServer<'a> {
     clock: &'a dyn Clock,
     program: String,
     session_options: String,
-    child: Child,
-    has_ended: bool,
+    log: File,
+    /// As which the server ends, with all that it has begun.
+    guard: Child,
 }
 
 /// How a server is started.
 #[derive(Debug)]
 pub(super) struct ServerStart<'a> {
     pub(super) programs: &'a Programs,
+    /// See [`super::scratch_guard`].
+    pub(super) guard: &'a Path,
     pub(super) user: Option<ServerUser>,
     /// The cluster is in `data` below it.
     pub(super) scratch: &'a Path,
@@ -109,34 +111,22 @@ impl<'a> ScratchServer<'a> {
     /// Starts it; it begins to recover.
     pub(super) fn start(
         start: &ServerStart<'a>,
+        files: ServerFiles,
         clock: &'a dyn Clock,
     ) -> Result<ScratchServer<'a>, PostgreSqlBackupError> {
         let ServerStart { programs, user, scratch, .. } = *start;
-        let (program, mut command) = programs.command("postgres", user);
-        let log = log_path(scratch);
-        let opened = File::options().create(true).append(true).mode(0o600).open(&log);
-        let log = opened.map_err(PostgreSqlBackupError::io(format!("cannot write {}", log.display())))?;
-        let error_log =
-            log.try_clone().map_err(PostgreSqlBackupError::io("cannot share the log of a server"))?;
+        let ServerFiles { log, settings } = files;
+        let (program, mut command) = programs.guarded(start.guard, "postgres", user);
+        let logs = log.try_clone().and_then(|output| Ok((output, log.try_clone()?)));
+        let (output, errors) = logs.map_err(PostgreSqlBackupError::io("cannot share the log of a server"))?;
         command.arg("-D").arg(data_directory(scratch));
-        for setting in own_settings(start)? {
+        for setting in settings {
             command.arg("-c").arg(setting);
         }
-        command.current_dir(scratch).envs(start.environment.iter().cloned()).stdout(log).stderr(error_log);
-        let child = command
-            .spawn()
-            .map_err(|source| PostgreSqlBackupError::Program { program: program.clone(), source })?;
+        command.current_dir(scratch).envs(start.environment.iter().cloned()).stdout(output).stderr(errors);
+        let guard = command.spawn().map_err(|source| no_guard(start.guard, source))?;
         let session_options = session_options(start.settings);
-        Ok(ScratchServer {
-            programs,
-            user,
-            scratch,
-            clock,
-            program,
-            session_options,
-            child,
-            has_ended: false,
-        })
+        Ok(ScratchServer { programs, user, scratch, clock, program, session_options, log, guard })
     }
 
     /// Waits until it has recovered, and takes connections.
@@ -162,17 +152,12 @@ impl<'a> ScratchServer<'a> {
     }
 
     fn look_for_end(&mut self) -> Result<Option<ExitStatus>, PostgreSqlBackupError> {
-        let status =
-            self.child.try_wait().map_err(PostgreSqlBackupError::io("cannot look after a server"))?;
-        self.has_ended |= status.is_some();
-        Ok(status)
+        self.guard.try_wait().map_err(PostgreSqlBackupError::io("cannot look after a server"))
     }
 
     /// It did not do what it should, and its log may say why.
     fn failed(&self, problem: String) -> PostgreSqlBackupError {
-        let log = log_path(self.scratch);
-        let said =
-            last_lines(&log).unwrap_or_else(|error| format!("(cannot read {}: {error})", log.display()));
+        let said = last_lines(&self.log).unwrap_or_else(|error| format!("(cannot read it: {error})"));
         let problem = format!(
             "{} did not work on what was restored: {problem}. Its log ends with\n{said}",
             self.program
@@ -246,7 +231,9 @@ impl<'a> ScratchServer<'a> {
     /// Stops it so that its files are as they are to be.
     pub(super) fn stop(mut self, patience: Duration) -> Result<(), PostgreSqlBackupError> {
         let begun = self.clock.monotonic();
-        self.send(Signal::INT)?;
+        let input = self.guard.stdin.as_mut().expect("it was started with a pipe");
+        // A byte, whatever it is.
+        input.write_all(b".").map_err(PostgreSqlBackupError::io("cannot stop a server"))?;
         loop {
             match self.look_for_end()? {
                 Some(status) if status.success() => return Ok(()),
@@ -258,28 +245,39 @@ impl<'a> ScratchServer<'a> {
             }
         }
     }
-
-    fn send(&self, signal: Signal) -> Result<(), PostgreSqlBackupError> {
-        let sent = kill_process(Pid::from_child(&self.child), signal);
-        sent.map_err(|error| PostgreSqlBackupError::io("cannot stop a server")(error.into()))
-    }
 }
 
 impl Drop for ScratchServer<'_> {
+    /// At once: it ends its processes, and writes nothing. Waiting closes the input that the guard follows.
     fn drop(&mut self) {
-        if self.has_ended {
-            return;
-        }
-        // At once: it ends its processes, and writes nothing.
-        let ended = self.send(Signal::QUIT).map(|()| self.child.wait());
-        if !matches!(ended, Ok(Ok(_))) {
-            tracing::warn!(?ended, "a server may be left");
+        if let Err(error) = self.guard.wait() {
+            tracing::warn!(%error, "a server may be left");
         }
     }
 }
 
-fn log_path(scratch: &Path) -> PathBuf {
-    scratch.join("postgresql.log")
+/// What lies beside the cluster. It is written before all of this is given to another user, who could put a link there.
+#[derive(Debug)]
+pub(super) struct ServerFiles {
+    log: File,
+    settings: Vec<OsString>,
+}
+
+impl ServerFiles {
+    pub(super) fn write(start: &ServerStart<'_>) -> Result<ServerFiles, PostgreSqlBackupError> {
+        let log = start.scratch.join("postgresql.log");
+        let opened = File::options().create_new(true).read(true).append(true).mode(0o600).open(&log);
+        let log = opened.map_err(PostgreSqlBackupError::io(format!("cannot write {}", log.display())))?;
+        Ok(ServerFiles { log, settings: own_settings(start)? })
+    }
+}
+
+fn no_guard(guard: &Path, source: io::Error) -> PostgreSqlBackupError {
+    let problem = format!(
+        "cannot run {} as the user that PostgreSQL runs as: {source}; let that user read it, and the way to it",
+        guard.display()
+    );
+    PostgreSqlBackupError::Drill { problem }
 }
 
 /// What the command line sets, which comes before what files say; last what the caller wants.
@@ -292,12 +290,12 @@ fn own_settings(start: &ServerStart<'_>) -> Result<Vec<OsString>, PostgreSqlBack
         settings.push(setting);
     };
     is_path("data_directory", &data);
-    is_path("hba_file", &write(start, "pg_hba.conf", "local all all trust\n")?);
+    is_path("hba_file", &write(scratch, "pg_hba.conf", "local all all trust\n")?);
     // A list: between quotes a comma is one.
     let quoted = format!("\"{}\"", scratch.display().to_string().replace('"', "\"\""));
     is_path("unix_socket_directories", Path::new(&quoted));
     if !data.join("postgresql.conf").exists() {
-        is_path("config_file", &write(start, "postgresql.conf", WITHOUT_CONFIGURATION)?);
+        is_path("config_file", &write(scratch, "postgresql.conf", WITHOUT_CONFIGURATION)?);
     }
     settings.extend(start.settings.iter().map(OsString::from));
     Ok(settings)
@@ -319,12 +317,9 @@ fn session_options(wanted: &[String]) -> String {
     options.collect::<Vec<_>>().join(" ")
 }
 
-fn write(start: &ServerStart<'_>, name: &str, text: &str) -> Result<PathBuf, PostgreSqlBackupError> {
-    let path = start.scratch.join(name);
-    let written = std::fs::write(&path, text).and_then(|()| match start.user {
-        Some(user) => lchown(&path, Some(user.user), Some(user.group)),
-        None => Ok(()),
-    });
+fn write(scratch: &Path, name: &str, text: &str) -> Result<PathBuf, PostgreSqlBackupError> {
+    let path = scratch.join(name);
+    let written = std::fs::write(&path, text);
     written.map_err(PostgreSqlBackupError::io(format!("cannot write {}", path.display())))?;
     Ok(path)
 }
@@ -337,8 +332,7 @@ fn in_memory(text: &str) -> io::Result<File> {
     Ok(file)
 }
 
-fn last_lines(path: &Path) -> io::Result<String> {
-    let mut file = File::options().read(true).open(path)?;
+fn last_lines(mut file: &File) -> io::Result<String> {
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(LOG_BYTES)))?;
     let mut bytes = Vec::new();
@@ -348,11 +342,22 @@ fn last_lines(path: &Path) -> io::Result<String> {
     Ok(lines[lines.len().saturating_sub(LOG_LINES)..].join("\n"))
 }
 
-/// A program that looks at the files of a cluster whose server has stopped.
-pub(super) fn on_files(start: &ServerStart<'_>, program: &str) -> (String, Command) {
-    let (name, mut command) = start.programs.command(program, start.user);
-    command.arg("-D").arg(data_directory(start.scratch)).current_dir(start.scratch);
-    (name, command)
+/// Runs a program that looks at the files of a cluster whose server has stopped.
+pub(super) fn on_files(
+    start: &ServerStart<'_>,
+    program: &str,
+    argument: &str,
+) -> Result<(String, Output), PostgreSqlBackupError> {
+    let (program, mut command) = start.programs.guarded(start.guard, program, start.user);
+    command.arg("-D").arg(data_directory(start.scratch)).arg(argument).current_dir(start.scratch);
+    let spawned = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut guard = spawned.map_err(|source| no_guard(start.guard, source))?;
+    // Waiting would close it, and so end the program.
+    let input = guard.stdin.take();
+    let output = guard.wait_with_output();
+    drop(input);
+    let output = output.map_err(PostgreSqlBackupError::io(format!("cannot read what {program} says")))?;
+    Ok((program, output))
 }
 
 #[cfg(test)]
@@ -370,11 +375,16 @@ mod tests {
     #[test]
     fn the_last_lines_of_a_log_are_shown() {
         let directory = tempfile::tempdir().unwrap();
-        let log = log_path(directory.path());
-        std::fs::write(&log, "one\ntwo\n").unwrap();
+        let mut log = File::options()
+            .create_new(true)
+            .read(true)
+            .append(true)
+            .open(directory.path().join("log"))
+            .unwrap();
+        log.write_all(b"one\ntwo\n").unwrap();
         assert_eq!(last_lines(&log).unwrap(), "one\ntwo");
         let long: String = (0..5000).map(|line| format!("line {line}\n")).collect();
-        std::fs::write(&log, long).unwrap();
+        log.write_all(long.as_bytes()).unwrap();
         let shown = last_lines(&log).unwrap();
         assert!(shown.starts_with("line 4980\n") && shown.ends_with("line 4999"), "{shown}");
     }

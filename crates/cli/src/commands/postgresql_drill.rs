@@ -1,14 +1,10 @@
 //! `drill` of a PostgreSQL cluster.
 
 use std::ffi::OsString;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
 
 use seawall::TimelineId;
 use seawall_archive::{Repository, System};
-use seawall_archive_agent::{Lock, Spool};
 use seawall_backup::postgresql::{
     CheckQuery, PostgreSqlDrillProgress, PostgreSqlDrillReport, PostgreSqlDrillRequest,
     PostgreSqlRestoreRequest, ServerUser, drill_postgresql,
@@ -26,8 +22,6 @@ use crate::progress;
 
 /// As whom PostgreSQL runs where root starts it.
 const USER: &str = "postgres";
-/// What it fetches ends within this, or the store hangs.
-const AGENT_END: Duration = Duration::from_secs(60);
 
 pub(super) fn run(
     shared: &Shared,
@@ -46,9 +40,7 @@ pub(super) fn run(
             PostgreSqlDrillProgress::Check => bar.set_message("checking"),
         });
     bar.finish_and_clear();
-    let stopped = stop_agent(&request, scratch);
     let report = drilled?;
-    stopped?;
     answer(&report, repository.url(), arguments.keep.then_some(scratch), output)?;
     let phases = report.phases;
     Ok(Outcome {
@@ -78,7 +70,8 @@ fn request_of(
         threads: usize::from(arguments.threads),
         ..PostgreSqlRestoreRequest::new(command)
     };
-    let defaults = PostgreSqlDrillRequest::new(restore);
+    let guard = std::env::current_exe().map_err(Failure::io("cannot find the program"))?;
+    let defaults = PostgreSqlDrillRequest::new(restore, guard);
     let query = given.query.as_ref().map(|sql| CheckQuery {
         sql: sql.clone(),
         database: given.query_database.clone().unwrap_or_else(|| "postgres".to_owned()),
@@ -94,28 +87,6 @@ fn request_of(
         check_patience: given.check_timeout.unwrap_or(defaults.check_patience),
         ..defaults
     })
-}
-
-/// The agent that `archive-get` has started has files in the directory, which is to go: waits for its end.
-fn stop_agent(request: &PostgreSqlDrillRequest, scratch: &Path) -> Result<(), Failure> {
-    let Ok(spools) = std::fs::read_dir(scratch.join("spool")) else {
-        // None was started: another command fetched the log, or none was needed.
-        return Ok(());
-    };
-    let attempt = || Failure::io("cannot stop the archive agent of the drill");
-    let mut command = Command::new(std::env::current_exe().map_err(attempt())?);
-    command.arg("archive-stop").current_dir(scratch.join("data"));
-    command.envs(request.environment.iter().cloned());
-    if let Some(ServerUser { user, group }) = request.user {
-        command.uid(user).gid(group);
-    }
-    // It may have ended by itself: then this says so, and all is well.
-    command.output().map_err(attempt())?;
-    for spool in spools {
-        let spool = Spool::new(spool.map_err(attempt())?.path(), 0);
-        drop(spool.lock_within(Lock::Agent, AGENT_END, &SystemClock).map_err(attempt())?);
-    }
-    Ok(())
 }
 
 fn answer(

@@ -1,6 +1,8 @@
 //! Drills: a backup and the log behind it are recovered by a server that nobody else sees, and asked.
 
 use std::os::unix::fs::chown;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -17,7 +19,7 @@ fn scene() -> Option<Scene> {
 }
 
 impl Scene {
-    fn try_drill(&self, arguments: &[&str]) -> std::process::Output {
+    fn drill_command(&self, arguments: &[&str]) -> Command {
         let (repository, scratch) = (self.text("repository"), self.text("scratch"));
         let programs = self.programs.display().to_string();
         let mut command = self.command(self.path("seawall"));
@@ -27,7 +29,12 @@ impl Scene {
         }
         command.args(arguments);
         // Those of the server that is archived: nothing may lead there.
-        command.env("PGPORT", "5432").output().unwrap()
+        command.env("PGPORT", "5432");
+        command
+    }
+
+    fn try_drill(&self, arguments: &[&str]) -> Output {
+        self.drill_command(arguments).output().unwrap()
     }
 
     #[track_caller]
@@ -40,12 +47,30 @@ impl Scene {
     fn is_swept(&self) {
         let left: Vec<_> = std::fs::read_dir(self.path("scratch")).unwrap().collect();
         assert!(left.is_empty(), "{left:?}");
-        let running = std::fs::read_dir("/proc")
-            .unwrap()
-            .filter_map(|entry| std::fs::read(entry.unwrap().path().join("cmdline")).ok());
-        let scratch = self.text("scratch").into_bytes();
-        let ours = running.filter(|line| line.windows(scratch.len()).any(|part| part == scratch));
-        assert_eq!(ours.count(), 0, "a process is left");
+        assert_eq!(self.processes(), [""; 0], "a process is left");
+    }
+
+    /// Those of drills: they name the directory, or are at home in it.
+    fn processes(&self) -> Vec<String> {
+        let scratch = self.text("scratch");
+        let processes = std::fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
+        let lines = processes.filter_map(|process| {
+            let line =
+                String::from_utf8_lossy(&std::fs::read(process.join("cmdline")).ok()?).replace('\0', " ");
+            let home = std::fs::read_link(process.join("cwd")).unwrap_or_default();
+            (line.contains(&scratch) || home.starts_with(&scratch)).then_some(line)
+        });
+        lines.collect()
+    }
+}
+
+/// Waits until it is so.
+#[track_caller]
+fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(300), "{what}: not within five minutes");
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -205,7 +230,7 @@ fn a_drill_that_root_starts_runs_postgresql_as_somebody_else() {
     primary.stop();
     let (repository, scratch) = (scene.text("repository"), scene.text("scratch"));
     let drill = |user: &str| {
-        let mut command = std::process::Command::new(scene.path("seawall"));
+        let mut command = Command::new(scene.path("seawall"));
         command.args([
             "drill",
             "--repository",
@@ -249,4 +274,35 @@ fn a_drill_waits_for_no_standby_and_no_delay_and_loads_no_library() {
     let query = "set synchronous_commit = on; insert into t select 0; select count(*) from t";
     assert_eq!(scene.drill(&["--query", query, "--check-timeout", "120s"])["answer"], "1001");
     scene.is_swept();
+}
+
+/// The directory stays.
+#[test]
+fn a_drill_that_a_signal_ends_leaves_no_process() {
+    let Some(scene) = scene() else { return };
+    let primary = Server::create(&scene, &scene.text("repository"));
+    primary.back_up(&[]);
+    primary.stop();
+    let here = scene.text("here");
+    let query = format!("copy (select 1) to '{here}'; select pg_sleep(3600)");
+    let restore_command = format!("echo > {here}; sleep 3600");
+    for signal in ["-TERM", "-KILL"] {
+        for arguments in [["--query", &query], ["--restore-command", &restore_command]] {
+            let mut command = scene.drill_command(&arguments);
+            let mut drill = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+            wait_until("the drill", || {
+                assert_eq!(drill.try_wait().unwrap(), None);
+                scene.path("here").exists()
+            });
+            assert!(!scene.processes().is_empty());
+            let process = drill.id().to_string();
+            assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
+            drill.wait().unwrap();
+            wait_until("the end of its processes", || scene.processes().is_empty());
+            for left in std::fs::read_dir(scene.path("scratch")).unwrap() {
+                std::fs::remove_dir_all(left.unwrap().path()).unwrap();
+            }
+            std::fs::remove_file(scene.path("here")).unwrap();
+        }
+    }
 }
