@@ -348,7 +348,7 @@ impl Archiver {
         let bytes = match result {
             Ok(bytes) => bytes,
             // It was left out meanwhile, or will be: the hold that kept it is over.
-            Err(_) if !state.wants(file) || !state.is_held() => return,
+            Err(error) if !state.wants(file) || error == LogArchiveError::not_kept() => return,
             Err(LogArchiveError(problem)) => {
                 tracing::warn!(
                     archive = self.name,

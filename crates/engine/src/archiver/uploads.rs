@@ -73,7 +73,11 @@ impl Uploads {
     pub(crate) fn run(&self, file: LogFile, hold: &HoldPosition) -> Uploaded {
         let run = std::panic::AssertUnwindSafe(|| self.try_run(file, hold));
         let panicked = |_| Err(LogArchiveError("the upload panicked".to_owned()));
-        std::panic::catch_unwind(run).unwrap_or_else(panicked)
+        match std::panic::catch_unwind(run).unwrap_or_else(panicked) {
+            // Whatever went wrong: it says nothing of the archive.
+            Err(_) if hold.is_over() => Err(LogArchiveError::not_kept()),
+            uploaded => uploaded,
+        }
     }
 
     fn try_run(&self, file: LogFile, hold: &HoldPosition) -> Uploaded {
