@@ -117,6 +117,19 @@ impl Cluster {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
+    /// The status of the agent when it is as wanted.
+    #[track_caller]
+    pub(crate) fn status_when(&self, is_wanted: impl Fn(&Value) -> bool) -> Value {
+        let begun = std::time::Instant::now();
+        loop {
+            let status = self.json("archive-status", &["--json"]);
+            if is_wanted(&status) {
+                return status;
+            }
+            assert!(begun.elapsed() < PATIENCE, "{status}");
+        }
+    }
+
     /// The one directory that the spool has for this data directory.
     pub(crate) fn spool(&self) -> PathBuf {
         std::fs::read_dir(self.directory.path().join("spool")).unwrap().next().unwrap().unwrap().path()
@@ -139,6 +152,9 @@ impl Drop for Cluster {
     }
 }
 
+/// Whoever waits so long waits for nothing.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
+
 pub(crate) fn code(output: &Output) -> i32 {
     output.status.code().unwrap()
 }
@@ -155,10 +171,9 @@ pub(crate) fn is_done(output: &Output) {
 /// What the agent does by itself, a little later.
 #[track_caller]
 pub(crate) fn wait_for(path: &Path) {
-    let patience = std::time::Duration::from_secs(120);
     let begun = std::time::Instant::now();
     while !path.is_file() {
-        assert!(begun.elapsed() < patience, "{} does not come", path.display());
+        assert!(begun.elapsed() < PATIENCE, "{} does not come", path.display());
         std::thread::yield_now();
     }
 }
