@@ -312,8 +312,14 @@ impl OpenObject {
     /// A commit stamped `stamp` moved or dropped the object. Call in the log's critical section only.
     pub(crate) fn change(&self, storage: Option<TableId>, stamp: Lsn) {
         let _changing = self.changing.lock();
-        self.set(storage, stamp);
+        // First: whoever finds the new storage finds the stamp of the change, or a later one.
         self.changed.store(stamp.get(), Ordering::SeqCst);
+        self.set(storage, stamp);
+    }
+
+    /// Stamp of the commit that moved or dropped it last, visible or not; zero if nobody has it open since before.
+    pub(crate) fn changed_at(&self) -> Lsn {
+        Lsn::new(self.changed.load(Ordering::SeqCst))
     }
 
     /// Whether a commit later than `snapshot`, which saw the object, dropped it; or moved it since somebody has it open.

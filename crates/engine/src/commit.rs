@@ -209,7 +209,11 @@ impl Engine {
             });
             match result.map_err(|error| self.log_error(&error))? {
                 Ok((span, (ticket, view))) => return Ok((span.end, ticket, view)),
-                Err(Refused::Changed(index)) => return Err(table_changed(&request.tables[index])),
+                Err(Refused::Changed(index)) => {
+                    let used = &request.tables[index];
+                    self.require_visible(used.table.object.changed_at())?;
+                    return Err(table_changed(used));
+                }
                 Err(Refused::InDoubt(index)) => return Err(self.table_in_doubt(&request.definitions[index])),
                 Err(refused @ (Refused::Protected | Refused::Undecided)) => {
                     let waited = match refused {
@@ -329,10 +333,7 @@ impl Engine {
     ) -> Result<Lsn, Error> {
         self.check_writable()?;
         row_key::check_sizes(key, value, self.key_bytes_max())?;
-        let storage = table
-            .object
-            .newest_storage()
-            .ok_or_else(|| Error::NoSuchTable { name: table.name().to_owned() })?;
+        let storage = self.newest_storage(table)?;
         let row_key = row_key::encode(storage, key);
         let bytes = row_key.len() + value.map_or(0, <[u8]>::len);
         let (owner, name) = (self.new_lock_owner(), lock_name(&row_key));

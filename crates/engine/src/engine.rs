@@ -326,6 +326,12 @@ impl Engine {
         self.queue.wait_visible(stamp, give_up);
     }
 
+    /// As `wait_visible`; `Stopped` if that may never be.
+    pub(crate) fn require_visible(&self, stamp: Lsn) -> Result<(), Error> {
+        self.wait_visible(stamp);
+        if self.visible() < stamp { Err(self.stopped_error()) } else { Ok(()) }
+    }
+
     /// An `Async` commit was acknowledged: whoever begins from now on sees it.
     pub(crate) fn acknowledge(&self, stamp: Lsn) {
         if self.visible() < stamp {

@@ -73,6 +73,7 @@ mod throttle;
 mod timeline;
 mod touched_tables;
 mod transaction;
+mod update;
 mod view;
 mod write_set;
 mod writer_pace;

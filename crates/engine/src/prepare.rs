@@ -164,7 +164,7 @@ impl Transaction {
         engine.in_doubt.logged(prepared, stamp, self.take_locks_of(&guards.locked));
         engine.in_doubt.counts.prepared.fetch_add(1, Ordering::Relaxed);
         engine.applied(ticket, stamp, durability);
-        self.release();
+        self.release_logged();
         Ok(stamp)
     }
 

@@ -28,11 +28,11 @@ use crate::snapshots::RegisteredSnapshot;
 use crate::view::View;
 use crate::write_set::WriteSet;
 
-use bounds::{inside_batch, is_after_start, is_before_end, is_empty_range};
+use bounds::{inside_batch, is_after_start, is_before_end};
 use leaf_rows::LeafRows;
 use memtable_source::{Found, MemtableSource};
 
-pub(crate) use bounds::row_bounds;
+pub(crate) use bounds::{is_empty_range, row_bounds};
 pub(crate) use seawall_tree::Direction;
 
 /// Whether a memtable has, in the range, a version newer than `snapshot`.
@@ -118,7 +118,7 @@ impl<'a> Range<'a> {
     ) -> Range<'a> {
         let mut range = Range::over(engine, direction, from, to);
         range.snapshot = Some(snapshot);
-        range.writes = writes.filter(|writes| !writes.is_empty());
+        range.writes = writes;
         range.done = is_empty_range(&range.from, &range.to);
         range
     }

@@ -81,6 +81,8 @@ pub struct Transaction {
     snapshot: Option<RegisteredSnapshot>,
     /// The snapshot has to see at least this: rows written before it was taken may be that new.
     snapshot_floor: Lsn,
+    /// The newest version that `update` has read; may not be visible yet.
+    pub(crate) depends_on: Lsn,
     pub(crate) writes: WriteSet,
     pub(crate) locks: Vec<u64>,
     /// Rows that `get_for_update` locked.
@@ -104,6 +106,7 @@ impl Transaction {
             owner,
             snapshot: None,
             snapshot_floor: Lsn::ZERO,
+            depends_on: Lsn::ZERO,
             writes: WriteSet::default(),
             locks: Vec::new(),
             locked_rows: FxHashSet::default(),
@@ -138,15 +141,21 @@ impl Transaction {
 
     pub(crate) fn read_row(&mut self, row_key: &[u8], lsn: Lsn) -> Result<Option<Vec<u8>>, Error> {
         if let Some(written) = self.writes.get(row_key) {
+            self.wait_for_dependencies()?;
             return Ok(written.map(<[u8]>::to_vec));
         }
-        if self.options.isolation == Isolation::Serializable {
-            self.reads.push(ReadItem::Row(row_key.to_vec()));
-        }
+        self.remember_read(row_key);
         self.engine.read_row(row_key, lsn, |value| value.map(<[u8]>::to_vec))
     }
 
-    /// The newest committed value of the row, which stays locked for this transaction until it ends.
+    pub(crate) fn remember_read(&mut self, row_key: &[u8]) {
+        if self.options.isolation == Isolation::Serializable {
+            self.reads.push(ReadItem::Row(row_key.to_vec()));
+        }
+    }
+
+    /// The newest committed value of the row, which stays locked for this transaction until it ends. Waits until that
+    /// value is visible to all, so the caller may show it; [`Transaction::update`] does not.
     ///
     /// # Errors
     /// As `get` and `put`.
@@ -154,12 +163,19 @@ impl Transaction {
         self.check_usable()?;
         let key = key.as_ref();
         let storage = self.lock_row(table, key)?;
+        // That the table was truncated must not be shown earlier than it is visible, either.
+        self.engine.require_visible(table.object.changed_at())?;
         let row_key = row_key::encode(storage, key);
         let value = self.read_newest(&row_key);
-        if !self.locked_rows.contains(&row_key[..]) {
+        self.keep_locked(&row_key);
+        value
+    }
+
+    /// A prepare keeps the row locked, whether or not it was written.
+    pub(crate) fn keep_locked(&mut self, row_key: &[u8]) {
+        if !self.locked_rows.contains(row_key) {
             self.locked_rows.insert(row_key.into());
         }
-        value
     }
 
     /// The row at the snapshot or, under `ReadCommitted`, its newest committed version. The row is locked by this
@@ -168,7 +184,7 @@ impl Transaction {
         if self.options.isolation == Isolation::ReadCommitted
             && let Some(stamp) = self.engine.newest_stamp(row_key)
         {
-            self.engine.wait_visible(stamp);
+            self.engine.require_visible(stamp)?;
         }
         let snapshot = self.statement_snapshot()?;
         self.read_row(row_key, snapshot.lsn())
@@ -208,7 +224,7 @@ impl Transaction {
         Ok(())
     }
 
-    fn check_room(&self, table: &Table, key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
+    pub(crate) fn check_room(&self, table: &Table, key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
         let row_bytes = |value: Option<&[u8]>| {
             let bytes = row_key::TABLE_BYTES + key.len() + value.map_or(0, <[u8]>::len);
             u64::try_from(bytes).expect("a row fits into memory")
@@ -229,7 +245,7 @@ impl Transaction {
     }
 
     /// Locks the row and makes sure that writing it is allowed; the storage of its table.
-    fn lock_row(&mut self, table: &Table, key: &[u8]) -> Result<TableId, Error> {
+    pub(crate) fn lock_row(&mut self, table: &Table, key: &[u8]) -> Result<TableId, Error> {
         self.engine.check_writable()?;
         let mut storage = self.storage_for_write(table)?;
         loop {
@@ -245,6 +261,8 @@ impl Transaction {
             }
             storage = now;
         }
+        // A snapshot that comes later sees the table where this one writes.
+        self.raise_snapshot_floor(table.object.changed_at());
         self.touched.use_table(table, storage);
         Ok(storage)
     }
@@ -284,10 +302,14 @@ impl Transaction {
                     return Err(self.fail(Error::Conflict { what: "a row that this one writes" }));
                 }
             }
-            // Nothing read yet: the snapshot comes later, and not before what holders of this lock have logged.
-            None => self.snapshot_floor = self.engine.queue().last_entered(),
+            // Nothing read yet: the snapshot comes later, and sees what earlier holders of this lock have made of the row.
+            None => self.raise_snapshot_floor(self.engine.newest_stamp(row_key).unwrap_or_default()),
         }
         Ok(())
+    }
+
+    fn raise_snapshot_floor(&mut self, stamp: Lsn) {
+        self.snapshot_floor = self.snapshot_floor.max(stamp);
     }
 
     /// All rows of `table`, ascending, as this transaction sees them.
@@ -313,7 +335,8 @@ impl Transaction {
     ) -> Range<'_> {
         match self.begin_scan(table, bounds) {
             Ok((snapshot, from, to)) => {
-                Range::new(&self.engine, snapshot, Some(&self.writes), from, to, direction)
+                let writes = Some(&self.writes).filter(|writes| writes.has_any_in(&from, &to));
+                Range::new(&self.engine, snapshot, writes, from, to, direction)
             }
             Err(error) => Range::failed(&self.engine, error),
         }
@@ -333,6 +356,9 @@ impl Transaction {
         };
         let storage = self.storage_for_read(table, snapshot.lsn())?;
         let (from, to) = crate::scan::row_bounds(storage, &bounds);
+        if self.writes.has_any_in(&from, &to) {
+            self.wait_for_dependencies()?;
+        }
         if self.options.isolation == Isolation::Serializable {
             self.reads.push(ReadItem::Range(from.clone(), to.clone()));
         }
@@ -347,11 +373,8 @@ impl Transaction {
         if let Some(snapshot) = &self.snapshot {
             return Ok(StatementSnapshot::OfTransaction(snapshot.lsn()));
         }
-        self.engine.wait_visible(self.snapshot_floor);
+        self.engine.require_visible(self.snapshot_floor)?;
         let snapshot = self.engine.register_snapshot();
-        if snapshot.lsn() < self.snapshot_floor {
-            return Err(self.engine.stopped_error());
-        }
         let lsn = snapshot.lsn();
         self.snapshot = Some(snapshot);
         Ok(StatementSnapshot::OfTransaction(lsn))
@@ -380,7 +403,7 @@ impl Transaction {
         }
         match &self.snapshot {
             Some(snapshot) => self.engine.storage_at(table, snapshot.lsn()),
-            None => table.object.newest_storage().ok_or_else(|| no_such_table(table)),
+            None => self.engine.newest_storage(table),
         }
     }
 
@@ -457,7 +480,7 @@ impl Transaction {
             self.engine.log_commit(&self.commit_request(), self.writes.rows(), self.writes.bytes())?;
         // The rows are in the log and in the memtable: whoever writes them next has a later stamp, so it cannot
         // become durable first, and readers are held to what is visible.
-        self.release();
+        self.release_logged();
         Ok(Some(stamp))
     }
 
@@ -517,7 +540,13 @@ impl Transaction {
         error
     }
 
-    pub(crate) fn release(&mut self) {
+    /// As `release`, of a transaction whose record is in the log: what it depends on is there before it.
+    pub(crate) fn release_logged(&mut self) {
+        self.depends_on = Lsn::ZERO;
+        self.release();
+    }
+
+    fn release(&mut self) {
         self.release_locks();
         self.snapshot = None;
     }
@@ -532,6 +561,8 @@ impl Transaction {
 impl Drop for Transaction {
     fn drop(&mut self) {
         self.release();
+        // The program may show what it has read in `update`: see there.
+        self.engine.wait_visible(self.depends_on);
     }
 }
 
@@ -540,6 +571,17 @@ fn no_such_table(table: &Table) -> Error {
 }
 
 impl Engine {
+    /// Where the newest committed rows of a table lie, visible or not. That it was dropped is told when that is visible.
+    pub(crate) fn newest_storage(&self, table: &Table) -> Result<TableId, Error> {
+        match table.object.newest_storage() {
+            Some(storage) => Ok(storage),
+            None => {
+                self.require_visible(table.object.changed_at())?;
+                Err(no_such_table(table))
+            }
+        }
+    }
+
     /// Where the rows of a table lie that a snapshot sees.
     pub(crate) fn storage_at(&self, table: &Table, snapshot: Lsn) -> Result<TableId, Error> {
         match table.object.storage_at(snapshot) {

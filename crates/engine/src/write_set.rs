@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use crate::scan::is_empty_range;
+
 /// A row as the transaction left it; `None` is a delete.
 pub(crate) type Written = Option<Box<[u8]>>;
 
@@ -53,6 +55,13 @@ impl WriteSet {
     /// What the transaction wrote to the row, if it did.
     pub(crate) fn get(&self, key: &[u8]) -> Option<Option<&[u8]>> {
         self.rows.get(key).map(|value| value.as_deref())
+    }
+
+    /// Whether a row in the range was written.
+    pub(crate) fn has_any_in(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
+        let is_in_reach = !self.is_empty() && !is_empty_range(from, to);
+        is_in_reach
+            && self.first_in(from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice)).is_some()
     }
 
     /// First written row in `(from, to)`, or the last one.

@@ -16,10 +16,8 @@ fn main() -> Result<(), Error> {
     // Runs again if another transaction is in the way, so it must have no other effects.
     database.transact(|transaction| {
         let cents = 1_250;
-        let customer = balances.get_for_update(transaction, 7)?.unwrap_or(0);
-        let shop = balances.get_for_update(transaction, 8)?.unwrap_or(0);
-        balances.put(transaction, 7, customer - cents)?;
-        balances.put(transaction, 8, shop + cents)?;
+        balances.update(transaction, 7, |balance| Some(balance.unwrap_or(0) - cents))?;
+        balances.update(transaction, 8, |balance| Some(balance.unwrap_or(0) + cents))?;
         orders.put(transaction, (7, "2025-02-01".to_owned()), cents)
     })?;
 

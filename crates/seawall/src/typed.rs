@@ -152,6 +152,23 @@ impl<K: Key, V: Value> TypedTable<K, V> {
         transaction.put(&self.table, encoded(&key), encoded_value(&value))
     }
 
+    /// Sets the value of `key` to what `change` makes of its newest committed one: see [`Transaction::update`], also
+    /// for what must not be shown before the transaction has ended.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::update`], and `RowType` if the row is of another type.
+    pub fn update(
+        &self,
+        transaction: &mut Transaction,
+        key: impl AsKey<K>,
+        change: impl FnOnce(Option<V>) -> Option<V>,
+    ) -> Result<(), Error> {
+        transaction.try_update(&self.table, encoded(&key), |current| {
+            let current = current.map(|bytes| self.value(bytes)).transpose()?;
+            Ok(change(current).map(|value| encoded_value(&value)))
+        })
+    }
+
     /// Sets the value of `key` in a transaction of its own; returns its LSN.
     ///
     /// # Errors

@@ -1,0 +1,268 @@
+//! `Transaction::update`: it does not wait for the disk, and what it has seen is not shown before it is durable.
+#![expect(clippy::unwrap_used, reason = "a test that fails panics")]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use seawall_engine::{
+    Background, Database, Environment, Error, Isolation, LockWait, Options, Table, Transaction,
+    TransactionOptions,
+};
+use seawall_simulation::{FaultTarget, Gate, Operations, PowerLoss, SimulatedDisk};
+
+use common::{small_options, try_open};
+
+const ALL: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
+
+fn open(disk: &SimulatedDisk) -> (Database, Table) {
+    let options = Options {
+        background: Background::Threads,
+        lock_wait: LockWait::Timeout(Duration::from_secs(600)),
+        ..small_options()
+    };
+    let environment = Environment::of_the_system(Arc::new(disk.clone()));
+    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let table = database.create_table("t").unwrap();
+    (database, table)
+}
+
+fn begin(database: &Database, isolation: Isolation) -> Transaction {
+    database.begin_with(TransactionOptions { isolation, ..database_options() })
+}
+
+fn database_options() -> TransactionOptions {
+    TransactionOptions {
+        lock_wait: LockWait::Timeout(Duration::from_secs(600)),
+        ..Options::default().transaction()
+    }
+}
+
+fn hold_the_log(disk: &SimulatedDisk) -> Gate {
+    disk.hold(FaultTarget::Path { prefix: "log/".to_owned(), operations: Operations::Syncs })
+}
+
+fn number(value: Option<&[u8]>) -> u64 {
+    value.map_or(0, |value| u64::from_be_bytes(value.try_into().unwrap()))
+}
+
+fn add_one(transaction: &mut Transaction, table: &Table) -> u64 {
+    let mut seen = 0;
+    transaction
+        .update(table, "k", |current| {
+            seen = number(current);
+            Some((seen + 1).to_be_bytes())
+        })
+        .unwrap();
+    seen
+}
+
+/// What is in the row after a power failure now.
+fn after_power_loss(disk: &SimulatedDisk) -> u64 {
+    let database = try_open(&disk.after_power_loss(PowerLoss::LoseAll), small_options()).unwrap();
+    let table = database.table("t").unwrap();
+    number(database.get(&table, "k").unwrap().as_deref())
+}
+
+#[test]
+fn many_transactions_change_one_row_while_the_flush_of_the_first_is_under_way() {
+    for isolation in ALL {
+        let disk = SimulatedDisk::new(1);
+        let (database, table) = open(&disk);
+        database.put(&table, "k", 5_u64.to_be_bytes()).unwrap();
+        let gate = hold_the_log(&disk);
+        let mut handles = Vec::new();
+        for round in 5..40 {
+            let mut transaction = begin(&database, isolation);
+            assert_eq!(add_one(&mut transaction, &table), round, "{isolation:?}");
+            assert_eq!(add_one(&mut transaction, &table), round + 1, "its own change, {isolation:?}");
+            transaction.update(&table, "k", |current| Some((number(current) - 1).to_be_bytes())).unwrap();
+            handles.push(transaction.commit_async().unwrap());
+        }
+        assert!(handles.iter().all(|handle| !handle.is_durable()));
+        assert_eq!(number(database.get(&table, "k").unwrap().as_deref()), 5, "nothing is visible yet");
+        gate.open();
+        for handle in handles {
+            handle.wait().unwrap();
+        }
+        assert_eq!(number(database.get(&table, "k").unwrap().as_deref()), 40);
+        assert_eq!(after_power_loss(&disk), 40);
+    }
+}
+
+/// How a transaction comes to show what it has seen in `update`.
+type Showing = (&'static str, fn(Transaction, &Table));
+
+const SHOWING: [Showing; 9] = [
+    ("a rollback", |transaction, _| transaction.rollback()),
+    ("a refused change", |mut transaction, table| {
+        let refuse = |_: Option<&[u8]>| Err::<Option<Vec<u8>>, _>(Error::NoSuchSavepoint);
+        transaction.try_update(table, "k", refuse).unwrap_err();
+        // It does not end: what it was told is enough.
+        std::mem::forget(transaction);
+    }),
+    ("a value that is too long", |mut transaction, table| {
+        transaction.update(table, "k", |_| Some(vec![0; (64 << 20) + 1])).unwrap_err();
+        std::mem::forget(transaction);
+    }),
+    ("a read of its own row", |mut transaction, table| {
+        transaction.get(table, "k").unwrap();
+        std::mem::forget(transaction);
+    }),
+    ("a locking read of its own row", |mut transaction, table| {
+        transaction.get_for_update(table, "k").unwrap();
+        std::mem::forget(transaction);
+    }),
+    ("a scan over its own row", |mut transaction, table| {
+        assert_eq!(transaction.range(table, "a".."z").count(), 1);
+        std::mem::forget(transaction);
+    }),
+    ("a commit without a change", |mut transaction, table| {
+        transaction.rollback_to(&FIRST.with(|first| first.take()).unwrap()).unwrap();
+        assert!(transaction.commit().is_ok(), "{}", table.name());
+    }),
+    ("a failed commit", |transaction, table| {
+        let name = table.name().to_owned();
+        OTHER.with(|other| other.take()).unwrap().truncate_table(&name).unwrap();
+        assert!(matches!(transaction.commit(), Err(Error::TableChanged { .. })));
+    }),
+    ("a commit", |transaction, _| assert!(transaction.commit().is_ok())),
+];
+
+thread_local! {
+    /// A savepoint from before the update.
+    static FIRST: std::cell::Cell<Option<seawall_engine::Savepoint>> = const { std::cell::Cell::new(None) };
+    static OTHER: std::cell::Cell<Option<Database>> = const { std::cell::Cell::new(None) };
+}
+
+#[test]
+fn whatever_shows_what_an_update_has_seen_waits_until_no_power_failure_takes_it() {
+    for isolation in ALL {
+        for (what, show) in SHOWING {
+            let disk = SimulatedDisk::new(1);
+            let (database, table) = open(&disk);
+            database.put(&table, "k", 5_u64.to_be_bytes()).unwrap();
+            let (gate, ended) = (hold_the_log(&disk), AtomicBool::new(false));
+            let mut first = begin(&database, isolation);
+            assert_eq!(add_one(&mut first, &table), 5);
+            let first = first.commit_async().unwrap();
+            let mut second = begin(&database, isolation);
+            let before = second.savepoint();
+            assert_eq!(add_one(&mut second, &table), 6);
+            assert_eq!(after_power_loss(&disk), 5, "the commit that it has seen can be lost still");
+            std::thread::scope(|scope| {
+                let (table, disk, ended, database) = (&table, &disk, &ended, &database);
+                let showing = scope.spawn(move || {
+                    FIRST.with(|first| first.set(Some(before)));
+                    OTHER.with(|other| other.set(Some(database.clone())));
+                    show(second, table);
+                    let disk = disk.after_power_loss(PowerLoss::LoseAll);
+                    ended.store(true, Ordering::SeqCst);
+                    disk
+                });
+                // Long enough for one that does not wait to be caught at it.
+                for _ in 0..1_000 {
+                    std::thread::yield_now();
+                }
+                assert!(!ended.load(Ordering::SeqCst), "{what}, {isolation:?}: it did not wait");
+                gate.open();
+                let disk = showing.join().unwrap();
+                let database = try_open(&disk, small_options()).unwrap();
+                // A truncate, or the commit itself, may have come after.
+                let table = database.table("t").unwrap();
+                let left = number(database.get(&table, "k").unwrap().as_deref());
+                let expected: &[u64] = match what {
+                    "a commit" => &[7],
+                    "a failed commit" => &[0],
+                    _ => &[6],
+                };
+                assert!(expected.contains(&left), "{what}, {isolation:?}: {left}");
+            });
+            first.wait().unwrap();
+        }
+    }
+}
+
+#[test]
+fn an_update_under_a_snapshot_is_refused_when_the_row_has_changed_since() {
+    for isolation in [Isolation::Snapshot, Isolation::Serializable] {
+        let disk = SimulatedDisk::new(1);
+        let (database, table) = open(&disk);
+        database.put(&table, "k", 5_u64.to_be_bytes()).unwrap();
+        let mut transaction = begin(&database, isolation);
+        assert_eq!(transaction.get(&table, "other").unwrap(), None);
+        database.put(&table, "k", 6_u64.to_be_bytes()).unwrap();
+        let result = transaction.update(&table, "k", |_| Some("never"));
+        assert!(matches!(result, Err(Error::Conflict { .. })), "{result:?}");
+        // A snapshot that comes after an update sees the version that the update has seen.
+        let mut transaction = begin(&database, isolation);
+        assert_eq!(add_one(&mut transaction, &table), 6);
+        database.put(&table, "other", "later").unwrap();
+        assert!(transaction.get(&table, "other").unwrap().is_some());
+        transaction.commit().unwrap();
+        assert_eq!(number(database.get(&table, "k").unwrap().as_deref()), 7);
+    }
+}
+
+#[test]
+fn a_transaction_that_first_writes_a_cold_row_reads_without_waiting_for_the_commits_of_others() {
+    for isolation in ALL {
+        let disk = SimulatedDisk::new(1);
+        let (database, table) = open(&disk);
+        database.put(&table, "cold", "1").unwrap();
+        let gate = hold_the_log(&disk);
+        let mut other = begin(&database, isolation);
+        other.put(&table, "hot", "2").unwrap();
+        let other = other.commit_async().unwrap();
+        let mut transaction = begin(&database, isolation);
+        transaction.put(&table, "cold", "2").unwrap();
+        assert_eq!(transaction.get(&table, "hot").unwrap(), None, "{isolation:?}");
+        assert_eq!(transaction.get(&table, "cold").unwrap().unwrap(), b"2");
+        gate.open();
+        other.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_truncate_or_drop_is_not_told_before_it_is_durable() {
+    for drops in [false, true] {
+        let disk = SimulatedDisk::new(1);
+        let (database, table) = open(&disk);
+        database.put(&table, "k", 5_u64.to_be_bytes()).unwrap();
+        let gate = hold_the_log(&disk);
+        let mut definition = database.begin();
+        if drops { definition.drop_table("t") } else { definition.truncate_table("t") }.unwrap();
+        let definition = definition.commit_async().unwrap();
+        let ended = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (table, disk, ended, database) = (&table, &disk, &ended, &database);
+            let reader = scope.spawn(move || {
+                let mut transaction = begin(database, Isolation::ReadCommitted);
+                let seen = transaction.get_for_update(table, "k");
+                ended.store(true, Ordering::SeqCst);
+                (seen, disk.after_power_loss(PowerLoss::LoseAll))
+            });
+            for _ in 0..1_000 {
+                std::thread::yield_now();
+            }
+            assert!(!ended.load(Ordering::SeqCst), "it did not wait for the truncate to be durable");
+            gate.open();
+            let (seen, disk) = reader.join().unwrap();
+            let left = try_open(&disk, small_options()).unwrap();
+            match seen {
+                Ok(value) => {
+                    assert!(value.is_none() && !drops, "{value:?}");
+                    let table = left.table("t").unwrap();
+                    assert_eq!(left.get(&table, "k").unwrap(), None);
+                }
+                Err(error) => {
+                    assert!(drops && matches!(error, Error::NoSuchTable { .. }), "{error:?}");
+                    assert!(matches!(left.table("t"), Err(Error::NoSuchTable { .. })));
+                }
+            }
+        });
+        definition.wait().unwrap();
+    }
+}
