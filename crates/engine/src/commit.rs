@@ -170,9 +170,12 @@ impl Engine {
     /// What the ticket stands for is applied: it becomes visible when it is as durable as it asks.
     pub(crate) fn applied(&self, ticket: Ticket, stamp: Lsn, durability: Durability) {
         self.queue().applied(ticket, durability);
-        // A flush that came before the rows were applied could not make the commit visible: nobody else will.
-        if durability == Durability::Async || self.flushed() >= stamp {
-            self.queue().advance();
+        match (durability, &self.log) {
+            // Before anybody sees it, and after the apply, for which others wait: copying may have to wait for the file system.
+            (Durability::Async, Some(log)) => self.queue().mirrored_until(log.mirror_until(stamp)),
+            // A flush that came before the rows were applied could not make the commit visible: nobody else will.
+            _ if self.flushed() >= stamp => self.queue().advance(),
+            _ => {}
         }
     }
 

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   enter (in the log's critical section) --> applied (in the memtable) --> visible
-//!                                                   and, if the commit is Sync, flushed
+//!                                                   and flushed, or, if the commit is Async, safe from a kill
 //! ```
 //! Invariants:
 //! * `visible` moves over commits in log order only, so a snapshot is a prefix of the commit order.
-//! * A `Sync` commit is not visible before the log is flushed up to its stamp; an `Async` commit is visible once
-//!   applied, but not before the commits ahead of it.
+//! * A `Sync` commit is not visible before the log is flushed up to its stamp; an `Async` commit not before the log
+//!   survives a kill up to its stamp. No commit is visible before those ahead of it.
 //!
 //! The queue is a ring. Its head is moved by whoever completes the commit at the head, one thread at a time and
 //! without a lock: see [`CommitQueue::advance`].
@@ -50,6 +50,8 @@ pub(crate) struct CommitQueue {
     visible: CachePadded<AtomicU64>,
     /// The log is durable up to here, as far as the queue was told.
     flushed: AtomicU64,
+    /// The log survives a kill up to here, as far as the queue was told.
+    mirrored: AtomicU64,
     /// Stamp of the commit that entered last.
     last_entered: AtomicU64,
     /// Rows of all commits that entered; changed only in the log's critical section.
@@ -68,6 +70,7 @@ impl CommitQueue {
             head: CachePadded::default(),
             visible: CachePadded::new(AtomicU64::new(visible.get())),
             flushed: AtomicU64::new(visible.get()),
+            mirrored: AtomicU64::new(visible.get()),
             last_entered: AtomicU64::new(visible.get()),
             logged_rows: AtomicU64::new(0),
             requests: CachePadded::default(),
@@ -127,6 +130,12 @@ impl CommitQueue {
         self.advance();
     }
 
+    /// The log survives a kill up to `mirrored`.
+    pub(crate) fn mirrored_until(&self, mirrored: Lsn) {
+        self.mirrored.fetch_max(mirrored.get(), Ordering::SeqCst);
+        self.advance();
+    }
+
     /// Makes visible what can be.
     ///
     /// Never blocks: if another thread is at it, that thread goes round once more for this call.
@@ -146,6 +155,7 @@ impl CommitQueue {
 
     fn advance_alone(&self) {
         let flushed = Lsn::new(self.flushed.load(Ordering::SeqCst));
+        let mirrored = flushed.max(Lsn::new(self.mirrored.load(Ordering::SeqCst)));
         let (start, tail) = (self.head.load(Ordering::SeqCst), self.tail.load(Ordering::SeqCst));
         let mut head = start;
         let mut visible = None;
@@ -155,7 +165,7 @@ impl CommitQueue {
             let ready = match slot.state.load(Ordering::SeqCst) {
                 LOGGED => sabotaged(Defect::VisibleBeforeApplied),
                 APPLIED_SYNC => stamp <= flushed || sabotaged(Defect::VisibleBeforeFlushed),
-                _ => true,
+                _ => stamp <= mirrored,
             };
             if !ready {
                 break;
@@ -233,17 +243,35 @@ mod tests {
         let second = queue.enter(Lsn::new(20)).unwrap();
         let third = queue.enter(Lsn::new(30)).unwrap();
         queue.applied(second, Durability::Async);
-        queue.advance();
+        queue.mirrored_until(Lsn::new(20));
         assert_eq!(queue.visible(), Lsn::ZERO, "the commit ahead is not applied");
         queue.applied(first, Durability::Async);
         queue.advance();
         assert_eq!(queue.visible(), Lsn::new(20));
         queue.applied(third, Durability::Sync);
         queue.advance();
+        queue.mirrored_until(Lsn::new(30));
         assert_eq!(queue.visible(), Lsn::new(20), "a Sync commit waits for the flush");
         queue.flushed_until(Lsn::new(30));
         assert_eq!(queue.visible(), Lsn::new(30));
         assert_eq!(queue.in_flight(), 0);
+    }
+
+    #[test]
+    fn an_async_commit_is_not_visible_before_it_survives_a_kill() {
+        for is_flushed in [false, true] {
+            let queue = CommitQueue::new(Lsn::ZERO);
+            let commit = queue.enter(Lsn::new(10)).unwrap();
+            queue.applied(commit, Durability::Async);
+            queue.advance();
+            assert_eq!(queue.visible(), Lsn::ZERO);
+            if is_flushed {
+                queue.flushed_until(Lsn::new(10));
+            } else {
+                queue.mirrored_until(Lsn::new(10));
+            }
+            assert_eq!(queue.visible(), Lsn::new(10));
+        }
     }
 
     #[test]
@@ -260,6 +288,7 @@ mod tests {
                             (Lsn::new(*end), queue.enter(Lsn::new(*end)).unwrap())
                         };
                         queue.applied(ticket, Durability::Async);
+                        queue.mirrored_until(stamp);
                         queue.wait_visible(stamp, || false);
                     }
                 });

@@ -46,7 +46,7 @@ impl ImageLog for LogImages {
         let mut record = PageImages::prepare(piece.chunk, piece.number, entries, &piece.bytes);
         let appended = self.log.append(&mut record, |_| Ok::<_, Infallible>(())).map_err(refused)?;
         let Ok((span, ())) = appended;
-        let bytes = u64::try_from(record.record_bytes()).unwrap_or(u64::MAX);
+        let bytes = self.log.geometry().payload_between(span.start, span.end);
         // Relaxed: an estimate that nothing is ordered by.
         self.appended_bytes.fetch_add(bytes, Ordering::Relaxed);
         Ok(AppendedPiece { timeline: self.log.timeline(), start: span.start, end: span.end })

@@ -30,6 +30,16 @@ impl AlignedBuffer {
         }
     }
 
+    /// Where the bytes start. What is written there must not be borrowed.
+    pub(crate) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// As `len`, without borrowing the bytes.
+    pub(crate) fn length(&self) -> usize {
+        self.length
+    }
+
     fn layout(capacity: usize) -> Layout {
         Layout::from_size_align(capacity.max(1), BLOCK_BYTES).expect("a buffer fits into the address space")
     }

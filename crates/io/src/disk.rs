@@ -37,14 +37,6 @@ pub trait DiskFile: Send + Sync + fmt::Debug {
         offset: u64,
     ) -> io::Result<()>;
 
-    /// As `write_durable_at`, of the bytes `range` of a mapped file: a multiple of `BLOCK_BYTES`, too.
-    fn write_mapped_durable_at(
-        &self,
-        mapping: &dyn SharedMapping,
-        range: std::ops::Range<usize>,
-        offset: u64,
-    ) -> io::Result<()>;
-
     /// Lets the operating system begin to write what was written into `offset..offset + bytes`, so that the next
     /// `sync_data` finds less to do. Makes nothing durable and orders nothing. Where the system has no such call, or it
     /// fails, does nothing: what could not be written is told by `sync_data`.
@@ -78,7 +70,7 @@ pub trait SharedMapping: Send + Sync + fmt::Debug {
     /// If they go beyond the end.
     fn write(&mut self, offset: usize, bytes: &[u8]);
 
-    /// The whole file. Starts at an address that direct I/O accepts.
+    /// The whole file.
     fn bytes(&self) -> &[u8];
 }
 

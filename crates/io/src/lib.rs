@@ -18,6 +18,7 @@
 //! Start at [`Disk`].
 
 mod aligned;
+mod append_buffer;
 mod clock;
 mod disk;
 mod error;
@@ -28,6 +29,7 @@ pub mod sabotage;
 mod secret;
 
 pub use aligned::{AlignedBuffer, BLOCK_BYTES};
+pub use append_buffer::{AppendBuffer, AppendedBytes};
 pub use clock::{Clock, SystemClock};
 pub use disk::{DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode, SharedMapping};
 pub use error::{DiskError, raw_os_error};

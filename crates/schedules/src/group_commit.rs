@@ -10,7 +10,7 @@ use seawall_engine::{Background, Database, Durability, Options, Snapshot, Table}
 use seawall_simulation::SimulatedDisk;
 use seawall_sync::thread;
 use seawall_types::{DatabaseId, Lsn, TimelineId};
-use seawall_wal::{CommitBuilder, FlushBy, Log, LogOptions, LogReader, Record, RecordSpan};
+use seawall_wal::{CommitBuilder, FlushBy, Log, LogOptions, LogReader, PendingUse, Record, RecordSpan};
 
 use crate::world::{PointedDisk, Shared, open, power_loss, shared, small_options, wait_a_while};
 
@@ -170,6 +170,58 @@ fn write_one(log: &Log, told: &Shared<Told>, disk: &SimulatedDisk, load: Load, (
         }
         Load::Mixed | Load::MoreThanFits => {}
     }
+}
+
+/// Writers who wait until a kill of the process no longer takes what they have appended, and a kill at any point. Some records
+/// are moved into the batch and some are copied, and together they are more than the pending files have room for.
+pub(crate) fn when_the_process_is_killed(seed: u64) {
+    let disk = SimulatedDisk::new(seed);
+    let flush_by = if seed.is_multiple_of(2) { FlushBy::Thread } else { FlushBy::Caller };
+    let log = Log::create(Arc::new(PointedDisk::over(&disk)), log_options(flush_by)).unwrap();
+    let (log, told) = (Arc::new(log), shared::<Told>());
+    let first = log.appended();
+    let writers: Vec<_> = (0..WRITERS)
+        .map(|writer| {
+            let (log, told) = (Arc::clone(&log), Arc::clone(&told));
+            thread::spawn(move || (0..RECORDS).for_each(|record| keep_one(&log, &told, (writer, record))))
+        })
+        .collect();
+    let killer = {
+        let (disk, told) = (disk.clone(), Arc::clone(&told));
+        thread::spawn(move || {
+            wait_a_while(seed.wrapping_mul(37) % 300);
+            // No point between the two: what was acknowledged when the process ended.
+            let mut told = told.lock().unwrap();
+            let killed = (told.acknowledged, disk.copy());
+            told.losses.push(killed);
+        })
+    };
+    writers.into_iter().for_each(|writer| writer.join().unwrap());
+    killer.join().unwrap();
+    drop(log);
+    let told = told.lock().unwrap();
+    for (acknowledged, killed) in &told.losses {
+        let disk = Arc::new(killed.clone());
+        let mut reader = LogReader::open(disk, DATABASE, TimelineId::FIRST, SEGMENT_BYTES, first).unwrap();
+        reader.use_pending(PendingUse::Read);
+        let found = read(reader, None);
+        assert!(told.appended.starts_with(&found), "{found:?} is no prefix of {:?}", told.appended);
+        let survived = found.last().map_or(first, |(end, _)| *end);
+        assert!(survived >= *acknowledged, "acknowledged up to {acknowledged}, found up to {survived}");
+    }
+}
+
+fn keep_one(log: &Log, told: &Shared<Told>, (writer, record): (u64, u64)) {
+    let name = u8::try_from(writer * RECORDS + record).unwrap();
+    let note = |span: RecordSpan| told.lock().unwrap().appended.push((span.end, name));
+    let span = append(log, &vec![name; Load::Mixed.bytes(writer)], note);
+    if (writer + record).is_multiple_of(4) {
+        log.flush_until(span.end).unwrap();
+    } else {
+        log.survive_kill(span.end).unwrap();
+    }
+    let mut told = told.lock().unwrap();
+    told.acknowledged = told.acknowledged.max(span.end);
 }
 
 /// Key and stamp of a commit that returned, and whether it is durable.

@@ -59,6 +59,7 @@ pub fn scenarios() -> Vec<Scenario> {
         scenario("waiting_for_a_word", 2000, waiting::for_a_word),
         scenario("group_commit_in_the_log", 200, group_commit::in_the_log),
         scenario("group_commit_without_a_flusher_thread", 200, group_commit::without_a_flusher_thread),
+        scenario("group_commit_when_the_process_is_killed", 200, group_commit::when_the_process_is_killed),
         scenario("group_commit_in_the_engine", 100, group_commit::in_the_engine),
         scenario("versions_in_a_memtable", 200, memtables::versions),
         scenario("splits_in_a_memtable", 300, memtables::splits),

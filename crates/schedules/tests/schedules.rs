@@ -31,6 +31,7 @@ mod explored {
         waiting_for_a_word
         group_commit_in_the_log
         group_commit_without_a_flusher_thread
+        group_commit_when_the_process_is_killed
         group_commit_in_the_engine
         versions_in_a_memtable
         splits_in_a_memtable

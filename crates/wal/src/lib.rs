@@ -1,8 +1,8 @@
 //! The write-ahead log: a commit is flushed here before a reader sees it or the tree holds it.
 //!
 //! ```text
-//!   append --copy--> pending buffer --swap, write--> segment files --durable--> wake the batch
-//!                    (outlives the process)
+//!   append --copy, or move if long--> batch --taken, written--> segment files --durable--> wake the batch
+//!                                       `--copy--> pending file, for `Async` (outlives the process)
 //!     |                                                                 |
 //!   appended LSN                        >=                         flushed LSN --> commits up to here return
 //!
@@ -15,13 +15,14 @@
 //! * `flushed <= appended`; neither runs backwards. Flushes are serial: when a batch is written, the log is durable up
 //!   to the batch's start, and every record says how far that is (invariant 10: damage is told from a torn tail).
 //! * A record's LSN lies in a segment that is complete on disk: zero-filled or recycled, header and name durable.
-//! * No system call under the append mutex.
+//! * Under the append mutex there is no system call, nothing that grows with a record, and no store to a mapped file, which
+//!   could wait for the file system.
 //! * A record verifies at its own LSN, timeline and database only: a recycled segment's old bytes are not records.
 //! * A segment's header says that the log has begun it before a record is in it; what is in others is nobody's.
 //! * Beyond the end at which the log was opened, no byte that could be taken for a record is left in a segment when
 //!   that segment is written again.
-//! * What was appended is there after the end of the process, whatever ended it, except for records longer than a
-//!   quarter of a buffer that were not flushed ([`Log::survive_kill`]). Only power can take it.
+//! * What [`Log::survive_kill`] has returned for is there after the end of the process, whatever ended it, with all that
+//!   was appended before. Only power can take it.
 //! * A failed write or sync is never tried again; the log takes no more writes until it is opened anew.
 //!
 //! Start at [`Log::append`] and [`LogReader::next`]. Byte layouts are in `segment`, `record`, `commit`, `prepared`, `control`,

@@ -1,13 +1,14 @@
-//! The pending files: the log's two buffers, in memory that outlives the process.
+//! The pending files: copies of the log's two batches that are not durable, in memory that outlives the process.
 //!
 //! ```text
 //!   log/pending.1  [header|..batch 7, being written..      ]      a segment   ..6][7 7 7 ?
 //!   log/pending.2  [header|..batch 8, being filled..       ]                            ^ end of the log after a kill
 //!                                                                 + rest of 7, then 8: what was acknowledged
 //! ```
-//! A record is acknowledged as `Async` once it is copied into its buffer. If the process is killed then, the operating
-//! system still has the buffer's pages, and the next open finds the records that the segments do not have
-//! (`reader::rescue`). A pending file, integers little-endian:
+//! A record is acknowledged as `Async` once it and all records before it are copied here (`writer::mirror`). If the process
+//! is killed then, the operating system still has the pages, and the next open finds the records that the segments do not
+//! have (`reader::rescue`). A batch that nobody acknowledges as `Async` is not copied. A pending file, integers
+//! little-endian:
 //!
 //! | offset | bytes | field      | meaning                                                              |
 //! |-------:|------:|------------|----------------------------------------------------------------------|
@@ -15,7 +16,7 @@
 //! |      8 |     4 | version    | [`FORMAT_VERSION`]; an unknown one is refused                        |
 //! |     12 |     4 | checksum   | CRC-32C of bytes 0..512 with this field zero                         |
 //! |     16 |    16 | database   | database id                                                          |
-//! |     32 |     8 | data_bytes | length of the buffer; the file is 4096 longer                        |
+//! |     32 |     8 | data_bytes | length of the data; the file is 4096 longer                          |
 //! |     40 |   472 | reserved   | zero                                                                 |
 //! |    512 |     8 | first_lsn  | where byte 4096 of the file belongs in the log: a block border       |
 //! |    520 |     8 | seal       | `mix(mix(first_lsn XOR log_key))`, as in `record`; else `first_lsn` says nothing |
@@ -28,10 +29,10 @@
 //! there is none because nothing was stored behind it; if both are damaged, records may be there that nobody can find, and
 //! opening is refused.
 //!
-//! **What a kill leaves** is what the process has stored, in the order in which it stored it. The buffers are used in
-//! turn; one is used again only when its batch is durable, so the buffer that is rewritten is never needed. Its first
-//! LSN comes before anything else: records at another place than the first LSN says do not verify. A record's body comes
-//! before its stamp, so a half-copied one does not verify either; nobody was told of it, and nothing follows it.
+//! **What a kill leaves** is what the process has stored, in the order in which it stored it. Batches go to the files in
+//! turn; a file is used again only when its batch is durable, so the file that is rewritten is never needed. Its first
+//! LSN comes before anything else: records at another place than the first LSN says do not verify. A record that is copied in
+//! part does not verify either; nobody was told of it, and nothing follows it.
 //!
 //! **What a power loss leaves** is any mixture of what each page ever held since the last sync: old and new, torn. A
 //! record is believed only if it verifies at the very place where the log ends, so it must once have been appended behind
@@ -40,7 +41,7 @@
 //! * The log's end moves back over a crash: it is cut at `x`, records that had been behind `x` are given up, readers see
 //!   the database without them, and others are appended from `x` on. If those are lost by a second power loss, the first
 //!   ones must not come back: a page of the first life may be all that reached the disk. So [`prepare`] zeroes the
-//!   buffers *durably* before anything is appended. From then on no version of any page holds a record of an earlier life
+//!   files *durably* before anything is appended. From then on no version of any page holds a record of an earlier life
 //!   at or behind the end: neither the disk nor the cache has any.
 //! * The same with a first LSN of the one life and data of the other: both are gone, for the same reason.
 //! * A batch whose write failed: its records were appended, in this order, and whoever waited for them was told that
@@ -49,15 +50,15 @@
 //!   never used before, takes the files as they are; if the power takes the timeline back, its parent finds in them what it
 //!   has in its segments already, or nothing.
 //!
-//! What is rescued is written to the segments and synced, one buffer after the other, before anybody sees it, so that
-//! the end of the log does not move back again; a crash in the middle leaves a shorter log and the same buffers.
+//! What is rescued is written to the segments and synced, one file after the other, before anybody sees it, so that
+//! the end of the log does not move back again; a crash in the middle leaves a shorter log and the same files.
 //!
-//! A power loss may take the records that only a pending file holds: that is what `Async` says. Records longer than a
-//! quarter of a buffer may bring memory of their own, which dies with the process: `Log::survive_kill` flushes those.
+//! A power loss may take the records that only a pending file holds: that is what `Async` says. A record longer than a
+//! quarter of a buffer may have no room here, nor those behind it: `Log::survive_kill` flushes them.
 //!
 //! The files are written from end to end before they are mapped, so that a full disk cannot end the process. (It still
 //! can on file systems that write to a new place each time, when they are full; and so can a disk that fails to read
-//! back a page of the buffer.)
+//! back a page of the file.)
 
 use std::io;
 use std::sync::Arc;

@@ -178,7 +178,7 @@ impl<'a> Record<'a> {
 }
 
 /// A record ready to be appended: everything is encoded and the checksum of the body is known; only the position is
-/// missing. Can be appended again after an error.
+/// missing. Can be appended again after an error. A long one is moved into the log, and nothing is left of it here then.
 #[derive(Clone, Debug, Default)]
 pub struct PreparedRecord {
     /// The record is `bytes[start..]`; what lies before is room that the encoder did not need.
@@ -260,6 +260,13 @@ impl PreparedRecord {
         &record[RECORD_HEADER_BYTES..]
     }
 
+    /// The record with its stamp; nothing is left here. In constant time.
+    pub(crate) fn take(&mut self, stamp: [u8; STAMP_BYTES]) -> LongRecord {
+        let PreparedRecord { mut bytes, start, .. } = std::mem::take(self);
+        bytes[start..start + STAMP_BYTES].copy_from_slice(&stamp);
+        LongRecord { bytes, start }
+    }
+
     /// Bytes 0..12 of the copy of this record that starts at `lsn`, in constant time.
     pub(crate) fn stamp(&self, key: LogKey, lsn: Lsn, batch_start: Lsn) -> [u8; STAMP_BYTES] {
         let distance = u32::try_from(lsn.bytes_since(batch_start)).unwrap_or(u32::MAX);
@@ -271,6 +278,19 @@ impl PreparedRecord {
         stamp[4..8].copy_from_slice(&checksum.to_le_bytes());
         stamp[8..12].copy_from_slice(&(distance ^ masks.distance_mask()).to_le_bytes());
         stamp
+    }
+}
+
+/// A record that has its place, in the memory that it was built in.
+#[derive(Debug)]
+pub(crate) struct LongRecord {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl LongRecord {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.bytes[self.start..]
     }
 }
 

@@ -3,12 +3,14 @@
 //! Lock order: flusher, then appender. The preparation of segments has a mutex of its own (`segment_set`), which is
 //! taken with neither of them held. What is atomic is written under the mutex named and read without.
 
-mod buffer;
+mod appender;
+mod batch;
 mod flush;
+mod mirror;
 
 use std::sync::{Arc, OnceLock};
 
-use seawall_io::{AlignedBuffer, Clock, Disk};
+use seawall_io::{AppendBuffer, Clock, Disk};
 use seawall_keys::Cipher;
 use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use seawall_sync::thread::{self, JoinHandle};
@@ -26,8 +28,9 @@ use crate::reader::LogEnd;
 use crate::record::{PreparedRecord, RecordSpan};
 use crate::segment_set::{SegmentInfo, SegmentSet};
 
-use buffer::{Appender, LogBuffer, Room, buffer_capacity};
+use appender::{Appender, Room, buffer_capacity};
 use flush::{FlusherState, InFlight};
+use mirror::Mirror;
 
 /// Called with the flushed LSN.
 type FlushObserver = Box<dyn Fn(Lsn) + Send + Sync>;
@@ -61,8 +64,7 @@ pub(crate) struct Shared {
     appended: AtomicU64,
     /// Everything before is durable. Written under `flusher`.
     flushed: AtomicU64,
-    /// End of the last record whose only copy dies with the process until it is flushed. Written under `appender`.
-    mortal: AtomicU64,
+    mirror: Mirror,
     /// The last batch that was started: which LSNs it ends at, and the parity of its number. Written under `appender`.
     in_flight: InFlight,
     /// The highest LSN that somebody wants flushed.
@@ -127,8 +129,11 @@ impl Log {
         let capacity = buffer_capacity(options.buffer_bytes);
         let StartState { identity, segments, end, carry, counters, clearing } = state;
         let holds = open_holds(options, &segments, end)?;
-        let [pending, spare] =
-            pending::prepare(&*segments.disk, &identity, capacity, clearing)?.map(LogBuffer::new);
+        let mappings = pending::prepare(&*segments.disk, &identity, capacity, clearing)?;
+        let mirror = Mirror::new(identity.geometry, identity.key(), mappings);
+        let buffer = AppendBuffer::new(capacity);
+        let appender = Appender::new(identity.geometry, identity.key(), end, &carry, buffer);
+        mirror.begin(appender.batch());
         let shared = Arc::new(Shared {
             geometry: identity.geometry,
             segments,
@@ -141,11 +146,11 @@ impl Log {
             flush_by: options.flush_by,
             clock: options.clock.clone(),
             cipher: options.cipher.clone(),
-            appender: Mutex::new(Appender::new(identity.geometry, identity.key(), end, &carry, pending)),
-            flusher: Mutex::new(FlusherState::new(spare)),
+            appender: Mutex::new(appender),
+            flusher: Mutex::new(FlusherState::new(AppendBuffer::new(capacity))),
             appended: AtomicU64::new(end.get()),
             flushed: AtomicU64::new(end.get()),
-            mortal: AtomicU64::new(0),
+            mirror,
             in_flight: InFlight::new(end),
             wanted: AtomicU64::new(0),
             durable: [WaitWord::new(), WaitWord::new()],
@@ -169,8 +174,9 @@ impl Log {
         Ok(Log { shared, flusher_thread })
     }
 
-    /// Gives `record` the next place in the log and copies it into the buffer; it is durable once
-    /// `flush_until(span.end)` has returned. `in_order` runs under the append mutex, so its calls come in the order of
+    /// Gives `record` the next place in the log; it is durable once `flush_until(span.end)` has returned. A record of more
+    /// than 64 KiB, or of a quarter of a buffer if that is less, is moved into the log, and nothing is left of it; a shorter
+    /// one is copied. `in_order` runs under the append mutex, so its calls come in the order of
     /// the log; it must be short and make no system call. If it refuses, the record is not appended, the place goes to
     /// the next one, and the refusal comes back as the inner result.
     ///
@@ -215,12 +221,19 @@ impl Log {
     }
 
     /// Returns once everything before `end`, the end of an appended record, survives the end of this process, a kill
-    /// included: at once, unless a record longer than a quarter of a buffer came before, which is flushed.
+    /// included: at once, unless a record came before that the pending files have no room for, which is flushed.
     ///
     /// # Errors
     /// As `flush_until`.
     pub fn survive_kill(&self, end: Lsn) -> Result<(), LogError> {
         self.shared.survive_kill(end)
+    }
+
+    /// Copies what was appended before `end` to where it survives the end of this process, a kill included, and returns how
+    /// far the log survives one: less than `end` if a record came before that the pending files have no room for. Waits
+    /// for no flush.
+    pub fn mirror_until(&self, end: Lsn) -> Lsn {
+        self.shared.mirror_until(end).until
     }
 
     /// Takes no more records, and makes those it has durable. When it returns, nobody writes to the log any more.
@@ -376,7 +389,6 @@ impl Shared {
         if bytes as u64 > self.record_bytes_max {
             return Err(LogError::RecordTooLarge { bytes: bytes as u64, limit: self.record_bytes_max });
         }
-        let mut larger: Option<AlignedBuffer> = None;
         loop {
             let room_seen = self.room.read();
             let mut appender = self.appender.lock();
@@ -399,9 +411,6 @@ impl Shared {
                         Err(refusal) => return Ok(Err(refusal)),
                     };
                     appender.place(record, span);
-                    if appender.is_mortal() {
-                        self.mortal.store(span.end.get(), Ordering::SeqCst);
-                    }
                     self.appended.store(span.end.get(), Ordering::SeqCst);
                     let pending = appender.pending_bytes();
                     drop(appender);
@@ -413,17 +422,6 @@ impl Shared {
                     drop(appender);
                     self.wait_for_room(end, room_seen);
                 }
-                Room::Grow(capacity) => match larger.take().filter(|buffer| buffer.len() >= capacity) {
-                    Some(buffer) => {
-                        let old = appender.grow(buffer);
-                        drop(appender);
-                        drop(old);
-                    }
-                    None => {
-                        drop(appender);
-                        larger = Some(AlignedBuffer::zeroed(capacity));
-                    }
-                },
             }
         }
     }

@@ -6,7 +6,9 @@ mod common;
 #[path = "kill/hooked_disk.rs"]
 mod hooked_disk;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use common::{Found, append, arc, commit, create, geometry, open_reader, options, read_reader};
 use hooked_disk::HookedDisk;
@@ -14,7 +16,9 @@ use seawall_codec::checksum::crc32c;
 use seawall_simulation::{FaultKind, PowerLoss, SeededRandom, SimulatedDisk, seeds};
 use seawall_sync::Mutex;
 use seawall_types::DatabaseId;
-use seawall_wal::{Log, LogEnd, LogOptions, LogReadError, PendingFileError, PendingUse};
+use seawall_wal::{
+    Log, LogEnd, LogOptions, LogReadError, PendingFileError, PendingUse, PreparedRecord, RecordSpan,
+};
 
 const PENDING: [&str; 2] = ["log/pending.1", "log/pending.2"];
 /// Where the buffer starts in a pending file.
@@ -37,6 +41,13 @@ fn values(found: &[Found]) -> Vec<Vec<u8>> {
 fn rescue(disk: &SimulatedDisk) -> (Vec<Vec<u8>>, LogEnd) {
     let (found, end) = read(disk, PendingUse::Rescue).unwrap_or_else(|error| panic!("{error}"));
     (values(&found), end)
+}
+
+/// Appends a record that a kill does not take.
+fn keep(log: &Log, value: &[u8]) -> RecordSpan {
+    let span = append(log, value).unwrap();
+    log.survive_kill(span.end).unwrap();
+    span
 }
 
 /// What a run has done.
@@ -129,7 +140,7 @@ fn two_buffers() -> (SimulatedDisk, Done) {
     let killed: Arc<Mutex<Option<SimulatedDisk>>> = Arc::default();
     let put = |log: &Log, done: &Mutex<Done>, number: u8| {
         let value = vec![number; 700 + usize::from(number)];
-        append(log, &value).unwrap();
+        keep(log, &value);
         let mut done = done.lock();
         done.appended.push(value);
         done.safe += 1;
@@ -249,8 +260,8 @@ fn a_record_of_an_earlier_life_is_gone_before_the_log_grows_up_to_it() {
     let disk = SimulatedDisk::new(1);
     let log = create(&disk);
     commit(&log, b"durable").unwrap();
-    let first = append(&log, &[1; 100]).unwrap();
-    let second = append(&log, &[2; 100]).unwrap();
+    let first = keep(&log, &[1; 100]);
+    let second = keep(&log, &[2; 100]);
     drop(log);
     let life_one = disk.copy();
     // The power goes; of the first record's page there is an old version.
@@ -288,7 +299,8 @@ fn batches_that_are_durable_are_not_found_again() {
     let disk = SimulatedDisk::new(1);
     let log = create(&disk);
     for number in 0..200_u8 {
-        commit(&log, &[number; 500]).unwrap();
+        let span = keep(&log, &[number; 500]);
+        log.flush_until(span.end).unwrap();
     }
     drop(log);
     assert!(PENDING.iter().any(|path| holds(&disk, path, &[199; 500])));
@@ -307,7 +319,7 @@ fn a_batch_whose_write_failed_is_decided_by_recovery() {
     let disk = SimulatedDisk::new(1);
     let log = create(&disk);
     commit(&log, b"durable").unwrap();
-    append(&log, b"in doubt").unwrap();
+    keep(&log, b"in doubt");
     disk.fail_next(FaultKind::WriteError);
     log.flush_until(log.appended()).unwrap_err();
     assert!(append(&log, b"refused").is_err());
@@ -336,10 +348,69 @@ fn a_long_record_is_flushed_before_it_counts_as_safe() {
 }
 
 #[test]
+fn a_record_that_is_moved_survives_a_kill_as_a_copied_one_does() {
+    let disk = SimulatedDisk::new(1);
+    let log = Log::create(arc(&disk), small()).unwrap();
+    let values = [vec![1; 100], vec![2; 25_000], vec![3; 7], vec![4; 20_000], vec![5; 3000]];
+    for value in &values {
+        keep(&log, value);
+    }
+    assert_eq!(log.statistics().batches, 0, "there was room for all");
+    assert_eq!(rescue(&disk.copy()).0, values);
+    log.flush_until(log.appended()).unwrap();
+    let (found, _) = read(&disk.after_power_loss(PowerLoss::LoseAll), PendingUse::Ignore).unwrap();
+    assert_eq!(self::values(&found), values);
+}
+
+#[test]
+fn a_long_record_is_moved_into_the_log_and_a_short_one_copied() {
+    let log = create(&SimulatedDisk::new(1));
+    for (body_bytes, is_moved) in [(100, false), (60_000, false), (70_000, true), (2 << 20, true)] {
+        let mut record = PreparedRecord::no_op(body_bytes);
+        let refused = log.append(&mut record, |_| Err::<(), _>("not now")).unwrap();
+        assert_eq!(refused, Err("not now"));
+        log.append(&mut record, |_| Ok::<_, ()>(())).unwrap().unwrap();
+        assert_eq!(record.record_bytes() == 0, is_moved, "{body_bytes}");
+    }
+}
+
+/// Where the operating system lets a store into a mapped file wait, nobody else waits.
+#[test]
+fn nobody_waits_while_the_pending_file_is_written() {
+    let hooked = HookedDisk::new(SimulatedDisk::new(1));
+    let log = Arc::new(Log::create(Arc::new(hooked.clone()), small()).unwrap());
+    let durable = Arc::new(AtomicBool::new(false));
+    {
+        let (log, durable) = (Arc::clone(&log), Arc::clone(&durable));
+        hooked.at_next_mapped_write(move || {
+            let (told, end) = std::sync::mpsc::channel();
+            let log = Arc::clone(&log);
+            std::thread::spawn(move || told.send(commit(&log, b"another").is_ok()));
+            durable.store(end.recv_timeout(Duration::from_secs(30)) == Ok(true), Ordering::SeqCst);
+        });
+    }
+    keep(&log, b"one");
+    assert!(durable.load(Ordering::SeqCst), "another thread could not commit");
+}
+
+/// As after a failed write of the operating system's own, which leaves what the disk has.
+#[test]
+fn a_batch_is_written_as_it_was_appended_whatever_became_of_the_pending_file() {
+    let disk = SimulatedDisk::new(1);
+    let hooked = HookedDisk::new(disk.clone());
+    let log = Log::create(Arc::new(hooked.clone()), small()).unwrap();
+    hooked.lose_mapped_writes();
+    let span = keep(&log, b"one");
+    log.flush_until(span.end).unwrap();
+    let (found, _) = read(&disk, PendingUse::Ignore).unwrap();
+    assert_eq!(values(&found), [b"one"]);
+}
+
+#[test]
 fn other_buffer_sizes_and_missing_files_do_no_harm() {
     let disk = SimulatedDisk::new(1);
     let log = create(&disk);
-    append(&log, b"one").unwrap();
+    keep(&log, b"one");
     drop(log);
     for (number, buffer_bytes) in [64 << 10, 512 << 10, 100_000].into_iter().enumerate() {
         let (found, end) = rescue(&disk);
@@ -348,7 +419,7 @@ fn other_buffer_sizes_and_missing_files_do_no_harm() {
         disk.write_file("log/pending.2.new", &[7; 5000]);
         let log = Log::open(arc(&disk), LogOptions { buffer_bytes, ..options() }, end).unwrap();
         assert_eq!(disk.read_file("log/pending.2.new"), None);
-        append(&log, b"more").unwrap();
+        keep(&log, b"more");
         drop(log);
     }
     PENDING.iter().for_each(|path| assert!(disk.remove_file(path)));
@@ -364,7 +435,7 @@ fn records_are_found_behind_a_damaged_header() {
     let log = create(&disk);
     let appended = [&b"one"[..], b"two", b"three"];
     for value in appended {
-        append(&log, value).unwrap();
+        keep(&log, value);
     }
     drop(log);
     let count = |disk: &SimulatedDisk, pending| {
@@ -395,7 +466,7 @@ fn records_are_found_behind_a_damaged_header() {
 fn a_pending_file_that_is_not_ours_is_refused_by_name() {
     let disk = SimulatedDisk::new(1);
     let log = create(&disk);
-    append(&log, b"one").unwrap();
+    keep(&log, b"one");
     drop(log);
     let refusal = |damage: &dyn Fn(&SimulatedDisk)| {
         let damaged = disk.copy();

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use super::system;
 use crate::aligned::{AlignedBuffer, BLOCK_BYTES};
-use crate::disk::{DiskFile, OpenMode, SharedMapping};
+use crate::disk::{DiskFile, OpenMode};
 use crate::error::DiskError;
 use crate::sabotage::{Defect, sabotaged};
 
@@ -32,19 +32,6 @@ impl OsFile {
 
     fn named<T>(&self, operation: &'static str, result: io::Result<T>) -> io::Result<T> {
         result.map_err(|error| DiskError::wrap(operation, self.path.clone(), error))
-    }
-
-    /// `buffer` starts at a block border in memory.
-    fn write_durable(&self, buffer: &[u8], range: Range<usize>, offset: u64) -> io::Result<()> {
-        let block_bytes = BLOCK_BYTES as u64;
-        assert!(range.start.is_multiple_of(BLOCK_BYTES), "durable write from unaligned {range:?}");
-        assert!(range.end.is_multiple_of(BLOCK_BYTES), "durable write from unaligned {range:?}");
-        assert!(offset.is_multiple_of(block_bytes), "durable write at unaligned offset {offset}");
-        let bytes = &buffer[range];
-        if sabotaged(Defect::OsDurableWriteBuffered) {
-            return self.file.write_all_at(bytes, offset);
-        }
-        self.named("write and sync", self.durable_writes.write(&self.file, bytes, offset))
     }
 
     /// Whether a log file takes buffered calls depends on the file system: refused on all, so that no test misses it.
@@ -76,16 +63,15 @@ impl DiskFile for OsFile {
     }
 
     fn write_durable_at(&self, buffer: &AlignedBuffer, range: Range<usize>, offset: u64) -> io::Result<()> {
-        self.write_durable(buffer, range, offset)
-    }
-
-    fn write_mapped_durable_at(
-        &self,
-        mapping: &dyn SharedMapping,
-        range: Range<usize>,
-        offset: u64,
-    ) -> io::Result<()> {
-        self.write_durable(mapping.bytes(), range, offset)
+        let block_bytes = BLOCK_BYTES as u64;
+        assert!(range.start.is_multiple_of(BLOCK_BYTES), "durable write from unaligned {range:?}");
+        assert!(range.end.is_multiple_of(BLOCK_BYTES), "durable write from unaligned {range:?}");
+        assert!(offset.is_multiple_of(block_bytes), "durable write at unaligned offset {offset}");
+        let bytes = &buffer[range];
+        if sabotaged(Defect::OsDurableWriteBuffered) {
+            return self.file.write_all_at(bytes, offset);
+        }
+        self.named("write and sync", self.durable_writes.write(&self.file, bytes, offset))
     }
 
     fn start_writing(&self, offset: u64, bytes: u64) {

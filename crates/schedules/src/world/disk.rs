@@ -98,16 +98,6 @@ impl DiskFile for PointedFile {
         self.0.write_durable_at(buffer, range, offset)
     }
 
-    fn write_mapped_durable_at(
-        &self,
-        mapping: &dyn SharedMapping,
-        range: Range<usize>,
-        offset: u64,
-    ) -> io::Result<()> {
-        begin();
-        self.0.write_mapped_durable_at(mapping, range, offset)
-    }
-
     fn start_writing(&self, offset: u64, bytes: u64) {
         begin();
         self.0.start_writing(offset, bytes);

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use seawall_io::{AlignedBuffer, BLOCK_BYTES, DiskError, DiskFile, OpenMode, SharedMapping};
+use seawall_io::{AlignedBuffer, BLOCK_BYTES, DiskError, DiskFile, OpenMode};
 
 use super::call::Operation;
 use super::content::Clear;
@@ -95,15 +95,6 @@ impl SimulatedFile {
         }
     }
 
-    fn write_durable(&self, buffer: &[u8], range: Range<usize>, offset: u64) -> io::Result<()> {
-        let block_bytes = BLOCK_BYTES as u64;
-        assert!(range.start.is_multiple_of(BLOCK_BYTES), "durable write from unaligned {range:?}");
-        assert!(range.end.is_multiple_of(BLOCK_BYTES), "durable write from unaligned {range:?}");
-        assert!(offset.is_multiple_of(block_bytes), "durable write at unaligned offset {offset}");
-        let change = Change::Write { offset, bytes: buffer[range].into() };
-        self.change(Operation::WriteDurable, change, Durability::Durable)
-    }
-
     fn clear(&self, operation: Operation, offset: u64, bytes: u64, clear: Clear) -> io::Result<()> {
         let range = offset..offset.saturating_add(bytes);
         self.change(operation, Change::Clear { range, clear }, Durability::Pending)
@@ -145,16 +136,12 @@ impl DiskFile for SimulatedFile {
     }
 
     fn write_durable_at(&self, buffer: &AlignedBuffer, range: Range<usize>, offset: u64) -> io::Result<()> {
-        self.write_durable(buffer, range, offset)
-    }
-
-    fn write_mapped_durable_at(
-        &self,
-        mapping: &dyn SharedMapping,
-        range: Range<usize>,
-        offset: u64,
-    ) -> io::Result<()> {
-        self.write_durable(mapping.bytes(), range, offset)
+        let block_bytes = BLOCK_BYTES as u64;
+        assert!(range.start.is_multiple_of(BLOCK_BYTES), "durable write from unaligned {range:?}");
+        assert!(range.end.is_multiple_of(BLOCK_BYTES), "durable write from unaligned {range:?}");
+        assert!(offset.is_multiple_of(block_bytes), "durable write at unaligned offset {offset}");
+        let change = Change::Write { offset, bytes: buffer[range].into() };
+        self.change(Operation::WriteDurable, change, Durability::Durable)
     }
 
     /// What is not synced may become durable at any time, so there is nothing to do, and no crash to be had.

@@ -221,16 +221,6 @@ impl DiskFile for WatchedFile {
         self.file.write_durable_at(buffer, range, offset)
     }
 
-    fn write_mapped_durable_at(
-        &self,
-        mapping: &dyn SharedMapping,
-        range: Range<usize>,
-        offset: u64,
-    ) -> io::Result<()> {
-        self.watch(|file| file.write_mapped_durable_at(mapping, range.clone(), offset));
-        self.file.write_mapped_durable_at(mapping, range, offset)
-    }
-
     fn start_writing(&self, offset: u64, bytes: u64) {
         self.file.start_writing(offset, bytes);
     }

@@ -12,14 +12,15 @@ use std::fmt::Display;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use seawall_io::DiskFile;
 use seawall_io::sabotage::{Defect, sabotaged};
+use seawall_io::{AppendBuffer, DiskFile};
 use seawall_sync::MutexGuard;
 use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::Lsn;
 
 use super::Shared;
-use super::buffer::{Batch, LogBuffer};
+use super::batch::Batch;
+use super::mirror::Mirrored;
 use crate::error::LogError;
 use crate::geometry::{HEADER_BYTES, StreamPosition};
 use crate::options::FlushBy;
@@ -28,7 +29,7 @@ use crate::options::FlushBy;
 #[derive(Debug)]
 pub(super) struct FlusherState {
     /// The buffer of the last batch.
-    spare: Option<LogBuffer>,
+    spare: Option<AppendBuffer>,
     /// The segment that was written last.
     segment: Option<(u64, Arc<dyn DiskFile>)>,
 }
@@ -43,7 +44,7 @@ impl InFlight {
     }
 
     fn start(&self, batch: &Batch) {
-        self.0.store(batch.end.get() << 1 | (batch.number & 1), Ordering::SeqCst);
+        self.0.store(batch.end.get() << 1 | (batch.bytes.number & 1), Ordering::SeqCst);
     }
 
     /// The parity of the batch that a record ending at `end`, already appended, belongs to: that of the last batch
@@ -62,7 +63,7 @@ impl InFlight {
 }
 
 impl FlusherState {
-    pub(super) fn new(spare: LogBuffer) -> FlusherState {
+    pub(super) fn new(spare: AppendBuffer) -> FlusherState {
         FlusherState { spare: Some(spare), segment: None }
     }
 }
@@ -98,12 +99,25 @@ impl Shared {
     }
 
     pub(super) fn survive_kill(&self, end: Lsn) -> Result<(), LogError> {
-        let mortal = self.mortal.load(Ordering::SeqCst);
-        if mortal <= self.flushed().get() || sabotaged(Defect::LongAsyncNotFlushed) {
-            return Ok(());
+        loop {
+            let mirrored = self.mirror_until(end);
+            match mirrored.gap_end {
+                // Behind a gap nothing is found again.
+                Some(gap_end) if mirrored.until < end => self.flush_until(gap_end.min(end))?,
+                Some(_) | None => return Ok(()),
+            }
         }
-        // A mortal record before `end` leaves a gap, behind which nothing is found again.
-        self.flush_until(end.min(Lsn::new(mortal)))
+    }
+
+    /// Sees to it that what comes before `end` survives a kill, as far as the pending files have room.
+    pub(super) fn mirror_until(&self, end: Lsn) -> Mirrored {
+        let until = self.mirror.mirrored().max(self.flushed());
+        if until >= end {
+            return Mirrored { until, gap_end: None };
+        }
+        let mut mirrored = self.mirror.copy();
+        mirrored.until = mirrored.until.max(self.flushed());
+        mirrored
     }
 
     pub(super) fn request_flush(&self, end: Lsn) {
@@ -179,17 +193,17 @@ impl Shared {
             let batch = appender.take_batch(&mut flusher.spare);
             if let Some(batch) = &batch {
                 self.in_flight.start(batch);
+                self.mirror.begin(appender.batch());
             }
             batch
         };
         let Some(mut batch) = batch else { return };
         self.room.wake_all();
-        batch.pad();
         if sabotaged(Defect::FlushedBeforeWrite) {
             self.publish_flushed(batch.end);
         }
         let started = self.clock.as_ref().map(|clock| clock.monotonic());
-        if let Err(error) = self.write_batch(flusher, &batch) {
+        if let Err(error) = self.write_batch(flusher, &mut batch) {
             self.poison(error);
             return;
         }
@@ -201,9 +215,10 @@ impl Shared {
         if !sabotaged(Defect::FlushedBeforeWrite) {
             self.publish_flushed(batch.end);
         }
-        let parity = usize::from(batch.number & 1 == 1);
-        flusher.spare = Some(batch.buffer);
-        self.durable[parity].wake_all();
+        self.durable[usize::from(batch.bytes.number & 1 == 1)].wake_all();
+        self.mirror.forget(&batch.bytes);
+        // Nobody waits for what takes time here.
+        flusher.spare = Some(batch.into_buffer());
     }
 
     fn publish_flushed(&self, end: Lsn) {
@@ -216,15 +231,17 @@ impl Shared {
         }
     }
 
-    /// One durable write for each segment that the batch touches, in order, and one more for each that it begins.
-    fn write_batch(&self, flusher: &mut FlusherState, batch: &Batch) -> Result<(), String> {
-        let total = batch.padded_bytes();
+    /// One durable write for each segment that the batch touches, in order, and one more for each that it begins; several
+    /// for each where there are long records.
+    fn write_batch(&self, flusher: &mut FlusherState, batch: &mut Batch) -> Result<(), String> {
+        let (total, bytes_max) = (batch.padded_bytes(), batch.prepare());
+        let first = batch.bytes.first;
         let mut done = 0;
         while done < total {
-            let (number, offset) = self.geometry.file_position(StreamPosition(batch.first.0 + done as u64));
+            let (number, offset) = self.geometry.file_position(StreamPosition(first.0 + done as u64));
             let left_in_segment =
                 usize::try_from(self.geometry.segment_bytes() - offset).expect("a segment has at most 1 GiB");
-            let bytes = left_in_segment.min(total - done);
+            let bytes = left_in_segment.min(total - done).min(bytes_max);
             let path = self.segments.path_of(number);
             let failed =
                 |error: &dyn Display| format!("write {bytes} bytes at offset {offset} of {path}: {error}");
@@ -233,10 +250,7 @@ impl Shared {
             if is_first && offset == HEADER_BYTES && !sabotaged(Defect::BegunMarkNotWritten) {
                 self.segments.begin(&**file, number).map_err(|error| failed(&error))?;
             }
-            batch
-                .buffer
-                .write_durable(&**file, done..done + bytes, offset)
-                .map_err(|error| failed(&error))?;
+            batch.write_durable(&**file, done..done + bytes, offset).map_err(|error| failed(&error))?;
             self.counters.flushes.add(1);
             self.counters.flushed_bytes.add(bytes as u64);
             done += bytes;

@@ -1,11 +1,12 @@
-//! A simulated disk that calls back before a write of a batch, or before a sync of the log's directory: others append while
-//! it is on its way.
+//! A simulated disk that calls back before a write of a batch, before one to a mapped file, or before a sync of the log's
+//! directory: others append while it is on its way.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use seawall_io::{
     AlignedBuffer, DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode, SharedMapping,
@@ -20,11 +21,19 @@ pub(crate) struct HookedDisk {
     inner: SimulatedDisk,
     hook: Arc<Mutex<Option<Hook>>>,
     sync_hook: Arc<Mutex<Option<Hook>>>,
+    mapped: Mapped,
+}
+
+/// What happens to writes to mapped files.
+#[derive(Clone, Default)]
+struct Mapped {
+    hook: Arc<Mutex<Option<Hook>>>,
+    are_lost: Arc<AtomicBool>,
 }
 
 impl HookedDisk {
     pub(crate) fn new(inner: SimulatedDisk) -> HookedDisk {
-        HookedDisk { inner, hook: Arc::default(), sync_hook: Arc::default() }
+        HookedDisk { inner, hook: Arc::default(), sync_hook: Arc::default(), mapped: Mapped::default() }
     }
 
     /// Calls `hook` at the next sync of the log's directory, once.
@@ -35,6 +44,16 @@ impl HookedDisk {
     /// Calls `hook` at the next write of a batch, once.
     pub(crate) fn at_next_write(&self, hook: impl FnMut() + Send + 'static) {
         *self.hook.lock() = Some(Box::new(hook));
+    }
+
+    /// Calls `hook` at the next write to a mapped file, once.
+    pub(crate) fn at_next_mapped_write(&self, hook: impl FnMut() + Send + 'static) {
+        *self.mapped.hook.lock() = Some(Box::new(hook));
+    }
+
+    /// From now on, writes to mapped files change nothing.
+    pub(crate) fn lose_mapped_writes(&self) {
+        self.mapped.are_lost.store(true, Ordering::SeqCst);
     }
 }
 
@@ -75,7 +94,7 @@ impl Disk for HookedDisk {
     }
 
     fn map_shared(&self, path: &str) -> io::Result<Box<dyn SharedMapping>> {
-        self.inner.map_shared(path)
+        Ok(Box::new(HookedMapping { mapping: self.inner.map_shared(path)?, mapped: self.mapped.clone() }))
     }
 
     fn lock(&self, path: &str, mode: LockMode) -> io::Result<Box<dyn DirectoryLock>> {
@@ -84,6 +103,33 @@ impl Disk for HookedDisk {
 
     fn location(&self, path: &str) -> String {
         self.inner.location(path)
+    }
+}
+
+struct HookedMapping {
+    mapping: Box<dyn SharedMapping>,
+    mapped: Mapped,
+}
+
+impl fmt::Debug for HookedMapping {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("HookedMapping")
+    }
+}
+
+impl SharedMapping for HookedMapping {
+    fn write(&mut self, offset: usize, bytes: &[u8]) {
+        let hook = self.mapped.hook.lock().take();
+        if let Some(mut hook) = hook {
+            hook();
+        }
+        if !self.mapped.are_lost.load(Ordering::SeqCst) {
+            self.mapping.write(offset, bytes);
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        self.mapping.bytes()
     }
 }
 
@@ -112,20 +158,11 @@ impl DiskFile for HookedFile {
     }
 
     fn write_durable_at(&self, buffer: &AlignedBuffer, range: Range<usize>, offset: u64) -> io::Result<()> {
-        self.file.write_durable_at(buffer, range, offset)
-    }
-
-    fn write_mapped_durable_at(
-        &self,
-        mapping: &dyn SharedMapping,
-        range: Range<usize>,
-        offset: u64,
-    ) -> io::Result<()> {
         let hook = self.hook.lock().take();
         if let Some(mut hook) = hook {
             hook();
         }
-        self.file.write_mapped_durable_at(mapping, range, offset)
+        self.file.write_durable_at(buffer, range, offset)
     }
 
     fn start_writing(&self, offset: u64, bytes: u64) {

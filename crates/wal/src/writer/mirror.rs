@@ -1,0 +1,132 @@
+//! Copies of what is appended, in memory that outlives the process: the pending files (`pending`).
+//!
+//! ```text
+//!   batch 7, on its way to the disk  [rec|rec|rec]        --copy-->  log/pending.1
+//!   batch 8, being filled            [rec|rec|            --copy-->  log/pending.2
+//!                                         ^ copied up to here: records before it survive a kill
+//! ```
+//! A record is appended to memory of the process alone, under the append mutex. Its owner copies it here, without that mutex,
+//! before an `Async` commit is acknowledged or seen: a store to a mapped file can wait for the file system, for seconds if
+//! the disk is busy. A thread that copies does it for all that were appended before, in the order of the log, so what
+//! survives a kill is a prefix.
+//!
+//! A batch goes to the file of its parity. The batch that was there before is durable then: flushes are serial, and a batch
+//! begins when the one before is taken, after the one before that.
+//!
+//! Segments are written from the process's memory and never from here, where a failed write of the operating system's own may
+//! have left old bytes.
+
+use std::sync::Arc;
+
+use seawall_io::SharedMapping;
+use seawall_io::sabotage::{Defect, sabotaged};
+use seawall_sync::Mutex;
+use seawall_sync::atomic::{AtomicU64, Ordering};
+use seawall_types::Lsn;
+
+use super::batch::BatchBytes;
+use crate::geometry::{LogGeometry, StreamPosition};
+use crate::pending::{DATA_OFFSET, write_slot};
+use crate::record::LogKey;
+
+/// Both pending files, and what is to be copied there.
+#[derive(Debug)]
+pub(super) struct Mirror {
+    geometry: LogGeometry,
+    key: LogKey,
+    /// Held while bytes are copied, which may take long.
+    files: Mutex<[PendingFile; 2]>,
+    /// Batches that are not durable, oldest first: the one on its way to the disk, and the one being filled.
+    batches: Mutex<Vec<Arc<BatchBytes>>>,
+    /// Everything before survives a kill.
+    mirrored: AtomicU64,
+}
+
+/// How far the log survives a kill.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mirrored {
+    pub(super) until: Lsn,
+    /// Behind `until` are records that the pending files have no room for, up to here: they are to be flushed.
+    pub(super) gap_end: Option<Lsn>,
+}
+
+#[derive(Debug)]
+struct PendingFile {
+    mapping: Box<dyn SharedMapping>,
+    /// The batch that it holds; zero if none.
+    batch: u64,
+    /// How many bytes of it.
+    copied: usize,
+}
+
+impl Mirror {
+    pub(super) fn new(geometry: LogGeometry, key: LogKey, mappings: [Box<dyn SharedMapping>; 2]) -> Mirror {
+        let files = mappings.map(|mapping| PendingFile { mapping, batch: 0, copied: 0 });
+        Mirror {
+            geometry,
+            key,
+            files: Mutex::new(files),
+            batches: Mutex::default(),
+            mirrored: AtomicU64::new(0),
+        }
+    }
+
+    /// A batch is filled from now on. Under the append mutex.
+    pub(super) fn begin(&self, batch: &Arc<BatchBytes>) {
+        self.batches.lock().push(Arc::clone(batch));
+    }
+
+    /// A batch is durable, and published as such.
+    pub(super) fn forget(&self, batch: &BatchBytes) {
+        self.batches.lock().retain(|other| other.number != batch.number);
+    }
+
+    /// Everything before survives a kill.
+    pub(super) fn mirrored(&self) -> Lsn {
+        Lsn::new(self.mirrored.load(Ordering::SeqCst))
+    }
+
+    /// Copies all that was appended before the call and is not durable.
+    pub(super) fn copy(&self) -> Mirrored {
+        let mut files = self.files.lock();
+        // Listed under the lock of the files: nobody puts an older batch where a newer one is.
+        let batches = self.batches.lock().clone();
+        let mut mirrored = Mirrored { until: Lsn::ZERO, gap_end: None };
+        for batch in &batches {
+            let [odd, even] = &mut *files;
+            let file = if batch.number.is_multiple_of(2) { even } else { odd };
+            let total = batch.total();
+            let copied = file.copy(batch, total, || self.lsn_at(batch, 0), self.key);
+            mirrored.until = self.lsn_at(batch, copied);
+            if copied < total && !sabotaged(Defect::LongAsyncNotFlushed) {
+                mirrored.gap_end = Some(self.lsn_at(batch, total));
+                break;
+            }
+        }
+        self.mirrored.fetch_max(mirrored.until.get(), Ordering::SeqCst);
+        mirrored
+    }
+
+    fn lsn_at(&self, batch: &BatchBytes, bytes: usize) -> Lsn {
+        self.geometry.lsn_at(StreamPosition(batch.first.0 + bytes as u64))
+    }
+}
+
+impl PendingFile {
+    /// Copies what is missing of the first `total` bytes of `batch`, as far as there is room; returns how many it has.
+    fn copy(&mut self, batch: &BatchBytes, total: usize, first: impl FnOnce() -> Lsn, key: LogKey) -> usize {
+        if self.batch != batch.number {
+            // The slot first: from here on, old bytes stand at a place where they do not verify.
+            if !sabotaged(Defect::PendingSlotNotWritten) {
+                write_slot(&mut *self.mapping, key, first());
+            }
+            (self.batch, self.copied) = (batch.number, 0);
+        }
+        let until = total.min(self.mapping.bytes().len() - DATA_OFFSET);
+        batch.visit(self.copied..until, |bytes| {
+            self.mapping.write(DATA_OFFSET + self.copied, bytes);
+            self.copied += bytes.len();
+        });
+        self.copied
+    }
+}
