@@ -1,5 +1,5 @@
-//! The threads of a database: one for checkpoints, one that keeps the log (segments made ready ahead of need, `Async`
-//! commits flushed in time), one that cleans it up (`log_cleaner`), one for each archive that archives it
+//! The threads of a database: one for checkpoints, one that flushes `Async` commits in time and one that makes segments of
+//! the log (`log_keeper`), one that cleans the log up (`log_cleaner`), one for each archive that archives it
 //! (`archiver`), one for rules about in-doubt transactions if there are any.
 //! The log's own flusher is another. None is needed for correctness: with
 //! `Background::Manual` there are none, and the calling threads do the work.
@@ -19,7 +19,7 @@ use crate::in_doubt::policy::FailedRule;
 /// How long a failed checkpoint waits before it is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 /// How often a thread with nothing to do looks around.
-const IDLE: Duration = Duration::from_secs(1);
+pub(crate) const IDLE: Duration = Duration::from_secs(1);
 
 /// What a thread does.
 type Body = Box<dyn FnOnce(&Engine) + Send>;
@@ -31,8 +31,9 @@ pub(crate) struct BackgroundThreads {
     stop: AtomicBool,
     checkpoint_wanted: AtomicBool,
     checkpoint_work: WaitWord,
-    flush_wanted: AtomicBool,
-    log_work: WaitWord,
+    pub(crate) flush_wanted: AtomicBool,
+    pub(crate) log_work: WaitWord,
+    pub(crate) segment_work: WaitWord,
     rules_work: WaitWord,
     pub(crate) clean_work: WaitWord,
     /// Changes when the threads are to stop.
@@ -59,7 +60,7 @@ impl BackgroundThreads {
 
     /// The log wants segments.
     pub(crate) fn want_segments(&self) {
-        self.log_work.wake_all();
+        self.segment_work.wake_all();
     }
 
     /// There may be segments that nobody needs.
@@ -93,6 +94,7 @@ impl Engine {
         };
         threads.push(start("seawall-checkpoint", Box::new(Engine::run_checkpoints))?);
         threads.push(start("seawall-log", Box::new(Engine::keep_log))?);
+        threads.push(start("seawall-segments", Box::new(Engine::keep_segments))?);
         if !self.options.in_doubt_rules.is_empty() {
             threads.push(start("seawall-in-doubt", Box::new(Engine::keep_rules))?);
         }
@@ -109,6 +111,7 @@ impl Engine {
         self.background.stop.store(true, Ordering::SeqCst);
         self.background.checkpoint_work.wake_all();
         self.background.log_work.wake_all();
+        self.background.segment_work.wake_all();
         self.background.rules_work.wake_all();
         self.background.clean_work.wake_all();
         self.background.stopped.wake_all();
@@ -179,32 +182,6 @@ impl Engine {
                 }
             }
             background.rules_work.wait(seen, Some(IDLE));
-        }
-    }
-
-    fn keep_log(&self) {
-        let background = &self.background;
-        loop {
-            let seen = background.log_work.read();
-            if background.stopping() {
-                return;
-            }
-            if let Some(log) = &self.log
-                && let Err(error) = log.prepare_ahead()
-            {
-                // Whoever needs the segment meets the same error and reports it to its caller.
-                tracing::warn!(%error, "log segment not made ready ahead of need");
-            }
-            if background.flush_wanted.load(Ordering::SeqCst) {
-                self.environment.clock.sleep(self.options.flush_interval);
-                // Before the flush: a commit that comes now asks again.
-                background.flush_wanted.store(false, Ordering::SeqCst);
-                if self.flush_until(self.appended()).is_err() {
-                    return;
-                }
-            } else {
-                background.log_work.wait(seen, Some(IDLE));
-            }
         }
     }
 }

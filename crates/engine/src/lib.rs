@@ -49,6 +49,7 @@ mod lock_table;
 mod log_archive;
 mod log_cleaner;
 mod log_hold;
+mod log_keeper;
 mod log_overview;
 mod log_records;
 mod measurements;

@@ -16,6 +16,7 @@ mod slow_disk;
 use std::sync::Arc;
 
 use seawall_engine::{Database, Environment, Error, Options, Table};
+use seawall_io::{Clock, SystemClock};
 use seawall_simulation::{FaultTarget, Operations, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 use common::small_options;
@@ -34,6 +35,18 @@ fn try_open_at(disk: &SimulatedDisk, clock: &SimulatedClock, options: &Options) 
 
 fn open_at(disk: &SimulatedDisk, clock: &SimulatedClock, options: &Options) -> Database {
     try_open_at(disk, clock, options).unwrap_or_else(|error| panic!("it does not open: {error}"))
+}
+
+/// What comes at all comes sooner.
+const LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
+
+fn await_that(what: &str, is_so: impl Fn() -> bool) {
+    let clock = SystemClock;
+    let begun = clock.monotonic();
+    while !is_so() {
+        assert!(clock.monotonic() - begun < LIMIT, "not so after a minute: {what}");
+        std::thread::yield_now();
+    }
 }
 
 /// Calls on files whose path starts with `prefix`.

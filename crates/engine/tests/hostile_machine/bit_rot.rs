@@ -1,12 +1,16 @@
 //! What was durable long ago is no longer what it was.
 
+use std::time::Duration;
+
 use seawall_engine::{
-    Damage, Database, Durability, Error, HoldKind, HoldLifetime, HoldOptions, OpenMode, Options,
+    Background, Damage, Database, Durability, Error, HoldKind, HoldLifetime, HoldOptions, OpenMode, Options,
 };
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk};
 use seawall_types::Lsn;
 
-use super::{check_clean, check_rows, environment, open_at, put_rows, small_options, value};
+use super::{
+    await_that, check_clean, check_rows, environment, open_at, put_rows, small_options, try_open_at, value,
+};
 
 const SEGMENT: u64 = 64 << 10;
 const PAGE: u64 = 4096;
@@ -335,4 +339,28 @@ fn a_cold_page_that_rots_is_refused_to_readers_and_checkpoints_and_nothing_else_
     check_rows(&database, 0..rows + 20);
     check_clean(&database);
     database.close().unwrap();
+}
+
+/// That it was durable is said by the record that an idle database writes behind it.
+#[test]
+fn damage_of_the_last_commit_is_refused_when_the_database_was_idle() {
+    let (disk, clock) = (SimulatedDisk::new(1), SimulatedClock::default());
+    // No checkpoint, however much time passes.
+    let checkpoint_interval = Duration::from_secs(1 << 40);
+    let options = Options { background: Background::Threads, checkpoint_interval, ..small_options() };
+    let database = open_at(&disk, &clock, &options);
+    let table = database.create_table("t").unwrap();
+    put_rows(&database, &table, 0..10);
+    let last = database.statistics().flushed;
+    await_that("a record is behind the last commit", || {
+        clock.advance(Duration::from_secs(1));
+        database.statistics().flushed > last
+    });
+    let image = disk.after_power_loss(PowerLoss::LoseAll);
+    check_rows(&open_at(&image.copy(), &clock, &small_options()), 0..10);
+    let inside = last.get() - 20;
+    image.flip_bit(&segment(inside), inside % SEGMENT, 3);
+    let refused = try_open_at(&image, &clock, &small_options()).err();
+    assert!(matches!(refused, Some(Error::Log { .. })), "{refused:?}");
+    assert!(!damages_of_directory(&image).is_empty());
 }

@@ -14,7 +14,10 @@ use seawall_simulation::{
     Delay, Gate, Operation, Operations, PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk,
 };
 
-use super::{calls, check_clean, check_rows, common, environment, open_at, put_rows, small_options, value};
+use super::{
+    LIMIT, await_that, calls, check_clean, check_rows, common, environment, open_at, put_rows, small_options,
+    value,
+};
 
 /// With the threads of the database, on the clock of the machine.
 fn open(disk: &SimulatedDisk, options: &Options) -> Database {
@@ -104,6 +107,41 @@ fn while_the_log_is_slow_sync_commits_wait_and_nobody_else_does() {
     check_clean(&database);
     let crashed = disk.after_power_loss(PowerLoss::LoseAll);
     check_rows(&open_at(&crashed, &SimulatedClock::default(), &small_options()), 0..1_103);
+}
+
+/// Nobody else asks for a flush: no commit waits for the disk, and little is logged.
+#[test]
+fn async_commits_are_durable_in_time_while_the_disk_makes_a_segment() {
+    let disk = SimulatedDisk::new(5);
+    let options = options();
+    let (database, table) = with_rows(&disk, &options);
+    let put = || database.put_with(&table, b"row", [7; 500], Durability::Async).unwrap();
+    let gate = disk.hold(calls("log/spare", Operations::Any));
+    // Up to the next segment at most: then somebody wants another one.
+    let (first, mut last) = (put(), put());
+    while gate.waiting() == 0 && last.get() / options.segment_bytes == first.get() / options.segment_bytes {
+        last = put();
+    }
+    gate.await_waiting(1);
+    let last = put();
+    await_that("the commit is durable", || database.statistics().flushed >= last);
+    assert!(gate.waiting() >= 1);
+    gate.open();
+    database.close().unwrap();
+}
+
+#[test]
+fn closing_does_not_wait_for_the_flush_interval() {
+    let disk = SimulatedDisk::new(6);
+    let hour = std::time::Duration::from_secs(3600);
+    let (database, table) = with_rows(&disk, &Options { flush_interval: hour, ..options() });
+    database.put_with(&table, b"row", b"value", Durability::Async).unwrap();
+    let (told, closed) = std::sync::mpsc::channel();
+    std::thread::spawn(move || told.send(database.close().is_ok()));
+    assert_eq!(closed.recv_timeout(LIMIT), Ok(true));
+    let database = open_at(&disk, &SimulatedClock::default(), &small_options());
+    let table = database.table("t").unwrap();
+    assert_eq!(database.get(&table, b"row").unwrap().unwrap(), b"value");
 }
 
 #[test]
