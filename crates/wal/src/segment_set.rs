@@ -317,7 +317,9 @@ impl SegmentSet {
                 file.write_all_at(&page, 0).map_err(failed("write"))?;
                 return sync();
             }
-            zero_range(&*file, HEADER_BYTES, segment_bytes).map_err(failed("zero"))?;
+            // Written even if it reads as zeros: after a failed sync the cache may have zeros that the disk does not have, and
+            // once the header says that the segment is ready, nobody zeroes it again.
+            file.fill_zeros(HEADER_BYTES, segment_bytes - HEADER_BYTES).map_err(failed("zero"))?;
         } else {
             file.set_length(segment_bytes).map_err(failed("set the length of"))?;
             file.fill_zeros(0, segment_bytes).map_err(failed("zero-fill"))?;

@@ -6,12 +6,14 @@ mod common;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
 
 use common::{ROW_KEY, append, arc, geometry, open_reader, options, read_all};
 use seawall_simulation::SimulatedDisk;
 use seawall_sync::Mutex;
 use seawall_types::Lsn;
-use seawall_wal::{CommitBuilder, FlushBy, Log, LogOptions};
+use seawall_wal::{CommitBuilder, FlushBy, Log, LogError, LogOptions};
 
 fn log_with(disk: &SimulatedDisk, flush_by: FlushBy) -> Log {
     Log::create(arc(disk), LogOptions { flush_by, buffer_bytes: 64 << 10, ..options() }).unwrap()
@@ -164,4 +166,27 @@ fn a_reader_follows_a_writer() {
         assert_eq!(read, count);
         assert_eq!(reader.finish().lsn, log.flushed());
     });
+}
+
+/// A bug in an observer, or in the flush itself.
+#[test]
+fn nobody_sleeps_on_when_a_flush_has_panicked() {
+    for flush_by in [FlushBy::Caller, FlushBy::Thread] {
+        let log = Arc::new(log_with(&SimulatedDisk::new(1), flush_by));
+        let end = append(&log, b"first").unwrap().end;
+        log.set_flush_observer(Box::new(|_| panic!("a bug in an observer")));
+        let (told, returned) = channel();
+        for _ in 0..4 {
+            let (log, told) = (Arc::clone(&log), told.clone());
+            std::thread::spawn(move || {
+                let flushed = append(&log, b"x").and_then(|span| log.flush_until(span.end));
+                told.send(flushed.is_ok() || log.poison_cause().is_some())
+            });
+        }
+        for _ in 0..4 {
+            assert_eq!(returned.recv_timeout(Duration::from_secs(60)), Ok(true), "{flush_by:?}");
+        }
+        log.flush_until(end).unwrap();
+        assert!(matches!(append(&log, b"more"), Err(LogError::Poisoned { .. })), "{flush_by:?}");
+    }
 }

@@ -3,11 +3,11 @@
 
 mod common;
 
-use common::{SEGMENT_BYTES, append, arc, commit, create, options, read_all};
+use common::{SEGMENT_BYTES, append, arc, commit, create, geometry, options, overwrite, place, read_all};
 use seawall_simulation::{
     Fault, FaultError, FaultKind, FaultTarget, Operation, Operations, PowerLoss, SimulatedDisk,
 };
-use seawall_wal::{Log, LogError, LogReadError};
+use seawall_wal::{HEADER_BYTES, Log, LogError, LogReadError};
 
 #[test]
 fn after_a_failed_sync_the_log_takes_no_more_writes_until_it_is_opened_again() {
@@ -84,6 +84,36 @@ fn a_new_segment_whose_sync_failed_is_thrown_away_and_made_again() {
     log.prepare_ahead().unwrap();
     commit(&log, &[3; 100_000]).unwrap();
     assert_eq!(read_all(&disk.after_power_loss(PowerLoss::LoseAll)).unwrap().0.len(), 1);
+}
+
+/// A batch that reaches into the next segment is torn off. That segment is zeroed, the sync fails, and the cache shows zeros
+/// that the disk does not have.
+#[test]
+fn zeros_that_a_failed_sync_left_in_the_cache_are_written_again() {
+    for seed in 0..10 {
+        let disk = SimulatedDisk::new(seed);
+        let log = create(&disk);
+        commit(&log, b"good").unwrap();
+        let torn = append(&log, &[7; 5000]).unwrap();
+        (0..30).for_each(|_| assert!(append(&log, &[7; 5000]).is_ok()));
+        log.flush_until(log.appended()).unwrap();
+        drop(log);
+        overwrite(&disk, torn.start, &[0; 14]);
+        let (path, _) = place(geometry().first_record_of(geometry().segment_of(torn.start) + 1));
+        let reopen = || Log::open(arc(&disk), options(), read_all(&disk).unwrap().1).unwrap();
+        let log = reopen();
+        assert_eq!(log.appended(), torn.start);
+        let target =
+            FaultTarget::Path { prefix: path.clone(), operations: Operations::Only(Operation::Sync) };
+        disk.inject(Fault { target, error: FaultError::Number(5), skip: 0, count: 1 });
+        assert!(matches!(log.prepare_ahead(), Err(LogError::Poisoned { .. })));
+        drop(log);
+        reopen().prepare_ahead().unwrap();
+        let found = disk.after_power_loss(PowerLoss::LoseAll).read_file(&path).unwrap();
+        let records = &found[usize::try_from(HEADER_BYTES).unwrap()..];
+        let left = records.iter().filter(|&&byte| byte != 0).count();
+        assert_eq!(left, 0, "seed {seed}: bytes of records that were given up are on the disk");
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@
 
 use std::fmt::Display;
 use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use seawall_io::sabotage::{Defect, sabotaged};
@@ -183,11 +184,20 @@ impl Shared {
         ControlFlow::Continue(())
     }
 
-    /// Makes durable what is pending, and tells those who wait.
+    /// Makes durable what is pending, and tells those who wait. If that is not possible, poisons the log.
     fn flush_batch(&self, flusher: &mut FlusherState) {
         if self.poison.get().is_some() {
             return;
         }
+        // A bug in there, or in an observer, must not let threads sleep for ever.
+        let flushed = catch_unwind(AssertUnwindSafe(|| self.take_and_write(flusher)));
+        let panicked = |_| Err("a flush of the log panicked".to_owned());
+        if let Err(cause) = flushed.unwrap_or_else(panicked) {
+            self.poison(cause);
+        }
+    }
+
+    fn take_and_write(&self, flusher: &mut FlusherState) -> Result<(), String> {
         let batch = {
             let mut appender = self.appender.lock();
             let batch = appender.take_batch(&mut flusher.spare);
@@ -197,16 +207,13 @@ impl Shared {
             }
             batch
         };
-        let Some(mut batch) = batch else { return };
+        let Some(mut batch) = batch else { return Ok(()) };
         self.room.wake_all();
         if sabotaged(Defect::FlushedBeforeWrite) {
             self.publish_flushed(batch.end);
         }
         let started = self.clock.as_ref().map(|clock| clock.monotonic());
-        if let Err(error) = self.write_batch(flusher, &mut batch) {
-            self.poison(error);
-            return;
-        }
+        self.write_batch(flusher, &mut batch)?;
         if let (Some(started), Some(clock)) = (started, &self.clock) {
             let nanos = clock.monotonic().saturating_sub(started).as_nanos();
             self.counters.flush_nanos.add(u64::try_from(nanos).unwrap_or(u64::MAX));
@@ -219,6 +226,7 @@ impl Shared {
         self.mirror.forget(&batch.bytes);
         // Nobody waits for what takes time here.
         flusher.spare = Some(batch.into_buffer());
+        Ok(())
     }
 
     fn publish_flushed(&self, end: Lsn) {
