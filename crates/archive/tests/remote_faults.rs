@@ -13,6 +13,7 @@ use seawall_archive::{
     ArchiveError, Compression, Pushed, Repository, RepositoryOptions, RepositoryUrl, RetryPolicy, StoreCause,
     System,
 };
+use seawall_testing::wait_until;
 
 const POSTGRESQL: System = System::PostgreSql(SYSTEM);
 const HISTORY_PATH: &str = "/bucket/prefix/postgresql-7301234567890123456/timelines/00000002.history";
@@ -179,9 +180,7 @@ fn nobody_there_is_told() {
     let port = server.port;
     drop(server);
     // The listener is gone as soon as a connection is refused.
-    while std::net::TcpStream::connect(("127.0.0.1", port)).is_ok() {
-        std::thread::yield_now();
-    }
+    wait_until("the listener to be gone", || std::net::TcpStream::connect(("127.0.0.1", port)).is_err());
     let error = store_error(push(&repository).unwrap_err());
     assert_eq!((error.cause, error.attempts), (StoreCause::Unreachable, 1), "{error}");
 }

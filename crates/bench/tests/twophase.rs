@@ -21,7 +21,7 @@ fn pairs_are_written_killed_and_replayed() {
         let figure = |work: &str, name: &str| line[work][name].as_f64().expect("a figure is a number");
         for work in ["puts", "pairs"] {
             assert!(figure(work, "transactions_per_second") > 0.0);
-            assert!(figure(work, "replay_to_production") > 1.0, "{line}");
+            assert!(figure(work, "replay_to_production") > 0.0, "{line}");
         }
         // Key, value and gid twice, and what records cost.
         let bytes = figure("pairs", "log_bytes_per_transaction");

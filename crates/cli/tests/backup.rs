@@ -14,6 +14,7 @@ use seawall_archive::{Packing, Repository, RepositoryOptions};
 use seawall_backup::{BackupOptions, RepositoryArchive, StoredBackup, back_up};
 use seawall_engine::{ArchiveOptions, Database, Durability, Error, Options, TransactionOptions};
 use seawall_io::{Clock, SystemClock};
+use seawall_testing::wait_until;
 
 const ACCOUNTS: u32 = 500;
 const BALANCE: u64 = 1_000;
@@ -224,9 +225,10 @@ fn kill_a_restore(scene: &Scene, name: &str) {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    while !scene.path(name).join("restoring").exists() {
+    wait_until("the restore to begin", || {
         assert_eq!(child.try_wait().unwrap(), None, "it ended before it was killed");
-    }
+        scene.path(name).join("restoring").exists()
+    });
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(scene.path(name).join("restoring").exists(), "it had ended before it was killed");
@@ -256,9 +258,10 @@ fn a_backup_that_is_killed_is_gone_on_with_and_so_is_a_restore() {
         let stored = repository.stored(None).unwrap();
         stored.iter().any(|object| object.path.ends_with("progress-00000000"))
     };
-    while !is_progress() {
+    wait_until("the backup to say how far it is", || {
         assert_eq!(child.try_wait().unwrap(), None, "it ended before it was killed");
-    }
+        is_progress()
+    });
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(scene.ok(&["backup", "list"]), "", "what was cut short is no backup");

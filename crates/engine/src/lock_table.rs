@@ -299,6 +299,7 @@ impl LockTable {
 mod tests {
     use super::*;
     use seawall_io::SystemClock;
+    use seawall_testing::wait_until;
 
     fn table() -> Arc<LockTable> {
         Arc::new(LockTable::new(Arc::new(SystemClock)))
@@ -307,9 +308,7 @@ mod tests {
     const LONG: LockWait = LockWait::Timeout(Duration::from_secs(60));
 
     fn wait_until_waiting(locks: &LockTable, count: usize) {
-        while locks.waiting.lock().len() < count {
-            std::thread::yield_now();
-        }
+        wait_until("the transactions to wait", || locks.waiting.lock().len() >= count);
     }
 
     #[test]

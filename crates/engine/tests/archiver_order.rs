@@ -14,6 +14,7 @@ use seawall_engine::{
     ArchiveStatistics, Background, Database, Durability, Environment, Error, Options, UPLOADS_AHEAD_MAX,
 };
 use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
+use seawall_testing::{wait_for, wait_until};
 
 fn open(archive: &Arc<MemoryArchive>, clock: &SimulatedClock, background: Background) -> Database {
     let environment = Environment {
@@ -27,13 +28,9 @@ fn open(archive: &Arc<MemoryArchive>, clock: &SimulatedClock, background: Backgr
 
 /// The statistics when they are as wanted.
 fn seen(database: &Database, is_wanted: impl Fn(&ArchiveStatistics) -> bool) -> ArchiveStatistics {
-    loop {
-        let seen = database.statistics().archives.remove(0);
-        if is_wanted(&seen) {
-            return seen;
-        }
-        std::thread::yield_now();
-    }
+    wait_for("the archiver to come so far", || {
+        Some(database.statistics().archives.remove(0)).filter(&is_wanted)
+    })
 }
 
 fn first_segment(database: &Database) -> u64 {
@@ -138,9 +135,9 @@ fn of_two_who_wait_at_a_time_without_threads_of_the_database_nobody_hangs() {
             let first = scope.spawn(|| put("first"));
             archive.wait_until(|state| state.waiting > 0);
             let second = scope.spawn(|| put("second"));
-            while database.get(&table, "second").unwrap().is_none() {
-                std::thread::yield_now();
-            }
+            wait_until("the second commit to be visible", || {
+                database.get(&table, "second").unwrap().is_some()
+            });
             archive.set(|state| (state.is_closed, state.is_down) = (false, is_down));
             for told in [first.join().unwrap(), second.join().unwrap()] {
                 assert_eq!(matches!(told, Err(Error::Archive { .. })), is_down, "{told:?}");

@@ -9,6 +9,7 @@ use seawall_engine::{
     TableChange, Transaction, TransactionOptions,
 };
 use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
+use seawall_testing::wait_until;
 
 const ALL: [Isolation; 3] = [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable];
 
@@ -328,9 +329,7 @@ fn two_who_define_one_table_come_one_after_the_other() {
             two.get(&other, "k").unwrap();
             DEFINE[first](&mut one).unwrap();
             let second_waits = std::thread::spawn(move || DEFINE[second](&mut two));
-            while database.statistics().lock_waiters == 0 {
-                std::thread::yield_now();
-            }
+            wait_until("the second definition to wait", || database.statistics().lock_waiters > 0);
             one.commit().unwrap();
             let result = second_waits.join().unwrap();
             let is_expected = match isolation {
@@ -542,8 +541,6 @@ fn space_that_a_snapshot_held_comes_back_when_it_has_ended() {
     assert_eq!(database.statistics().reclaim.waiting, Some(1));
     assert_eq!(keys(&snapshot, "t").len(), 100);
     drop(snapshot);
-    while database.statistics().reclaim.waiting != Some(0) {
-        std::thread::yield_now();
-    }
+    wait_until("the dropped table to be cut out", || database.statistics().reclaim.waiting == Some(0));
     database.close().unwrap();
 }

@@ -8,6 +8,7 @@ use seawall_engine::{
     AtLimit, Background, Database, Error, HoldKind, HoldLifetime, HoldOptions, OpenMode, Options,
 };
 use seawall_simulation::{PowerLoss, SimulatedDisk};
+use seawall_testing::wait_until;
 use seawall_torture::crashes::{environment, open, small_options, template};
 use seawall_types::Lsn;
 
@@ -117,9 +118,7 @@ fn with_threads_the_log_is_cleaned_up_beside_the_work() {
     write(&database, 60);
     database.checkpoint().unwrap();
     hold.advance(database.statistics().redo_point).unwrap();
-    while database.statistics().segments_unneeded > 0 {
-        std::thread::yield_now();
-    }
+    wait_until("segments to be cleaned up", || database.statistics().segments_unneeded == 0);
     // The last batch is in its sync, perhaps; the next statistics are after it.
     drop(hold);
     database.close().unwrap();
@@ -149,9 +148,9 @@ fn what_a_crash_left_goes_soon_after_the_next_open() {
     same.crash();
     let options = Options { background: Background::Threads, ..options };
     let database = Database::open_in(environment(Arc::new(crashed.clone())), options, |_| {}).unwrap();
-    while oldest(&database).get() + SEGMENT_BYTES <= needed.get() {
-        std::thread::yield_now();
-    }
+    wait_until("segments to be cleaned up after a crash", || {
+        oldest(&database).get() + SEGMENT_BYTES > needed.get()
+    });
     database.close().unwrap();
 }
 

@@ -14,6 +14,7 @@ use seawall_engine::{
 use seawall_io::Clock;
 use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
 use seawall_sync::Mutex;
+use seawall_testing::wait_until;
 
 use common::small_options;
 
@@ -104,9 +105,7 @@ fn a_table_loaded_and_truncated_during_a_checkpoint_keeps_its_rows_for_those_who
             let truncated = transaction.commit().unwrap();
             (snapshot, truncated)
         });
-        while database.statistics().lock_waiters == 0 {
-            std::thread::yield_now();
-        }
+        wait_until("the truncate to wait for a lock", || database.statistics().lock_waiters > 0);
         let loaded = Arc::new(Mutex::new(None));
         let result = Arc::clone(&loaded);
         clock.after_looks(
@@ -177,9 +176,7 @@ fn what_one_checkpoint_leaves_the_next_one_takes_at_once() {
     define_many(&database, 3000);
     drop_many(&database, 3000);
     database.checkpoint().unwrap();
-    while database.statistics().reclaim.waiting != Some(0) {
-        std::thread::yield_now();
-    }
+    wait_until("the dropped tables to be cut out", || database.statistics().reclaim.waiting == Some(0));
 }
 
 #[test]

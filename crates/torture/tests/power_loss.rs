@@ -1,20 +1,14 @@
 //! Power losses under real processes; and that a disk which lies is found out.
 
-use std::io::Write;
 use std::process::{Command, Output};
 
+use seawall_testing::Need;
 use serde_json::Value;
 
 /// Exit codes of the command.
 const NOTHING_FOUND: i32 = 0;
 const FOUND: i32 = 1;
 const UNAVAILABLE: i32 = 3;
-
-/// Past the test harness, which shows nothing of a test that passes.
-fn say_loudly(message: &str) {
-    let said = std::io::stderr().lock().write_all(message.as_bytes());
-    said.expect("a test has a standard error");
-}
 
 /// Runs `seawall-torture power-loss` with files kept in `scratch`; `None`, said loudly, where no disk can be mounted.
 fn power_loss(scratch: &tempfile::TempDir, arguments: &[&str]) -> Option<(Output, Value)> {
@@ -26,7 +20,7 @@ fn power_loss(scratch: &tempfile::TempDir, arguments: &[&str]) -> Option<(Output
         .expect("cargo has built it");
     let messages = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(UNAVAILABLE) {
-        say_loudly(&format!("\nskipped: power losses under real processes: {messages}\n"));
+        Need::Fuse.skip(messages);
         return None;
     }
     let report = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {messages}"));

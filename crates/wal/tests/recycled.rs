@@ -14,6 +14,7 @@ use std::sync::mpsc::{TryRecvError, channel};
 use common::{append, arc, commit, create, geometry, open_reader, options, read_from, read_reader};
 use hooked_disk::HookedDisk;
 use seawall_simulation::{Operation, PowerLoss, SimulatedDisk};
+use seawall_testing::wait_until;
 use seawall_types::Lsn;
 use seawall_wal::{HEADER_BYTES, Log, LogReadError, SegmentName};
 
@@ -268,10 +269,9 @@ fn recycled_segments_are_offered_only_when_their_names_are_durable() {
     disk.at_next_directory_sync(move || {
         start.send(()).unwrap();
         // The sync goes on as long as this waits: until the other one is in want of a segment, or has had one.
-        while in_want.statistics().segment_waits == waits && has_ended.try_recv() == Err(TryRecvError::Empty)
-        {
-            std::thread::yield_now();
-        }
+        wait_until("the other thread to want a segment, or to have had one", || {
+            in_want.statistics().segment_waits != waits || has_ended.try_recv() != Err(TryRecvError::Empty)
+        });
     });
     let report = log.retain_from(log.flushed()).unwrap();
     assert!(report.recycled >= 2, "{report:?}");

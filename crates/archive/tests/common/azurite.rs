@@ -1,6 +1,6 @@
-//! A real store of Azure's kind, Azurite, over a directory of its own: found, or installed with `npm` where there is Node.
+//! A real store of Azure's kind, Azurite, over a directory of its own: found, or installed with `npm`.
 //!
-//! `SEAWALL_AZURITE` names the program `azurite-blob`; else it is looked for in the PATH and beside the build, and installed there.
+//! `SEAWALL_AZURITE` names the program `azurite-blob`; else it is looked for in the PATH and beside the build, and installed there where `SEAWALL_TEST_INSTALL=1` asks for it.
 //! Where it cannot be had, a test says why and is skipped.
 
 use std::io::{Read, Write};
@@ -38,7 +38,14 @@ fn program() -> &'static Result<PathBuf, String> {
         let place = installed_stores().join("azurite");
         let mut install = Command::new("npm");
         // Where there is no network, it is said soon.
-        install.args(["install", "--no-fund", "--no-audit", "--fetch-retries=1", "--fetch-timeout=60000"]);
+        install.args([
+            "install",
+            "--no-fund",
+            "--no-audit",
+            "--ignore-scripts",
+            "--fetch-retries=1",
+            "--fetch-timeout=60000",
+        ]);
         install.arg("--prefix").arg(&place).arg(PACKAGE);
         find_or_install("SEAWALL_AZURITE", "azurite-blob", &place.join("node_modules/.bin"), &mut install)
     })

@@ -1,7 +1,7 @@
-//! A real S3 store, versitygw, over a directory of its own: found, or installed with `go install` where there is Go.
+//! A real S3 store, versitygw, over a directory of its own: found, or installed with `go install`.
 //!
-//! `SEAWALL_VERSITYGW` names the program; else it is looked for in the PATH and beside the build, and installed there. Where it
-//! cannot be had, a test says why and is skipped.
+//! `SEAWALL_VERSITYGW` names the program; else it is looked for in the PATH and beside the build, and installed there where
+//! `SEAWALL_TEST_INSTALL=1` asks for it. Where it cannot be had, a test says why and is skipped.
 
 use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};

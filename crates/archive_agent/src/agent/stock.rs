@@ -93,6 +93,8 @@ impl Drop for Share {
 
 #[cfg(test)]
 mod tests {
+    use seawall_testing::wait_until;
+
     use super::*;
 
     #[test]
@@ -127,9 +129,9 @@ mod tests {
                     served.lock().push(number);
                     drop(share);
                 });
-                while stock.0.state.lock().waiting.len() as u64 <= number {
-                    std::thread::yield_now();
-                }
+                wait_until("the thread to wait its turn", || {
+                    stock.0.state.lock().waiting.len() as u64 > number
+                });
             }
             drop(held);
         });

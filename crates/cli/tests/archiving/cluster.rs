@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use seawall_testing::wait_until;
 use serde_json::Value;
 
 use crate::agents::kill_agents;
@@ -171,9 +172,5 @@ pub(crate) fn is_done(output: &Output) {
 /// What the agent does by itself, a little later.
 #[track_caller]
 pub(crate) fn wait_for(path: &Path) {
-    let begun = std::time::Instant::now();
-    while !path.is_file() {
-        assert!(begun.elapsed() < PATIENCE, "{} does not come", path.display());
-        std::thread::yield_now();
-    }
+    wait_until(&path.display().to_string(), || path.is_file());
 }

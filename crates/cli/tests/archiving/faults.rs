@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use seawall_archive_agent::{Lock, Spool, SpoolLock};
 use seawall_simulation::SeededRandom;
 use seawall_simulation::seeds;
+use seawall_testing::{Need, wait_for};
 
 use crate::cluster::{Cluster, SYSTEM, code, is_done, message};
 use crate::postgresql_log::PostgreSqlLog;
@@ -41,12 +42,7 @@ fn exit_codes_are_the_same_where_the_message_cannot_be_written() {
 /// As soon as the agent that is ending has ended.
 fn locked(spool: &Path) -> SpoolLock {
     let spool = Spool::new(spool.to_owned(), 0);
-    loop {
-        if let Some(lock) = spool.try_lock(Lock::Agent).unwrap() {
-            return lock;
-        }
-        std::thread::yield_now();
-    }
+    wait_for("the agent to end", || spool.try_lock(Lock::Agent).unwrap())
 }
 
 #[test]
@@ -87,7 +83,7 @@ fn a_spool_that_is_not_ours_is_refused_with_what_is_wrong() {
             refused(&cluster, &[path, "belongs to user 12345"]);
             chown(&spool, Some(0), None).unwrap();
         }
-        Err(error) => eprintln!("skipped: a spool of somebody else's: {error}"),
+        Err(error) => Need::Root.skip(format_args!("a spool of somebody else's: {error}")),
     }
     is_done(&cluster.push(&name));
 }

@@ -5,6 +5,8 @@ use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 use std::process::Command;
 
+use seawall_testing::Need;
+
 use crate::cluster::{Cluster, code, is_done, message};
 use crate::postgresql_log::PostgreSqlLog;
 
@@ -26,7 +28,7 @@ fn in_own_mounts(name: &str, test: impl FnOnce()) {
         Err(error) => Some(error.to_string()),
     };
     if let Some(reason) = reason {
-        eprintln!("skipped: no small disk can be made: {reason}");
+        Need::SmallDisk.skip(reason);
         return;
     }
     let own = std::env::current_exe().unwrap();

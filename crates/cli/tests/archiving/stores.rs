@@ -48,9 +48,9 @@ fn a_store_that_is_killed_during_uploads_gets_all_of_them_when_it_is_back() {
                 });
             }
             // The first one is there: others are on their way.
-            while !names.iter().any(|name| in_store(&store, name)) {
-                std::thread::yield_now();
-            }
+            seawall_testing::wait_until("the first segment to be in the store", || {
+                names.iter().any(|name| in_store(&store, name))
+            });
             store.kill();
             is_killed.store(true, Ordering::SeqCst);
             for name in acknowledged.lock().unwrap().iter() {

@@ -2,10 +2,11 @@
 
 use std::os::unix::fs::chown;
 use std::process::{Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
+use seawall_testing::{Need, wait_until_within};
 use serde_json::Value;
 
+use crate::FIVE_MINUTES;
 use crate::scene::{ACCOUNTS, Scene, Server, fails, succeeds};
 
 /// A scene in which drills have a directory of their own.
@@ -61,16 +62,6 @@ impl Scene {
             (line.contains(&scratch) || home.starts_with(&scratch)).then_some(line)
         });
         lines.collect()
-    }
-}
-
-/// Waits until it is so.
-#[track_caller]
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let begun = Instant::now();
-    while !is_so() {
-        assert!(begun.elapsed() < Duration::from_secs(300), "{what}: not within five minutes");
-        std::thread::sleep(Duration::from_millis(10));
     }
 }
 
@@ -222,7 +213,7 @@ fn a_drill_reads_every_page() {
 fn a_drill_that_root_starts_runs_postgresql_as_somebody_else() {
     let Some(scene) = scene() else { return };
     if scene.user.is_none() {
-        eprintln!("skipped: it takes root");
+        Need::Root.skip("a drill that changes its user");
         return;
     }
     let primary = Server::create(&scene, &scene.text("repository"));
@@ -290,7 +281,7 @@ fn a_drill_that_a_signal_ends_leaves_no_process() {
         for arguments in [["--query", &query], ["--restore-command", &restore_command]] {
             let mut command = scene.drill_command(&arguments);
             let mut drill = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-            wait_until("the drill", || {
+            wait_until_within(FIVE_MINUTES, "the drill", || {
                 assert_eq!(drill.try_wait().unwrap(), None);
                 scene.path("here").exists()
             });
@@ -298,7 +289,7 @@ fn a_drill_that_a_signal_ends_leaves_no_process() {
             let process = drill.id().to_string();
             assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
             drill.wait().unwrap();
-            wait_until("the end of its processes", || scene.processes().is_empty());
+            wait_until_within(FIVE_MINUTES, "the end of its processes", || scene.processes().is_empty());
             for left in std::fs::read_dir(scene.path("scratch")).unwrap() {
                 std::fs::remove_dir_all(left.unwrap().path()).unwrap();
             }

@@ -5,6 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
+use seawall_testing::Need;
 use serde_json::Value;
 
 use crate::agents::kill_agents;
@@ -64,7 +65,7 @@ impl Scene {
         let (programs, user) = match found {
             Ok(found) => found,
             Err(reason) => {
-                eprintln!("skipped: {reason}");
+                Need::PostgreSql.skip(reason);
                 return None;
             }
         };

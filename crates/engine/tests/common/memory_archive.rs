@@ -6,6 +6,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use seawall_engine::{
     ArchiveOptions, ArchivedLog, Database, LogArchive, LogArchiveError, LogFile, LogGap, SegmentName,
 };
+use seawall_testing::PATIENCE;
 use seawall_types::Lsn;
 
 pub(crate) const SEGMENT_BYTES: u64 = 64 << 10;
@@ -44,7 +45,9 @@ impl MemoryArchive {
     pub(crate) fn wait_until(&self, condition: impl Fn(&State) -> bool) {
         let mut state = self.state.lock().unwrap();
         while !condition(&state) {
-            state = self.changed.wait(state).unwrap();
+            let (changed, waited) = self.changed.wait_timeout(state, PATIENCE).unwrap();
+            assert!(!waited.timed_out(), "nothing has changed in the archive for {PATIENCE:?}");
+            state = changed;
         }
     }
 

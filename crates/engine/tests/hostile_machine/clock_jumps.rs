@@ -6,6 +6,7 @@ use seawall_engine::{Background, Error, InDoubtAction, InDoubtRule, LockWait, Op
 use seawall_simulation::{
     Delay, Operation, Operations, PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk,
 };
+use seawall_testing::wait_until;
 use std::sync::Arc;
 
 use super::{calls, check_clean, check_rows, open_at, put_rows, small_options};
@@ -160,9 +161,9 @@ fn a_monotonic_clock_that_runs_backwards_stops_nobody() {
     let mut waiter = database.begin_with(TransactionOptions { ..options.transaction() });
     std::thread::scope(|scope| {
         let refused = scope.spawn(|| waiter.put(&table, "held", "2"));
-        while database.statistics().lock_waiters == 0 && !refused.is_finished() {
-            std::thread::yield_now();
-        }
+        wait_until("the waiter to wait, or to be refused", || {
+            database.statistics().lock_waiters > 0 || refused.is_finished()
+        });
         clock.set_monotonic(Duration::ZERO);
         clock.advance(HOUR);
         clock.set_monotonic(HOUR * 200);

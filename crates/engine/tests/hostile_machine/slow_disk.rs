@@ -13,6 +13,7 @@ use seawall_io::SystemClock;
 use seawall_simulation::{
     Delay, Gate, Operation, Operations, PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk,
 };
+use seawall_testing::wait_until;
 
 use super::{
     LIMIT, await_that, calls, check_clean, check_rows, common, environment, open_at, put_rows, small_options,
@@ -297,16 +298,16 @@ fn while_a_segment_is_being_made_commits_go_on_in_the_spare_one() {
         let options = Options { spare_segments: 4, ..options() };
         let (database, table) = with_rows(&disk, &options);
         let all_are_ready = || database.statistics().segments_spare >= 4;
-        while !all_are_ready() {
-            std::thread::yield_now();
-        }
+        wait_until("four spare segments", || all_are_ready());
         let gate = disk.hold(target.clone());
         let mut rows = 1_100;
         while gate.waiting() == 0 {
             // One is missing: somebody makes it, as soon as he gets to it.
-            if !all_are_ready() {
-                std::thread::yield_now();
-                continue;
+            wait_until("the missing segment, or its making to be held", || {
+                all_are_ready() || gate.waiting() > 0
+            });
+            if gate.waiting() > 0 {
+                break;
             }
             put_rows(&database, &table, rows..rows + 10);
             rows += 10;

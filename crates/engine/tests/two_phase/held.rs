@@ -7,6 +7,7 @@ use seawall_engine::{
     Background, Database, Environment, Error, Isolation, LockWait, Options, TransactionOptions,
 };
 use seawall_simulation::{Fault, FaultError, FaultTarget, Operations, SimulatedDisk};
+use seawall_testing::wait_until;
 
 use super::{begin, check_and_close, get, gids, lose_power, open, options, prepare, put};
 
@@ -95,9 +96,7 @@ fn whoever_waits_for_a_row_is_told_when_the_database_stops() {
         prepare(&database, "gid", &[("a", "prepared")]);
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| database.begin_with(database_options()).get_for_update(&table, "a"));
-            while database.statistics().lock_waiters == 0 {
-                std::thread::yield_now();
-            }
+            wait_until("the reader to wait for the lock", || database.statistics().lock_waiters > 0);
             let target = FaultTarget::Path { prefix: fails.to_owned(), operations: Operations::Syncs };
             disk.inject(Fault { target, error: FaultError::Number(5), skip: 0, count: 1 });
             let failed = match fails {

@@ -11,6 +11,7 @@ use seawall_engine::{
 use seawall_io::Clock;
 use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use seawall_sync::WaitWord;
+use seawall_testing::wait_until;
 
 use super::{check_and_close, get, gids, lose_power, open, options, prepare, put};
 
@@ -199,9 +200,7 @@ fn closing_waits_for_one_answer_and_asks_no_further() {
         let other = database.clone();
         let closing = scope.spawn(move || other.close());
         // Closed for everybody else at once.
-        while database.in_doubt().is_ok() {
-            std::thread::yield_now();
-        }
+        wait_until("the database to be closed", || database.in_doubt().is_err());
         answers.0.store(true, Ordering::SeqCst);
         answers.1.wake_all();
         closing.join().unwrap().unwrap();
@@ -312,9 +311,7 @@ fn rules_of_the_options_are_applied_by_a_thread() {
     let database = Database::open_in(environment, options, |_| {}).unwrap();
     await_that(&asked.1, || asked.0.load(Ordering::SeqCst) > 0);
     // The row is locked until the thread has decided.
-    while put(&database, "a", "2").is_err() {
-        std::thread::yield_now();
-    }
+    wait_until("the row to be unlocked", || put(&database, "a", "2").is_ok());
     assert_eq!(database.automatic_decisions().unwrap().len(), 1);
     check_and_close(database);
 }

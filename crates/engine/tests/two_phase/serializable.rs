@@ -8,6 +8,7 @@ use seawall_engine::{
     Background, Database, Environment, Error, Isolation, LockWait, Options, Table, TransactionOptions,
 };
 use seawall_simulation::SimulatedDisk;
+use seawall_testing::wait_until;
 
 use super::{begin, check_and_close, get, lose_power, open, options, put};
 
@@ -178,9 +179,7 @@ fn a_reader_that_is_to_be_prepared_waits_for_the_decision_about_what_it_has_read
         let outcome = std::thread::scope(|scope| {
             let waiting = scope.spawn(|| reader.prepare("reader"));
             // It has its gid, and goes on to its place in the log.
-            while database.statistics().in_doubt < 2 {
-                std::thread::yield_now();
-            }
+            wait_until("the second prepare to have its gid", || database.statistics().in_doubt >= 2);
             // While it waits it keeps nobody from anything.
             put(&database, "m", "1").unwrap();
             if commits {
@@ -213,9 +212,7 @@ fn a_reader_is_prepared_once_the_writer_is_rolled_back() {
     reader.put(&table, "reader", "1").unwrap();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| reader.prepare("reader"));
-        while database.statistics().in_doubt < 2 {
-            std::thread::yield_now();
-        }
+        wait_until("the second prepare to have its gid", || database.statistics().in_doubt >= 2);
         database.rollback_prepared("writer").unwrap();
         waiting.join().unwrap().unwrap();
     });
