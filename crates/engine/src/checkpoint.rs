@@ -160,6 +160,7 @@ impl Engine {
                 self.counters.checkpoint_failures.fetch_add(1, Ordering::Relaxed);
             }
         }
+        self.known_place.look(&*self.environment.disk);
         self.room.wake_all();
         result
     }

@@ -438,6 +438,12 @@ impl Database {
         self.engine().check(report)
     }
 
+    /// The name of the database's directory, where it is now. A database stays in the directory that it was opened in, wherever
+    /// that is moved meanwhile and whatever takes its name.
+    pub fn directory(&self) -> String {
+        self.engine().environment.disk.location("")
+    }
+
     /// What the database has done since it was opened.
     pub fn statistics(&self) -> Statistics {
         self.engine().statistics()

@@ -26,6 +26,7 @@ use crate::in_doubt::decisions::DecisionCount;
 use crate::load_log::LoadLog;
 use crate::lock_table::{LockOwner, LockTable};
 use crate::measurements::Measurements;
+use crate::moved::KnownPlace;
 use crate::options::{Background, Options};
 use crate::pace::{CheckpointProgress, MemtablePerLog, MergeSpeed};
 use crate::recovery_time::RecoveryTime;
@@ -120,6 +121,8 @@ pub(crate) struct Engine {
     pub(crate) background: Arc<BackgroundThreads>,
     /// Kept until the engine goes; given up early by `close`.
     pub(crate) directory_lock: Mutex<Option<Box<dyn DirectoryLock>>>,
+    /// Looked at after each checkpoint.
+    pub(crate) known_place: KnownPlace,
 }
 
 /// What `open` puts together.
@@ -180,6 +183,7 @@ impl Engine {
             room: WaitWord::new(),
             background: Arc::default(),
             directory_lock: Mutex::new(Some(parts.directory_lock)),
+            known_place: KnownPlace::new(&*parts.environment.disk),
             environment: parts.environment,
             options: parts.options,
             log: parts.log,

@@ -24,6 +24,7 @@ mod disk;
 mod error;
 mod memory;
 mod os_disk;
+mod process;
 mod random;
 pub mod sabotage;
 mod secret;
@@ -35,5 +36,6 @@ pub use disk::{DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode
 pub use error::{DiskError, raw_os_error};
 pub use memory::{HUGE_PAGE_BYTES, ZeroedMemory};
 pub use os_disk::OsDisk;
+pub use process::{forbid_core_files, ignore_file_size_signal};
 pub use random::{OsRandom, Random};
 pub use secret::{SECRET_BYTES_MAX, Secret, command_output, environment_variable, secret_file};

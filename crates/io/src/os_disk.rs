@@ -1,7 +1,9 @@
 //! The operating system's files.
 
 mod file;
+mod listing;
 mod mapping;
+mod place;
 #[cfg(target_os = "linux")]
 #[path = "os_disk/linux.rs"]
 mod system;
@@ -9,37 +11,86 @@ mod system;
 #[path = "os_disk/portable.rs"]
 mod system;
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, TryLockError};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+
+use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fsync, mkdirat, openat, renameat, statat, unlinkat};
+use rustix::io::{Errno, retry_on_intr};
 
 use crate::disk::{DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode, SharedMapping};
 use crate::error::DiskError;
 use crate::sabotage::{Defect, sabotaged};
 use file::OsFile;
 use mapping::OsMapping;
+use place::{HeldDirectory, Place, open_directory};
 
 /// Only the owner reads a database's files; who wants to share them changes the mode.
-const FILE_MODE: u32 = 0o600;
-const DIRECTORY_MODE: u32 = 0o700;
+const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
+const DIRECTORY_MODE: Mode = Mode::RWXU;
 
 /// A directory of the operating system. Making one touches nothing.
+///
+/// From a successful [`lock`](Disk::lock) on, the disk and its clones stay in the directory that holds the lock, wherever that is
+/// moved and whatever takes its name; [`location`](Disk::location) then names the place that the directory was moved to, where the
+/// system knows it. Until then each call looks the path up.
 #[derive(Clone, Debug)]
 pub struct OsDisk {
     directory: PathBuf,
+    held: Arc<OnceLock<HeldDirectory>>,
 }
 
 impl OsDisk {
     /// The files under `directory`, which need not exist yet.
     pub fn new(directory: impl Into<PathBuf>) -> OsDisk {
-        OsDisk { directory: directory.into() }
+        OsDisk { directory: directory.into(), held: Arc::default() }
     }
 
     fn full(&self, path: &str) -> PathBuf {
         // Joining "" would add a slash at the end.
         if path.is_empty() { self.directory.clone() } else { self.directory.join(path) }
+    }
+
+    fn place(&self, path: &str) -> io::Result<Place> {
+        match self.held.get() {
+            Some(held) => held.place(path),
+            None => Ok(Place::by_path(self.full(path))),
+        }
+    }
+
+    fn directory(&self, path: &str) -> io::Result<Arc<OwnedFd>> {
+        match self.held.get() {
+            Some(held) => held.directory(path),
+            None => Ok(Arc::new(open_directory(CWD, &self.full(path))?)),
+        }
+    }
+
+    /// Where `from` and `to` are: names of one directory.
+    fn two_places(&self, from: &str, to: &str) -> io::Result<(Place, Place)> {
+        if parent_of(from) != parent_of(to) {
+            let problem = format!("{to} is in another directory");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+        }
+        Ok((self.place(from)?, self.place(to)?))
+    }
+
+    /// The directory is opened once, and the lock taken in what was opened: no other directory can come in between.
+    fn lock_and_hold(&self, path: &str, mode: LockMode) -> io::Result<OsLock> {
+        if let Some(held) = self.held.get() {
+            return lock_file(&held.place(path)?, mode);
+        }
+        let opened = HeldDirectory::open(&self.directory)?;
+        let lock = lock_file(&opened.place(path)?, mode)?;
+        match self.held.set(opened) {
+            Err(opened) if self.held.get().is_some_and(|held| !held.is_same(&opened)) => {
+                Err(io::Error::other("another directory took its place while two threads locked it"))
+            }
+            // Held by this call, or by another thread that has locked the same directory meanwhile.
+            Ok(()) | Err(_) => Ok(lock),
+        }
     }
 
     fn named<T>(&self, operation: &'static str, path: &str, result: io::Result<T>) -> io::Result<T> {
@@ -50,66 +101,86 @@ impl OsDisk {
 impl Disk for OsDisk {
     fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
         let operation = if mode == OpenMode::Create { "create" } else { "open" };
-        let file = self.named(operation, path, open_file(&self.full(path), mode))?;
+        let file = self.place(path).and_then(|place| open_file(&place, mode));
+        let file = self.named(operation, path, file)?;
         Ok(Arc::new(OsFile::new(file, self.location(path), mode)))
     }
 
     fn create_directory(&self, path: &str) -> io::Result<()> {
-        let full = self.full(path);
-        let result = if path.is_empty() { create_with_parents(&full) } else { create_one(&full) };
+        let result = if !path.is_empty() {
+            self.place(path).and_then(|place| create_one(&place))
+        } else if self.held.get().is_some() {
+            Ok(())
+        } else {
+            create_with_parents(&self.directory)
+        };
         self.named("create directory", path, result)
     }
 
     fn list(&self, directory: &str) -> io::Result<Vec<DirectoryEntry>> {
-        self.named("list", directory, list_files(&self.full(directory)))
+        let listed = self.directory(directory).and_then(|directory| listing::files(&directory));
+        self.named("list", directory, listed)
     }
 
     fn list_names(&self, directory: &str) -> io::Result<Vec<String>> {
-        self.named("list", directory, list_file_names(&self.full(directory)))
+        let opened = self.directory(directory);
+        let listed = opened.and_then(|directory| listing::names(&directory, FileType::RegularFile));
+        self.named("list", directory, listed)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let result = if parent_of(from) == parent_of(to) {
-            rustix::fs::rename(self.full(from), self.full(to)).map_err(io::Error::from)
-        } else {
-            Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{to} is in another directory")))
-        };
+        let result = self
+            .two_places(from, to)
+            .and_then(|(old, new)| Ok(renameat(old.directory(), &old.name, new.directory(), &new.name)?));
         self.named("rename", from, result)
     }
 
     fn rename_new(&self, from: &str, to: &str) -> io::Result<()> {
-        let result = if parent_of(from) == parent_of(to) {
-            system::rename_new(&self.full(from), &self.full(to))
-        } else {
-            Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{to} is in another directory")))
-        };
+        let result = self.two_places(from, to).and_then(|(old, new)| system::rename_new(&old, &new));
         self.named("rename", from, result)
     }
 
     fn list_subdirectories(&self, directory: &str) -> io::Result<Vec<String>> {
-        self.named("list", directory, list_directories(&self.full(directory)))
+        let opened = self.directory(directory);
+        let listed = opened.and_then(|directory| listing::names(&directory, FileType::Directory));
+        let mut names = self.named("list", directory, listed)?;
+        names.sort();
+        Ok(names)
     }
 
     fn remove(&self, path: &str) -> io::Result<()> {
-        self.named("remove", path, rustix::fs::unlink(self.full(path)).map_err(io::Error::from))
+        let removed = self
+            .place(path)
+            .and_then(|place| Ok(unlinkat(place.directory(), &place.name, AtFlags::empty())?));
+        self.named("remove", path, removed)
     }
 
     fn sync_directory(&self, directory: &str) -> io::Result<()> {
-        self.named("sync directory", directory, sync_directory(&self.full(directory)))
+        if sabotaged(Defect::OsDirectorySyncSkipped) {
+            return Ok(());
+        }
+        let synced = self.directory(directory).and_then(|directory| Ok(retry_on_intr(|| fsync(&directory))?));
+        self.named("sync directory", directory, synced)
     }
 
     fn map_shared(&self, path: &str) -> io::Result<Box<dyn SharedMapping>> {
-        let mapping = open_file(&self.full(path), OpenMode::Write).and_then(|file| OsMapping::new(&file));
+        let file = self.place(path).and_then(|place| open_file(&place, OpenMode::Write));
+        let mapping = file.and_then(|file| OsMapping::new(&file));
         Ok(Box::new(self.named("map", path, mapping)?))
     }
 
     fn lock(&self, path: &str, mode: LockMode) -> io::Result<Box<dyn DirectoryLock>> {
-        let lock = self.named("lock", path, lock_file(&self.full(path), mode))?;
+        let lock = self.named("lock", path, self.lock_and_hold(path, mode))?;
         Ok(Box::new(lock))
     }
 
     fn location(&self, path: &str) -> String {
-        self.full(path).display().to_string()
+        let full = match self.held.get() {
+            Some(held) if path.is_empty() => held.name_now(&self.directory),
+            Some(held) => held.name_now(&self.directory).join(path),
+            None => self.full(path),
+        };
+        full.display().to_string()
     }
 }
 
@@ -118,21 +189,28 @@ fn parent_of(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
-fn open_file(full: &Path, mode: OpenMode) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).mode(FILE_MODE);
+fn open_file(place: &Place, mode: OpenMode) -> io::Result<File> {
     match mode {
-        OpenMode::Read => options.open(full),
-        OpenMode::Write => options.write(true).open(full),
-        OpenMode::Create => options.write(true).create_new(true).open(full),
-        OpenMode::Log => system::open_direct(options.write(true), full),
+        OpenMode::Read => open_with(place, OFlags::RDONLY),
+        OpenMode::Write => open_with(place, OFlags::RDWR),
+        OpenMode::Create => open_with(place, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL),
+        OpenMode::Log => system::open_direct(place, OFlags::RDWR),
     }
 }
 
-fn create_one(full: &Path) -> io::Result<()> {
-    match DirBuilder::new().mode(DIRECTORY_MODE).create(full) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && full.is_dir() => Ok(()),
-        result => result,
+fn open_with(place: &Place, flags: OFlags) -> io::Result<File> {
+    let flags = flags | OFlags::CLOEXEC;
+    Ok(retry_on_intr(|| openat(place.directory(), &place.name, flags, FILE_MODE))?.into())
+}
+
+fn create_one(place: &Place) -> io::Result<()> {
+    match mkdirat(place.directory(), &place.name, DIRECTORY_MODE) {
+        Err(Errno::EXIST) => {
+            let stat = statat(place.directory(), &place.name, AtFlags::empty())?;
+            let is_directory = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
+            if is_directory { Ok(()) } else { Err(Errno::EXIST.into()) }
+        }
+        result => Ok(result?),
     }
 }
 
@@ -140,75 +218,18 @@ fn create_one(full: &Path) -> io::Result<()> {
 fn create_with_parents(full: &Path) -> io::Result<()> {
     let missing: Vec<&Path> =
         full.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect();
-    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE).create(full)?;
+    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE.bits().into()).create(full)?;
     for created in missing.into_iter().rev() {
-        match created.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent)?,
-            _ => sync_directory(Path::new("."))?,
+        let parent = match created.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        if !sabotaged(Defect::OsDirectorySyncSkipped) {
+            let parent = open_directory(CWD, parent)?;
+            retry_on_intr(|| fsync(&parent))?;
         }
     }
     Ok(())
-}
-
-fn sync_directory(full: &Path) -> io::Result<()> {
-    if sabotaged(Defect::OsDirectorySyncSkipped) {
-        return Ok(());
-    }
-    OpenOptions::new().read(true).open(full)?.sync_all()
-}
-
-fn list_files(full: &Path) -> io::Result<Vec<DirectoryEntry>> {
-    let mut entries = Vec::new();
-    for entry in std::fs::read_dir(full)? {
-        let entry = entry?;
-        let metadata = match entry.metadata() {
-            Ok(metadata) => metadata,
-            // Removed since the directory was read.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
-        };
-        // A name that is not text is none of ours.
-        if let (true, Ok(name)) = (metadata.is_file(), entry.file_name().into_string()) {
-            entries.push(DirectoryEntry { name, bytes: metadata.len() });
-        }
-    }
-    entries.sort_by(|left, right| left.name.cmp(&right.name));
-    Ok(entries)
-}
-
-fn list_file_names(full: &Path) -> io::Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(full)? {
-        let entry = entry?;
-        let is_file = match entry.file_type() {
-            Ok(file_type) => file_type.is_file(),
-            // Removed since the directory was read.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
-        };
-        if let (true, Ok(name)) = (is_file, entry.file_name().into_string()) {
-            names.push(name);
-        }
-    }
-    Ok(names)
-}
-
-fn list_directories(full: &Path) -> io::Result<Vec<String>> {
-    let mut names = Vec::new();
-    for entry in std::fs::read_dir(full)? {
-        let entry = entry?;
-        let is_directory = match entry.file_type() {
-            Ok(file_type) => file_type.is_dir(),
-            // Removed since the directory was read.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(error),
-        };
-        if let (true, Ok(name)) = (is_directory, entry.file_name().into_string()) {
-            names.push(name);
-        }
-    }
-    names.sort();
-    Ok(names)
 }
 
 /// A lock on an open file goes with the last handle of that open; nothing is left behind by a killed process.
@@ -230,8 +251,8 @@ impl Drop for OsLock {
     }
 }
 
-fn lock_file(full: &Path, mode: LockMode) -> io::Result<OsLock> {
-    let Some(file) = open_lock_file(full, mode)? else { return Ok(OsLock { file: None }) };
+fn lock_file(place: &Place, mode: LockMode) -> io::Result<OsLock> {
+    let Some(file) = open_lock_file(place, mode)? else { return Ok(OsLock { file: None }) };
     let locked = match mode {
         LockMode::Shared => file.try_lock_shared(),
         LockMode::Exclusive => file.try_lock(),
@@ -244,22 +265,15 @@ fn lock_file(full: &Path, mode: LockMode) -> io::Result<OsLock> {
 }
 
 /// `None` for a reader of a read-only directory without a lock file.
-fn open_lock_file(full: &Path, mode: LockMode) -> io::Result<Option<File>> {
-    let refused = match OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(FILE_MODE)
-        .open(full)
-    {
+fn open_lock_file(place: &Place, mode: LockMode) -> io::Result<Option<File>> {
+    let refused = match open_with(place, OFlags::RDWR | OFlags::CREATE) {
         Ok(file) => return Ok(Some(file)),
         Err(error) => error,
     };
     if mode == LockMode::Exclusive || !is_read_only(&refused) {
         return Err(refused);
     }
-    match OpenOptions::new().read(true).open(full) {
+    match open_with(place, OFlags::RDONLY) {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),

@@ -1,38 +1,48 @@
 //! The calls that Linux does better than POSIX asks for: direct I/O, write and sync in one, preallocation, holes.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, IoSlice};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{
-    CWD, FallocateFlags, OFlags, RenameFlags, fallocate, fcntl_getfl, fcntl_setfl, renameat_with, unlink,
+    AtFlags, FallocateFlags, OFlags, RenameFlags, fallocate, fcntl_getfl, fcntl_setfl, linkat, renameat_with,
+    unlinkat,
 };
 use rustix::io::{Errno, ReadWriteFlags, pwritev, pwritev2};
+
+use super::open_with;
+use super::place::Place;
 
 /// The kernel takes no more slices in one call (`IOV_MAX`).
 const SLICES_MAX: usize = 1024;
 
 /// Opens past the page cache; through it where the file system has no direct I/O.
-pub(super) fn open_direct(options: &mut OpenOptions, full: &Path) -> io::Result<File> {
-    match options.clone().custom_flags(OFlags::DIRECT.bits().cast_signed()).open(full) {
-        Err(error) if is_unsupported(&error) => options.open(full),
+pub(super) fn open_direct(place: &Place, flags: OFlags) -> io::Result<File> {
+    match open_with(place, flags | OFlags::DIRECT) {
+        Err(error) if is_unsupported(&error) => open_with(place, flags),
         result => result,
     }
 }
 
 /// One call where the file system has it; else, as on some network file systems, a second name and then without the first,
 /// which a crash in between leaves with both.
-pub(super) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+pub(super) fn rename_new(old: &Place, new: &Place) -> io::Result<()> {
+    let (from, to) = (old.directory(), new.directory());
+    match renameat_with(from, &old.name, to, &new.name, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => {
-            std::fs::hard_link(from, to)?;
-            Ok(unlink(from)?)
+            linkat(from, &old.name, to, &new.name, AtFlags::empty())?;
+            Ok(unlinkat(from, &old.name, AtFlags::empty())?)
         }
         result => Ok(result?),
     }
+}
+
+/// The full name of an open directory, where it is now.
+pub(super) fn name_of(directory: &OwnedFd) -> Option<PathBuf> {
+    std::fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd())).ok()
 }
 
 fn is_unsupported(error: &io::Error) -> bool {
@@ -168,9 +178,7 @@ mod tests {
     /// A file that is open for direct I/O, and its path.
     fn direct_file(directory: &tempfile::TempDir) -> (File, std::path::PathBuf) {
         let full = directory.path().join("segment");
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false);
-        (open_direct(&mut options, &full).unwrap(), full)
+        (open_direct(&Place::by_path(full.clone()), OFlags::RDWR | OFlags::CREATE).unwrap(), full)
     }
 
     #[test]

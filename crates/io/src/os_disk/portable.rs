@@ -1,18 +1,29 @@
 //! The calls of `linux.rs` with what every Unix has.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, IoSlice};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::PathBuf;
 
-pub(super) fn open_direct(options: &mut OpenOptions, full: &Path) -> io::Result<File> {
-    options.open(full)
+use rustix::fs::{AtFlags, OFlags, linkat, unlinkat};
+
+use super::open_with;
+use super::place::Place;
+
+pub(super) fn open_direct(place: &Place, flags: OFlags) -> io::Result<File> {
+    open_with(place, flags)
 }
 
 /// A second name, then without the first: a crash in between leaves both.
-pub(super) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    std::fs::hard_link(from, to)?;
-    Ok(rustix::fs::unlink(from)?)
+pub(super) fn rename_new(old: &Place, new: &Place) -> io::Result<()> {
+    linkat(old.directory(), &old.name, new.directory(), &new.name, AtFlags::empty())?;
+    Ok(unlinkat(old.directory(), &old.name, AtFlags::empty())?)
+}
+
+/// POSIX has no call that tells.
+pub(super) fn name_of(_directory: &OwnedFd) -> Option<PathBuf> {
+    None
 }
 
 #[derive(Debug, Default)]
