@@ -21,11 +21,12 @@ mod verify;
 use std::ffi::OsString;
 use std::path::Path;
 
-use seawall::{Database, Error, OpenMode, Options};
+use seawall::{Database, Error, MasterKey, OpenMode, Options};
 
 use crate::archiving;
 use crate::arguments::{ArchiveArguments, Arguments, Command, Shared};
 use crate::failure::Failure;
+use crate::files;
 use crate::output::Output;
 use crate::progress;
 
@@ -35,6 +36,9 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     if !shared.master_key.are_well_formed() {
         let problem = "give one of --master-key-file, --master-key-env and --master-key-command, not several";
         return Err(Failure::Usage(problem.to_owned()));
+    }
+    if let Some(key) = shared.master_key.source() {
+        guard_key(&key, output)?;
     }
     match &arguments.command {
         Command::Init(init) => tables::init(shared, init, output),
@@ -73,6 +77,20 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Command::Bench(bench) => bench::bench(shared, bench, output),
         Command::Tour(tour) => tour::tour(shared, tour, output),
     }
+}
+
+/// What is done before a master key is read: its memory is kept out of core files, and a file that others can read is named.
+fn guard_key(key: &MasterKey, output: &Output) -> Result<(), Failure> {
+    seawall_io::forbid_core_files().map_err(Failure::io("cannot keep the master key out of core files"))?;
+    if let MasterKey::File(path) = key
+        && files::is_open_to_others(path)
+    {
+        let path = path.display();
+        output.warn(format_args!(
+            "others may read the master key {path}: take their rights away, as `chmod 600 {path}` does"
+        ));
+    }
+    Ok(())
 }
 
 /// With an option of another command before it: the usual way is in `archiving`.
@@ -114,6 +132,24 @@ fn not_a_database(failure: Failure) -> Failure {
     match failure {
         Failure::Database(Error::NotEmpty { directory, .. }) => Error::NoDatabase { directory }.into(),
         other => other,
+    }
+}
+
+/// Closes a database after a change, which is durable: what fails now leaves the next open more to recover, and takes nothing
+/// back. So it is a warning, as is that the directory is not where it was.
+fn close(database: Database, directory: &Path, output: &mut Output) {
+    let (opened_as, now_at) = (directory.display().to_string(), database.directory());
+    let closed = database.close();
+    output.note_done();
+    if now_at != opened_as {
+        output.warn(format_args!(
+            "{opened_as} was moved to {now_at} while it was open: what was written is in the moved directory"
+        ));
+    }
+    if let Err(error) = closed {
+        output.warn(format_args!(
+            "the change is made and durable, but closing the database failed, so the next open has more to recover: {error}"
+        ));
     }
 }
 

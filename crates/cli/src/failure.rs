@@ -30,6 +30,10 @@ pub(crate) enum Failure {
     NoSuchKey { table: String, key: String },
     #[error("{findings} found; see above for file, offset and key range")]
     Damage { findings: String },
+    #[error(
+        "{places} could not be read, so nobody knows what is there; see above for what the system refused, and check again"
+    )]
+    Unreadable { places: String },
     #[error("{name}, {place}: {problem}")]
     Input { name: String, place: String, problem: String },
     #[error("{findings}; see above")]
@@ -44,6 +48,8 @@ pub(crate) enum Failure {
     Told(u8),
     #[error("standard output was closed")]
     OutputClosed,
+    #[error("cannot write to standard output: {0}")]
+    Output(io::Error),
 }
 
 impl Failure {
@@ -51,7 +57,7 @@ impl Failure {
     pub(crate) fn output(source: io::Error) -> Failure {
         match source.kind() {
             io::ErrorKind::BrokenPipe => Failure::OutputClosed,
-            _ => Failure::Io { what: "cannot write to standard output".to_owned(), source },
+            _ => Failure::Output(source),
         }
     }
 
@@ -65,7 +71,7 @@ impl Failure {
         use seawall::Error;
         match self {
             Failure::OutputClosed => 0,
-            Failure::Broken(_) => 1,
+            Failure::Broken(_) | Failure::Unreadable { .. } => 1,
             Failure::Told(code) => *code,
             Failure::Usage(_)
             | Failure::Database(
@@ -106,7 +112,7 @@ impl Failure {
             ) => 9,
             Failure::Archive(error) => archive_exit_code(error),
             Failure::Backup(error) => backup_exit_code(error),
-            Failure::Io { source, .. } => match source.kind() {
+            Failure::Io { source, .. } | Failure::Output(source) => match source.kind() {
                 io::ErrorKind::NotFound => 3,
                 io::ErrorKind::StorageFull => 8,
                 _ => 1,

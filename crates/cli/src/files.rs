@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,6 +24,11 @@ pub(crate) fn open_input(path: &Path) -> Result<(Box<dyn Read>, Option<u64>), Fa
         return Err(Failure::Usage(format!("{} is a directory; give a file of rows", path.display())));
     }
     Ok((Box::new(file), metadata.is_file().then_some(metadata.len())))
+}
+
+/// Whether the file's mode lets others read it. What is no file (a pipe, or missing) is for whoever reads it to tell.
+pub(crate) fn is_open_to_others(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.mode() & 0o077 != 0)
 }
 
 /// A file that the answer goes to; what was there is replaced.

@@ -53,8 +53,14 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Err(error) => failed(&BackupError::from(error).into(), false),
         };
     }
+    // A write that is too long for `ulimit -f` is an error of that write.
+    seawall_io::ignore_file_size_signal();
+    let wants_json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
+        Err(error) if wants_json && error.use_stderr() => {
+            return failed(&Failure::Usage(error.to_string().trim().to_owned()), true);
+        }
         Err(error) => error.exit(),
     };
     let json = arguments.shared.json;
@@ -64,6 +70,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever reads our output has seen enough, as in `seawall scan ... | head`.
         Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+        Err(Failure::Output(error)) if output.is_done() => {
+            output.warn(format_args!(
+                "the change is made and durable, but the answer cannot be written to standard output: {error}"
+            ));
+            ExitCode::SUCCESS
+        }
         Err(failure) => {
             // What was answered before the failure stands before its message.
             drop(output);

@@ -17,16 +17,35 @@ pub(crate) fn tell(line: impl fmt::Display) {
 pub(crate) struct Output {
     writer: BufWriter<io::Stdout>,
     json: bool,
+    is_done: bool,
 }
 
 impl Output {
     pub(crate) fn stdout(json: bool) -> Output {
-        Output { writer: BufWriter::new(io::stdout()), json }
+        Output { writer: BufWriter::new(io::stdout()), json, is_done: false }
     }
 
     /// Whether a program reads the answer.
     pub(crate) fn json(&self) -> bool {
         self.json
+    }
+
+    /// What the command was asked to change is changed, durably: from now on only its answer is missing.
+    pub(crate) fn note_done(&mut self) {
+        self.is_done = true;
+    }
+
+    /// Whether the change that was asked for is made, whatever becomes of the answer.
+    pub(crate) fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    /// A line on standard error that is no failure.
+    pub(crate) fn warn(&self, text: impl fmt::Display) {
+        match self.json {
+            true => tell(serde_json::json!({ "warning": text.to_string() })),
+            false => tell(format_args!("seawall: warning: {text}")),
+        }
     }
 
     /// One line of text.

@@ -15,7 +15,7 @@ use seawall_wal::{Changes, HoldInfo, PendingUse, Prepare, Record};
 use crate::catalog::{self, FIRST_USER_TABLE, NameRow, ObjectRow};
 use crate::encryption::open_keys;
 use crate::engine::{Engine, Environment};
-use crate::error::Error;
+use crate::error::{Error, refusal_of};
 use crate::in_doubt::guards::Guards;
 use crate::in_doubt::rows;
 use crate::log_records::open_reader;
@@ -26,9 +26,21 @@ use crate::scan::{Direction, Range};
 use crate::timeline::Continuation;
 use held_log::check_held_log;
 
-/// Something that is not as it must be.
+/// Whether something is wrong on disk, or nobody knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DamageKind {
+    /// What is on disk is not as it must be.
+    Damaged,
+    /// The operating system did not let it be read: no permission, no descriptor, a device that fails. Nothing is known about what is
+    /// on disk.
+    Unreadable,
+}
+
+/// Something that is not as it must be, or that could not be looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
+    /// Which of the two.
+    pub kind: DamageKind,
     /// The file.
     pub path: String,
     /// Where in the file, if it is one place.
@@ -39,13 +51,30 @@ pub struct Damage {
     pub keys: Option<KeyRange>,
 }
 
+impl Damage {
+    /// Damage of a file as a whole.
+    fn plain(path: &str, what: String) -> Damage {
+        Damage { kind: DamageKind::Damaged, path: path.to_owned(), offset: None, what, keys: None }
+    }
+}
+
+/// What an error says of what is on disk.
+fn kind_of(error: &(dyn std::error::Error + 'static)) -> DamageKind {
+    let refused = match error.downcast_ref::<Error>() {
+        Some(error) => error.is_refusal(),
+        None => refusal_of(error).is_some(),
+    };
+    if refused { DamageKind::Unreadable } else { DamageKind::Damaged }
+}
+
 impl std::fmt::Display for Damage {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.write_str(&self.path)?;
         if let Some(offset) = self.offset {
             write!(formatter, ", offset {offset}")?;
         }
-        write!(formatter, ": {}", self.what)?;
+        let could_not = if self.kind == DamageKind::Unreadable { " could not be read:" } else { "" };
+        write!(formatter, ":{could_not} {}", self.what)?;
         match &self.keys {
             Some(keys) => write!(formatter, "; rows {keys}"),
             None => Ok(()),
@@ -90,6 +119,8 @@ pub struct CheckSummary {
     pub tables: u64,
     /// Damages reported.
     pub damages: u64,
+    /// Places reported that could not be read: what is there was not checked.
+    pub unreadable: u64,
     /// Parts in which the tree was checked: checkpoints that wanted to run had their turn between two. A page that is used
     /// and marked as free is found either way; one that nobody uses and that is not, only if there was one part.
     pub parts: u64,
@@ -103,17 +134,30 @@ fn place(row_key: Vec<u8>) -> (u64, Vec<u8>) {
 /// Counts what it passes on.
 struct Reports<'a> {
     report: &'a mut dyn FnMut(Damage),
-    count: u64,
+    damages: u64,
+    unreadable: u64,
 }
 
 impl Reports<'_> {
     fn tell(&mut self, damage: Damage) {
-        self.count += 1;
+        match damage.kind {
+            DamageKind::Damaged => self.damages += 1,
+            DamageKind::Unreadable => self.unreadable += 1,
+        }
         (self.report)(damage);
     }
 
     fn tell_plain(&mut self, path: &str, what: String) {
-        self.tell(Damage { path: path.to_owned(), offset: None, what, keys: None });
+        self.tell(Damage::plain(path, what));
+    }
+
+    fn tell_error(&mut self, path: &str, error: &(dyn std::error::Error + 'static)) {
+        self.tell(Damage { kind: kind_of(error), ..Damage::plain(path, crate::error::chain(error)) });
+    }
+
+    fn count(&self, summary: &mut CheckSummary) {
+        summary.damages = self.damages;
+        summary.unreadable = self.unreadable;
     }
 }
 
@@ -130,7 +174,12 @@ fn check_tree(
         &mut |damage| {
             let keys = KeyRange { from: damage.lower.map(place), to: damage.upper.map(place) };
             let known = keys.from.is_some() || keys.to.is_some();
+            let kind = match damage.kind {
+                seawall_tree::DamageKind::Damaged => DamageKind::Damaged,
+                seawall_tree::DamageKind::Unreadable => DamageKind::Unreadable,
+            };
             reports.tell(Damage {
+                kind,
                 path: damage.path,
                 offset: Some(damage.offset),
                 what: damage.what,
@@ -153,12 +202,12 @@ fn check_superblock(environment: &Environment, reports: &mut Reports<'_>) -> Opt
     let path = environment.disk.location(seawall_tree::SUPERBLOCK_PATH);
     match SuperblockFile::open(&*environment.disk, seawall_io::OpenMode::Read) {
         Err(error) => {
-            reports.tell_plain(&path, crate::error::chain(&error));
+            reports.tell_error(&path, &error);
             None
         }
         Ok((_, superblock, damaged_copy)) => {
             if let Some(copy) = damaged_copy {
-                reports.tell(Damage { path, offset: Some(copy.offset), what: copy.what, keys: None });
+                reports.tell(Damage { offset: Some(copy.offset), ..Damage::plain(&path, copy.what) });
             }
             Some(superblock)
         }
@@ -172,7 +221,7 @@ fn check_holds(
     reports: &mut Reports<'_>,
 ) -> Vec<HoldInfo> {
     seawall_wal::read_holds(&*environment.disk, superblock.database).unwrap_or_else(|error| {
-        reports.tell_plain("log", crate::error::chain(&error));
+        reports.tell_error("log", &error);
         Vec::new()
     })
 }
@@ -189,7 +238,7 @@ fn check_log(
     let reader = open_reader(&environment.disk, superblock, keys, superblock.redo_point);
     let mut reader = match reader {
         Ok(reader) => reader,
-        Err(error) => return reports.tell_plain("log", error.to_string()),
+        Err(error) => return reports.tell_error("log", &error),
     };
     match limit {
         Some(limit) => reader.set_limit(limit),
@@ -204,11 +253,11 @@ fn check_log(
                     reports.tell_plain("log", format!("record at {}: {what}", record.span.start));
                 }
             }
-            Err(error) => return reports.tell_plain("log", crate::error::chain(&error)),
+            Err(error) => return reports.tell_error("log", &error),
         }
     }
     for damage in reader.pending_damages() {
-        reports.tell_plain("log", crate::error::chain(&damage));
+        reports.tell_error("log", &damage);
     }
 }
 
@@ -235,7 +284,7 @@ fn check_changes(mut changes: Changes<'_>) -> Result<(), String> {
 /// Reads the transactions that were in doubt at the redo point, as an open does.
 fn check_prepared(tree: &Tree, superblock: &Superblock, reports: &mut Reports<'_>) {
     if let Err(error) = read_prepared(tree, superblock, reports) {
-        reports.tell_plain("prepared transactions", error.to_string());
+        reports.tell_error("prepared transactions", &error);
     }
 }
 
@@ -273,7 +322,7 @@ impl Engine {
     /// Checks the tree, the log and the catalog of an open database.
     pub(crate) fn check(&self, report: &mut dyn FnMut(Damage)) -> Result<CheckSummary, Error> {
         self.check_open()?;
-        let mut reports = Reports { report, count: 0 };
+        let mut reports = Reports { report, damages: 0, unreadable: 0 };
         let mut summary = CheckSummary::default();
         let mut walk = CheckWalk::default();
         let superblock = loop {
@@ -299,7 +348,7 @@ impl Engine {
         };
         self.check_older_log(&superblock, &mut reports, &mut summary)?;
         self.check_catalog(&mut reports, &mut summary)?;
-        summary.damages = reports.count;
+        reports.count(&mut summary);
         Ok(summary)
     }
 
@@ -337,14 +386,14 @@ impl Engine {
                 Ok(Some((key, value))) => (key.to_vec(), value.to_vec()),
                 Err(error) if is_of_now(&error) => return Err(error),
                 Err(error) => {
-                    reports.tell_plain("catalog", error.to_string());
+                    reports.tell_error("catalog", &error);
                     return Ok(());
                 }
             };
             match self.check_object(&row.0, &row.1, lsn) {
                 Ok(is_there) => summary.tables += u64::from(is_there),
                 Err(error) if is_of_now(&error) => return Err(error),
-                Err(error) => reports.tell_plain("catalog", error.to_string()),
+                Err(error) => reports.tell_error("catalog", &error),
             }
         }
     }
@@ -396,15 +445,15 @@ pub(crate) fn check_directory(
         // What kept it from opening is found again below, and more.
         Err(error) => tracing::warn!(%error, "the database does not open; its files are checked one by one"),
     }
-    let mut reports = Reports { report, count: 0 };
+    let mut reports = Reports { report, damages: 0, unreadable: 0 };
     let mut summary = CheckSummary::default();
     if let Some(superblock) = check_superblock(&environment, &mut reports) {
         let keys = match open_keys(&environment, &superblock, &options) {
             Ok(keys) => keys,
             Err(error) => {
                 // Nothing more can be read without them.
-                reports.tell_plain(&disk.location(KEYS_PATH), error.to_string());
-                summary.damages = reports.count;
+                reports.tell_error(&disk.location(KEYS_PATH), &error);
+                reports.count(&mut summary);
                 return Ok(summary);
             }
         };
@@ -417,7 +466,7 @@ pub(crate) fn check_directory(
                 });
                 check_prepared(&opened.tree, &opened.superblock, &mut reports);
             }
-            Err(error) => reports.tell_plain(&disk.location(""), crate::error::chain(&error)),
+            Err(error) => reports.tell_error(&disk.location(""), &error),
         }
         let holds = check_holds(&environment, &superblock, &mut reports);
         let held_from = || Ok(held_log::held_from(superblock.redo_point, &holds));
@@ -425,6 +474,6 @@ pub(crate) fn check_directory(
         summary.log_records += check_held_log(&disk, &superblock, keys, &held_from, &mut reports)?;
         check_log(&environment, &superblock, keys, None, &mut reports, &mut summary);
     }
-    summary.damages = reports.count;
+    reports.count(&mut summary);
     Ok(summary)
 }

@@ -373,7 +373,7 @@ impl Engine {
             LogError::NoSpace { .. } => Error::DiskFull { message: crate::error::chain(error) },
             LogError::Closed => Error::Closed,
             LogError::Poisoned { .. } => Error::Stopped { cause: crate::error::chain(error) },
-            other => Error::Log { message: crate::error::chain(other) },
+            other => Error::log(other),
         }
     }
 }

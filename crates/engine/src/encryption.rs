@@ -75,7 +75,7 @@ pub(crate) fn open_superblock(
         seawall_tree::SuperblockError::Io { source, .. } if source.kind() == ErrorKind::NotFound => {
             Error::NoDatabase { directory: disk.location("") }
         }
-        _ => Error::Tree { message: crate::error::chain(&error) },
+        _ => Error::tree(&error),
     })
 }
 

@@ -1,9 +1,7 @@
 //! What can go wrong, for a program that uses the database: each variant is one thing a caller can act on.
 
 use seawall_keys::KeysError;
-use seawall_tree::TreeError;
 use seawall_types::Lsn;
-use seawall_wal::{LogError, LogReadError};
 
 /// Why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -443,16 +441,22 @@ impl Error {
     }
 
     /// The error of a call to the tree, as a user should see it.
-    pub(crate) fn tree(error: &TreeError) -> Error {
-        let message = chain(error);
-        if is_disk_full(error) { Error::DiskFull { message } } else { Error::Tree { message } }
+    pub(crate) fn tree(error: &(dyn std::error::Error + 'static)) -> Error {
+        Error::refused(error).unwrap_or_else(|| Error::Tree { message: chain(error) })
+    }
+
+    /// The error of making, opening or reading the log, as a user should see it.
+    pub(crate) fn log(error: &(dyn std::error::Error + 'static)) -> Error {
+        Error::refused(error).unwrap_or_else(|| Error::Log { message: chain(error) })
     }
 
     /// The error of the keys file, as a user should see it.
     pub(crate) fn keys(error: &KeysError) -> Error {
         let message = chain(error);
         match error {
-            KeysError::Io { .. } if is_disk_full(error) => Error::DiskFull { message },
+            KeysError::Io { .. } if refusal_of(error) == Some(Refusal::DiskFull) => {
+                Error::DiskFull { message }
+            }
             KeysError::Io { .. } => Error::Io { message },
             KeysError::MasterKey(_) | KeysError::TooMany { .. } => Error::MasterKey { message },
             KeysError::WrongMasterKey { .. } => Error::WrongMasterKey { message },
@@ -460,15 +464,17 @@ impl Error {
         }
     }
 
-    /// The error of making or opening the log, as a user should see it.
-    pub(crate) fn log(error: &LogError) -> Error {
-        let message = chain(error);
-        if is_disk_full(error) { Error::DiskFull { message } } else { Error::Log { message } }
+    /// The error of a call that the operating system did not do: `None` if what is on disk is wrong.
+    fn refused(error: &(dyn std::error::Error + 'static)) -> Option<Error> {
+        refusal_of(error).map(|refusal| match refusal {
+            Refusal::DiskFull => Error::DiskFull { message: chain(error) },
+            Refusal::Other => Error::Io { message: chain(error) },
+        })
     }
 
-    /// The error of reading the log, as a user should see it.
-    pub(crate) fn log_read(error: &LogReadError) -> Error {
-        Error::Log { message: chain(error) }
+    /// Whether it says that what is on disk could not be looked at, rather than what is wrong with it.
+    pub(crate) fn is_refusal(&self) -> bool {
+        matches!(self, Error::Io { .. } | Error::DiskFull { .. })
     }
 
     pub(crate) fn io(error: &std::io::Error) -> Error {
@@ -494,15 +500,71 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     message
 }
 
-/// Whether a full disk is at the bottom of an error.
-fn is_disk_full(error: &(dyn std::error::Error + 'static)) -> bool {
+/// Why the operating system did not do what it was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// No space.
+    DiskFull,
+    /// No descriptor, no memory, no permission, a device that fails: nothing is known about what is on disk.
+    Other,
+}
+
+/// The refusal at the bottom of an error. A file that is missing or too short is none: it was there, and whole, when the database was
+/// written, so it is damage.
+pub(crate) fn refusal_of(error: &(dyn std::error::Error + 'static)) -> Option<Refusal> {
+    use std::io::ErrorKind;
     let mut next = Some(error);
     while let Some(error) = next {
-        let io = error.downcast_ref::<std::io::Error>();
-        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::StorageFull) {
-            return true;
+        if let Some(io) = error.downcast_ref::<std::io::Error>() {
+            return match io.kind() {
+                ErrorKind::StorageFull => Some(Refusal::DiskFull),
+                ErrorKind::NotFound | ErrorKind::UnexpectedEof | ErrorKind::InvalidData => None,
+                _ => Some(Refusal::Other),
+            };
         }
         next = error.source();
     }
-    false
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use seawall_io::DiskError;
+    use seawall_tree::TreeError;
+    use seawall_wal::LogReadError;
+
+    use super::*;
+
+    /// As the log reports what a disk call answered with this number.
+    fn of_a_call(number: i32) -> LogReadError {
+        let source = DiskError::wrap("open", "/db/log/1", io::Error::from_raw_os_error(number));
+        LogReadError::Io { action: "read", path: "log/1".to_owned(), offset: 0, source }
+    }
+
+    #[test]
+    fn what_the_system_refuses_is_no_damage() {
+        for (name, number) in
+            [("EPERM", 1), ("EIO", 5), ("ENOMEM", 12), ("EACCES", 13), ("ENFILE", 23), ("EMFILE", 24)]
+        {
+            assert!(matches!(Error::log(&of_a_call(number)), Error::Io { .. }), "{name}");
+            let tree = TreeError::Io {
+                operation: "reading",
+                path: "pages".to_owned(),
+                offset: 0,
+                source: io::Error::from_raw_os_error(number),
+            };
+            assert!(matches!(Error::tree(&tree), Error::Io { .. }), "{name}");
+        }
+        assert!(matches!(Error::log(&of_a_call(28)), Error::DiskFull { .. }));
+    }
+
+    #[test]
+    fn a_file_that_is_missing_or_too_short_is_damage() {
+        assert!(matches!(Error::log(&of_a_call(2)), Error::Log { .. }));
+        let source = io::Error::from(io::ErrorKind::UnexpectedEof);
+        let short = LogReadError::Io { action: "read", path: "log/1".to_owned(), offset: 0, source };
+        assert!(matches!(Error::log(&short), Error::Log { .. }));
+    }
 }

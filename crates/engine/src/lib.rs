@@ -54,6 +54,7 @@ mod log_overview;
 mod log_records;
 mod measurements;
 mod merge_source;
+mod moved;
 mod open;
 mod options;
 mod pace;
@@ -83,7 +84,7 @@ pub use archiver::{ArchiveGap, ArchiveStatistics, ArchiveWatch, UPLOADS_AHEAD_MA
 pub use backup::{Backup, BackupBase, BackupEnd, BackupItem, BackupParent, BackupRange};
 pub use bulk_load::BulkLoad;
 pub use catalog::Table;
-pub use check::{CheckSummary, Damage, KeyRange};
+pub use check::{CheckSummary, Damage, DamageKind, KeyRange};
 pub use checkpoint_statistics::{CheckpointDurations, CheckpointStatistics, Trigger};
 pub use commit::CommitHandle;
 pub use database::{Database, Snapshot, TableInfo};

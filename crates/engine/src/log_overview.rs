@@ -104,7 +104,7 @@ pub fn restore_points(
     let oldest = oldest_record(disk, &superblock, keys.as_ref())?;
     let mut reader = open_reader(disk, &superblock, keys.as_ref(), oldest)?;
     let mut restore_points = Vec::new();
-    while let Some(record) = reader.next().map_err(|error| Error::log_read(&error))? {
+    while let Some(record) = reader.next().map_err(|error| Error::log(&error))? {
         if let Ok(Record::RestorePoint(point)) = record.decode() {
             restore_points.push(RestorePointInfo {
                 name: point.name.to_owned(),
@@ -138,6 +138,6 @@ fn end_of_log(
     let last = files.last_begun(&**disk, superblock.database).filter(|last| *last > redo_point);
     let first = last.and_then(|last| open_reader(disk, superblock, keys, last).ok()?.find_record().ok()?);
     let mut reader = open_reader(disk, superblock, keys, first.unwrap_or(redo_point))?;
-    while reader.next().map_err(|error| Error::log_read(&error))?.is_some() {}
+    while reader.next().map_err(|error| Error::log(&error))?.is_some() {}
     Ok(reader.position())
 }

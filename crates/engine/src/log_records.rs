@@ -152,7 +152,7 @@ pub fn log_records(
         None => oldest_record(&environment.disk, &superblock, keys)?,
     };
     let mut reader = open_reader(&environment.disk, &superblock, keys, from)?;
-    while let Some(record) = reader.next().map_err(|error| Error::log_read(&error))? {
+    while let Some(record) = reader.next().map_err(|error| Error::log(&error))? {
         let content = content_of(&record).map_err(|problem| Error::Log {
             message: format!("record at {}: {problem}", record.span.start),
         })?;
@@ -175,7 +175,7 @@ pub(crate) fn open_reader(
     let history = crate::timeline::history_of(disk, superblock)?;
     let (database, segment_bytes) = (superblock.database, superblock.segment_bytes);
     let reader = LogReader::open_history(Arc::clone(disk), database, history, segment_bytes, from);
-    let reader = reader.map_err(|error| Error::log_read(&error))?;
+    let reader = reader.map_err(|error| Error::log(&error))?;
     Ok(reader.durable_until(superblock.log_end).decrypted_with(log_cipher(keys)))
 }
 

@@ -34,7 +34,7 @@ const CREATING_PATH: &str = "creating";
 pub(crate) fn list_log_files(disk: &Arc<dyn Disk>, superblock: &Superblock) -> Result<LogFiles, Error> {
     let history = timeline::history_of(disk, superblock)?;
     let listed = LogFiles::list(&**disk, &history, superblock.segment_bytes);
-    listed.map_err(|error| Error::Log { message: crate::error::chain(&error) })
+    listed.map_err(|error| Error::log(&error))
 }
 
 fn check_options(options: &Options) -> Result<(), Error> {

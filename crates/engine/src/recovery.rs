@@ -207,7 +207,7 @@ impl<'a> Replay<'a> {
 
     /// Deals the rows of the next record; their bytes, or `None` at the end of the log.
     fn read_record(&mut self, dealer: &mut Dealer<'_>) -> Result<Option<u64>, Error> {
-        let Some(found) = self.reader.next().map_err(|error| Error::log_read(&error))? else {
+        let Some(found) = self.reader.next().map_err(|error| Error::log(&error))? else {
             return Ok(None);
         };
         self.statistics.records += 1;
@@ -280,7 +280,7 @@ impl<'a> Replay<'a> {
         let end = self.reader.position();
         let failed = |error| Error::tree(&error);
         // No page may hold a change whose record the power can take.
-        self.reader.make_durable().map_err(|error| Error::Log { message: crate::error::chain(&error) })?;
+        self.reader.make_durable().map_err(|error| Error::log(&error))?;
         // As a checkpoint does: see `note_end_of_log`.
         self.superblock.log_end = end.max(self.superblock.log_end);
         self.tree.store_superblock(&self.superblock).map_err(failed)?;

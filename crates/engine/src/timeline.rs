@@ -36,7 +36,7 @@ pub(crate) enum Continuation<'a> {
 /// The history of the timeline that `superblock` is on.
 pub(crate) fn history_of(disk: &Arc<dyn Disk>, superblock: &Superblock) -> Result<TimelineHistory, Error> {
     let history = TimelineHistory::load(disk, superblock.timeline);
-    history.map_err(|error| Error::Log { message: crate::error::chain(&error) })
+    history.map_err(|error| Error::log(&error))
 }
 
 /// Begins a new timeline where the log ends, and makes the database go on there: see the module.

@@ -5,7 +5,7 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use seawall_engine::{Durability, Error, OpenMode, Options};
+use seawall_engine::{Damage, DamageKind, Database, Durability, Error, OpenMode, Options};
 use seawall_io::Disk;
 use seawall_simulation::{
     Call, CallOutcome, Fault, FaultError, FaultTarget, Operation, Operations, PowerLoss, SimulatedDisk,
@@ -496,4 +496,69 @@ fn an_asynchronous_commit_learns_of_a_failed_flush() {
     assert!(locked.lock("lock", seawall_io::LockMode::Exclusive).is_err(), "it is still open");
     drop(database);
     drop(open(&disk, &options));
+}
+
+/// `EPERM`, `ENOMEM`, `EACCES`, `EMFILE`.
+const REFUSALS: [i32; 4] = [1, 12, 13, 24];
+
+/// Opens the database for reading and then for writing, reads all rows, checks it, and checks its directory; what fails, and what
+/// the checks find.
+fn look_at_everything(disk: &SimulatedDisk, options: &Options) -> (Vec<Error>, Vec<Damage>) {
+    let (mut errors, mut found) = (Vec::new(), Vec::new());
+    for options in [&read_only(options), options] {
+        let looked = try_open(disk, options).and_then(|database| {
+            for table in database.tables()? {
+                let table = database.table(&table.name)?;
+                database.snapshot().rows(&table).try_for_each(|row| row.map(drop))?;
+            }
+            database.check(&mut |damage| found.push(damage))?;
+            database.close()
+        });
+        errors.extend(looked.err());
+    }
+    let environment = harness::environment(Arc::new(disk.clone()));
+    let checked =
+        Database::check_directory_in(environment, options.clone(), &mut |damage| found.push(damage));
+    errors.extend(checked.err());
+    (errors, found)
+}
+
+/// A program without descriptors, memory or permission reads a healthy database: whoever believes in damage restores a backup.
+#[test]
+fn what_the_system_refuses_to_do_is_never_called_damage() {
+    let options = small_options();
+    let disk = template(&options);
+    run(&disk, &options, &plan::short()).unwrap();
+    let database = open(&disk, &options);
+    let table = database.create_table("in the log").unwrap();
+    for key in 0..200_u32 {
+        database.put(&table, key.to_be_bytes(), [7; 100]).unwrap();
+    }
+    let killed = disk.after_power_loss(PowerLoss::KeepAll);
+    drop(database);
+
+    let mut refused = 0;
+    for operation in [Operation::Open, Operation::Read, Operation::List] {
+        for skip in 0.. {
+            let disk = killed.copy();
+            let number = REFUSALS[usize::try_from(skip % 4).unwrap()];
+            let target = FaultTarget::Path { prefix: String::new(), operations: Operations::Only(operation) };
+            disk.inject(Fault { target, error: FaultError::Number(number), skip, count: u64::MAX });
+            let (errors, found) = look_at_everything(&disk, &options);
+            if disk.take_faults_struck().is_empty() {
+                break;
+            }
+            let place = format!("{operation:?}, error {number} after {skip} that succeed");
+            for error in &errors {
+                // A write that needs such a call may stop the database.
+                let is_refusal = matches!(error, Error::Io { .. } | Error::Stopped { .. });
+                assert!(is_refusal, "{place}: {error:?}");
+            }
+            for damage in &found {
+                assert_eq!(damage.kind, DamageKind::Unreadable, "{place}: {damage}");
+            }
+            refused += errors.len() + found.len();
+        }
+    }
+    assert!(refused > 100, "only {refused} calls were refused");
 }

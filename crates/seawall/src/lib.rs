@@ -36,11 +36,11 @@ pub mod xa;
 pub use seawall_codec::{key, value};
 pub use seawall_engine::{
     AtLimit, AutomaticDecision, Background, BulkLoad, CheckSummary, CheckpointDurations,
-    CheckpointStatistics, CommitHandle, DECISIONS_MAX, Damage, Database, DatabaseInfo, DecisionReason,
-    Durability, Environment, Error, FailedRule, HoldInfo, HoldKind, HoldLifetime, HoldOptions,
-    ImageCompression, InDoubtAction, InDoubtHook, InDoubtRule, InDoubtTransaction, Isolation, KEY_BYTES_MAX,
-    KeyRange, LentRow, LockWait, LogChange, LogContent, LogHold, LogOverview, LogRecordInfo, OpenMode,
-    Options, PageProtection, Range, ReclaimStatistics, RecoveryProgress, RecoveryStatistics,
+    CheckpointStatistics, CommitHandle, DECISIONS_MAX, Damage, DamageKind, Database, DatabaseInfo,
+    DecisionReason, Durability, Environment, Error, FailedRule, HoldInfo, HoldKind, HoldLifetime,
+    HoldOptions, ImageCompression, InDoubtAction, InDoubtHook, InDoubtRule, InDoubtTransaction, Isolation,
+    KEY_BYTES_MAX, KeyRange, LentRow, LockWait, LogChange, LogContent, LogHold, LogOverview, LogRecordInfo,
+    OpenMode, Options, PageProtection, Range, ReclaimStatistics, RecoveryProgress, RecoveryStatistics,
     RecoveryTimeStatistics, RestorePointInfo, RulesApplied, Savepoint, SegmentInfo, SegmentState, Snapshot,
     Statistics, Table, TableChange, TableInfo, ThrottleReason, ThrottleStatistics, TimelineFork, Transaction,
     TransactionOptions, Trigger, VALUE_BYTES_MAX, Verdict, log_overview, log_records, restore_points,

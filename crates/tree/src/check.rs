@@ -15,9 +15,20 @@ use crate::published::{PublishedPages, ROOT_PAGE};
 use crate::space_map::{SpaceMapView, pages_per_map};
 use crate::tree::Tree;
 
-/// Something that is not as it must be.
+/// Whether something is wrong on disk, or nobody knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DamageKind {
+    /// What is on disk is not as it must be.
+    Damaged,
+    /// The disk did not let it be read: nothing is known about what is on it.
+    Unreadable,
+}
+
+/// Something that is not as it must be, or that could not be looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
+    /// Which of the two.
+    pub kind: DamageKind,
     /// The file.
     pub path: String,
     /// Where in the file.
@@ -55,7 +66,7 @@ pub struct CheckSummary {
     pub leaf_bytes: u64,
     /// Pages from root to leaf.
     pub depth: u8,
-    /// Reports made.
+    /// Damages reported.
     pub damages: u64,
     /// Parts that the check was made in.
     pub parts: u64,
@@ -373,17 +384,23 @@ impl Check<'_> {
 
     fn unreadable(&mut self, page: PageId, range: Range<'_>, error: &TreeError) {
         self.walk.all_readable = false;
+        let kind = if error.is_damage() { DamageKind::Damaged } else { DamageKind::Unreadable };
         let what = match error {
             TreeError::Page { damage, .. } => damage.to_string(),
             TreeError::Truncated { .. } => "the file ends before the page does".to_owned(),
             other => other.to_string(),
         };
-        self.wrong(page, range, what);
+        self.report(kind, page, range, what);
     }
 
     fn wrong(&mut self, page: PageId, range: Range<'_>, what: String) {
-        self.walk.summary.damages += 1;
+        self.report(DamageKind::Damaged, page, range, what);
+    }
+
+    fn report(&mut self, kind: DamageKind, page: PageId, range: Range<'_>, what: String) {
+        self.walk.summary.damages += u64::from(kind == DamageKind::Damaged);
         (self.report)(Damage {
+            kind,
             path: self.pages.file().path().to_owned(),
             offset: self.pages.format().offset_of(page),
             page,

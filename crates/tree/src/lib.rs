@@ -46,7 +46,7 @@ mod tree;
 pub use apply::{AppliedChunk, ApplyDurations};
 pub use bulk_load::BulkLoader;
 pub use cache::PageCache;
-pub use check::{CheckSummary, CheckWalk, Damage};
+pub use check::{CheckSummary, CheckWalk, Damage, DamageKind};
 pub use chunk::{ChunkPlan, ChunkStatistics};
 pub use cursor::{Direction, LeafCursor, LeafPosition, ParentPage};
 pub use cut::CutPlan;

@@ -279,7 +279,13 @@ impl RecoveryFile {
                     }
                 }
                 FoundHeader::Damaged => {}
-                FoundHeader::Foreign(found) => problem = format!("the recovery file of database {found}"),
+                FoundHeader::Foreign(found) => {
+                    problem = format!(
+                        "it is of database {found}, and the superblock of database {}: one of the two files is another \
+                         database's",
+                        self.database
+                    );
+                }
                 FoundHeader::Version(version) => {
                     let what = format!("format version {version} is not known");
                     return Err(TreeError::damaged_file(&self.path, 8, what));

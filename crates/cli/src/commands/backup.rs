@@ -102,7 +102,7 @@ fn take(
     });
     bar.finish_and_clear();
     let taken = taken?;
-    database.close()?;
+    super::close(database, dir, output);
     let manifest = &taken.manifest;
     let mut answer = backup_json(&taken);
     answer["notes"] = notes.into();

@@ -120,6 +120,9 @@ fn run_own(
     }
     let kept = arguments.keep.then(|| scratch.display().to_string());
     answer(&report, repository.url(), &damages, kept.as_deref(), output)?;
+    if report.checked.damages == 0 && report.checked.unreadable > 0 {
+        return Err(Failure::Unreadable { places: format!("{} places", grouped(report.checked.unreadable)) });
+    }
     let phases = report.phases;
     Ok(Outcome {
         recovery: phases.recovery(),
@@ -167,7 +170,11 @@ fn answer(
     ))?;
     output.line(format_args!("  replay         {}", duration(phases.replay)))?;
     let checked = format!("{} pages, {} rows", grouped(report.checked.pages), grouped(report.checked.rows));
-    let result = if damages.is_empty() { "no damage found" } else { "DAMAGED" };
+    let result = match damages.is_empty() {
+        true => "no damage found",
+        false if report.checked.damages == 0 => "NOT ALL READ",
+        false => "DAMAGED",
+    };
     output.line(format_args!("check            {} ({checked}): {result}", duration(phases.check)))
 }
 

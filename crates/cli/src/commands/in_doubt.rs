@@ -9,7 +9,7 @@ use seawall::{
 };
 use serde_json::{Value, json};
 
-use super::open;
+use super::{close, open};
 use crate::arguments::{InDoubt, OneGid, Shared};
 use crate::failure::Failure;
 use crate::files::utc;
@@ -39,7 +39,7 @@ pub(crate) fn in_doubt(shared: &Shared, arguments: &InDoubt, output: &mut Output
     let mut failed = applied.failed.into_iter();
     let first = failed.next();
     let others = failed.count();
-    database.close()?;
+    close(database, &arguments.dir, output);
     match first {
         None => Ok(()),
         Some(FailedRule { gid, error }) => {
@@ -60,7 +60,7 @@ fn forget(shared: &Shared, arguments: &InDoubt, output: &mut Output) -> Result<(
         Some(gid) => usize::from(database.forget_automatic_decision(gid)?),
         None => database.forget_old_automatic_decisions(age)?,
     };
-    database.close()?;
+    close(database, &arguments.dir, output);
     output.answer(&json!({ "forgotten": forgotten }), format_args!("forgot {forgotten} decisions"))
 }
 
@@ -156,7 +156,7 @@ fn ask_by(command: &str) -> InDoubtHook {
 pub(crate) fn commit_prepared(shared: &Shared, one: &OneGid, output: &mut Output) -> Result<(), Failure> {
     let database = open(shared, &one.dir, OpenMode::Existing)?;
     let lsn = database.commit_prepared(&one.gid)?;
-    database.close()?;
+    close(database, &one.dir, output);
     let gid = &one.gid;
     output.answer(
         &json!({ "committed": gid, "lsn": lsn.to_string() }),
@@ -167,7 +167,7 @@ pub(crate) fn commit_prepared(shared: &Shared, one: &OneGid, output: &mut Output
 pub(crate) fn rollback_prepared(shared: &Shared, one: &OneGid, output: &mut Output) -> Result<(), Failure> {
     let database = open(shared, &one.dir, OpenMode::Existing)?;
     let lsn = database.rollback_prepared(&one.gid)?;
-    database.close()?;
+    close(database, &one.dir, output);
     let gid = &one.gid;
     output.answer(
         &json!({ "rolled_back": gid, "lsn": lsn.to_string() }),

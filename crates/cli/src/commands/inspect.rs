@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use seawall::{
-    CheckSummary, CheckpointStatistics, Damage, Database, DatabaseInfo, OpenMode, RecoveryTimeStatistics,
+    CheckSummary, CheckpointStatistics, Damage, DamageKind, Database, DatabaseInfo, OpenMode,
+    RecoveryTimeStatistics,
 };
 use serde_json::{Value, json};
 
 use super::in_doubt::{decision_json, decision_text};
 use super::log::{segment_json, segment_text};
-use super::{not_a_database, open, options};
+use super::{close, not_a_database, open, options};
 use crate::arguments::Shared;
 use crate::failure::Failure;
 use crate::files::utc;
@@ -106,10 +107,8 @@ fn info_json(info: &DatabaseInfo, tables: usize) -> Value {
 
 pub(crate) fn check(shared: &Shared, directory: &Path, output: &mut Output) -> Result<(), Failure> {
     let bar = progress::rows("checking");
-    let mut damages = 0u64;
     let mut written = Ok(());
     let summary = Database::check_directory(directory, options(shared, OpenMode::ReadOnly), &mut |damage| {
-        damages += 1;
         if written.is_ok() {
             written = output.answer(&damage_json(&damage), damage_text(&damage));
         }
@@ -118,13 +117,15 @@ pub(crate) fn check(shared: &Shared, directory: &Path, output: &mut Output) -> R
     written?;
     let summary = summary.map_err(|error| not_a_database(error.into()))?;
     output.answer(
-        &json!({ "checked": summary_json(&summary), "damages": damages }),
+        &json!({ "checked": summary_json(&summary), "damages": summary.damages, "unreadable": summary.unreadable }),
         format_args!("checked {}", read_by(&summary)),
     )?;
-    match damages {
-        0 => output.answer(&json!({ "ok": true }), "no damage found"),
-        1 => Err(Failure::Damage { findings: "1 damage".to_owned() }),
-        more => Err(Failure::Damage { findings: format!("{} damages", grouped(more)) }),
+    match (summary.damages, summary.unreadable) {
+        (0, 0) => output.answer(&json!({ "ok": true }), "no damage found"),
+        (0, 1) => Err(Failure::Unreadable { places: "1 place".to_owned() }),
+        (0, more) => Err(Failure::Unreadable { places: format!("{} places", grouped(more)) }),
+        (1, _) => Err(Failure::Damage { findings: "1 damage".to_owned() }),
+        (more, _) => Err(Failure::Damage { findings: format!("{} damages", grouped(more)) }),
     }
 }
 
@@ -149,7 +150,8 @@ pub(crate) fn damage_text(damage: &Damage) -> String {
         };
         format!("; affects rows from {} to {}", place(&keys.from, "the first"), place(&keys.to, "the last"))
     });
-    format!("{}{offset}: {}{rows}", damage.path, damage.what)
+    let could_not = if damage.kind == DamageKind::Unreadable { " could not be read:" } else { "" };
+    format!("{}{offset}:{could_not} {}{rows}", damage.path, damage.what)
 }
 
 fn damage_json(damage: &Damage) -> Value {
@@ -158,7 +160,8 @@ fn damage_json(damage: &Damage) -> Value {
         None => Value::Null,
     };
     let keys = damage.keys.as_ref().map(|keys| json!({ "from": bound(&keys.from), "to": bound(&keys.to) }));
-    json!({ "damage": damage.what, "file": damage.path, "offset": damage.offset, "keys": keys })
+    let kind = if damage.kind == DamageKind::Unreadable { "unreadable" } else { "damage" };
+    json!({ kind: damage.what, "file": damage.path, "offset": damage.offset, "keys": keys })
 }
 
 fn summary_json(summary: &CheckSummary) -> Value {
@@ -168,7 +171,7 @@ fn summary_json(summary: &CheckSummary) -> Value {
 pub(crate) fn checkpoint(shared: &Shared, directory: &Path, output: &mut Output) -> Result<(), Failure> {
     let database = open(shared, directory, OpenMode::Existing)?;
     let statistics = database.checkpoint()?;
-    database.close()?;
+    close(database, directory, output);
     output.answer(&checkpoint_json(&statistics), checkpoint_text(&statistics))
 }
 

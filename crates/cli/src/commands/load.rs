@@ -4,11 +4,11 @@ use indicatif::ProgressBar;
 use seawall::{Database, Durability, Error, OpenMode, Options, Table, TransactionOptions};
 use serde_json::json;
 
-use super::open;
+use super::{close, open};
 use crate::arguments::{Format, Load, Shared};
 use crate::failure::Failure;
 use crate::files::{self, Stopwatch};
-use crate::output::{Output, duration, grouped, rate};
+use crate::output::{Output, duration, escape, grouped, rate};
 use crate::progress;
 use crate::rows::{Header, Row, RowReader, Shape, format_of};
 
@@ -39,15 +39,14 @@ pub(crate) fn load(shared: &Shared, load: &Load, output: &mut Output) -> Result<
     bar.finish_and_clear();
     let (rows, transactions) = (loader.rows, loader.transactions);
     // Also after an error: what was committed stays, and the next start has nothing to replay.
-    let closed = database.close();
+    close(database, &load.dir, output);
     result.map_err(|failure| with_rows_loaded(failure, load.skip + rows))?;
-    closed?;
 
     let elapsed = stopwatch.elapsed();
     let text = format!(
         "loaded {} rows into table {} in {} transactions, {} ({} rows/s)",
         grouped(rows),
-        load.table,
+        escape(load.table.as_bytes()),
         grouped(transactions),
         duration(elapsed),
         grouped(rate(rows, elapsed))
@@ -68,6 +67,25 @@ fn with_rows_loaded(failure: Failure, rows: u64) -> Failure {
         }
         other => other,
     }
+}
+
+/// Nobody reads the acknowledgements that were asked for, or they cannot be written: whoever counts on them must not take the
+/// load for complete.
+fn not_acknowledged(failure: &Failure, committed: u64) -> Failure {
+    Failure::Broken(format!(
+        "cannot acknowledge rows: {failure}; {committed} rows are loaded, resume with --skip {committed}"
+    ))
+}
+
+/// Reads past the rows that an earlier load has committed.
+fn skip(reader: &mut RowReader, rows: u64) -> Result<(), Failure> {
+    for skipped in 0..rows {
+        if reader.next_row()?.is_none() {
+            let problem = format!("--skip {rows}, but the input has only {skipped} rows: nothing is loaded");
+            return Err(Failure::Usage(problem));
+        }
+    }
+    Ok(())
 }
 
 /// The table of this name, made if it is not there.
@@ -106,11 +124,7 @@ impl Loader<'_> {
         output: &mut Output,
         bar: &ProgressBar,
     ) -> Result<(), Failure> {
-        for _ in 0..load.skip {
-            if reader.next_row()?.is_none() {
-                return Ok(());
-            }
-        }
+        skip(reader, load.skip)?;
         let batch_rows = usize::try_from(load.batch).unwrap_or(usize::MAX);
         let mut batch_bytes = 0;
         // Rows before a bad one are committed as well: the message then says from where to go on.
@@ -149,8 +163,9 @@ impl Loader<'_> {
         self.batch.clear();
         if load.acks {
             let committed = load.skip + self.rows;
-            output.answer(&json!({ "committed": committed }), format_args!("committed {committed}"))?;
-            output.flush()?;
+            let told =
+                output.answer(&json!({ "committed": committed }), format_args!("committed {committed}"));
+            told.and_then(|()| output.flush()).map_err(|failure| not_acknowledged(&failure, committed))?;
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use seawall::OpenMode;
 use serde_json::{Map, Value, json};
 
-use super::open;
+use super::{close, open};
 use crate::arguments::{Get, OneRow, Put, Scan, Shared};
 use crate::failure::Failure;
 use crate::files;
@@ -30,7 +30,7 @@ pub(crate) fn put(shared: &Shared, put: &Put, output: &mut Output) -> Result<(),
     };
     let database = open(shared, &row.dir, OpenMode::Existing)?;
     let lsn = database.put(&database.table(&row.table)?, key, value)?;
-    database.close()?;
+    close(database, &row.dir, output);
     // The exit code says it all to a person; a program may want to know where it is.
     if output.json() { output.line(json!({ "lsn": lsn.to_string() })) } else { Ok(()) }
 }
@@ -66,7 +66,7 @@ pub(crate) fn delete(shared: &Shared, row: &OneRow, output: &mut Output) -> Resu
         }
         Ok(found)
     })?;
-    database.close()?;
+    close(database, &row.dir, output);
     if !found {
         return Err(no_such_key(row));
     }

@@ -5,10 +5,10 @@ use std::path::Path;
 use seawall::{Database, OpenMode, OtherMasterKeys};
 use serde_json::json;
 
-use super::{open, open_with, options};
+use super::{close, guard_key, open, open_with, options};
 use crate::arguments::{Init, OneTable, Rename, RotateKey, Shared};
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, escape};
 
 pub(crate) fn init(shared: &Shared, init: &Init, output: &mut Output) -> Result<(), Failure> {
     let mut options = options(shared, OpenMode::New);
@@ -31,7 +31,7 @@ pub(crate) fn init(shared: &Shared, init: &Init, output: &mut Output) -> Result<
     }
     let database = open_with(&init.dir, options)?;
     let id = database.info()?.database.to_string();
-    database.close()?;
+    close(database, &init.dir, output);
     let directory = init.dir.display().to_string();
     output.answer(
         &json!({ "directory": directory, "database_id": id }),
@@ -44,6 +44,7 @@ pub(crate) fn rotate_key(shared: &Shared, rotate: &RotateKey, output: &mut Outpu
         || Failure::Usage("give the old master key with --master-key-file, -env or -command".to_owned());
     let old = shared.master_key.source().ok_or_else(needed)?;
     let new = rotate.new.source().ok_or_else(needed)?;
+    guard_key(&new, output)?;
     let others = if rotate.keep_others { OtherMasterKeys::Keep } else { OtherMasterKeys::Drop };
     Database::rotate_master_key_of_directory(&rotate.dir, old, &new, others)?;
     let directory = rotate.dir.display().to_string();
@@ -57,7 +58,8 @@ pub(crate) fn list(shared: &Shared, directory: &Path, output: &mut Output) -> Re
     let database = open(shared, directory, OpenMode::ReadOnly)?;
     for table in database.tables()? {
         let answer = json!({ "name": table.name, "id": table.id, "created_micros": table.created_micros });
-        output.answer(&answer, &table.name)?;
+        // A name may hold line breaks and what terminals take for commands.
+        output.answer(&answer, escape(table.name.as_bytes()))?;
     }
     Ok(())
 }
@@ -65,32 +67,33 @@ pub(crate) fn list(shared: &Shared, directory: &Path, output: &mut Output) -> Re
 pub(crate) fn create(shared: &Shared, table: &OneTable, output: &mut Output) -> Result<(), Failure> {
     let database = open(shared, &table.dir, OpenMode::Existing)?;
     database.create_table(&table.table)?;
-    database.close()?;
+    close(database, &table.dir, output);
     done(output, "created", &table.table)
 }
 
 pub(crate) fn drop(shared: &Shared, table: &OneTable, output: &mut Output) -> Result<(), Failure> {
     let database = open(shared, &table.dir, OpenMode::Existing)?;
     database.drop_table(&table.table)?;
-    database.close()?;
+    close(database, &table.dir, output);
     done(output, "dropped", &table.table)
 }
 
 pub(crate) fn rename(shared: &Shared, rename: &Rename, output: &mut Output) -> Result<(), Failure> {
     let database = open(shared, &rename.dir, OpenMode::Existing)?;
     database.rename_table(&rename.from, &rename.to)?;
-    database.close()?;
+    close(database, &rename.dir, output);
     let (from, to) = (&rename.from, &rename.to);
-    output.answer(&json!({ "renamed": from, "to": to }), format_args!("renamed table {from} to {to}"))
+    let text = format!("renamed table {} to {}", escape(from.as_bytes()), escape(to.as_bytes()));
+    output.answer(&json!({ "renamed": from, "to": to }), text)
 }
 
 pub(crate) fn truncate(shared: &Shared, table: &OneTable, output: &mut Output) -> Result<(), Failure> {
     let database = open(shared, &table.dir, OpenMode::Existing)?;
     database.truncate_table(&table.table)?;
-    database.close()?;
+    close(database, &table.dir, output);
     done(output, "truncated", &table.table)
 }
 
 fn done(output: &mut Output, what: &str, table: &str) -> Result<(), Failure> {
-    output.answer(&json!({ what: table }), format_args!("{what} table {table}"))
+    output.answer(&json!({ what: table }), format_args!("{what} table {}", escape(table.as_bytes())))
 }

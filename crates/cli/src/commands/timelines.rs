@@ -3,7 +3,7 @@
 use seawall::{Database, OpenMode};
 use serde_json::json;
 
-use super::{not_a_database, open, options};
+use super::{close, not_a_database, open, options};
 use crate::arguments::{NamedInLog, NewTimeline, Shared};
 use crate::failure::Failure;
 use crate::output::Output;
@@ -13,7 +13,7 @@ pub(crate) fn new_timeline(shared: &Shared, new: &NewTimeline, output: &mut Outp
     let database = Database::open_on_new_timeline(&new.dir, options, &new.reason)
         .map_err(|error| not_a_database(error.into()))?;
     let timeline = database.timeline();
-    database.close()?;
+    close(database, &new.dir, output);
     output.answer(
         &json!({ "timeline": timeline.get() }),
         format_args!("the log goes on on timeline {timeline}"),
@@ -23,7 +23,7 @@ pub(crate) fn new_timeline(shared: &Shared, new: &NewTimeline, output: &mut Outp
 pub(crate) fn restore_point(shared: &Shared, point: &NamedInLog, output: &mut Output) -> Result<(), Failure> {
     let database = open(shared, &point.dir, OpenMode::Existing)?;
     let lsn = database.create_restore_point(&point.name)?;
-    database.close()?;
+    close(database, &point.dir, output);
     let name = &point.name;
     output.answer(
         &json!({ "restore_point": name, "lsn": lsn.to_string() }),
@@ -34,7 +34,7 @@ pub(crate) fn restore_point(shared: &Shared, point: &NamedInLog, output: &mut Ou
 pub(crate) fn release_hold(shared: &Shared, hold: &NamedInLog, output: &mut Output) -> Result<(), Failure> {
     let database = open(shared, &hold.dir, OpenMode::Existing)?;
     database.release_log_hold(&hold.name)?;
-    database.close()?;
+    close(database, &hold.dir, output);
     let name = &hold.name;
     output.answer(&json!({ "released": name }), format_args!("nothing is held for {name:?} any more"))
 }

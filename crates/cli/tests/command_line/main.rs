@@ -8,6 +8,8 @@ mod exit_codes;
 mod in_doubt;
 mod kill;
 mod load_and_dump;
+mod moved;
+mod refusals;
 mod rows;
 mod support;
 mod tour;

@@ -21,7 +21,7 @@ use seawall_wal::{
     HoldInfo, HoldKind, LogGeometry, LogReadError, LogReader, SegmentName, SegmentState, TimelineHistory,
 };
 
-use super::{Reports, check_record};
+use super::{Damage, Reports, check_record, kind_of};
 use crate::encryption::log_cipher;
 use crate::error::{Error, chain};
 use crate::log_hold::needed_from;
@@ -44,7 +44,7 @@ pub(super) fn check_held_log(
 ) -> Result<u64, Error> {
     let known = crate::timeline::history_of(disk, superblock).and_then(|history| {
         let geometry = LogGeometry::new(superblock.segment_bytes);
-        Ok((history, geometry.map_err(|error| Error::Log { message: chain(&error) })?))
+        Ok((history, geometry.map_err(|error| Error::log(&error))?))
     });
     match known {
         Ok((history, geometry)) => {
@@ -52,7 +52,7 @@ pub(super) fn check_held_log(
             log.check(reports)
         }
         Err(error) => {
-            reports.tell_plain("log", error.to_string());
+            reports.tell_error("log", &error);
             Ok(0)
         }
     }
@@ -109,7 +109,8 @@ impl HeldLog<'_> {
                 let others = self.geometry.segment_of(next) - segment - 1;
                 let others =
                     if others > 0 { format!(", and so are {others} after it") } else { String::new() };
-                reports.tell_plain("log", format!("{what}{others}; the log is held from {held} on"));
+                let what = format!("{what}{others}; the log is held from {held} on");
+                reports.tell(Damage { kind: kind_of(error), ..Damage::plain("log", what) });
                 from = next;
                 start = self.start_in_the_middle(from);
             }

@@ -15,7 +15,7 @@ use seawall_io::Disk;
 use seawall_keys::DatabaseKeys;
 use seawall_tree::Superblock;
 use seawall_types::Lsn;
-use seawall_wal::{LogReadError, LogReader, Record};
+use seawall_wal::{LogReader, Record};
 
 use super::{ReplayOntoBackup, RestoreEnd, RestoreTarget};
 use crate::error::Error;
@@ -116,7 +116,7 @@ impl EndSearch {
         }
         let end = match &mut self.reader {
             Some(reader) => {
-                reader.check_cut_off().map_err(|error| read_error(&error))?;
+                reader.check_cut_off().map_err(|error| Error::log(&error))?;
                 reader.position()
             }
             None => self.arrived,
@@ -133,7 +133,7 @@ impl EndSearch {
                 self.found = Some(self.here(reader.position()));
                 return Ok(ControlFlow::Break(()));
             }
-            let Some(record) = reader.next().map_err(|error| read_error(&error))? else { break };
+            let Some(record) = reader.next().map_err(|error| Error::log(&error))? else { break };
             let span = record.span;
             let decoded = record
                 .decode()
@@ -159,7 +159,7 @@ impl EndSearch {
         }
         if self.is_reached(self.arrived) {
             // Of a record that goes on behind what there is, nothing was committed up to there.
-            reader.check_cut_off().map_err(|error| read_error(&error))?;
+            reader.check_cut_off().map_err(|error| Error::log(&error))?;
             self.found = Some(self.here(reader.position()));
             return Ok(ControlFlow::Break(()));
         }
@@ -203,13 +203,6 @@ impl EndSearch {
             }
             RestoreTarget::Latest => "the log is empty".to_owned(),
         }
-    }
-}
-
-fn read_error(error: &LogReadError) -> Error {
-    match error {
-        LogReadError::Io { .. } => Error::Io { message: crate::error::chain(error) },
-        damage => Error::log_read(damage),
     }
 }
 

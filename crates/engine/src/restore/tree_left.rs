@@ -11,7 +11,7 @@ use super::{LAST_KEY, RowsThere, io, superblock_of, write_synced};
 use crate::backup::BackupBase;
 use crate::encryption::open_keys;
 use crate::engine::Environment;
-use crate::error::Error;
+use crate::error::{Error, refusal_of};
 use crate::open::{LOCK_PATH, LOG_DIRECTORY, RESTORING_PATH, tree_options};
 use crate::options::Options;
 use crate::page_protection::LogSource;
@@ -41,7 +41,9 @@ pub(super) fn tree_left(
     let source = LogSource::new(&environment.disk, keys.as_ref());
     let tree_options = tree_options(environment, options, keys.clone());
     let opened = match Tree::open_with_log(disk, TreeAccess::Write, tree_options, &source) {
-        Err(error @ TreeError::Io { .. }) => return Err(Error::tree(&error)),
+        Err(error) if matches!(error, TreeError::Io { .. }) || refusal_of(&error).is_some() => {
+            return Err(Error::tree(&error));
+        }
         Err(error) => {
             tracing::warn!(%error, "the tree that a restore has left is made anew");
             return Ok(None);

@@ -1,0 +1,254 @@
+//! What the operating system refuses (descriptors, permission, space for a file) is an error of that call: exit code 1, and never
+//! damage, for which somebody would restore a backup. And a change that is made is done, whatever fails afterwards.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::support::{SEAWALL, Scratch, json_lines};
+
+/// `nobody`, where root runs the tests: root may read everything.
+const NOBODY: u32 = 65_534;
+
+fn rows(count: u32) -> String {
+    (0..count).map(|number| format!("{number:08},{}\n", "v".repeat(250))).collect()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs the command in a shell that has set a limit.
+fn limited(scratch: &Scratch, limit: &str, arguments: &[&str]) -> Output {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("ulimit {limit} && exec \"$@\""), "sh", SEAWALL]).args(arguments);
+    shell.current_dir(scratch.path("")).stdin(Stdio::null()).output().unwrap()
+}
+
+#[test]
+fn without_descriptors_a_command_fails_with_1_and_nothing_is_called_damaged() {
+    let scratch = Scratch::with_database();
+    scratch.write("rows.csv", rows(200).as_bytes());
+    scratch.ok(["load", "db", "t", "rows.csv", "--no-header"]);
+    let mut refused = 0;
+    for descriptors in 4..20 {
+        let limit = format!("-n {descriptors}");
+        for arguments in [
+            &["get", "db", "t", "00000001"][..],
+            &["check", "db"],
+            &["info", "db"],
+            &["put", "db", "t", "key", "value"],
+            &["load", "db", "t", "rows.csv", "--no-header"],
+        ] {
+            let output = limited(&scratch, &limit, arguments);
+            let messages = text(&output.stderr);
+            match output.status.code() {
+                Some(0) => continue,
+                Some(1) => refused += 1,
+                other => panic!("{arguments:?} with {descriptors} descriptors: {other:?}, {messages}"),
+            }
+            let all = messages + &text(&output.stdout);
+            assert!(all.contains("Too many open files"), "{arguments:?} with {descriptors}: {all}");
+        }
+    }
+    assert!(refused > 5, "only {refused} commands were refused anything");
+    assert!(scratch.ok(["check", "db"]).contains("no damage"));
+}
+
+/// A command without the rights of root, in a directory that belongs to its user.
+fn without_rights(scratch: &Scratch, arguments: &[&str]) -> Command {
+    let mut command = Command::new(scratch.path("seawall"));
+    command.args(arguments).current_dir(scratch.path("")).stdin(Stdio::null());
+    if is_root() {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    command
+}
+
+fn is_root() -> bool {
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+/// Gives the scratch directory, with a copy of the command in it, to whom `without_rights` runs as.
+fn give_away(scratch: &Scratch) {
+    let done = |command: &mut Command| assert!(command.status().unwrap().success());
+    done(Command::new("cp").arg(SEAWALL).arg(scratch.path("seawall")));
+    if is_root() {
+        done(Command::new("chown").args(["-R", &format!("{NOBODY}:{NOBODY}")]).arg(scratch.path("")));
+    }
+}
+
+#[test]
+fn without_permission_a_command_fails_with_1_and_nothing_is_called_damaged() {
+    let scratch = Scratch::with_database();
+    scratch.ok(["create", "db", "t"]);
+    scratch.ok(["put", "db", "t", "key", "value"]);
+    give_away(&scratch);
+    let segment = std::fs::read_dir(scratch.path("db/log")).unwrap();
+    let mut segments: Vec<String> = segment
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.len() == 24)
+        .collect();
+    segments.sort();
+    for place in
+        ["db/pages", "db/superblock", "db/recovery/chunk", "db/log", "db", &format!("db/log/{}", segments[0])]
+    {
+        let path = scratch.path(place);
+        let mode = std::fs::metadata(&path).unwrap().permissions();
+        std::fs::set_permissions(&path, PermissionsExt::from_mode(0o000)).unwrap();
+        for arguments in
+            [&["get", "db", "t", "key"][..], &["put", "db", "t", "key", "value"], &["check", "db"]]
+        {
+            let output = without_rights(&scratch, arguments).output().unwrap();
+            let all = text(&output.stderr) + &text(&output.stdout);
+            assert_eq!(output.status.code(), Some(1), "{arguments:?} without {place}: {all}");
+            assert!(
+                all.contains("Permission denied") && !all.contains("damage"),
+                "{arguments:?} without {place}: {all}"
+            );
+        }
+        std::fs::set_permissions(&path, mode).unwrap();
+    }
+    let output = without_rights(&scratch, &["check", "db"]).output().unwrap();
+    assert!(output.status.success() && text(&output.stdout).contains("no damage"), "{output:?}");
+}
+
+/// The log has room, the page file of the checkpoint on closing has none.
+#[test]
+fn a_load_whose_checkpoint_on_closing_fails_is_done_with_a_warning() {
+    let scratch = Scratch::new();
+    scratch.ok(["init", "db", "--segment-mib", "1"]);
+    scratch.write("rows.csv", rows(60_000).as_bytes());
+    // In blocks of 512 bytes, or of 1 KiB: 10 or 20 MiB, or half of that; the segments and the buffers of the log are smaller, the page
+    // file is not.
+    let output = limited(&scratch, "-f 10240", &["load", "db", "t", "rows.csv", "--no-header"]);
+    let messages = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{messages}");
+    assert!(messages.contains("warning") && messages.contains("closing the database failed"), "{messages}");
+    assert!(messages.contains("File too large"), "{messages}");
+    assert!(text(&output.stdout).contains("loaded 60,000 rows"));
+    assert!(scratch.ok(["check", "db"]).contains("no damage"));
+    assert_eq!(scratch.ok(["scan", "db", "t", "--keys-only"]).lines().count(), 60_000);
+}
+
+#[test]
+fn a_change_whose_answer_nobody_can_take_is_done_with_a_warning() {
+    let scratch = Scratch::with_database();
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let output = scratch.command(["create", "db", "t"]).stdout(full()).output().unwrap();
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{message}");
+    assert!(message.contains("warning") && message.contains("standard output"), "{message}");
+    assert_eq!(scratch.ok(["tables", "db"]), "t\n");
+    // What only answers has failed.
+    let output = scratch.command(["tables", "db"]).stdout(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(8), "{output:?}");
+    assert!(text(&output.stderr).contains("standard output"), "{output:?}");
+}
+
+#[test]
+fn a_load_that_cannot_acknowledge_fails_and_says_how_far_it_came() {
+    let scratch = Scratch::with_database();
+    let load = ["load", "db", "t", "-", "--no-header", "--acks", "--batch", "10"];
+    let mut loader = scratch
+        .command(load)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = loader.stdin.take().unwrap();
+    input.write_all(rows(10).as_bytes()).unwrap();
+    let mut acknowledgements = BufReader::new(loader.stdout.take().unwrap());
+    let mut line = String::new();
+    acknowledgements.read_line(&mut line).unwrap();
+    assert_eq!(line, "committed 10\n");
+    drop(acknowledgements);
+    // The load may have ended before it has read all of it.
+    input.write_all(rows(1000).as_bytes()).unwrap_or(());
+    drop(input);
+    let output = loader.wait_with_output().unwrap();
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    let resume = message.rsplit_once("--skip ").unwrap().1.trim();
+    let loaded = scratch.ok(["scan", "db", "t", "--keys-only"]).lines().count();
+    assert_eq!((resume, loaded), ("20", 10), "{message}: rows 10 to 20 are the first ten again");
+}
+
+#[test]
+fn more_rows_to_skip_than_there_are_is_a_wrong_command_line() {
+    let scratch = Scratch::with_database();
+    scratch.write("rows.csv", rows(5).as_bytes());
+    scratch.ok(["load", "db", "t", "rows.csv", "--no-header", "--skip", "5"]);
+    let message = scratch.fails(2, ["load", "db", "t", "rows.csv", "--no-header", "--skip", "6"]);
+    assert!(message.contains("only 5 rows"), "{message}");
+}
+
+#[test]
+fn a_wrong_command_line_is_told_in_json_where_that_is_asked_for() {
+    let scratch = Scratch::with_database();
+    for arguments in [
+        &["--json", "put", "db"][..],
+        &["scan", "--json", "db", "t", "--limit", "many"],
+        &["--json", "bogus"],
+    ] {
+        let message = scratch.fails(2, arguments);
+        let [error] = &json_lines(&message)[..] else { panic!("{message}") };
+        assert_eq!(error["exit_code"], 2, "{message}");
+        assert!(error["error"].as_str().unwrap().contains("error:"), "{message}");
+    }
+    assert!(scratch.fails(2, ["put", "db", "--", "--json"]).starts_with("error:"));
+}
+
+#[test]
+fn a_table_name_takes_one_line_and_gives_the_terminal_no_orders() {
+    let scratch = Scratch::with_database();
+    let name = "two\nlines \x1b[31mred";
+    let shown = r"two\nlines \x1b[31mred";
+    assert_eq!(scratch.ok(["create", "db", name]), format!("created table {shown}\n"));
+    assert_eq!(scratch.ok(["tables", "db"]), format!("{shown}\n"));
+    assert_eq!(json_lines(&scratch.ok(["--json", "tables", "db"]))[0]["name"], name);
+    assert_eq!(scratch.ok(["rename", "db", name, "a\tb"]), format!("renamed table {shown} to a\\tb\n"));
+}
+
+/// Where a process keeps a key, so does its core file.
+#[test]
+fn a_command_with_a_master_key_leaves_no_core_file_and_tells_of_a_key_that_others_can_read() {
+    let scratch = Scratch::new();
+    let key = "5a".repeat(31) + "01";
+    scratch.write("key", key.as_bytes());
+    std::fs::set_permissions(scratch.path("key"), PermissionsExt::from_mode(0o644)).unwrap();
+    let made = scratch.run(["init", "db", "--encrypt", "--master-key-file", "key"]);
+    assert!(made.status.success());
+    let message = text(&made.stderr);
+    assert!(message.contains("warning: others may read the master key key"), "{message}");
+    std::fs::set_permissions(scratch.path("key"), PermissionsExt::from_mode(0o600)).unwrap();
+    give_away(&scratch);
+    for (arguments, is_dumpable) in [
+        (
+            &["load", "db", "t", "-", "--acks", "--batch", "1", "--no-header", "--master-key-file", "key"][..],
+            false,
+        ),
+        (&["load", "plain", "t", "-", "--acks", "--batch", "1", "--no-header"], true),
+    ] {
+        if is_dumpable {
+            assert!(without_rights(&scratch, &["init", "plain"]).status().unwrap().success());
+        }
+        let mut loader = without_rights(&scratch, arguments);
+        let mut loader = loader.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut input = loader.stdin.take().unwrap();
+        input.write_all(b"a,1\nb,2\n").unwrap();
+        let mut line = String::new();
+        BufReader::new(loader.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        // The files of a process that leaves no core belong to root.
+        let owner = std::fs::metadata(Path::new("/proc").join(loader.id().to_string()).join("environ"))
+            .unwrap()
+            .uid();
+        let own = if is_root() { NOBODY } else { std::fs::metadata(scratch.path("db")).unwrap().uid() };
+        assert_eq!(owner, if is_dumpable { own } else { 0 }, "{arguments:?}");
+        loader.kill().unwrap();
+        loader.wait().unwrap();
+    }
+}
