@@ -231,7 +231,7 @@ impl BulkLoad {
             durability: Durability::Sync,
             ..self.engine.options().transaction()
         };
-        let mut transaction = Transaction::new(Arc::clone(&self.engine), options);
+        let mut transaction = Transaction::new(Arc::clone(&self.engine), Arc::default(), options);
         let table = transaction.create_table_at(&self.name, target.storage)?;
         let key = catalog::reclaim_key(target.storage);
         transaction.lock_row_key(&key)?;

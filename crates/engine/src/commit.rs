@@ -25,8 +25,9 @@ use crate::in_doubt::protected::Holder;
 use crate::lock_table::{LockOwner, LockWait, lock_name};
 use crate::options::Durability;
 use crate::row_key;
+use crate::session::Session;
 use crate::touched_tables::Definition;
-use crate::transaction::{ReadItem, table_changed};
+use crate::transaction::table_changed;
 use crate::view::View;
 
 /// A table that a transaction writes to, and where it took its rows to be.
@@ -73,13 +74,19 @@ impl CommitRequest<'_> {
 #[derive(Debug)]
 pub struct CommitHandle {
     engine: Arc<Engine>,
+    session: Arc<Session>,
     stamp: Lsn,
     durability: Durability,
 }
 
 impl CommitHandle {
-    pub(crate) fn new(engine: Arc<Engine>, stamp: Lsn, durability: Durability) -> CommitHandle {
-        CommitHandle { engine, stamp, durability }
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        session: Arc<Session>,
+        stamp: Lsn,
+        durability: Durability,
+    ) -> CommitHandle {
+        CommitHandle { engine, session, stamp, durability }
     }
 
     /// Waits until the commit is as durable as its options ask; its stamp.
@@ -87,7 +94,9 @@ impl CommitHandle {
     /// # Errors
     /// `Stopped` if a write failed: whether the commit survives is decided by recovery.
     pub fn wait(self) -> Result<Lsn, Error> {
-        self.engine.finish_commit(self.stamp, self.durability)
+        self.engine.finish_commit(self.stamp, self.durability)?;
+        self.engine.show_to(&self.session, self.stamp);
+        Ok(self.stamp)
     }
 
     /// Whether the commit is on stable storage.
@@ -122,7 +131,7 @@ seawall_sync::thread_local! {
     static BUILDER: std::cell::RefCell<CommitBuilder> = std::cell::RefCell::new(CommitBuilder::new());
 }
 
-/// Lends the thread's builder.
+/// Lends the thread's builder, which is the caller's own meanwhile, however long it waits.
 pub(crate) fn with_builder<R>(make: impl FnOnce(&mut CommitBuilder) -> R) -> R {
     BUILDER.with(|builder| {
         let builder = &mut *builder.borrow_mut();
@@ -311,7 +320,7 @@ impl Engine {
         match durability {
             Durability::Async => {
                 self.survive_kill(stamp)?;
-                self.acknowledge(stamp);
+                self.background.async_commit();
             }
             Durability::Sync | Durability::Archived => {
                 self.flush_until(stamp)?;

@@ -26,6 +26,7 @@ use crate::options::{Durability, Isolation, OpenMode, Options, TransactionOption
 use crate::recovery::RecoveryProgress;
 use crate::row_key;
 use crate::scan::{Direction, Range};
+use crate::session::Session;
 use crate::snapshots::RegisteredSnapshot;
 use crate::statistics::{DatabaseInfo, Statistics};
 use crate::timeline::Continuation;
@@ -33,11 +34,13 @@ use crate::transaction::Transaction;
 
 /// A database: a directory with a log, a page file and a recovery file, open in this process.
 ///
-/// Handles are cheap to clone and usable from any thread. When the last one goes, the database is closed; call
+/// Handles are cheap to clone and usable from any thread. Clones share a session: see [`Database::new_session`]. When the
+/// last one goes, the database is closed; call
 /// [`Database::close`] to see whether that succeeded.
 #[derive(Clone, Debug)]
 pub struct Database {
     engine: Arc<OpenEngine>,
+    session: Arc<Session>,
 }
 
 /// Closes the engine with the last handle. Transactions and snapshots hold the engine itself, so they outlive this
@@ -100,7 +103,33 @@ impl Database {
         progress: impl FnMut(RecoveryProgress),
     ) -> Result<Database, Error> {
         let engine = Engine::open(environment, options, Continuation::Same, progress)?;
-        Ok(Database { engine: Arc::new(OpenEngine(engine)) })
+        Ok(Database::of(engine))
+    }
+
+    pub(crate) fn of(engine: Arc<Engine>) -> Database {
+        Database { engine: Arc::new(OpenEngine(engine)), session: Arc::default() }
+    }
+
+    /// A handle to the same database with a session of its own.
+    ///
+    /// All that a session commits is seen by what the session reads later, and so by all clones of its handles. What
+    /// another session commits is seen once it is durable, or, with `Durability::Async`, a flush later at most where `Sync`
+    /// commits are ahead of it. In return no reader waits for the disk because another session commits `Async`. A server
+    /// gives each of its connections a session.
+    pub fn new_session(&self) -> Database {
+        Database { engine: Arc::clone(&self.engine), session: Arc::default() }
+    }
+
+    /// From now on this session sees the commit stamped `stamp`, of whatever session, and all before it.
+    pub fn observe(&self, stamp: Lsn) {
+        // What no commit has reached would be waited for without end.
+        self.engine().show_to(&self.session, stamp.min(self.engine().queue().last_entered()));
+    }
+
+    /// The stamp of a commit that has returned: this session sees it.
+    fn observed(&self, stamp: Lsn) -> Lsn {
+        self.engine().show_to(&self.session, stamp);
+        stamp
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
@@ -165,7 +194,7 @@ impl Database {
     pub fn tables(&self) -> Result<Vec<TableInfo>, Error> {
         let engine = self.engine();
         engine.check_open()?;
-        let snapshot = engine.register_snapshot();
+        let snapshot = engine.register_snapshot_for(&self.session);
         let dropped = engine.dropped_lately(&snapshot)?;
         let (from, to) = row_bounds::<&[u8]>(catalog::OBJECTS, &..);
         let mut rows = Range::new(engine, snapshot, None, from, to, Direction::Forward);
@@ -197,7 +226,7 @@ impl Database {
 
     /// Begins a transaction.
     pub fn begin_with(&self, options: TransactionOptions) -> Transaction {
-        Transaction::new(Arc::clone(self.engine()), options)
+        Transaction::new(Arc::clone(self.engine()), Arc::clone(&self.session), options)
     }
 
     /// Runs `body` in a transaction and commits. When either fails with an error that a new try may mend
@@ -256,7 +285,7 @@ impl Database {
     /// # Errors
     /// As `commit_prepared`.
     pub fn commit_prepared_with(&self, gid: &str, durability: Durability) -> Result<Lsn, Error> {
-        self.engine().decide(gid, Outcome::Commit, durability)
+        self.engine().decide(gid, Outcome::Commit, durability).map(|stamp| self.observed(stamp))
     }
 
     /// As [`Database::commit_prepared_with`], without waiting for the disk.
@@ -264,7 +293,8 @@ impl Database {
     /// # Errors
     /// As `commit_prepared`.
     pub fn commit_prepared_async(&self, gid: &str, durability: Durability) -> Result<CommitHandle, Error> {
-        self.engine().decide_async(gid, Outcome::Commit, durability)
+        let stamp = self.engine().decide_async(gid, Outcome::Commit, durability)?;
+        Ok(self.logged_as(stamp, durability))
     }
 
     /// Rolls the in-doubt transaction `gid` back: as if it had never been. The stamp of the decision.
@@ -280,7 +310,7 @@ impl Database {
     /// # Errors
     /// As `commit_prepared`.
     pub fn rollback_prepared_with(&self, gid: &str, durability: Durability) -> Result<Lsn, Error> {
-        self.engine().decide(gid, Outcome::Rollback, durability)
+        self.engine().decide(gid, Outcome::Rollback, durability).map(|stamp| self.observed(stamp))
     }
 
     /// As [`Database::rollback_prepared_with`], without waiting for the disk.
@@ -288,7 +318,12 @@ impl Database {
     /// # Errors
     /// As `commit_prepared`.
     pub fn rollback_prepared_async(&self, gid: &str, durability: Durability) -> Result<CommitHandle, Error> {
-        self.engine().decide_async(gid, Outcome::Rollback, durability)
+        let stamp = self.engine().decide_async(gid, Outcome::Rollback, durability)?;
+        Ok(self.logged_as(stamp, durability))
+    }
+
+    fn logged_as(&self, stamp: Lsn, durability: Durability) -> CommitHandle {
+        CommitHandle::new(Arc::clone(self.engine()), Arc::clone(&self.session), stamp, durability)
     }
 
     /// The transactions that are prepared and not decided, in the order of their prepares.
@@ -349,7 +384,8 @@ impl Database {
 
     /// Everything committed now, to read from for as long as it is kept.
     pub fn snapshot(&self) -> Snapshot {
-        Snapshot { snapshot: self.engine().register_snapshot(), engine: Arc::clone(self.engine()) }
+        let snapshot = self.engine().register_snapshot_for(&self.session);
+        Snapshot { snapshot, engine: Arc::clone(self.engine()) }
     }
 
     /// Sets a row, in a transaction of its own; the commit's stamp.
@@ -371,7 +407,8 @@ impl Database {
         value: impl AsRef<[u8]>,
         durability: Durability,
     ) -> Result<Lsn, Error> {
-        self.engine().write_one(table, key.as_ref(), Some(value.as_ref()), durability)
+        let written = self.engine().write_one(table, key.as_ref(), Some(value.as_ref()), durability);
+        written.map(|stamp| self.observed(stamp))
     }
 
     /// Deletes a row, in a transaction of its own; the commit's stamp.
@@ -379,7 +416,8 @@ impl Database {
     /// # Errors
     /// As `put`.
     pub fn delete(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Lsn, Error> {
-        self.engine().write_one(table, key.as_ref(), None, self.engine().options().durability)
+        let written = self.engine().write_one(table, key.as_ref(), None, self.engine().options().durability);
+        written.map(|stamp| self.observed(stamp))
     }
 
     /// The value of a row now.
@@ -402,6 +440,7 @@ impl Database {
     ) -> Result<R, Error> {
         let engine = self.engine();
         engine.check_open()?;
+        engine.wait_for_session(&self.session);
         engine.with_current_snapshot(|lsn| engine.read_table_row(table, key.as_ref(), lsn, read))
     }
 
@@ -410,6 +449,7 @@ impl Database {
     /// # Errors
     /// `TableExists`, `TableName`, and those of a commit.
     pub fn bulk_load(&self, name: &str) -> Result<BulkLoad, Error> {
+        self.engine().wait_for_session(&self.session);
         BulkLoad::begin(self.engine(), name)
     }
 

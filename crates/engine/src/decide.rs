@@ -12,7 +12,7 @@ use seawall_types::Lsn;
 use seawall_wal::{Outcome, Prepare};
 
 use crate::catalog;
-use crate::commit::{CommitHandle, CommitRequest, with_builder};
+use crate::commit::{CommitRequest, with_builder};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::age::Age;
@@ -23,7 +23,6 @@ use crate::lock_table::{LockWait, lock_name};
 use crate::options::Durability;
 use crate::prepare::damaged_body;
 use crate::row_key;
-use crate::transaction::ReadItem;
 
 /// A transaction that is prepared and not decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,14 +58,14 @@ impl Engine {
 
     /// As `decide`, without waiting for the disk.
     pub(crate) fn decide_async(
-        self: &Arc<Self>,
+        &self,
         gid: &str,
         outcome: Outcome,
         durability: Durability,
-    ) -> Result<CommitHandle, Error> {
+    ) -> Result<Lsn, Error> {
         let stamp = self.log_named_decision(gid, outcome, durability)?;
         self.request_flush(stamp);
-        Ok(CommitHandle::new(Arc::clone(self), stamp, durability))
+        Ok(stamp)
     }
 
     /// Decides whichever transaction has the name now.
@@ -103,10 +102,11 @@ impl Engine {
         match refused {
             NotClaimed::Unknown => Error::NotInDoubt { gid },
             NotClaimed::BeingDecided => Error::BeingDecided { gid },
-            NotClaimed::Decided(stamp) => match self.finish_commit(stamp, durability) {
-                Ok(_) => Error::NotInDoubt { gid },
-                Err(error) => error,
-            },
+            NotClaimed::Decided(stamp) => {
+                // Whoever asked sees the outcome from now on, however its session and that of the decision are related.
+                let settled = self.finish_commit(stamp, durability).and_then(|_| self.require_visible(stamp));
+                settled.err().unwrap_or(Error::NotInDoubt { gid })
+            }
         }
     }
 
@@ -128,7 +128,7 @@ impl Engine {
                 self.admit_to_memtable(prepared.bytes)?;
                 (Some(self.read_prepared(prepared, prepare_stamp)?), &self.in_doubt.counts.committed)
             }
-            Outcome::Rollback => (None, &self.in_doubt.counts.rolled_back),
+            Outcome::Rollback => (None, &self.in_doubt.counts.rolled_back, None),
         };
         // Before the record has a place: afterwards it must be applied, whatever happens.
         let prepare = body.as_deref().map(checked_prepare).transpose()?;

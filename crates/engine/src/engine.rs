@@ -96,8 +96,6 @@ pub(crate) struct Engine {
     pub(crate) archivers: OnceLock<Vec<Arc<Archiver>>>,
     /// Who needs the rows of bulk loads in the log.
     pub(crate) load_log: LoadLog,
-    /// Stamp up to which `Async` commits were acknowledged: no later snapshot is older.
-    acknowledged: CachePadded<AtomicU64>,
     next_owner: CachePadded<AtomicU64>,
     closed: AtomicBool,
     /// Why no more writes are taken: the tree could not be written.
@@ -167,7 +165,6 @@ impl Engine {
             loading: Mutex::default(),
             archivers: OnceLock::new(),
             load_log: LoadLog::default(),
-            acknowledged: CachePadded::default(),
             next_owner: CachePadded::default(),
             closed: AtomicBool::new(false),
             stopped: OnceLock::new(),
@@ -336,14 +333,6 @@ impl Engine {
         if self.visible() < stamp { Err(self.stopped_error()) } else { Ok(()) }
     }
 
-    /// An `Async` commit was acknowledged: whoever begins from now on sees it.
-    pub(crate) fn acknowledge(&self, stamp: Lsn) {
-        if self.visible() < stamp {
-            self.acknowledged.fetch_max(stamp.get(), Ordering::SeqCst);
-        }
-        self.background.async_commit();
-    }
-
     /// The horizon for versions in the active memtable of `view`: see `snapshots`.
     pub(crate) fn horizon_in(&self, view: &View) -> Lsn {
         self.snapshots.horizon_above(view.snapshot_floor, || self.queue.visible())
@@ -372,15 +361,8 @@ impl Engine {
 
 /// Snapshots and single rows.
 impl Engine {
-    fn wait_acknowledged(&self) {
-        let acknowledged = Lsn::new(self.acknowledged.load(Ordering::SeqCst));
-        if acknowledged > self.visible() {
-            self.wait_visible(acknowledged);
-        }
-    }
-
+    /// Of everything visible now.
     pub(crate) fn register_snapshot(&self) -> RegisteredSnapshot {
-        self.wait_acknowledged();
         self.snapshots.register(|| self.visible())
     }
 
@@ -390,7 +372,6 @@ impl Engine {
     }
 
     pub(crate) fn with_current_snapshot<R>(&self, read: impl FnOnce(Lsn) -> R) -> R {
-        self.wait_acknowledged();
         self.snapshots.with_current(|| self.visible(), read)
     }
 

@@ -69,6 +69,7 @@ mod restore;
 mod row_key;
 mod row_sorter;
 mod scan;
+mod session;
 mod snapshots;
 mod statistics;
 mod throttle;

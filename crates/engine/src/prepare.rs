@@ -56,9 +56,8 @@ impl Transaction {
     /// not decided while it waits (`lock_wait`); and those of `commit`. After an error nothing is prepared and the transaction is rolled
     /// back, but for `Stopped`, which leaves it open: recovery decides.
     pub fn prepare(self, gid: &str) -> Result<Lsn, Error> {
-        let (engine, durability) = (Arc::clone(&self.engine), self.options.durability);
-        let stamp = self.log_prepare(gid)?;
-        engine.finish_commit(stamp, durability)
+        let in_log = self.logged_as();
+        in_log(self.log_prepare(gid)?).wait()
     }
 
     /// As `prepare`, without waiting for the disk: whoever waits on the handle knows when the prepare is durable.
@@ -66,10 +65,10 @@ impl Transaction {
     /// # Errors
     /// As `prepare`.
     pub fn prepare_async(self, gid: &str) -> Result<CommitHandle, Error> {
-        let (engine, durability) = (Arc::clone(&self.engine), self.options.durability);
+        let (engine, in_log) = (Arc::clone(&self.engine), self.logged_as());
         let stamp = self.log_prepare(gid)?;
         engine.request_flush(stamp);
-        Ok(CommitHandle::new(engine, stamp, durability))
+        Ok(in_log(stamp))
     }
 
     fn log_prepare(mut self, gid: &str) -> Result<Lsn, Error> {

@@ -24,6 +24,7 @@ use crate::lock_table::{Acquired, LockOwner, LockRefused, LockWait, lock_name};
 use crate::options::{Durability, Isolation, TransactionOptions};
 use crate::row_key;
 use crate::scan::{Direction, Range};
+use crate::session::Session;
 use crate::snapshots::RegisteredSnapshot;
 use crate::touched_tables::{TouchedCounts, TouchedTables};
 use crate::write_set::WriteSet;
@@ -76,6 +77,7 @@ impl StatementSnapshot {
 #[derive(Debug)]
 pub struct Transaction {
     pub(crate) engine: Arc<Engine>,
+    session: Arc<Session>,
     pub(crate) options: TransactionOptions,
     owner: LockOwner,
     snapshot: Option<RegisteredSnapshot>,
@@ -98,10 +100,15 @@ pub struct Transaction {
 }
 
 impl Transaction {
-    pub(crate) fn new(engine: Arc<Engine>, options: TransactionOptions) -> Transaction {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        session: Arc<Session>,
+        options: TransactionOptions,
+    ) -> Transaction {
         let owner = engine.new_lock_owner();
         Transaction {
             engine,
+            session,
             options,
             owner,
             snapshot: None,
@@ -368,13 +375,13 @@ impl Transaction {
     /// What a read sees: the transaction's snapshot, taken now if this is its first read, or what is current.
     pub(crate) fn statement_snapshot(&mut self) -> Result<StatementSnapshot, Error> {
         if self.options.isolation == Isolation::ReadCommitted {
-            return Ok(StatementSnapshot::Own(self.engine.register_snapshot()));
+            return Ok(StatementSnapshot::Own(self.engine.register_snapshot_for(&self.session)));
         }
         if let Some(snapshot) = &self.snapshot {
             return Ok(StatementSnapshot::OfTransaction(snapshot.lsn()));
         }
         self.engine.require_visible(self.snapshot_floor)?;
-        let snapshot = self.engine.register_snapshot();
+        let snapshot = self.engine.register_snapshot_for(&self.session);
         let lsn = snapshot.lsn();
         self.snapshot = Some(snapshot);
         Ok(StatementSnapshot::OfTransaction(lsn))
@@ -444,11 +451,18 @@ impl Transaction {
         if sabotaged(Defect::CommitNotDurable) {
             self.options.durability = Durability::Async;
         }
-        let durability = self.options.durability;
+        let (engine, in_log) = (Arc::clone(&self.engine), self.logged_as());
         match self.log_commit()? {
-            Some(stamp) => engine.finish_commit(stamp, durability),
+            Some(stamp) => in_log(stamp).wait(),
             None => Ok(engine.visible()),
         }
+    }
+
+    /// Makes the handle of its record in the log, when it has a stamp.
+    pub(crate) fn logged_as(&self) -> impl FnOnce(Lsn) -> CommitHandle + use<> {
+        let (engine, session) = (Arc::clone(&self.engine), Arc::clone(&self.session));
+        let durability = self.options.durability;
+        move |stamp| CommitHandle::new(engine, session, stamp, durability)
     }
 
     /// Logs the commit and returns without waiting for the disk: the commit has its place in the order, and whoever
@@ -457,14 +471,13 @@ impl Transaction {
     /// # Errors
     /// As `commit`.
     pub fn commit_async(self) -> Result<CommitHandle, Error> {
-        let engine = Arc::clone(&self.engine);
-        let durability = self.options.durability;
+        let (engine, in_log) = (Arc::clone(&self.engine), self.logged_as());
         let logged = self.log_commit()?;
         let stamp = logged.unwrap_or_else(|| engine.visible());
         if logged.is_some() {
             engine.request_flush(stamp);
         }
-        Ok(CommitHandle::new(engine, stamp, durability))
+        Ok(in_log(stamp))
     }
 
     fn log_commit(mut self) -> Result<Option<Lsn>, Error> {

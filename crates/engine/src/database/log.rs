@@ -7,7 +7,7 @@ use seawall_io::OsDisk;
 use seawall_types::{Lsn, TimelineId};
 use seawall_wal::{HoldInfo, HoldOptions};
 
-use super::{Database, OpenEngine};
+use super::Database;
 use crate::archiver::ArchiveWatch;
 use crate::backup::Backup;
 use crate::engine::{Engine, Environment};
@@ -51,7 +51,7 @@ impl Database {
             }
         };
         let engine = Engine::open(environment, options, Continuation::New { reason }, |_| {})?;
-        Ok(Database { engine: Arc::new(OpenEngine(engine)) })
+        Ok(Database::of(engine))
     }
 
     /// Makes everything committed so far durable, and returns when all archives that are required have it; up to which LSN that is. With

@@ -146,6 +146,42 @@ fn closing_does_not_wait_for_the_flush_interval() {
 }
 
 #[test]
+fn a_session_does_not_wait_for_the_asynchronous_commits_of_another_unless_it_asks_to() {
+    let disk = SimulatedDisk::new(1);
+    let (database, table) = with_rows(&disk, &options());
+    let (writer, reader) = (database.new_session(), database.new_session());
+    let (own, told) = (writer.clone(), database.new_session());
+    let key = 1_101_u32.to_be_bytes();
+    let opened = Opened::default();
+    std::thread::scope(|scope| {
+        let gate = disk.hold(calls("log/", Operations::Syncs));
+        let mut ahead = database.begin();
+        ahead.put(&table, 1_100_u32.to_be_bytes(), value(1_100)).unwrap();
+        let ahead = ahead.commit_async().unwrap();
+        let stamp = writer.put_with(&table, key, value(1_101), Durability::Async).unwrap();
+        // Nobody has told the reader.
+        assert_eq!(reader.snapshot().range::<&[u8]>(&table, ..).count(), 1_100);
+        assert_eq!(reader.get(&table, key).unwrap(), None);
+        assert_eq!(reader.begin().get(&table, key).unwrap(), None);
+        assert_eq!(database.get(&table, key).unwrap(), None);
+        // The writer's session, be it another handle or thread, sees it; and so does one that has heard of it.
+        let own = scope.spawn(|| opened.only_then(own.get(&table, key)));
+        told.observe(stamp);
+        let told = scope.spawn(|| opened.only_then(told.begin().get(&table, key)));
+        for _ in 0..1_000 {
+            std::thread::yield_now();
+        }
+        assert_eq!(reader.get(&table, key).unwrap(), None);
+        opened.open(&gate);
+        ahead.wait().unwrap();
+        assert_eq!(own.join().unwrap().unwrap().unwrap(), value(1_101));
+        assert_eq!(told.join().unwrap().unwrap().unwrap(), value(1_101));
+    });
+    reader.observe(seawall_types::Lsn::MAX);
+    check_rows(&reader, 0..1_102);
+}
+
+#[test]
 fn while_a_checkpoint_waits_for_the_disk_commits_and_readers_go_on() {
     for target in [
         calls("pages", Operations::Only(Operation::Write)),

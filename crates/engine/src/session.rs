@@ -1,0 +1,49 @@
+//! Who sees an `Async` commit as soon as it has returned: its session.
+//!
+//! A commit becomes visible behind all that are ahead of it in the log, and a `Sync` one among those only when it is
+//! durable. An `Async` commit returns before that. A reader that must see it waits for a flush, so only readers for
+//! whom that is worth it do: those of the same session. Everybody else reads what is visible now.
+
+use crossbeam_utils::CachePadded;
+use seawall_sync::atomic::{AtomicU64, Ordering};
+use seawall_types::Lsn;
+
+use crate::engine::Engine;
+use crate::snapshots::RegisteredSnapshot;
+
+/// Handles to a database that see each other's commits as soon as those have returned.
+#[derive(Debug, Default)]
+pub(crate) struct Session {
+    /// No snapshot of the session that is taken from now on is older than this.
+    sees_at_least: CachePadded<AtomicU64>,
+}
+
+impl Session {
+    fn sees_at_least(&self) -> Lsn {
+        Lsn::new(self.sees_at_least.load(Ordering::SeqCst))
+    }
+}
+
+impl Engine {
+    /// From now on the session sees everything stamped at most `stamp`.
+    pub(crate) fn show_to(&self, session: &Session, stamp: Lsn) {
+        // What is visible is seen by all.
+        if self.visible() < stamp {
+            session.sees_at_least.fetch_max(stamp.get(), Ordering::SeqCst);
+        }
+    }
+
+    /// Waits until everything is visible that the session must see.
+    pub(crate) fn wait_for_session(&self, session: &Session) {
+        let stamp = session.sees_at_least();
+        if stamp > self.visible() {
+            self.wait_visible(stamp);
+        }
+    }
+
+    /// A snapshot for the session.
+    pub(crate) fn register_snapshot_for(&self, session: &Session) -> RegisteredSnapshot {
+        self.wait_for_session(session);
+        self.register_snapshot()
+    }
+}
