@@ -92,7 +92,8 @@ impl CommitHandle {
     /// Waits until the commit is as durable as its options ask; its stamp.
     ///
     /// # Errors
-    /// `Stopped` if a write failed: whether the commit survives is decided by recovery.
+    /// `Stopped` if a write failed: whether the commit survives is decided by recovery. `DoneNotArchived`: it is durable
+    /// here, and not archived.
     pub fn wait(self) -> Result<Lsn, Error> {
         self.engine.finish_commit(self.stamp, self.durability)?;
         self.engine.show_to(&self.session, self.stamp);
@@ -330,7 +331,8 @@ impl Engine {
             }
         }
         if durability == Durability::Archived {
-            self.wait_archived(stamp)?;
+            let archived = self.wait_archived(stamp);
+            archived.map_err(|cause| Error::DoneNotArchived { lsn: stamp, cause: Box::new(cause) })?;
         }
         Ok(stamp)
     }

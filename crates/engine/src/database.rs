@@ -275,7 +275,7 @@ impl Database {
     /// # Errors
     /// `NotInDoubt` if no transaction of this name is in doubt, or not any more: an earlier decision is then as durable as
     /// this call asks; `BeingDecided`; `DiskFull`, after which
-    /// it is in doubt as before; `Stopped`, which leaves it open: recovery decides.
+    /// it is in doubt as before; `DoneNotArchived`: it is decided; `Stopped`, which leaves it open: recovery decides.
     pub fn commit_prepared(&self, gid: &str) -> Result<Lsn, Error> {
         self.commit_prepared_with(gid, self.engine().options().durability)
     }

@@ -155,24 +155,32 @@ pub enum Error {
     /// There is no archive in the options of the database.
     #[error("the database has no archive: name one in its options, or ask for another durability")]
     NoArchive,
-    /// The commit is durable here, and was not in the archive yet when the database was closed.
+    /// What was asked for is done: on stable storage here, visible to all, and not to be repeated. Only a required archive does
+    /// not have it, as `Durability::Archived` asks. A transaction is committed, or prepared; one in doubt is decided.
+    #[error("done at {lsn}, on stable storage here, so do not repeat it; but it is not archived: {cause}")]
+    DoneNotArchived {
+        /// Stamp of the commit, the prepare or the decision.
+        lsn: Lsn,
+        /// `ArchiveGap`, `NotArchived` or `Archive`.
+        cause: Box<Error>,
+    },
+    /// The log was not in the archive yet when the database was closed.
     #[error(
-        "the commit at {lsn} is on stable storage here and not in the archive yet: the next process that opens the database \
-             goes on archiving"
+        "the log up to {lsn} is not in the archive yet: the next process that opens the database goes on archiving"
     )]
     NotArchived {
-        /// Its stamp.
+        /// How far it was to be archived.
         lsn: Lsn,
     },
-    /// The commit is durable here, and its log was left out of the archive, which was too far behind.
+    /// A part of the log was left out of the archive, which was too far behind.
     #[error(
-        "the commit at {lsn} is on stable storage here and will not be in the archive {archive:?}: the log from {from} to {to} was \
-             left out of it on purpose: {reason}. It is safe from the loss of this machine when the next full backup is there"
+        "the log from {from} to {to}, with {lsn}, was left out of the archive {archive:?} on purpose: {reason}. It is safe from the \
+             loss of this machine when the next full backup is there"
     )]
     ArchiveGap {
         /// Name of the archive.
         archive: String,
-        /// Stamp of the commit.
+        /// What was to be archived.
         lsn: Lsn,
         /// Where the gap begins.
         from: Lsn,
@@ -427,7 +435,27 @@ impl std::fmt::Display for TableChange {
     }
 }
 
+/// What a call that has failed has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Nothing: the commit, the prepare or the decision has not happened, and never will.
+    Nothing,
+    /// All that was asked for is done and durable here; more was asked for, which is not.
+    Done,
+    /// It is open: recovery decides, when the database is opened again.
+    Unknown,
+}
+
 impl Error {
+    /// What a commit, a prepare or a decision that has failed with this error has changed.
+    pub fn effect(&self) -> Effect {
+        match self {
+            Error::DoneNotArchived { .. } => Effect::Done,
+            Error::Stopped { .. } | Error::Log { .. } | Error::Io { .. } => Effect::Unknown,
+            _ => Effect::Nothing,
+        }
+    }
+
     /// Whether the same transaction, run again from its beginning, may succeed.
     pub fn is_retryable(&self) -> bool {
         matches!(

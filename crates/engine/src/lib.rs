@@ -91,7 +91,7 @@ pub use commit::CommitHandle;
 pub use database::{Database, Snapshot, TableInfo};
 pub use decide::InDoubtTransaction;
 pub use engine::Environment;
-pub use error::{Error, TableChange};
+pub use error::{Effect, Error, TableChange};
 pub use in_doubt::decisions::{AutomaticDecision, DECISIONS_MAX, DecisionReason};
 pub use in_doubt::policy::{FailedRule, InDoubtAction, InDoubtHook, InDoubtRule, RulesApplied, Verdict};
 pub use lock_table::LockWait;

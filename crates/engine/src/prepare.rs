@@ -53,8 +53,10 @@ impl Transaction {
     /// # Errors
     /// `Gid`; `GidInUse`; `NothingToPrepare` if nothing was written; `PrepareDefinition` if it creates, drops, renames
     /// or truncates a table; `Locked` if, under `Serializable`, a transaction in doubt has written what it has read, and is
-    /// not decided while it waits (`lock_wait`); and those of `commit`. After an error nothing is prepared and the transaction is rolled
-    /// back, but for `Stopped`, which leaves it open: recovery decides.
+    /// not decided while it waits (`lock_wait`); and those of `commit`. [`Error::effect`]
+    /// tells what has become of the transaction: after most errors nothing is prepared and it is rolled back; after
+    /// `DoneNotArchived`, with `Durability::Archived` only, it is prepared, and has to be decided; `Stopped` leaves it open,
+    /// recovery decides.
     pub fn prepare(self, gid: &str) -> Result<Lsn, Error> {
         let in_log = self.logged_as();
         in_log(self.log_prepare(gid)?).wait()

@@ -445,7 +445,9 @@ impl Transaction {
     /// # Errors
     /// `Conflict` (retryable) when what was read has changed, under `Serializable`; `Locked` (retryable) when a serializable
     /// transaction in doubt has read what is written, and is not decided while this waits; `TableChanged`; `DiskFull`;
-    /// `Stopped`. After an error nothing is committed, but for `Stopped`, which leaves it open: recovery decides.
+    /// `Stopped`; `DoneNotArchived`. [`Error::effect`] tells what has become of the transaction: after most errors nothing is
+    /// committed; after `DoneNotArchived`, with `Durability::Archived` only, it is, and must not be repeated; `Stopped` leaves
+    /// it open, recovery decides.
     pub fn commit(mut self) -> Result<Lsn, Error> {
         let engine = Arc::clone(&self.engine);
         if sabotaged(Defect::CommitNotDurable) {

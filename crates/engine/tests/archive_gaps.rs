@@ -12,7 +12,7 @@ use std::time::Duration;
 use common::memory_archive::{MemoryArchive, SEGMENT_BYTES, State, archive_options, fill};
 use common::{small_options, try_open};
 use seawall_engine::{
-    ArchiveOptions, AtLimit, Background, Database, Durability, Environment, Error, HoldInfo, Options,
+    ArchiveOptions, AtLimit, Background, Database, Durability, Effect, Environment, Error, HoldInfo, Options,
     ThrottleReason,
 };
 use seawall_simulation::{
@@ -104,15 +104,47 @@ fn a_commit_whose_record_was_left_out_is_told_so() {
         database.checkpoint().unwrap();
         archive.set(|state| state.is_down = is_down_still);
         let told = handle.wait();
-        assert!(
-            matches!(&told, Err(Error::ArchiveGap { lsn, from, to, .. }) if *lsn == stamp && from < to),
-            "{told:?}"
-        );
+        let Err(error @ Error::DoneNotArchived { lsn, cause }) = &told else { panic!("{told:?}") };
+        assert!(matches!(&**cause, Error::ArchiveGap { from, to, .. } if from < to), "{cause}");
+        assert!(*lsn == stamp && error.effect() == Effect::Done && !error.is_retryable(), "{error}");
         assert_eq!(database.get(&table, "k").unwrap().unwrap(), b"v");
         archive.set(|state| state.is_down = false);
         database.archive_now().unwrap();
     }
     assert_eq!(database.statistics().archives[0].gaps, 2);
+}
+
+#[test]
+fn a_prepare_or_decision_whose_record_was_left_out_is_done_and_says_so() {
+    let archive = Arc::new(MemoryArchive::default());
+    let disk = SimulatedDisk::new(1);
+    let database = try_open(&disk, limited(&archive, Background::Manual)).unwrap();
+    let table = database.create_table("t").unwrap();
+    database.archive_now().unwrap();
+    archive.set(|state| state.is_down = true);
+    let done = |told: Result<Lsn, Error>| {
+        let error = told.unwrap_err();
+        assert!(matches!(error, Error::DoneNotArchived { .. }), "{error}");
+        assert_eq!(error.effect(), Effect::Done);
+        assert!(error.to_string().contains("do not repeat it"), "{error}");
+    };
+    let mut transaction = database.begin();
+    transaction.set_durability(Durability::Archived);
+    transaction.put(&table, "k", "v").unwrap();
+    done(transaction.prepare("gid"));
+    let in_doubt = |database: &Database| {
+        let all = database.in_doubt().unwrap();
+        all.into_iter().map(|transaction| transaction.gid).collect::<Vec<_>>()
+    };
+    assert_eq!(in_doubt(&database), ["gid"], "it has to be decided");
+    // The same after the loss of all that is not durable here.
+    let left = disk.after_power_loss(PowerLoss::LoseAll);
+    let database = try_open(&left, limited(&archive, Background::Manual)).unwrap();
+    assert_eq!(in_doubt(&database), ["gid"]);
+    done(database.commit_prepared_with("gid", Durability::Archived));
+    let table = database.table("t").unwrap();
+    assert!(in_doubt(&database).is_empty());
+    assert_eq!(database.get(&table, "k").unwrap().unwrap(), b"v");
 }
 
 #[test]
@@ -131,7 +163,8 @@ fn threads_open_a_gap_and_wake_those_who_wait() {
     fill(&database, 6);
     database.checkpoint().unwrap();
     let told = handle.wait();
-    assert!(matches!(told, Err(Error::ArchiveGap { .. })), "{told:?}");
+    let Err(Error::DoneNotArchived { cause, .. }) = told else { panic!("{told:?}") };
+    assert!(matches!(*cause, Error::ArchiveGap { .. }), "{cause}");
     assert!(watch.wait(0, None), "it is on record");
     archive.set(|state| state.is_closed = false);
     database.put_with(&table, "k", "w", Durability::Archived).unwrap();

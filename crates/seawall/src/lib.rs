@@ -37,7 +37,7 @@ pub use seawall_codec::{key, value};
 pub use seawall_engine::{
     AtLimit, AutomaticDecision, Background, BulkLoad, CheckSummary, CheckpointDurations,
     CheckpointStatistics, CommitHandle, DECISIONS_MAX, Damage, DamageKind, Database, DatabaseInfo,
-    DecisionReason, Durability, Environment, Error, FailedRule, HoldInfo, HoldKind, HoldLifetime,
+    DecisionReason, Durability, Effect, Environment, Error, FailedRule, HoldInfo, HoldKind, HoldLifetime,
     HoldOptions, ImageCompression, InDoubtAction, InDoubtHook, InDoubtRule, InDoubtTransaction, Isolation,
     KEY_BYTES_MAX, KeyRange, LentRow, LockWait, LogChange, LogContent, LogHold, LogOverview, LogRecordInfo,
     OpenMode, Options, PageProtection, Range, ReclaimStatistics, RecoveryProgress, RecoveryStatistics,
