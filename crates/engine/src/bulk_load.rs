@@ -40,7 +40,14 @@ enum Rows {
     /// All in order so far, already in leaves.
     InOrder(Ordered),
     /// Not in order. `first` holds what was before the first row out of order.
-    Sorting { first: Option<Loading>, sorter: Box<RowSorter>, target: Loading },
+    Sorting {
+        first: Option<Loading>,
+        sorter: Box<RowSorter>,
+        target: Loading,
+    },
+    /// All in the tree, and not published yet.
+    Linked(Loading),
+    Published,
     /// Between two states; seen only after an error.
     Failed,
 }
@@ -100,8 +107,8 @@ impl Loading {
     /// Says in the log that rows were loaded, or logs them: see `load_log`.
     fn tell_log(&mut self) -> Result<(), Error> {
         // Before the first of them: see `drop`.
-        self.is_logged = true;
-        self.is_logged = self.engine.tell_log_of_load(self.storage)?;
+        let was_logged = std::mem::replace(&mut self.is_logged, true);
+        self.is_logged = self.engine.tell_log_of_load(self.storage)? || was_logged;
         Ok(())
     }
 
@@ -210,20 +217,43 @@ impl BulkLoad {
     /// Publishes the table with all its rows; durable when it returns.
     ///
     /// # Errors
-    /// `TableExists` if the name was taken meanwhile, and those of a commit. Nothing is loaded then.
-    pub fn finish(mut self) -> Result<Table, Error> {
-        let mut target = match std::mem::replace(&mut self.rows, Rows::Failed) {
+    /// `TableExists` if the name was taken meanwhile, and those of a commit. No table has the rows then. Once they are in the
+    /// tree, it can be called again, and goes on from there: after `Locked`, for instance, or when a full disk has space.
+    pub fn finish(&mut self) -> Result<Table, Error> {
+        let mut target = self.link()?;
+        match self.publish(&mut target) {
+            Ok(table) => {
+                target.published();
+                self.rows = Rows::Published;
+                Ok(table)
+            }
+            Err(error) => {
+                self.rows = Rows::Linked(target);
+                Err(error)
+            }
+        }
+    }
+
+    /// Brings all rows into the tree.
+    fn link(&mut self) -> Result<Loading, Error> {
+        match std::mem::replace(&mut self.rows, Rows::Failed) {
             Rows::InOrder(ordered) => {
                 ordered.target.graft(*ordered.loader)?;
-                ordered.target
+                Ok(ordered.target)
             }
             Rows::Sorting { first, sorter, target } => {
                 load_sorted(&self.engine, first.as_ref(), *sorter, &target)?;
-                target
+                Ok(target)
             }
-            Rows::Failed => return Err(ended()),
-        };
+            Rows::Linked(target) => Ok(target),
+            Rows::Published | Rows::Failed => Err(ended()),
+        }
+    }
+
+    /// Makes a table of the rows in the tree.
+    fn publish(&self, target: &mut Loading) -> Result<Table, Error> {
         if self.row_count > 0 {
+            // Each time: who needs the rows in the log may have come since the last one.
             target.tell_log()?;
         }
         let options = TransactionOptions {
@@ -237,7 +267,6 @@ impl BulkLoad {
         transaction.lock_row_key(&key)?;
         transaction.writes.write(&key, None);
         transaction.commit()?;
-        target.published();
         Ok(table)
     }
 }
@@ -287,5 +316,7 @@ fn copy_row(rows: &mut Range<'_>, storage: TableId) -> Result<Option<(Vec<u8>, V
 }
 
 fn ended() -> Error {
-    Error::BulkLoad { problem: "an earlier error has ended it: begin a new one".to_owned() }
+    Error::BulkLoad {
+        problem: "an earlier error has ended it, or it is finished: begin a new one".to_owned(),
+    }
 }

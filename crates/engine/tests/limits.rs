@@ -158,6 +158,32 @@ fn names_of_tables_are_1_to_255_bytes_and_unique() {
 }
 
 #[test]
+fn a_bulk_load_whose_name_is_locked_is_finished_when_it_is_free() {
+    for in_order in [true, false] {
+        let (_disk, database, _table) = open(6);
+        let mut load = database.bulk_load("u").unwrap();
+        for number in 0..200_u32 {
+            let key = if in_order { number } else { number ^ 0x55 };
+            load.add(key.to_be_bytes(), [1; 100]).unwrap();
+        }
+        let mut other = database.begin();
+        other.create_table("u").unwrap();
+        for _ in 0..2 {
+            refused!(load.finish(), Error::Locked { .. }, "locked");
+            database.checkpoint().unwrap();
+        }
+        other.rollback();
+        let table = load.finish().unwrap();
+        assert_eq!(database.snapshot().range::<&[u8]>(&table, ..).count(), 200);
+        refused!(load.finish(), Error::BulkLoad { .. }, "finished");
+        drop(load);
+        database.checkpoint().unwrap();
+        assert_eq!(database.snapshot().range::<&[u8]>(&table, ..).count(), 200);
+        database.check(&mut |damage| panic!("{damage}")).unwrap();
+    }
+}
+
+#[test]
 fn a_name_taken_while_a_bulk_load_ran_is_refused_at_its_end() {
     let (_disk, database, _table) = open(6);
     let mut load = database.bulk_load("u").unwrap();
@@ -165,6 +191,8 @@ fn a_name_taken_while_a_bulk_load_ran_is_refused_at_its_end() {
     let table = database.create_table("u").unwrap();
     database.put(&table, "k", "put").unwrap();
     refused!(load.finish(), Error::TableExists { .. }, "\"u\"");
+    refused!(load.add("l", "late"), Error::BulkLoad { .. }, "ended");
+    drop(load);
     database.checkpoint().unwrap();
     assert_eq!(database.get(&table, "k").unwrap().unwrap(), b"put");
     assert_eq!(database.tables().unwrap().len(), 2);
