@@ -9,6 +9,7 @@
 //! recovery replays the record. Row locks are released after the apply: see `Transaction`.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -125,23 +126,22 @@ enum Refused {
     QueueFull,
 }
 
-/// A thread keeps the memory of its last record for the next one, unless that was large.
-const BUILDER_BYTES_KEPT: usize = 1 << 20;
+/// A thread keeps the memory of its last record for the next one, unless that was long: a thousand threads that have each
+/// committed much once must not keep gigabytes.
+const BUILDER_BYTES_KEPT: usize = 16 << 10;
 
 seawall_sync::thread_local! {
-    static BUILDER: std::cell::RefCell<CommitBuilder> = std::cell::RefCell::new(CommitBuilder::new());
+    static BUILDER: Cell<CommitBuilder> = Cell::new(CommitBuilder::new());
 }
 
 /// Lends the thread's builder, which is the caller's own meanwhile, however long it waits.
 pub(crate) fn with_builder<R>(make: impl FnOnce(&mut CommitBuilder) -> R) -> R {
-    BUILDER.with(|builder| {
-        let builder = &mut *builder.borrow_mut();
-        let result = make(builder);
-        if builder.record_bytes() > BUILDER_BYTES_KEPT {
-            *builder = CommitBuilder::new();
-        }
-        result
-    })
+    let mut builder = BUILDER.with(Cell::take);
+    let result = make(&mut builder);
+    if builder.record_bytes() <= BUILDER_BYTES_KEPT {
+        BUILDER.with(|kept| kept.set(builder));
+    }
+    result
 }
 
 impl Engine {
@@ -347,11 +347,9 @@ impl Engine {
     ) -> Result<Lsn, Error> {
         self.check_writable()?;
         row_key::check_sizes(key, value, self.key_bytes_max())?;
-        let storage = self.newest_storage(table)?;
-        let row_key = row_key::encode(storage, key);
-        let bytes = row_key.len() + value.map_or(0, <[u8]>::len);
-        let (owner, name) = (self.new_lock_owner(), lock_name(&row_key));
-        self.lock_one(owner, name, self.options().lock_wait)?;
+        let owner = self.new_lock_owner();
+        let (storage, row_key) = self.lock_newest(owner, table, key)?;
+        let (name, bytes) = (lock_name(&row_key), row_key.len() + value.map_or(0, <[u8]>::len));
         let tables = [TableUse { table: table.clone(), storage }];
         let request = CommitRequest {
             tables: Cow::Borrowed(&tables),
@@ -362,6 +360,21 @@ impl Engine {
         let logged = self.log_commit(&request, rows, u64::try_from(bytes).expect("a row fits into memory"));
         self.locks().release(owner, name);
         self.finish_commit(logged?, durability)
+    }
+
+    /// Locks the row `key` where the table's newest rows are: its storage and row key.
+    fn lock_newest(&self, owner: LockOwner, table: &Table, key: &[u8]) -> Result<(TableId, Vec<u8>), Error> {
+        loop {
+            let storage = self.newest_storage(table)?;
+            let row_key = row_key::encode(storage, key);
+            let name = lock_name(&row_key);
+            self.lock_one(owner, name, self.options().lock_wait)?;
+            if table.object.newest_storage() == Some(storage) {
+                return Ok((storage, row_key));
+            }
+            // While this one waited for the row, the table was truncated or dropped.
+            self.locks().release(owner, name);
+        }
     }
 }
 
@@ -386,5 +399,26 @@ impl Engine {
             LogError::Poisoned { .. } => Error::Stopped { cause: crate::error::chain(error) },
             other => Error::log(other),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_keeps_no_memory_of_a_long_record_and_may_build_one_while_it_builds_another() {
+        let build = |builder: &mut CommitBuilder, bytes: usize| {
+            builder.begin(0);
+            builder.put(b"\0\0\0\0\0\0\0\x07key", &vec![1; bytes]);
+            builder.finish().record_bytes()
+        };
+        with_builder(|outer| {
+            with_builder(|inner| assert!(build(inner, 100) < 200));
+            assert!(build(outer, BUILDER_BYTES_KEPT) > BUILDER_BYTES_KEPT);
+        });
+        with_builder(|builder| assert!(builder.record_bytes() < 200, "the long one was kept"));
+        with_builder(|builder| build(builder, 1_000));
+        with_builder(|builder| assert!(builder.record_bytes() > 1_000, "a short one is kept"));
     }
 }

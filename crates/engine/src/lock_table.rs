@@ -136,7 +136,8 @@ impl LockTable {
     }
 
     fn shard(&self, name: u64) -> &Shard {
-        let index = usize::try_from(name >> 56).expect("eight bits fit") % SHARD_COUNT;
+        // Not the low bits, by which the shard's map places a lock, nor the high ones, by which it tells locks apart.
+        let index = usize::try_from(name >> 48 & 0xFF).expect("eight bits fit") % SHARD_COUNT;
         &self.shards[index]
     }
 
@@ -221,16 +222,21 @@ impl LockTable {
         let mut next = owner;
         // Bounded by the number of waiters: a cycle that `owner` is not part of has its own victim.
         for _ in 0..=waiting.len() {
-            let Some(&name) = waiting.get(&next) else { return false };
-            let Some(holder) = self.shard(name).lock().get(&name).map(|lock| lock.owner) else {
-                return false;
-            };
-            if holder == owner {
-                return true;
+            match self.waits_for(next, waiting) {
+                None => return false,
+                Some(holder) if holder == owner => return true,
+                Some(holder) => next = holder,
             }
-            next = holder;
         }
         false
+    }
+
+    /// Who holds the lock that `owner` waits for; `None` if it does not wait. One that was handed its lock and has not
+    /// woken up yet waits no more.
+    fn waits_for(&self, owner: LockOwner, waiting: &FxHashMap<LockOwner, u64>) -> Option<LockOwner> {
+        let name = waiting.get(&owner)?;
+        let holder = self.shard(*name).lock().get(name)?.owner;
+        (holder != owner).then_some(holder)
     }
 
     /// Takes a waiter out of the queue. `false`: it was granted the lock meanwhile.

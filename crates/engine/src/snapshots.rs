@@ -45,6 +45,8 @@ pub(crate) struct SnapshotRegistry {
     used_slots: AtomicUsize,
     /// Snapshots that found no slot, by LSN, with how many of each.
     overflow: Mutex<BTreeMap<u64, usize>>,
+    /// How many those are; counted before they enter and after they have left.
+    overflow_count: AtomicUsize,
     /// Snapshots up to this stamp are cancelled.
     floor: CachePadded<AtomicU64>,
     cancelled_count: AtomicU64,
@@ -71,6 +73,7 @@ impl SnapshotRegistry {
             slots,
             used_slots: AtomicUsize::new(0),
             overflow: Mutex::default(),
+            overflow_count: AtomicUsize::new(0),
             floor: CachePadded::default(),
             cancelled_count: AtomicU64::new(0),
         })
@@ -127,6 +130,7 @@ impl SnapshotRegistry {
                 return Place::Slot(index);
             }
         }
+        self.overflow_count.fetch_add(1, Ordering::SeqCst);
         *self.overflow.lock().entry(lsn.get()).or_default() += 1;
         Place::Overflow
     }
@@ -145,7 +149,10 @@ impl SnapshotRegistry {
     fn leave(&self, place: Place, lsn: Lsn) {
         match place {
             Place::Slot(index) => self.slots[index].store(FREE, Ordering::SeqCst),
-            Place::Overflow => Self::forget(&mut self.overflow.lock(), lsn),
+            Place::Overflow => {
+                Self::forget(&mut self.overflow.lock(), lsn);
+                self.overflow_count.fetch_sub(1, Ordering::SeqCst);
+            }
         }
     }
 
@@ -162,7 +169,11 @@ impl SnapshotRegistry {
         let used = self.used_slots.load(Ordering::SeqCst);
         let above = |lsn: &u64| *lsn > floor.get();
         let in_slots = self.slots[..used].iter().map(|slot| slot.load(Ordering::SeqCst)).filter(above).min();
-        let in_overflow = self.overflow.lock().keys().copied().find(above);
+        // One that is counted later looks again at what is visible after that: see `enter`.
+        let in_overflow = match self.overflow_count.load(Ordering::SeqCst) {
+            0 => None,
+            _ => self.overflow.lock().keys().copied().find(above),
+        };
         let oldest = in_slots.into_iter().chain(in_overflow).min().unwrap_or(FREE);
         (oldest != FREE).then(|| Lsn::new(oldest))
     }

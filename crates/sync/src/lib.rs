@@ -25,6 +25,8 @@
 
 #[cfg(feature = "shuttle")]
 pub mod explored;
+#[cfg(not(feature = "shuttle"))]
+mod thread_number;
 mod wait;
 
 pub use wait::WaitWord;
@@ -48,22 +50,13 @@ mod usual {
 
     pub use parking_lot::{Condvar, MappedMutexGuard, Mutex, MutexGuard, RwLock};
 
-    /// A number for the calling thread: from zero, in the order in which threads ask first, so that numbers stay small.
+    /// A number for the calling thread: from zero, and no other thread has it while this one lives. The numbers of threads
+    /// that have ended are given again, the lowest first, so that numbers stay as small as threads are few.
     pub fn thread_number() -> usize {
-        use std::cell::Cell;
-        use std::sync::atomic::{AtomicUsize, Ordering};
-
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
         thread_local! {
-            static MINE: Cell<Option<usize>> = const { Cell::new(None) };
+            static MINE: super::thread_number::ThreadNumber = super::thread_number::ThreadNumber::draw();
         }
-        MINE.with(|mine| {
-            mine.get().unwrap_or_else(|| {
-                // Relaxed: numbers need to differ, nothing else.
-                let number = NEXT.fetch_add(1, Ordering::Relaxed);
-                mine.set(Some(number));
-                number
-            })
-        })
+        // A thread that is ending may have given its number back.
+        MINE.try_with(|mine| mine.get()).unwrap_or(0)
     }
 }

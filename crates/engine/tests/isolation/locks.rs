@@ -68,6 +68,25 @@ fn threads_that_deadlock_again_and_again_all_finish_with_retries() {
 }
 
 #[test]
+fn a_row_that_is_put_while_its_table_is_truncated_is_put_into_the_truncated_table() {
+    let database = open(BACKGROUNDS[0]);
+    let table = database.create_table("t").unwrap();
+    let mut holder = database.begin();
+    holder.put(&table, "k", "held").unwrap();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| database.put(&table, "k", "put"));
+        while database.statistics().lock_waiters == 0 {
+            std::thread::yield_now();
+        }
+        database.truncate_table("t").unwrap();
+        holder.rollback();
+        writer.join().unwrap().unwrap();
+    });
+    assert_eq!(database.get(&table, "k").unwrap().unwrap(), b"put");
+    check_and_close(database);
+}
+
+#[test]
 fn a_wait_ends_with_the_time_it_was_given() {
     let database = open(BACKGROUNDS[0]);
     let table = database.create_table("t").unwrap();
