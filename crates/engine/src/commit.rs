@@ -25,6 +25,7 @@ use crate::error::Error;
 use crate::in_doubt::protected::Holder;
 use crate::lock_table::{LockOwner, LockWait, lock_name};
 use crate::options::Durability;
+use crate::read_set::ReadItem;
 use crate::row_key;
 use crate::session::Session;
 use crate::touched_tables::Definition;
@@ -152,7 +153,8 @@ impl Engine {
         rows: impl Iterator<Item = (&'r [u8], Option<&'r [u8]>)> + Clone,
         bytes: u64,
     ) -> Result<Lsn, Error> {
-        self.admit_to_memtable(bytes)?;
+        let row_count = u64::try_from(rows.size_hint().0).expect("a count in memory fits into 64 bits");
+        let _room = self.admit_to_memtable(bytes, row_count)?;
         self.log_commit_unthrottled(request, rows)
     }
 

@@ -22,6 +22,7 @@ use crate::in_doubt::{NewPrepared, NotClaimed, PreparedTransaction, rows};
 use crate::lock_table::{LockWait, lock_name};
 use crate::options::Durability;
 use crate::prepare::damaged_body;
+use crate::read_set::ReadItem;
 use crate::row_key;
 
 /// A transaction that is prepared and not decided.
@@ -123,10 +124,11 @@ impl Engine {
         durability: Durability,
         extra: ExtraRows<'_>,
     ) -> Result<Lsn, Error> {
-        let (body, counter) = match outcome {
+        let (body, counter, _room) = match outcome {
             Outcome::Commit => {
-                self.admit_to_memtable(prepared.bytes)?;
-                (Some(self.read_prepared(prepared, prepare_stamp)?), &self.in_doubt.counts.committed)
+                let room = self.admit_to_memtable(prepared.bytes, prepared.row_count)?;
+                let body = self.read_prepared(prepared, prepare_stamp)?;
+                (Some(body), &self.in_doubt.counts.committed, Some(room))
             }
             Outcome::Rollback => (None, &self.in_doubt.counts.rolled_back, None),
         };

@@ -34,6 +34,7 @@ use crate::row_key;
 use crate::snapshots::{RegisteredSnapshot, SnapshotRegistry};
 use crate::statistics::Counters;
 use crate::throttle::Throttle;
+use crate::transaction_memory::MemoryBudget;
 use crate::view::View;
 use crate::writer_pace::SlowingHolds;
 
@@ -71,6 +72,7 @@ pub(crate) struct Engine {
     pub(crate) view: ArcSwap<View>,
     pub(crate) queue: Arc<CommitQueue>,
     pub(crate) locks: Arc<LockTable>,
+    pub(crate) transaction_memory: Arc<MemoryBudget>,
     pub(crate) snapshots: Arc<SnapshotRegistry>,
     pub(crate) objects: OpenObjects,
     pub(crate) throttle: Throttle,
@@ -114,6 +116,8 @@ pub(crate) struct Engine {
     pub(crate) memtable_per_log: MemtablePerLog,
     /// Writers were slowed until the last checkpoint ended.
     pub(crate) saturated: AtomicBool,
+    /// Bytes of commits that were let into the memtable and are not in it yet.
+    pub(crate) reserved_room: CachePadded<AtomicU64>,
     /// Changes when a checkpoint has made room in memory, or failed.
     pub(crate) room: WaitWord,
     pub(crate) background: Arc<BackgroundThreads>,
@@ -148,6 +152,7 @@ impl Engine {
         queue.count_rows(parts.view.unmerged().map_or(0, |frozen| frozen.logged_rows));
         Engine {
             locks: Arc::new(LockTable::new(Arc::clone(clock))),
+            transaction_memory: MemoryBudget::new(parts.options.transaction_memory_bytes),
             throttle: Throttle::new(Arc::clone(clock)),
             counters: Counters::default(),
             queue,
@@ -177,6 +182,7 @@ impl Engine {
             next_look: CachePadded::default(),
             memtable_per_log: MemtablePerLog::default(),
             saturated: AtomicBool::new(false),
+            reserved_room: CachePadded::default(),
             room: WaitWord::new(),
             background: Arc::default(),
             directory_lock: Mutex::new(Some(parts.directory_lock)),

@@ -51,13 +51,24 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
-    /// The transaction has written too much.
+    /// The transaction has written, locked or read too much.
     #[error(
-        "the transaction has written {bytes} bytes of keys and values; `max_transaction_bytes` is {limit}: commit in \
-         smaller batches, or use a bulk load"
+        "the transaction would take {bytes} bytes of memory for what it has written, locked and read; \
+         `max_transaction_bytes` is {limit}: commit in smaller batches, or use a bulk load"
     )]
     TransactionTooLarge {
-        /// Bytes written, with the write that was refused.
+        /// Bytes of memory, with what was refused.
+        bytes: u64,
+        /// The limit.
+        limit: u64,
+    },
+    /// The open transactions of the database take too much memory together.
+    #[error(
+        "the open transactions of this database would take {bytes} bytes of memory together; `transaction_memory_bytes` is \
+         {limit}: end some of them, commit in smaller batches, or allow more"
+    )]
+    TransactionMemory {
+        /// Bytes of memory, with what was refused.
         bytes: u64,
         /// The limit.
         limit: u64,

@@ -20,6 +20,8 @@ use seawall_sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use seawall_sync::{Mutex, WaitWord};
 
 const SHARD_COUNT: usize = 64;
+/// A shard keeps the memory of so many locks when they are gone.
+const SHARD_CAPACITY_KEPT: usize = 256;
 
 /// A transaction, as the lock table knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -99,7 +101,8 @@ impl Hasher for NameHasher {
     }
 }
 
-type Shard = Mutex<std::collections::HashMap<u64, Lock, BuildHasherDefault<NameHasher>>>;
+type Locks = std::collections::HashMap<u64, Lock, BuildHasherDefault<NameHasher>>;
+type Shard = Mutex<Locks>;
 
 /// All row locks of a database.
 pub(crate) struct LockTable {
@@ -121,6 +124,13 @@ pub(crate) fn lock_name(row_key: &[u8]) -> u64 {
     name = (name ^ (name >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     name = (name ^ (name >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     name ^ (name >> 31)
+}
+
+/// Gives back the memory of locks that are gone. What stays is enough for as many again, so releasing stays cheap.
+fn shrink(locks: &mut Locks) {
+    if locks.capacity() > SHARD_CAPACITY_KEPT && locks.len() < locks.capacity() / 8 {
+        locks.shrink_to((locks.len() * 2).max(SHARD_CAPACITY_KEPT / 2));
+    }
 }
 
 impl std::fmt::Debug for LockTable {
@@ -270,6 +280,7 @@ impl LockTable {
                 }
                 None => {
                     entry.remove();
+                    shrink(&mut locks);
                     None
                 }
             }
@@ -356,6 +367,46 @@ mod tests {
         locks.release(LockOwner(100), 9);
         threads.into_iter().for_each(|thread| thread.join().unwrap());
         assert_eq!(*order.lock(), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn one_that_was_handed_its_lock_and_sleeps_still_waits_for_nobody() {
+        let locks = table();
+        let (asleep, next) = (LockOwner(1), LockOwner(2));
+        locks.acquire(asleep, 5, LONG).unwrap();
+        let waiting: FxHashMap<LockOwner, u64> = [(asleep, 5), (next, 5)].into_iter().collect();
+        assert_eq!(locks.waits_for(asleep, &waiting), None);
+        assert_eq!(locks.waits_for(next, &waiting), Some(asleep));
+        assert!(!locks.closes_cycle(next, &waiting));
+    }
+
+    #[test]
+    fn what_a_million_locks_took_is_given_back_when_they_are_gone() {
+        let locks = table();
+        let capacity = || locks.shards.iter().map(|shard| shard.lock().capacity()).sum::<usize>();
+        let names: Vec<u64> = (0..1_000_000_u64).map(|number| lock_name(&number.to_be_bytes())).collect();
+        for name in &names {
+            locks.acquire(LockOwner(1), *name, LONG).unwrap();
+        }
+        assert!(capacity() >= 1_000_000);
+        // Somebody holds a lock in each shard.
+        names[64 * 200..].iter().for_each(|name| locks.release(LockOwner(1), *name));
+        assert!(capacity() < 300_000, "{}", capacity());
+        names[..64 * 200].iter().for_each(|name| locks.release(LockOwner(1), *name));
+        assert!(capacity() <= SHARD_COUNT * SHARD_CAPACITY_KEPT * 2, "{}", capacity());
+    }
+
+    #[test]
+    fn locks_of_one_shard_differ_in_the_bits_by_which_its_map_tells_them_apart() {
+        let locks = table();
+        let mut tags = std::collections::BTreeSet::new();
+        for number in 0..20_000_u64 {
+            let name = lock_name(&number.to_be_bytes());
+            if std::ptr::eq(locks.shard(name), locks.shard(0)) {
+                tags.insert(name >> 57);
+            }
+        }
+        assert!(tags.len() > 100, "{} of 128", tags.len());
     }
 
     #[test]

@@ -62,6 +62,9 @@ fn check_options(options: &Options) -> Result<(), Error> {
     if options.max_transaction_bytes > 960 << 20 {
         return refuse("max_transaction_bytes", "must be at most 960 MiB");
     }
+    if options.transaction_memory_bytes < options.max_transaction_bytes {
+        return refuse("transaction_memory_bytes", "must be at least `max_transaction_bytes`");
+    }
     Ok(())
 }
 

@@ -119,8 +119,13 @@ pub struct Options {
     pub durability: Durability,
     /// Default wait for rows that others have changed. Default 10 s.
     pub lock_wait: LockWait,
-    /// Keys and values that one transaction may write. Default 256 MiB.
+    /// Memory that one transaction may take: for the rows that it has written, twice their bytes, as its record has them
+    /// too, and 112 bytes each; 112 bytes for each lock; what savepoints keep; and, under `Serializable`, what it has read.
+    /// Default 256 MiB, at most 960 MiB.
     pub max_transaction_bytes: u64,
+    /// Memory that all open transactions may take together, counted in the same way but for the first 4 KiB of each. At
+    /// least `max_transaction_bytes`. Default 1 GiB.
+    pub transaction_memory_bytes: u64,
     /// `Async` commits are on stable storage at latest after this: what a power failure can take. Default 10 ms.
     pub flush_interval: Duration,
     /// Segments kept ready for the log beyond the one being written. Default 2.
@@ -163,6 +168,7 @@ impl Default for Options {
             durability: Durability::default(),
             lock_wait: LockWait::Timeout(Duration::from_secs(10)),
             max_transaction_bytes: 256 << 20,
+            transaction_memory_bytes: 1 << 30,
             flush_interval: Duration::from_millis(10),
             spare_segments: 2,
             in_doubt_rules: Vec::new(),

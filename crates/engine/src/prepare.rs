@@ -26,8 +26,9 @@ use crate::in_doubt::guards::Guards;
 use crate::in_doubt::protected::without_repetition;
 use crate::in_doubt::{NewPrepared, PreparedTransaction};
 use crate::lock_table::lock_name;
+use crate::read_set::ReadItem;
 use crate::row_key;
-use crate::transaction::{ReadItem, Transaction};
+use crate::transaction::Transaction;
 
 impl Transaction {
     /// Names who is responsible for the transaction, up to 64 bytes: shown with in-doubt transactions, and what policies
@@ -88,7 +89,8 @@ impl Transaction {
         if guarded > limit {
             return Err(Error::TransactionTooLarge { bytes: guarded, limit });
         }
-        self.engine.admit_to_memtable(guarded)?;
+        let engine = Arc::clone(&self.engine);
+        let _room = engine.admit_to_memtable(guarded, 0)?;
         with_builder(|builder| {
             let time_micros = self.engine.clock().wall_micros();
             builder.begin_prepare(time_micros, gid, &self.owner_name, &encoded);

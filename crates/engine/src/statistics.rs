@@ -44,6 +44,9 @@ pub struct Statistics {
     pub locks_held: u64,
     /// Transactions that wait for one.
     pub lock_waiters: u64,
+    /// Memory that open transactions have taken, of `transaction_memory_bytes`: what is beyond the first 4 KiB of each, in
+    /// steps of 64 KiB.
+    pub transaction_memory_bytes: u64,
     /// Snapshots alive.
     pub snapshots: u64,
     /// The oldest of them that is not cancelled.
@@ -200,6 +203,7 @@ impl Engine {
             commits_in_flight: self.queue.in_flight(),
             locks_held: count(self.locks.held_count()),
             lock_waiters: count(self.locks.waiting_count()),
+            transaction_memory_bytes: self.transaction_memory.taken(),
             snapshots: count(self.snapshots.count()),
             oldest_snapshot: self.snapshots.oldest(),
             snapshot_memory_bytes: view.kept_bytes(),

@@ -22,12 +22,17 @@ use crate::engine::Engine;
 use crate::error::{Error, TableChange};
 use crate::lock_table::{Acquired, LockOwner, LockRefused, LockWait, lock_name};
 use crate::options::{Durability, Isolation, TransactionOptions};
+use crate::read_set::{ReadItem, ReadSet};
 use crate::row_key;
 use crate::scan::{Direction, Range};
 use crate::session::Session;
 use crate::snapshots::RegisteredSnapshot;
 use crate::touched_tables::{TouchedCounts, TouchedTables};
-use crate::write_set::WriteSet;
+use crate::transaction_memory::{LOCK_BYTES, MemoryShare, bytes};
+use crate::write_set::{self, WriteSet};
+
+/// A row that was locked and not written, besides its key: an entry of a set, and the allocation of the key.
+const LOCKED_ROW_BYTES: u64 = 64;
 
 /// A moment inside a transaction to which it can return.
 #[derive(Clone, Debug)]
@@ -35,24 +40,6 @@ pub struct Savepoint {
     owner: LockOwner,
     number: u64,
     touched: TouchedCounts,
-}
-
-/// What a serializable transaction has read.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum ReadItem {
-    Row(Vec<u8>),
-    Range(Bound<Vec<u8>>, Bound<Vec<u8>>),
-    /// That the table is there, and where its rows are.
-    Object(Arc<OpenObject>),
-}
-
-impl ReadItem {
-    fn object(&self) -> Option<&Arc<OpenObject>> {
-        match self {
-            ReadItem::Object(object) => Some(object),
-            ReadItem::Row(_) | ReadItem::Range(..) => None,
-        }
-    }
 }
 
 /// What one read sees.
@@ -92,9 +79,10 @@ pub struct Transaction {
     /// Who is responsible for it.
     pub(crate) owner_name: Box<str>,
     pub(crate) touched: TouchedTables,
-    reads: Vec<ReadItem>,
-    /// Objects whose place is among `reads`.
-    read_objects: FxHashSet<u64>,
+    /// Keys and entries of `locked_rows`, in bytes.
+    locked_row_bytes: u64,
+    reads: ReadSet,
+    memory: MemoryShare,
     failed: Option<String>,
     row_key: Vec<u8>,
 }
@@ -106,6 +94,7 @@ impl Transaction {
         options: TransactionOptions,
     ) -> Transaction {
         let owner = engine.new_lock_owner();
+        let memory = MemoryShare::new(&engine.transaction_memory);
         Transaction {
             engine,
             session,
@@ -119,8 +108,9 @@ impl Transaction {
             locked_rows: FxHashSet::default(),
             owner_name: Box::default(),
             touched: TouchedTables::default(),
-            reads: Vec::new(),
-            read_objects: FxHashSet::default(),
+            locked_row_bytes: 0,
+            reads: ReadSet::default(),
+            memory,
             failed: None,
             row_key: Vec::new(),
         }
@@ -151,14 +141,16 @@ impl Transaction {
             self.wait_for_dependencies()?;
             return Ok(written.map(<[u8]>::to_vec));
         }
-        self.remember_read(row_key);
+        self.remember_read(row_key)?;
         self.engine.read_row(row_key, lsn, |value| value.map(<[u8]>::to_vec))
     }
 
-    pub(crate) fn remember_read(&mut self, row_key: &[u8]) {
+    pub(crate) fn remember_read(&mut self, row_key: &[u8]) -> Result<(), Error> {
         if self.options.isolation == Isolation::Serializable {
-            self.reads.push(ReadItem::Row(row_key.to_vec()));
+            self.check_memory(self.memory_bytes())?;
+            self.reads.add(ReadItem::Row(row_key.to_vec()));
         }
+        Ok(())
     }
 
     /// The newest committed value of the row, which stays locked for this transaction until it ends. Waits until that
@@ -169,6 +161,7 @@ impl Transaction {
     pub fn get_for_update(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
         self.check_usable()?;
         let key = key.as_ref();
+        self.check_memory(self.memory_bytes())?;
         let storage = self.lock_row(table, key)?;
         // That the table was truncated must not be shown earlier than it is visible, either.
         self.engine.require_visible(table.object.changed_at())?;
@@ -182,6 +175,7 @@ impl Transaction {
     pub(crate) fn keep_locked(&mut self, row_key: &[u8]) {
         if !self.locked_rows.contains(row_key) {
             self.locked_rows.insert(row_key.into());
+            self.locked_row_bytes += LOCKED_ROW_BYTES + bytes(row_key.len());
         }
     }
 
@@ -231,24 +225,36 @@ impl Transaction {
         Ok(())
     }
 
-    pub(crate) fn check_room(&self, table: &Table, key: &[u8], value: Option<&[u8]>) -> Result<(), Error> {
-        let row_bytes = |value: Option<&[u8]>| {
-            let bytes = row_key::TABLE_BYTES + key.len() + value.map_or(0, <[u8]>::len);
-            u64::try_from(bytes).expect("a row fits into memory")
-        };
-        let limit = self.engine.options().max_transaction_bytes;
-        // What savepoints keep may take as much memory again.
-        if self.writes.undo_bytes() > limit {
-            return Err(Error::TransactionTooLarge { bytes: self.writes.undo_bytes(), limit });
-        }
-        let bytes = self.writes.bytes() + row_bytes(value);
-        if bytes <= limit {
-            return Ok(());
+    /// Makes sure that there is memory for a write of the row.
+    pub(crate) fn check_room(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), Error> {
+        let more = write_set::row_bytes(row_key::TABLE_BYTES + key.len(), value.map_or(0, <[u8]>::len));
+        let with_row = self.memory_bytes() + more + LOCK_BYTES;
+        if with_row <= self.engine.options().max_transaction_bytes {
+            return self.memory.cover(with_row);
         }
         // A row that is written again counts once. Looked up only here, where it matters.
         let row_key = row_key::encode(self.storage_for_write(table)?, key);
-        let bytes = bytes - self.writes.get(&row_key).map_or(0, row_bytes);
-        if bytes > limit { Err(Error::TransactionTooLarge { bytes, limit }) } else { Ok(()) }
+        self.check_memory(with_row - self.writes.given_back_by(&row_key))
+    }
+
+    /// What the transaction takes, as it is.
+    fn memory_bytes(&self) -> u64 {
+        let locks = bytes(self.locks.len()) * LOCK_BYTES;
+        self.writes.memory_bytes() + self.reads.memory_bytes() + self.locked_row_bytes + locks
+    }
+
+    fn check_memory(&mut self, bytes: u64) -> Result<(), Error> {
+        let limit = self.engine.options().max_transaction_bytes;
+        if bytes > limit {
+            Err(Error::TransactionTooLarge { bytes, limit })
+        } else {
+            self.memory.cover(bytes)
+        }
     }
 
     /// Locks the row and makes sure that writing it is allowed; the storage of its table.
@@ -367,7 +373,8 @@ impl Transaction {
             self.wait_for_dependencies()?;
         }
         if self.options.isolation == Isolation::Serializable {
-            self.reads.push(ReadItem::Range(from.clone(), to.clone()));
+            self.check_memory(self.memory_bytes())?;
+            self.reads.add(ReadItem::Range(from.clone(), to.clone()));
         }
         Ok((snapshot, from, to))
     }
@@ -392,15 +399,14 @@ impl Transaction {
             return storage;
         }
         let id = table.object.id;
-        if self.options.isolation != Isolation::Serializable || self.read_objects.contains(&id) {
+        if self.options.isolation != Isolation::Serializable || self.reads.has_object(id) {
             return self.engine.storage_at(table, lsn);
         }
         // A create, truncate or rename changes what was read, and none of the rows.
-        self.reads.push(ReadItem::Row(catalog::object_key(id)));
+        self.reads.add(ReadItem::Row(catalog::object_key(id)));
         let storage = self.engine.storage_at(table, lsn)?;
         // Only now: a look that failed is repeated, and one that finds no table depends on its row alone.
-        self.reads.push(ReadItem::Object(Arc::clone(&table.object)));
-        self.read_objects.insert(id);
+        self.reads.add_object(&table.object);
         Ok(storage)
     }
 
@@ -449,7 +455,6 @@ impl Transaction {
     /// committed; after `DoneNotArchived`, with `Durability::Archived` only, it is, and must not be repeated; `Stopped` leaves
     /// it open, recovery decides.
     pub fn commit(mut self) -> Result<Lsn, Error> {
-        let engine = Arc::clone(&self.engine);
         if sabotaged(Defect::CommitNotDurable) {
             self.options.durability = Durability::Async;
         }
@@ -506,7 +511,7 @@ impl Transaction {
             lock_wait: self.options.lock_wait,
             tables: self.touched.depended_on(),
             definitions: self.touched.definitions(),
-            reads: &self.reads,
+            reads: self.reads.items(),
             snapshot: self.snapshot.as_ref().map_or(self.snapshot_floor, RegisteredSnapshot::lsn),
             durability: self.options.durability,
             holder: None,
@@ -528,7 +533,7 @@ impl Transaction {
     }
 
     pub(crate) fn take_reads(&mut self) -> Vec<ReadItem> {
-        std::mem::take(&mut self.reads)
+        self.reads.take()
     }
 
     /// Gives everything back as it was.

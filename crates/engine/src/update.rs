@@ -93,7 +93,7 @@ impl Transaction {
         if let Some(written) = self.writes.get(row_key) {
             return Ok(written.map(<[u8]>::to_vec));
         }
-        self.remember_read(row_key);
+        self.remember_read(row_key)?;
         // Nobody else writes the row: both looks find the same version. One that is in the tree already is visible.
         self.depend_on(self.engine.newest_stamp(row_key).unwrap_or_default());
         self.engine.read_row(row_key, Lsn::MAX, |value| value.map(<[u8]>::to_vec))

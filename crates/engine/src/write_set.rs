@@ -4,9 +4,23 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use crate::scan::is_empty_range;
+use crate::transaction_memory::bytes;
 
 /// A row as the transaction left it; `None` is a delete.
 pub(crate) type Written = Option<Box<[u8]>>;
+
+/// A row besides its key and value: its slot in a map whose nodes are half full, and two allocations.
+const ROW_BYTES: u64 = 112;
+/// What a savepoint keeps of a row besides key and value: its entry in a list that doubles as it grows, and two allocations.
+const UNDO_BYTES: u64 = 144;
+
+/// A savepoint in a list that doubles as it grows.
+const SAVEPOINT_BYTES: u64 = 32;
+
+/// Memory of a written row: in the set, and in the record of the commit.
+pub(crate) fn row_bytes(key: usize, value: usize) -> u64 {
+    ROW_BYTES + 2 * bytes(key + value)
+}
 
 fn undo_size(key: &[u8], replaced: Option<&Written>) -> u64 {
     size_of(key, replaced.unwrap_or(&None))
@@ -28,7 +42,7 @@ pub(crate) struct WriteSet {
 }
 
 fn size_of(key: &[u8], value: &Written) -> u64 {
-    u64::try_from(key.len() + value.as_ref().map_or(0, |value| value.len())).expect("a row fits into memory")
+    bytes(key.len() + value.as_ref().map_or(0, |value| value.len()))
 }
 
 impl WriteSet {
@@ -90,9 +104,17 @@ impl WriteSet {
         self.bytes
     }
 
-    /// Bytes of keys and values that are kept for savepoints only.
-    pub(crate) fn undo_bytes(&self) -> u64 {
-        self.undo_bytes
+    /// Memory that the set takes, with what savepoints keep, and its record will.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let rows = ROW_BYTES * bytes(self.rows.len()) + 2 * self.bytes;
+        let savepoints = SAVEPOINT_BYTES * bytes(self.savepoints.len());
+        rows + UNDO_BYTES * bytes(self.undo.len()) + self.undo_bytes + savepoints
+    }
+
+    /// Of what a write of the row would add to `memory_bytes`, what it would not, as it was written before.
+    pub(crate) fn given_back_by(&self, key: &[u8]) -> u64 {
+        let written = |value: &Written| row_bytes(key.len(), value.as_ref().map_or(0, |value| value.len()));
+        self.rows.get(key).map_or(0, written)
     }
 
     /// Marks this moment; [`WriteSet::rollback_to`] returns to it.

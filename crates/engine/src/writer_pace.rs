@@ -34,33 +34,99 @@ struct SlowingHold {
 #[derive(Debug, Default)]
 pub(crate) struct SlowingHolds(Vec<SlowingHold>);
 
+/// A row in the memtable, besides key and value: entry, version, and its share of the index.
+const MEMTABLE_ROW_BYTES: u64 = 72;
+/// Less is not worth counting: a thousand threads that are let in with as much at once are within the slack.
+const RESERVED_MIN: u64 = 4 << 10;
+
+/// Room in the memtable for a commit that has been let in and is not applied yet.
+#[derive(Debug)]
+#[must_use = "the room is given back when this is dropped"]
+pub(crate) struct ReservedRoom<'e> {
+    engine: &'e Engine,
+    bytes: u64,
+}
+
+impl Drop for ReservedRoom<'_> {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.engine.reserved_room.fetch_sub(self.bytes, Ordering::SeqCst);
+        }
+    }
+}
+
 /// Writers.
 impl Engine {
-    /// Makes sure that the memtable has room for a commit, slowing the caller down as the checkpoint needs.
-    pub(crate) fn admit_to_memtable(&self, bytes: u64) -> Result<(), Error> {
+    /// Makes sure that the memtable has room for the rows of a commit, slowing the caller down as the checkpoint needs. The
+    /// room is reserved until what is returned is dropped: when the rows are in the memtable.
+    pub(crate) fn admit_to_memtable(&self, bytes: u64, rows: u64) -> Result<ReservedRoom<'_>, Error> {
         self.look_at_pace();
         self.throttle.admit(bytes);
-        let Some(trigger) = self.limit_reached() else { return Ok(()) };
+        let room = bytes + rows * MEMTABLE_ROW_BYTES;
+        let reached = self.limit_reached();
         if self.is_manual() {
-            return self.checkpoint(trigger).map(|_| ());
+            reached.map(|trigger| self.checkpoint(trigger)).transpose()?;
+            return Ok(ReservedRoom { engine: self, bytes: 0 });
         }
-        self.background.want_checkpoint();
+        if reached.is_some() {
+            self.background.want_checkpoint();
+        } else if room < RESERVED_MIN {
+            return Ok(ReservedRoom { engine: self, bytes: 0 });
+        }
         // The throttle aims at the limit; a quarter as much again is for what it cannot foresee.
         let hard_limit = self.active_limit() + self.active_limit() / 4;
-        if self.active_bytes() > hard_limit { self.wait_for_room(hard_limit) } else { Ok(()) }
+        match self.reserve_room(room, hard_limit) {
+            Some(reserved) => Ok(reserved),
+            None => self.wait_for_room(room, hard_limit),
+        }
+    }
+
+    /// Reserves room, if the active memtable, with what others have reserved, is not over `limit`. Looked at and reserved in
+    /// one step: of those who come at once, one may go over the limit.
+    fn reserve_room(&self, bytes: u64, limit: u64) -> Option<ReservedRoom<'_>> {
+        let mut reserved = self.reserved_room.load(Ordering::SeqCst);
+        loop {
+            if self.active_bytes().saturating_add(reserved) > limit || !self.fits_in_all(bytes, reserved) {
+                return None;
+            }
+            let with = reserved.saturating_add(bytes);
+            let exchange =
+                self.reserved_room.compare_exchange(reserved, with, Ordering::SeqCst, Ordering::SeqCst);
+            match exchange {
+                Ok(_) => return Some(ReservedRoom { engine: self, bytes }),
+                Err(now) => reserved = now,
+            }
+        }
+    }
+
+    /// Whether the memory of all memtables suffices for a large commit beside the one that is being merged. Without that, it
+    /// fits as well as it ever will. A small one never waits for this.
+    fn fits_in_all(&self, bytes: u64, reserved: u64) -> bool {
+        if bytes < self.active_limit() / 8 {
+            return true;
+        }
+        let view = self.view();
+        let Some(frozen) = view.unmerged() else { return true };
+        let merging = count(frozen.memtable.bytes_used()).saturating_add(frozen.prepared.bytes());
+        let all = merging.saturating_add(self.active_bytes()).saturating_add(reserved).saturating_add(bytes);
+        all <= self.options.memtable_bytes / 2 * 3
     }
 
     #[cold]
-    fn wait_for_room(&self, hard_limit: u64) -> Result<(), Error> {
+    fn wait_for_room(&self, bytes: u64, hard_limit: u64) -> Result<ReservedRoom<'_>, Error> {
         let chunks = self.progress.chunks();
         let before = self.clock().monotonic();
         loop {
             let seen = self.room.read();
-            let active = self.active_bytes();
             let moved = self.progress.chunks() != chunks;
-            if active <= hard_limit || (moved && active <= self.active_limit() / 2 * 3) {
+            let limit = if moved { self.active_limit() / 2 * 3 } else { hard_limit };
+            if let Some(reserved) = self.reserve_room(bytes, limit) {
                 self.throttle.note_wait(self.clock().monotonic().saturating_sub(before));
-                return Ok(());
+                return Ok(reserved);
+            }
+            // What others had reserved may have filled the memtable only now.
+            if self.limit_reached().is_some() {
+                self.background.want_checkpoint();
             }
             if let Some(error) = self.counters.last_checkpoint_error.lock().clone() {
                 return Err(match error {

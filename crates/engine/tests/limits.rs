@@ -106,18 +106,19 @@ fn values_over_the_limit_are_refused() {
 #[test]
 fn a_transaction_over_its_limit_is_refused_and_can_commit_what_it_has() {
     let disk = SimulatedDisk::new(4);
-    let database = try_open(&disk, Options { max_transaction_bytes: 10_000, ..options() }).unwrap();
+    let database = try_open(&disk, Options { max_transaction_bytes: 26_000, ..options() }).unwrap();
     let table = database.create_table("t").unwrap();
     let mut transaction = database.begin();
     transaction.put(&table, "a", [1; 6000]).unwrap();
+    // Twice its bytes, as the record of the commit has them too.
     let error = refused!(
-        transaction.put(&table, "b", [1; 6000]),
-        Error::TransactionTooLarge { limit: 10_000, .. },
-        "10000",
+        transaction.put(&table, "b", [1; 8000]),
+        Error::TransactionTooLarge { limit: 26_000, .. },
+        "26000",
         "max_transaction_bytes",
         "bulk load"
     );
-    assert!(matches!(error, Error::TransactionTooLarge { bytes: 12_000..12_100, .. }), "{error}");
+    assert!(matches!(error, Error::TransactionTooLarge { bytes: 28_000..28_600, .. }), "{error}");
     transaction.put(&table, "c", [1; 3000]).unwrap();
     transaction.put(&table, "a", [2; 6000]).unwrap();
     let savepoint = transaction.savepoint();
@@ -348,6 +349,7 @@ fn options_that_cannot_be_are_refused_by_name() {
         refuse("checkpoint_chunk_bytes", Options { checkpoint_chunk_bytes, ..options() });
     }
     refuse("max_transaction_bytes", Options { max_transaction_bytes: 1 << 30, ..options() });
+    refuse("transaction_memory_bytes", Options { transaction_memory_bytes: 1 << 20, ..options() });
 }
 
 #[test]

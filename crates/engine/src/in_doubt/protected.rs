@@ -25,7 +25,7 @@ use seawall_sync::{Mutex, WaitWord};
 
 use crate::in_doubt::ranges::{End, RangeId, RangeMap};
 use crate::lock_table::LockOwner;
-use crate::transaction::ReadItem;
+use crate::read_set::ReadItem;
 
 /// Keys that are entered, or taken out, without a pause for others.
 const KEYS_TOGETHER: usize = 256;

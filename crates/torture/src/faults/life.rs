@@ -490,7 +490,7 @@ fn draw_options(random: &mut SeededRandom) -> Options {
         spare_segments: *random.pick(&[1, 2]),
         page_protection: *random.pick(&[PageProtection::RecoveryFile, PageProtection::LogImages]),
         page_image_compression: *random.pick(&[ImageCompression::None, ImageCompression::Lz4]),
-        max_transaction_bytes: 128 << 10,
+        max_transaction_bytes: 512 << 10,
         lock_wait: LockWait::NoWait,
         background: Background::Manual,
         master_key: random.chance(1, 4).then(|| MasterKey::Bytes(SecretKey::from_bytes([7; 32]))),

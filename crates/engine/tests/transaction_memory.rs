@@ -1,0 +1,235 @@
+//! What transactions take in memory: never more than the options say, whatever they do.
+#![expect(clippy::unwrap_used, reason = "a test that fails panics")]
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use seawall_engine::{
+    Background, Database, Durability, Environment, Error, Isolation, LockWait, Options, Table, Transaction,
+    TransactionOptions,
+};
+use seawall_simulation::SimulatedDisk;
+
+use common::{small_options, try_open};
+
+/// Counts what is allocated by the thread of a test, as the allocator rounds it.
+mod counting {
+    #![expect(unsafe_code, reason = "an allocator that counts and passes on")]
+
+    use std::alloc::{GlobalAlloc, Layout, System};
+    use std::cell::Cell;
+
+    struct Counting;
+
+    #[global_allocator]
+    static COUNTING: Counting = Counting;
+
+    thread_local! {
+        static ALLOCATED: Cell<i64> = const { Cell::new(0) };
+    }
+
+    /// A word before each piece, whole units of 16 bytes.
+    fn rounded(bytes: usize) -> i64 {
+        i64::try_from((bytes + 8).next_multiple_of(16).max(32)).unwrap_or(i64::MAX)
+    }
+
+    fn count(bytes: i64) {
+        // A thread that is ending counts no more.
+        ALLOCATED.try_with(|allocated| allocated.set(allocated.get() + bytes)).unwrap_or(());
+    }
+
+    /// Bytes that this thread has allocated more than it has freed.
+    pub(crate) fn allocated() -> i64 {
+        ALLOCATED.with(Cell::get)
+    }
+
+    // SAFETY: every call is passed on as it is.
+    unsafe impl GlobalAlloc for Counting {
+        unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+            count(rounded(layout.size()));
+            // SAFETY: the caller answers for the layout.
+            unsafe { System.alloc(layout) }
+        }
+
+        unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+            count(-rounded(layout.size()));
+            // SAFETY: the caller answers for pointer and layout.
+            unsafe { System.dealloc(pointer, layout) }
+        }
+
+        unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+            count(rounded(bytes) - rounded(layout.size()));
+            // SAFETY: the caller answers for pointer, layout and size.
+            unsafe { System.realloc(pointer, layout, bytes) }
+        }
+    }
+}
+
+const LIMIT: u64 = 8 << 20;
+
+fn open(limit: u64) -> (Database, Table) {
+    let options = Options {
+        memtable_bytes: 64 << 20,
+        max_transaction_bytes: limit,
+        transaction_memory_bytes: limit.max(2 * LIMIT),
+        ..small_options()
+    };
+    let database = try_open(&SimulatedDisk::new(1), options).unwrap();
+    let table = database.create_table("t").unwrap();
+    (database, table)
+}
+
+/// Does `step` with 0, 1, 2... until the transaction is refused more; how much it had taken, of `LIMIT`.
+fn until_refused(
+    transaction: &mut Transaction,
+    mut step: impl FnMut(&mut Transaction, u64) -> Result<(), Error>,
+) -> i64 {
+    let before = counting::allocated();
+    for number in 0.. {
+        match step(transaction, number) {
+            Ok(()) => {}
+            Err(error) => {
+                assert!(matches!(error, Error::TransactionTooLarge { limit: LIMIT, .. }), "{error}");
+                break;
+            }
+        }
+    }
+    counting::allocated() - before
+}
+
+fn begin(database: &Database, isolation: Isolation) -> Transaction {
+    database.begin_with(TransactionOptions { isolation, ..small_options().transaction() })
+}
+
+#[test]
+fn a_transaction_takes_no_more_than_its_limit_whatever_it_does() {
+    type Step = fn(&mut Transaction, &Table, u64) -> Result<(), Error>;
+    let steps: [(&str, Step); 8] = [
+        ("deletes in order", |transaction, table, number| transaction.delete(table, number.to_be_bytes())),
+        ("deletes", |transaction, table, number| {
+            transaction.delete(table, number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes())
+        }),
+        ("small rows", |transaction, table, number| transaction.put(table, number.to_be_bytes(), [1; 8])),
+        ("rows", |transaction, table, number| transaction.put(table, number.to_be_bytes(), [1; 1000])),
+        ("one row, with savepoints", |transaction, table, number| {
+            transaction.savepoint();
+            transaction.put(table, [1; 8], number.to_be_bytes())
+        }),
+        ("locks", |transaction, table, number| {
+            transaction.get_for_update(table, number.to_be_bytes()).map(|_| ())
+        }),
+        ("reads", |transaction, table, number| transaction.get(table, number.to_be_bytes()).map(|_| ())),
+        ("ranges", |transaction, table, number| {
+            let mut range =
+                transaction.range(table, (2 * number).to_be_bytes()..(2 * number + 1).to_be_bytes());
+            range.next_row().map(|_| ())
+        }),
+    ];
+    for (what, step) in steps {
+        let (database, table) = open(LIMIT);
+        let start = counting::allocated();
+        let mut transaction = begin(&database, Isolation::Serializable);
+        let taken = until_refused(&mut transaction, |transaction, number| step(transaction, &table, number));
+        let limit = i64::try_from(LIMIT).unwrap();
+        // The record is still to come, and is counted.
+        assert!(taken <= limit + limit / 10, "{what}: {taken}");
+        assert!(taken >= limit * 3 / 10, "{what} is charged for much more than it takes: {taken}");
+        drop(transaction);
+        let left = counting::allocated() - start;
+        // The lock table keeps room for some.
+        assert!(left < limit / 8, "{what}: {left} bytes stay");
+    }
+}
+
+#[test]
+fn one_row_that_is_read_again_and_again_takes_no_more_memory() {
+    let (database, table) = open(LIMIT);
+    let mut transaction = begin(&database, Isolation::Serializable);
+    for _ in 0..300_000 {
+        transaction.get(&table, "k").unwrap();
+    }
+    transaction.put(&table, "l", "v").unwrap();
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn all_transactions_together_keep_to_the_memory_that_they_may_take() {
+    let (database, table) = open(LIMIT);
+    let mut open: Vec<Transaction> = Vec::new();
+    let mut rows = 0_u64;
+    let refused = 'all: loop {
+        let mut transaction = begin(&database, Isolation::Snapshot);
+        for _ in 0..20_000 {
+            rows += 1;
+            if let Err(error) = transaction.put(&table, rows.to_be_bytes(), [7; 8]) {
+                open.push(transaction);
+                break 'all error;
+            }
+        }
+        open.push(transaction);
+        assert!(open.len() < 10, "nobody is refused");
+    };
+    assert!(matches!(refused, Error::TransactionMemory { limit, .. } if limit == 2 * LIMIT), "{refused}");
+    assert!(refused.to_string().contains("`transaction_memory_bytes`"), "{refused}");
+    // What was refused has changed nothing: all can commit, and make room.
+    let mut last = open.pop().unwrap();
+    open.into_iter().for_each(|transaction| assert!(transaction.commit().is_ok()));
+    last.put(&table, rows.to_be_bytes(), [7; 8]).unwrap();
+    last.commit().unwrap();
+    assert_eq!(database.snapshot().range::<&[u8]>(&table, ..).count() as u64, rows);
+}
+
+#[test]
+fn large_commits_that_come_at_once_overfill_the_memtable_by_one_of_them_at_most() {
+    const MEMTABLE: u64 = 16 << 20;
+    const ROWS: u64 = 60_000;
+    let options = Options {
+        memtable_bytes: MEMTABLE,
+        max_transaction_bytes: 64 << 20,
+        segment_bytes: 16 << 20,
+        checkpoint_log_bytes: 1 << 30,
+        checkpoint_chunk_bytes: 4 << 20,
+        background: Background::Threads,
+        lock_wait: LockWait::Timeout(Duration::from_secs(600)),
+        ..small_options()
+    };
+    let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(1)));
+    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let table = database.create_table("t").unwrap();
+    let (barrier, largest, is_over) = (Barrier::new(8), AtomicU64::new(0), AtomicBool::new(false));
+    let look = || largest.fetch_max(database.statistics().memtable_bytes, Ordering::SeqCst);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..8_u64)
+            .map(|writer| {
+                let (database, table, barrier, look) = (&database, &table, &barrier, &look);
+                scope.spawn(move || {
+                    let mut transaction = database.begin();
+                    transaction.set_durability(Durability::Async);
+                    for row in 0..ROWS {
+                        transaction.put(table, (writer << 32 | row).to_be_bytes(), [7; 100]).unwrap();
+                    }
+                    barrier.wait();
+                    transaction.commit().unwrap();
+                    look();
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                look();
+                std::thread::yield_now();
+            }
+        });
+        let ended: Vec<_> = writers.into_iter().map(|writer| writer.join()).collect();
+        is_over.store(true, Ordering::SeqCst);
+        ended.into_iter().for_each(|ended| ended.unwrap());
+    });
+    let one = ROWS * (16 + 100 + 100);
+    let largest = largest.into_inner();
+    assert!(largest > MEMTABLE / 2, "{largest}");
+    assert!(largest < MEMTABLE / 2 * 3 + one, "{largest} bytes, and one commit has {one}");
+    database.close().unwrap();
+}
