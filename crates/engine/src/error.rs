@@ -240,7 +240,7 @@ pub enum Error {
         /// The gid.
         gid: String,
     },
-    /// A transaction that wrote nothing has nothing to prepare.
+    /// A transaction that wrote nothing, and under `Serializable` read nothing, has nothing to prepare.
     #[error("the transaction has written nothing, so there is nothing to prepare: it has ended")]
     NothingToPrepare,
     /// A transaction that creates, drops, renames or truncates a table cannot be prepared.

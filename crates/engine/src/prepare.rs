@@ -52,7 +52,7 @@ impl Transaction {
     /// truncated. Under `Serializable` nobody commits a change of what it has read. It keeps no snapshot, and no log.
     ///
     /// # Errors
-    /// `Gid`; `GidInUse`; `NothingToPrepare` if nothing was written; `PrepareDefinition` if it creates, drops, renames
+    /// `Gid`; `GidInUse`; `NothingToPrepare` if nothing was written and, under `Serializable`, nothing read; `PrepareDefinition` if it creates, drops, renames
     /// or truncates a table; `Locked` if, under `Serializable`, a transaction in doubt has written what it has read, and is
     /// not decided while it waits (`lock_wait`); and those of `commit`. [`Error::effect`]
     /// tells what has become of the transaction: after most errors nothing is prepared and it is rolled back; after
@@ -120,7 +120,11 @@ impl Transaction {
     }
 
     fn check_preparable(&self) -> Result<(), Error> {
-        let Some((first, _)) = self.writes.rows().next() else { return Err(Error::NothingToPrepare) };
+        let Some((first, _)) = self.writes.rows().next() else {
+            // What a serializable transaction has read it must protect until the decision: in another database of the same
+            // global transaction it may have written, and there somebody may have read what it writes.
+            return if self.has_reads() { Ok(()) } else { Err(Error::NothingToPrepare) };
+        };
         // A rename writes rows of the catalog and moves no storage.
         let is_system = row_key::table_of(first).is_none_or(|table| table.get() < FIRST_USER_TABLE);
         if is_system || !self.touched.definitions().is_empty() {

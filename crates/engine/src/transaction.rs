@@ -532,6 +532,11 @@ impl Transaction {
         objects
     }
 
+    /// Whether the transaction has to be placed in one order with others by what it has read.
+    pub(crate) fn has_reads(&self) -> bool {
+        !self.reads.items().is_empty()
+    }
+
     pub(crate) fn take_reads(&mut self) -> Vec<ReadItem> {
         self.reads.take()
     }

@@ -134,7 +134,8 @@ fn decode(text: &str) -> Option<Vec<u8>> {
 pub enum Vote {
     /// Prepared: it waits for the decision.
     Ok,
-    /// It has written nothing, so it is over, and is not to be decided.
+    /// It has written nothing and, under `Isolation::Serializable`, read nothing: it is over, and is not to be decided. What a
+    /// serializable branch has read is protected until the decision, so it votes `Ok`.
     ReadOnly,
 }
 

@@ -90,6 +90,49 @@ fn of_two_prepared_ones_that_read_what_the_other_writes_one_is_refused() {
 }
 
 #[test]
+fn of_two_global_transactions_that_read_in_one_database_what_the_other_writes_there_one_is_refused() {
+    let (first, second) = (SimulatedDisk::new(6), SimulatedDisk::new(7));
+    let databases = [open(&first), open(&second)];
+    let tables = databases.each_ref().map(|database| database.create_table("t").unwrap());
+    // T1 reads in the first database and writes in the second one, T2 the other way round.
+    let [mut one_here, mut two_here] = [(); 2].map(|()| begin(&databases[0], SERIALIZABLE));
+    let [mut one_there, mut two_there] = [(); 2].map(|()| begin(&databases[1], SERIALIZABLE));
+    assert_eq!(one_here.get(&tables[0], "x").unwrap(), None);
+    assert_eq!(two_there.get(&tables[1], "y").unwrap(), None);
+    one_there.put(&tables[1], "y", "1").unwrap();
+    two_here.put(&tables[0], "x", "1").unwrap();
+    one_here.prepare("one").unwrap();
+    one_there.prepare("one").unwrap();
+    let refused = two_here.prepare("two");
+    assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
+    let refused = two_there.prepare("two");
+    assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
+    // What was only read is protected across a restart, and decided like any other.
+    databases[0].checkpoint().unwrap();
+    let [here, there] = databases;
+    let left = lose_power(&first, here);
+    let here = open(&left);
+    assert!(matches!(put(&here, "x", "2"), Err(Error::Locked { .. })));
+    for database in [&here, &there] {
+        let found = database.in_doubt().unwrap();
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].rows, u64::from(std::ptr::eq(database, &raw const there)));
+        database.commit_prepared("one").unwrap();
+    }
+    put(&here, "x", "2").unwrap();
+    check_and_close(here);
+    check_and_close(there);
+}
+
+#[test]
+fn a_serializable_transaction_that_has_done_nothing_has_nothing_to_prepare() {
+    let database = open(&SimulatedDisk::new(8));
+    let refused = begin(&database, SERIALIZABLE).prepare("gid");
+    assert!(matches!(refused, Err(Error::NothingToPrepare)), "{refused:?}");
+    check_and_close(database);
+}
+
+#[test]
 fn a_writer_that_was_prepared_first_keeps_a_reader_from_being_prepared() {
     let disk = SimulatedDisk::new(4);
     let database = open(&disk);
