@@ -1,11 +1,12 @@
 //! Memory that is handed out piece by piece and given back all at once.
 //!
 //! ```text
-//!   chunk 64 KiB | chunk 128 KiB | ... | chunk 2 MiB | chunk 2 MiB        and one chunk for each oversize piece
-//!   [####][######][###########]         [#####......]
-//!                                             ^ used: one atomic add hands out a piece
+//!   chunk 64 KiB | chunk 128 KiB | ... | chunk 16 MiB | chunk 32 MiB | chunk 32 MiB
+//!   [####][######][###########]                        [#####...............]
+//!                                                            ^ used: one atomic add hands out a piece
 //! ```
-//! The first chunk comes with the first piece, so an empty arena costs nothing.
+//! The first chunk comes with the first piece, so an empty arena costs nothing. A chunk takes memory as far as it is used:
+//! what a long piece leaves unused at the end of one is address space, but for the rest of a huge page.
 #![expect(unsafe_code, reason = "raw memory behind a face that only hands out pieces that do not overlap")]
 
 use std::ptr::{self, NonNull};
@@ -19,16 +20,15 @@ pub(crate) const LINE_BYTES: usize = 64;
 /// Every piece starts at, and is a multiple of, this many bytes.
 pub(crate) const PIECE_ALIGNMENT: usize = 8;
 const FIRST_CHUNK_BYTES: usize = 64 << 10;
-const CHUNK_BYTES_MAX: usize = HUGE_PAGE_BYTES;
-/// A larger piece gets a chunk of its own, so that at most an eighth of a chunk is left unused at its end.
-const OVERSIZE_BYTES: usize = CHUNK_BYTES_MAX / 8;
+/// A longer piece gets a chunk as long as itself.
+const CHUNK_BYTES_MAX: usize = 16 * HUGE_PAGE_BYTES;
 
 /// Hands out pieces of memory that live, unmoved, until the arena is dropped.
 pub(crate) struct Arena {
     /// The chunk that pieces come from; null before the first.
     current: AtomicPtr<Chunk>,
     chunks: Mutex<Chunks>,
-    /// Bytes of all chunks but the current one.
+    /// Bytes that all chunks take but the current one.
     closed_bytes: AtomicUsize,
 }
 
@@ -40,7 +40,7 @@ struct Chunks {
 
 struct Chunk {
     memory: ZeroedMemory,
-    /// Offset of the next piece. Runs past the memory's end when pieces did not fit.
+    /// Offset of the next piece. Past the memory's end once a piece did not fit.
     used: AtomicUsize,
 }
 
@@ -65,12 +65,7 @@ impl Arena {
     /// If `bytes` is no multiple of the alignment.
     pub(crate) fn allocate(&self, bytes: usize) -> NonNull<u8> {
         assert!(bytes.is_multiple_of(PIECE_ALIGNMENT), "a piece of {bytes} bytes breaks the alignment");
-        if bytes <= OVERSIZE_BYTES
-            && let Some(piece) = self.allocate_from_current(bytes)
-        {
-            return piece;
-        }
-        self.allocate_slowly(bytes)
+        self.allocate_from_current(bytes).unwrap_or_else(|| self.allocate_slowly(bytes))
     }
 
     /// Bytes handed out, and those lost at the ends of chunks.
@@ -80,7 +75,9 @@ impl Arena {
         let Some(chunk) = NonNull::new(self.current.load(Ordering::Acquire)) else { return closed };
         // SAFETY: chunks are freed only in `drop`.
         let chunk = unsafe { chunk.as_ref() };
-        closed + chunk.used.load(Ordering::Relaxed).min(chunk.memory.bytes())
+        let used = chunk.used.load(Ordering::Relaxed);
+        // A chunk that a piece did not fit into is counted as closed.
+        if used <= chunk.memory.bytes() { closed + used } else { closed }
     }
 
     fn allocate_from_current(&self, bytes: usize) -> Option<NonNull<u8>> {
@@ -91,6 +88,10 @@ impl Arena {
         // Relaxed: the addition alone decides whose piece it is.
         let offset = chunk.used.fetch_add(bytes, Ordering::Relaxed);
         if offset + bytes > chunk.memory.bytes() {
+            if offset <= chunk.memory.bytes() {
+                // The first piece that does not fit: no later one will.
+                self.closed_bytes.fetch_add(chunk.bytes_touched(offset), Ordering::Relaxed);
+            }
             return None;
         }
         // SAFETY: `offset + bytes` lies within the chunk's allocation.
@@ -100,23 +101,13 @@ impl Arena {
     #[cold]
     fn allocate_slowly(&self, bytes: usize) -> NonNull<u8> {
         let mut chunks = self.chunks.lock();
-        if bytes > OVERSIZE_BYTES {
-            let chunk = Chunk::create(bytes, bytes);
-            chunks.all.push(chunk);
-            self.closed_bytes.fetch_add(bytes, Ordering::Relaxed);
-            // SAFETY: just created.
-            return unsafe { chunk.as_ref() }.memory.start();
-        }
         // Whoever held the mutex before may have brought a new chunk.
         if let Some(piece) = self.allocate_from_current(bytes) {
             return piece;
         }
-        let capacity = chunks.next_bytes.max(bytes.next_power_of_two());
+        let step = if bytes < HUGE_PAGE_BYTES { FIRST_CHUNK_BYTES } else { HUGE_PAGE_BYTES };
+        let capacity = chunks.next_bytes.max(bytes.next_multiple_of(step));
         chunks.next_bytes = (chunks.next_bytes * 2).min(CHUNK_BYTES_MAX);
-        if let Some(full) = NonNull::new(self.current.load(Ordering::Relaxed)) {
-            // SAFETY: chunks are freed only in `drop`.
-            self.closed_bytes.fetch_add(unsafe { full.as_ref() }.memory.bytes(), Ordering::Relaxed);
-        }
         let chunk = Chunk::create(capacity, bytes);
         chunks.all.push(chunk);
         // Release pairs with the acquire loads of `current`: who finds the chunk finds its fields.
@@ -142,6 +133,12 @@ impl Chunk {
         let memory = ZeroedMemory::new(capacity);
         NonNull::from(Box::leak(Box::new(Chunk { memory, used: AtomicUsize::new(used) })))
     }
+
+    /// Bytes that the memory takes if its first `used` bytes were written.
+    fn bytes_touched(&self, used: usize) -> usize {
+        let step = if self.memory.bytes() < HUGE_PAGE_BYTES { 4096 } else { HUGE_PAGE_BYTES };
+        used.next_multiple_of(step).min(self.memory.bytes())
+    }
 }
 
 #[cfg(test)]
@@ -164,6 +161,18 @@ mod tests {
         assert!(pieces.iter().all(|(start, _)| start.is_multiple_of(PIECE_ALIGNMENT)));
         assert!(pieces.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0));
         assert!(arena.bytes_used() >= sizes.iter().sum());
+    }
+
+    #[test]
+    fn of_long_pieces_less_than_a_huge_page_is_lost_at_the_end_of_each_chunk() {
+        let arena = Arena::new();
+        for count in 1..=40 {
+            let bytes = 5 << 20;
+            arena.allocate(bytes);
+            let chunk_count = arena.chunks.lock().all.len();
+            let used = arena.bytes_used();
+            assert!(used >= count * bytes && used < count * bytes + chunk_count * HUGE_PAGE_BYTES, "{used}");
+        }
     }
 
     #[test]
