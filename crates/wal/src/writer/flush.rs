@@ -112,13 +112,9 @@ impl Shared {
 
     /// Sees to it that what comes before `end` survives a kill, as far as the pending files have room.
     pub(super) fn mirror_until(&self, end: Lsn) -> Mirrored {
-        let until = self.mirror.mirrored().max(self.flushed());
-        if until >= end {
-            return Mirrored { until, gap_end: None };
-        }
-        let mut mirrored = self.mirror.copy();
-        mirrored.until = mirrored.until.max(self.flushed());
-        mirrored
+        let flushed = self.flushed();
+        let until = self.mirror.mirrored().max(flushed);
+        if until >= end { Mirrored { until, gap_end: None } } else { self.mirror.copy(flushed) }
     }
 
     pub(super) fn request_flush(&self, end: Lsn) {

@@ -86,20 +86,25 @@ impl Mirror {
         Lsn::new(self.mirrored.load(Ordering::SeqCst))
     }
 
-    /// Copies all that was appended before the call and is not durable.
-    pub(super) fn copy(&self) -> Mirrored {
+    /// Copies all that was appended before the call. The log is durable up to `flushed`.
+    pub(super) fn copy(&self, flushed: Lsn) -> Mirrored {
         let mut files = self.files.lock();
         // Listed under the lock of the files: nobody puts an older batch where a newer one is.
         let batches = self.batches.lock().clone();
-        let mut mirrored = Mirrored { until: Lsn::ZERO, gap_end: None };
+        let mut mirrored = Mirrored { until: flushed, gap_end: None };
         for batch in &batches {
+            let total = batch.total();
+            let end = self.lsn_at(batch, total);
+            if end <= flushed {
+                // Not forgotten yet. If it had no room here, nobody need wait for that.
+                continue;
+            }
             let [odd, even] = &mut *files;
             let file = if batch.number.is_multiple_of(2) { even } else { odd };
-            let total = batch.total();
             let copied = file.copy(batch, total, || self.lsn_at(batch, 0), self.key);
             mirrored.until = self.lsn_at(batch, copied);
             if copied < total && !sabotaged(Defect::LongAsyncNotFlushed) {
-                mirrored.gap_end = Some(self.lsn_at(batch, total));
+                mirrored.gap_end = Some(end);
                 break;
             }
         }
