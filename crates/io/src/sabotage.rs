@@ -66,6 +66,9 @@ defects! {
         OsDurableWriteBuffered "os-durable-write-buffered"
             "durable writes of the operating system are not durable"
             => "Acknowledged commits are lost with the power",
+        OsFallbackNotSynced "os-fallback-not-synced"
+            "where the kernel refuses to write and sync in one call, no sync follows the write"
+            => "Acknowledged commits are lost with the power, on such file systems",
     }
     "seawall-wal" {
         FlushNotDurable "flush-not-durable"
@@ -185,7 +188,38 @@ defects! {
             "pages of a bulk load are not synced before a chunk refers to them"
             => "A loaded table is damaged after a power loss",
     }
+    "seawall-archive-agent" {
+        SpoolNotesNotSynced "spool-notes-not-synced"
+            "the note of segments that were left out is renamed and was never synced"
+            => "After a power loss a gap in PostgreSQL's archive is on record nowhere",
+    }
+    "seawall-backup" {
+        RestoredFilesNotSynced "restored-files-not-synced"
+            "the files of a restored PostgreSQL cluster are not synced"
+            => "After a power loss the cluster starts with empty relations",
+        RestoredControlNotSynced "restored-control-not-synced"
+            "the directory of `pg_control` is not synced before the marker of the restore goes"
+            => "After a power loss nobody can tell a restored directory from any other one",
+    }
     "seawall-tree" {
+        ImagesBeforeSync "images-before-sync"
+            "several threads write images before the page file is synced"
+            => "Torn pages have no other copy",
+        SyncedBeforeWritten "synced-before-written"
+            "the page file is synced before the thread has ended that writes the last chunk in place"
+            => "Torn pages have no other copy",
+        OverlayDroppedEarly "overlay-dropped-early"
+            "readers stop looking at a chunk's images while a thread still writes them in place"
+            => "Readers see old or torn pages",
+        RegionPiecesOverlap "region-pieces-overlap"
+            "the second piece of a region of the recovery file begins before the end of the first"
+            => "A crash in a chunk of the default size leaves a database that does not open",
+        NewMapPageRefused "new-map-page-refused"
+            "a page of the space map that is not there yet is taken for damage"
+            => "The database stops when it needs its second map page",
+        NewMapPageNotLinked "new-map-page-not-linked"
+            "a page of the space map does not say that there is a next one"
+            => "Pages in use are handed out again after a restart",
         RecoveryFileNotSynced "recovery-file-not-synced"
             "pages are overwritten in place before the recovery file is synced"
             => "Torn pages have no other copy",
@@ -233,6 +267,9 @@ defects! {
             => "Pages in use are handed out again after a restart",
     }
     "seawall-keys" {
+        NoncesShort "nonces-short"
+            "four bytes of each nonce are drawn, and the others are zero"
+            => "Nonces repeat, and encrypted messages give each other away",
         KeysNameNotSynced "keys-name-not-synced"
             "the directory is not synced when the keys file is replaced"
             => "After a power loss the old master key is asked for",

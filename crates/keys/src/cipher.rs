@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use seawall_codec::encryption::{CipherKey, NONCE_BYTES, Nonce, NotAuthentic, SecretKey, TAG_BYTES, Tag};
 use seawall_io::Random;
+use seawall_io::sabotage::{Defect, sabotaged};
 
 /// Bytes that an encrypted message takes besides itself: the nonce and the tag.
 pub const ENVELOPE_BYTES: usize = NONCE_BYTES + TAG_BYTES;
@@ -53,7 +54,8 @@ impl Cipher {
     /// they are decrypted.
     pub fn encrypt(&self, associated: &[u8], bytes: &mut [u8]) -> Envelope {
         let mut nonce = [0; NONCE_BYTES];
-        self.random.fill(&mut nonce);
+        let drawn = if sabotaged(Defect::NoncesShort) { 4 } else { NONCE_BYTES };
+        self.random.fill(&mut nonce[..drawn]);
         let tag = self.key.encrypt(&nonce, associated, bytes);
         Envelope { nonce, tag }
     }
@@ -89,8 +91,61 @@ impl fmt::Debug for Cipher {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeSet, HashSet};
+    use std::sync::atomic::{AtomicU64, Ordering};
+
     use super::*;
     use seawall_simulation::SimulatedRandom;
+
+    /// Randomness that notes how much of it was drawn.
+    #[derive(Debug)]
+    struct CountedRandom {
+        random: SimulatedRandom,
+        drawn_bytes: AtomicU64,
+    }
+
+    impl Random for CountedRandom {
+        fn fill(&self, bytes: &mut [u8]) {
+            self.random.fill(bytes);
+            self.drawn_bytes.fetch_add(bytes.len() as u64, Ordering::SeqCst);
+        }
+    }
+
+    /// Two messages of one key under one nonce give both away. 300,000 draws of 32 bits would hold ten repeats.
+    #[test]
+    fn no_nonce_is_used_twice_and_every_bit_of_it_is_random() {
+        const MESSAGES: u64 = 300_000;
+        let random =
+            Arc::new(CountedRandom { random: SimulatedRandom::new(1), drawn_bytes: AtomicU64::new(0) });
+        let cipher = Cipher::new(&SecretKey::from_bytes([1; 32]), Arc::clone(&random) as Arc<dyn Random>);
+        let mut nonces = HashSet::new();
+        // A repeat of any eight bytes would be a repeat of a part that is not wholly random.
+        let mut parts: [HashSet<[u8; 8]>; 3] = Default::default();
+        let mut values = vec![BTreeSet::new(); NONCE_BYTES];
+        for _ in 0..MESSAGES {
+            let nonce = cipher.encrypt(b"", &mut []).nonce;
+            assert!(nonces.insert(nonce), "{nonce:?} was used twice");
+            for (part, bytes) in parts.iter_mut().zip(nonce.as_chunks().0) {
+                assert!(part.insert(*bytes), "{bytes:?} came twice at one place in nonces");
+            }
+            values.iter_mut().zip(nonce).for_each(|(values, byte)| {
+                values.insert(byte);
+            });
+        }
+        assert!(values.iter().all(|values| values.len() == 256), "a byte of nonces does not take all values");
+        assert_eq!(random.drawn_bytes.load(Ordering::SeqCst), MESSAGES * NONCE_BYTES as u64);
+    }
+
+    /// A clone shares the key, so it must not repeat nonces of the original.
+    #[test]
+    fn clones_of_a_cipher_draw_nonces_of_their_own() {
+        let cipher = Cipher::new(&SecretKey::from_bytes([1; 32]), Arc::new(SimulatedRandom::new(1)));
+        let (first, second) = (cipher.clone(), cipher.clone());
+        let nonces: HashSet<Nonce> = (0..1_000)
+            .flat_map(|_| [&cipher, &first, &second].map(|cipher| cipher.encrypt(b"", &mut []).nonce))
+            .collect();
+        assert_eq!(nonces.len(), 3_000);
+    }
 
     #[test]
     fn the_same_message_never_looks_the_same() {

@@ -159,7 +159,7 @@ impl Tree {
             writer.recovery.trim().map_err(ChunkFailure::Unknown)?;
         }
         // Step 7. As long as a thread writes in place, what it overwrites is read from the overlay.
-        if writer.in_place.is_none() {
+        if writer.in_place.is_none() || sabotaged(Defect::OverlayDroppedEarly) {
             self.pages.drop_overlay();
         }
         if !plan.is_empty() {
@@ -207,6 +207,10 @@ impl Tree {
         let (page_write, page_sync) = (Cell::new(Duration::ZERO), Cell::new(Duration::ZERO));
         let in_place = writer.in_place.clone();
         let sync = || {
+            if needs_sync && sabotaged(Defect::SyncedBeforeWritten) {
+                file.sync()?;
+                return in_place.as_deref().map_or(Ok(()), InPlaceWrite::wait);
+            }
             let mut watch = Watch::start(self.options.clock.as_deref());
             in_place.as_deref().map_or(Ok(()), InPlaceWrite::wait)?;
             page_write.set(page_write.get() + watch.lap());
@@ -277,7 +281,9 @@ impl Tree {
                 Ok(page) if page.bytes() == image.bytes() => {}
                 Ok(_) => changed.push(image.clone()),
                 // A new page of the space map, or a damaged one that comes right now.
-                Err(error) if error.is_damage() => changed.push(image.clone()),
+                Err(error) if error.is_damage() && !(is_map && sabotaged(Defect::NewMapPageRefused)) => {
+                    changed.push(image.clone())
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -443,7 +449,7 @@ fn beside_sync<J: Clone + Send, R: Send>(
         let done: Result<Vec<R>, TreeError> = jobs.into_iter().map(|job| work(job, &gate)).collect();
         return done.map_err(ChunkFailure::before_commit);
     }
-    let gate = SyncGate::closed();
+    let gate = if sabotaged(Defect::ImagesBeforeSync) { SyncGate::open() } else { SyncGate::closed() };
     let (synced, done) = thread::scope(|scope| {
         let (gate, work) = (&gate, &work);
         let start = |job: J| {

@@ -397,7 +397,7 @@ impl SpaceMap {
         bits::set(&mut words, 0, 1);
         if let Some(map) = self.maps[last].as_mut() {
             map.has_next = true;
-            map.is_new = true;
+            map.is_new = !sabotaged(Defect::NewMapPageNotLinked);
         }
         self.maps.resize_with(last + 1, || None);
         self.maps.push(Some(MapPage::new(words, false, true)));

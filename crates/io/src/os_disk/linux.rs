@@ -15,6 +15,7 @@ use rustix::io::{Errno, ReadWriteFlags, pwritev, pwritev2};
 
 use super::open_with;
 use super::place::Place;
+use crate::sabotage::{Defect, sabotaged};
 
 /// The kernel takes no more slices in one call (`IOV_MAX`).
 const SLICES_MAX: usize = 1024;
@@ -50,6 +51,35 @@ fn is_unsupported(error: &io::Error) -> bool {
         .is_some_and(|errno| matches!(errno, Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS))
 }
 
+/// What a durable write asks of the kernel.
+pub(super) trait DurableCalls {
+    /// Writes some of the bytes and makes them durable, in one call.
+    fn write_and_sync(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno>;
+    /// Writes all of the bytes, durable after the next `sync`.
+    fn write_all(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
+    fn sync(&self) -> io::Result<()>;
+    /// Leaves direct mode. Returns whether the file was in it.
+    fn leave_direct(&self) -> io::Result<bool>;
+}
+
+impl DurableCalls for File {
+    fn write_and_sync(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
+        pwritev2(self, &[IoSlice::new(bytes)], offset, ReadWriteFlags::DSYNC)
+    }
+
+    fn write_all(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_data()
+    }
+
+    fn leave_direct(&self) -> io::Result<bool> {
+        leave_direct(self)
+    }
+}
+
 /// How durable writes of one file are done: by `RWF_DSYNC` until the kernel refuses it.
 #[derive(Debug, Default)]
 pub(super) struct DurableWrites {
@@ -59,32 +89,25 @@ pub(super) struct DurableWrites {
 
 impl DurableWrites {
     /// Each part that the kernel takes is durable when its call returns, so short writes just go on.
-    pub(super) fn write(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.write_by(file, bytes, offset, |bytes, offset| {
-            pwritev2(file, &[IoSlice::new(bytes)], offset, ReadWriteFlags::DSYNC)
-        })
-    }
-
-    fn write_by(
+    pub(super) fn write(
         &self,
-        file: &File,
+        file: &impl DurableCalls,
         mut bytes: &[u8],
         mut offset: u64,
-        mut call: impl FnMut(&[u8], u64) -> Result<usize, Errno>,
     ) -> io::Result<()> {
         while !bytes.is_empty() {
             if self.flag_refused.load(Ordering::SeqCst) {
-                file.write_all_at(bytes, offset)?;
-                return file.sync_data();
+                file.write_all(bytes, offset)?;
+                return if sabotaged(Defect::OsFallbackNotSynced) { Ok(()) } else { file.sync() };
             }
-            match call(bytes, offset) {
+            match file.write_and_sync(bytes, offset) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(written) => {
                     bytes = &bytes[written..];
                     offset += written as u64;
                 }
                 Err(Errno::INTR) => {}
-                Err(Errno::INVAL) if leave_direct(file)? => {}
+                Err(Errno::INVAL) if file.leave_direct()? => {}
                 Err(Errno::INVAL | Errno::OPNOTSUPP | Errno::NOSYS) => {
                     self.flag_refused.store(true, Ordering::SeqCst)
                 }
@@ -172,6 +195,8 @@ fn allocate(file: &File, flags: FallocateFlags, offset: u64, bytes: u64) -> io::
 
 #[cfg(test)]
 mod tests {
+    use std::cell::{Cell, RefCell};
+
     use super::*;
     use crate::aligned::{AlignedBuffer, BLOCK_BYTES};
 
@@ -181,8 +206,114 @@ mod tests {
         (open_direct(&Place::by_path(full.clone()), OFlags::RDWR | OFlags::CREATE).unwrap(), full)
     }
 
+    /// A file of a kernel that takes a few bytes at a time, and knows what is durable.
+    struct FakeFile {
+        /// What a call with `RWF_DSYNC` ends with once so many bytes were taken; none: it takes all.
+        refusal: Option<(usize, Errno)>,
+        sync_fails: bool,
+        is_direct: Cell<bool>,
+        calls: Cell<usize>,
+        written: RefCell<Vec<u8>>,
+        durable: RefCell<Vec<u8>>,
+    }
+
+    /// Where the bytes of a fake file begin.
+    const BEGIN: u64 = 100;
+
+    impl FakeFile {
+        fn new(refusal: Option<(usize, Errno)>) -> FakeFile {
+            let (is_direct, calls) = (Cell::new(true), Cell::new(0));
+            let (written, durable) = (RefCell::default(), RefCell::default());
+            FakeFile { refusal, sync_fails: false, is_direct, calls, written, durable }
+        }
+
+        fn take(&self, bytes: &[u8], offset: u64) {
+            let mut written = self.written.borrow_mut();
+            assert_eq!(offset, BEGIN + written.len() as u64, "each call goes on where the last one ended");
+            written.extend_from_slice(bytes);
+        }
+    }
+
+    impl DurableCalls for FakeFile {
+        fn write_and_sync(&self, bytes: &[u8], offset: u64) -> Result<usize, Errno> {
+            self.calls.set(self.calls.get() + 1);
+            if self.calls.get().is_multiple_of(3) {
+                return Err(Errno::INTR);
+            }
+            let taken = self.written.borrow().len();
+            if let Some((limit, error)) = self.refusal
+                && taken >= limit
+            {
+                return Err(error);
+            }
+            let count = bytes.len().min(self.calls.get() * 7);
+            self.take(&bytes[..count], offset);
+            self.durable.borrow_mut().extend_from_slice(&bytes[..count]);
+            Ok(count)
+        }
+
+        fn write_all(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+            self.take(bytes, offset);
+            Ok(())
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            if self.sync_fails {
+                return Err(Errno::IO.into());
+            }
+            self.durable.replace(self.written.borrow().clone());
+            Ok(())
+        }
+
+        fn leave_direct(&self) -> io::Result<bool> {
+            Ok(self.is_direct.replace(false))
+        }
+    }
+
+    fn some_bytes() -> Vec<u8> {
+        (0..=255).cycle().take(5000).collect()
+    }
+
     #[test]
-    fn without_the_flag_a_write_is_followed_by_a_sync() {
+    fn a_durable_write_is_durable_whatever_of_it_the_kernel_refuses() {
+        let bytes = some_bytes();
+        let refusals = [Errno::INVAL, Errno::OPNOTSUPP, Errno::NOSYS]
+            .into_iter()
+            .flat_map(|error| [0, 1000, 4999].map(|limit| Some((limit, error))));
+        for refusal in refusals.chain([None]) {
+            let writes = DurableWrites::default();
+            // The second write knows already that the flag is refused.
+            for number in 1..3 {
+                let file = FakeFile::new(refusal);
+                writes.write(&file, &bytes, BEGIN).unwrap();
+                assert!(*file.durable.borrow() == bytes, "write {number}, refused: {refusal:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_sync_that_fails_without_the_flag_fails_the_write() {
+        let file = FakeFile { sync_fails: true, ..FakeFile::new(Some((1000, Errno::OPNOTSUPP))) };
+        let error = DurableWrites::default().write(&file, &some_bytes(), BEGIN).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(Errno::IO.raw_os_error()));
+    }
+
+    #[test]
+    fn a_durable_write_stops_at_an_error_and_keeps_what_came_before() {
+        let bytes = some_bytes();
+        for (error, kind) in
+            [(Errno::NOSPC, io::ErrorKind::StorageFull), (Errno::IO, io::Error::from_raw_os_error(5).kind())]
+        {
+            let file = FakeFile::new(Some((2000, error)));
+            let failed = DurableWrites::default().write(&file, &bytes, BEGIN).unwrap_err();
+            assert_eq!(failed.kind(), kind);
+            let durable = file.durable.borrow();
+            assert!(durable.len() >= 2000 && bytes.starts_with(&durable));
+        }
+    }
+
+    #[test]
+    fn without_the_flag_a_real_file_is_written() {
         let directory = tempfile::tempdir().unwrap();
         let (file, full) = direct_file(&directory);
         let mut buffer = AlignedBuffer::zeroed(2 * BLOCK_BYTES);
@@ -222,28 +353,6 @@ mod tests {
             let count = bytes.len().min(calls * 7);
             taken.extend_from_slice(&bytes[..count]);
             Ok(count)
-        }
-    }
-
-    #[test]
-    fn short_durable_writes_go_on_where_they_ended_and_tell_of_the_error_behind_them() {
-        let directory = tempfile::tempdir().unwrap();
-        let (file, _) = direct_file(&directory);
-        let bytes: Vec<u8> = (0..=255).cycle().take(5000).collect();
-        let write = |taken: &mut Vec<u8>, end, limit| {
-            DurableWrites::default().write_by(&file, &bytes, 100, short(taken, end, limit))
-        };
-        let mut taken = Vec::new();
-        write(&mut taken, Ok(0), usize::MAX).unwrap();
-        assert!(taken == bytes);
-        for (end, kind) in [
-            (Ok(0), io::ErrorKind::WriteZero),
-            (Err(Errno::NOSPC), io::ErrorKind::StorageFull),
-            (Err(Errno::IO), io::Error::from_raw_os_error(5).kind()),
-        ] {
-            let mut taken = Vec::new();
-            assert_eq!(write(&mut taken, end, 2000).unwrap_err().kind(), kind);
-            assert!(taken.len() >= 2000 && bytes.starts_with(&taken));
         }
     }
 

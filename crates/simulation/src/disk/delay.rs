@@ -27,6 +27,9 @@ pub struct Delay {
 #[derive(Debug)]
 pub struct Gate(Arc<GateState>);
 
+/// A call that a test waits for comes within this, or never.
+const AWAITED: Duration = Duration::from_secs(60);
+
 #[derive(Debug, Default)]
 struct GateState {
     inside: Mutex<Inside>,
@@ -41,9 +44,13 @@ struct Inside {
 
 impl Gate {
     /// Waits until so many calls wait here.
+    ///
+    /// # Panics
+    /// If they do not come within a minute.
     pub fn await_waiting(&self, calls: u64) {
         let mut inside = self.0.inside.lock();
-        self.0.changed.wait_while(&mut inside, |inside| inside.waiting < calls);
+        let waited = self.0.changed.wait_while_for(&mut inside, |inside| inside.waiting < calls, AWAITED);
+        assert!(!waited.timed_out(), "{} of {calls} calls came to a gate within {AWAITED:?}", inside.waiting);
     }
 
     /// How many calls wait here now.

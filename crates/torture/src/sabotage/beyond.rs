@@ -7,7 +7,19 @@ const OLD_RECORD: &str = "a record that was given up has to lie just where the l
 const KILL_THEN_POWER: &str =
     "a kill has to hit a write on its way, and the power to go before the same bytes are written again";
 
-const BEYOND: [(Defect, &str); 10] = [
+const POSTGRESQL: &str = "tortures are of databases of ours, and this is about PostgreSQL's";
+
+const BEYOND: [(Defect, &str); 17] = [
+    (Defect::SpoolNotesNotSynced, POSTGRESQL),
+    (Defect::RestoredFilesNotSynced, POSTGRESQL),
+    (Defect::RestoredControlNotSynced, POSTGRESQL),
+    (Defect::OsFallbackNotSynced, "the kernel of this machine refuses nothing"),
+    (
+        Defect::NoncesShort,
+        "no torture looks at nonces, and nonces of a simulated database are those of a seed",
+    ),
+    (Defect::NewMapPageRefused, "databases of tortures have one page of the space map"),
+    (Defect::NewMapPageNotLinked, "databases of tortures have one page of the space map"),
     (Defect::RecycledBeforeNameSynced, "a writer has to fill a segment during one call of another thread"),
     (Defect::TailNotZeroed, OLD_RECORD),
     (Defect::PendingNotZeroed, OLD_RECORD),

@@ -21,6 +21,7 @@
 //! once it is in place: of a file that was damaged, what is left tells whether its chunk was being written in place.
 
 use seawall_codec::checksum::{Crc32c, crc32c};
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_keys::{Cipher, ENVELOPE_BYTES};
 use seawall_types::PageId;
 
@@ -140,7 +141,8 @@ impl<'a> Sink<'a> {
         self.file.write_at(&self.buffer[skipped..], self.offset + skipped as u64)?;
         // The device writes while the next images are packed.
         self.file.start_writing(self.offset, self.buffer.len() as u64);
-        self.offset += self.buffer.len() as u64;
+        let overlap = if sabotaged(Defect::RegionPiecesOverlap) { skipped as u64 } else { 0 };
+        self.offset += self.buffer.len() as u64 - overlap;
         self.buffer.clear();
         Ok(())
     }
