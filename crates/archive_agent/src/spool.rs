@@ -30,6 +30,7 @@ use std::time::Duration;
 
 use seawall_archive::{LogFileName, SegmentPlace};
 use seawall_io::Clock;
+use seawall_io::sabotage::{Defect, sabotaged};
 
 /// An acknowledgement is shorter.
 const LINE_BYTES_MAX: u64 = 200;
@@ -273,7 +274,9 @@ impl Spool {
             let mut file =
                 OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
             file.write_all(text.as_bytes())?;
-            file.sync_all()?;
+            if !sabotaged(Defect::SpoolNotesNotSynced) {
+                file.sync_all()?;
+            }
             rustix::fs::rename(&new, &path)?;
             sync(&self.directory)
         };

@@ -1,4 +1,5 @@
-//! Power losses of the database, of the repository, and in the middle of a restore, at every call of the disk.
+//! Power losses of the database, of the repository, and in the middle of a restore: in some calls of the disk, with
+//! `SEAWALL_CRASHES=all` in every one.
 //!
 //! Invariants: what was acknowledged as archived is in what is restored; what is restored is a prefix of the commit order; a
 //! restore that was cut short is never taken for a database.
@@ -9,13 +10,7 @@ mod common;
 use common::{World, examine, state_of};
 use seawall_backup::{RestoreRequest, databases};
 use seawall_engine::{Database, Durability, Error, RestoreTarget};
-use seawall_simulation::{PowerLoss, SimulatedDisk};
-
-/// Every so many calls, so that a run of all tests stays short; `SEAWALL_CRASHES=all` tries every one.
-fn step(calls: u64, wanted: u64) -> usize {
-    let all = std::env::var("SEAWALL_CRASHES").is_ok();
-    if all { 1 } else { usize::try_from((calls / wanted).max(1)).unwrap() }
-}
+use seawall_simulation::{PowerLoss, SimulatedDisk, crash_step};
 
 fn outcomes() -> [PowerLoss; 3] {
     [PowerLoss::LoseAll, PowerLoss::KeepAll, PowerLoss::Random(7)]
@@ -40,7 +35,7 @@ fn a_restore_that_was_cut_short_is_no_database_and_can_be_run_again() {
     let whole = SimulatedDisk::new(8);
     world.restore_to(&whole, &request).unwrap();
     let calls = whole.calls();
-    for call in (0..calls).step_by(step(calls, 15)) {
+    for call in (0..calls).step_by(crash_step(calls, 15)) {
         let disk = SimulatedDisk::new(8);
         disk.crash_at(call);
         world.restore_to(&disk, &request).unwrap_err();
@@ -123,7 +118,7 @@ fn what_was_acknowledged_as_archived_survives_the_loss_of_the_machine() {
     let calm = World::new();
     work(&calm);
     let calls = calm.disk.calls();
-    for call in (0..calls).step_by(step(calls, 15)) {
+    for call in (0..calls).step_by(crash_step(calls, 15)) {
         let world = World::new();
         world.disk.crash_at(call);
         let (archived, is_backed_up) = work(&world);
@@ -151,7 +146,7 @@ fn a_repository_that_loses_power_has_all_that_was_acknowledged_and_takes_the_res
     let before = calm.store.calls();
     work(&calm);
     let calls = calm.store.calls();
-    for call in (before..calls).step_by(step(calls, 12)) {
+    for call in (before..calls).step_by(crash_step(calls - before, 12)) {
         let world = World::new();
         world.store.crash_at(call);
         let (archived, is_backed_up) = work(&world);

@@ -12,7 +12,7 @@ use common::{SEGMENT_BYTES, World, state_of};
 use seawall_backup::{BackupError, BackupKeeper, BackupOptions, KeeperOptions, back_up_behind_gap};
 use seawall_engine::{ArchiveOptions, Database, Error, Options, RestoreTarget};
 use seawall_io::Clock;
-use seawall_simulation::{Fault, FaultError, FaultTarget, Operations, PowerLoss};
+use seawall_simulation::{Fault, FaultError, FaultTarget, Operations, PowerLoss, crash_step};
 use seawall_types::Lsn;
 
 fn options(world: &World) -> Options {
@@ -184,10 +184,8 @@ fn whatever_loses_power_while_a_gap_is_opened_the_database_can_be_restored_after
     let calm = copy();
     let (disk_from, store_from) = (calm.disk.calls(), calm.store.calls());
     go_on(&calm).unwrap();
-    let all = std::env::var("SEAWALL_CRASHES").is_ok();
-    let step = |from: u64, to: u64| if all { 1 } else { usize::try_from((to - from) / 12).unwrap().max(1) };
-    let of_disk = (disk_from..calm.disk.calls()).step_by(step(disk_from, calm.disk.calls()));
-    let of_store = (store_from..calm.store.calls()).step_by(step(store_from, calm.store.calls()));
+    let of_disk = (disk_from..calm.disk.calls()).step_by(crash_step(calm.disk.calls() - disk_from, 12));
+    let of_store = (store_from..calm.store.calls()).step_by(crash_step(calm.store.calls() - store_from, 12));
     for (call, is_store) in of_disk.map(|call| (call, false)).chain(of_store.map(|call| (call, true))) {
         let world = copy();
         if is_store {

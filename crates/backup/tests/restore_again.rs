@@ -11,7 +11,7 @@ use seawall_archive::System;
 use seawall_backup::{BackupError, BackupOptions, RestoreReport, RestoreRequest};
 use seawall_engine::{Database, Error, RestoreTarget};
 use seawall_io::Disk;
-use seawall_simulation::{PowerLoss, SimulatedDisk};
+use seawall_simulation::{PowerLoss, SimulatedDisk, crash_step};
 
 const ROWS: u32 = 600;
 
@@ -80,11 +80,6 @@ fn cut_short(world: &World, request: &RestoreRequest, call: u64, outcome: PowerL
     disk.after_power_loss(outcome)
 }
 
-fn step(calls: u64, wanted: u64) -> usize {
-    let all = std::env::var("SEAWALL_CRASHES").is_ok();
-    if all { 1 } else { usize::try_from((calls / wanted).max(1)).unwrap() }
-}
-
 #[test]
 fn wherever_the_power_goes_the_same_again_ends_it_and_fetches_what_is_missing() {
     let (world, expected) = story();
@@ -93,7 +88,7 @@ fn wherever_the_power_goes_the_same_again_ends_it_and_fetches_what_is_missing() 
     assert!(!report.went_on);
     assert_restored(&world, &whole, &expected, "in one go");
     let (calls, mut least_runs, mut least_log, mut went_on) = (whole.calls(), all_runs, all_log, 0);
-    for call in (0..calls).step_by(step(calls, 30)) {
+    for call in (0..calls).step_by(crash_step(calls, 30)) {
         for outcome in [PowerLoss::LoseAll, PowerLoss::KeepAll, PowerLoss::Random(call)] {
             let what = format!("call {call} of {calls}, {outcome:?}");
             let left = cut_short(&world, &request(), call, outcome);
@@ -237,7 +232,7 @@ fn an_encrypted_one_goes_on_with_its_keys() {
     let whole = SimulatedDisk::new(8);
     world.restore_to(&whole, &request()).unwrap();
     let calls = whole.calls();
-    for call in (0..calls).step_by(step(calls, 12)) {
+    for call in (0..calls).step_by(crash_step(calls, 12)) {
         let left = cut_short(&world, &request(), call, PowerLoss::Random(call));
         match world.restore_to(&left, &request()) {
             Ok(_) | Err(BackupError::Database(Error::NotEmpty { .. })) => {}
@@ -254,7 +249,7 @@ fn until_it_has_ended_nobody_opens_it() {
     let whole = SimulatedDisk::new(8);
     world.restore_to(&whole, &request()).unwrap();
     let calls = whole.calls();
-    for call in (calls / 10..calls - calls / 50).step_by(step(calls, 10)) {
+    for call in (calls / 10..calls - calls / 50).step_by(crash_step(calls, 10)) {
         let left = cut_short(&world, &request(), call, PowerLoss::KeepAll);
         let options = seawall_engine::Options { archives: Vec::new(), ..world.options() };
         let opened = Database::open_in(world.environment(&left), options, |_| {});

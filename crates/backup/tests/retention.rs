@@ -13,7 +13,9 @@ use seawall_backup::{
 };
 use seawall_engine::{Database, RestoreTarget};
 use seawall_io::Clock;
-use seawall_simulation::{Fault, FaultError, FaultTarget, Operation, Operations, PowerLoss, SimulatedDisk};
+use seawall_simulation::{
+    Fault, FaultError, FaultTarget, Operation, Operations, PowerLoss, SimulatedDisk, crash_step,
+};
 use seawall_testing::wait_until;
 use seawall_types::{DatabaseId, Lsn};
 
@@ -160,9 +162,7 @@ fn after_a_power_loss_at_any_call_all_that_has_a_manifest_restores_and_another_r
     let before = calm.world.store.calls();
     calm.expire(policy).unwrap();
     let (calls, left) = (calm.world.store.calls(), calm.world.repository().stored(None).unwrap());
-    let all = std::env::var("SEAWALL_CRASHES").is_ok();
-    let step = if all { 1 } else { usize::try_from((calls - before) / 12).unwrap().max(1) };
-    for call in (before..calls).step_by(step) {
+    for call in (before..calls).step_by(crash_step(calls - before, 12)) {
         let crashed = story.on(story.world.store.copy());
         crashed.world.store.crash_at(call);
         let claims = crashed.expire(policy).is_ok_and(|report| report.not_removed.is_empty());

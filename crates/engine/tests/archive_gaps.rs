@@ -16,7 +16,7 @@ use seawall_engine::{
     ThrottleReason,
 };
 use seawall_simulation::{
-    FaultTarget, Operations, PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom,
+    FaultTarget, Operations, PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom, crash_step,
 };
 use seawall_types::Lsn;
 
@@ -342,10 +342,8 @@ fn the_power_goes_at_every_call_while_a_gap_is_opened() {
     let calm = disk.copy();
     let before = calm.calls();
     open_gap(&with(&state), &calm).unwrap();
-    let all = std::env::var("SEAWALL_CRASHES").is_ok();
     let mut lost_holds = 0;
-    let step = if all { 1 } else { usize::try_from((calm.calls() - before) / 25).unwrap().max(1) };
-    for call in (before..calm.calls()).step_by(step) {
+    for call in (before..calm.calls()).step_by(crash_step(calm.calls() - before, 25)) {
         let (archive, disk) = (with(&state), disk.copy());
         disk.crash_at(call);
         assert!(open_gap(&archive, &disk).is_err() || disk.crashed());
@@ -356,7 +354,9 @@ fn the_power_goes_at_every_call_while_a_gap_is_opened() {
             // What is missing is on record, or kept, or the lost hold tells of it.
             let read_only =
                 Options { mode: seawall_engine::OpenMode::ReadOnly, ..limited(&archive, Background::Manual) };
-            if let Ok(database) = try_open(&disk, Options { archives: Vec::new(), ..read_only }) {
+            let opened = try_open(&disk, Options { archives: Vec::new(), ..read_only });
+            {
+                let database = opened.unwrap_or_else(|error| panic!("{what}: looking at it: {error}"));
                 let (hold, end) = (hold(&database), database.info().unwrap().end_of_log);
                 lost_holds += u64::from(hold.lost_at.is_some());
                 let told_from = hold.position.get() / SEGMENT_BYTES;

@@ -8,6 +8,8 @@ mod bit_rot;
 mod clock_jumps;
 #[path = "common/mod.rs"]
 mod common;
+#[path = "hostile_machine/failing_checkpoint.rs"]
+mod failing_checkpoint;
 #[path = "hostile_machine/full_disk.rs"]
 mod full_disk;
 #[path = "hostile_machine/slow_disk.rs"]

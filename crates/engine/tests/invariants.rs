@@ -2,6 +2,7 @@
 //! behind them are in `crash`, `faults`, `damage`, `model` and `isolation`.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use seawall_engine::{Database, Durability, Error, Options, Table};
@@ -392,14 +393,20 @@ fn invariant_12_every_byte_read_is_checked() {
     }
     let expected = rows(&database);
     let crashed = disk.after_power_loss(PowerLoss::KeepAll);
-    let mut noticed = 0;
+    let mut noticed = BTreeMap::<String, u32>::new();
     for entry in crashed.list_all() {
+        let kind = entry.name.split('/').next().unwrap().to_owned();
         for offset in (0..entry.bytes.min(40_000)).step_by(487) {
             let damaged = crashed.copy();
             damaged.flip_bit(&entry.name, offset, 6);
-            let Ok(database) = try_open(&damaged, &options) else {
-                noticed += 1;
-                continue;
+            let place = format!("{} offset {offset}", entry.name);
+            let database = match try_open(&damaged, &options) {
+                Ok(database) => database,
+                Err(error) => {
+                    assert!(!matches!(error, Error::Io { .. }), "{place}: {error}");
+                    *noticed.entry(kind.clone()).or_default() += 1;
+                    continue;
+                }
             };
             let table = database.table("t");
             let found = table.and_then(|table| {
@@ -407,20 +414,28 @@ fn invariant_12_every_byte_read_is_checked() {
             });
             match found {
                 Ok(found) => {
+                    // The last record may have been torn by a crash: nothing tells that from damage.
                     let missing = expected.len() - found.len();
-                    assert!(missing <= 1, "{} offset {offset}", entry.name);
-                    assert!(found.iter().all(|(key, value)| expected[key][..] == value[..]));
+                    assert!(missing <= usize::from(kind == "log"), "{place}: {missing} rows are missing");
+                    assert!(found.iter().all(|(key, value)| expected[key][..] == value[..]), "{place}");
+                    let mut damages = 0;
+                    database.check(&mut |_| damages += 1).unwrap();
+                    *noticed.entry(kind.clone()).or_default() += u32::from(damages + missing > 0);
                 }
                 Err(Error::Tree { message }) => {
                     assert!(message.contains("pages") && message.contains("offset"), "{message}");
-                    noticed += 1;
+                    *noticed.entry(kind.clone()).or_default() += 1;
                 }
-                Err(other) => panic!("{} offset {offset}: {other}", entry.name),
+                Err(other) => panic!("{place}: {other}"),
             }
             damaged.crash();
         }
     }
-    assert!(noticed > 10, "{noticed}");
+    println!("{noticed:?}");
+    // Of the recovery file, whose chunk is in place, the other copy of what is damaged serves.
+    for (kind, least) in [("log", 10), ("pages", 30), ("superblock", 10)] {
+        assert!(noticed[kind] >= least, "of {kind}: {noticed:?}");
+    }
 }
 
 /// A commit, written as a trace of disk calls: one durable write, no metadata.

@@ -16,10 +16,12 @@
 //! Start at [`SimulatedDisk`].
 
 mod clock;
+mod crash_count;
 mod disk;
 mod random;
 
 pub use clock::SimulatedClock;
+pub use crash_count::{crash_count, crash_step};
 pub use disk::{
     Call, CallOutcome, Coverage, Delay, Fault, FaultError, FaultKind, FaultTarget, Gate, Operation,
     Operations, Outcome, Outcomes, PowerLoss, ReadCount, SimulatedDisk,

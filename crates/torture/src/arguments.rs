@@ -212,6 +212,9 @@ pub(crate) struct FaultsOptions {
     #[arg(long, value_name = "ONE_IN", num_args = 0..=1, default_missing_value = "1")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) swallow: Option<u64>,
+    /// Threads of the checkpoints of each database. With 1 a seed repeats everything. Default: drawn, 1 to 3.
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) checkpoint_threads: Option<usize>,
     /// Go on after the first finding.
     #[arg(long)]
     pub(crate) keep_going: bool,

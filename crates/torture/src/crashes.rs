@@ -20,11 +20,14 @@ mod workload;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use seawall::{Background, Database, Environment, Error, LockWait, Options, PageProtection};
 use seawall::{MasterKey, SecretKey};
-use seawall_io::Disk;
-use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
+use seawall_io::{Disk, SystemClock};
+use seawall_simulation::{
+    Delay, FaultTarget, Operation, Operations, PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom,
+};
 
 use crate::arguments::{CrashesOptions, LivesOptions};
 use crate::finding::{Finding, Report};
@@ -99,6 +102,18 @@ pub fn other_place(options: &Options) -> Options {
     Options { page_protection, ..options.clone() }
 }
 
+/// As the next process may be started where only the calling thread shall work, so that what it finds can be counted.
+pub fn without_threads(options: &Options) -> Options {
+    Options { background: Background::Manual, checkpoint_threads: 1, ..options.clone() }
+}
+
+/// Lets calls of a kind on the page file take a moment, so that a thread that does not wait for them comes too early.
+pub fn slow_down_pages(disk: &SimulatedDisk, operation: Operation) {
+    let target = FaultTarget::Path { prefix: "pages".to_owned(), operations: Operations::Only(operation) };
+    let delay = Delay { target, duration: Duration::from_micros(100), skip: 0, count: u64::MAX };
+    disk.slow_down(delay, Arc::new(SystemClock));
+}
+
 /// Of encrypted databases.
 pub fn master_key() -> MasterKey {
     MasterKey::Bytes(SecretKey::from_bytes([7; 32]))
@@ -151,9 +166,4 @@ pub fn template_with_id(options: &Options, seed: u64) -> SimulatedDisk {
         .and_then(Database::close)
         .unwrap_or_else(|error| panic!("making an empty database: {error}"));
     disk.after_power_loss(PowerLoss::KeepAll)
-}
-
-/// How many power losses: `SEAWALL_CRASHES` if it is set, for campaigns.
-pub fn crash_count(default: u64) -> u64 {
-    std::env::var("SEAWALL_CRASHES").ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }

@@ -13,7 +13,8 @@
 //! * Slow calls and clocks that jump change nothing but the time.
 //! * A bit that has rotted is told by `check`, or matters to nobody; it never changes a row that is read.
 //!
-//! **What a seed repeats**: everything. The database has no threads of its own here, the disk and the clock are simulated.
+//! **What a seed repeats**: everything with `--checkpoint-threads 1`: the database has no threads of its own then, the disk and the
+//! clock are simulated. With more threads, which half of the databases have, not the order of their calls.
 //!
 //! Start at [`life::Run`]; `fault` draws what goes wrong, `step` what is done meanwhile, `model` is what should be there.
 
@@ -33,18 +34,21 @@ use life::Run;
 pub(crate) fn run(options: &FaultsOptions) -> Report {
     let seeds = options.seed..options.seed.saturating_add(options.runs);
     let findings_max = if options.keep_going { usize::MAX } else { 1 };
-    for_each_seed("faults", seeds, findings_max, |seed, report| run_seed(seed, options.swallow, report))
+    for_each_seed("faults", seeds, findings_max, |seed, report| run_seed(seed, options, report))
 }
 
-fn run_seed(seed: u64, swallow: Option<u64>, report: &mut Report) -> Result<(), Finding> {
-    let mut run = Run::new(seed, swallow);
+fn run_seed(seed: u64, options: &FaultsOptions, report: &mut Report) -> Result<(), Finding> {
+    let FaultsOptions { swallow, checkpoint_threads, .. } = *options;
+    let mut run = Run::new(seed, swallow, checkpoint_threads);
     let result = caught(|| run.run());
     for (what, count) in run.counts() {
         report.count(what, count);
     }
     result.map_err(|what| {
         let swallow = swallow.map_or(String::new(), |one_in| format!(" --swallow {one_in}"));
-        let repeat = format!("seawall-torture faults --runs 1 --seed {seed}{swallow}");
+        let threads =
+            checkpoint_threads.map_or(String::new(), |count| format!(" --checkpoint-threads {count}"));
+        let repeat = format!("seawall-torture faults --runs 1 --seed {seed}{swallow}{threads}");
         Finding { seed, what: format!("{what}\n  {}", run.describe()), repeat, evidence: None }
     })
 }

@@ -48,15 +48,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use seawall_io::{Clock, SystemClock};
+use seawall_simulation::{PowerLoss, SimulatedDisk};
 
 use crate::arguments::PowerLossOptions;
 use crate::error::TortureError;
 use crate::finding::{Finding, Report};
 use crate::progress;
 
-pub(crate) use mounted_disk::MountError;
+pub use mounted_disk::MountError;
 
-use mounted_disk::Lie;
+use mounted_disk::{Lie, MountedDisk};
 use plan::{Plan, Settings};
 use run::{Run, Stop};
 
@@ -93,6 +94,27 @@ fn run_seed(seed: u64, lie: Lie, flag: &str, report: &mut Report) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// What a power loss leaves of the files that `work` writes below the directory it is given: what was synced, and nothing else.
+/// For programs that use files of the operating system, and not [`seawall_io::Disk`].
+///
+/// # Errors
+/// If this machine cannot mount a disk.
+///
+/// # Panics
+/// If the disk cannot be taken away again, as while `work` has left a file open.
+pub fn files_after_power_loss(work: impl FnOnce(&Path)) -> Result<SimulatedDisk, MountError> {
+    let unavailable = |source| MountError::Unavailable { path: std::env::temp_dir(), source };
+    let directory = tempfile::tempdir().map_err(unavailable)?;
+    let disk = SimulatedDisk::new(1);
+    let mounted = MountedDisk::new(disk.clone(), directory.path(), Lie::None, || ())?;
+    work(directory.path());
+    let left = disk.after_power_loss(PowerLoss::LoseAll);
+    mounted
+        .unmount()
+        .unwrap_or_else(|error| panic!("cannot unmount {}: {error}", directory.path().display()));
+    Ok(left)
 }
 
 /// This process is the writer.

@@ -9,8 +9,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use seawall_simulation::seeds;
-use seawall_torture::crashes::crash_count;
+use seawall_simulation::{crash_count, seeds};
 use seawall_torture::crashes::lives::{Cell, Tally, Target, run_history};
 
 /// Power losses of all cells in the suite.
@@ -107,5 +106,9 @@ fn every_protection_and_compression_survives_crashes_anywhere() {
         let hits = |target| tally.hits(target) >= share / 50;
         assert!(hits(Target::Images) && hits(Target::Commit) && hits(Target::Pages), "{cell}: {tally:?}");
         assert!(tally.in_recovery > share / 20, "{cell}: {tally:?}");
+        assert!(
+            tally.with_checkpoint_threads > share / 5 && tally.with_background > share / 10,
+            "{cell}: {tally:?}"
+        );
     }
 }

@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
-use seawall::{Durability, Options};
-use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
+use seawall::{Durability, ImageCompression, Options};
+use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, crash_count};
 use seawall_torture::crashes::everywhere::{
-    outcome, protected_options, recover_point, state_of, watch, watch_recovery,
+    outcome, protected_options, recover_point, state_of, watch, watch_recovery, wide_options,
 };
 use seawall_torture::crashes::recover::{check_clean, find_state, go_on, recover};
 use seawall_torture::crashes::session::{Progress, Session, Step};
 use seawall_torture::crashes::state::State;
 use seawall_torture::crashes::{
-    Effort, crash_count, open, other_place, plan, run_workloads, small_options, template,
+    Effort, open, other_place, plan, run_workloads, small_options, template, without_threads,
 };
 
 fn crash_everywhere(number: u64) {
@@ -53,6 +53,39 @@ fn a_crash_at_any_call_that_tears_unsynced_writes_two() {
 fn a_crash_at_any_call_that_tears_unsynced_writes_three() {
     let campaign = crash_count(1000).div_ceil(1000);
     (4..4 + campaign).for_each(crash_everywhere);
+}
+
+/// As with the default options: several threads, and chunks of which each writes regions of more than a mebibyte.
+fn crash_in_large_chunks(checkpoint_threads: usize, outcomes: [u64; 2]) {
+    let compression = ImageCompression::None;
+    let options = Options { page_image_compression: compression, checkpoint_threads, ..small_options() };
+    let options = wide_options(options);
+    let start = template(&options);
+    let mut points = 0;
+    watch(&start, &options, &plan::wide(), |point| {
+        points += 1;
+        // All calls for a chunk, and some of a load's and the log's many others.
+        if !point.call.contains("recovery/") && !point.call.contains("pages") && point.index % 10 != 0 {
+            return Ok(());
+        }
+        let recovering = without_threads(&options);
+        outcomes
+            .into_iter()
+            .try_for_each(|number| recover_point(&point, outcome(number, point.index), &recovering).map(drop))
+    })
+    .unwrap();
+    println!("{points} crash points");
+    assert!(points > 60, "{points} disk calls: the plan does not do much");
+}
+
+#[test]
+fn a_crash_at_any_call_of_large_chunks_that_one_thread_writes() {
+    crash_in_large_chunks(1, [0, 2]);
+}
+
+#[test]
+fn a_crash_at_any_call_of_large_chunks_that_several_threads_write() {
+    crash_in_large_chunks(3, [0, 3]);
 }
 
 #[test]

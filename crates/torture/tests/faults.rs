@@ -66,13 +66,13 @@ fn a_run_is_repeated_by_its_seed() {
         report["seconds"] = Value::Null;
         report
     };
-    let arguments = ["--runs", "3", "--seed", "77"];
+    let arguments = ["--runs", "3", "--seed", "77", "--checkpoint-threads", "1"];
     assert_eq!(without_time(&arguments), without_time(&arguments));
 }
 
 #[test]
 fn a_disk_that_lies_about_its_failures_is_found_out() {
-    let (code, report) = faults(&["--runs", "200", "--seed", "1", "--swallow"]);
+    let (code, report) = faults(&["--runs", "200", "--seed", "1", "--swallow", "--checkpoint-threads", "1"]);
     assert_eq!(code, Some(FOUND), "{report:#}");
     let repeat = report["findings"][0]["repeat"].as_str().expect("a text");
     let arguments: Vec<&str> = repeat.split(' ').skip(2).collect();

@@ -23,7 +23,7 @@ fn histories(arguments: &[&str]) -> (Option<i32>, Value) {
 
 #[test]
 fn clients_at_every_level_see_what_it_promises_over_checkpoints_and_crashes() {
-    let (code, report) = histories(&["--seconds", "8", "--seed", "1"]);
+    let (code, report) = histories(&["--seeds", "12", "--seed", "1"]);
     assert_eq!(code, Some(NOTHING_FOUND), "{report:#}");
     for what in [
         "checkpoints",

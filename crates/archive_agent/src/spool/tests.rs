@@ -1,7 +1,12 @@
 //! Tests of the spool.
 
-use super::*;
 use std::os::unix::fs::PermissionsExt;
+
+use seawall_testing::Need;
+use seawall_torture::files_after_power_loss;
+use seawall_types::TimelineId;
+
+use super::*;
 
 #[test]
 fn an_acknowledgement_is_of_one_file() {
@@ -97,4 +102,36 @@ fn a_lock_is_held_by_one() {
     assert!(spool.try_lock(Lock::Start).unwrap().is_some());
     drop(held);
     assert!(spool.try_lock(Lock::Agent).unwrap().is_some());
+}
+
+/// PostgreSQL removes what it was told is archived: what the spool says of it must not be lost with the power.
+#[test]
+fn what_is_owed_and_what_was_left_out_survive_a_power_loss() {
+    let note = |digits: u64| GapNote {
+        place: SegmentPlace { timeline: TimelineId::FIRST, digits },
+        segment_bytes: 16 << 20,
+        noticed_micros: 7,
+        reason: "a limit".to_owned(),
+    };
+    let name = "000000010000000000000001";
+    let left = files_after_power_loss(|directory| {
+        let spool = Spool::new(directory.join("new/spool"), 1);
+        spool.prepare().unwrap();
+        spool.note_owed("first", name).unwrap();
+        spool.write_gap_notes(&[note(1)]).unwrap();
+        spool.write_gap_notes(&[note(1), note(2)]).unwrap();
+        spool.note_owed("second", name).unwrap();
+    });
+    let left = match left {
+        Ok(left) => left,
+        Err(error) => return Need::Fuse.skip(error),
+    };
+    for repository in ["first", "second"] {
+        let owed = format!("new/spool/owed/{repository}/{name}");
+        assert!(left.read_file(&owed).is_some(), "{owed} was lost");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let gaps = left.read_file("new/spool/gaps").expect("the notes were lost");
+    std::fs::write(directory.path().join("gaps"), gaps).unwrap();
+    assert_eq!(Spool::new(directory.path().to_owned(), 1).gap_notes().unwrap(), [note(1), note(2)]);
 }

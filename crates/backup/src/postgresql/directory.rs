@@ -14,6 +14,7 @@ use std::sync::Mutex;
 use std::sync::mpsc::{Receiver as Queue, SyncSender};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
+use seawall_io::sabotage::{Defect, sabotaged};
 
 use super::error::PostgreSqlBackupError;
 use super::stream::{Member, Receiver};
@@ -101,7 +102,9 @@ impl NewCluster {
         rustix::fs::rename(&from, &to).map_err(|error| {
             PostgreSqlBackupError::io(format!("cannot write {}", to.display()))(error.into())
         })?;
-        self.sync_directory(Path::new("global"))?;
+        if !sabotaged(Defect::RestoredControlNotSynced) {
+            self.sync_directory(Path::new("global"))?;
+        }
         let marker = self.path(MARKER);
         rustix::fs::unlink(&marker).map_err(|error| {
             PostgreSqlBackupError::io(format!("cannot remove {}", marker.display()))(error.into())
@@ -155,6 +158,9 @@ pub(super) fn sync_files(queue: &Mutex<Queue<Written>>) -> Result<(), PostgreSql
     loop {
         let next = queue.lock().expect("no thread panics while it waits for a file").recv();
         let Ok((file, path)) = next else { return Ok(()) };
+        if sabotaged(Defect::RestoredFilesNotSynced) {
+            continue;
+        }
         file.sync_all().map_err(PostgreSqlBackupError::io(format!("cannot sync {}", path.display())))?;
     }
 }
@@ -260,6 +266,9 @@ impl Receiver for Unpacker<'_> {
 
 #[cfg(test)]
 mod tests {
+    use seawall_testing::Need;
+    use seawall_torture::files_after_power_loss;
+
     use super::*;
 
     #[test]
@@ -292,5 +301,58 @@ mod tests {
         std::fs::write(directory.path().join("letter"), b"").unwrap();
         assert!(matches!(NewCluster::begin(directory.path()), Err(PostgreSqlBackupError::NotEmpty { .. })));
         assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
+    }
+
+    /// Files of a backup, and their content.
+    const FILES: [(&str, &[u8]); 3] =
+        [("PG_VERSION", b"18\n"), ("base/1/2600", &[7; 20_000]), ("pg_wal/history", b"1")];
+
+    /// As `restore_postgresql` does it.
+    fn restore(root: &Path) {
+        let cluster = NewCluster::begin(root).unwrap();
+        let (sender, queue) = std::sync::mpsc::sync_channel(2);
+        let queue = Mutex::new(queue);
+        let kept = std::thread::scope(|scope| {
+            let syncing = scope.spawn(|| sync_files(&queue));
+            let mut written = |_: u64| ();
+            let mut unpacker = Unpacker::new(&cluster, sender, &mut written);
+            for directory in ["base", "base/1", "global", "pg_wal"] {
+                unpack(&mut unpacker, directory, None);
+            }
+            FILES.iter().for_each(|(path, content)| unpack(&mut unpacker, path, Some(content)));
+            unpack(&mut unpacker, CONTROL, Some(b"control"));
+            let kept = unpacker.finish();
+            syncing.join().unwrap().unwrap();
+            kept
+        });
+        cluster.put(SETTINGS, b"restore_command").unwrap();
+        let names = kept.directories.iter().map(PathBuf::as_path).chain([Path::new("")]);
+        names.for_each(|name| cluster.sync_directory(name).unwrap());
+        cluster.finish(&kept.control.unwrap()).unwrap();
+    }
+
+    fn unpack(unpacker: &mut Unpacker<'_>, path: &str, content: Option<&[u8]>) {
+        let member = Member { path: path.into(), is_directory: content.is_none(), mode: 0o600 };
+        unpacker.member(&member).unwrap();
+        if let Some(content) = content {
+            unpacker.content(content).unwrap();
+            unpacker.member_ended().unwrap();
+        }
+    }
+
+    /// PostgreSQL starts wherever there is a `global/pg_control`.
+    #[test]
+    fn a_restored_cluster_is_there_whole_after_a_power_loss() {
+        let left = match files_after_power_loss(|directory| restore(&directory.join("parent/cluster"))) {
+            Ok(left) => left,
+            Err(error) => return Need::Fuse.skip(error),
+        };
+        for (path, content) in
+            FILES.into_iter().chain([(CONTROL, &b"control"[..]), (SETTINGS, b"restore_command")])
+        {
+            let found = left.read_file(&format!("parent/cluster/{path}"));
+            assert!(found.as_deref() == Some(content), "{path}: {:?} bytes", found.map(|bytes| bytes.len()));
+        }
+        assert!(left.read_file(&format!("parent/cluster/{MARKER}")).is_none(), "the marker is still there");
     }
 }

@@ -12,11 +12,11 @@ use seawall::Options;
 use seawall_simulation::{Coverage, PowerLoss, SeededRandom, SimulatedDisk};
 
 use super::everywhere::{state_of, watch_recovery};
-use super::other_place;
 use super::recover::recover;
 use super::state::State;
 use super::watched_disk::CrashPoint;
 use super::workload::Workload;
+use super::{other_place, without_threads};
 use crate::finding::{Finding, Report, keep_files};
 use crate::panics::caught;
 
@@ -105,7 +105,7 @@ impl Exploration<'_> {
 
     /// Those of the process that finds what a crash left.
     fn next_options(&mut self, options: &Options) -> Options {
-        if self.random.chance(1, 2) { other_place(options) } else { options.clone() }
+        without_threads(&if self.random.chance(1, 2) { other_place(options) } else { options.clone() })
     }
 
     /// Tries the states that the crash may leave.

@@ -116,6 +116,18 @@ pub fn outcome(number: u64, index: u64) -> PowerLoss {
     }
 }
 
+/// Room for what `plan::wide` changes, and chunks that hold all of it.
+pub fn wide_options(options: Options) -> Options {
+    Options {
+        memtable_bytes: 8 << 20,
+        checkpoint_log_bytes: 8 << 20,
+        checkpoint_chunk_bytes: 16 << 20,
+        segment_bytes: 1 << 20,
+        page_bytes: 4096,
+        ..options
+    }
+}
+
 /// Small options with one of the ways to protect pages, encrypted or not.
 pub fn protected_options(number: u64) -> Options {
     let nth = |count: usize| usize::try_from(number % count as u64).expect("it is below a usize");

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use seawall::{ImageCompression, Options, PageProtection};
+use seawall::{Background, ImageCompression, Options, PageProtection};
 use seawall_simulation::{Call, Operation, PowerLoss, SeededRandom, SimulatedDisk};
 
 use super::recover::{find_state, recover};
 use super::session::{Progress, Session, Step};
 use super::state::State;
-use super::{master_key, other_place, plan, small_options, try_open};
+use super::{master_key, other_place, plan, slow_down_pages, small_options, try_open, without_threads};
 use crate::finding::Report;
 
 /// One way to keep the second copy of pages.
@@ -117,6 +117,10 @@ pub struct Tally {
     pub in_recovery: u64,
     /// Lives that ended between two calls.
     pub between_calls: u64,
+    /// Lives with several threads for checkpoints, on a disk that takes its time.
+    pub with_checkpoint_threads: u64,
+    /// Lives with threads of the database's own.
+    pub with_background: u64,
     /// The calls in which lives ended that kept the images where the cell says.
     pub calls: BTreeMap<Target, u64>,
     /// The other lives, by the same.
@@ -137,6 +141,8 @@ impl Tally {
         report.count("lives with the images in the other place than before", self.changed_over);
         report.count("lives that ended in a recovery", self.in_recovery);
         report.count("lives that ended between two calls", self.between_calls);
+        report.count("lives with several checkpoint threads", self.with_checkpoint_threads);
+        report.count("lives with background threads", self.with_background);
         for (target, count) in self.calls.iter().chain(&self.other_calls) {
             report.count(format!("lives that ended in a call for: {target:?}").to_lowercase(), *count);
         }
@@ -162,8 +168,15 @@ pub fn run_history(cell: Cell, seed: u64, tally: &mut Tally) -> Result<(), Strin
         } else {
             options.clone()
         };
+        // Of all these processes; a disk that takes no time would hide a write that does not wait for another.
+        let options = Options { background: *random.pick(&BACKGROUNDS), ..options };
+        if options.checkpoint_threads > 1 {
+            slow_down_pages(&disk, *random.pick(&[Operation::Sync, Operation::Write]));
+        }
         let before = place.replace(options.page_protection);
         tally.changed_over += u64::from(before.is_some_and(|before| before != options.page_protection));
+        tally.with_checkpoint_threads += u64::from(options.checkpoint_threads > 1);
+        tally.with_background += u64::from(options.background == Background::Threads);
         let mut work = random.fork();
         disk.crash_at(crash_call(&disk, &may_be, &options, &work, &mut random));
         let ended =
@@ -189,7 +202,7 @@ pub fn run_history(cell: Cell, seed: u64, tally: &mut Tally) -> Result<(), Strin
         }
     }
     let last = if random.chance(1, 2) { other_place(&options) } else { options.clone() };
-    recover(&disk, &may_be.now, &last).map_err(|reason| format!("at the end: {reason}"))?;
+    recover(&disk, &may_be.now, &without_threads(&last)).map_err(|reason| format!("at the end: {reason}"))?;
     tally.histories += 1;
     tally.encrypted += u64::from(options.master_key.is_some());
     Ok(())
@@ -222,13 +235,19 @@ fn crash_call(
     }
 }
 
+/// Of four processes one has threads of its own.
+const BACKGROUNDS: [Background; 4] =
+    [Background::Manual, Background::Manual, Background::Manual, Background::Threads];
+
 /// Options of a cell, small ones.
 pub(super) fn random_options(cell: Cell, random: &mut SeededRandom) -> Options {
     Options {
         page_bytes: *random.pick(&[4096, 4096, 8192, 16384]),
         segment_bytes: *random.pick(&[64 << 10, 64 << 10, 128 << 10]),
         memtable_bytes: *random.pick(&[64 << 10, 128 << 10, 512 << 10]),
-        checkpoint_chunk_bytes: *random.pick(&[16 << 10, 40 << 10, 200 << 10]),
+        checkpoint_chunk_bytes: *random.pick(&[16 << 10, 40 << 10, 200 << 10, 4 << 20]),
+        checkpoint_threads: *random.pick(&[1, 1, 2, 3]),
+        background: *random.pick(&BACKGROUNDS),
         checkpoint_log_bytes: *random.pick(&[100 << 10, 400 << 10, 4 << 20]),
         cache_bytes: *random.pick(&[64 << 10, 1 << 20]),
         spare_segments: *random.pick(&[0, 1, 3]),

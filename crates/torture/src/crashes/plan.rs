@@ -166,6 +166,25 @@ fn many(random: &mut SeededRandom, steps: &mut Vec<Step>) {
     steps.push(sync(vec![put("a", "last", random.bytes(10))]));
 }
 
+/// A table of eight hundred leaves, of which each is changed by two checkpoints: large chunks, of which several threads write
+/// regions of more than a mebibyte each.
+pub fn wide() -> Vec<Step> {
+    let mut random = SeededRandom::new(10);
+    let rows = (0..WIDE_ROWS).map(|row| (row.to_be_bytes().to_vec(), random.bytes(800).into()));
+    let rows: Vec<(Vec<u8>, Arc<[u8]>)> = rows.collect();
+    let mut steps = vec![Step::BulkLoad { table: text("wide"), rows, finished: true }, Step::Checkpoint];
+    for round in 0..2 {
+        let mut changes =
+            (round..WIDE_ROWS).step_by(4).map(|row| put("wide", row.to_be_bytes(), random.bytes(800)));
+        let (first, last) = (changes.by_ref().take(400).collect(), changes.collect());
+        steps.extend([unsynced(first), sync(last), Step::Checkpoint]);
+    }
+    steps
+}
+
+/// Four in a leaf.
+const WIDE_ROWS: u32 = 3_200;
+
 fn grow(random: &mut SeededRandom, steps: &mut Vec<Step>) {
     steps.push(sync(vec![
         Change::Create { table: text("small") },

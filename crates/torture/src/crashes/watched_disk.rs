@@ -100,7 +100,11 @@ impl WatchedDisk {
 
     /// Makes the call on a copy that loses power in it.
     fn watch(&self, call: impl FnOnce(&SimulatedDisk) -> io::Result<()>) {
-        let copy = self.inner.copy();
+        let (copy, candidates, survivors) = {
+            // Held, so that no commit of another thread comes between the copy and what may be in it.
+            let progress = self.progress.lock();
+            (self.inner.copy(), progress.candidates(), progress.survivors())
+        };
         copy.crash_at(0);
         let outcome = call(&copy);
         // A call that changes nothing is not counted, and one that is refused does nothing.
@@ -114,10 +118,6 @@ impl WatchedDisk {
         let kind = format!("{} {file}", call.operation.verb());
         let observer = self.seen.lock().observer.clone();
         observer.inspect(|observer| observer(&name));
-        let (candidates, survivors) = {
-            let progress = self.progress.lock();
-            (progress.candidates(), progress.survivors())
-        };
         let seen = &mut *self.seen.lock();
         if seen.wanted.as_ref().is_none_or(|wanted| wanted.contains(&seen.calls)) {
             seen.points.push(CrashPoint {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use seawall::Options;
 use seawall_simulation::{Call, SeededRandom, SimulatedDisk};
 
-use super::everywhere::watch_steps;
+use super::everywhere::{watch_steps, wide_options};
 use super::lives::{Cell, random_options};
 use super::session::{Progress, Session, Step};
 use super::state::State;
@@ -36,7 +36,7 @@ impl Workload {
     pub(super) fn new(seed: u64) -> Workload {
         let mut random = SeededRandom::new(seed);
         let cells = Cell::all();
-        let options = random_options(*random.pick(&cells), &mut random);
+        let mut options = random_options(*random.pick(&cells), &mut random);
         let kind = random.below(10);
         let (name, steps) = match kind {
             0..RANDOM_OF_TEN => {
@@ -45,12 +45,18 @@ impl Workload {
             }
             6 => ("thorough", Steps::Plan(plan::thorough())),
             7 => ("short", Steps::Plan(plan::short())),
-            8 => ("definitions", Steps::Plan(plan::definitions())),
+            8 => match random.below(2) {
+                0 => ("definitions", Steps::Plan(plan::definitions())),
+                _ => ("wide", Steps::Plan(plan::wide())),
+            },
             _ => {
                 let first = plan::short().swap_remove(0);
                 ("creation", Steps::Plan(vec![first, Step::Checkpoint, Step::Reopen]))
             }
         };
+        if name == "wide" {
+            options = wide_options(options);
+        }
         let start = if name == "creation" { SimulatedDisk::new(seed) } else { template(&options) };
         Workload { name, options, start, steps }
     }

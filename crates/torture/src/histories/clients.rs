@@ -93,6 +93,8 @@ pub(super) struct Client<'a> {
     pub(super) recorder: &'a Recorder,
     pub(super) work: Work,
     pub(super) random: SeededRandom,
+    /// Whether the power is gone: what a client was told since then, the process was dead to tell.
+    pub(super) is_dead: &'a (dyn Fn() -> bool + Sync),
 }
 
 impl Client<'_> {
@@ -130,6 +132,12 @@ impl Client<'_> {
             }
             Ok(()) if self.random.chance(1, 8) => self.end_in_two_phases(transaction, begin, durability),
             Ok(()) => told(transaction.commit(), Outcome::Committed),
+        };
+        let outcome = if (self.is_dead)() {
+            operations.retain(|operation| matches!(operation, Operation::Append { .. }));
+            Outcome::Unknown
+        } else {
+            outcome
         };
         let end = if outcome == Outcome::Unknown { u64::MAX } else { self.recorder.now() };
         self.recorder.record(Transaction { client: self.number, begin, end, outcome, operations });

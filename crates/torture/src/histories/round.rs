@@ -45,16 +45,16 @@ impl Plan {
         let is_on_files = random.chance(1, 4);
         let lives: Vec<End> = (0..random.range(1..4)).map(|_| end(&mut random, is_on_files)).collect();
         // What is lost with the power may have been read before, and that is as promised; so only those who wait for
-        // the disk have a history that crosses a crash.
-        let never_crashes = lives.iter().all(|end| *end == End::Close);
-        let async_percent = if never_crashes { *random.pick(&[0, 20, 90]) } else { 0 };
+        // the disk have a history that crosses a power loss. A kill takes nothing from anybody.
+        let loses_power = lives.iter().any(|end| matches!(end, End::PowerLoss { .. }));
+        let async_percent = if loses_power { 0 } else { *random.pick(&[0, 20, 90]) };
         let work = Work { isolation, transactions: random.range(60..160), async_percent };
         let options = Options {
             segment_bytes: 64 << 10,
             memtable_bytes: *random.pick(&[1 << 20, 16 << 20]),
             cache_bytes: 1 << 20,
             checkpoint_log_bytes: *random.pick(&[128 << 10, 1 << 20]),
-            checkpoint_threads: *random.pick(&[1, 2]),
+            checkpoint_threads: *random.pick(&[1, 2, 3]),
             page_protection: *random.pick(&[PageProtection::RecoveryFile, PageProtection::LogImages]),
             ..Options::default()
         };
@@ -65,10 +65,10 @@ impl Plan {
 
 fn end(random: &mut SeededRandom, is_on_files: bool) -> End {
     let calls = random.range(1..600);
-    match random.below(4) {
+    match random.below(5) {
         0 => End::Close,
         _ if is_on_files => End::Close,
-        1 => End::Kill { calls },
+        1 | 2 => End::Kill { calls },
         _ => End::PowerLoss { calls },
     }
 }
@@ -198,9 +198,11 @@ fn live(
     recorder: &Recorder,
     place: &Place,
 ) -> Result<(), Stop> {
+    let is_dead = || place.has_crashed();
     let ended: Vec<thread::Result<Result<(), Error>>> = thread::scope(|scope| {
         let start = |number| {
-            let client = Client { number, database, table, recorder, work: plan.work, random: random.fork() };
+            let (work, random, is_dead) = (plan.work, random.fork(), &is_dead);
+            let client = Client { number, database, table, recorder, work, random, is_dead };
             scope.spawn(move || client.run())
         };
         let threads: Vec<_> = (0..plan.clients).map(start).collect();

@@ -23,13 +23,18 @@ pub(crate) type RequestCounts = BTreeMap<&'static str, u64>;
 
 /// Why no disk could be mounted.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum MountError {
+pub enum MountError {
     /// The system has no FUSE, or this process may not use it.
     #[error(
         "cannot mount a FUSE file system on {}: {source}; it needs Linux, /dev/fuse and the right to mount (root, or \
          fusermount3)", path.display()
     )]
-    Unavailable { path: PathBuf, source: io::Error },
+    Unavailable {
+        /// Where it was to be.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
 }
 
 pub(crate) use system::{MountedDisk, enter_own_mounts};

@@ -9,7 +9,7 @@ use crate::child::{Ended, Outcome};
 use crate::error::{TortureError, io_error};
 
 /// Crates whose tests hunt.
-const PACKAGES: [&str; 7] = [
+const PACKAGES: [&str; 9] = [
     "seawall-io",
     "seawall-wal",
     "seawall-memtable",
@@ -17,6 +17,8 @@ const PACKAGES: [&str; 7] = [
     "seawall-tree",
     "seawall-engine",
     "seawall",
+    "seawall-archive-agent",
+    "seawall-backup",
 ];
 
 /// Tortures, by what follows the program's name; the seed is added. A row more is a hunter more.
