@@ -59,7 +59,8 @@ fn header_page(number: u64) -> [u8; HEADER] {
 }
 
 fn seal_header(page: &mut [u8]) {
-    let checksum = crc32c(&page[..44]);
+    page[44..48].fill(0);
+    let checksum = crc32c(&page[..72]);
     page[44..48].copy_from_slice(&checksum.to_le_bytes());
 }
 
@@ -91,7 +92,9 @@ fn mix(mut value: u64) -> u64 {
 fn position_mask(lsn: Lsn) -> u64 {
     let half = u64::from_le_bytes([0xDB; 8]);
     let timeline = u64::from(TimelineId::FIRST.get());
-    let key = mix(half ^ mix(half ^ mix(timeline ^ 0x5345_4157_414C_4C31)));
+    // The first timeline began at zero, and has no mark.
+    let words = [half, half, timeline ^ 0x5345_4157_414C_4C31, 0, 0, 0];
+    let key = words.into_iter().fold(0, |key, word| mix(key ^ word));
     mix(lsn.get() ^ key)
 }
 

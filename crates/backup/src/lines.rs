@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use seawall_archive::{ArchiveError, LogFileName, Repository, StoredName, StoredObject, System};
-use seawall_types::{Lsn, TimelineId};
+use seawall_types::{Lsn, TimelineId, TimelineMark};
 use seawall_wal::{TimelineFork, TimelineHistory};
 
 use crate::error::BackupError;
@@ -170,6 +170,7 @@ fn parse_postgresql(timeline: TimelineId, text: &str) -> Result<TimelineHistory,
         let fork = TimelineFork {
             parent: parent.ok_or_else(|| refuse("it names no timeline"))?,
             fork: fork.parse().map_err(|_| refuse("it names no position"))?,
+            mark: TimelineMark::NONE,
             reason: reason.trim().to_owned(),
         };
         let is_before = |last: &TimelineFork| last.parent < fork.parent && last.fork <= fork.fork;
@@ -194,8 +195,8 @@ mod tests {
     }
 
     fn lines() -> Lines {
-        let second = TimelineHistory::first().fork(timeline(2), Lsn::new(350), "x");
-        let third = second.fork(timeline(3), Lsn::new(550), "y");
+        let second = TimelineHistory::first().fork(timeline(2), Lsn::new(350), TimelineMark::NONE, "x");
+        let third = second.fork(timeline(3), Lsn::new(550), TimelineMark::NONE, "y");
         let histories = [(timeline(2), second), (timeline(3), third)].into();
         Lines::new(100, [timeline(1), timeline(5)], histories)
     }

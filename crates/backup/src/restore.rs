@@ -16,8 +16,8 @@ use std::time::Duration;
 use seawall_archive::{Repository, System};
 use seawall_codec::checksum::Crc64;
 use seawall_engine::{
-    Environment, Error, Options, Restore, RestoreEnd, RestoreMarker, RestoreOptions, RestoreTarget,
-    RowsThere, check_restore_directory,
+    Environment, Error, NewTimeline, Options, Restore, RestoreEnd, RestoreMarker, RestoreOptions,
+    RestoreTarget, RowsThere, check_restore_directory,
 };
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 use seawall_wal::{LogGeometry, TimelineHistory};
@@ -37,6 +37,8 @@ pub struct RestoreRequest {
     pub target: RestoreTarget,
     /// Along the history of this timeline. Default: the last one.
     pub timeline: Option<TimelineId>,
+    /// Begin a timeline with this number: see [`seawall_engine::NewTimeline`]. Default: one above all that the repository has.
+    pub new_timeline: Option<TimelineId>,
     /// Of this database, if the repository has several.
     pub database: Option<DatabaseId>,
     /// From this backup. Default: the newest one that will do.
@@ -55,6 +57,7 @@ impl Default for RestoreRequest {
         RestoreRequest {
             target: RestoreTarget::Latest,
             timeline: None,
+            new_timeline: None,
             database: None,
             backup: None,
             threads: 4,
@@ -451,7 +454,8 @@ impl Plan<'_> {
         progress: &mut dyn FnMut(RestoreProgress),
     ) -> Result<(TimelineId, u64), BackupError> {
         let reason = format!("restored from the backup {} to {}", self.backup.id, end.end);
-        let timeline = restore.finish(end.end, &reason, &mut |step| {
+        let new = NewTimeline { reason: &reason, number: self.request.new_timeline };
+        let timeline = restore.finish(end.end, new, &mut |step| {
             let start = step.redo_point;
             let (bytes, total) = (step.replayed.bytes_since(start), end.end.bytes_since(start));
             progress(RestoreProgress::Replay { bytes, total });

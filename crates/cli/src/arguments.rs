@@ -331,6 +331,9 @@ pub(crate) struct NewTimeline {
     /// Why, for people: it is kept in the history file.
     #[arg(long, value_name = "TEXT", default_value = "new-timeline")]
     pub(crate) reason: String,
+    /// Its number, above that of the present timeline. Default: one above all numbers in the log directory.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) number: Option<u32>,
 }
 
 #[derive(Debug, Args)]

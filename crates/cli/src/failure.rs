@@ -100,7 +100,8 @@ impl Failure {
                 | Error::NotEmpty { .. }
                 | Error::OtherRestore { .. }
                 | Error::RestoreMarker { .. }
-                | Error::GidInUse { .. },
+                | Error::GidInUse { .. }
+                | Error::TimelineNumber { .. },
             ) => 6,
             Failure::Input { .. } => 7,
             Failure::Database(Error::DiskFull { .. }) => 8,

@@ -1,7 +1,7 @@
 //! What can go wrong, for a program that uses the database: each variant is one thing a caller can act on.
 
 use seawall_keys::KeysError;
-use seawall_types::Lsn;
+use seawall_types::{Lsn, TimelineId};
 
 /// Why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -12,6 +12,16 @@ pub enum Error {
     NoSuchTable {
         /// The name asked for.
         name: String,
+    },
+    /// The number that was asked for a new timeline is taken.
+    #[error(
+        "a new timeline cannot have number {wanted}: that is taken; choose a number above {last}, or none"
+    )]
+    TimelineNumber {
+        /// What was asked for.
+        wanted: TimelineId,
+        /// The highest number that is used.
+        last: TimelineId,
     },
     /// There is a table of this name.
     #[error("table {name:?} exists already")]

@@ -117,4 +117,5 @@ pub use seawall_wal::{
 };
 pub use statistics::{DatabaseInfo, SegmentInfo, Statistics};
 pub use throttle::{ThrottleReason, ThrottleStatistics};
+pub use timeline::NewTimeline;
 pub use transaction::{Savepoint, Transaction};

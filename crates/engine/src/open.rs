@@ -11,7 +11,7 @@ use std::time::Duration;
 use seawall_io::{Disk, LockMode, OpenMode as FileMode};
 use seawall_keys::DatabaseKeys;
 use seawall_tree::{Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, Tree, TreeAccess, TreeOptions};
-use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
+use seawall_types::{DatabaseId, Lsn, TableId, TimelineId, TimelineMark};
 use seawall_wal::{FlushBy, Log, LogEnd, LogFiles, LogOptions, TimelineHistory};
 
 use crate::catalog::FIRST_USER_TABLE;
@@ -325,6 +325,7 @@ fn new_superblock(environment: &Environment, options: &Options) -> Superblock {
         database: DatabaseId::from_bytes(database),
         page_bytes: options.page_bytes,
         timeline: TimelineId::FIRST,
+        timeline_mark: TimelineMark::NONE,
         segment_bytes: options.segment_bytes,
         redo_point: Lsn::ZERO,
         checkpoint_count: 0,
@@ -365,7 +366,7 @@ pub(crate) fn open_existing(
     }
     let tree = Arc::new(opened.tree);
     let onto_backup = match continuation {
-        Continuation::Same | Continuation::New { .. } => None,
+        Continuation::Same | Continuation::New(_) => None,
         Continuation::Restored { onto_backup, .. } => Some(onto_backup),
     };
     let replay = Replay::new(&environment, &tree, opened.superblock, &options, keys.as_ref(), onto_backup)?;
@@ -380,8 +381,8 @@ pub(crate) fn open_existing(
     let log = match continuation {
         _ if read_only => None,
         Continuation::Same => Some(open_log(&environment, superblock, &options, keys_of_log, end)?),
-        Continuation::New { reason } | Continuation::Restored { reason, .. } => {
-            Some(timeline::begin(&environment, &tree, superblock, &options, keys_of_log, end, reason)?)
+        Continuation::New(new) | Continuation::Restored { new, .. } => {
+            Some(timeline::begin(&environment, &tree, superblock, &options, keys_of_log, end, new)?)
         }
     };
     let log = log.map(Arc::new);

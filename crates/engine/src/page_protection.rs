@@ -87,7 +87,12 @@ impl ImageSource for LogSource {
     ) -> Result<(), TreeError> {
         let unreadable = |error: &dyn std::error::Error| span.unreadable(chain(error));
         let disk = Arc::clone(&self.disk);
-        let reader = LogReader::open(disk, values.database, span.timeline, values.segment_bytes, span.start);
+        let history = crate::timeline::history_of(&self.disk, values).map_err(|error| unreadable(&error))?;
+        if history.timeline_at(span.start) != span.timeline {
+            return Err(span.unreadable(format!("timeline {} has no log there", span.timeline)));
+        }
+        let reader =
+            LogReader::open_history(disk, values.database, history, values.segment_bytes, span.start);
         let mut reader = reader.map_err(|error| unreadable(&error))?.decrypted_with(self.cipher.clone());
         // The log was flushed up to the end before the header said so: what does not verify before it is damage.
         reader.set_limit(span.end);

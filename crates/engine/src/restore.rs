@@ -48,7 +48,7 @@ use crate::error::Error;
 use crate::open::{LOCK_PATH, LOG_DIRECTORY, RESTORING_PATH, open_existing};
 use crate::options::{Background, OpenMode, Options};
 use crate::recovery::RecoveryProgress;
-use crate::timeline::Continuation;
+use crate::timeline::{Continuation, NewTimeline};
 
 pub use end_search::EndSearch;
 use end_search::SearchedLog;
@@ -222,7 +222,7 @@ impl Restore {
             in_doubt_rules: Vec::new(),
             ..options
         };
-        let wanted = superblock_of(&base, history.timeline, next_table);
+        let wanted = superblock_of(&base, history, next_table);
         let left = match &found {
             Some(found) => {
                 marker.check(found, disk)?;
@@ -379,11 +379,11 @@ impl Restore {
     /// Where the target lies before the timeline that was asked for began, the new one leaves an ancestor of that.
     fn stay_on_timeline_of(&mut self, end: Lsn) -> Result<(), Error> {
         let history = crate::timeline::history_of(&self.environment.disk, &self.superblock)?;
-        let timeline = history.timeline_at(Lsn::new(end.get() - 1));
-        if timeline == self.superblock.timeline && self.rows_there == RowsThere::None {
+        let timeline = history.timeline(history.timeline_at(Lsn::new(end.get() - 1)));
+        if timeline.id == self.superblock.timeline && self.rows_there == RowsThere::None {
             return Ok(());
         }
-        self.superblock.timeline = timeline;
+        (self.superblock.timeline, self.superblock.timeline_mark) = (timeline.id, timeline.mark);
         for _copy in 0..2 {
             self.tree.store_superblock(&self.superblock).map_err(|error| Error::tree(&error))?;
         }
@@ -391,14 +391,13 @@ impl Restore {
     }
 
     /// Replays the log up to `end`, begins a new timeline there, and makes the database an ordinary one. Returns the timeline.
-    /// `reason` is for people, and ends up in the timeline's history.
     ///
     /// # Errors
-    /// Damage in the log; `DiskFull`, `Io`.
+    /// `TimelineNumber` if the number that was asked for is taken. Damage in the log; `DiskFull`, `Io`.
     pub fn finish(
         self,
         end: Lsn,
-        reason: &str,
+        new: NewTimeline<'_>,
         progress: &mut dyn FnMut(RecoveryProgress),
     ) -> Result<TimelineId, Error> {
         let Restore { environment, options, base, tree, lock, loader, .. } = self;
@@ -408,7 +407,7 @@ impl Restore {
         drop(tree);
         let disk = Arc::clone(&environment.disk);
         let onto_backup = ReplayOntoBackup { complete_from: base.complete_from, end };
-        let continuation = Continuation::Restored { reason, onto_backup };
+        let continuation = Continuation::Restored { new, onto_backup };
         let engine: Arc<Engine> =
             Arc::new(open_existing(environment, options, lock, continuation, progress)?);
         engine.observe_log();
@@ -423,12 +422,14 @@ impl Restore {
     }
 }
 
-fn superblock_of(base: &BackupBase, timeline: TimelineId, next_table: TableId) -> Superblock {
+fn superblock_of(base: &BackupBase, history: &TimelineHistory, next_table: TableId) -> Superblock {
+    let timeline = history.timeline(history.timeline);
     Superblock {
         sequence: 0,
         database: base.database,
         page_bytes: base.page_bytes,
-        timeline,
+        timeline: timeline.id,
+        timeline_mark: timeline.mark,
         segment_bytes: base.segment_bytes,
         redo_point: base.redo_point,
         log_end: base.redo_point,

@@ -4,12 +4,14 @@
 
 use std::sync::Arc;
 
-use seawall_engine::{Database, Error, HoldOptions, OpenMode, Options, SegmentState, log_overview_in};
-use seawall_simulation::{Call, Operation, PowerLoss, SimulatedDisk};
+use seawall_engine::{
+    Database, Environment, Error, HoldOptions, NewTimeline, OpenMode, Options, SegmentState, log_overview_in,
+};
+use seawall_simulation::{Call, Operation, PowerLoss, SimulatedDisk, SimulatedRandom};
 use seawall_torture::crashes::{
     environment, forget_pending, master_key, open, small_options, template, try_open,
 };
-use seawall_types::{Lsn, TimelineId};
+use seawall_types::{Lsn, TimelineId, TimelineMark};
 use seawall_wal::{SegmentName, TimelineHistory};
 
 const SEGMENT_BYTES: u64 = 64 << 10;
@@ -148,6 +150,136 @@ fn what_a_copy_writes_on_the_old_timeline_is_never_taken_for_a_part_of_the_new_o
     assert_eq!(rows(&database).len(), 60);
 }
 
+/// Two copies of a directory begin timelines of one number at one place, and the files of one get into the directory of the other:
+/// after a failed promotion and a rejoin, say.
+#[test]
+fn what_another_copy_writes_on_a_timeline_of_the_same_number_is_never_taken_for_a_part_of_ours() {
+    let options = small_options();
+    let disk = crashed(&options);
+    let other = disk.copy();
+    let promote = |disk: &SimulatedDisk, seed: u64, byte: u8| {
+        let random = Arc::new(SimulatedRandom::new(seed));
+        let environment = Environment { random, ..environment(Arc::new(disk.clone())) };
+        let database = Database::open_on_new_timeline_in(environment, options.clone(), "promoted").unwrap();
+        put(&database, 25..60, byte);
+        let end = database.statistics().appended;
+        disk.crash();
+        assert_eq!(database.timeline(), timeline(2));
+        end
+    };
+    let (end, end_of_other) = (promote(&disk, 2, 2), promote(&other, 3, 9));
+    assert_eq!(end, end_of_other, "records of the same sizes at the same places");
+    let (disk, other) =
+        (disk.after_power_loss(PowerLoss::KeepAll), other.after_power_loss(PowerLoss::KeepAll));
+    // The last rows of ours are torn off: in every segment the other copy's records stand where ours would.
+    let segments: Vec<String> = other
+        .list_all()
+        .into_iter()
+        .map(|entry| entry.name)
+        .filter(|name| name.starts_with("log/00000002") && !name.ends_with(".history"))
+        .collect();
+    assert!(segments.len() >= 4, "{segments:?}");
+    for (first, with_pending) in [(1, false), (2, false), (2, true), (3, true)] {
+        let torn = disk.copy();
+        if with_pending {
+            for path in ["log/pending.1", "log/pending.2"] {
+                torn.write_file(path, &other.read_file(path).unwrap());
+            }
+        } else {
+            forget_pending(&torn);
+        }
+        for path in &segments[first..] {
+            torn.write_file(path, &other.read_file(path).unwrap());
+        }
+        let database = open(&torn, &options);
+        let found = rows(&database);
+        assert!(!found.contains(&9), "segments from {first} on, pending {with_pending}: {found:?}");
+        assert!(
+            found.len() > 25
+                && found.len() < 60
+                && found[..25] == [1; 25]
+                && found[25..].iter().all(|&byte| byte == 2)
+        );
+        // And it goes on over them.
+        put(&database, 100..140, 3);
+        torn.crash();
+        let database = open(&torn.after_power_loss(PowerLoss::LoseAll), &options);
+        assert_eq!(rows(&database).len(), found.len() + 40);
+        assert!(!rows(&database).contains(&9));
+        database.check(&mut |damage| panic!("{damage}")).unwrap();
+    }
+}
+
+#[test]
+fn a_new_timeline_may_be_given_its_number_and_a_lower_or_taken_one_is_refused() {
+    let options = small_options();
+    let disk = crashed(&options);
+    let begin = |number| {
+        let new = NewTimeline { reason: "a term", number: Some(timeline(number)) };
+        Database::open_on_new_timeline_in(environment(Arc::new(disk.clone())), options.clone(), new)
+    };
+    let refused = |number, above| match begin(number).unwrap_err() {
+        Error::TimelineNumber { wanted, last } => {
+            assert_eq!((wanted, last), (timeline(number), timeline(above)));
+        }
+        other => panic!("{other}"),
+    };
+    refused(1, 1);
+    let database = begin(40).unwrap();
+    assert_eq!((database.timeline(), rows(&database)), (timeline(40), vec![1; 25]));
+    put(&database, 25..30, 2);
+    database.close().unwrap();
+    refused(2, 40);
+    refused(40, 40);
+    // Segments that another copy has written under the number that is asked for are no hindrance, and no part of the log.
+    let end = open(&disk, &options).statistics().appended;
+    disk.crash();
+    let disk = disk.after_power_loss(PowerLoss::KeepAll);
+    let other = disk.copy();
+    let begin = |disk: &SimulatedDisk, seed| {
+        let random = Arc::new(SimulatedRandom::new(seed));
+        let environment = Environment { random, ..environment(Arc::new(disk.clone())) };
+        let new = NewTimeline { reason: "a term", number: Some(timeline(50)) };
+        Database::open_on_new_timeline_in(environment, options.clone(), new).unwrap()
+    };
+    let stale = begin(&other, 2);
+    put(&stale, 30..80, 9);
+    drop(stale);
+    for entry in other.list_all() {
+        if entry.name.starts_with("log/00000032") && !entry.name.ends_with(".history") {
+            disk.write_file(&entry.name, &other.read_file(&entry.name).unwrap());
+        }
+    }
+    let database = begin(&disk, 3);
+    assert_eq!((database.timeline(), rows(&database).len()), (timeline(50), 30));
+    put(&database, 30..60, 3);
+    let database = open(&disk.after_power_loss(PowerLoss::LoseAll), &options);
+    assert!(
+        rows(&database).len() == 60 && !rows(&database).contains(&9) && database.statistics().appended > end
+    );
+}
+
+/// Else the log of another copy would be read, or ours not at all.
+#[test]
+fn a_history_that_another_copy_has_stored_under_the_same_number_is_refused() {
+    let options = small_options();
+    let disk = crashed(&options);
+    let other = disk.copy();
+    for (disk, seed) in [(&disk, 2), (&other, 3)] {
+        let random = Arc::new(SimulatedRandom::new(seed));
+        let environment = Environment { random, ..environment(Arc::new(disk.clone())) };
+        drop(Database::open_on_new_timeline_in(environment, options.clone(), "promoted").unwrap());
+    }
+    let disk = disk.after_power_loss(PowerLoss::LoseAll);
+    let path = "log/00000002.history";
+    let ours = disk.read_file(path).unwrap();
+    disk.write_file(path, &other.read_file(path).unwrap());
+    let message = try_open(&disk, &options).unwrap_err().to_string();
+    assert!(message.contains(path) && message.contains("another copy"), "{message}");
+    disk.write_file(path, &ours);
+    assert_eq!(rows(&open(&disk, &options)), vec![1; 25]);
+}
+
 /// The power goes in every call of a switch, and again in every third call of what comes then: an ordinary open, or another
 /// attempt.
 #[test]
@@ -219,7 +351,7 @@ fn after_a_failed_attempt_the_next_number_is_taken_and_the_leftover_goes() {
     disk.crash();
     let disk = disk.after_power_loss(PowerLoss::LoseAll);
     // An attempt that got as far as the history and the segment.
-    let history = TimelineHistory::first().fork(timeline(2), end, "promoted");
+    let history = TimelineHistory::first().fork(timeline(2), end, TimelineMark::NONE, "promoted");
     history.store(&(Arc::new(disk.clone()) as Arc<dyn seawall_io::Disk>)).unwrap();
     let number = end.get() / SEGMENT_BYTES;
     disk.write_file(&SegmentName { number, timeline: timeline(2) }.path(), &vec![0; 64 << 10]);

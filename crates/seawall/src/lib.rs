@@ -40,10 +40,11 @@ pub use seawall_engine::{
     DecisionReason, Durability, Effect, Environment, Error, FailedRule, HoldInfo, HoldKind, HoldLifetime,
     HoldOptions, ImageCompression, InDoubtAction, InDoubtHook, InDoubtRule, InDoubtTransaction, Isolation,
     KEY_BYTES_MAX, KeyRange, LentRow, LockWait, LogChange, LogContent, LogHold, LogOverview, LogRecordInfo,
-    OpenMode, Options, PageProtection, Range, ReclaimStatistics, RecoveryProgress, RecoveryStatistics,
-    RecoveryTimeStatistics, RestorePointInfo, RulesApplied, Savepoint, SegmentInfo, SegmentState, Snapshot,
-    Statistics, Table, TableChange, TableInfo, ThrottleReason, ThrottleStatistics, TimelineFork, Transaction,
-    TransactionOptions, Trigger, VALUE_BYTES_MAX, Verdict, log_overview, log_records, restore_points,
+    NewTimeline, OpenMode, Options, PageProtection, Range, ReclaimStatistics, RecoveryProgress,
+    RecoveryStatistics, RecoveryTimeStatistics, RestorePointInfo, RulesApplied, Savepoint, SegmentInfo,
+    SegmentState, Snapshot, Statistics, Table, TableChange, TableInfo, ThrottleReason, ThrottleStatistics,
+    TimelineFork, Transaction, TransactionOptions, Trigger, VALUE_BYTES_MAX, Verdict, log_overview,
+    log_records, restore_points,
 };
 pub use seawall_keys::{MasterKey, MasterKeyError, OtherMasterKeys, SecretKey};
 pub use seawall_types::{DatabaseId, Lsn, TimelineId};

@@ -10,7 +10,7 @@ use seawall_memtable::{Cursor, Memtable};
 use seawall_tree::{
     Change, DivisibleSource, Encryption, MergeSource, PageProtection, Superblock, Tree, TreeOptions,
 };
-use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
+use seawall_types::{DatabaseId, Lsn, TableId, TimelineId, TimelineMark};
 
 const CHUNK_BYTES: u64 = 16 << 20;
 const VALUE_BYTES: usize = 100;
@@ -148,6 +148,7 @@ fn superblock() -> Superblock {
         database: DatabaseId::from_bytes([9; 16]),
         page_bytes: 8192,
         timeline: TimelineId::FIRST,
+        timeline_mark: TimelineMark::NONE,
         segment_bytes: 16 << 20,
         redo_point: Lsn::new(1),
         checkpoint_count: 0,

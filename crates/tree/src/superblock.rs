@@ -26,7 +26,8 @@
 //! |    108 |     4 | encryption       | 0: none, 1: XAES-256-GCM; the keys are in the file `keys`           |
 //! |    112 |     8 | in_doubt         | prepared transactions that were undecided at the redo point         |
 //! |    120 |     8 | log_end          | LSN up to which the log was durable before pages were written       |
-//! |    128 |  3968 | reserved         | zero; anything else is refused                                      |
+//! |    128 |    16 | timeline_mark    | drawn when the timeline began; zero for the first one               |
+//! |    144 |  3952 | reserved         | zero; anything else is refused                                      |
 //!
 //! The superblock itself is never encrypted: it holds nothing of what users store.
 
@@ -35,7 +36,7 @@ use std::sync::Arc;
 use seawall_codec::checksum::crc32c;
 use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, DiskFile, OpenMode};
-use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
+use seawall_types::{DatabaseId, Lsn, TableId, TimelineId, TimelineMark};
 
 /// Path of the superblock file in the database's directory.
 pub const SUPERBLOCK_PATH: &str = "superblock";
@@ -46,12 +47,12 @@ const NEW_SUPERBLOCK_PATH: &str = "superblock.new";
 pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
 
 const MAGIC: [u8; 8] = *b"SEAWALL\n";
-const FORMAT_VERSION: u32 = 1;
-const RESERVED_AT: usize = 128;
+const FORMAT_VERSION: u32 = 2;
+const RESERVED_AT: usize = 144;
 const COPIES: u64 = 2;
 /// No position or counter ever comes this far: whoever adds to one need not fear that it runs over.
 pub(crate) const COUNTER_MAX: u64 = 1 << 62;
-const _: () = assert!(RESERVED_AT + 3968 == SUPERBLOCK_BYTES);
+const _: () = assert!(RESERVED_AT + 3952 == SUPERBLOCK_BYTES);
 
 /// Where the second copy of a page is while it is being overwritten: a crash that tears the page leaves that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -84,6 +85,8 @@ pub struct Superblock {
     pub page_bytes: u32,
     /// The timeline the database writes.
     pub timeline: TimelineId,
+    /// What distinguishes the timeline from one of the same number that another copy of the database has begun.
+    pub timeline_mark: TimelineMark,
     /// Size of a log segment in bytes.
     pub segment_bytes: u64,
     /// LSN up to which the tree holds every commit: replay starts here.
@@ -284,7 +287,8 @@ impl Copies {
     }
 
     fn both(first: Superblock, second: Superblock) -> Copies {
-        let is_between_timelines = first.timeline != second.timeline;
+        let timeline = |values: &Superblock| (values.timeline, values.timeline_mark);
+        let is_between_timelines = timeline(&first) != timeline(&second);
         let values = if first.sequence > second.sequence { first } else { second };
         Copies { values, damaged: None, is_between_timelines }
     }
@@ -331,6 +335,7 @@ impl Superblock {
         block[108..112].copy_from_slice(&self.encryption.number().to_le_bytes());
         block[112..120].copy_from_slice(&self.in_doubt.to_le_bytes());
         block[120..128].copy_from_slice(&self.log_end.get().to_le_bytes());
+        block[128..144].copy_from_slice(self.timeline_mark.as_bytes());
         let checksum = crc32c(&block);
         block[12..16].copy_from_slice(&checksum.to_le_bytes());
         block
@@ -361,6 +366,8 @@ impl Superblock {
     fn decode_fields(block: &[u8; SUPERBLOCK_BYTES]) -> Result<Superblock, &'static str> {
         let mut database = [0; 16];
         database.copy_from_slice(&block[24..40]);
+        let mut timeline_mark = [0; 16];
+        timeline_mark.copy_from_slice(&block[128..144]);
         let page_bytes = u32_at(block, 40);
         if !page_bytes.is_power_of_two() || !(4096..=65536).contains(&page_bytes) {
             return Err("page size is not a power of two from 4096 to 65536");
@@ -377,6 +384,7 @@ impl Superblock {
             database: DatabaseId::from_bytes(database),
             page_bytes,
             timeline: TimelineId::new(u32_at(block, 44)).ok_or("timeline is zero")?,
+            timeline_mark: TimelineMark::from_bytes(timeline_mark),
             segment_bytes,
             redo_point: Lsn::new(u64_at(block, 56)),
             checkpoint_count: u64_at(block, 64),
@@ -489,6 +497,7 @@ mod tests {
             database: DatabaseId::from_bytes([7; 16]),
             page_bytes: 8192,
             timeline: TimelineId::FIRST,
+            timeline_mark: TimelineMark::from_bytes([5; 16]),
             segment_bytes: 16 << 20,
             redo_point: Lsn::new(0x1234),
             checkpoint_count: 3,

@@ -5,4 +5,4 @@ mod lsn;
 mod names;
 
 pub use lsn::{Lsn, ParseLsnError};
-pub use names::{DatabaseId, PageId, TableId, TimelineId};
+pub use names::{DatabaseId, PageId, ParseTimelineMarkError, TableId, TimelineId, TimelineMark};

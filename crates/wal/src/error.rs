@@ -1,8 +1,9 @@
 //! What can go wrong with the log.
 
-use seawall_types::{DatabaseId, Lsn, TimelineId};
+use seawall_types::{DatabaseId, Lsn, TimelineId, TimelineMark};
 
 use crate::holds::HoldError;
+use crate::timeline::Timeline;
 
 /// Why the log could not be created, opened, written or cleaned up.
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +66,16 @@ pub enum LogError {
     /// There is no number left for a timeline.
     #[error("timeline {last} is the last one there can be")]
     LastTimeline {
+        /// The highest number that is used.
+        last: TimelineId,
+    },
+    /// The number that was asked for is taken.
+    #[error(
+        "a new timeline cannot have number {wanted}: that is taken; choose a number above {last}, or none"
+    )]
+    TimelineNumber {
+        /// What was asked for.
+        wanted: TimelineId,
         /// The highest number that is used.
         last: TimelineId,
     },
@@ -143,6 +154,18 @@ pub enum SegmentHeaderError {
         found: u32,
         /// By its name.
         expected: TimelineId,
+    },
+    /// Of a timeline of the same number that another copy of the database has begun.
+    #[error(
+        "offset 48: segment of the timeline {} that began at {} with mark {}; that of this log began at {} with mark {}: another copy \
+         of the database wrote it",
+        found.id, found.began, found.mark, expected.began, expected.mark
+    )]
+    OtherTimeline {
+        /// The file's.
+        found: Timeline,
+        /// By the history.
+        expected: Timeline,
     },
     /// Of another place in the log than its name says.
     #[error("offset 16: segment starts at {found}, expected {expected}")]
@@ -434,6 +457,19 @@ pub enum HistoryError {
         line: usize,
         /// What is wrong.
         problem: String,
+    },
+    /// Of a timeline of the same number that another copy of the database has begun.
+    #[error(
+        "timeline history {path} is of a timeline with mark {found}, and the superblock names the one with mark {expected}: another \
+         copy of the database wrote it; put back the history of this one"
+    )]
+    OtherTimeline {
+        /// Which file.
+        path: String,
+        /// The mark that it ends with.
+        found: TimelineMark,
+        /// The mark that the superblock has.
+        expected: TimelineMark,
     },
     /// Longer than any history is.
     #[error("timeline history {path} has {bytes} bytes, the limit is {limit}")]

@@ -17,7 +17,8 @@
 //! * A record's LSN lies in a segment that is complete on disk: zero-filled or recycled, header and name durable.
 //! * Under the append mutex there is no system call, nothing that grows with a record, and no store to a mapped file, which
 //!   could wait for the file system.
-//! * A record verifies at its own LSN, timeline and database only: a recycled segment's old bytes are not records.
+//! * A record verifies at its own LSN, timeline and database only: a recycled segment's old bytes are not records, and neither is
+//!   what another copy of the database writes on a timeline of the same number.
 //! * A segment's header says that the log has begun it before a record is in it; what is in others is nobody's.
 //! * Beyond the end at which the log was opened, no byte that could be taken for a record is left in a segment when
 //!   that segment is written again.
@@ -77,5 +78,5 @@ pub use segment::{FORMAT_VERSION, SEGMENT_MAGIC, SegmentName};
 pub use segment_check::{SegmentContent, check_segment};
 pub use segment_set::{LogFiles, SegmentInfo, SegmentState};
 pub use switch::{begin_timeline, next_timeline};
-pub use timeline::{TimelineFork, TimelineHistory};
+pub use timeline::{Timeline, TimelineFork, TimelineHistory};
 pub use writer::Log;

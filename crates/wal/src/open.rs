@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{BLOCK_BYTES, Disk, DiskFile, OpenMode};
-use seawall_types::{Lsn, TimelineId};
+use seawall_types::Lsn;
 
 use crate::error::{LogError, SegmentHeaderError};
 use crate::geometry::HEADER_BYTES;
@@ -30,7 +30,10 @@ use crate::pending::Clearing;
 use crate::reader::LogEnd;
 use crate::record::RECORD_HEADER_BYTES;
 use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_header, encode_header};
-use crate::segment_set::{FoundFiles, SegmentSet, fatal, oldest_without_gap, zero_range};
+use crate::segment_set::{
+    FoundFiles, SegmentSet, fatal, is_of_other_copy, oldest_without_gap, read_header, zero_range,
+};
+use crate::timeline::{Timeline, TimelineHistory};
 use crate::write_again::write_again;
 
 /// How far behind the end of the log zeros are written without looking.
@@ -59,10 +62,14 @@ pub(crate) fn create(disk: Arc<dyn Disk>, options: &LogOptions, start: Lsn) -> R
     }
     disk.create_directory(LOG_DIRECTORY).map_err(|error| LogError::io("create", LOG_DIRECTORY, error))?;
     disk.sync_directory("").map_err(|error| fatal("sync directory", "", &error))?;
-    let mut found = FoundFiles::list(&*disk, &options.history(), identity.geometry)?;
+    let history = options.history();
+    let mut found = FoundFiles::list(&*disk, &history, identity.geometry)?;
     let number = identity.geometry.segment_of(start);
-    drop_recycled(&*disk, &identity, &mut found, number);
-    for name in found.segments.iter().filter(|name| name.timeline == identity.timeline) {
+    drop_recycled(&*disk, &identity, &history, &mut found, number);
+    for name in found.segments.iter().filter(|name| name.timeline == identity.timeline.id) {
+        if is_of_other_copy(&*disk, &identity, *name) {
+            continue;
+        }
         // A crash while the log was created leaves the first segment, empty.
         if name.number != number || !is_empty(&*disk, *name)? {
             return Err(LogError::AlreadyExists { path: name.path() });
@@ -70,7 +77,7 @@ pub(crate) fn create(disk: Arc<dyn Disk>, options: &LogOptions, start: Lsn) -> R
     }
     let counters = Counters::default();
     let segments = SegmentSet::new(disk, identity, options.spare_segments, found, start, number);
-    let parent = options.ancestors.last().map(|fork| fork.parent);
+    let parent = options.ancestors.last().map(|fork| history.timeline(fork.parent));
     make_first(&segments, parent, start, &counters)?;
     let carry = vec![0; offset_in_block(identity.geometry.offset_of(start))];
     let clearing = if parent.is_some() { Clearing::NotNeeded } else { Clearing::Zeros };
@@ -81,7 +88,7 @@ pub(crate) fn create(disk: Arc<dyn Disk>, options: &LogOptions, start: Lsn) -> R
 /// anew. What is in it before `start` is never read.
 fn make_first(
     segments: &SegmentSet,
-    parent: Option<TimelineId>,
+    parent: Option<Timeline>,
     start: Lsn,
     counters: &Counters,
 ) -> Result<(), LogError> {
@@ -91,10 +98,11 @@ fn make_first(
     let is_begun = geometry.offset_of(start) > HEADER_BYTES;
     let segment_use = if is_begun { SegmentUse::Begun } else { SegmentUse::Ready };
     let is_there = segments.contains(segments.name_of(number));
-    let spares = parent.filter(|_| !is_there).map(|parent| segments.strays_beyond(parent, number));
-    for spare in spares.into_iter().flatten().take(SPARES_TRIED) {
-        if is_ready_spare(segments, spare) {
-            return segments.adopt(spare, number, segment_use, counters);
+    if let Some(parent) = parent.filter(|_| !is_there) {
+        for spare in segments.strays_beyond(parent.id, number).into_iter().take(SPARES_TRIED) {
+            if is_ready_spare(segments, parent, spare) {
+                return segments.adopt(spare, number, segment_use, counters);
+            }
         }
     }
     segments.prepare_through(number, counters)?;
@@ -107,15 +115,12 @@ fn make_first(
 }
 
 /// Whether the segment's own timeline has it ready and has not begun it.
-fn is_ready_spare(segments: &SegmentSet, name: SegmentName) -> bool {
-    let identity = LogIdentity { timeline: name.timeline, ..segments.identity };
-    let mut page = [0; BLOCK_BYTES];
-    let length = segments.disk.open(&name.path(), OpenMode::Read).and_then(|file| {
-        file.read_exact_at(&mut page, 0)?;
-        file.length()
-    });
+fn is_ready_spare(segments: &SegmentSet, timeline: Timeline, name: SegmentName) -> bool {
+    let identity = LogIdentity { timeline, ..segments.identity };
+    let length = segments.disk.open(&name.path(), OpenMode::Read).and_then(|file| file.length());
     let is_whole = length.is_ok_and(|bytes| bytes == identity.geometry.segment_bytes());
-    is_whole && check_header(&page, &identity, name.number) == Ok(SegmentUse::Ready)
+    let header = read_header(&*segments.disk, &identity, name);
+    is_whole && header.is_ok_and(|header| header == Ok(SegmentUse::Ready))
 }
 
 fn is_empty(disk: &dyn Disk, name: SegmentName) -> Result<bool, LogError> {
@@ -145,12 +150,14 @@ pub(crate) fn open(disk: Arc<dyn Disk>, options: &LogOptions, end: LogEnd) -> Re
         return Err(LogError::Options { problem: format!("no record can start at {end}") });
     }
     write_again(&*disk, &identity, durable, end)?;
-    let mut found = FoundFiles::list(&*disk, &options.history(), geometry)?;
+    let history = options.history();
+    let mut found = FoundFiles::list(&*disk, &history, geometry)?;
     let number = geometry.segment_of(end);
-    drop_recycled(&*disk, &identity, &mut found, number);
+    drop_recycled(&*disk, &identity, &history, &mut found, number);
     let counters = Counters::default();
-    let name = SegmentName { number, timeline: identity.timeline };
-    if !found.segments.contains(&name) && end == geometry.first_record_of(number) {
+    let name = SegmentName { number, timeline: identity.timeline.id };
+    let is_missing = !found.segments.contains(&name) || is_of_other_copy(&*disk, &identity, name);
+    if is_missing && end == geometry.first_record_of(number) {
         let segments = SegmentSet::new(disk, identity, options.spare_segments, found, end, number);
         segments.prepare_through(number, &counters)?;
         let (carry, clearing) = (Vec::new(), Clearing::Zeros);
@@ -215,25 +222,28 @@ fn zero_and_sync(file: &dyn DiskFile, start: u64, end: u64) -> io::Result<()> {
 }
 
 /// A crash while segments were recycled leaves old names with the header of another place: they are not part of the log
-/// any more. Recycling goes from the oldest on, so only the first ones can be such.
-fn drop_recycled(disk: &dyn Disk, identity: &LogIdentity, found: &mut FoundFiles, current: u64) {
+/// any more. Recycling goes from the oldest on, so only the first ones can be such. Neither are those of another copy.
+fn drop_recycled(
+    disk: &dyn Disk,
+    identity: &LogIdentity,
+    history: &TimelineHistory,
+    found: &mut FoundFiles,
+    current: u64,
+) {
     let oldest = oldest_without_gap(&found.segments, current);
     let run: BTreeSet<SegmentName> =
         found.segments.iter().filter(|name| (oldest..current).contains(&name.number)).copied().collect();
     for name in run {
-        let identity = LogIdentity { timeline: name.timeline, ..*identity };
-        let mut page = [0; BLOCK_BYTES];
-        let file = disk.open(&name.path(), OpenMode::Read);
-        let is_read = file.and_then(|file| file.read_exact_at(&mut page, 0));
+        let identity = LogIdentity { timeline: history.timeline(name.timeline), ..*identity };
         // One that cannot be read now is somebody else's to report.
-        if is_read.is_err() || check_header(&page, &identity, name.number).is_ok() {
+        if read_header(disk, &identity, name).is_ok_and(|header| header.is_err()) {
+            found.segments.remove(&name);
+            found.strays.insert(name);
+        } else {
             return;
         }
-        found.segments.remove(&name);
-        found.strays.insert(name);
     }
 }
-
 fn offset_in_block(offset: u64) -> usize {
     usize::try_from(offset % BLOCK_BYTES as u64).expect("an offset in a block is small")
 }

@@ -81,7 +81,8 @@ impl LogOptions {
             return refuse(format!("records up to {} bytes: the limit is 1 GiB", self.record_bytes_max));
         }
         let geometry = LogGeometry::new(self.segment_bytes)?;
-        Ok(LogIdentity { database: self.database, timeline: self.timeline, geometry })
+        let timeline = self.history().timeline(self.timeline);
+        Ok(LogIdentity { database: self.database, timeline, geometry })
     }
 }
 

@@ -46,7 +46,7 @@
 //! * The same with a first LSN of the one life and data of the other: both are gone, for the same reason.
 //! * A batch whose write failed: its records were appended, in this order, and whoever waited for them was told that
 //!   recovery decides. It decides for them if it finds them.
-//! * Another database or timeline: the log key is part of masks and seal. So a log that begins a timeline, whose number was
+//! * Another database or timeline: the log key is part of masks and seal. So a log that begins a timeline, whose mark was
 //!   never used before, takes the files as they are; if the power takes the timeline back, its parent finds in them what it
 //!   has in its segments already, or nothing.
 //!

@@ -141,7 +141,7 @@ struct Verified {
 }
 
 impl LogReader {
-    /// Starts at the record at `from`, and reads one timeline only.
+    /// Starts at the record at `from`, and reads one timeline only: the first, or one of which nothing is known but its number.
     ///
     /// # Errors
     /// `Position` if no record can start there; `Missing` if its segment does not exist; `Header` if that is not a
@@ -174,7 +174,8 @@ impl LogReader {
         if !geometry.is_normal(from) {
             return Err(refuse("no record can start there".to_owned()));
         }
-        let identity = LogIdentity { database, timeline: history.timeline_at(from), geometry };
+        let timeline = history.timeline(history.timeline_at(from));
+        let identity = LogIdentity { database, timeline, geometry };
         let mut bytes = LogBytes::new(disk, identity);
         let number = geometry.segment_of(from);
         if !bytes.open_checked(number)? {
@@ -185,7 +186,7 @@ impl LogReader {
             bytes,
             geometry,
             key: identity.key(),
-            fork: history.left_at(identity.timeline),
+            fork: history.left_at(timeline.id),
             began_at: history.forks.iter().any(|fork| fork.fork == from).then_some(from),
             history,
             cipher: None,
@@ -278,13 +279,13 @@ impl LogReader {
         self.stream = StreamPosition(self.stream.0 + u64::from(header.length));
         self.batch_floor = self.batch_floor.max(batch_start);
         let (kind, flags) = (header.kind, header.flags & !FLAG_ENCRYPTED);
-        let timeline = self.bytes.identity.timeline;
+        let timeline = self.bytes.identity.timeline.id;
         Ok(Some(LogRecord { span, timeline, kind, flags, batch_start, body: &self.window[body] }))
     }
 
     /// Goes on on the timeline that begins at the position.
     fn follow_fork(&mut self) -> Result<(), LogReadError> {
-        let timeline = self.history.timeline_at(self.position);
+        let timeline = self.history.timeline(self.history.timeline_at(self.position));
         let identity = LogIdentity { timeline, ..self.bytes.identity };
         let mut bytes = LogBytes::new(Arc::clone(&self.bytes.disk), identity);
         let number = self.geometry.segment_of(self.position);
@@ -293,7 +294,7 @@ impl LogReader {
         }
         self.bytes = bytes;
         self.key = identity.key();
-        self.fork = self.history.left_at(timeline);
+        self.fork = self.history.left_at(timeline.id);
         self.began_at = Some(self.position);
         // The new timeline began when all before was durable.
         self.batch_floor = self.batch_floor.max(self.position);
@@ -399,7 +400,12 @@ impl LogReader {
     /// is a later one, this one was removed.
     fn removed_segment(&mut self, end: Lsn) -> Result<Option<u64>, LogReadError> {
         let first = self.geometry.segment_of(self.position) + 1;
-        let numbers = self.bytes.numbers_from(first)?;
+        let mut numbers = Vec::new();
+        for number in self.bytes.numbers_from(first)? {
+            if self.bytes.exists(number)? {
+                numbers.push(number);
+            }
+        }
         let last = self.geometry.segment_of(end);
         let missing = (first..=last).find(|number| numbers.binary_search(number).is_err());
         Ok(missing.filter(|missing| numbers.last().is_some_and(|last| last > missing)))
@@ -484,7 +490,7 @@ impl LogReader {
             return Err(LogReadError::Missing { path: self.bytes.path_of(missing), lsn });
         }
         if self.began_at == Some(lsn) {
-            let (path, timeline) = (self.bytes.path_of(number), self.bytes.identity.timeline);
+            let (path, timeline) = (self.bytes.path_of(number), self.bytes.identity.timeline.id);
             return Err(LogReadError::NoSwitch { path, timeline, lsn });
         }
         let has_segment = self.bytes.open_checked(number)?;

@@ -20,17 +20,18 @@
 //! which is computed over the encrypted bytes, keeps records where they belong against accidents, not against somebody
 //! who writes to the disk on purpose.
 //!
-//! With `mix` the 64-bit finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014; Stafford's variant 13) and `log_key`
-//! mixed from database id and timeline:
+//! With `mix` the 64-bit finaliser of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014; Stafford's variant 13):
 //!
 //! ```text
+//!   log_key = 0, then log_key = mix(log_key XOR word) for each of these words: the halves of the database id; the timeline
+//!             XOR 0x53454157414C4C31; the LSN where the timeline began; the halves of its mark
 //!   position = mix(lsn XOR log_key)
 //!   stored batch_distance = batch_distance XOR high half of position
 //!   stored checksum = CRC-32C(bytes 12..) XOR low half of mix(position XOR (length << 32 | batch_distance))
 //! ```
 //!
-//! So the checksum of the body is computed outside any lock, and position, database, timeline, length and batch are
-//! mixed in under it in constant time. Old bytes of a recycled segment were masked for another LSN: each of them has
+//! So the checksum of the body is computed outside any lock, and position, database, timeline with its mark, length and
+//! batch are mixed in under it in constant time. Old bytes of a recycled segment were masked for another LSN: each of them has
 //! one chance in 2^32 to verify, and its batch distance, unmasked with the wrong mask, is a random number that the
 //! reader's bounds on batches refuse first.
 //!
@@ -39,13 +40,14 @@
 
 use seawall_codec::checksum::crc32c;
 use seawall_keys::{Cipher, ENVELOPE_BYTES, Envelope};
-use seawall_types::{DatabaseId, Lsn, TimelineId};
+use seawall_types::{DatabaseId, Lsn};
 
 use crate::commit::Commit;
 use crate::control::{BulkLoad, Checkpoint, RestorePoint, TimelineSwitch};
 use crate::error::{EncryptionProblem, RecordError};
 use crate::page_images::PageImages;
 use crate::prepared::{Decision, Prepare};
+use crate::timeline::Timeline;
 
 /// The header before a record's body.
 pub const RECORD_HEADER_BYTES: usize = 14;
@@ -306,17 +308,18 @@ pub(crate) fn decrypt_body(
     cipher.decrypt(&envelope, &associated, body).map_err(|_| EncryptionProblem::NotAuthentic)
 }
 
-/// What makes the records of one timeline of one database unlike all others.
+/// What makes the records of one timeline of one database unlike all others, also those of a timeline of the same number that
+/// another copy of the database has begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogKey(u64);
 
 impl LogKey {
-    pub(crate) fn new(database: DatabaseId, timeline: TimelineId) -> LogKey {
-        let bytes = database.as_bytes();
-        let low = u64::from_le_bytes(bytes[..8].try_into().expect("eight of sixteen bytes"));
-        let high = u64::from_le_bytes(bytes[8..].try_into().expect("eight of sixteen bytes"));
-        let key = mix(low ^ mix(high ^ mix(u64::from(timeline.get()) ^ 0x5345_4157_414C_4C31)));
-        LogKey(key)
+    pub(crate) fn new(database: DatabaseId, timeline: Timeline) -> LogKey {
+        let [low, high] = halves(database.as_bytes());
+        let number = u64::from(timeline.id.get()) ^ 0x5345_4157_414C_4C31;
+        let [mark_low, mark_high] = halves(timeline.mark.as_bytes());
+        let words = [low, high, number, timeline.began.get(), mark_low, mark_high];
+        LogKey(words.into_iter().fold(0, |key, word| mix(key ^ word)))
     }
 
     pub(crate) fn masks(self, lsn: Lsn) -> PositionMasks {
@@ -327,6 +330,11 @@ impl LogKey {
     pub(crate) fn seal_of(self, lsn: Lsn) -> u64 {
         mix(mix(lsn.get() ^ self.0))
     }
+}
+
+fn halves(bytes: &[u8; 16]) -> [u64; 2] {
+    let (low, high) = bytes.split_at(8);
+    [low, high].map(|half| u64::from_le_bytes(half.try_into().expect("eight of sixteen bytes")))
 }
 
 /// The masks of one position of one log.
@@ -410,10 +418,12 @@ fn word(header: &[u8; RECORD_HEADER_BYTES], offset: usize) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use seawall_types::{TimelineId, TimelineMark};
+
     use super::*;
 
     fn key() -> LogKey {
-        LogKey::new(DatabaseId::from_bytes([7; 16]), TimelineId::FIRST)
+        LogKey::new(DatabaseId::from_bytes([7; 16]), Timeline::FIRST)
     }
 
     fn stamped(lsn: Lsn, batch_start: Lsn) -> Vec<u8> {
@@ -440,9 +450,15 @@ mod tests {
         assert_eq!(header.batch_start(lsn), Some(Lsn::new(123_456_000)));
         assert!(!verifies(&bytes, key(), Lsn::new(123_456_790)));
         assert!(!verifies(&bytes, key(), Lsn::new(123_456_789 + (16 << 20))));
-        let second_timeline = TimelineId::new(2).unwrap();
-        assert!(!verifies(&bytes, LogKey::new(DatabaseId::from_bytes([7; 16]), second_timeline), lsn));
-        assert!(!verifies(&bytes, LogKey::new(DatabaseId::from_bytes([8; 16]), TimelineId::FIRST), lsn));
+        let others = [
+            Timeline { id: TimelineId::new(2).unwrap(), ..Timeline::FIRST },
+            Timeline { began: Lsn::new(1), ..Timeline::FIRST },
+            Timeline { mark: TimelineMark::from_bytes([1; 16]), ..Timeline::FIRST },
+        ];
+        for other in others {
+            assert!(!verifies(&bytes, LogKey::new(DatabaseId::from_bytes([7; 16]), other), lsn));
+        }
+        assert!(!verifies(&bytes, LogKey::new(DatabaseId::from_bytes([8; 16]), Timeline::FIRST), lsn));
     }
 
     #[test]

@@ -8,10 +8,15 @@
 //! |     16 |     8 | first_lsn     | LSN of the first byte after this page                 |
 //! |     24 |    16 | database      | database id; the log of another one is refused        |
 //! |     40 |     4 | segment_bytes | length of the file                                    |
-//! |     44 |     4 | checksum      | CRC-32C of bytes 0..44                                |
-//! |     48 |   464 | reserved      | zero; anything else is refused                        |
+//! |     44 |     4 | checksum      | CRC-32C of bytes 0..72 with this field zero           |
+//! |     48 |     8 | began         | LSN where the timeline began; 0 for the first one     |
+//! |     56 |    16 | mark          | the timeline's mark; zero for the first one           |
+//! |     72 |   440 | reserved      | zero; anything else is refused                        |
 //! |    512 |     8 | begun         | zero until the log comes here, then `mix(mix(first_lsn XOR log_key))`, as in `record` |
 //! |    520 |  3576 | reserved      | zero; anything else is refused                        |
+//!
+//! *Began* and *mark* are those of the timeline's history. A segment with others was written by another copy of the database, on a
+//! timeline that has the same number by chance: it is no part of this log, whatever its name.
 //!
 //! A header is on stable storage before the file gets its final name, and the name before the first record: whoever
 //! finds a file by its name may expect a valid header.
@@ -21,25 +26,28 @@
 //! written does not touch the header.
 
 use seawall_codec::checksum::crc32c;
-use seawall_types::{DatabaseId, Lsn, TimelineId};
+use seawall_types::{DatabaseId, Lsn, TimelineId, TimelineMark};
 
 use crate::error::SegmentHeaderError;
 use crate::geometry::{HEADER_BYTES, LogGeometry, SEGMENT_NUMBER_MAX};
+use crate::timeline::Timeline;
 
 /// The directory of all files of the log.
 pub(crate) const LOG_DIRECTORY: &str = "log";
 
 /// The version of segments and records.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 /// The first bytes of a segment.
 pub const SEGMENT_MAGIC: [u8; 8] = MAGIC;
 
 const MAGIC: [u8; 8] = *b"SWLOG\r\n\x1A";
 const HEADER_PAGE_BYTES: usize = 4096;
+const FIELDS_BYTES: usize = 72;
 const BEGUN_OFFSET: usize = 512;
 const BEGUN_BYTES: usize = 8;
-const _: () = assert!(48 + 464 == BEGUN_OFFSET && BEGUN_OFFSET + BEGUN_BYTES + 3576 == HEADER_PAGE_BYTES);
+const _: () =
+    assert!(FIELDS_BYTES + 440 == BEGUN_OFFSET && BEGUN_OFFSET + BEGUN_BYTES + 3576 == HEADER_PAGE_BYTES);
 const _: () = assert!(HEADER_PAGE_BYTES as u64 == HEADER_BYTES);
 
 /// Whether records were ever written into a segment since it has its place.
@@ -55,7 +63,7 @@ pub(crate) enum SegmentUse {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LogIdentity {
     pub(crate) database: DatabaseId,
-    pub(crate) timeline: TimelineId,
+    pub(crate) timeline: Timeline,
     pub(crate) geometry: LogGeometry,
 }
 
@@ -102,16 +110,24 @@ pub(crate) fn encode_header(
     let mut page = [0; HEADER_PAGE_BYTES];
     page[0..8].copy_from_slice(&MAGIC);
     page[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
-    page[12..16].copy_from_slice(&identity.timeline.get().to_le_bytes());
+    page[12..16].copy_from_slice(&identity.timeline.id.get().to_le_bytes());
     page[16..24].copy_from_slice(&identity.geometry.first_record_of(number).get().to_le_bytes());
     page[24..40].copy_from_slice(identity.database.as_bytes());
     page[40..44].copy_from_slice(&segment_bytes.to_le_bytes());
-    let checksum = crc32c(&page[..44]);
+    page[48..56].copy_from_slice(&identity.timeline.began.get().to_le_bytes());
+    page[56..72].copy_from_slice(identity.timeline.mark.as_bytes());
+    let checksum = checksum_of(&page);
     page[44..48].copy_from_slice(&checksum.to_le_bytes());
     if segment_use == SegmentUse::Begun {
         page[BEGUN_OFFSET..BEGUN_OFFSET + BEGUN_BYTES].copy_from_slice(&seal(identity, number).to_le_bytes());
     }
     page
+}
+
+fn checksum_of(page: &[u8; HEADER_PAGE_BYTES]) -> u32 {
+    let mut fields: [u8; FIELDS_BYTES] = bytes_at(page, 0);
+    fields[44..48].fill(0);
+    crc32c(&fields)
 }
 
 fn seal(identity: &LogIdentity, number: u64) -> u64 {
@@ -122,6 +138,8 @@ fn seal(identity: &LogIdentity, number: u64) -> u64 {
 pub(crate) struct HeaderFields {
     pub(crate) database: DatabaseId,
     pub(crate) timeline: u32,
+    pub(crate) began: Lsn,
+    pub(crate) mark: TimelineMark,
     pub(crate) first_lsn: Lsn,
     pub(crate) segment_bytes: u64,
 }
@@ -132,6 +150,8 @@ pub(crate) fn header_fields(page: &[u8; HEADER_PAGE_BYTES]) -> Result<HeaderFiel
     Ok(HeaderFields {
         database: DatabaseId::from_bytes(bytes_at(page, 24)),
         timeline: u32::from_le_bytes(bytes_at(page, 12)),
+        began: Lsn::new(u64::from_le_bytes(bytes_at(page, 48))),
+        mark: TimelineMark::from_bytes(bytes_at(page, 56)),
         first_lsn: Lsn::new(u64::from_le_bytes(bytes_at(page, 16))),
         segment_bytes: u64::from(u32::from_le_bytes(bytes_at(page, 40))),
     })
@@ -147,7 +167,7 @@ fn check_seal(page: &[u8; HEADER_PAGE_BYTES]) -> Result<(), SegmentHeaderError> 
     if version != FORMAT_VERSION {
         return Err(SegmentHeaderError::Version { found: version, known: FORMAT_VERSION });
     }
-    let (stored, computed) = (u32::from_le_bytes(bytes_at(page, 44)), crc32c(&page[..44]));
+    let (stored, computed) = (u32::from_le_bytes(bytes_at(page, 44)), checksum_of(page));
     if stored != computed {
         return Err(SegmentHeaderError::Checksum { stored, computed });
     }
@@ -161,7 +181,7 @@ pub(crate) fn check_header(
     number: u64,
 ) -> Result<SegmentUse, SegmentHeaderError> {
     check_seal(page)?;
-    for (start, end) in [(48, BEGUN_OFFSET), (BEGUN_OFFSET + BEGUN_BYTES, HEADER_PAGE_BYTES)] {
+    for (start, end) in [(FIELDS_BYTES, BEGUN_OFFSET), (BEGUN_OFFSET + BEGUN_BYTES, HEADER_PAGE_BYTES)] {
         if let Some(index) = page[start..end].iter().position(|&byte| byte != 0) {
             return Err(SegmentHeaderError::Reserved { offset: start + index });
         }
@@ -171,8 +191,14 @@ pub(crate) fn check_header(
         return Err(SegmentHeaderError::Database { found: database, expected: identity.database });
     }
     let timeline = u32::from_le_bytes(bytes_at(page, 12));
-    if timeline != identity.timeline.get() {
-        return Err(SegmentHeaderError::Timeline { found: timeline, expected: identity.timeline });
+    if timeline != identity.timeline.id.get() {
+        return Err(SegmentHeaderError::Timeline { found: timeline, expected: identity.timeline.id });
+    }
+    let began = Lsn::new(u64::from_le_bytes(bytes_at(page, 48)));
+    let mark = TimelineMark::from_bytes(bytes_at(page, 56));
+    if (began, mark) != (identity.timeline.began, identity.timeline.mark) {
+        let found = Timeline { began, mark, ..identity.timeline };
+        return Err(SegmentHeaderError::OtherTimeline { found, expected: identity.timeline });
     }
     let segment_bytes = u64::from(u32::from_le_bytes(bytes_at(page, 40)));
     let expected = identity.geometry.segment_bytes();
@@ -202,7 +228,7 @@ mod tests {
     fn identity() -> LogIdentity {
         LogIdentity {
             database: DatabaseId::from_bytes(*b"0123456789abcdef"),
-            timeline: TimelineId::FIRST,
+            timeline: Timeline::FIRST,
             geometry: LogGeometry::new(1 << 20).unwrap(),
         }
     }
@@ -228,8 +254,15 @@ mod tests {
         other.database = DatabaseId::from_bytes([1; 16]);
         assert!(matches!(check_header(&page, &other, 7), Err(SegmentHeaderError::Database { .. })));
         let mut other = identity();
-        other.timeline = TimelineId::new(2).unwrap();
+        other.timeline.id = TimelineId::new(2).unwrap();
         assert!(matches!(check_header(&page, &other, 7), Err(SegmentHeaderError::Timeline { .. })));
+        for timeline in [
+            Timeline { began: Lsn::new(1), ..Timeline::FIRST },
+            Timeline { mark: TimelineMark::from_bytes([1; 16]), ..Timeline::FIRST },
+        ] {
+            let other = LogIdentity { timeline, ..identity() };
+            assert!(matches!(check_header(&page, &other, 7), Err(SegmentHeaderError::OtherTimeline { .. })));
+        }
         let mut other = identity();
         other.geometry = LogGeometry::new(2 << 20).unwrap();
         assert!(matches!(check_header(&page, &other, 7), Err(SegmentHeaderError::SegmentBytes { .. })));

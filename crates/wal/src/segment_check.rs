@@ -16,6 +16,7 @@ use crate::error::{SegmentCheckError, SegmentHeaderError};
 use crate::geometry::{HEADER_BYTES, LogGeometry};
 use crate::record::{FLAG_ENCRYPTED, LogKey, RECORD_HEADER_BYTES, RecordHeader, RecordKind, STAMP_BYTES};
 use crate::segment::{LogIdentity, SegmentName, SegmentUse, check_header, header_fields};
+use crate::timeline::Timeline;
 
 /// What a segment file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,12 +54,12 @@ pub fn check_segment(file: &[u8]) -> Result<SegmentContent, SegmentCheckError> {
     if segment_use == SegmentUse::Ready {
         return Err(SegmentCheckError::NotBegun);
     }
-    let key = LogKey::new(identity.database, identity.timeline);
+    let key = identity.key();
     let walk = Walk { file, start: Lsn::new(number * segment_bytes), key };
     let (end, verified_bytes) = walk.run()?;
     Ok(SegmentContent {
         database: identity.database,
-        name: SegmentName { number, timeline: identity.timeline },
+        name: SegmentName { number, timeline: identity.timeline.id },
         segment_bytes,
         records_end: walk.lsn(end),
         is_full: end == file.len(),
@@ -75,6 +76,7 @@ fn identity_of(page: &[u8; 4096]) -> Result<(LogIdentity, u64), SegmentHeaderErr
         found: fields.segment_bytes,
         expected: crate::geometry::SEGMENT_BYTES_MIN,
     })?;
+    let timeline = Timeline { id: timeline, began: fields.began, mark: fields.mark };
     let identity = LogIdentity { database: fields.database, timeline, geometry };
     Ok((identity, geometry.segment_of(fields.first_lsn)))
 }

@@ -35,7 +35,7 @@ use crate::recycle::RecycleEstimate;
 use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_header, encode_header};
 
 pub use found::LogFiles;
-pub(crate) use found::{FoundFiles, oldest_without_gap};
+pub(crate) use found::{FoundFiles, is_of_other_copy, oldest_without_gap, read_header};
 
 /// How the segments are opened that are written.
 fn written_mode() -> OpenMode {
@@ -132,7 +132,7 @@ impl SegmentSet {
     }
 
     pub(crate) fn name_of(&self, number: u64) -> SegmentName {
-        SegmentName { number, timeline: self.identity.timeline }
+        SegmentName { number, timeline: self.identity.timeline.id }
     }
 
     /// Whether fewer spares than wanted are ready when the log has reached segment `current`.

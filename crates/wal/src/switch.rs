@@ -8,8 +8,9 @@
 //!   5. the caller's superblock says timeline 2, in both copies: from here on the parent counts up to the fork only
 //! ```
 //! **If the power goes** before 5, the database is on the parent, as it was: files of timeline 2 are not read, and not touched
-//! by retention, which leaves newer timelines alone. Whoever tries again takes the next number, so that no two histories of
-//! one number are ever seen by an archive. After 5 the new timeline is complete: history, segment and switch record were
+//! by retention, which leaves newer timelines alone. The next attempt takes the next number, so that no two histories of
+//! one number are ever seen by an archive. What another copy of the database has begun under the same number has another mark
+//! (`timeline`), and is no part of this timeline. After 5 the new timeline is complete: history, segment and switch record were
 //! durable before. One copy of the superblock would do for this, but if it were damaged later, the other one would send the
 //! database back to the parent and everything on the new timeline would be lost in silence: so both, before the first commit.
 //!
@@ -34,16 +35,29 @@ use crate::timeline::TimelineHistory;
 use crate::write_again::write_again;
 use crate::writer::Log;
 
-/// A number that no timeline in the log directory has had, above `current`.
+/// The number of a new timeline that leaves `current`: `wanted`, where the caller has one that nobody else uses, a term, or one that
+/// no timeline in the log directory has had.
 ///
 /// # Errors
-/// `Io`; `LastTimeline`.
-pub fn next_timeline(disk: &dyn Disk, current: TimelineId) -> Result<TimelineId, LogError> {
+/// `TimelineNumber` if `wanted` is not above `current`, or a timeline in the log directory has it; `LastTimeline`; `Io`.
+pub fn next_timeline(
+    disk: &dyn Disk,
+    current: TimelineId,
+    wanted: Option<TimelineId>,
+) -> Result<TimelineId, LogError> {
     let names = disk.list_names(LOG_DIRECTORY).map_err(|error| LogError::io("list", LOG_DIRECTORY, error))?;
     let used = names.iter().filter_map(|name| {
         SegmentName::parse(name).map(|name| name.timeline).or_else(|| TimelineHistory::parse_file_name(name))
     });
     let last = used.fold(current, TimelineId::max);
+    if let Some(wanted) = wanted {
+        let is_taken = names.iter().any(|name| TimelineHistory::parse_file_name(name) == Some(wanted));
+        return if wanted <= current || is_taken {
+            Err(LogError::TimelineNumber { wanted, last })
+        } else {
+            Ok(wanted)
+        };
+    }
     last.get().checked_add(1).and_then(TimelineId::new).ok_or(LogError::LastTimeline { last })
 }
 
@@ -64,7 +78,7 @@ pub fn begin_timeline(
     let history = options.history();
     let left = history.forks.last().expect("a timeline that begins somewhere has a parent").clone();
     assert_eq!(left.fork, end.lsn, "a timeline begins where its parent's log ends");
-    let parent = LogIdentity { timeline: left.parent, ..options.check()? };
+    let parent = LogIdentity { timeline: history.timeline(left.parent), ..options.check()? };
     write_again(&**disk, &parent, end.durable, end.lsn)?;
     history.store(disk).map_err(|source| LogError::History { source })?;
     let log = Log::create_at(Arc::clone(disk), options, end.lsn)?;

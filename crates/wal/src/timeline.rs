@@ -1,12 +1,20 @@
 //! Timeline history: where each timeline left its parent. One text file a timeline, `log/<8 hex>.history`, with a line
-//! for each ancestor, oldest first, and a checksum in a comment line; as PostgreSQL's, with tabs (here: two spaces):
+//! for each ancestor, oldest first, and a checksum in a comment line; as PostgreSQL's, with tabs (here: two spaces) and one field
+//! more, the mark of the timeline that begins there:
 //!
 //! ```text
-//! 1  0/5000A28  promoted
-//! 2  1/A2B3C4D8  recovered to restore point "before the upgrade"
+//! 1  0/5000A28   6c1d0a5e7b3f4c29a1d2e3f405162738  promoted
+//! 2  1/A2B3C4D8  0f1e2d3c4b5a69788796a5b4c3d2e1f0  recovered to restore point "before the upgrade"
 //! # crc32c 1a2b3c4d
 //! ```
 //! The checksum is CRC-32C of all bytes before its line.
+//!
+//! **Marks.** Two copies of a database may both begin timeline 2, at the same LSN even: after a failed promotion, say, or when each
+//! takes the other one for dead. Each draws 128 random bits for its own. Mark and beginning are a part of the log key
+//! (`record`), so the records and files of the one verify nowhere in the log of the other, and an archive that has the history of
+//! one refuses that of the other. The superblock has the mark, too: a history file that does not go with it is refused. The first
+//! timeline has none: the database's id is drawn at the same moment. Two copies that both go on on the timeline that they were
+//! copied on cannot be told apart by anything: a copy that is to be written begins a timeline of its own.
 
 use std::io;
 use std::sync::Arc;
@@ -14,7 +22,7 @@ use std::sync::Arc;
 use seawall_codec::checksum::crc32c;
 use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, DiskFile, OpenMode};
-use seawall_types::{Lsn, TimelineId};
+use seawall_types::{Lsn, TimelineId, TimelineMark};
 
 use crate::error::HistoryError;
 use crate::geometry::LogGeometry;
@@ -23,6 +31,23 @@ use crate::segment::{LOG_DIRECTORY, SegmentName};
 const HISTORY_BYTES_MAX: u64 = 16 << 20;
 const CHECKSUM_PREFIX: &str = "# crc32c ";
 
+/// A timeline, distinguished from every other of the same database.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timeline {
+    /// Its number.
+    pub id: TimelineId,
+    /// The LSN where it left its parent; zero for the first.
+    pub began: Lsn,
+    /// Its mark.
+    pub mark: TimelineMark,
+}
+
+impl Timeline {
+    /// The timeline of a new database.
+    pub const FIRST: Timeline =
+        Timeline { id: TimelineId::FIRST, began: Lsn::ZERO, mark: TimelineMark::NONE };
+}
+
 /// One ancestor of a timeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimelineFork {
@@ -30,6 +55,8 @@ pub struct TimelineFork {
     pub parent: TimelineId,
     /// Where it was left: its log counts up to here.
     pub fork: Lsn,
+    /// The mark of the timeline that begins there.
+    pub mark: TimelineMark,
     /// Why, for people. One line.
     pub reason: String,
 }
@@ -49,17 +76,17 @@ impl TimelineHistory {
         TimelineHistory { timeline: TimelineId::FIRST, forks: Vec::new() }
     }
 
-    /// The history of `timeline`, which leaves this one's timeline at `fork`.
+    /// The history of `timeline`, which leaves this one's timeline at `fork` and has drawn `mark`.
     ///
     /// # Panics
     /// If numbers or fork points would not ascend.
     #[must_use]
-    pub fn fork(&self, timeline: TimelineId, fork: Lsn, reason: &str) -> TimelineHistory {
+    pub fn fork(&self, timeline: TimelineId, fork: Lsn, mark: TimelineMark, reason: &str) -> TimelineHistory {
         assert!(timeline > self.timeline, "timeline {timeline} cannot follow {}", self.timeline);
         assert!(self.forks.last().is_none_or(|last| last.fork <= fork), "a fork before the parent's own");
         let mut forks = self.forks.clone();
         let reason = reason.replace(['\t', '\n', '\r'], " ");
-        forks.push(TimelineFork { parent: self.timeline, fork, reason });
+        forks.push(TimelineFork { parent: self.timeline, fork, mark, reason });
         TimelineHistory { timeline, forks }
     }
 
@@ -67,6 +94,28 @@ impl TimelineHistory {
     pub fn timeline_at(&self, lsn: Lsn) -> TimelineId {
         let fork = self.forks.iter().find(|fork| lsn < fork.fork);
         fork.map_or(self.timeline, |fork| fork.parent)
+    }
+
+    /// What distinguishes `timeline`, as far as this history knows: of one that it does not have, nothing but its number.
+    pub fn timeline(&self, timeline: TimelineId) -> Timeline {
+        let children = self.forks.iter().skip(1).map(|fork| fork.parent).chain([self.timeline]);
+        let mut begun = self.forks.iter().zip(children);
+        let begun = begun.find(|(_, child)| *child == timeline);
+        let unknown = Timeline { id: timeline, ..Timeline::FIRST };
+        begun.map_or(unknown, |(fork, id)| Timeline { id, began: fork.fork, mark: fork.mark })
+    }
+
+    /// Refuses a history of another timeline of the same number.
+    ///
+    /// # Errors
+    /// `OtherTimeline`.
+    pub fn check_mark(&self, expected: TimelineMark) -> Result<(), HistoryError> {
+        let found = self.timeline(self.timeline).mark;
+        if found != expected {
+            let path = TimelineHistory::path(self.timeline);
+            return Err(HistoryError::OtherTimeline { path, found, expected });
+        }
+        Ok(())
     }
 
     /// Where `timeline` was left; `None` for this timeline, and for one that is no ancestor.
@@ -77,11 +126,11 @@ impl TimelineHistory {
     /// Whether a segment with this name is a part of the log: whether its timeline is this one or an ancestor, and was
     /// written in the segment's range. Where no ancestors are known, every older timeline may be one.
     pub(crate) fn includes(&self, name: SegmentName, geometry: LogGeometry) -> bool {
-        if name.timeline == self.timeline {
-            return true;
-        }
         if self.forks.is_empty() {
-            return name.timeline < self.timeline;
+            return name.timeline <= self.timeline;
+        }
+        if name.timeline == self.timeline {
+            return name.number >= geometry.segment_of(self.timeline(self.timeline).began);
         }
         let Some(place) = self.forks.iter().position(|fork| fork.parent == name.timeline) else {
             return false;
@@ -112,7 +161,8 @@ impl TimelineHistory {
     pub fn encode(&self) -> String {
         let mut text = String::new();
         for fork in &self.forks {
-            text.push_str(&format!("{}\t{}\t{}\n", fork.parent, fork.fork, fork.reason));
+            let TimelineFork { parent, fork, mark, reason } = fork;
+            text.push_str(&format!("{parent}\t{fork}\t{mark}\t{reason}\n"));
         }
         let checksum = crc32c(text.as_bytes());
         text.push_str(&format!("{CHECKSUM_PREFIX}{checksum:08x}\n"));
@@ -208,25 +258,32 @@ fn open_new(disk: &dyn Disk, path: &str) -> io::Result<Arc<dyn DiskFile>> {
 }
 
 fn parse_line(line: &str) -> Result<TimelineFork, &'static str> {
-    let mut fields = line.splitn(3, '\t');
+    let mut fields = line.splitn(4, '\t');
     let parent = fields.next().and_then(|field| field.parse().ok()).and_then(TimelineId::new);
     let parent = parent.ok_or("the first field is no timeline")?;
     let fork = fields.next().and_then(|field| field.parse().ok());
     let fork = fork.ok_or("the second field is no LSN")?;
-    let reason = fields.next().ok_or("there is no third field")?.to_owned();
-    Ok(TimelineFork { parent, fork, reason })
+    let mark = fields.next().and_then(|field| field.parse().ok());
+    let mark = mark.ok_or("the third field is no mark of a timeline")?;
+    let reason = fields.next().ok_or("there is no fourth field")?.to_owned();
+    Ok(TimelineFork { parent, fork, mark, reason })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn mark(byte: u8) -> TimelineMark {
+        TimelineMark::from_bytes([byte; 16])
+    }
+
     fn history() -> TimelineHistory {
         let second = TimelineId::new(2).unwrap();
         let fourth = TimelineId::new(4).unwrap();
-        TimelineHistory::first().fork(second, Lsn::new(0x500_0A28), "promoted").fork(
+        TimelineHistory::first().fork(second, Lsn::new(0x500_0A28), mark(2), "promoted").fork(
             fourth,
             Lsn::new(0x1_A2B3_C4D8),
+            mark(4),
             "recovered\tto a point",
         )
     }
@@ -238,7 +295,10 @@ mod tests {
     #[test]
     fn a_history_comes_back() {
         let text = history().encode();
-        assert!(text.starts_with("1\t0/5000A28\tpromoted\n2\t1/A2B3C4D8\trecovered to a point\n# crc32c "));
+        let (two, four) = ("02".repeat(16), "04".repeat(16));
+        let lines =
+            format!("1\t0/5000A28\t{two}\tpromoted\n2\t1/A2B3C4D8\t{four}\trecovered to a point\n# crc32c ");
+        assert!(text.starts_with(&lines), "{text}");
         assert_eq!(parse(&text).unwrap(), history());
         let first = TimelineHistory::first();
         assert_eq!(TimelineHistory::parse(&first.encode(), TimelineId::FIRST, "x").unwrap(), first);
@@ -265,9 +325,10 @@ mod tests {
         let second = TimelineId::new(2).unwrap();
         let fourth = TimelineId::new(4).unwrap();
         // The first timeline is left in the middle of segment 5, the second one where segment 9 begins.
-        let history = TimelineHistory::first().fork(second, Lsn::new(0x50_8000), "promoted").fork(
+        let history = TimelineHistory::first().fork(second, Lsn::new(0x50_8000), mark(2), "promoted").fork(
             fourth,
             geometry.first_record_of(9),
+            mark(4),
             "promoted",
         );
         let includes = |timeline, number| {
@@ -276,9 +337,27 @@ mod tests {
         };
         assert!(includes(1, 1) && includes(1, 5) && !includes(1, 6));
         assert!(!includes(2, 4) && includes(2, 5) && includes(2, 8) && !includes(2, 9));
-        assert!(!includes(3, 5) && includes(4, 9) && includes(4, 700));
+        assert!(!includes(3, 5) && !includes(4, 8) && includes(4, 9) && includes(4, 700));
         let unknown = TimelineHistory { timeline: fourth, forks: Vec::new() };
         assert!(unknown.includes(SegmentName { number: 1, timeline: second }, geometry));
+    }
+
+    #[test]
+    fn a_history_knows_where_each_of_its_timelines_began_and_its_mark() {
+        let history = history();
+        let known = |number| history.timeline(TimelineId::new(number).unwrap());
+        let timeline = |number, began, mark| Timeline {
+            id: TimelineId::new(number).unwrap(),
+            began: Lsn::new(began),
+            mark,
+        };
+        assert_eq!(known(1), Timeline::FIRST);
+        assert_eq!(known(2), timeline(2, 0x500_0A28, mark(2)));
+        assert_eq!(known(3), timeline(3, 0, TimelineMark::NONE));
+        assert_eq!(known(4), timeline(4, 0x1_A2B3_C4D8, mark(4)));
+        assert!(history.check_mark(mark(4)).is_ok());
+        assert!(matches!(history.check_mark(mark(5)), Err(HistoryError::OtherTimeline { .. })));
+        assert!(TimelineHistory::first().check_mark(TimelineMark::NONE).is_ok());
     }
 
     #[test]

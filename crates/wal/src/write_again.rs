@@ -29,7 +29,7 @@ pub(crate) fn write_again(
     while position < end && !sabotaged(Defect::LastBatchNotWrittenAgain) {
         let (number, offset) = geometry.file_position(position);
         let bytes = (geometry.segment_bytes() - offset).min(end.0 - position.0);
-        let path = SegmentName { number, timeline: identity.timeline }.path();
+        let path = SegmentName { number, timeline: identity.timeline.id }.path();
         let file = disk.open(&path, OpenMode::Write);
         file.and_then(|file| copy_onto_itself(&*file, offset, bytes))
             .map_err(|error| LogError::io("write again", &path, error))?;

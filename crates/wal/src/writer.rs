@@ -140,7 +140,7 @@ impl Log {
             counters,
             holds,
             redo_point: AtomicU64::new(0),
-            timeline: identity.timeline,
+            timeline: identity.timeline.id,
             record_bytes_max: options.record_bytes_max,
             buffer_capacity: capacity,
             flush_by: options.flush_by,

@@ -17,7 +17,8 @@ use seawall_simulation::{FaultKind, PowerLoss, SeededRandom, SimulatedDisk, seed
 use seawall_sync::Mutex;
 use seawall_types::DatabaseId;
 use seawall_wal::{
-    Log, LogEnd, LogOptions, LogReadError, PendingFileError, PendingUse, PreparedRecord, RecordSpan,
+    FORMAT_VERSION, Log, LogEnd, LogOptions, LogReadError, PendingFileError, PendingUse, PreparedRecord,
+    RecordSpan,
 };
 
 const PENDING: [&str; 2] = ["log/pending.1", "log/pending.2"];
@@ -481,13 +482,15 @@ fn a_pending_file_that_is_not_ours_is_refused_by_name() {
     };
     let newer = |disk: &SimulatedDisk| {
         let mut header = disk.read_file(PENDING[1]).unwrap()[..512].to_vec();
-        header[8] = 2;
+        header[8..12].copy_from_slice(&(FORMAT_VERSION + 1).to_le_bytes());
         header[12..16].fill(0);
         let checksum = crc32c(&header);
         header[12..16].copy_from_slice(&checksum.to_le_bytes());
         disk.overwrite(PENDING[1], 0, &header);
     };
-    assert!(matches!(refusal(&newer), PendingFileError::Version { found: 2, .. }));
+    assert!(
+        matches!(refusal(&newer), PendingFileError::Version { found, .. } if found == FORMAT_VERSION + 1)
+    );
     let header_and_seal = |disk: &SimulatedDisk| {
         disk.flip_bit(PENDING[0], 33, 1);
         disk.flip_bit(PENDING[0], 521, 1);

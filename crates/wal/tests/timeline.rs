@@ -8,7 +8,7 @@ use common::{
     DATABASE, SEGMENT_BYTES, arc, commit, create, geometry, options, overwrite, read_all, read_reader,
 };
 use seawall_simulation::{PowerLoss, SimulatedDisk};
-use seawall_types::{Lsn, TimelineId};
+use seawall_types::{Lsn, TimelineId, TimelineMark};
 use seawall_wal::{
     EndReason, HistoryError, LogEnd, LogError, LogOptions, LogReadError, LogReader, TimelineHistory,
     begin_timeline, next_timeline,
@@ -17,7 +17,7 @@ use seawall_wal::{
 #[test]
 fn a_crash_at_any_call_leaves_no_history_or_the_whole() {
     let second = TimelineId::new(2).unwrap();
-    let history = TimelineHistory::first().fork(second, Lsn::new(0x500_0A28), "promoted");
+    let history = TimelineHistory::first().fork(second, Lsn::new(0x500_0A28), TimelineMark::NONE, "promoted");
     let original = SimulatedDisk::new(1);
     drop(create(&original));
     let mut call = 0;
@@ -57,7 +57,7 @@ fn a_reader_follows_the_history_and_reads_nothing_beyond_a_fork() {
     let end = LogEnd { lsn: fork, durable: fork, reason: EndReason::Limit };
     let begin = |number: u32, history: &TimelineHistory, end: LogEnd| {
         let timeline = TimelineId::new(number).unwrap();
-        let history = history.fork(timeline, end.lsn, "a test");
+        let history = history.fork(timeline, end.lsn, TimelineMark::NONE, "a test");
         let options = LogOptions { timeline, ancestors: history.forks.clone(), ..options() };
         (begin_timeline(&arc(&disk), options, end, 0).unwrap(), history)
     };
@@ -98,13 +98,35 @@ fn a_reader_follows_the_history_and_reads_nothing_beyond_a_fork() {
 fn numbers_of_timelines_are_never_used_again() {
     let disk = SimulatedDisk::new(1);
     drop(create(&disk));
-    let next = |current| next_timeline(&disk, TimelineId::new(current).unwrap()).unwrap().get();
+    let next = |current| next_timeline(&disk, TimelineId::new(current).unwrap(), None).unwrap().get();
     assert_eq!((next(1), next(7)), (2, 8));
     disk.write_file("log/00000004.history", b"");
     assert_eq!(next(1), 5);
     disk.write_file("log/000000090000000000000001", b"");
     assert_eq!(next(1), 10);
     disk.write_file("log/FFFFFFFF.history", b"");
-    let error = next_timeline(&disk, TimelineId::FIRST).unwrap_err();
+    let error = next_timeline(&disk, TimelineId::FIRST, None).unwrap_err();
     assert!(matches!(error, LogError::LastTimeline { .. }), "{error}");
+}
+
+#[test]
+fn a_timeline_may_have_any_number_that_is_higher_and_not_taken() {
+    let disk = SimulatedDisk::new(1);
+    drop(create(&disk));
+    let timeline = |number| TimelineId::new(number).unwrap();
+    let ask = |current, wanted| next_timeline(&disk, timeline(current), Some(timeline(wanted)));
+    assert_eq!(ask(1, 2).unwrap(), timeline(2));
+    assert_eq!(ask(1, 900).unwrap(), timeline(900));
+    disk.write_file("log/00000384.history", b"");
+    for (current, wanted, above) in [(1, 900, 900), (1, 1, 900), (901, 1, 901), (901, 901, 901)] {
+        match ask(current, wanted).unwrap_err() {
+            LogError::TimelineNumber { wanted: refused, last } => {
+                assert_eq!((refused, last), (timeline(wanted), timeline(above)));
+            }
+            other => panic!("{other}"),
+        }
+    }
+    // Not only the highest.
+    assert_eq!(ask(1, 899).unwrap(), timeline(899));
+    assert_eq!(ask(1, u32::MAX).unwrap(), timeline(u32::MAX));
 }

@@ -9,7 +9,7 @@ use seawall_tree::{
     Change, Encryption, ImageCompression, MergeSource, PAGE_FILE_PATH, PageProtection, RECOVERY_FILE_PATH,
     SUPERBLOCK_PATH, Superblock, Tree, TreeAccess, TreeError, TreeOptions,
 };
-use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
+use seawall_types::{DatabaseId, Lsn, TableId, TimelineId, TimelineMark};
 
 use super::exercise::exercise_reads;
 
@@ -25,6 +25,7 @@ pub(super) fn values() -> Superblock {
         database: DATABASE,
         page_bytes: 4096,
         timeline: TimelineId::FIRST,
+        timeline_mark: TimelineMark::NONE,
         segment_bytes: 1 << 20,
         redo_point: Lsn::new(1),
         checkpoint_count: 0,

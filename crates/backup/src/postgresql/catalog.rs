@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use seawall_archive::{ArchiveError, LogFileName, Repository, System, postgresql_forks};
-use seawall_types::TimelineId;
+use seawall_types::{TimelineId, TimelineMark};
 use seawall_wal::{TimelineFork, TimelineHistory};
 
 use super::manifest::PostgreSqlManifest;
@@ -83,7 +83,12 @@ impl Timelines {
             let text = String::from_utf8(text).map_err(|_| BackupError::damaged(name, "it is no text"))?;
             let forks =
                 postgresql_forks(&text, timeline).map_err(|problem| BackupError::damaged(name, problem))?;
-            let fork = |(parent, fork)| TimelineFork { parent, fork, reason: String::new() };
+            let fork = |(parent, fork)| TimelineFork {
+                parent,
+                fork,
+                mark: TimelineMark::NONE,
+                reason: String::new(),
+            };
             let forks = forks.into_iter().map(fork).collect();
             timelines.add(TimelineHistory { timeline, forks }, header.created_micros);
         }

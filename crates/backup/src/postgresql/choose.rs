@@ -187,6 +187,8 @@ fn too_far(problem: String) -> BackupError {
 #[cfg(test)]
 mod tests {
     use super::super::manifest::PostgreSqlManifest;
+    use seawall_types::TimelineMark;
+
     use super::*;
 
     fn timeline(number: u32) -> TimelineId {
@@ -215,8 +217,8 @@ mod tests {
         let first = TimelineHistory::first();
         let mut timelines = Timelines::default();
         timelines.add(first.clone(), i64::MIN);
-        timelines.add(first.fork(timeline(2), Lsn::new(250), ""), 350);
-        timelines.add(first.fork(timeline(3), Lsn::new(150), ""), 500);
+        timelines.add(first.fork(timeline(2), Lsn::new(250), TimelineMark::NONE, ""), 350);
+        timelines.add(first.fork(timeline(3), Lsn::new(150), TimelineMark::NONE, ""), 500);
         let backups =
             vec![backup("a", 1, 100), backup("b", 1, 200), backup("c", 1, 300), backup("d", 2, 400)];
         Stored { backups, timelines }

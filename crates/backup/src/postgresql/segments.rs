@@ -136,6 +136,8 @@ impl StoredSegments {
 
 #[cfg(test)]
 mod tests {
+    use seawall_types::TimelineMark;
+
     use super::*;
 
     fn timeline(number: u32) -> TimelineId {
@@ -169,7 +171,8 @@ mod tests {
 
     #[test]
     fn the_log_follows_the_history() {
-        let history = TimelineHistory::first().fork(timeline(2), Lsn::new((7 << 20) + 100), "");
+        let history =
+            TimelineHistory::first().fork(timeline(2), Lsn::new((7 << 20) + 100), TimelineMark::NONE, "");
         let segments = stored(&[(1, &[5, 6, 7]), (2, &[7, 8])]);
         let reach = segments.reach(&history, 5);
         assert_eq!((reach.end, reach.is_gap), (Lsn::new(9 << 20), false));
@@ -185,14 +188,15 @@ mod tests {
 
     #[test]
     fn a_timeline_that_was_left_at_a_border_has_nothing_of_the_next_segment() {
-        let history = TimelineHistory::first().fork(timeline(2), Lsn::new(7 << 20), "");
+        let history = TimelineHistory::first().fork(timeline(2), Lsn::new(7 << 20), TimelineMark::NONE, "");
         let reach = stored(&[(1, &[5, 6]), (2, &[7])]).reach(&history, 5);
         assert_eq!((reach.end, reach.is_gap), (Lsn::new(8 << 20), false));
     }
 
     #[test]
     fn a_hole_is_a_gap_and_the_end_is_none() {
-        let history = TimelineHistory::first().fork(timeline(2), Lsn::new((7 << 20) + 1), "");
+        let history =
+            TimelineHistory::first().fork(timeline(2), Lsn::new((7 << 20) + 1), TimelineMark::NONE, "");
         for (numbers, missing, is_gap) in [
             (&[(1, &[5, 6][..]), (2, &[7, 9][..])][..], 8, true),
             (&[(1, &[5][..]), (2, &[7][..])][..], 6, true),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seawall_archive::{Gap, SegmentPlace, System};
 use seawall_simulation::{SeededRandom, seeds};
-use seawall_types::{Lsn, TimelineId};
+use seawall_types::{Lsn, TimelineId, TimelineMark};
 use seawall_wal::TimelineHistory;
 
 use super::*;
@@ -157,7 +157,7 @@ impl World {
         let history = self.branches[index].history.clone();
         let start = history.forks.last().map_or(SEGMENT, |fork| fork.fork.get());
         let fork = start + self.random.below(self.branches[index].lsn - start + 1);
-        let history = history.fork(TimelineId::new(number).unwrap(), Lsn::new(fork), "x");
+        let history = history.fork(TimelineId::new(number).unwrap(), Lsn::new(fork), TimelineMark::NONE, "x");
         self.histories.insert(history.timeline, history.clone());
         self.branches.push(Branch { history, lsn: fork, redo: fork, running: Vec::new() });
     }

@@ -64,6 +64,9 @@ pub(crate) struct RestoreArguments {
     /// Along the history of this timeline. Default: the last one.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) timeline: Option<u32>,
+    /// Number of the timeline that the restored database begins. Default: one above all in the repository.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) new_timeline: Option<u32>,
     /// The id of the database, if the repository has several.
     #[arg(long, value_name = "ID")]
     pub(crate) database: Option<String>,

@@ -227,6 +227,7 @@ fn request_of(arguments: &RestoreArguments) -> Result<RestoreRequest, Failure> {
     Ok(RestoreRequest {
         target,
         timeline: arguments.timeline.and_then(TimelineId::new),
+        new_timeline: arguments.new_timeline.and_then(TimelineId::new),
         database,
         backup: arguments.backup.clone(),
         threads: usize::from(arguments.threads),

@@ -1,6 +1,6 @@
 //! `new-timeline`, `restore-point`, `release-hold`.
 
-use seawall::{Database, OpenMode};
+use seawall::{Database, OpenMode, TimelineId};
 use serde_json::json;
 
 use super::{close, not_a_database, open, options};
@@ -10,8 +10,13 @@ use crate::output::Output;
 
 pub(crate) fn new_timeline(shared: &Shared, new: &NewTimeline, output: &mut Output) -> Result<(), Failure> {
     let options = options(shared, OpenMode::Existing);
-    let database = Database::open_on_new_timeline(&new.dir, options, &new.reason)
-        .map_err(|error| not_a_database(error.into()))?;
+    let number = new.number.and_then(TimelineId::new);
+    let database = Database::open_on_new_timeline(
+        &new.dir,
+        options,
+        seawall::NewTimeline { reason: &new.reason, number },
+    )
+    .map_err(|error| not_a_database(error.into()))?;
     let timeline = database.timeline();
     close(database, &new.dir, output);
     output.answer(

@@ -241,7 +241,7 @@ impl LogArchiveError {
 
 #[cfg(test)]
 mod tests {
-    use seawall_types::TimelineId;
+    use seawall_types::{TimelineId, TimelineMark};
     use seawall_wal::{LogGeometry, TimelineHistory};
 
     use super::*;
@@ -251,7 +251,10 @@ mod tests {
         let geometry = LogGeometry::new(64 << 10).unwrap();
         let second = TimelineId::new(2).unwrap();
         let fork = Lsn::new(6 * (64 << 10) + 20_000);
-        let pieces = LogPieces { history: TimelineHistory::first().fork(second, fork, "test"), geometry };
+        let pieces = LogPieces {
+            history: TimelineHistory::first().fork(second, fork, TimelineMark::NONE, "test"),
+            geometry,
+        };
         let name = |number, timeline| SegmentName { number, timeline: TimelineId::new(timeline).unwrap() };
         let from = Lsn::new(4 * (64 << 10) + 9_000);
         let inside = Lsn::new(9 * (64 << 10) + 9_000);

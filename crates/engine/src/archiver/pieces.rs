@@ -63,13 +63,18 @@ impl LogPieces {
 
 #[cfg(test)]
 mod tests {
+    use seawall_types::TimelineMark;
+
     use super::*;
 
     fn pieces() -> LogPieces {
         let second = TimelineId::new(2).unwrap();
         let geometry = LogGeometry::new(64 << 10).unwrap();
         let fork = Lsn::new(6 * (64 << 10) + 20_000);
-        LogPieces { history: TimelineHistory::first().fork(second, fork, "test"), geometry }
+        LogPieces {
+            history: TimelineHistory::first().fork(second, fork, TimelineMark::NONE, "test"),
+            geometry,
+        }
     }
 
     #[test]
@@ -105,7 +110,8 @@ mod tests {
     fn a_timeline_that_was_left_at_the_end_of_a_segment_has_that_segment_whole() {
         let geometry = LogGeometry::new(64 << 10).unwrap();
         let fork = geometry.first_record_of(7);
-        let history = TimelineHistory::first().fork(TimelineId::new(2).unwrap(), fork, "test");
+        let history =
+            TimelineHistory::first().fork(TimelineId::new(2).unwrap(), fork, TimelineMark::NONE, "test");
         let pieces = LogPieces { history, geometry };
         let piece = pieces.next(geometry.first_record_of(6), fork).unwrap();
         assert_eq!(piece.file, LogFile::Segment(SegmentName { number: 6, timeline: TimelineId::FIRST }));

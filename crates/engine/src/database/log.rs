@@ -14,35 +14,35 @@ use crate::engine::{Engine, Environment};
 use crate::error::Error;
 use crate::log_hold::LogHold;
 use crate::options::{OpenMode, Options};
-use crate::timeline::Continuation;
+use crate::timeline::{Continuation, NewTimeline};
 
 impl Database {
     /// As [`Database::open`] of an existing database, and goes on on a new timeline, which begins where the log ends: what is
     /// written from now on can never be taken for what another copy of the database, left at the same place, writes on the
-    /// old one. `reason` is for people, and ends up in the timeline's history file.
+    /// old one, nor for what it writes on a new timeline of the same number. `new` is a reason, for people, or a [`NewTimeline`].
     ///
     /// Whatever the number of segments and tables, it takes as long as opening and a few durable writes. If it fails, or the
     /// power goes, the database is on the old timeline, or all of it on the new one.
     ///
     /// # Errors
-    /// As `open`, and `ReadOnly`.
-    pub fn open_on_new_timeline(
+    /// As `open`, and `ReadOnly`; `TimelineNumber` if the number that was asked for is taken.
+    pub fn open_on_new_timeline<'a>(
         directory: impl AsRef<Path>,
         options: Options,
-        reason: &str,
+        new: impl Into<NewTimeline<'a>>,
     ) -> Result<Database, Error> {
         let environment = Environment::of_the_system(Arc::new(OsDisk::new(directory.as_ref())));
-        Database::open_on_new_timeline_in(environment, options, reason)
+        Database::open_on_new_timeline_in(environment, options, new)
     }
 
     /// As [`Database::open_on_new_timeline`], on any disk and clock.
     ///
     /// # Errors
     /// As `open_on_new_timeline`.
-    pub fn open_on_new_timeline_in(
+    pub fn open_on_new_timeline_in<'a>(
         environment: Environment,
         options: Options,
-        reason: &str,
+        new: impl Into<NewTimeline<'a>>,
     ) -> Result<Database, Error> {
         let options = match options.mode {
             OpenMode::ReadOnly => return Err(Error::ReadOnly),
@@ -50,7 +50,7 @@ impl Database {
                 Options { mode: OpenMode::Existing, ..options }
             }
         };
-        let engine = Engine::open(environment, options, Continuation::New { reason }, |_| {})?;
+        let engine = Engine::open(environment, options, Continuation::New(new.into()), |_| {})?;
         Ok(Database::of(engine))
     }
 

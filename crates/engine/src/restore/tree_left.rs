@@ -37,7 +37,7 @@ pub(super) fn tree_left(
     if !disk.list_names("").map_err(io)?.iter().any(|name| name == SUPERBLOCK_PATH) {
         return Ok(None);
     }
-    let keys = open_keys(environment, &superblock_of(base, history.timeline, base.first_new_table), options)?;
+    let keys = open_keys(environment, &superblock_of(base, history, base.first_new_table), options)?;
     let source = LogSource::new(&environment.disk, keys.as_ref());
     let tree_options = tree_options(environment, options, keys.clone());
     let opened = match Tree::open_with_log(disk, TreeAccess::Write, tree_options, &source) {
@@ -51,8 +51,9 @@ pub(super) fn tree_left(
         Ok(opened) => opened,
     };
     let (tree, superblock) = (opened.tree, opened.superblock);
-    let is_on_line = superblock.timeline == history.timeline
-        || history.forks.iter().any(|fork| fork.parent == superblock.timeline);
+    let is_on_line = superblock.timeline_mark == history.timeline(superblock.timeline).mark
+        && (superblock.timeline == history.timeline
+            || history.forks.iter().any(|fork| fork.parent == superblock.timeline));
     if superblock.database != base.database || !is_on_line || superblock.redo_point < base.redo_point {
         tree.close();
         return Ok(None);
@@ -63,7 +64,8 @@ pub(super) fn tree_left(
         last_key(&tree)?.map_or(RowsThere::None, RowsThere::UpTo)
     };
     // Where the log leads decides on which timeline it is in the end.
-    let superblock = Superblock { timeline: history.timeline, ..superblock };
+    let timeline = history.timeline(history.timeline);
+    let superblock = Superblock { timeline: timeline.id, timeline_mark: timeline.mark, ..superblock };
     Ok(Some(TreeLeft { tree, superblock, keys, rows }))
 }
 

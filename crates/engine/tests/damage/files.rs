@@ -98,6 +98,9 @@ fn files_of_another_database_are_refused() {
     }
 }
 
+/// A version that no format comes to for a while.
+const NEWER: u32 = 1000;
+
 #[test]
 fn newer_formats_are_refused_by_their_version() {
     let base = base();
@@ -111,7 +114,7 @@ fn newer_formats_are_refused_by_their_version() {
         let disk = base.disk.copy();
         let start = usize::try_from(copy * 4096).unwrap();
         let mut block = disk.read_file("superblock").unwrap()[start..start + 4096].to_vec();
-        block[8..12].copy_from_slice(&2_u32.to_le_bytes());
+        block[8..12].copy_from_slice(&NEWER.to_le_bytes());
         block[12..16].fill(0);
         let checksum = crc32c(&block);
         block[12..16].copy_from_slice(&checksum.to_le_bytes());
@@ -120,15 +123,16 @@ fn newer_formats_are_refused_by_their_version() {
     }
     let disk = base.disk.copy();
     let path = segment(base.redo_segment);
-    let mut header = disk.read_file(&path).unwrap()[..48].to_vec();
-    header[8..12].copy_from_slice(&2_u32.to_le_bytes());
-    let checksum = crc32c(&header[..44]);
+    let mut header = disk.read_file(&path).unwrap()[..72].to_vec();
+    header[8..12].copy_from_slice(&NEWER.to_le_bytes());
+    header[44..48].fill(0);
+    let checksum = crc32c(&header);
     header[44..48].copy_from_slice(&checksum.to_le_bytes());
     disk.overwrite(&path, 0, &header);
     judge_version(&disk, "segment");
     let disk = base.disk.copy();
     let mut header = disk.read_file("recovery/chunk").unwrap()[..512].to_vec();
-    header[8..12].copy_from_slice(&2_u32.to_le_bytes());
+    header[8..12].copy_from_slice(&NEWER.to_le_bytes());
     header[12..16].fill(0);
     let checksum = crc32c(&header);
     header[12..16].copy_from_slice(&checksum.to_le_bytes());

@@ -13,7 +13,7 @@ use seawall_tree::{
     Change, CheckSummary, DivisibleSource, Encryption, ImageCompression, LeafCursor, MergeSource,
     PageProtection, Superblock, Tree, TreeAccess, TreeError, TreeOptions, page::LeafValue,
 };
-use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
+use seawall_types::{DatabaseId, Lsn, TableId, TimelineId, TimelineMark};
 
 pub(crate) type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 pub(crate) type Changes = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
@@ -26,6 +26,7 @@ pub(crate) fn superblock(page_bytes: u32) -> Superblock {
         database: DatabaseId::from_bytes([9; 16]),
         page_bytes,
         timeline: TimelineId::FIRST,
+        timeline_mark: TimelineMark::NONE,
         segment_bytes: 1 << 20,
         redo_point: Lsn::new(1),
         checkpoint_count: 0,

@@ -40,10 +40,10 @@ impl LogBytes {
     }
 
     pub(super) fn path_of(&self, number: u64) -> String {
-        SegmentName { number, timeline: self.identity.timeline }.path()
+        SegmentName { number, timeline: self.identity.timeline.id }.path()
     }
 
-    /// Opens a segment; `false` if there is none.
+    /// Opens a segment; `false` if there is none: a file that another copy of the database wrote is not one of this log.
     ///
     /// # Errors
     /// `Header` if it is not one of this log, or not whole: a file gets its name only after that.
@@ -56,6 +56,11 @@ impl LogBytes {
                 Err(LogReadError::Header { path, source: problem.clone() })
             }
         }
+    }
+
+    /// Whether there is a file of this log for the segment, whatever its header says.
+    pub(super) fn exists(&mut self, number: u64) -> Result<bool, LogReadError> {
+        Ok(self.open_any(number)?.is_some())
     }
 
     /// Whether the segment's header page is valid; `false` if there is no such file.
@@ -83,7 +88,7 @@ impl LogBytes {
         })?;
         let names = entries.iter().filter_map(|entry| SegmentName::parse(entry));
         let mut numbers: Vec<u64> = names
-            .filter(|name| name.timeline == self.identity.timeline && name.number >= first)
+            .filter(|name| name.timeline == self.identity.timeline.id && name.number >= first)
             .map(|name| name.number)
             .collect();
         numbers.sort_unstable();
@@ -228,6 +233,8 @@ impl LogBytes {
         let mut page = [0; BLOCK_BYTES];
         file.read_exact_at(&mut page, 0).map_err(|error| failed("read", error))?;
         let header = match check_header(&page, &self.identity, number) {
+            // Of no more concern than one of another number.
+            Err(SegmentHeaderError::OtherTimeline { .. }) => return Ok(None),
             Ok(_) if length < expected => Err(SegmentHeaderError::Length { found: length, expected }),
             checked => checked,
         };

@@ -1,12 +1,13 @@
 //! What the log directory holds when a log is opened: its own segments, and files that only take space.
 
 use std::collections::BTreeSet;
+use std::io;
 
 use seawall_io::{BLOCK_BYTES, Disk, OpenMode};
 use seawall_types::{DatabaseId, Lsn};
 
 use super::{SPARE_PREFIX, SegmentInfo, SegmentState};
-use crate::error::LogError;
+use crate::error::{LogError, SegmentHeaderError};
 use crate::geometry::LogGeometry;
 use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_header};
 use crate::timeline::TimelineHistory;
@@ -51,10 +52,28 @@ impl FoundFiles {
     }
 }
 
+/// What the header of segment file `name` says, if it can be read.
+pub(crate) fn read_header(
+    disk: &dyn Disk,
+    identity: &LogIdentity,
+    name: SegmentName,
+) -> io::Result<Result<SegmentUse, SegmentHeaderError>> {
+    let mut page = [0; BLOCK_BYTES];
+    disk.open(&name.path(), OpenMode::Read)?.read_exact_at(&mut page, 0)?;
+    Ok(check_header(&page, identity, name.number))
+}
+
+/// Whether the segment file of the log's own timeline was written by another copy of the database, on a timeline of the same number:
+/// it holds no part of this log, and its place is free.
+pub(crate) fn is_of_other_copy(disk: &dyn Disk, identity: &LogIdentity, name: SegmentName) -> bool {
+    matches!(read_header(disk, identity, name), Ok(Err(SegmentHeaderError::OtherTimeline { .. })))
+}
+
 /// The segment files of a log that may be open elsewhere.
 #[derive(Debug)]
 pub struct LogFiles {
     found: FoundFiles,
+    history: TimelineHistory,
     geometry: LogGeometry,
 }
 
@@ -69,7 +88,8 @@ impl LogFiles {
         segment_bytes: u64,
     ) -> Result<LogFiles, LogError> {
         let geometry = LogGeometry::new(segment_bytes)?;
-        Ok(LogFiles { found: FoundFiles::list(disk, history, geometry)?, geometry })
+        let found = FoundFiles::list(disk, history, geometry)?;
+        Ok(LogFiles { found, history: history.clone(), geometry })
     }
 
     /// All of them, by number, if the log is needed from `needed` on and ends at `end`.
@@ -107,11 +127,9 @@ impl LogFiles {
     /// is to be looked for. Reads one page of each spare.
     pub fn last_begun(&self, disk: &dyn Disk, database: DatabaseId) -> Option<Lsn> {
         let is_begun = |name: &&SegmentName| {
-            let identity = LogIdentity { database, timeline: name.timeline, geometry: self.geometry };
-            let mut page = [0; BLOCK_BYTES];
-            let file = disk.open(&name.path(), OpenMode::Read);
-            let is_read = file.and_then(|file| file.read_exact_at(&mut page, 0)).is_ok();
-            is_read && check_header(&page, &identity, name.number) == Ok(SegmentUse::Begun)
+            let timeline = self.history.timeline(name.timeline);
+            let identity = LogIdentity { database, timeline, geometry: self.geometry };
+            read_header(disk, &identity, **name).is_ok_and(|header| header == Ok(SegmentUse::Begun))
         };
         let last = self.found.segments.iter().rev().find(is_begun);
         last.map(|name| self.geometry.first_record_of(name.number))

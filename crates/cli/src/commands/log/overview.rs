@@ -141,7 +141,8 @@ fn overview_json(overview: &LogOverview, points: Option<&[RestorePointInfo]>) ->
 
 fn ancestor_json(ancestor: &TimelineFork) -> Value {
     json!({
-        "timeline": ancestor.parent.get(), "left_at": ancestor.fork.to_string(), "reason": ancestor.reason,
+        "timeline": ancestor.parent.get(), "left_at": ancestor.fork.to_string(), "mark": ancestor.mark.to_string(),
+        "reason": ancestor.reason,
     })
 }
 

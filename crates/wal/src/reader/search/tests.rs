@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use seawall_simulation::{SeededRandom, SimulatedDisk};
-use seawall_types::{DatabaseId, TimelineId};
+use seawall_types::DatabaseId;
 
 use super::*;
 use crate::record::{PreparedRecord, STAMP_BYTES};
@@ -9,7 +9,7 @@ use crate::segment::{LogIdentity, SegmentName, SegmentUse, encode_header};
 
 fn identity(segment_bytes: u64) -> LogIdentity {
     let geometry = LogGeometry::new(segment_bytes).unwrap();
-    LogIdentity { database: DatabaseId::from_bytes([3; 16]), timeline: TimelineId::FIRST, geometry }
+    LogIdentity { database: DatabaseId::from_bytes([3; 16]), timeline: Timeline::FIRST, geometry }
 }
 
 fn put_segment(disk: &SimulatedDisk, identity: &LogIdentity, number: u64, payload: &[u8]) {
