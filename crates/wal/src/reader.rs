@@ -18,7 +18,7 @@
 mod arriving;
 mod bytes;
 mod rescue;
-mod search;
+pub(crate) mod search;
 mod start;
 
 use std::ops::Range;

@@ -21,6 +21,8 @@
 
 mod checksums;
 
+use std::ops::Range;
+
 use seawall_codec::checksum::combine;
 use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_types::Lsn;
@@ -41,6 +43,40 @@ const NOT_BEGUN_MAX: usize = 2;
 const ZERO_RUN_BYTES: usize = 64;
 /// The first byte of a record that its checksum covers.
 const CHECKSUMMED_FROM: u64 = STAMP_BYTES as u64;
+
+/// Where the bytes come from that are searched.
+pub(crate) trait SearchedBytes {
+    /// Fills `buffer` with the stream from `position` on; fewer bytes only where there is a gap.
+    fn read_anyhow(&mut self, position: StreamPosition, buffer: &mut [u8]) -> Result<usize, LogReadError>;
+
+    /// Whether the header page of a segment is valid.
+    fn has_valid_header(&mut self, number: u64) -> Result<bool, LogReadError>;
+}
+
+impl SearchedBytes for LogBytes {
+    fn read_anyhow(&mut self, position: StreamPosition, buffer: &mut [u8]) -> Result<usize, LogReadError> {
+        LogBytes::read_anyhow(self, position, buffer)
+    }
+
+    fn has_valid_header(&mut self, number: u64) -> Result<bool, LogReadError> {
+        LogBytes::has_valid_header(self, number)
+    }
+}
+
+/// The first valid record in a stretch of bytes, and how many bytes were checksummed to find it.
+pub(crate) fn first_record(
+    bytes: &mut dyn SearchedBytes,
+    key: LogKey,
+    geometry: LogGeometry,
+    stretch: Range<StreamPosition>,
+) -> Result<(Option<Lsn>, u64), LogReadError> {
+    let lsn = geometry.lsn_at(stretch.start);
+    let checksums = PrefixChecksums::from(stretch.start);
+    let to = stretch.end;
+    let mut search = Search { bytes, key, geometry, lsn, floor: None, to, checksums, claimed: None };
+    let found = search.run(stretch.start)?;
+    Ok((found, search.checksums.checksummed_bytes))
+}
 
 /// The first valid record behind `lsn`, of whatever batch: where the log is known to go on, no old bytes lie in between.
 pub(super) fn record_after(bytes: &mut LogBytes, key: LogKey, lsn: Lsn) -> Result<Option<Lsn>, LogReadError> {
@@ -106,7 +142,7 @@ fn begun_from(bytes: &mut LogBytes, lsn: Lsn) -> Result<Vec<u64>, LogReadError> 
 
 /// A search through consecutive segments up to `to`.
 struct Search<'a> {
-    bytes: &'a mut LogBytes,
+    bytes: &'a mut dyn SearchedBytes,
     key: LogKey,
     geometry: LogGeometry,
     lsn: Lsn,

@@ -9,7 +9,7 @@
 
 use seawall_codec::checksum::{Crc32c, combine, crc32c};
 
-use super::LogBytes;
+use super::SearchedBytes;
 use crate::error::LogReadError;
 use crate::geometry::StreamPosition;
 
@@ -25,7 +25,7 @@ pub(super) struct PrefixChecksums {
     /// Of the block's first `cursor_offset` bytes.
     cursor: Crc32c,
     cursor_offset: usize,
-    /// For tests: the work that was done.
+    /// The work that was done.
     pub(super) checksummed_bytes: u64,
 }
 
@@ -55,7 +55,7 @@ impl PrefixChecksums {
     /// If `position` lies before the base.
     pub(super) fn up_to(
         &mut self,
-        bytes: &mut LogBytes,
+        bytes: &mut dyn SearchedBytes,
         position: StreamPosition,
     ) -> Result<Option<u32>, LogReadError> {
         assert!(position >= self.base, "{position:?} lies before {:?}", self.base);
@@ -81,7 +81,7 @@ impl PrefixChecksums {
     }
 
     /// Reads the block with this index, whose mark is known, unless it is at hand; `false` if there is nothing.
-    fn enter(&mut self, bytes: &mut LogBytes, index: usize) -> Result<bool, LogReadError> {
+    fn enter(&mut self, bytes: &mut dyn SearchedBytes, index: usize) -> Result<bool, LogReadError> {
         if self.block_index != Some(index) {
             let start = StreamPosition(self.base.0 + index as u64 * BLOCK_BYTES as u64);
             self.block_index = None;

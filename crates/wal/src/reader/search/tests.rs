@@ -6,6 +6,7 @@ use seawall_types::DatabaseId;
 use super::*;
 use crate::record::{PreparedRecord, STAMP_BYTES};
 use crate::segment::{LogIdentity, SegmentName, SegmentUse, encode_header};
+use crate::timeline::Timeline;
 
 fn identity(segment_bytes: u64) -> LogIdentity {
     let geometry = LogGeometry::new(segment_bytes).unwrap();
@@ -14,7 +15,7 @@ fn identity(segment_bytes: u64) -> LogIdentity {
 
 fn put_segment(disk: &SimulatedDisk, identity: &LogIdentity, number: u64, payload: &[u8]) {
     let bytes = [&encode_header(identity, number, SegmentUse::Begun)[..], payload].concat();
-    disk.write_file(&SegmentName { number, timeline: identity.timeline }.path(), &bytes);
+    disk.write_file(&SegmentName { number, timeline: identity.timeline.id }.path(), &bytes);
 }
 
 fn search_from(
@@ -29,7 +30,8 @@ fn search_from(
     let to = geometry.stream_position(geometry.first_record_of(to_segment + 1));
     let (bytes, key) = (&mut bytes, identity.key());
     let checksums = PrefixChecksums::from(from);
-    let mut search = Search { bytes, key, geometry, lsn, floor: Some(lsn), to, checksums, claimed: None };
+    let floor = Some(lsn);
+    let mut search = Search { bytes, key, geometry, lsn, floor, to, checksums, claimed: None };
     let evidence = search.run(from).unwrap();
     (evidence, search.checksums)
 }
