@@ -255,20 +255,19 @@ impl LogReader {
         if verified.is_none() && self.arrived.is_none() && self.known_end().is_none() {
             // The log may be growing: what was read into the window a while ago is looked at once more, before later
             // records are taken for evidence of damage here.
-            self.window_start = self.stream;
-            self.filled = 0;
+            self.look_again();
             verified = self.verified_record()?;
             while verified.is_none() && self.take_up_pending()? {
                 verified = self.verified_record()?;
             }
         }
-        let Some(Verified { header, span, batch_start, start }) = verified else {
-            if self.goes_on_behind_arrived() {
-                return Ok(None);
-            }
-            self.end = Some(self.conclude()?);
+        if verified.is_none() && self.goes_on_behind_arrived() {
             return Ok(None);
-        };
+        }
+        if verified.is_none() {
+            verified = self.end_or_record()?;
+        }
+        let Some(Verified { header, span, batch_start, start }) = verified else { return Ok(None) };
         let length = usize::try_from(header.length).expect("a record has at most 1 GiB");
         let mut body = start + RECORD_HEADER_BYTES..start + length;
         match self.decrypt(&header, body.clone()) {
@@ -281,6 +280,37 @@ impl LogReader {
         let (kind, flags) = (header.kind, header.flags & !FLAG_ENCRYPTED);
         let timeline = self.bytes.identity.timeline.id;
         Ok(Some(LogRecord { span, timeline, kind, flags, batch_start, body: &self.window[body] }))
+    }
+
+    /// Forgets what was read ahead: it is read from the files once more, which are opened anew.
+    fn look_again(&mut self) {
+        self.window_start = self.stream;
+        self.filled = 0;
+        self.bytes.close();
+    }
+
+    /// There is no record at the position: notes the end of the log there. `Some` if there is a record after all: the log may be
+    /// growing, and what was taken for evidence of damage can have been written after the look at the position. So damage is what
+    /// does not verify when it is read *after* the evidence.
+    fn end_or_record(&mut self) -> Result<Option<Verified>, LogReadError> {
+        let damage = match self.conclude() {
+            Ok(end) => {
+                self.end = Some(end);
+                return Ok(None);
+            }
+            Err(damage) => damage,
+        };
+        self.look_again();
+        if let Some(verified) = self.verified_record()? {
+            return Ok(Some(verified));
+        }
+        // The segment may have been removed or recycled meanwhile.
+        match self.missing_below()? {
+            Some(missing) => {
+                Err(LogReadError::Missing { path: self.bytes.path_of(missing), lsn: self.position })
+            }
+            None => Err(damage),
+        }
     }
 
     /// Goes on on the timeline that begins at the position.
@@ -323,8 +353,7 @@ impl LogReader {
 
     fn undecipherable(&mut self, problem: EncryptionProblem) -> LogReadError {
         // What was tried is of no use any more: it is read once more by the next call.
-        self.window_start = self.stream;
-        self.filled = 0;
+        self.look_again();
         let lsn = self.position;
         let (number, offset) = (self.geometry.segment_of(lsn), self.geometry.offset_of(lsn));
         LogReadError::Encryption { path: self.bytes.path_of(number), offset, lsn, problem }

@@ -54,14 +54,17 @@ fn a_flipped_bit_in_the_middle_is_refused_with_file_offset_and_position() {
 }
 
 #[test]
-fn a_missing_segment_in_the_middle_is_damage() {
+fn a_missing_segment_in_the_middle_is_refused_by_name() {
     let (disk, spans) = log_of(60);
     let last = geometry().segment_of(spans.last().unwrap().start);
     for number in 2..last {
         let damaged = disk.copy();
-        assert!(damaged.remove_file(&place(geometry().first_record_of(number)).0));
-        let error = read_all(&damaged).unwrap_err();
-        assert!(matches!(error, LogReadError::Damaged { .. }), "segment {number}: {error}");
+        let removed = place(geometry().first_record_of(number)).0;
+        assert!(damaged.remove_file(&removed));
+        match read_all(&damaged).unwrap_err() {
+            LogReadError::Missing { path, .. } => assert_eq!(path, removed),
+            other => panic!("segment {number}: {other}"),
+        }
     }
     let damaged = disk.copy();
     assert!(damaged.remove_file(&place(geometry().first_lsn()).0));

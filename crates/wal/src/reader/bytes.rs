@@ -43,6 +43,11 @@ impl LogBytes {
         SegmentName { number, timeline: self.identity.timeline.id }.path()
     }
 
+    /// The next read opens its segment anew.
+    pub(super) fn close(&mut self) {
+        self.open = None;
+    }
+
     /// Opens a segment; `false` if there is none: a file that another copy of the database wrote is not one of this log.
     ///
     /// # Errors
