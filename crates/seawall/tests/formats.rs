@@ -14,8 +14,9 @@ bank/
   superblock      what must be known first, in two copies
   pages           the page file: space map, interior pages, leaves, overflow extents
   recovery/chunk  images of the pages that the last chunk overwrote; `recovery/sort-*` is scratch of a bulk load
-  log/            segments, named by timeline (8 hex digits) and number (16), and timeline histories; `spare.*` is a
-                  segment that is being made; `pending.1` and `pending.2` are its buffers; `holds` says who needs it
+  log/            segments, named by timeline (8 hex digits) and number (16), timeline histories, and marks of received
+                  timelines; `spare.*` is a segment that is being made; `pending.1` and `pending.2` are its buffers;
+                  `holds` says who needs it
   keys            of an encrypted database only: the data key, wrapped by master keys
   lock            held by the process that has the database open
   measurements    the speed of replay and the last checkpoints; nothing depends on it
@@ -38,6 +39,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("Log record: page images", "wal/src/page_images.rs"),
     ("Pending file of the log", "wal/src/pending.rs"),
     ("Timeline history", "wal/src/timeline.rs"),
+    ("Received log", "wal/src/received.rs"),
     ("Holds on the log", "wal/src/holds/file.rs"),
     ("Page header", "tree/src/page/header.rs"),
     ("Encrypted page", "tree/src/page/encrypted.rs"),

@@ -69,6 +69,21 @@ pub enum LogError {
         /// The highest number that is used.
         last: TimelineId,
     },
+    /// Another server writes the timeline.
+    #[error(
+        "timeline {timeline} is received from another server, and what was written here would differ from what that writes: begin a \
+         new timeline, or let this server receive"
+    )]
+    Received {
+        /// The timeline.
+        timeline: TimelineId,
+    },
+    /// The mark of a received log is not as it should be.
+    #[error(transparent)]
+    ReceivedMark {
+        /// What is wrong.
+        source: ReceivedMarkError,
+    },
     /// The number that was asked for is taken.
     #[error(
         "a new timeline cannot have number {wanted}: that is taken; choose a number above {last}, or none"
@@ -294,6 +309,12 @@ pub enum LogReadError {
         /// The disk's answer.
         source: std::io::Error,
     },
+    /// The mark of a received log is not as it should be.
+    #[error(transparent)]
+    ReceivedMark {
+        /// What is wrong.
+        source: ReceivedMarkError,
+    },
     /// A segment's header page was refused.
     #[error("log segment {path}")]
     Header {
@@ -480,5 +501,42 @@ pub enum HistoryError {
         bytes: u64,
         /// The limit.
         limit: u64,
+    },
+}
+
+/// Why the mark of a received log could not be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReceivedMarkError {
+    /// A disk call failed.
+    #[error("read {path}")]
+    Io {
+        /// Which file.
+        path: String,
+        /// The disk's answer.
+        source: std::io::Error,
+    },
+    /// Neither copy is one.
+    #[error(
+        "both copies in {path} are damaged: at offset 0, {first}; at offset 4096, {second}. It says up to where the log is durable that \
+         this server has received: make the server anew from a backup or from its primary"
+    )]
+    Damaged {
+        /// Which file.
+        path: String,
+        /// What is wrong with the first copy.
+        first: &'static str,
+        /// What is wrong with the second copy.
+        second: &'static str,
+    },
+    /// Of another database.
+    #[error("{path} is of database {found}, expected {expected}")]
+    Database {
+        /// Which file.
+        path: String,
+        /// The file's.
+        found: DatabaseId,
+        /// Ours.
+        expected: DatabaseId,
     },
 }

@@ -27,7 +27,7 @@
 //! * A failed write or sync is never tried again; the log takes no more writes until it is opened anew.
 //!
 //! Start at [`Log::append`] and [`LogReader::next`]. Byte layouts are in `segment`, `record`, `commit`, `prepared`, `control`,
-//! `page_images`, `pending` and `holds::file`.
+//! `page_images`, `pending`, `received` and `holds::file`.
 
 mod body;
 mod commit;
@@ -42,6 +42,7 @@ mod page_images;
 mod pending;
 mod prepared;
 mod reader;
+mod received;
 mod record;
 mod recycle;
 mod retention;
@@ -59,8 +60,8 @@ pub use commit::{
 };
 pub use control::{BulkLoad, Checkpoint, RESTORE_POINT_NAME_BYTES_MAX, RestorePoint, TimelineSwitch};
 pub use error::{
-    EncryptionProblem, HistoryError, LogError, LogReadError, PendingFileError, RecordError,
-    SegmentCheckError, SegmentHeaderError,
+    EncryptionProblem, HistoryError, LogError, LogReadError, PendingFileError, ReceivedMarkError,
+    RecordError, SegmentCheckError, SegmentHeaderError,
 };
 pub use geometry::{HEADER_BYTES, LogGeometry, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 pub use holds::{
@@ -72,6 +73,7 @@ pub use options::{FlushBy, LogOptions};
 pub use page_images::{PageImageEntry, PageImages};
 pub use prepared::{Decision, GID_BYTES_MAX, OWNER_BYTES_MAX, Outcome, Prepare};
 pub use reader::{EndReason, LogEnd, LogReader, LogRecord, PendingUse};
+pub use received::ReceivedMark;
 pub use record::{PreparedRecord, RECORD_BYTES_MAX, RECORD_HEADER_BYTES, Record, RecordKind, RecordSpan};
 pub use retention::RetentionReport;
 pub use segment::{FORMAT_VERSION, SEGMENT_MAGIC, SegmentName};

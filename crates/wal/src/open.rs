@@ -28,6 +28,7 @@ use crate::metrics::Counters;
 use crate::options::LogOptions;
 use crate::pending::Clearing;
 use crate::reader::LogEnd;
+use crate::received::ReceivedMark;
 use crate::record::RECORD_HEADER_BYTES;
 use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_header, encode_header};
 use crate::segment_set::{
@@ -148,6 +149,10 @@ pub(crate) fn open(disk: Arc<dyn Disk>, options: &LogOptions, end: LogEnd) -> Re
     let LogEnd { lsn: end, durable, .. } = end;
     if !geometry.is_normal(end) {
         return Err(LogError::Options { problem: format!("no record can start at {end}") });
+    }
+    let received = ReceivedMark::read(&*disk, identity.database, identity.timeline);
+    if received.map_err(|source| LogError::ReceivedMark { source })?.is_some() {
+        return Err(LogError::Received { timeline: identity.timeline.id });
     }
     write_again(&*disk, &identity, durable, end)?;
     let history = options.history();

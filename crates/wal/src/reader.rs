@@ -5,7 +5,8 @@
 //!                                   ^position
 //! ```
 //! The first record that does not verify ends the log, unless something behind it says that it was durable: then the log
-//! is damaged (`search`); or unless a killed process left it in memory (`rescue`).
+//! is damaged (`search`); or unless a killed process left it in memory (`rescue`). Of a timeline that is received from another server,
+//! what lies behind says nothing, and a mark says how far it is durable (`received`).
 //!
 //! ```text
 //!   timeline 1   [rec|rec|rec|rec|. . .        beyond the fork: never read
@@ -32,6 +33,7 @@ use seawall_types::{DatabaseId, Lsn, TimelineId};
 
 use crate::error::{EncryptionProblem, LogError, LogReadError, RecordError};
 use crate::geometry::{LogGeometry, StreamPosition};
+use crate::received::ReceivedMark;
 use crate::record::{
     FLAG_ENCRYPTED, LogKey, RECORD_ENVELOPE_BYTES, RECORD_HEADER_BYTES, Record, RecordHeader, RecordKind,
     RecordSpan, decrypt_body,
@@ -110,6 +112,8 @@ pub struct LogReader {
     /// Where the timeline that is being read began, if reading started before: its first record must be there.
     began_at: Option<Lsn>,
     cipher: Option<Cipher>,
+    /// Of the last timeline, if it is received: up to there it is durable, whatever records say (`received`).
+    received: Option<Lsn>,
     /// Where it started: who starts there knows that what lies before is durable.
     from: Lsn,
     position: Lsn,
@@ -130,6 +134,16 @@ pub struct LogReader {
     end: Option<LogEnd>,
     /// A segment that the record at the position needs, if it was removed.
     missing: Option<u64>,
+}
+
+/// Up to where a timeline is known to be durable that is received and was not left.
+fn received_until(bytes: &LogBytes, fork: Option<Lsn>) -> Result<Option<Lsn>, LogReadError> {
+    if fork.is_some() {
+        return Ok(None);
+    }
+    let LogIdentity { database, timeline, .. } = bytes.identity;
+    let received = ReceivedMark::read(&*bytes.disk, database, timeline);
+    received.map_err(|source| LogReadError::ReceivedMark { source })
 }
 
 /// A record that verified: where its body is in the window.
@@ -182,11 +196,14 @@ impl LogReader {
             return Err(LogReadError::Missing { path: bytes.path_of(number), lsn: from });
         }
         let stream = geometry.stream_position(from);
+        let fork = history.left_at(timeline.id);
+        let received = received_until(&bytes, fork)?;
         Ok(LogReader {
             bytes,
             geometry,
             key: identity.key(),
-            fork: history.left_at(timeline.id),
+            fork,
+            received,
             began_at: history.forks.iter().any(|fork| fork.fork == from).then_some(from),
             history,
             cipher: None,
@@ -322,9 +339,11 @@ impl LogReader {
         if !bytes.open_checked(number)? {
             return Err(LogReadError::Missing { path: bytes.path_of(number), lsn: self.position });
         }
+        let fork = self.history.left_at(timeline.id);
+        self.received = received_until(&bytes, fork)?;
         self.bytes = bytes;
         self.key = identity.key();
-        self.fork = self.history.left_at(timeline.id);
+        self.fork = fork;
         self.began_at = Some(self.position);
         // The new timeline began when all before was durable.
         self.batch_floor = self.batch_floor.max(self.position);
@@ -368,9 +387,9 @@ impl LogReader {
         self.bytes.write_again(self.durable(), self.position)
     }
 
-    /// Everything before was durable when the last record was written.
+    /// Everything before was durable when the last record was written, or when the mark of a received log was.
     fn durable(&self) -> Lsn {
-        self.batch_floor.max(self.from).min(self.position)
+        self.received.unwrap_or(self.batch_floor).max(self.from).min(self.position)
     }
 
     /// Where the next record starts.
@@ -504,8 +523,12 @@ impl LogReader {
             Some(known_end) => Some(known_end),
             None if sabotaged(Defect::DamageTakenForTornTail) => None,
             None => {
-                let found = search::evidence_after(&mut self.bytes, self.key, lsn)?;
-                found.or((lsn < self.durable_until).then_some(self.durable_until))
+                let known = self.durable_until.max(self.received.unwrap_or(Lsn::ZERO));
+                let found = match self.received {
+                    Some(_) => None,
+                    None => search::evidence_after(&mut self.bytes, self.key, lsn)?,
+                };
+                found.or((lsn < known).then_some(known))
             }
         };
         if let Some(evidence) = evidence {
@@ -518,7 +541,8 @@ impl LogReader {
         if let Some(missing) = self.missing.take() {
             return Err(LogReadError::Missing { path: self.bytes.path_of(missing), lsn });
         }
-        if self.began_at == Some(lsn) {
+        // A switch record that is received may be torn as any other.
+        if self.began_at == Some(lsn) && self.received.is_none() {
             let (path, timeline) = (self.bytes.path_of(number), self.bytes.identity.timeline.id);
             return Err(LogReadError::NoSwitch { path, timeline, lsn });
         }

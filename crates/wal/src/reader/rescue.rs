@@ -73,7 +73,8 @@ impl LogReader {
 
     /// There is no record at the position. Whether a pending file has one: from now on it is read.
     pub(super) fn take_up_pending(&mut self) -> Result<bool, LogReadError> {
-        if self.pending.use_ == PendingUse::Ignore {
+        // Of a received log there are no buffers here.
+        if self.pending.use_ == PendingUse::Ignore || self.received.is_some() {
             return Ok(false);
         }
         let found = match self.pending.found.take() {
