@@ -113,6 +113,8 @@ pub(crate) enum Command {
     Twophase(crate::twophase::Arguments),
     /// Old log segments removed while somebody works: time, directory syncs, longest commit and open (Seawall only)
     Segments(segments::Arguments),
+    /// Short commits beside large, serializable and in-doubt transactions: who makes whom wait, and how long (Seawall only)
+    Stalls(crate::stalls::Arguments),
     /// Syncs a second that the device can do
     Device(Common),
     /// One cell of a table, for the program itself

@@ -28,6 +28,7 @@ mod report;
 mod rows;
 mod scratch;
 mod segments;
+mod stalls;
 mod table;
 mod timed_run;
 mod twophase;
@@ -69,6 +70,7 @@ fn run(command: &Command) -> Result<usize, BenchError> {
         }
         Command::Checkpoint { test } => return checkpoint::run(test),
         Command::Segments(arguments) => return segments::run(arguments),
+        Command::Stalls(arguments) => return stalls::run(arguments),
         Command::CheckpointCell { cell } => {
             let measured = checkpoint::measure(&serde_json::from_str(cell)?)?;
             println!("{}", serde_json::to_string(&measured)?);

@@ -86,6 +86,7 @@ pub(crate) fn plan(command: &Command) -> Option<(&Common, Vec<PlannedRow>)> {
         Command::All { common, written } => (common, all(written)),
         Command::Checkpoint { .. }
         | Command::Segments(_)
+        | Command::Stalls(_)
         | Command::Device(_)
         | Command::Cell { .. }
         | Command::CheckpointCell { .. }
