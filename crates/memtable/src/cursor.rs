@@ -39,13 +39,14 @@ enum Direction {
     Backward,
 }
 
-/// The versions of one row.
+/// The versions of one row, at least one of which has a stamp.
 #[derive(Clone, Copy)]
 pub struct Versions<'m>(EntryRef<'m>);
 
 impl<'m> Versions<'m> {
-    pub(crate) fn new(entry: EntryRef<'m>) -> Versions<'m> {
-        Versions(entry)
+    /// `None` if the row is only in commits that are pending or abandoned. A row that has a version with a stamp keeps one.
+    pub(crate) fn new(entry: EntryRef<'m>) -> Option<Versions<'m>> {
+        entry.newest_stamp().map(|_| Versions(entry))
     }
 
     /// What `snapshot` sees: the newest version whose stamp is at most `snapshot`.
@@ -57,12 +58,12 @@ impl<'m> Versions<'m> {
     ///
     /// While others insert, the caller must hold a snapshot for as long as it uses the value; see [`Memtable::get`].
     pub fn newest(&self) -> (Lsn, Option<&'m [u8]>) {
-        self.0.newest_value()
+        self.0.newest_value().expect("looked for in `new`")
     }
 
     /// Stamp of the newest version.
     pub fn newest_stamp(&self) -> Lsn {
-        self.0.newest_stamp()
+        self.0.newest_stamp().expect("looked for in `new`")
     }
 }
 
@@ -109,15 +110,19 @@ impl Cursor {
     #[inline]
     pub fn next<'m>(&mut self, memtable: &'m Memtable) -> Option<(&'m [u8], Versions<'m>)> {
         self.check(memtable)?;
-        if self.index == self.copy.entries().len() && !self.advance(memtable) {
-            return None;
+        loop {
+            if self.index == self.copy.entries().len() && !self.advance(memtable) {
+                return None;
+            }
+            let entry = self.entry(memtable, self.index)?;
+            self.index += 1;
+            if let Some(Some(ahead)) = self.copy.entries().get(self.index + PREFETCH_ROWS) {
+                ahead.prefetch();
+            }
+            if let Some(versions) = Versions::new(entry) {
+                return Some((entry.key(), versions));
+            }
         }
-        let entry = self.entry(memtable, self.index)?;
-        self.index += 1;
-        if let Some(Some(ahead)) = self.copy.entries().get(self.index + PREFETCH_ROWS) {
-            ahead.prefetch();
-        }
-        Some((entry.key(), Versions(entry)))
     }
 
     /// The row before the cursor, which moves before it; `None` at the beginning.
@@ -127,17 +132,21 @@ impl Cursor {
     #[inline]
     pub fn previous<'m>(&mut self, memtable: &'m Memtable) -> Option<(&'m [u8], Versions<'m>)> {
         self.check(memtable)?;
-        if self.index == 0 && !self.retreat(memtable) {
-            return None;
+        loop {
+            if self.index == 0 && !self.retreat(memtable) {
+                return None;
+            }
+            self.index -= 1;
+            if let Some(Some(ahead)) =
+                self.index.checked_sub(PREFETCH_ROWS).and_then(|i| self.copy.entries().get(i))
+            {
+                ahead.prefetch();
+            }
+            let entry = self.entry(memtable, self.index)?;
+            if let Some(versions) = Versions::new(entry) {
+                return Some((entry.key(), versions));
+            }
         }
-        self.index -= 1;
-        if let Some(Some(ahead)) =
-            self.index.checked_sub(PREFETCH_ROWS).and_then(|i| self.copy.entries().get(i))
-        {
-            ahead.prefetch();
-        }
-        let entry = self.entry(memtable, self.index)?;
-        Some((entry.key(), Versions(entry)))
     }
 
     fn check(&self, memtable: &Memtable) -> Option<()> {

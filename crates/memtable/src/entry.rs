@@ -11,7 +11,7 @@
 //!
 //! | offset | bytes | field      | meaning                                                               |
 //! |-------:|------:|------------|-----------------------------------------------------------------------|
-//! |      0 |     8 | stamp      | the LSN after the commit's record                                     |
+//! |      0 |     8 | stamp      | the LSN after the commit's record, or where it will be: see `pending` |
 //! |      8 |     8 | older      | the version it replaced, or null                                      |
 //! |     16 |     8 | newer      | the version that replaced it; in the newest one: the oldest of all    |
 //! |     24 |     4 | length     | bytes of the value; `DELETED` for a deletion                          |
@@ -28,6 +28,9 @@
 //! before, so a reader that started earlier (and whose `newest` may be stale) has found `g` or something newer.
 //! The write is ordered after the last read of a reader that has gone: ending a snapshot releases, computing the
 //! horizon acquires, and the horizon is handed on through an atomic with release and acquire.
+//!
+//! An abandoned version (`pending`) is taken out of the chain when the next one comes, and its memory is not used again.
+//! A reader that stands on it goes on to the version below, about which nothing above changes.
 #![expect(unsafe_code, reason = "entries are variable-length pieces of an arena behind safe handles")]
 
 use std::marker::PhantomData;
@@ -39,6 +42,7 @@ use seawall_types::Lsn;
 
 use crate::arena::{Arena, PIECE_ALIGNMENT};
 use crate::node::spin;
+use crate::pending::Stamp;
 use crate::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 /// In `length`: the version says that the row is gone.
@@ -127,7 +131,12 @@ impl<'m> EntryRef<'m> {
     ///
     /// # Panics
     /// If the key or the value is too long.
-    pub(crate) fn create(arena: &'m Arena, key: &[u8], stamp: Lsn, value: Option<&[u8]>) -> EntryRef<'m> {
+    pub(crate) fn create(
+        arena: &'m Arena,
+        key: &[u8],
+        stamp: impl Into<Stamp>,
+        value: Option<&[u8]>,
+    ) -> EntryRef<'m> {
         assert!(key.len() <= KEY_BYTES_MAX, "a row key of {} bytes", key.len());
         let version_offset = ENTRY_HEADER_BYTES + round_up(key.len());
         let capacity = round_up(value_length(value));
@@ -137,7 +146,7 @@ impl<'m> EntryRef<'m> {
         unsafe {
             let version = piece.add(version_offset);
             let newest = VersionRef::initialise(version, capacity);
-            newest.fill(stamp, value);
+            newest.fill(stamp.into(), value);
             newest.set_newer(newest);
             ptr::copy_nonoverlapping(key.as_ptr(), piece.add(ENTRY_HEADER_BYTES).as_ptr(), key.len());
             header.write(EntryHeader {
@@ -181,7 +190,7 @@ impl<'m> EntryRef<'m> {
     pub(crate) fn visible(self, snapshot: Lsn) -> Lookup<'m> {
         let mut next = Some(self.newest());
         while let Some(version) = next {
-            if version.stamp() <= snapshot {
+            if version.stamp().is_some_and(|stamp| stamp <= snapshot) {
                 return version.value().map_or(Lookup::Deleted, Lookup::Value);
             }
             next = version.older();
@@ -189,15 +198,20 @@ impl<'m> EntryRef<'m> {
         Lookup::Missing
     }
 
-    /// Stamp of the newest version.
-    pub(crate) fn newest_stamp(self) -> Lsn {
-        self.newest().stamp()
+    /// Stamp of the newest version that has one.
+    pub(crate) fn newest_stamp(self) -> Option<Lsn> {
+        self.stamped().next().map(|(stamp, _)| stamp)
     }
 
-    /// Stamp and value of the newest version; `None` for a deletion.
-    pub(crate) fn newest_value(self) -> (Lsn, Option<&'m [u8]>) {
-        let newest = self.newest();
-        (newest.stamp(), newest.value())
+    /// Stamp and value of the newest version that has a stamp; the value is `None` for a deletion.
+    pub(crate) fn newest_value(self) -> Option<(Lsn, Option<&'m [u8]>)> {
+        self.stamped().next().map(|(stamp, version)| (stamp, version.value()))
+    }
+
+    /// The versions that have a stamp, newest first.
+    fn stamped(self) -> impl Iterator<Item = (Lsn, VersionRef<'m>)> {
+        std::iter::successors(Some(self.newest()), |version| version.older())
+            .filter_map(|version| version.stamp().map(|stamp| (stamp, version)))
     }
 
     /// Puts a version before all others; true if that took the place of none. `reaches(stamp)` says whether the
@@ -205,14 +219,14 @@ impl<'m> EntryRef<'m> {
     pub(crate) fn push(
         self,
         arena: &'m Arena,
-        stamp: Lsn,
+        stamp: impl Into<Stamp>,
         value: Option<&[u8]>,
         reaches: impl FnOnce(Lsn) -> bool,
     ) -> bool {
         let _latch = self.latch();
         let newest = self.newest();
-        debug_assert!(stamp >= newest.stamp(), "version {stamp} after {}", newest.stamp());
-        let unlinked = self.unlink_oldest(newest, reaches);
+        let below = self.without_abandoned(newest);
+        let unlinked = below.and_then(|below| self.unlink_oldest(below, reaches));
         let length = value_length(value);
         let version = match unlinked {
             Some(version) if version.capacity() >= length => version,
@@ -220,23 +234,40 @@ impl<'m> EntryRef<'m> {
             Some(_) => VersionRef::create(arena, generous_capacity(length)),
             None => VersionRef::create(arena, round_up(length)),
         };
-        version.fill(stamp, value);
-        version.set_older(Some(newest));
-        version.set_newer(newest.newer());
-        newest.set_newer(version);
+        version.fill(stamp.into(), value);
+        debug_assert!(
+            below.and_then(VersionRef::stamp) <= version.stamp() || version.stamp().is_none(),
+            "a version comes after a newer one"
+        );
+        version.set_older(below);
+        version.set_newer(below.map_or(version, VersionRef::newer));
+        if let Some(below) = below {
+            below.set_newer(version);
+        }
         // Release pairs with the acquire in `newest`: who finds the version finds its fields and bytes.
         self.header().newest.store(version.header.as_ptr(), Ordering::Release);
-        unlinked.is_none()
+        unlinked.is_none() && below.is_some_and(|below| below.header == newest.header)
+    }
+
+    /// The newest version that is not abandoned, now linked as if none was before it.
+    fn without_abandoned(self, newest: VersionRef<'m>) -> Option<VersionRef<'m>> {
+        if !newest.is_abandoned() {
+            return Some(newest);
+        }
+        let mut versions = std::iter::successors(newest.older(), |version| version.older());
+        let kept = versions.find(|version| !version.is_abandoned())?;
+        kept.set_newer(newest.newer());
+        Some(kept)
     }
 
     /// Puts a version behind all others.
     pub(crate) fn push_oldest(self, arena: &'m Arena, stamp: Lsn, value: Option<&[u8]>) {
         let version = VersionRef::create(arena, round_up(value_length(value)));
-        version.fill(stamp, value);
+        version.fill(stamp.into(), value);
         let _latch = self.latch();
         let newest = self.newest();
         let oldest = newest.newer();
-        debug_assert!(stamp <= oldest.stamp(), "base {stamp} before {}", oldest.stamp());
+        debug_assert!(oldest.stamp().is_some_and(|oldest| stamp <= oldest), "base {stamp} before the oldest");
         version.set_newer(oldest);
         newest.set_newer(version);
         oldest.set_older(Some(version));
@@ -253,7 +284,7 @@ impl<'m> EntryRef<'m> {
             return None;
         }
         let replacement = oldest.newer();
-        if !reaches(replacement.stamp()) {
+        if !replacement.stamp().is_some_and(reaches) {
             return None;
         }
         replacement.set_older(None);
@@ -331,10 +362,10 @@ impl<'m> VersionRef<'m> {
     }
 
     /// Writes stamp and value. The version is new, or unlinked and out of every reader's reach.
-    fn fill(self, stamp: Lsn, value: Option<&[u8]>) {
+    fn fill(self, stamp: Stamp, value: Option<&[u8]>) {
         let header = self.header();
         // Relaxed: published by the store to `newest` or `older` that follows.
-        header.stamp.store(stamp.get(), Ordering::Relaxed);
+        header.stamp.store(stamp.raw(), Ordering::Relaxed);
         let Some(value) = value else {
             header.length.store(DELETED, Ordering::Relaxed);
             return;
@@ -348,9 +379,20 @@ impl<'m> VersionRef<'m> {
         }
     }
 
-    fn stamp(self) -> Lsn {
+    /// `None` while its commit is pending, and if that was abandoned.
+    fn stamp(self) -> Option<Lsn> {
+        // SAFETY: statuses live in the memtable's arenas, which outlive 'm.
+        unsafe { self.raw_stamp().lsn() }
+    }
+
+    fn is_abandoned(self) -> bool {
+        // SAFETY: as above.
+        unsafe { self.raw_stamp().is_abandoned() }
+    }
+
+    fn raw_stamp(self) -> Stamp {
         // Relaxed: ordered by the acquire load that found the version.
-        Lsn::new(self.header().stamp.load(Ordering::Relaxed))
+        Stamp::from_raw(self.header().stamp.load(Ordering::Relaxed))
     }
 
     fn value(self) -> Option<&'m [u8]> {
@@ -442,7 +484,7 @@ mod tests {
         for (snapshot, lookup) in expected {
             assert_eq!(entry.visible(Lsn::new(snapshot)), lookup, "snapshot {snapshot}");
         }
-        assert_eq!(entry.newest_value(), (Lsn::new(30), Some(&b""[..])));
+        assert_eq!(entry.newest_value(), Some((Lsn::new(30), Some(&b""[..]))));
     }
 
     #[test]

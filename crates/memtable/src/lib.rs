@@ -33,6 +33,7 @@ mod lines;
 mod memtable;
 mod node;
 mod pack;
+mod pending;
 mod replay;
 mod shard;
 
@@ -40,6 +41,7 @@ pub use builder::MemtableBuilder;
 pub use cursor::{Cursor, Versions};
 pub use entry::Lookup;
 pub use memtable::Memtable;
+pub use pending::PendingCommit;
 pub use replay::ReplayPartition;
 
 /// The longest row key in bytes: eight of the table id, then up to 4096 of the user's.

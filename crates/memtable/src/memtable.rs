@@ -10,6 +10,7 @@ use crate::directory::{Directory, Known, LookupBatch, hash_key};
 use crate::entry::{EntryRef, Lookup};
 use crate::filter::Filter;
 use crate::index::{Index, Inserted};
+use crate::pending::{PendingCommit, Stamp};
 use crate::shard::{Shard, Shards};
 
 /// The versions of the rows changed since a checkpoint. Readers and writers use it at the same time through `&self`.
@@ -65,6 +66,15 @@ impl Memtable {
     /// If the key or the value is longer than [`crate::KEY_BYTES_MAX`] or [`crate::VALUE_BYTES_MAX`]; in debug builds
     /// if the stamp is below the row's newest one.
     pub fn insert(&self, key: &[u8], stamp: Lsn, value: Option<&[u8]>, horizon: impl Fn() -> Lsn) {
+        self.put(key, stamp.into(), value, horizon);
+    }
+
+    /// A commit whose versions are inserted before it has a stamp: none of them is seen before it is published.
+    pub fn begin_pending(&self) -> PendingCommit<'_> {
+        PendingCommit::new(self, self.shards.mine().arena())
+    }
+
+    pub(crate) fn put(&self, key: &[u8], stamp: Stamp, value: Option<&[u8]>, horizon: impl Fn() -> Lsn) {
         let shard = self.shards.mine();
         let hash = hash_key(key);
         if !self.filter.may_contain(hash) {
@@ -97,12 +107,12 @@ impl Memtable {
 
     /// Stamp of the newest version of the row `key`, whoever sees it.
     pub fn newest_stamp(&self, key: &[u8]) -> Option<Lsn> {
-        self.find(key).map(EntryRef::newest_stamp)
+        self.find(key).and_then(EntryRef::newest_stamp)
     }
 
-    /// All versions of the row `key`.
+    /// All versions of the row `key`, if one has a stamp.
     pub fn versions(&self, key: &[u8]) -> Option<Versions<'_>> {
-        self.find(key).map(Versions::new)
+        self.find(key).and_then(Versions::new)
     }
 
     /// False if there surely is no version of the row `key`. Costs one cache line, however large the memtable.
@@ -196,7 +206,7 @@ impl Memtable {
         &'m self,
         entry: EntryRef<'m>,
         shard: &'m Shard,
-        stamp: Lsn,
+        stamp: Stamp,
         value: Option<&[u8]>,
         horizon: impl Fn() -> Lsn,
     ) {

@@ -85,7 +85,7 @@ impl ReplayPartition {
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], Lsn, Option<&[u8]>)> {
         self.rows.iter().map(|row| {
             let entry = row.of(&self.arena);
-            let (stamp, value) = entry.newest_value();
+            let (stamp, value) = entry.newest_value().expect("rows of the log have a stamp");
             (entry.key(), stamp, value)
         })
     }
@@ -164,7 +164,7 @@ impl<'m> Run<'m> {
         true
     }
 
-    fn stamp(&self) -> Lsn {
+    fn stamp(&self) -> Option<Lsn> {
         self.row.of(self.memtable).newest_stamp()
     }
 }
