@@ -19,7 +19,7 @@ use seawall_engine::{
     Environment, Error, NewTimeline, Options, Restore, RestoreEnd, RestoreMarker, RestoreOptions,
     RestoreTarget, RowsThere, check_restore_directory,
 };
-use seawall_types::{DatabaseId, Lsn, TimelineId};
+use seawall_types::{DatabaseId, Lsn, TimelineId, utc};
 use seawall_wal::{LogGeometry, TimelineHistory};
 
 use crate::catalog::{StoredBackup, backups, databases, histories};
@@ -265,8 +265,10 @@ impl Stored {
         if fitting.is_empty() {
             let end = on_it[0].manifest.end;
             return refuse(format!(
-                "the oldest one, {}, ends at {} ({} microseconds since 1970), later than that",
-                on_it[0].id, end.end, end.time_micros
+                "the oldest one, {}, ends at {} ({}), later than that",
+                on_it[0].id,
+                end.end,
+                utc(end.time_micros)
             ));
         }
         fitting.reverse();

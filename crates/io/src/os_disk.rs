@@ -31,6 +31,8 @@ use place::{HeldDirectory, Place, open_directory};
 /// Only the owner reads a database's files; who wants to share them changes the mode.
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const DIRECTORY_MODE: Mode = Mode::RWXU;
+/// As the standard library takes it: on some systems `Mode` has fewer bits.
+const DIRECTORY_MODE_BITS: u32 = 0o700;
 
 /// A directory of the operating system. Making one touches nothing.
 ///
@@ -218,7 +220,7 @@ fn create_one(place: &Place) -> io::Result<()> {
 fn create_with_parents(full: &Path) -> io::Result<()> {
     let missing: Vec<&Path> =
         full.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect();
-    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE.bits().into()).create(full)?;
+    DirBuilder::new().recursive(true).mode(DIRECTORY_MODE_BITS).create(full)?;
     for created in missing.into_iter().rev() {
         let parent = match created.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,

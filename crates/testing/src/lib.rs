@@ -1,4 +1,4 @@
-//! What tests of several crates need: skips that are seen, and waits that end.
+//! What tests of several crates need: skips that are seen, waits that end, ports of their own.
 //!
 //! ```text
 //!   a test --> Need::skip --> standard error, past the test harness
@@ -11,9 +11,11 @@
 //! * No test skips silently: what it needs has a name, and a machine can be made to insist on it.
 //! * No wait of a test is without a limit.
 
+mod port;
 mod skip;
 mod wait;
 
+pub use port::Port;
 pub use skip::Need;
 pub use wait::{PATIENCE, wait_for, wait_until, wait_until_within};
 

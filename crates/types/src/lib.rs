@@ -3,6 +3,8 @@
 
 mod lsn;
 mod names;
+mod time;
 
 pub use lsn::{Lsn, ParseLsnError};
 pub use names::{DatabaseId, PageId, ParseTimelineMarkError, TableId, TimelineId, TimelineMark};
+pub use time::utc;

@@ -4,10 +4,12 @@
 //! Where it cannot be had, a test says why and is skipped.
 
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+
+use seawall_testing::{Port, wait_for};
 
 use super::program::{find_or_install, installed_stores, or_skipped};
 
@@ -27,7 +29,7 @@ const CREATE_CONTAINER: &str = "PUT /devstoreaccount1/wal?restype=container HTTP
 
 pub(crate) struct Azurite {
     child: Child,
-    port: u16,
+    port: Port,
     _directory: tempfile::TempDir,
 }
 
@@ -56,13 +58,13 @@ impl Azurite {
     pub(crate) fn start() -> Option<Azurite> {
         let program = or_skipped(program())?;
         let directory = tempfile::tempdir().unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = Port::reserve();
         let child = Command::new(program)
             .args([
                 "--blobHost",
                 "127.0.0.1",
                 "--blobPort",
-                &port.to_string(),
+                &port.number.to_string(),
                 "--silent",
                 "--skipApiVersionCheck",
             ])
@@ -73,13 +75,10 @@ impl Azurite {
             .spawn()
             .unwrap();
         let mut store = Azurite { child, port, _directory: directory };
-        let mut connection = loop {
-            match TcpStream::connect(("127.0.0.1", port)) {
-                Ok(connection) => break connection,
-                Err(_) => assert!(store.child.try_wait().unwrap().is_none(), "Azurite ended"),
-            }
-            std::thread::yield_now();
-        };
+        let mut connection = wait_for("Azurite to listen", || {
+            assert!(store.child.try_wait().unwrap().is_none(), "Azurite ended");
+            TcpStream::connect(("127.0.0.1", store.port.number)).ok()
+        });
         connection.write_all(CREATE_CONTAINER.as_bytes()).unwrap();
         let mut answer = String::new();
         connection.read_to_string(&mut answer).unwrap();
@@ -88,7 +87,10 @@ impl Azurite {
     }
 
     pub(crate) fn url(&self, prefix: &str) -> String {
-        format!("az://wal/{prefix}?account={ACCOUNT}&endpoint=http://127.0.0.1:{}/{ACCOUNT}", self.port)
+        format!(
+            "az://wal/{prefix}?account={ACCOUNT}&endpoint=http://127.0.0.1:{}/{ACCOUNT}",
+            self.port.number
+        )
     }
 }
 

@@ -3,10 +3,12 @@
 //! `SEAWALL_VERSITYGW` names the program; else it is looked for in the PATH and beside the build, and installed there where
 //! `SEAWALL_TEST_INSTALL=1` asks for it. Where it cannot be had, a test says why and is skipped.
 
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
+
+use seawall_testing::{Port, wait_until};
 
 use super::program::{find_or_install, installed_stores, or_skipped};
 
@@ -18,6 +20,7 @@ pub(crate) struct Versitygw {
     child: Child,
     pub(crate) port: u16,
     pub(crate) directory: tempfile::TempDir,
+    _reserved: Port,
 }
 
 /// The program, or why there is none.
@@ -42,13 +45,13 @@ fn run(program: &Path, port: u16, directory: &Path) -> Child {
         .stdin(Stdio::null())
         .spawn()
         .unwrap();
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+    wait_until("versitygw to listen", || {
         if let Some(status) = child.try_wait().unwrap() {
             let log = std::fs::read_to_string(directory.join("log")).unwrap();
             panic!("versitygw ended with {status}: {log}");
         }
-        std::thread::yield_now();
-    }
+        TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
     child
 }
 
@@ -58,9 +61,9 @@ impl Versitygw {
         let program = or_skipped(program())?;
         let directory = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(directory.path().join("data/wal")).unwrap();
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let child = run(program, port, directory.path());
-        Some(Versitygw { child, port, directory })
+        let reserved = Port::reserve();
+        let child = run(program, reserved.number, directory.path());
+        Some(Versitygw { child, port: reserved.number, directory, _reserved: reserved })
     }
 
     /// As the system does when memory is short.

@@ -7,7 +7,7 @@
 //! ```
 
 use seawall_archive::{Header, LogFileName, Repository, System};
-use seawall_types::{Lsn, TimelineId};
+use seawall_types::{Lsn, TimelineId, utc};
 use seawall_wal::TimelineHistory;
 
 use super::catalog::{StoredPostgreSqlBackup, Timelines};
@@ -83,8 +83,10 @@ impl Stored {
         match fitting.iter().rfind(is_before) {
             Some(backup) => Ok((history, backup)),
             None => refuse(format!(
-                "the oldest one on the way to it, {}, ends at {} ({} microseconds since 1970), later than that",
-                first.id, first.manifest.end, first.manifest.ended_micros
+                "the oldest one on the way to it, {}, ends at {} ({}), later than that",
+                first.id,
+                first.manifest.end,
+                utc(first.manifest.ended_micros)
             )),
         }
     }
@@ -152,9 +154,9 @@ impl LogCheck<'_> {
         let behind = format!("the last segment of timeline {} in the repository", self.history.timeline);
         let last = reach.last.map_or_else(String::new, |place| place.to_string());
         Err(too_far(format!(
-            "that is later than {behind}, {last}, was archived ({} microseconds since 1970); restore with --latest, or wait for the \
+            "that is later than {behind}, {last}, was archived ({}); restore with --latest, or wait for the \
              archive",
-            archived.unwrap_or(0)
+            utc(archived.unwrap_or(0))
         )))
     }
 

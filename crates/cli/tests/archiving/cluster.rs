@@ -121,14 +121,10 @@ impl Cluster {
     /// The status of the agent when it is as wanted.
     #[track_caller]
     pub(crate) fn status_when(&self, is_wanted: impl Fn(&Value) -> bool) -> Value {
-        let begun = std::time::Instant::now();
-        loop {
+        seawall_testing::wait_for("the agent's status", || {
             let status = self.json("archive-status", &["--json"]);
-            if is_wanted(&status) {
-                return status;
-            }
-            assert!(begun.elapsed() < PATIENCE, "{status}");
-        }
+            is_wanted(&status).then_some(status)
+        })
     }
 
     /// The one directory that the spool has for this data directory.
@@ -152,9 +148,6 @@ impl Drop for Cluster {
         self.run("archive-stop", &[]);
     }
 }
-
-/// Whoever waits so long waits for nothing.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(120);
 
 pub(crate) fn code(output: &Output) -> i32 {
     output.status.code().unwrap()

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use seawall_io::Disk;
 use seawall_keys::DatabaseKeys;
 use seawall_tree::Superblock;
-use seawall_types::Lsn;
+use seawall_types::{Lsn, utc};
 use seawall_wal::{LogReader, Record};
 
 use super::{ReplayOntoBackup, RestoreEnd, RestoreTarget};
@@ -191,9 +191,10 @@ impl EndSearch {
             RestoreTarget::Time(micros) => {
                 let last = self.last_commit_micros;
                 format!(
-                    "the log in the repository ends at {end} and has no commit after the time asked for, {micros}; the last one \
-                     is of {} (microseconds since 1970): to restore all there is, ask for the latest",
-                    last.map_or_else(|| "before the backup".to_owned(), |last| last.to_string())
+                    "the log in the repository ends at {end} and has no commit after the time asked for, {}; the last one is \
+                     of {}: to restore all there is, ask for the latest",
+                    utc(*micros),
+                    last.map_or_else(|| "before the backup".to_owned(), utc)
                 )
             }
             RestoreTarget::RestorePoint(name) => {

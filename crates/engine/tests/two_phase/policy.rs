@@ -10,7 +10,6 @@ use seawall_engine::{
 };
 use seawall_io::Clock;
 use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
-use seawall_sync::WaitWord;
 use seawall_testing::wait_until;
 
 use super::{check_and_close, get, gids, lose_power, open, options, prepare, put};
@@ -182,40 +181,28 @@ fn closing_waits_for_one_answer_and_asks_no_further() {
         prepare(&database, &number.to_string(), &[(&number.to_string(), "1")]);
     }
     let left = lose_power(&disk, database);
-    let asked = Arc::new((AtomicU64::new(0), WaitWord::new()));
-    let answers = Arc::new((AtomicBool::new(false), WaitWord::new()));
+    let asked = Arc::new(AtomicU64::new(0));
+    let answers = Arc::new(AtomicBool::new(false));
     let (told, waited) = (Arc::clone(&asked), Arc::clone(&answers));
     let hook = InDoubtHook::new(move |_| {
-        told.0.fetch_add(1, Ordering::SeqCst);
-        told.1.wake_all();
-        await_that(&waited.1, || waited.0.load(Ordering::SeqCst));
+        told.fetch_add(1, Ordering::SeqCst);
+        wait_until("the test to let the hook answer", || waited.load(Ordering::SeqCst));
         Verdict::Wait
     });
     let rules = vec![InDoubtRule::new(Duration::ZERO, InDoubtAction::Ask(hook))];
     let options = Options { background: Background::Threads, in_doubt_rules: rules, ..options() };
     let environment = Environment::of_the_system(Arc::new(left));
     let database = Database::open_in(environment, options, |_| {}).unwrap();
-    await_that(&asked.1, || asked.0.load(Ordering::SeqCst) > 0);
+    wait_until("the hook to be asked", || asked.load(Ordering::SeqCst) > 0);
     std::thread::scope(|scope| {
         let other = database.clone();
         let closing = scope.spawn(move || other.close());
         // Closed for everybody else at once.
         wait_until("the database to be closed", || database.in_doubt().is_err());
-        answers.0.store(true, Ordering::SeqCst);
-        answers.1.wake_all();
+        answers.store(true, Ordering::SeqCst);
         closing.join().unwrap().unwrap();
     });
-    assert_eq!(asked.0.load(Ordering::SeqCst), 1);
-}
-
-fn await_that(changed: &WaitWord, condition: impl Fn() -> bool) {
-    loop {
-        let seen = changed.read();
-        if condition() {
-            return;
-        }
-        changed.wait(seen, Some(Duration::from_secs(60)));
-    }
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
 }
 
 /// The write set of one lies in the tree, on a page that is damaged.
@@ -293,11 +280,10 @@ fn rules_and_coordinators_decide_each_transaction_once() {
 
 #[test]
 fn rules_of_the_options_are_applied_by_a_thread() {
-    let asked = Arc::new((AtomicU64::new(0), WaitWord::new()));
+    let asked = Arc::new(AtomicU64::new(0));
     let told = Arc::clone(&asked);
     let hook = InDoubtHook::new(move |_| {
-        told.0.fetch_add(1, Ordering::SeqCst);
-        told.1.wake_all();
+        told.fetch_add(1, Ordering::SeqCst);
         Verdict::Commit
     });
     let rules = vec![InDoubtRule::new(Duration::ZERO, InDoubtAction::Ask(hook))];
@@ -309,7 +295,7 @@ fn rules_of_the_options_are_applied_by_a_thread() {
     let options = Options { background: Background::Threads, in_doubt_rules: rules, ..options() };
     let environment = Environment::of_the_system(Arc::new(left));
     let database = Database::open_in(environment, options, |_| {}).unwrap();
-    await_that(&asked.1, || asked.0.load(Ordering::SeqCst) > 0);
+    wait_until("the hook to be asked", || asked.load(Ordering::SeqCst) > 0);
     // The row is locked until the thread has decided.
     wait_until("the row to be unlocked", || put(&database, "a", "2").is_ok());
     assert_eq!(database.automatic_decisions().unwrap().len(), 1);
