@@ -15,9 +15,9 @@ pub enum Durability {
     /// On stable storage: survives a power failure.
     #[default]
     Sync,
-    /// In the log's buffer: visible at once, on stable storage within `Options::flush_interval`. The end of the process,
-    /// a kill included, does not take it. A power failure before that may, with everything committed after it and
-    /// nothing committed before it.
+    /// In memory that outlives the process: visible at once, on stable storage within `Options::flush_interval`. The end of
+    /// the process, a kill included, does not take it. A power failure before that may, with everything committed after it
+    /// and nothing committed before it.
     Async,
     /// As `Sync`, and in all archives of the database's options that are required: survives the loss of the machine. Others see it
     /// as soon as it is on stable storage here. While such an archive is down, the commit waits for it.

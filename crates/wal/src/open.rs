@@ -5,11 +5,16 @@
 //!
 //! 1. the 14 bytes at the end, where the next header will be; sync. From here on the record at the end can never
 //!    verify, whatever else is on disk: without this step, zeroing half of the rest could complete a record whose
-//!    missing half was zeros;
-//! 2. the rest of the segment; sync;
-//! 3. later segments, each before an LSN in it is given out (`segment_set`).
+//!    missing half was zeros. If there was anything, the bytes become a mark that no record begins with;
+//! 2. the rest of the segment if there was anything, else as much as one write of a batch reaches; sync. A batch is written
+//!    in order, and each write of it is durable before the next: where nothing is left of the header at the end, nothing of
+//!    that batch lies further on than one write;
+//! 3. zeros over the mark; sync;
+//! 4. later segments, each before an LSN in it is given out (`segment_set`).
 //!
-//! Before that, the last batch is made durable (`write_again`).
+//! All of it is written even if it reads as zeros: an earlier attempt may have ended with a failed sync, so that the zeros are
+//! in the operating system's cache and old records on the disk. The mark is there until the rest is durable, so that the next
+//! attempt writes all of it, too. Before that, the last batch is made durable (`write_again`).
 //!
 //! A crash after any part of this leaves the same end: what is left behind it belongs to a batch that started at or
 //! before the end, which is no evidence of damage, and the end itself does not verify.
@@ -25,20 +30,20 @@ use seawall_types::Lsn;
 use crate::error::{LogError, SegmentHeaderError};
 use crate::geometry::HEADER_BYTES;
 use crate::metrics::Counters;
-use crate::options::LogOptions;
+use crate::options::{BUFFER_BYTES_MAX, LogOptions};
 use crate::pending::Clearing;
 use crate::reader::LogEnd;
 use crate::received::ReceivedMark;
 use crate::record::RECORD_HEADER_BYTES;
 use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_header, encode_header};
-use crate::segment_set::{
-    FoundFiles, SegmentSet, fatal, is_of_other_copy, oldest_without_gap, read_header, zero_range,
-};
+use crate::segment_set::{FoundFiles, SegmentSet, fatal, is_of_other_copy, oldest_without_gap, read_header};
 use crate::timeline::{Timeline, TimelineHistory};
 use crate::write_again::write_again;
 
-/// How far behind the end of the log zeros are written without looking.
-const REWRITTEN_BYTES: u64 = 32 << 20;
+/// Further than any one write of a batch reaches: a buffer or a piece of long records, and a block.
+const WRITE_REACH_BYTES: u64 = 2 * BUFFER_BYTES_MAX as u64;
+/// Stands at the end of the log while it is cut off. No record begins with it: there is no such kind.
+const CUT_MARK: [u8; RECORD_HEADER_BYTES] = [0xFF; RECORD_HEADER_BYTES];
 /// Spares of the parent that are looked at for a new timeline's first segment.
 const SPARES_TRIED: usize = 4;
 
@@ -201,12 +206,8 @@ fn cut_off_segment(
         let header = encode_header(identity, name.number, SegmentUse::Begun);
         file.write_all_at(&header, 0).map_err(failed("write the header of"))?;
     }
-    let header_end = (offset + RECORD_HEADER_BYTES as u64).min(segment_bytes);
-    for end in [header_end, segment_bytes] {
-        if sabotaged(Defect::TailNotZeroed) {
-            break;
-        }
-        zero_and_sync(&*file, offset, end).map_err(failed("zero the end of"))?;
+    if !sabotaged(Defect::TailNotZeroed) {
+        zero_behind(&*file, offset, segment_bytes).map_err(failed("zero the end of"))?;
     }
     let mut carry = vec![0; offset_in_block(offset)];
     let block_start = offset - carry.len() as u64;
@@ -214,16 +215,29 @@ fn cut_off_segment(
     Ok(carry)
 }
 
-/// Zeroes and syncs. The first part is written even if it reads as zeros: an earlier attempt may have been cut short
-/// before its sync, so that the zeros are in the operating system's cache and old records on the disk. What lies
-/// further behind the end than any batch reaches is written only if it is not zero.
-fn zero_and_sync(file: &dyn DiskFile, start: u64, end: u64) -> io::Result<()> {
-    let certain = end.min(start.saturating_add(REWRITTEN_BYTES));
-    if start < certain {
-        file.fill_zeros(start, certain - start)?;
+/// Steps 1 to 3, in a segment of `segment_bytes` bytes that the log ends in at `offset`.
+fn zero_behind(file: &dyn DiskFile, offset: u64, segment_bytes: u64) -> io::Result<()> {
+    let header_end = segment_bytes.min(offset + RECORD_HEADER_BYTES as u64);
+    let header_bytes = usize::try_from(header_end - offset).expect("at most a header");
+    let mut header = [0; RECORD_HEADER_BYTES];
+    file.read_exact_at(&mut header[..header_bytes], offset)?;
+    let was_written = header != [0; RECORD_HEADER_BYTES];
+    if was_written {
+        file.write_all_at(&CUT_MARK[..header_bytes], offset)?;
+    } else {
+        file.fill_zeros(offset, header_end - offset)?;
     }
-    zero_range(file, certain, end)?;
-    file.sync_data()
+    file.sync_data()?;
+    let reach = if was_written { segment_bytes } else { segment_bytes.min(header_end + WRITE_REACH_BYTES) };
+    if header_end < reach {
+        file.fill_zeros(header_end, reach - header_end)?;
+        file.sync_data()?;
+    }
+    if was_written {
+        file.fill_zeros(offset, header_end - offset)?;
+        file.sync_data()?;
+    }
+    Ok(())
 }
 
 /// A crash while segments were recycled leaves old names with the header of another place: they are not part of the log

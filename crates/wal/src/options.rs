@@ -12,6 +12,9 @@ use crate::record::{LogKey, RECORD_BYTES_MAX, RECORD_HEADER_BYTES};
 use crate::segment::LogIdentity;
 use crate::timeline::{TimelineFork, TimelineHistory};
 
+/// No buffer is longer.
+pub(crate) const BUFFER_BYTES_MAX: usize = 16 << 20;
+
 /// Who flushes when several threads wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum FlushBy {
@@ -34,7 +37,8 @@ pub struct LogOptions {
     pub ancestors: Vec<TimelineFork>,
     /// Bytes of a segment file: a power of two, 64 KiB to 1 GiB. Fixed for the life of the database. Default 16 MiB.
     pub segment_bytes: u64,
-    /// How many bytes may wait for a flush before `append` waits; the log has two such buffers. Default 4 MiB.
+    /// How many bytes may wait for a flush before `append` waits, 64 KiB to 16 MiB; the log has two such buffers.
+    /// Default 4 MiB.
     pub buffer_bytes: usize,
     /// A longer record is refused. Default and limit 1 GiB.
     pub record_bytes_max: u64,
@@ -74,8 +78,8 @@ impl LogOptions {
 
     pub(crate) fn check(&self) -> Result<LogIdentity, LogError> {
         let refuse = |problem: String| Err(LogError::Options { problem });
-        if !(64 << 10..=1 << 30).contains(&self.buffer_bytes) {
-            return refuse(format!("a buffer of {} bytes: not between 64 KiB and 1 GiB", self.buffer_bytes));
+        if !(64 << 10..=BUFFER_BYTES_MAX).contains(&self.buffer_bytes) {
+            return refuse(format!("a buffer of {} bytes: not between 64 KiB and 16 MiB", self.buffer_bytes));
         }
         if !(RECORD_HEADER_BYTES as u64..=RECORD_BYTES_MAX).contains(&self.record_bytes_max) {
             return refuse(format!("records up to {} bytes: the limit is 1 GiB", self.record_bytes_max));

@@ -69,6 +69,7 @@ use seawall_io::{BLOCK_BYTES, Disk, DiskFile, OpenMode, SharedMapping};
 use seawall_types::{DatabaseId, Lsn};
 
 use crate::error::{LogError, LogReadError, PendingFileError};
+use crate::options::BUFFER_BYTES_MAX;
 use crate::record::LogKey;
 use crate::segment::{FORMAT_VERSION, LOG_DIRECTORY, LogIdentity};
 use crate::segment_set::{fatal, no_space_or};
@@ -77,8 +78,8 @@ use crate::segment_set::{fatal, no_space_or};
 pub(crate) const PENDING_PATHS: [&str; 2] = ["log/pending.1", "log/pending.2"];
 /// Where the data starts.
 pub(crate) const DATA_OFFSET: usize = BLOCK_BYTES;
-/// No buffer is longer: 1 GiB and a carried block.
-const DATA_BYTES_MAX: u64 = (1 << 30) + BLOCK_BYTES as u64;
+/// A buffer and a carried block.
+const DATA_BYTES_MAX: u64 = (BUFFER_BYTES_MAX + BLOCK_BYTES) as u64;
 
 const MAGIC: [u8; 8] = *b"SWPND\r\n\x1A";
 const FIXED_BYTES: usize = 512;

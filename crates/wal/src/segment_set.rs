@@ -435,25 +435,6 @@ pub(crate) fn spare_path(number: u64) -> String {
     format!("{LOG_DIRECTORY}/{SPARE_PREFIX}{number}")
 }
 
-/// Overwrites with zeros what is not zero in `start..end`; not synced. Returns whether anything was written.
-pub(crate) fn zero_range(file: &dyn DiskFile, start: u64, end: u64) -> io::Result<bool> {
-    const PIECE_BYTES: usize = 256 << 10;
-    let mut piece = vec![0; PIECE_BYTES];
-    let zeros = vec![0; PIECE_BYTES];
-    let mut has_written = false;
-    let mut offset = start;
-    while offset < end {
-        let bytes = usize::try_from(end - offset).unwrap_or(usize::MAX).min(PIECE_BYTES);
-        file.read_exact_at(&mut piece[..bytes], offset)?;
-        if piece[..bytes] != zeros[..bytes] {
-            file.write_all_at(&zeros[..bytes], offset)?;
-            has_written = true;
-        }
-        offset += bytes as u64;
-    }
-    Ok(has_written)
-}
-
 /// A failed sync: what is on disk is unknown, and so the log stops.
 pub(crate) fn fatal(action: &str, path: &str, error: &io::Error) -> LogError {
     LogError::Poisoned { cause: format!("{action} {path}: {error}") }

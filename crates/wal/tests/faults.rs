@@ -3,11 +3,14 @@
 
 mod common;
 
-use common::{SEGMENT_BYTES, append, arc, commit, create, geometry, options, overwrite, place, read_all};
+use common::{
+    DATABASE, SEGMENT_BYTES, append, arc, commit, create, geometry, options, overwrite, place, read_all,
+};
 use seawall_simulation::{
     Fault, FaultError, FaultKind, FaultTarget, Operation, Operations, PowerLoss, SimulatedDisk,
 };
-use seawall_wal::{HEADER_BYTES, Log, LogError, LogReadError};
+use seawall_types::{Lsn, TimelineId};
+use seawall_wal::{HEADER_BYTES, Log, LogError, LogOptions, LogReadError, LogReader};
 
 #[test]
 fn after_a_failed_sync_the_log_takes_no_more_writes_until_it_is_opened_again() {
@@ -113,6 +116,50 @@ fn zeros_that_a_failed_sync_left_in_the_cache_are_written_again() {
         let records = &found[usize::try_from(HEADER_BYTES).unwrap()..];
         let left = records.iter().filter(|&&byte| byte != 0).count();
         assert_eq!(left, 0, "seed {seed}: bytes of records that were given up are on the disk");
+    }
+}
+
+/// As above, in the segment that the log ends in, where a torn record reaches further than one write.
+#[test]
+fn zeros_far_behind_the_end_are_written_again_after_a_failed_sync() {
+    const SEGMENT: u64 = 64 << 20;
+    let options = || LogOptions { segment_bytes: SEGMENT, spare_segments: 0, ..options() };
+    let template = SimulatedDisk::new(1);
+    let log = Log::create(arc(&template), options()).unwrap();
+    commit(&log, b"good").unwrap();
+    let torn = append(&log, &vec![7; 40 << 20]).unwrap();
+    append(&log, &[7; 1000]).unwrap();
+    log.flush_until(log.appended()).unwrap();
+    drop(log);
+    let path = format!("log/{:08X}{:016X}", 1, torn.start.get() / SEGMENT);
+    template.flip_bit(&path, torn.start.get() % SEGMENT + 5000, 0);
+    for failed in 0.. {
+        let disk = template.copy();
+        let open = || {
+            let from = Lsn::new(SEGMENT + HEADER_BYTES);
+            let mut reader = LogReader::open(arc(&disk), DATABASE, TimelineId::FIRST, SEGMENT, from).unwrap();
+            while reader.next().unwrap().is_some() {}
+            let end = reader.finish();
+            assert_eq!(end.lsn, torn.start);
+            Log::open(arc(&disk), options(), end)
+        };
+        let target =
+            FaultTarget::Path { prefix: path.clone(), operations: Operations::Only(Operation::Sync) };
+        disk.inject(Fault { target, error: FaultError::Number(5), skip: failed, count: 1 });
+        let outcome = open();
+        if outcome.is_err() {
+            drop(open().unwrap());
+        }
+        let found = disk.after_power_loss(PowerLoss::LoseAll).read_file(&path).unwrap();
+        let behind = &found[usize::try_from(torn.start.get() % SEGMENT).unwrap()..];
+        assert!(
+            behind == vec![0; behind.len()],
+            "sync {failed}: bytes of records that were given up are on the disk"
+        );
+        if outcome.is_ok() {
+            assert!(failed > 3, "{failed} syncs have failed");
+            break;
+        }
     }
 }
 

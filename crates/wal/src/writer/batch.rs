@@ -23,10 +23,13 @@ use seawall_sync::atomic::{AtomicUsize, Ordering};
 use seawall_types::Lsn;
 
 use crate::geometry::StreamPosition;
+use crate::options::BUFFER_BYTES_MAX;
 use crate::record::LongRecord;
 
 /// A batch with long records is written in pieces of this size: large enough that a device is about as fast as it can be.
 const PIECE_BYTES: usize = 4 << 20;
+// Opening a log counts on it (`open`).
+const _: () = assert!(PIECE_BYTES <= BUFFER_BYTES_MAX);
 
 /// The bytes of a batch, for everybody who reads them. They are read while more is appended.
 #[derive(Debug)]
