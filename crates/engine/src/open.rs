@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use seawall_io::{Disk, LockMode, OpenMode as FileMode};
 use seawall_keys::DatabaseKeys;
-use seawall_tree::{Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, Tree, TreeAccess, TreeOptions};
+use seawall_tree::{
+    Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, Tree, TreeAccess, TreeMarks, TreeOptions,
+};
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId, TimelineMark};
 use seawall_wal::{FlushBy, Log, LogEnd, LogFiles, LogOptions, TimelineHistory};
 
@@ -336,6 +338,7 @@ fn new_superblock(environment: &Environment, options: &Options) -> Superblock {
         page_count: 0,
         created_micros: environment.clock.wall_micros(),
         // Set by the tree with each store.
+        marks: TreeMarks::default(),
         protection: PageProtection::RecoveryFile,
         encryption: match options.master_key {
             None => Encryption::None,

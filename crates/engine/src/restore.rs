@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 use seawall_io::{DirectoryLock, Disk, LockMode, OpenMode as FileMode};
 use seawall_keys::DatabaseKeys;
-use seawall_tree::{BulkLoader, Encryption, PageProtection, Superblock, Tree};
+use seawall_tree::{BulkLoader, Encryption, PageProtection, Superblock, Tree, TreeMarks};
 use seawall_types::{Lsn, TableId, TimelineId};
 use seawall_wal::TimelineHistory;
 
@@ -440,6 +440,7 @@ fn superblock_of(base: &BackupBase, history: &TimelineHistory, next_table: Table
         page_count: 0,
         created_micros: base.created_micros,
         // Set by the tree with each store.
+        marks: TreeMarks::default(),
         protection: PageProtection::RecoveryFile,
         encryption: if base.keys.is_some() { Encryption::Xaes256Gcm } else { Encryption::None },
     }

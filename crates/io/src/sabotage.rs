@@ -262,6 +262,9 @@ defects! {
         PageChecksumNotChecked "page-checksum-not-checked"
             "the checksum of a page is not verified"
             => "Damaged pages are believed",
+        PageMarkNotChecked "page-mark-not-checked"
+            "an older image of a page is taken for the one that the tree refers to"
+            => "What a lost write has left is believed",
         SpaceMapBitsLost "space-map-bits-lost"
             "the bits of the first pages that a chunk takes are not written"
             => "Pages in use are handed out again after a restart",

@@ -7,7 +7,7 @@ use std::path::Path;
 const INTRODUCTION: &str = "\
 # Every byte on disk
 
-Put together from the byte tables beside the code. Every format has a version; a newer one is refused.
+Put together from the byte tables beside the code. Every format has a version; an unknown one is refused.
 
 ```text
 bank/
@@ -42,6 +42,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("Received log", "wal/src/received.rs"),
     ("Holds on the log", "wal/src/holds/file.rs"),
     ("Page header", "tree/src/page/header.rs"),
+    ("References between pages", "tree/src/page/reference.rs"),
     ("Encrypted page", "tree/src/page/encrypted.rs"),
     ("Leaf", "tree/src/page/leaf.rs"),
     ("Interior page", "tree/src/page/interior.rs"),

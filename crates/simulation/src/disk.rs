@@ -369,6 +369,7 @@ impl Disk for SimulatedDisk {
         }
         match state.begin(Operation::SyncDirectory, &directory.into(), None, None)? {
             Attempt::Proceed => state.sync_directory(directory, None),
+            Attempt::Dropped => {}
             Attempt::PowerLost(error) => return Err(error),
             Attempt::Fault(result) => {
                 let mut fates = state.own_fates();

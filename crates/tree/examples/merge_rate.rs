@@ -8,7 +8,8 @@ use std::time::Duration;
 use seawall_io::{Clock, Disk, OsDisk, SystemClock};
 use seawall_memtable::{Cursor, Memtable};
 use seawall_tree::{
-    Change, DivisibleSource, Encryption, MergeSource, PageProtection, Superblock, Tree, TreeOptions,
+    Change, DivisibleSource, Encryption, MergeSource, PageProtection, Superblock, Tree, TreeMarks,
+    TreeOptions,
 };
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId, TimelineMark};
 
@@ -160,5 +161,6 @@ fn superblock() -> Superblock {
         encryption: Encryption::None,
         in_doubt: 0,
         log_end: Lsn::ZERO,
+        marks: TreeMarks::default(),
     }
 }

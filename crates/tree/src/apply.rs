@@ -223,9 +223,10 @@ impl Tree {
         let place = self.write_images(writer, chunk, &protected, sync, applied)?;
         writer.has_unsynced_pages = false;
         writer.freed_before_sync.clear();
-        let superblock = finish.map(|values| writer.filled_in(values, chunk, file.page_count()));
+        let marks = [writer.marks, self.pages.marks_after(writer.marks, &protected)];
+        let superblock = finish.map(|values| writer.filled_in(values, chunk, marks[1], file.page_count()));
         // A header that was written in part may still reach the disk: only the next open knows.
-        let header = writer.recovery.write_header(chunk, protected.len(), superblock.as_ref(), place);
+        let header = writer.recovery.write_header(chunk, protected.len(), superblock.as_ref(), place, marks);
         applied.recovery_bytes += header.map_err(ChunkFailure::Unknown)?;
         applied.durations.page_write += page_write.get();
         applied.durations.page_sync += page_sync.get();
@@ -240,7 +241,7 @@ impl Tree {
         applied.durations.publish = watch.lap();
         let bytes = protected.iter().map(|page| page.bytes().len() as u64);
         applied.page_bytes = fresh.iter().map(|image| image.bytes.len() as u64).chain(bytes).sum();
-        writer.completed_chunk = chunk;
+        (writer.completed_chunk, writer.marks) = (chunk, marks[1]);
         self.write_in_place(writer, protected.into(), applied).map_err(ChunkFailure::Unknown)
     }
 
@@ -276,7 +277,8 @@ impl Tree {
             let id = image.view().id();
             // The cache may hold an older page of the map: see `map_reader`.
             let is_map = image.view().kind() == PageKind::SpaceMap;
-            let page = if is_map { self.pages.stored_page(id) } else { self.pages.writer_page(id) };
+            let cached = if is_map { None } else { self.pages.cache().get_shared(id) };
+            let page = cached.map_or_else(|| self.pages.present_page(id), Ok);
             match page {
                 Ok(page) if page.bytes() == image.bytes() => {}
                 Ok(_) => changed.push(image.clone()),

@@ -16,9 +16,7 @@ use crate::chunk::{ChunkBuilder, ChunkPlan, FreshImage, encode_value};
 use crate::error::TreeError;
 use crate::graft::Graft;
 use crate::merge::{ChildList, edit_tree};
-use crate::page::{
-    CHILD_HAS_OVERFLOW, Child, LeafBuilder, LeafValue, Page, PageFormat, Row, RowKey, shortest_separator,
-};
+use crate::page::{Child, LeafBuilder, LeafValue, Page, PageFormat, Row, RowKey, shortest_separator};
 use crate::page_file::PageImage;
 use crate::space_map::PageRun;
 use crate::tree::Tree;
@@ -151,10 +149,10 @@ impl BulkLoader {
     }
 
     fn finish_leaf(&mut self) -> Result<(), TreeError> {
-        let flags = if self.builder.has_overflow() { CHILD_HAS_OVERFLOW } else { 0 };
-        let page = self.next_page()?;
-        self.leaves.push(RowKey::from(&self.separator[..]), Child { page, flags });
-        self.waiting.push(self.builder.finish(page, self.stamp));
+        let id = self.next_page()?;
+        let page = self.builder.finish(id, self.stamp);
+        self.leaves.push(RowKey::from(&self.separator[..]), Child::of(&page));
+        self.waiting.push(page);
         Ok(())
     }
 
@@ -194,7 +192,7 @@ impl BulkLoader {
             taken.insert(taken.len().saturating_sub(1), PageRun { first, count });
             Ok(first)
         };
-        let reference = encode_value(&self.format, self.stamp, value, allocate, &mut images)?;
+        let reference = encode_value(tree.pages.file(), self.stamp, value, allocate, &mut images)?;
         images.sort_unstable_by_key(FreshImage::first);
         for image in &images {
             self.tree.pages.file().write(&[PageImage { first: image.first(), bytes: image.bytes() }])?;

@@ -259,7 +259,7 @@ mod tests {
 
     fn interior(id: u64) -> Page {
         let mut builder = InteriorBuilder::new(format_of(4096));
-        builder.push_first(Child::new(PageId::new(id + 1)));
+        builder.push_first(Child::of(&leaf(id + 1, 0)));
         builder.finish(1, PageId::new(id), Lsn::ZERO)
     }
 

@@ -11,8 +11,8 @@ use seawall_types::PageId;
 
 use crate::error::TreeError;
 use crate::page::{CHILD_HAS_OVERFLOW, Child, InteriorView, LeafValue, LeafView, OverflowReference, RowKey};
-use crate::published::{PublishedPages, ROOT_PAGE};
-use crate::space_map::{SpaceMapView, pages_per_map};
+use crate::published::{PublishedPages, ROOT, ROOT_PAGE};
+use crate::space_map::{MapReferences, SpaceMapView, pages_per_map};
 use crate::tree::Tree;
 
 /// Whether something is wrong on disk, or nobody knows.
@@ -172,7 +172,7 @@ struct Check<'a> {
 
 impl Check<'_> {
     fn tree(&mut self) {
-        let level = match self.pages.stored_page(ROOT_PAGE) {
+        let level = match self.pages.stored_page(ROOT) {
             Ok(root) => root.view().level(),
             Err(error) => {
                 self.walk.used.insert(ROOT_PAGE);
@@ -180,7 +180,7 @@ impl Check<'_> {
             }
         };
         self.walk.summary.depth = level.saturating_add(1);
-        self.subtree(Child::new(ROOT_PAGE), level, Range::default());
+        self.subtree(Child::new(ROOT), level, Range::default());
     }
 
     /// Ends: each step down is one level lower, and a page is entered once.
@@ -188,7 +188,7 @@ impl Check<'_> {
         if self.is_passed_over(level, range) || !self.enter(child.page, range) {
             return;
         }
-        let page = match self.pages.stored_page(child.page) {
+        let page = match self.pages.stored_page(child.reference()) {
             Ok(page) => page,
             Err(error) => return self.unreadable(child.page, range, &error),
         };
@@ -287,10 +287,9 @@ impl Check<'_> {
     fn overflow(&mut self, reference: OverflowReference, row: Range<'_>) {
         let (mut next, mut position) = (Some(reference.first), 0);
         let mut buffer = Vec::new();
-        while let Some(first) = next {
-            let left = reference.total_bytes - position;
-            let header = match self.pages.file().read_extent(first, left, &mut buffer, |extent| extent.header)
-            {
+        while let Some(at) = next {
+            let (first, left) = (at.page, reference.total_bytes - position);
+            let header = match self.pages.file().read_extent(at, left, &mut buffer, |extent| extent.header) {
                 Ok(header) => header,
                 Err(error) => return self.unreadable(first, row, &error),
             };
@@ -310,9 +309,10 @@ impl Check<'_> {
 
     fn space_map(&mut self) {
         let per_map = pages_per_map(self.pages.format());
+        let mut marks = MapReferences::default();
         for index in 0.. {
             let id = PageId::new(index * per_map);
-            let page = match self.pages.stored_page(id) {
+            let page = match self.pages.stored_page(marks.next(id)) {
                 Ok(page) => page,
                 Err(error) => return self.unreadable(id, Range::default(), &error),
             };
@@ -325,6 +325,7 @@ impl Check<'_> {
                 Ok(map) => map,
                 Err(damage) => return self.wrong(id, Range::default(), damage.to_string()),
             };
+            marks.add(&map);
             self.allocations(id.get(), per_map, &map);
             if !map.has_next() {
                 let end = id.get() + per_map;
@@ -461,11 +462,11 @@ mod tests {
         encode_leaf(&format_of(4096), &rows, PageId::new(page), Lsn::ZERO)
     }
 
-    fn root(level: u8, children: &[(&[u8], u64)]) -> Page {
+    fn root(level: u8, children: &[(&[u8], &Page)]) -> Page {
         let mut builder = InteriorBuilder::new(format_of(4096));
-        builder.push_first(Child::new(PageId::new(children[0].1)));
+        builder.push_first(Child::of(children[0].1));
         for (separator, child) in &children[1..] {
-            builder.push(RowKey::from(*separator), Child::new(PageId::new(*child)));
+            builder.push(RowKey::from(*separator), Child::of(child));
         }
         builder.finish(level, ROOT_PAGE, Lsn::ZERO)
     }
@@ -506,15 +507,18 @@ mod tests {
         (summary, found)
     }
 
+    fn leaves() -> [Page; 3] {
+        [leaf(2, &[b"a", b"b"]), leaf(3, &[b"k", b"m"]), leaf(4, &[b"r", b"z"])]
+    }
+
+    /// A tree of a root and these leaves.
+    fn tree_of([first, second, third]: [Page; 3]) -> Vec<Page> {
+        let children: [(&[u8], &Page); 3] = [(b"", &first), (b"k", &second), (b"r", &third)];
+        vec![map(3), root(1, &children), first, second, third]
+    }
+
     fn sound() -> Vec<Page> {
-        let children: [(&[u8], u64); 3] = [(b"", 2), (b"k", 3), (b"r", 4)];
-        vec![
-            map(3),
-            root(1, &children),
-            leaf(2, &[b"a", b"b"]),
-            leaf(3, &[b"k", b"m"]),
-            leaf(4, &[b"r", b"z"]),
-        ]
+        tree_of(leaves())
     }
 
     #[test]
@@ -526,18 +530,23 @@ mod tests {
 
     #[test]
     fn each_fault_is_reported_with_its_page() {
-        let children: [(&[u8], u64); 3] = [(b"", 2), (b"k", 3), (b"r", 2)];
-        let faults: [(usize, Page, u64, &str); 6] = [
-            (0, map(2), 4, "marked as free"),
-            (0, map(7), 5, "nothing refers"),
-            (1, root(1, &children), 2, "more than one reference"),
-            (1, root(2, &[(b"", 2)]), 2, "level 0 where 1"),
-            (3, leaf(3, &[b"k", b"r"]), 3, "outside"),
-            (4, leaf(4, &[]), 4, "without rows"),
-        ];
-        for (index, page, damaged, what) in faults {
+        let [first, second, third] = leaves();
+        let with = |index: usize, page: Page| {
             let mut pages = sound();
             pages[index] = page;
+            pages
+        };
+        let twice = root(1, &[(b"", &first), (b"k", &second), (b"r", &first)]);
+        let faults: [(Vec<Page>, u64, &str); 7] = [
+            (with(0, map(2)), 4, "marked as free"),
+            (with(0, map(7)), 5, "nothing refers"),
+            (with(1, twice), 2, "more than one reference"),
+            (with(1, root(2, &[(b"", &first)])), 2, "level 0 where 1"),
+            (tree_of([first.clone(), leaf(3, &[b"k", b"r"]), third]), 3, "outside"),
+            (tree_of([first, second, leaf(4, &[])]), 4, "without rows"),
+            (with(3, leaf(3, &[b"k"])), 3, "lost a write"),
+        ];
+        for (pages, damaged, what) in faults {
             let (_, found) = check_of(&disk_with(&pages));
             assert!(
                 found.iter().any(|(page, text)| *page == damaged && text.contains(what)),

@@ -20,9 +20,10 @@ use seawall_types::{Lsn, PageId};
 
 use crate::error::TreeError;
 use crate::page::{
-    EXTENT_HEADER_BYTES, EXTENT_PAGES_MAX, ExtentHeader, LeafValue, LeafView, OverflowReference, Page,
-    PageDamage, PageFormat, SharedImage, encode_extent, extent_pages, seal,
+    Child, EXTENT_HEADER_BYTES, EXTENT_PAGES_MAX, ExtentHeader, LeafValue, LeafView, OverflowReference, Page,
+    PageDamage, PageFormat, PageReference, SharedImage, encode_extent, extent_pages, seal, with_children,
 };
+use crate::page_file::PageFile;
 use crate::space_map::{PageRun, SpaceMap};
 use crate::tree::Tree;
 
@@ -243,13 +244,13 @@ impl<'t> ChunkBuilder<'t> {
     }
 
     /// A page of the last durable tree.
-    pub(crate) fn read(&self, page: PageId) -> Result<Page, TreeError> {
-        self.tree.pages.writer_page(page)
+    pub(crate) fn read(&self, at: PageReference) -> Result<Page, TreeError> {
+        self.tree.pages.writer_page(at)
     }
 
     /// Reads a page whose number becomes free: the cache must not keep it under that number.
-    fn read_past_cache(&self, page: PageId) -> Result<Page, TreeError> {
-        self.tree.pages.stored_page(page)
+    fn read_past_cache(&self, at: PageReference) -> Result<Page, TreeError> {
+        self.tree.pages.stored_page(at)
     }
 
     pub(crate) fn damaged(&self, page: PageId, damage: PageDamage) -> TreeError {
@@ -288,8 +289,24 @@ impl<'t> ChunkBuilder<'t> {
         self.protected.push(page);
     }
 
+    /// Adds an interior page that has the same children as in the last durable tree, some of them with other images.
+    pub(crate) fn put_rewritten(
+        &mut self,
+        page: &Page,
+        children: &[(usize, Child)],
+    ) -> Result<Child, TreeError> {
+        let id = page.view().id();
+        let view = page.view().interior().map_err(|damage| self.damaged(id, damage))?;
+        let page = with_children(page, &view, children);
+        self.statistics.interiors += 1;
+        let child = Child::of(&page);
+        self.put_protected(page);
+        Ok(child)
+    }
+
     /// Takes a page out of the tree as it is after this chunk, wherever it is, and frees its number.
-    pub(crate) fn take_page(&mut self, page: PageId) -> Result<Page, TreeError> {
+    pub(crate) fn take_page(&mut self, at: PageReference) -> Result<Page, TreeError> {
+        let page = at.page;
         if let Some(index) = self.protected.iter().position(|image| image.view().id() == page) {
             self.free_page(page);
             return Ok(self.protected.swap_remove(index));
@@ -299,9 +316,9 @@ impl<'t> ChunkBuilder<'t> {
         let image = match self.fresh.iter().position(built) {
             Some(index) => match self.fresh.swap_remove(index) {
                 FreshImage::Page(image) => image,
-                FreshImage::Extent { .. } => self.read_past_cache(page)?,
+                FreshImage::Extent { .. } => self.read_past_cache(at)?,
             },
-            None => self.read_past_cache(page)?,
+            None => self.read_past_cache(at)?,
         };
         let was_fresh = self.space.lock().unallocate(page)?;
         if !was_fresh {
@@ -315,7 +332,7 @@ impl<'t> ChunkBuilder<'t> {
         let mut images = Vec::new();
         let space = self.space;
         let allocate = |count| space.lock().allocate(count);
-        let reference = encode_value(&self.format, self.stamp, value, allocate, &mut images)?;
+        let reference = encode_value(self.tree.pages.file(), self.stamp, value, allocate, &mut images)?;
         self.count_used(images.iter().map(|image| image.bytes().len()).sum());
         self.fresh.append(&mut images);
         Ok(reference)
@@ -324,17 +341,17 @@ impl<'t> ChunkBuilder<'t> {
     /// Frees the extents of a value.
     pub(crate) fn free_overflow(&mut self, reference: OverflowReference) -> Result<(), TreeError> {
         let (mut next, mut position) = (Some(reference.first), 0);
-        while let Some(first) = next {
-            let header = self.tree.pages.file().read_extent_header(first)?;
+        while let Some(at) = next {
+            let header = self.tree.pages.file().read_extent_header(at)?;
             // Only the header is read. It is trusted if it continues the chain exactly: `position` grows with every
             // step up to `total_bytes`, so a damaged chain ends, and the space map refuses pages that are not in use.
             if header.total_bytes != reference.total_bytes || header.position != position {
                 let damage = PageDamage::Structure("an extent does not continue its value");
-                return Err(self.damaged(first, damage));
+                return Err(self.damaged(at.page, damage));
             }
             position += header.data_bytes as u64;
             let count = u32::try_from(header.pages).expect("an extent has at most 128 pages");
-            self.space.lock().free(PageRun { first, count });
+            self.space.lock().free(PageRun { first: at.page, count });
             next = header.next;
         }
         Ok(())
@@ -356,20 +373,18 @@ impl<'t> ChunkBuilder<'t> {
 
 /// Encodes `value` as a chain of extents on pages that `allocate` hands out; appends their images.
 pub(crate) fn encode_value(
-    format: &PageFormat,
+    file: &PageFile,
     stamp: Lsn,
     value: &[u8],
     mut allocate: impl FnMut(u32) -> Result<PageId, TreeError>,
     images: &mut Vec<FreshImage>,
 ) -> Result<OverflowReference, TreeError> {
+    let format = file.format();
     let extent_data = EXTENT_PAGES_MAX * format.page_bytes() - EXTENT_HEADER_BYTES;
     let mut headers: Vec<ExtentHeader> = Vec::new();
     for (index, data) in value.chunks(extent_data).enumerate() {
         let pages = extent_pages(format, data.len());
         let first = allocate(u32::try_from(pages).expect("an extent has at most 128 pages"))?;
-        if let Some(previous) = headers.last_mut() {
-            previous.next = Some(first);
-        }
         headers.push(ExtentHeader {
             first,
             pages,
@@ -379,11 +394,15 @@ pub(crate) fn encode_value(
             position: (index * extent_data) as u64,
         });
     }
-    for (header, data) in headers.iter().zip(value.chunks(extent_data)) {
-        let image = encode_extent(format, header, stamp, data);
-        images.push(FreshImage::Extent { first: header.first, image });
+    // The last one first: each refers to the next one's image.
+    let mut next = None;
+    for (header, data) in headers.into_iter().zip(value.chunks(extent_data)).rev() {
+        let first = header.first;
+        let image = encode_extent(format, &ExtentHeader { next, ..header }, stamp, data);
+        next = Some(PageReference::new(first, file.stored_mark(&image)));
+        images.push(FreshImage::Extent { first, image });
     }
-    let first = headers.first().expect("a value in overflow extents is not empty").first;
+    let first = next.expect("a value in overflow extents is not empty");
     Ok(OverflowReference { total_bytes: value.len() as u64, first })
 }
 

@@ -56,7 +56,7 @@ struct Fences {
 pub struct ParentPage {
     /// Its number.
     pub id: PageId,
-    /// The stamp of the merge that last wrote it: which leaves are below it, and where they part, has not changed since.
+    /// The stamp of the merge that last changed which leaves are below it, or where they part.
     pub lsn: Lsn,
 }
 
@@ -176,7 +176,7 @@ impl PublishedPages {
             };
             let found = self.descend(version, &guard, &mut choose).and_then(|held| match held {
                 HeldPage::Owned(page) => Ok(page),
-                HeldPage::Cached(view) => self.shared_page(view.id(), version),
+                HeldPage::Cached(view) => self.shared_page(view.reference(), version),
             });
             if self.is_current(version) {
                 let page = found?;

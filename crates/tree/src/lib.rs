@@ -62,6 +62,6 @@ pub use recovery_file::RECOVERY_FILE_PATH;
 pub use space_map::{PageRun, SpaceMapView, map_page_of, pages_per_map};
 pub use superblock::{
     DamagedCopy, Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, SuperblockError, SuperblockFile,
-    UnknownPageProtection,
+    TreeMarks, UnknownPageProtection,
 };
 pub use tree::{OpenedTree, Tree, TreeAccess, TreeOptions};

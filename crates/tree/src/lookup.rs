@@ -8,7 +8,7 @@ use crossbeam_epoch::{self as epoch, Guard};
 use crate::cursor::{Direction, LeafPosition};
 use crate::error::TreeError;
 use crate::page::{InteriorView, LeafValue, OverflowReference, PageDamage};
-use crate::published::{HeldPage, PublishedPages, ROOT_PAGE};
+use crate::published::{HeldPage, PublishedPages, ROOT};
 use crate::tree::Tree;
 
 impl Tree {
@@ -167,12 +167,12 @@ impl PublishedPages {
         let mut next = Some(reference.first);
         // Ends: each extent holds at least a byte and stands where the last one ended, and the sum is at most the
         // total. Memory grows only by what was read and checked.
-        while let Some(first) = next {
+        while let Some(at) = next {
             let position = value.len() as u64;
             let left = reference.total_bytes - position;
             next = self
                 .file()
-                .read_extent(first, left, &mut buffer, |extent| {
+                .read_extent(at, left, &mut buffer, |extent| {
                     let header = extent.header;
                     if header.total_bytes != reference.total_bytes || header.position != position {
                         return Err(PageDamage::Structure("an extent does not continue its value"));
@@ -180,7 +180,7 @@ impl PublishedPages {
                     value.extend_from_slice(extent.data);
                     Ok(header.next)
                 })?
-                .map_err(|damage| self.damaged(first, damage))?;
+                .map_err(|damage| self.damaged(at.page, damage))?;
         }
         Ok(value)
     }
@@ -193,14 +193,14 @@ impl PublishedPages {
         guard: &'g Guard,
         mut choose: impl FnMut(&InteriorView<'_>) -> usize,
     ) -> Result<HeldPage<'g>, TreeError> {
-        let mut held = self.page(ROOT_PAGE, version, guard)?;
+        let mut held = self.page(ROOT, version, guard)?;
         loop {
             let view = held.view();
             let level = view.level();
             let Some(child_level) = level.checked_sub(1) else { return Ok(held) };
             let interior = view.interior().map_err(|damage| self.damaged(view.id(), damage))?;
             let child = interior.child(choose(&interior));
-            let next = self.page(child.page, version, guard)?;
+            let next = self.page(child.reference(), version, guard)?;
             if next.view().level() != child_level {
                 let damage = PageDamage::WrongLevel { expected: child_level, found: next.view().level() };
                 return Err(self.damaged(child.page, damage));

@@ -7,6 +7,8 @@
 //! Invariants:
 //! * A [`Page`] has passed every check: views over it index without asking again and cannot panic.
 //! * A [`Page`] never changes. Sharing one is a reference count; a changed page is a new [`Page`].
+//! * Whatever refers to a page has the mark of the image that the page must hold ([`PageReference`]), so an older image,
+//!   which is valid in itself, is refused.
 //!
 //! Byte layouts are in `header`, `leaf`, `interior` and `overflow`; what encryption changes on disk is in `encrypted`.
 
@@ -17,15 +19,19 @@ mod interior;
 mod key;
 mod leaf;
 mod overflow;
+mod reference;
 
 use std::fmt;
 
 use seawall_types::{DatabaseId, Lsn, PageId};
 
-pub(crate) use encrypted::{append_encrypted, decrypt_extent, decrypt_page, without_envelope};
+pub(crate) use encrypted::{
+    append_encrypted, decrypt_extent, decrypt_page, stored_mark, take_extent_envelope,
+};
 pub use header::{PAGE_HEADER_BYTES, PageDamage, PageKind};
 pub(crate) use header::{PageHeader, UNUSED_FIELDS_END, seal, u32_at, u64_at, unused_range};
 pub(crate) use image::SharedImage;
+pub(crate) use interior::with_children;
 pub use interior::{CHILD_HAS_OVERFLOW, Child, InteriorBuilder, InteriorView};
 pub use key::{RowKey, common_prefix_bytes, shortest_separator};
 pub use leaf::{LeafBuilder, LeafSize, LeafValue, LeafView, OverflowReference, Row, encode_leaf};
@@ -33,6 +39,7 @@ pub(crate) use leaf::{RowRun, encode_leaf_of_runs, size_of_runs};
 pub use overflow::{
     EXTENT_HEADER_BYTES, EXTENT_PAGES_MAX, Extent, ExtentHeader, encode_extent, extent_pages,
 };
+pub use reference::{PageMark, PageReference};
 
 /// The longest row key: a table id and 4096 bytes. Small pages hold less, see [`PageFormat::max_key_bytes`].
 pub const ROW_KEY_BYTES_MAX: usize = 8 + 4096;
@@ -130,6 +137,11 @@ impl Page {
         &self.image
     }
 
+    /// The page and this image of it.
+    pub fn reference(&self) -> PageReference {
+        self.view().reference()
+    }
+
     /// The shared image.
     pub(crate) fn into_image(self) -> SharedImage {
         self.image
@@ -159,6 +171,12 @@ impl<'a> PageView<'a> {
         header::page_of(self.bytes)
     }
 
+    /// The page and this image of it.
+    #[inline]
+    pub fn reference(&self) -> PageReference {
+        PageReference { page: self.id(), mark: header::mark_of(self.bytes) }
+    }
+
     /// What the page holds.
     pub fn kind(&self) -> PageKind {
         header::kind_of(self.bytes).expect("a checked page is of a known kind")
@@ -169,7 +187,7 @@ impl<'a> PageView<'a> {
         header::level_of(self.bytes)
     }
 
-    /// The stamp of the merge that last wrote the page: no change in it is newer.
+    /// The stamp of the merge that last changed the page's rows, or which children it has: no change in it is newer.
     pub fn lsn(&self) -> Lsn {
         header::lsn_of(self.bytes)
     }

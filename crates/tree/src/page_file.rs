@@ -13,6 +13,7 @@
 use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
 
+use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, DiskFile, OpenMode};
 use seawall_keys::Cipher;
 use seawall_sync::atomic::{AtomicU64, Ordering};
@@ -21,8 +22,9 @@ use seawall_types::PageId;
 
 use crate::error::TreeError;
 use crate::page::{
-    EXTENT_HEADER_BYTES, EXTENT_PAGES_MAX, Extent, ExtentHeader, Page, PageDamage, PageFormat, SharedImage,
-    append_encrypted, decrypt_extent, decrypt_page, without_envelope,
+    EXTENT_HEADER_BYTES, EXTENT_PAGES_MAX, Extent, ExtentHeader, Page, PageDamage, PageFormat, PageMark,
+    PageReference, SharedImage, append_encrypted, decrypt_extent, decrypt_page, stored_mark,
+    take_extent_envelope, u32_at,
 };
 
 /// Path of the page file in the database's directory.
@@ -151,7 +153,12 @@ impl PageFile {
         }
     }
 
-    /// Reads and checks a page.
+    /// The mark of an image where it stands in the clear on disk, and in references to extents.
+    pub(crate) fn stored_mark(&self, image: &[u8]) -> PageMark {
+        stored_mark(self.cipher.as_ref(), image)
+    }
+
+    /// Reads and checks a page. Which image of it the tree refers to is not known here.
     ///
     /// # Errors
     /// `Truncated`, `Page` or `Io`.
@@ -178,19 +185,19 @@ impl PageFile {
         }
     }
 
-    /// Reads and checks the extent at `first`, which holds at most `data_bytes_max` bytes of its value: the checked
+    /// Reads and checks the extent `at`, which holds at most `data_bytes_max` bytes of its value: the checked
     /// length that bounds what is read. Gives the extent to `use_extent`. `buffer` is reused from call to call.
     ///
     /// # Errors
     /// `Truncated`, `Page` or `Io`.
     pub fn read_extent<R>(
         &self,
-        first: PageId,
+        at: PageReference,
         data_bytes_max: u64,
         buffer: &mut Vec<u8>,
         use_extent: impl FnOnce(Extent<'_>) -> R,
     ) -> Result<R, TreeError> {
-        let page_bytes = self.format.page_bytes();
+        let (first, page_bytes) = (at.page, self.format.page_bytes());
         // One read where the rest of the value is one extent. Clamped to the file, so that a wrong length is refused
         // by the extent's own check and not by the end of the file.
         let wanted = (data_bytes_max.saturating_add(EXTENT_HEADER_BYTES as u64)).div_ceil(page_bytes as u64);
@@ -199,28 +206,45 @@ impl PageFile {
         let pages = usize::try_from(pages).expect("an extent has at most 128 pages");
         buffer.resize(pages * page_bytes, 0);
         self.read_at(first, buffer)?;
-        if let Some(cipher) = &self.cipher {
-            let decrypted = decrypt_extent(&self.format, cipher, first, buffer);
-            decrypted.map_err(|damage| self.damaged(first, damage))?;
-        }
+        let decrypted = match &self.cipher {
+            Some(cipher) => decrypt_extent(&self.format, cipher, first, buffer).map(Some),
+            None => Ok(None),
+        };
+        let own_mark = decrypted.map_err(|damage| self.damaged(first, damage))?;
         let extent =
             Extent::decode(&self.format, first, buffer).map_err(|damage| self.damaged(first, damage))?;
+        self.expect_mark(at, own_mark.unwrap_or(extent.mark))?;
         Ok(use_extent(extent))
     }
 
-    /// Reads the header of the extent at `first`, without its data: the checksum, which covers both, is not checked.
-    /// See [`ExtentHeader::decode`] for what may be trusted.
+    /// Reads the header of the extent `at`, without its data: the checksum, which covers both, is not checked.
+    /// See [`ExtentHeader::decode`] for what may be trusted. The header is that of the image referred to.
     ///
     /// # Errors
     /// `Truncated`, `Page` or `Io`.
-    pub fn read_extent_header(&self, first: PageId) -> Result<ExtentHeader, TreeError> {
+    pub fn read_extent_header(&self, at: PageReference) -> Result<ExtentHeader, TreeError> {
         let mut page = vec![0; self.format.page_bytes()];
-        self.read_at(first, &mut page)?;
-        if self.cipher.is_some() {
+        self.read_at(at.page, &mut page)?;
+        let mark = match &self.cipher {
             // The header of an extent stays readable, so that freeing a value need not read it.
-            without_envelope(&mut page);
+            Some(_) => take_extent_envelope(&mut page),
+            None => PageMark::new(u32_at(&page, 0)),
+        };
+        let header = ExtentHeader::decode(&self.format, at.page, &page);
+        let header = header.map_err(|damage| self.damaged(at.page, damage))?;
+        self.expect_mark(at, mark)?;
+        Ok(header)
+    }
+
+    /// Refuses an image that is not the one referred to.
+    ///
+    /// # Errors
+    /// `Page`.
+    pub(crate) fn expect_mark(&self, at: PageReference, found: PageMark) -> Result<(), TreeError> {
+        if found == at.mark || sabotaged(Defect::PageMarkNotChecked) {
+            return Ok(());
         }
-        ExtentHeader::decode(&self.format, first, &page).map_err(|damage| self.damaged(first, damage))
+        Err(self.damaged(at.page, PageDamage::LostWrite { expected: at.mark, found }))
     }
 
     /// Writes images, sorted by page, in as few calls as possible; grows the file first where needed.

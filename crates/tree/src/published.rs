@@ -15,6 +15,8 @@
 //!   still the one that it was before the read.
 //! * A page may be torn in the file while it is overwritten in place, but then it is in the overlay, and whoever had
 //!   looked before it came there finds that the tree has changed: damage is real only if it has not.
+//! * What is read from the file is the image that the page above it refers to, by its mark, or it is refused. Of the root
+//!   the superblock has the mark, and this the mark of the newest one: it changes while `version` is odd.
 //! * The page of a freed id may be overwritten as soon as the chunk that freed it is published: whoever still reads it
 //!   by its old id finds that the tree has changed.
 
@@ -29,11 +31,18 @@ use seawall_types::PageId;
 
 use crate::cache::PageCache;
 use crate::error::TreeError;
-use crate::page::{Page, PageDamage, PageFormat, PageView};
+use crate::page::{Page, PageDamage, PageFormat, PageMark, PageReference, PageView};
 use crate::page_file::PageFile;
+use crate::superblock::TreeMarks;
 
 /// The root is always this page; the page before it is the first of the space map.
 pub const ROOT_PAGE: PageId = PageId::new(1);
+/// The first page of the space map.
+pub(crate) const FIRST_MAP_PAGE: PageId = PageId::new(0);
+/// The root, for which the superblock has the mark.
+pub(crate) const ROOT: PageReference = PageReference::new(ROOT_PAGE, PageMark::new(0));
+/// The first page of the space map, likewise.
+pub(crate) const FIRST_MAP: PageReference = PageReference::new(FIRST_MAP_PAGE, PageMark::new(0));
 
 /// The changed pages of a published chunk that are not all in place yet.
 pub(crate) type Overlay = FxHashMap<PageId, Page>;
@@ -53,6 +62,8 @@ pub struct PublishedPages {
     /// Odd while the cache may hold images that the overlay replaces.
     version: AtomicU64,
     overlay: ArcSwapOption<PublishedOverlay>,
+    /// Of the pages that no page refers to. `None`: not known yet, and not checked.
+    marks: ArcSwapOption<TreeMarks>,
     /// Pages that the writer did not find in the cache.
     writer_reads: AtomicU64,
 }
@@ -82,8 +93,32 @@ impl PublishedPages {
             cache,
             version: AtomicU64::new(0),
             overlay: ArcSwapOption::empty(),
+            marks: ArcSwapOption::empty(),
             writer_reads: AtomicU64::new(0),
         }
+    }
+
+    /// The pages of a tree with these marks.
+    pub(crate) fn set_marks(&self, marks: TreeMarks) {
+        self.marks.store(Some(Arc::new(marks)));
+    }
+
+    /// The marks of the tree that readers see.
+    pub(crate) fn marks(&self) -> Option<TreeMarks> {
+        self.marks.load().as_deref().copied()
+    }
+
+    /// `marks` with those of `images` in their place.
+    pub(crate) fn marks_after<'p>(
+        &self,
+        marks: TreeMarks,
+        images: impl IntoIterator<Item = &'p Page>,
+    ) -> TreeMarks {
+        images.into_iter().fold(marks, |marks, page| match page.view().id() {
+            ROOT_PAGE => TreeMarks { root: self.file.stored_mark(page.bytes()), ..marks },
+            FIRST_MAP_PAGE => TreeMarks { space_map: self.file.stored_mark(page.bytes()), ..marks },
+            _ => marks,
+        })
     }
 
     /// The page file. Whoever writes in place must have published the images first.
@@ -119,6 +154,10 @@ impl PublishedPages {
         let overlay = self.put_up(overlay);
         let before = self.version.swap(overlay.version, Ordering::SeqCst);
         assert!(!is_swapping(before), "two chunks are published at once");
+        // While readers look through the overlay, where a changed root is: on an older tree they find that it has changed.
+        if let Some(marks) = self.marks() {
+            self.set_marks(self.marks_after(marks, overlay.pages.values()));
+        }
         for page in overlay.pages.values() {
             if !sabotaged(Defect::StaleCache) {
                 self.cache.replace(page);
@@ -144,27 +183,27 @@ impl PublishedPages {
     #[inline]
     pub(crate) fn page<'g>(
         &self,
-        id: PageId,
+        at: PageReference,
         version: u64,
         guard: &'g Guard,
     ) -> Result<HeldPage<'g>, TreeError> {
         if is_swapping(version)
-            && let Some(page) = self.in_overlay(id, version)
+            && let Some(page) = self.in_overlay(at.page, version)
         {
             return Ok(HeldPage::Owned(page));
         }
-        match self.cache.get(id, guard) {
+        match self.cache.get(at.page, guard) {
             Some(view) => Ok(HeldPage::Cached(view)),
-            None => self.fetch(id, version).map(HeldPage::Owned),
+            None => self.fetch(at, version).map(HeldPage::Owned),
         }
     }
 
     /// As `page`, but shared: it stays readable without a guard.
-    pub(crate) fn shared_page(&self, id: PageId, version: u64) -> Result<Page, TreeError> {
-        let new = if is_swapping(version) { self.in_overlay(id, version) } else { None };
-        match new.or_else(|| self.cache.get_shared(id)) {
+    pub(crate) fn shared_page(&self, at: PageReference, version: u64) -> Result<Page, TreeError> {
+        let new = if is_swapping(version) { self.in_overlay(at.page, version) } else { None };
+        match new.or_else(|| self.cache.get_shared(at.page)) {
             Some(page) => Ok(page),
-            None => self.fetch(id, version),
+            None => self.fetch(at, version),
         }
     }
 
@@ -176,13 +215,13 @@ impl PublishedPages {
     }
 
     /// The page as the one writer sees it between two chunks of its own: nothing can change under it.
-    pub(crate) fn writer_page(&self, id: PageId) -> Result<Page, TreeError> {
-        if let Some(page) = self.cache.get_shared(id) {
+    pub(crate) fn writer_page(&self, at: PageReference) -> Result<Page, TreeError> {
+        if let Some(page) = self.cache.get_shared(at.page) {
             return Ok(page);
         }
         // Relaxed: a counter for people.
         self.writer_reads.fetch_add(1, Ordering::Relaxed);
-        self.fetch(id, self.version.load(Ordering::SeqCst))
+        self.fetch(at, self.version())
     }
 
     /// Pages that merges had to read from the file so far.
@@ -191,16 +230,51 @@ impl PublishedPages {
     }
 
     #[cold]
-    fn fetch(&self, id: PageId, version: u64) -> Result<Page, TreeError> {
-        let page = self.stored_page_at(id, version)?;
+    fn fetch(&self, at: PageReference, version: u64) -> Result<Page, TreeError> {
+        let page = self.stored_page_at(at.page, version)?;
+        self.expect_image(at, &page)?;
         self.cache.insert_if(&page, || self.is_current(version));
         Ok(page)
     }
 
     /// The page as it will be found after a crash: in the overlay or the file, past the cache. For the one writer, and
     /// for checks that keep the writer out.
-    pub(crate) fn stored_page(&self, id: PageId) -> Result<Page, TreeError> {
+    pub(crate) fn stored_page(&self, at: PageReference) -> Result<Page, TreeError> {
+        let page = self.present_page(at.page)?;
+        self.expect_image(at, &page)?;
+        Ok(page)
+    }
+
+    /// As `stored_page`, whichever image is there.
+    pub(crate) fn present_page(&self, id: PageId) -> Result<Page, TreeError> {
         self.stored_page_at(id, self.version())
+    }
+
+    /// Refuses a page file whose root is valid, but not the one that the superblock names. One that is damaged is for those
+    /// to find who read it: with it, everything is.
+    ///
+    /// # Errors
+    /// `Page`, or `Io` if it cannot be read.
+    pub(crate) fn refuse_older_file(&self) -> Result<(), TreeError> {
+        match self.stored_page(ROOT) {
+            Err(
+                error @ (TreeError::Io { .. } | TreeError::Page { damage: PageDamage::LostWrite { .. }, .. }),
+            ) => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Refuses an image that is not the one that the tree refers to.
+    fn expect_image(&self, at: PageReference, page: &Page) -> Result<(), TreeError> {
+        match at.page {
+            ROOT_PAGE | FIRST_MAP_PAGE => {
+                let Some(marks) = self.marks() else { return Ok(()) };
+                let mark = if at.page == ROOT_PAGE { marks.root } else { marks.space_map };
+                let at = PageReference { mark, ..at };
+                self.file.expect_mark(at, self.file.stored_mark(page.bytes()))
+            }
+            _ => self.file.expect_mark(at, page.reference().mark),
+        }
     }
 
     fn stored_page_at(&self, id: PageId, version: u64) -> Result<Page, TreeError> {
@@ -243,8 +317,8 @@ mod tests {
 
     fn stamp_at(pages: &PublishedPages, version: u64) -> u64 {
         let guard = epoch::pin();
-        let held = pages.page(ROOT_PAGE, version, &guard).unwrap();
-        let shared = pages.shared_page(ROOT_PAGE, version).unwrap();
+        let held = pages.page(ROOT, version, &guard).unwrap();
+        let shared = pages.shared_page(ROOT, version).unwrap();
         assert_eq!(held.view().lsn(), shared.view().lsn());
         shared.view().lsn().get()
     }

@@ -38,12 +38,13 @@ use crate::chunk::EXCESS_PAGES_PER_THREAD;
 use crate::error::TreeError;
 use crate::image_compression::{ImageCompression, ImageUnpacker};
 use crate::image_log::{ImageSource, ImageSpan, PieceTally, StoredImage};
-use crate::page::{Page, PageFormat};
+use crate::page::{Page, PageFormat, stored_mark};
 use crate::page_file::PageFile;
-use crate::superblock::{SUPERBLOCK_BYTES, Superblock};
+use crate::published::{FIRST_MAP_PAGE, ROOT_PAGE};
+use crate::superblock::{SUPERBLOCK_BYTES, Superblock, TreeMarks};
 use crate::sync_gate::SyncGate;
 
-use encrypted::{StoredPlace, image_mark};
+use encrypted::StoredPlace;
 pub(crate) use header::{ChunkHeader, ImagePlace, RegionPlace};
 use header::{FoundHeader, REGIONS_MAX};
 use region::{Entry, image_bytes_max, region_bytes_max};
@@ -94,6 +95,13 @@ pub(crate) struct FoundChunk {
     has_whole_block: bool,
     /// Nothing is missing.
     pub(crate) is_complete: bool,
+}
+
+impl FoundChunk {
+    /// The marks of the tree that it ends with.
+    pub(crate) fn marks_after(&self) -> TreeMarks {
+        self.header.marks_after
+    }
 }
 
 impl RecoveryFile {
@@ -189,6 +197,7 @@ impl RecoveryFile {
         image_count: usize,
         superblock: Option<&Superblock>,
         place: ImagePlace,
+        [marks_before, marks_after]: [TreeMarks; 2],
     ) -> Result<u64, TreeError> {
         let block = superblock.map_or([0; BLOCK_BYTES], Superblock::encode);
         let header = ChunkHeader {
@@ -197,6 +206,8 @@ impl RecoveryFile {
             has_superblock: superblock.is_some(),
             block_checksum: crc32c(&block),
             place,
+            marks_before,
+            marks_after,
         };
         self.write_headers(&header, &block)?;
         self.prepared_bytes = self.prepared_bytes.max(IMAGES_AT);
@@ -317,7 +328,7 @@ impl RecoveryFile {
     ) -> Result<bool, TreeError> {
         let (mut in_place, mut missing) = (false, found.header.has_superblock && !found.has_whole_block);
         let mut look = |page: PageId, image_checksum: u32| match pages.read_page(page) {
-            Ok(page) if image_mark(self.cipher.as_ref(), page.bytes()) == image_checksum => {
+            Ok(page) if stored_mark(self.cipher.as_ref(), page.bytes()).get() == image_checksum => {
                 in_place = true;
                 Ok(())
             }
@@ -338,10 +349,25 @@ impl RecoveryFile {
         }
         if let ImagePlace::Log(span) = &found.header.place {
             self.for_each_logged(found.chunk, span, values, source, &mut |page| {
-                look(page.view().id(), image_mark(self.cipher.as_ref(), page.bytes()))
+                look(page.view().id(), stored_mark(self.cipher.as_ref(), page.bytes()).get())
             })?;
         }
         Ok(in_place && missing)
+    }
+
+    /// The marks of the tree that a chunk which is not complete has left: of the one before it, unless its own root and
+    /// space map stand in place, as they do if it was followed by another.
+    pub(crate) fn marks_left_by(&self, torn: &FoundChunk, pages: &PageFile) -> Result<TreeMarks, TreeError> {
+        let (before, after) = (torn.header.marks_before, torn.header.marks_after);
+        for (page, mark) in [(ROOT_PAGE, after.root), (FIRST_MAP_PAGE, after.space_map)] {
+            match pages.read_page(page) {
+                Ok(page) if pages.stored_mark(page.bytes()) == mark => {}
+                Ok(_) => return Ok(before),
+                Err(error) if error.is_damage() => return Ok(before),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(after)
     }
 
     /// The error of a chunk that can be neither applied nor ignored.

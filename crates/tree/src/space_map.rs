@@ -11,8 +11,13 @@
 //! |-------:|----------:|------------|-------------------------------------------------------------------|
 //! |     80 |         4 | allocated  | how many bits are set                                             |
 //! |     84 |         4 | next       | 1 if the next space map page exists, else 0                       |
-//! |     88 |        40 | reserved   | zero; anything else is refused                                    |
+//! |     88 |        40 | marks      | of the map pages `10 * i + 1` to `10 * i + 10`, 4 bytes each; zero |
+//! |        |           |            | where there is none                                               |
 //! |    128 | to the end | bits      | 64-bit words, lowest bit first; set: allocated. Bit 0 is set      |
+//!
+//! So the map pages refer to one another as a tree does, ten below each, and the superblock to the first: a map page that
+//! was lost, by which pages in use would be handed out, is refused. A chunk that changes a map page also writes those
+//! above it, three at most in a file of 500 GB with pages of 8 KiB.
 //!
 //! In memory a page of the map has two sets of bits: `allocated`, as in the last durable tree, and `busy`, which adds
 //! the pages that the chunk under way and bulk loads have taken. Only pages that are not busy are handed out, and what
@@ -26,20 +31,28 @@
 
 mod bits;
 
+use std::collections::{BTreeSet, VecDeque};
+
 use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_types::{Lsn, PageId};
 
 use crate::error::TreeError;
 use crate::page::{
-    PAGE_HEADER_BYTES, Page, PageDamage, PageFormat, PageHeader, PageKind, PageView, SharedImage, seal,
-    u32_at, u64_at,
+    PAGE_HEADER_BYTES, Page, PageDamage, PageFormat, PageHeader, PageKind, PageMark, PageReference, PageView,
+    SharedImage, seal, u32_at, u64_at,
 };
+use crate::published::FIRST_MAP;
 
 const ALLOCATED_AT: usize = PAGE_HEADER_BYTES;
 const NEXT_AT: usize = ALLOCATED_AT + 4;
-const RESERVED_AT: usize = NEXT_AT + 4;
+const MARKS_AT: usize = NEXT_AT + 4;
 const BITS_AT: usize = 128;
-const _: () = assert!(RESERVED_AT + 40 == BITS_AT);
+/// Map pages that one refers to.
+const MAPS_BELOW: usize = 10;
+const _: () = assert!(MARKS_AT + 4 * MAPS_BELOW == BITS_AT);
+
+/// Of the map pages that one refers to.
+type MapMarks = [PageMark; MAPS_BELOW];
 
 /// Pages side by side in the page file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,9 +89,6 @@ impl<'a> SpaceMapView<'a> {
             return Err(PageDamage::WrongKind { expected: PageKind::SpaceMap, found: page.kind() });
         }
         let bytes = page.bytes();
-        if bytes[RESERVED_AT..BITS_AT].iter().any(|byte| *byte != 0) {
-            return Err(PageDamage::Structure("reserved bytes of the space map are not zero"));
-        }
         if u32_at(bytes, NEXT_AT) > 1 {
             return Err(PageDamage::Structure("the space map's link is neither 0 nor 1"));
         }
@@ -92,6 +102,11 @@ impl<'a> SpaceMapView<'a> {
     /// Whether the next map page exists; behind the last one every page is free.
     pub fn has_next(&self) -> bool {
         u32_at(self.bytes, NEXT_AT) == 1
+    }
+
+    /// The marks of the map pages that it refers to.
+    fn marks(&self) -> MapMarks {
+        std::array::from_fn(|below| PageMark::new(u32_at(self.bytes, MARKS_AT + 4 * below)))
     }
 
     /// How many pages are allocated, the map page included.
@@ -112,6 +127,28 @@ impl<'a> SpaceMapView<'a> {
     }
 }
 
+/// The references from map page to map page, as they are read one after another.
+#[derive(Debug, Default)]
+pub(crate) struct MapReferences {
+    read: usize,
+    /// Of the map pages after the first.
+    marks: VecDeque<PageMark>,
+}
+
+impl MapReferences {
+    /// The next map page, which is page `page`.
+    pub(crate) fn next(&mut self, page: PageId) -> PageReference {
+        let mark = if self.read == 0 { None } else { self.marks.pop_front() };
+        self.read += 1;
+        PageReference::new(page, mark.unwrap_or_default())
+    }
+
+    /// Notes what the one that was read refers to.
+    pub(crate) fn add(&mut self, map: &SpaceMapView<'_>) {
+        self.marks.extend(map.marks());
+    }
+}
+
 /// One map page in memory.
 #[derive(Debug)]
 struct MapPage {
@@ -120,6 +157,10 @@ struct MapPage {
     /// Allocated, or taken by the chunk under way or a bulk load.
     busy: Vec<u64>,
     has_next: bool,
+    /// Of the map pages below it, as in the last durable tree.
+    marks: MapMarks,
+    /// As in the chunk under way, once that is sealed.
+    marks_after: Option<MapMarks>,
     /// Must be written with the next chunk even if no bit changes: it is new, or its link is.
     is_new: bool,
     /// It was new when the chunk under way was sealed.
@@ -131,12 +172,14 @@ struct MapPage {
 }
 
 impl MapPage {
-    fn new(words: Vec<u64>, has_next: bool, is_new: bool) -> MapPage {
+    fn new(words: Vec<u64>, has_next: bool, marks: MapMarks, is_new: bool) -> MapPage {
         let longest_run = words.len() * 64;
         MapPage {
             allocated: words.clone(),
             busy: words,
             has_next,
+            marks,
+            marks_after: None,
             is_new,
             was_new: false,
             first_open_word: 0,
@@ -170,7 +213,11 @@ impl MapPage {
         PageHeader::empty(page, PageKind::SpaceMap, stamp).encode(format, bytes);
         let count: u32 = allocated.iter().map(|word| word.count_ones()).sum();
         bytes[ALLOCATED_AT..NEXT_AT].copy_from_slice(&count.to_le_bytes());
-        bytes[NEXT_AT..RESERVED_AT].copy_from_slice(&u32::from(self.has_next).to_le_bytes());
+        bytes[NEXT_AT..MARKS_AT].copy_from_slice(&u32::from(self.has_next).to_le_bytes());
+        let marks = self.marks_after.unwrap_or(self.marks);
+        for (mark, to) in marks.iter().zip(bytes[MARKS_AT..BITS_AT].chunks_exact_mut(4)) {
+            to.copy_from_slice(&mark.get().to_le_bytes());
+        }
         for (word, to) in allocated.iter().zip(bytes[BITS_AT..].chunks_exact_mut(8)) {
             to.copy_from_slice(&word.to_le_bytes());
         }
@@ -179,7 +226,7 @@ impl MapPage {
     }
 }
 
-type ReadMapPage = Box<dyn Fn(PageId) -> Result<Page, TreeError> + Send>;
+type ReadMapPage = Box<dyn Fn(PageReference) -> Result<Page, TreeError> + Send>;
 
 /// The map of free pages, as the one writer sees it.
 pub(crate) struct SpaceMap {
@@ -210,7 +257,7 @@ impl SpaceMap {
     /// The first map page of a new tree: itself and the root are allocated.
     pub(crate) fn first_image(format: &PageFormat, stamp: Lsn) -> Page {
         let words = bits::empty_words(format);
-        let map = MapPage::new(words, false, true);
+        let map = MapPage::new(words, false, MapMarks::default(), true);
         let mut allocated = map.allocated.clone();
         bits::set(&mut allocated, 0, 2);
         map.image(format, PageId::new(0), stamp, &allocated)
@@ -301,24 +348,41 @@ impl SpaceMap {
     /// # Errors
     /// If a page is freed that is not allocated: the tree or the map is damaged.
     pub(crate) fn seal(&mut self, stamp: Lsn) -> Result<Vec<Page>, TreeError> {
-        let mut changed: Vec<usize> = Vec::new();
-        for run in self.fresh.iter().chain(&self.freed) {
-            changed.push(self.place(run.first).0);
-        }
+        let (mut fresh, mut freed) = (self.fresh.clone(), self.freed.clone());
+        fresh.sort_unstable();
+        freed.sort_unstable();
+        let of_runs = fresh.iter().chain(&freed).map(|run| self.place(run.first).0);
         let is_new = |map: &Option<MapPage>| map.as_ref().is_some_and(|map| map.is_new);
-        changed.extend((0..self.maps.len()).filter(|index| is_new(&self.maps[*index])));
-        changed.sort_unstable();
-        changed.dedup();
+        let of_links = (0..self.maps.len()).filter(|index| is_new(&self.maps[*index]));
+        let mut changed: BTreeSet<usize> = of_runs.chain(of_links).collect();
         let mut images = Vec::with_capacity(changed.len());
-        for index in changed {
-            let allocated = self.words_after(index)?;
-            let page = PageId::new(index as u64 * pages_per_map(&self.format));
-            let format = self.format;
+        // Those below before those above, which refer to them.
+        while let Some(index) = changed.pop_last() {
+            let allocated =
+                self.words_after(index, self.runs_of(&fresh, index), self.runs_of(&freed, index))?;
+            let (format, page) = (self.format, self.page_of(index));
             let map = self.map(index)?;
             map.was_new |= std::mem::take(&mut map.is_new);
-            images.push(map.image(&format, page, stamp, &allocated));
+            let image = map.image(&format, page, stamp, &allocated);
+            if let Some((above, below)) = above(index) {
+                let map = self.map(above)?;
+                map.marks_after.get_or_insert(map.marks)[below] = image.reference().mark;
+                changed.insert(above);
+            }
+            images.push(image);
         }
         Ok(images)
+    }
+
+    /// Those of `runs`, sorted, that are in a map page. Runs never cross one.
+    fn runs_of<'r>(&self, runs: &'r [PageRun], index: usize) -> &'r [PageRun] {
+        let start = runs.partition_point(|run| self.place(run.first).0 < index);
+        let count = runs[start..].partition_point(|run| self.place(run.first).0 == index);
+        &runs[start..start + count]
+    }
+
+    fn page_of(&self, index: usize) -> PageId {
+        PageId::new(index as u64 * pages_per_map(&self.format))
     }
 
     /// The chunk under way is durable: what it freed can be taken again.
@@ -333,7 +397,10 @@ impl SpaceMap {
             bits::clear(&mut self.map(index)?.allocated, bit, run.count as usize);
             self.release(run)?;
         }
-        self.maps.iter_mut().flatten().for_each(|map| map.was_new = false);
+        for map in self.maps.iter_mut().flatten() {
+            map.was_new = false;
+            map.marks = map.marks_after.take().unwrap_or(map.marks);
+        }
         Ok(())
     }
 
@@ -341,21 +408,28 @@ impl SpaceMap {
     pub(crate) fn roll_back(&mut self) -> Result<(), TreeError> {
         self.freed.clear();
         self.freed_count = 0;
-        self.maps.iter_mut().flatten().for_each(|map| map.is_new |= std::mem::take(&mut map.was_new));
+        for map in self.maps.iter_mut().flatten() {
+            map.is_new |= std::mem::take(&mut map.was_new);
+            map.marks_after = None;
+        }
         for run in std::mem::take(&mut self.fresh) {
             self.release(run)?;
         }
         Ok(())
     }
 
-    fn words_after(&mut self, index: usize) -> Result<Vec<u64>, TreeError> {
+    fn words_after(
+        &mut self,
+        index: usize,
+        fresh: &[PageRun],
+        freed: &[PageRun],
+    ) -> Result<Vec<u64>, TreeError> {
         let mut words = self.map(index)?.allocated.clone();
-        let here = |run: &&PageRun| self.place(run.first).0 == index;
         let lost = usize::from(sabotaged(Defect::SpaceMapBitsLost));
-        for run in self.fresh.iter().filter(here).skip(lost) {
+        for run in fresh.iter().skip(lost) {
             bits::set(&mut words, self.place(run.first).1, run.count as usize);
         }
-        for run in self.freed.iter().filter(here) {
+        for run in freed {
             let (_, bit) = self.place(run.first);
             let end = bit + run.count as usize;
             if end > words.len() * 64
@@ -379,15 +453,19 @@ impl SpaceMap {
 
     fn map(&mut self, index: usize) -> Result<&mut MapPage, TreeError> {
         if self.maps.get(index).is_none_or(Option::is_none) {
-            let id = PageId::new(index as u64 * pages_per_map(&self.format));
+            let id = self.page_of(index);
+            let mark = match above(index) {
+                Some((above, below)) => self.map(above)?.marks[below],
+                None => FIRST_MAP.mark,
+            };
             // Read before there is room for it: the index may come from a damaged page.
-            let page = (self.read)(id)?;
+            let page = (self.read)(PageReference::new(id, mark))?;
             let view = SpaceMapView::new(page.view())
                 .map_err(|damage| TreeError::damaged(&self.format, id, damage))?;
             if self.maps.len() <= index {
                 self.maps.resize_with(index + 1, || None);
             }
-            self.maps[index] = Some(MapPage::new(view.words(), view.has_next(), false));
+            self.maps[index] = Some(MapPage::new(view.words(), view.has_next(), view.marks(), false));
         }
         Ok(self.maps[index].as_mut().expect("the map page was just loaded"))
     }
@@ -400,8 +478,14 @@ impl SpaceMap {
             map.is_new = !sabotaged(Defect::NewMapPageNotLinked);
         }
         self.maps.resize_with(last + 1, || None);
-        self.maps.push(Some(MapPage::new(words, false, true)));
+        self.maps.push(Some(MapPage::new(words, false, MapMarks::default(), true)));
     }
+}
+
+/// The map page that refers to map page `index`, and the place of the mark there; `None` for the first one.
+fn above(index: usize) -> Option<(usize, usize)> {
+    let before = index.checked_sub(1)?;
+    Some((before / MAPS_BELOW, before % MAPS_BELOW))
 }
 
 /// Adds `run`, joined with the last one if they are neighbours in one map page.
@@ -428,7 +512,11 @@ mod tests {
 
     fn map_over(images: &Images) -> SpaceMap {
         let images = Arc::clone(images);
-        let read = move |page: PageId| Ok(images.lock().unwrap()[&page.get()].clone());
+        let read = move |at: PageReference| {
+            let page = images.lock().unwrap()[&at.page.get()].clone();
+            assert!(at.page == FIRST_MAP.page || page.reference() == at, "{at:?} is referred to");
+            Ok(page)
+        };
         SpaceMap::new(format(), Box::new(read))
     }
 

@@ -9,7 +9,7 @@
 //! | offset | bytes | field            | meaning                                                             |
 //! |-------:|------:|------------------|---------------------------------------------------------------------|
 //! |      0 |     8 | magic            | `SEAWALL\n`                                                         |
-//! |      8 |     4 | version          | `FORMAT_VERSION`; a newer one is refused                            |
+//! |      8 |     4 | version          | `FORMAT_VERSION`; another one is refused                            |
 //! |     12 |     4 | checksum         | CRC-32C of the block with this field zero                           |
 //! |     16 |     8 | sequence         | grows by one with each store                                        |
 //! |     24 |    16 | database         | drawn when the database was created                                 |
@@ -27,9 +27,17 @@
 //! |    112 |     8 | in_doubt         | prepared transactions that were undecided at the redo point         |
 //! |    120 |     8 | log_end          | LSN up to which the log was durable before pages were written       |
 //! |    128 |    16 | timeline_mark    | drawn when the timeline began; zero for the first one               |
-//! |    144 |  3952 | reserved         | zero; anything else is refused                                      |
+//! |    144 |     4 | root_mark        | mark of the root page of the tree                                   |
+//! |    148 |     4 | space_map_mark   | mark of the first page of the space map                             |
+//! |    152 |  3944 | reserved         | zero; anything else is refused                                      |
 //!
-//! The superblock itself is never encrypted: it holds nothing of what users store.
+//! The superblock itself is never encrypted: it holds nothing of what users store. Of an encrypted database the marks are
+//! made with the key.
+//!
+//! A store that the device loses leaves the copy of two stores before, and the other one is the newest. After the end of a
+//! checkpoint the recovery file holds the lost values still, and the next open stores them again. Otherwise replay starts at
+//! the older redo point, which changes nothing, or finds that the log before is gone and refuses. Marks that are older than
+//! the pages refuse the pages.
 
 use std::sync::Arc;
 
@@ -37,6 +45,8 @@ use seawall_codec::checksum::crc32c;
 use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, DiskFile, OpenMode};
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId, TimelineMark};
+
+use crate::page::PageMark;
 
 /// Path of the superblock file in the database's directory.
 pub const SUPERBLOCK_PATH: &str = "superblock";
@@ -47,12 +57,12 @@ const NEW_SUPERBLOCK_PATH: &str = "superblock.new";
 pub(crate) const SUPERBLOCK_BYTES: usize = 4096;
 
 const MAGIC: [u8; 8] = *b"SEAWALL\n";
-const FORMAT_VERSION: u32 = 2;
-const RESERVED_AT: usize = 144;
+const FORMAT_VERSION: u32 = 3;
+const RESERVED_AT: usize = 152;
 const COPIES: u64 = 2;
 /// No position or counter ever comes this far: whoever adds to one need not fear that it runs over.
 pub(crate) const COUNTER_MAX: u64 = 1 << 62;
-const _: () = assert!(RESERVED_AT + 3952 == SUPERBLOCK_BYTES);
+const _: () = assert!(RESERVED_AT + 3944 == SUPERBLOCK_BYTES);
 
 /// Where the second copy of a page is while it is being overwritten: a crash that tears the page leaves that one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -73,8 +83,17 @@ pub enum Encryption {
     Xaes256Gcm,
 }
 
-/// The values of the superblock. The engine owns them; `completed_chunk`, `page_count` and `sequence` are set by the
-/// tree when it stores them.
+/// The marks of the two pages that no page refers to; see [`crate::page::PageMark`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TreeMarks {
+    /// Of the root.
+    pub root: PageMark,
+    /// Of the first page of the space map.
+    pub space_map: PageMark,
+}
+
+/// The values of the superblock. The engine owns them; `completed_chunk`, `page_count`, `marks` and `sequence` are set by
+/// the tree when it stores them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// Grows by one with each store.
@@ -109,6 +128,8 @@ pub struct Superblock {
     pub in_doubt: u64,
     /// The log was durable up to here before pages with what is in it were written: one that ends before is damaged.
     pub log_end: Lsn,
+    /// Which images of the root and of the space map's first page belong to these values.
+    pub marks: TreeMarks,
 }
 
 /// Why the superblock could not be read or written.
@@ -135,8 +156,8 @@ pub enum SuperblockError {
         /// What is wrong with the second copy.
         second: String,
     },
-    /// Written by a newer release.
-    #[error("{path} has format version {version}; this release reads up to {FORMAT_VERSION}")]
+    /// Written by another release.
+    #[error("{path} has format version {version}; this release reads version {FORMAT_VERSION}")]
     Version {
         /// The file.
         path: String,
@@ -301,7 +322,7 @@ fn read_copies(file: &dyn DiskFile, path: &str) -> Result<Copies, SuperblockErro
         (Err(CopyError::Io(source)), _) | (_, Err(CopyError::Io(source))) => {
             Err(SuperblockError::Io { operation: "read", path: path(), source })
         }
-        // A newer release's copy is valid although this one cannot read it: the older copy is out of date.
+        // Another release's copy is valid although this one cannot read it: the other copy may be out of date.
         (Err(CopyError::Version(version)), _) | (_, Err(CopyError::Version(version))) => {
             Err(SuperblockError::Version { path: path(), version })
         }
@@ -336,6 +357,8 @@ impl Superblock {
         block[112..120].copy_from_slice(&self.in_doubt.to_le_bytes());
         block[120..128].copy_from_slice(&self.log_end.get().to_le_bytes());
         block[128..144].copy_from_slice(self.timeline_mark.as_bytes());
+        block[144..148].copy_from_slice(&self.marks.root.get().to_le_bytes());
+        block[148..152].copy_from_slice(&self.marks.space_map.get().to_le_bytes());
         let checksum = crc32c(&block);
         block[12..16].copy_from_slice(&checksum.to_le_bytes());
         block
@@ -396,6 +419,10 @@ impl Superblock {
             encryption: Encryption::from_number(u32_at(block, 108)).ok_or("unknown encryption")?,
             in_doubt: u64_at(block, 112),
             log_end: Lsn::new(u64_at(block, 120)),
+            marks: TreeMarks {
+                root: PageMark::new(u32_at(block, 144)),
+                space_map: PageMark::new(u32_at(block, 148)),
+            },
         })
     }
 
@@ -509,6 +536,7 @@ mod tests {
             encryption: Encryption::None,
             in_doubt: 4,
             log_end: Lsn::new(0x7000),
+            marks: TreeMarks { root: PageMark::new(5), space_map: PageMark::new(6) },
         }
     }
 
@@ -556,8 +584,11 @@ mod tests {
             block
         };
         let mut block = sample().encode();
-        block[8] = 2;
-        assert!(matches!(Superblock::decode(&reseal(block)), Err(CopyError::Version(2))));
+        for version in [2, 4] {
+            block[8] = version;
+            let refused = Superblock::decode(&reseal(block));
+            assert!(matches!(refused, Err(CopyError::Version(found)) if found == u32::from(version)));
+        }
         for offset in [40, 44, 48, 104, 111, RESERVED_AT, SUPERBLOCK_BYTES - 1] {
             let mut block = sample().encode();
             block[offset] ^= 1;

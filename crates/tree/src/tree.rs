@@ -1,7 +1,8 @@
 //! The tree as a whole: creating it, opening it, and the state of its one writer.
 //!
 //! Creation writes the superblock last and renames it into place: a directory with a superblock is a database, one
-//! without is not. Opening reads the superblock and the recovery file, and no page unless a chunk must be applied again.
+//! without is not. Opening reads the superblock, the recovery file and the root, and no other page unless a chunk must be
+//! applied again. The root shows whether the page file is the one that the superblock belongs to.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -16,13 +17,13 @@ use crate::error::TreeError;
 use crate::image_compression::ImageCompression;
 use crate::image_log::{ImageLog, ImageSource, NoImageSource};
 use crate::in_place::InPlaceWrite;
-use crate::page::{PageFormat, encode_leaf};
+use crate::page::{Page, PageFormat, PageReference, encode_leaf};
 use crate::page_file::{PAGE_FILE_PATH, PageFile, PageImage};
 use crate::published::{Overlay, PublishedPages};
 use crate::recovery_file::{FoundChunk, RECOVERY_FILE_PATH, RecoveryFile, holds_chunk};
 use crate::space_map::{PageRun, SpaceMap};
 use crate::superblock::{
-    DamagedCopy, Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, SuperblockFile, u64_at,
+    DamagedCopy, Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, SuperblockFile, TreeMarks, u64_at,
 };
 
 pub(crate) use crate::published::ROOT_PAGE;
@@ -104,6 +105,8 @@ pub(crate) struct WriterState {
     pub(crate) image_log: Option<Arc<dyn ImageLog>>,
     /// Number of the last chunk that was committed.
     pub(crate) completed_chunk: u64,
+    /// The marks of the tree that it ended with.
+    pub(crate) marks: TreeMarks,
     /// It is not synced there yet.
     pub(crate) has_unsynced_pages: bool,
     /// Writes it there, if that is a thread of its own.
@@ -151,7 +154,9 @@ impl Tree {
         disk.sync_directory(RECOVERY_DIRECTORY).map_err(fail("sync", RECOVERY_DIRECTORY))?;
         // The page file's name must be durable before the superblock's, which says that there is a database.
         disk.sync_directory("").map_err(fail("sync", ""))?;
-        SuperblockFile::create(disk, values)?;
+        let mark = |page: &Page| file.stored_mark(page.bytes());
+        let marks = TreeMarks { root: mark(&root), space_map: mark(&map) };
+        SuperblockFile::create(disk, &Superblock { marks, ..values.clone() })?;
         disk.sync_directory("").map_err(fail("sync", ""))?;
         Ok(Tree::open(disk, TreeAccess::Write, options)?.tree)
     }
@@ -159,7 +164,8 @@ impl Tree {
     /// Opens a tree. A chunk that is complete in the recovery file but not marked as done is applied again.
     ///
     /// # Errors
-    /// `Superblock` if there is none or both copies are damaged; `Encryption` if the options have no keys and the
+    /// `Superblock` if there is none or both copies are damaged; `Page` if the page file is older than the superblock, or its
+    /// last root was lost; `Encryption` if the options have no keys and the
     /// database is encrypted, or the other way round; `Io`; `File` for a recovery file that is damaged, of another
     /// database or version; `ImageLog` if images in the log are needed: see `open_with_log`.
     pub fn open(disk: &dyn Disk, access: TreeAccess, options: TreeOptions) -> Result<OpenedTree, TreeError> {
@@ -192,7 +198,7 @@ impl Tree {
         let database = superblock.database;
         let (chunk_bytes, threads) = (options.recovery_file_bytes, options.threads);
         let recovery = RecoveryFile::open(disk, mode, format, database, cipher, chunk_bytes, threads)?;
-        let mut completed_chunk = superblock.completed_chunk;
+        let (mut completed_chunk, mut marks) = (superblock.completed_chunk, superblock.marks);
         let found = match recovery.read(completed_chunk)? {
             Some(torn) if !torn.is_complete && !sabotaged(Defect::HalfChunkApplied) => {
                 if recovery.is_half_in_place(&torn, &file, &superblock, source)? {
@@ -200,17 +206,20 @@ impl Tree {
                 }
                 // Its number is not given again: what is left of its table would pass for entries of the next one.
                 completed_chunk = torn.chunk;
+                marks = recovery.marks_left_by(&torn, &file)?;
                 None
             }
             other => other,
         };
         let pages = Arc::new(PublishedPages::new(file, options.cache_bytes));
+        pages.set_marks(marks);
         let mut writer = WriterState {
             space: SpaceMap::new(format, map_reader(&pages)),
             recovery,
             superblock_file,
             image_log: None,
             completed_chunk,
+            marks,
             has_unsynced_pages: false,
             in_place: None,
             freed_before_sync: Vec::new(),
@@ -224,6 +233,7 @@ impl Tree {
                 TreeAccess::Read => writer.show(&pages, found, source)?,
             }
         }
+        pages.refuse_older_file()?;
         let superblock = writer.superblock.clone();
         let writer = Mutex::new((access == TreeAccess::Write).then_some(writer));
         let tree = Tree { pages, options, writer };
@@ -293,12 +303,18 @@ impl Tree {
 
 impl WriterState {
     /// `values` with what only the tree knows.
-    pub(crate) fn filled_in(&self, values: &Superblock, completed_chunk: u64, page_count: u64) -> Superblock {
+    pub(crate) fn filled_in(
+        &self,
+        values: &Superblock,
+        completed_chunk: u64,
+        marks: TreeMarks,
+        page_count: u64,
+    ) -> Superblock {
         let protection = match &self.image_log {
             Some(_) => PageProtection::LogImages,
             None => PageProtection::RecoveryFile,
         };
-        Superblock { completed_chunk, page_count, protection, ..values.clone() }
+        Superblock { completed_chunk, marks, page_count, protection, ..values.clone() }
     }
 
     /// Waits until the pages of the last chunk are written in place.
@@ -337,7 +353,7 @@ impl WriterState {
         pages: &PageFile,
     ) -> Result<(), TreeError> {
         self.sync_pages(pages)?;
-        let values = self.filled_in(values, self.completed_chunk, pages.page_count());
+        let values = self.filled_in(values, self.completed_chunk, self.marks, pages.page_count());
         match self.superblock_file.store(&values) {
             Ok(()) => {
                 self.superblock = values;
@@ -366,6 +382,8 @@ impl WriterState {
         })?;
         pages.file().sync()?;
         self.completed_chunk = found.chunk;
+        self.marks = found.marks_after();
+        pages.set_marks(self.marks);
         let values = found.superblock.clone().unwrap_or_else(|| self.superblock.clone());
         self.store_superblock(&values, pages.file())
     }
@@ -383,8 +401,11 @@ impl WriterState {
             Ok(())
         })?;
         pages.publish(overlay);
+        self.marks = found.marks_after();
+        pages.set_marks(self.marks);
         if let Some(values) = &found.superblock {
-            self.superblock = Superblock { completed_chunk: found.chunk, ..values.clone() };
+            self.superblock =
+                Superblock { completed_chunk: found.chunk, marks: self.marks, ..values.clone() };
         }
         Ok(())
     }
@@ -412,11 +433,9 @@ fn format_of(values: &Superblock) -> PageFormat {
 }
 
 /// Map pages are read past the cache: what `check` or a reader has put there may be older.
-fn map_reader(
-    pages: &Arc<PublishedPages>,
-) -> Box<dyn Fn(PageId) -> Result<crate::page::Page, TreeError> + Send> {
+fn map_reader(pages: &Arc<PublishedPages>) -> Box<dyn Fn(PageReference) -> Result<Page, TreeError> + Send> {
     let pages = Arc::clone(pages);
-    Box::new(move |page| pages.stored_page(page))
+    Box::new(move |at| pages.stored_page(at))
 }
 
 /// Makes room for a new database: what a creation that was cut short has left is removed, anything else refused.

@@ -2,8 +2,8 @@
 
 use seawall_tree::SpaceMapView;
 use seawall_tree::page::{
-    Child, Extent, ExtentHeader, InteriorBuilder, InteriorView, LeafValue, LeafView, Page, PageFormat, Row,
-    RowKey, encode_extent, encode_leaf, extent_pages,
+    Child, Extent, ExtentHeader, InteriorBuilder, InteriorView, LeafValue, LeafView, Page, PageFormat,
+    PageMark, PageReference, Row, RowKey, encode_extent, encode_leaf, extent_pages,
 };
 use seawall_types::PageId;
 
@@ -29,8 +29,13 @@ fn keys(count: u8) -> Vec<Vec<u8>> {
         .collect()
 }
 
+/// Page `page` and some image of it.
+fn at(page: u64) -> PageReference {
+    PageReference::new(PageId::new(page), PageMark::new(7))
+}
+
 fn leaf_template(format: &PageFormat, has_overflow: bool) -> Vec<u8> {
-    let reference = seawall_tree::page::OverflowReference { total_bytes: 5000, first: PageId::new(9) };
+    let reference = seawall_tree::page::OverflowReference { total_bytes: 5000, first: at(9) };
     let keys = keys(40);
     let row = |index: usize| {
         let key = &keys[index][..];
@@ -45,9 +50,9 @@ fn leaf_template(format: &PageFormat, has_overflow: bool) -> Vec<u8> {
 
 fn interior_template(format: &PageFormat, level: u8) -> Vec<u8> {
     let mut builder = InteriorBuilder::new(*format);
-    builder.push_first(Child::new(PageId::new(2)));
+    builder.push_first(Child::new(at(2)));
     for (page, key) in (6..).zip(&keys(40)) {
-        builder.push(RowKey::from(&key[..]), Child::new(PageId::new(page)));
+        builder.push(RowKey::from(&key[..]), Child::new(at(page)));
     }
     builder.finish(level, PAGE, STAMP).bytes().to_vec()
 }
@@ -67,7 +72,7 @@ fn extent_template(format: &PageFormat, goes_on: bool) -> Vec<u8> {
         first: PAGE,
         pages: extent_pages(format, data.len()),
         data_bytes: data.len(),
-        next: goes_on.then_some(PageId::new(50)),
+        next: goes_on.then_some(at(50)),
         total_bytes: 100 + data.len() as u64 + if goes_on { 9 } else { 0 },
         position: 100,
     };

@@ -89,12 +89,15 @@ fn built_recovery_file(input: &mut Input<'_>) -> Vec<u8> {
 /// What is in every header, and the superblock.
 fn write_header(file: &mut [u8], image_count: u32) {
     file[0..8].copy_from_slice(b"SWCHUNK\n");
-    file[8] = 1;
+    file[8] = 2;
     file[16..32].copy_from_slice(DATABASE.as_bytes());
     file[32..40].copy_from_slice(&CHUNK.to_le_bytes());
     file[40..44].copy_from_slice(&4096_u32.to_le_bytes());
     file[44..48].copy_from_slice(&image_count.to_le_bytes());
     file[48] = 1;
+    // Before and after it, the root and the space map are those of the sample.
+    file[448..456].copy_from_slice(&SAMPLE.superblock[144..152]);
+    file[456..464].copy_from_slice(&SAMPLE.superblock[144..152]);
     file[4096..8192].copy_from_slice(&SAMPLE.superblock[..4096]);
 }
 

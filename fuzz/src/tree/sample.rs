@@ -7,7 +7,7 @@ use seawall_simulation::{SeededRandom, SimulatedDisk};
 use seawall_tree::page::PageFormat;
 use seawall_tree::{
     Change, Encryption, ImageCompression, MergeSource, PAGE_FILE_PATH, PageProtection, RECOVERY_FILE_PATH,
-    SUPERBLOCK_PATH, Superblock, Tree, TreeAccess, TreeError, TreeOptions,
+    SUPERBLOCK_PATH, Superblock, Tree, TreeAccess, TreeError, TreeMarks, TreeOptions,
 };
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId, TimelineMark};
 
@@ -37,6 +37,7 @@ pub(super) fn values() -> Superblock {
         encryption: Encryption::None,
         in_doubt: 0,
         log_end: Lsn::ZERO,
+        marks: TreeMarks::default(),
     }
 }
 

@@ -111,14 +111,17 @@ pub enum FaultError {
     /// None: the call leaves what a failed one leaves, and says that all is well. Nothing can be promised on such a disk:
     /// with it a test shows that it would notice. A read that should fail so succeeds.
     Swallowed,
+    /// None: the call says that all is well, and has done nothing. So a device loses a write: what was there before stays,
+    /// valid in itself. As for `Swallowed`, a read succeeds.
+    Dropped,
 }
 
 impl FaultError {
-    fn to_result(self) -> io::Result<()> {
+    pub(super) fn to_result(self) -> io::Result<()> {
         match self {
             FaultError::Kind(kind) => Err(kind.into()),
             FaultError::Number(number) => Err(io::Error::from_raw_os_error(number)),
-            FaultError::Swallowed => Ok(()),
+            FaultError::Swallowed | FaultError::Dropped => Ok(()),
         }
     }
 }
@@ -143,13 +146,13 @@ impl Faults {
         std::mem::take(&mut self.struck)
     }
 
-    /// What this call ends with, if a fault strikes it. `call` is `None` for calls that are not counted.
+    /// How this call fails, if a fault strikes it. `call` is `None` for calls that are not counted.
     pub(super) fn strike(
         &mut self,
         operation: Operation,
         paths: [&str; 2],
         call: Option<u64>,
-    ) -> Option<io::Result<()>> {
+    ) -> Option<FaultError> {
         let is_meant = |fault: &Fault| fault.target.is_meant(operation, paths, call);
         self.waiting.retain(|fault| fault.count > 0);
         let mut struck = None;
@@ -164,6 +167,6 @@ impl Faults {
         if let Some(error) = struck {
             *self.struck.entry((operation, error)).or_default() += 1;
         }
-        struck.map(FaultError::to_result)
+        struck
     }
 }

@@ -59,6 +59,7 @@ impl SimulatedFile {
         }
         match state.begin(operation, &path, None, traced)? {
             Attempt::Proceed => {}
+            Attempt::Dropped => return Ok(()),
             Attempt::PowerLost(error) => {
                 state.change(self.inode, change, Durability::Pending);
                 return Err(error);
@@ -153,6 +154,7 @@ impl DiskFile for SimulatedFile {
         let path = state.inode(self.inode).path.clone();
         match state.begin(Operation::Sync, &path, None, None)? {
             Attempt::Proceed => state.inode_mut(self.inode).sync(),
+            Attempt::Dropped => {}
             Attempt::PowerLost(error) => return Err(error),
             Attempt::Fault(result) => {
                 let mut fates = state.own_fates();

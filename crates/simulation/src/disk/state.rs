@@ -13,7 +13,7 @@ use super::call::{Call, CallOutcome, Operation, ReadCount};
 use super::content::{BLOCK_BYTES, BLOCK_LENGTH};
 use super::delay::{Delays, Wait};
 use super::directory::{Directory, InodeId, NameChange};
-use super::fault::Faults;
+use super::fault::{FaultError, Faults};
 use super::inode::{Change, Durability, Inode};
 use super::outcomes::Place;
 use super::power_loss::{Fates, PowerLoss};
@@ -26,6 +26,8 @@ pub(super) enum Attempt {
     PowerLost(io::Error),
     /// A fault strikes it: nothing or a part of it is done, and this is returned.
     Fault(io::Result<()>),
+    /// It succeeds and does nothing.
+    Dropped,
 }
 
 /// Who holds a lock.
@@ -93,7 +95,7 @@ impl State {
         self.check_power(operation, path)?;
         let fault = self.faults.strike(operation, [path, path], None);
         let wrap = |error| DiskError::wrap(operation.verb(), path, error);
-        fault.unwrap_or(Ok(())).map_err(wrap)
+        fault.map_or(Ok(()), FaultError::to_result).map_err(wrap)
     }
 
     /// Starts a call that changes the disk: counts it, writes it into the trace, and says how far it gets.
@@ -110,9 +112,13 @@ impl State {
         let (outcome, attempt) = if self.crash_at.is_some_and(|crash_at| index >= crash_at) {
             self.crashed = true;
             (CallOutcome::PowerLost, Attempt::PowerLost(power_lost(operation, path)))
-        } else if let Some(result) = self.faults.strike(operation, [path, to.unwrap_or(path)], Some(index)) {
+        } else if let Some(error) = self.faults.strike(operation, [path, to.unwrap_or(path)], Some(index)) {
             let wrap = |error| DiskError::wrap(operation.verb(), &**path, error);
-            (CallOutcome::Fault, Attempt::Fault(result.map_err(wrap)))
+            let attempt = match error {
+                FaultError::Dropped => Attempt::Dropped,
+                other => Attempt::Fault(other.to_result().map_err(wrap)),
+            };
+            (CallOutcome::Fault, attempt)
         } else {
             (CallOutcome::Done, Attempt::Proceed)
         };
@@ -131,6 +137,7 @@ impl State {
     ) -> io::Result<()> {
         match self.begin(operation, &Arc::from(path), to, None)? {
             Attempt::Fault(result) => result,
+            Attempt::Dropped => Ok(()),
             Attempt::Proceed => {
                 change(self);
                 Ok(())

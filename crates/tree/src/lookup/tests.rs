@@ -12,11 +12,11 @@ use super::*;
 use crate::cursor::{Direction, LeafCursor};
 use crate::page::tests::{Random, format_of};
 use crate::page::{
-    Child, ExtentHeader, InteriorBuilder, LeafBuilder, Page, Row, RowKey, encode_extent, extent_pages,
-    shortest_separator,
+    Child, ExtentHeader, InteriorBuilder, LeafBuilder, Page, PageMark, PageReference, Row, RowKey,
+    encode_extent, extent_pages, shortest_separator, stored_mark,
 };
 use crate::page_file::{PAGE_FILE_PATH, PageFile, PageImage};
-use crate::published::Overlay;
+use crate::published::{Overlay, ROOT_PAGE};
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -77,10 +77,9 @@ impl HandBuilt {
     }
 
     fn leaf(&mut self, builder: &mut LeafBuilder) -> Child {
-        let flags = u8::from(builder.has_overflow());
-        let child = Child { page: self.number(1), flags };
-        self.pages.push(builder.finish(child.page, self.stamp));
-        child
+        let page = builder.finish(self.number(1), self.stamp);
+        self.pages.push(page.clone());
+        Child::of(&page)
     }
 
     /// Four children a page, so that few rows make a high tree.
@@ -97,8 +96,9 @@ impl HandBuilt {
                     builder.push(RowKey::from(&separator[..]), *child);
                 }
                 let page = if is_root { PageId::new(1) } else { self.number(1) };
-                self.pages.push(builder.finish(height, page, self.stamp));
-                above.push((children[0].0.clone(), Child::new(page)));
+                let page = builder.finish(height, page, self.stamp);
+                above.push((children[0].0.clone(), Child::of(&page)));
+                self.pages.push(page);
             }
             if is_root {
                 return;
@@ -113,18 +113,21 @@ impl HandBuilt {
         let pieces: Vec<&[u8]> = value.chunks(9000).collect();
         let firsts: Vec<PageId> =
             pieces.iter().map(|piece| self.number(extent_pages(&format, piece.len()) as u64)).collect();
-        for (index, data) in pieces.iter().enumerate() {
+        let mut next = None;
+        for (index, data) in pieces.iter().enumerate().rev() {
             let header = ExtentHeader {
                 first: firsts[index],
                 pages: extent_pages(&format, data.len()),
                 data_bytes: data.len(),
-                next: firsts.get(index + 1).copied(),
+                next,
                 total_bytes: value.len() as u64,
                 position: index as u64 * 9000,
             };
-            self.extents.push((header.first, encode_extent(&format, &header, self.stamp, data)));
+            let image = encode_extent(&format, &header, self.stamp, data);
+            next = Some(PageReference::new(header.first, stored_mark(None, &image)));
+            self.extents.push((header.first, image));
         }
-        OverflowReference { total_bytes: value.len() as u64, first: firsts[0] }
+        OverflowReference { total_bytes: value.len() as u64, first: next.unwrap() }
     }
 
     fn write(&self, file: &PageFile) {
@@ -279,12 +282,13 @@ fn page_of_another_level_does_not_lead_in_circles() {
     // A child that leads back to the root's level: the descent must end with an error, not go round.
     let format = format_of(4096);
     let file = PageFile::create(&SimulatedDisk::new(5), format).unwrap();
-    let interior = |level: u8, page: u64, child: u64| {
+    let interior = |level: u8, page: u64, child: PageReference| {
         let mut builder = InteriorBuilder::new(format);
-        builder.push_first(Child::new(PageId::new(child)));
+        builder.push_first(Child::new(child));
         builder.finish(level, PageId::new(page), Lsn::ZERO)
     };
-    let pages = [interior(1, 1, 2), interior(1, 2, 1)];
+    let below = interior(1, 2, PageReference::new(ROOT_PAGE, PageMark::new(0)));
+    let pages = [interior(1, 1, below.reference()), below];
     file.write(&pages.iter().map(PageImage::from).collect::<Vec<_>>()).unwrap();
     let error = PublishedPages::new(file, 0).get_with(b"key", |_| ()).unwrap_err();
     let TreeError::Page { page, damage, .. } = error else { panic!("{error}") };

@@ -6,8 +6,8 @@ use crate::chunk::ChunkBuilder;
 use crate::error::TreeError;
 use crate::page::{Child, InteriorBuilder, InteriorView, PAGE_HEADER_BYTES, RowKey};
 
-/// Bytes of a child in an interior page besides its separator: head, offset, page number and flags.
-const CHILD_OVERHEAD_BYTES: usize = 14;
+/// Bytes of a child in an interior page besides its separator: head, offset, page number, flags and mark.
+const CHILD_OVERHEAD_BYTES: usize = 18;
 
 /// Children in key order, each with the separator before it. The first one's separator is the lower bound of all.
 #[derive(Debug, Default)]
@@ -46,10 +46,16 @@ impl ChildList {
         (0..other.len()).for_each(|index| self.push(other.separator(index), other.child(index)));
     }
 
-    /// Appends all children of a page whose lower bound is `lower`.
-    pub(crate) fn append_page(&mut self, view: &InteriorView<'_>, lower: RowKey<'_>) {
-        (0..view.len())
-            .for_each(|index| self.push(view.lower_fence(index).unwrap_or(lower), view.child(index)));
+    /// Appends all children of a page whose lower bound is `lower`, `rewritten` of them with other images.
+    pub(crate) fn append_page(
+        &mut self,
+        view: &InteriorView<'_>,
+        lower: RowKey<'_>,
+        rewritten: Vec<(usize, Child)>,
+    ) {
+        let mut all = NodeEdit { view: *view, lower, rewritten, copied: 0, list: Some(std::mem::take(self)) };
+        all.copy_up_to(view.len());
+        *self = all.list.unwrap_or_default();
     }
 
     /// Bytes of a page that could hold them all.
@@ -82,41 +88,69 @@ pub(super) enum Fill {
     Even,
 }
 
-/// The children of one interior page while some of them are being replaced. Copies nothing while nothing changes.
+/// The children of one interior page while some of them are being replaced. Copies none while they stay the same pages
+/// with the same separators.
 pub(super) struct NodeEdit<'a> {
     view: InteriorView<'a>,
     lower: RowKey<'a>,
+    /// Children that got another image only, from `copied` on.
+    rewritten: Vec<(usize, Child)>,
     copied: usize,
     list: Option<ChildList>,
 }
 
+/// What an edit has made of the children of a page.
+pub(super) enum EditedNode {
+    /// Nothing.
+    Same,
+    /// The same pages with the same separators, but these have other images.
+    Rewritten(Vec<(usize, Child)>),
+    /// Others.
+    Replaced(ChildList),
+}
+
 impl<'a> NodeEdit<'a> {
     pub(super) fn new(view: InteriorView<'a>, lower: RowKey<'a>) -> NodeEdit<'a> {
-        NodeEdit { view, lower, copied: 0, list: None }
+        NodeEdit { view, lower, rewritten: Vec::new(), copied: 0, list: None }
     }
 
     /// Puts `entries` where children `from..to` were. Ranges come in ascending order.
     pub(super) fn replace(&mut self, from: usize, to: usize, entries: &ChildList) {
-        if !self.holds(from, to, entries) {
-            self.copy_up_to(from);
-            self.copied = to;
-            self.list.get_or_insert_default().append(entries);
+        if self.holds(from, to, entries) {
+            return;
         }
+        if self.keeps_page(from, to, entries) {
+            self.rewritten.push((from, entries.child(0)));
+            return;
+        }
+        self.copy_up_to(from);
+        self.copied = to;
+        self.list.get_or_insert_default().append(entries);
     }
 
     /// Whether `entries` are just what children `from..to` are.
     pub(super) fn holds(&self, from: usize, to: usize, entries: &ChildList) -> bool {
+        self.keeps_page(from, to, entries) && entries.child(0) == self.view.child(from)
+    }
+
+    /// Whether `entries` are the page of the one child `from`, at the same place.
+    fn keeps_page(&self, from: usize, to: usize, entries: &ChildList) -> bool {
         to == from + 1
             && entries.len() == 1
-            && entries.child(0) == self.view.child(from)
+            && entries.child(0).page == self.view.child(from).page
             && entries.separator(0) == self.lower_of(from)
     }
 
-    /// All children after the edit; `None` if they are what they were.
-    pub(super) fn finish(mut self) -> Option<ChildList> {
-        self.list.as_ref()?;
+    /// The children after the edit.
+    pub(super) fn finish(mut self) -> EditedNode {
+        if self.list.is_none() {
+            return match self.rewritten {
+                none if none.is_empty() => EditedNode::Same,
+                some => EditedNode::Rewritten(some),
+            };
+        }
         self.copy_up_to(self.view.len());
-        self.list
+        self.list.map_or(EditedNode::Same, EditedNode::Replaced)
     }
 
     fn lower_of(&self, index: usize) -> RowKey<'a> {
@@ -125,9 +159,11 @@ impl<'a> NodeEdit<'a> {
 
     fn copy_up_to(&mut self, end: usize) {
         let list = self.list.get_or_insert_default();
+        let mut rewritten = std::mem::take(&mut self.rewritten).into_iter().peekable();
         for index in self.copied..end {
             let separator = self.view.lower_fence(index).unwrap_or(self.lower);
-            list.push(separator, self.view.child(index));
+            let new = rewritten.next_if(|(at, _)| *at == index).map(|(_, child)| child);
+            list.push(separator, new.unwrap_or_else(|| self.view.child(index)));
         }
         self.copied = end;
     }
@@ -153,8 +189,7 @@ pub(super) fn build_interiors(
         };
         if full && !builder.is_empty() {
             let separator = if first == 0 { lower } else { children.separator(first) };
-            let page = finish_interior(chunk, &mut builder, level, home)?;
-            out.push(separator, Child::new(page));
+            out.push(separator, finish_interior(chunk, &mut builder, level, home)?);
             home = Home::Fresh;
         }
         if index == children.len() {
@@ -175,21 +210,20 @@ fn finish_interior(
     builder: &mut InteriorBuilder,
     level: u8,
     home: Home,
-) -> Result<PageId, TreeError> {
+) -> Result<Child, TreeError> {
     chunk.statistics.interiors += 1;
-    match home {
-        Home::Replace(id) => {
-            let page = builder.finish(level, id, chunk.stamp);
-            chunk.put_protected(page);
-            Ok(id)
-        }
-        Home::Fresh => {
-            let id = chunk.allocate_page()?;
-            let page = builder.finish(level, id, chunk.stamp);
-            chunk.put_fresh(page);
-            Ok(id)
-        }
+    let (id, is_fresh) = match home {
+        Home::Replace(id) => (id, false),
+        Home::Fresh => (chunk.allocate_page()?, true),
+    };
+    let page = builder.finish(level, id, chunk.stamp);
+    let child = Child::of(&page);
+    if is_fresh {
+        chunk.put_fresh(page);
+    } else {
+        chunk.put_protected(page);
     }
+    Ok(child)
 }
 
 /// How many bytes of each page to use so that `total_bytes` (with one header) spread well.

@@ -6,19 +6,20 @@
 //!        v                          build pages of the result: a list of (separator, page)
 //!   NodeEdit: the page's children with those lists put in; None if all are as before
 //! ```
-//! A page whose rows or children stay the same is not rebuilt. A leaf that is rebuilt as one leaf keeps its number, so
-//! its parent stays as it is. The root stays at `ROOT_PAGE`: a level is added below it, and taken away when one child
+//! A page whose rows or children stay the same is not rebuilt. A leaf that is rebuilt as one leaf keeps its number, so its
+//! parent has the same children as before: only the mark of the leaf's image is changed in it, and that of its own in the
+//! page above it, up to the root. The root stays at `ROOT_PAGE`: a level is added below it, and taken away when one child
 //! is left. The last child of a page has no next one to join: it may stay small until it is empty.
 
 use seawall_types::PageId;
 
-use super::children::{ChildList, Fill, Home, NodeEdit, build_interiors};
+use super::children::{ChildList, EditedNode, Fill, Home, NodeEdit, build_interiors};
 use super::read::{expect_level, interior_of, leaf_of, read_child, read_child_within};
 use super::rows::RowSet;
 use crate::chunk::{ChunkBuilder, renumbered};
 use crate::error::TreeError;
 use crate::page::{Child, InteriorView, LeafView, Page, RowKey, encode_leaf};
-use crate::tree::ROOT_PAGE;
+use crate::published::{ROOT, ROOT_PAGE};
 
 /// The keys a page may hold.
 #[derive(Clone, Copy, Debug)]
@@ -85,14 +86,15 @@ pub(crate) trait Edits {
 
 /// Applies `edits` to the tree.
 pub(crate) fn edit_tree(chunk: &mut ChunkBuilder<'_>, edits: &mut dyn Edits) -> Result<(), TreeError> {
-    let root = chunk.read(ROOT_PAGE)?;
+    let root = chunk.read(ROOT)?;
     let bounds = Bounds { lower: RowKey::new(&[], &[]), upper: None };
     let mut walk = Walk { chunk, edits };
     if root.view().level() > 0 {
-        if let Some(edited) = walk.edit_children(&root, bounds)? {
-            settle_root(walk.chunk, root.view().level(), edited.list)?;
-        }
-        return Ok(());
+        return match walk.edit_children(&root, bounds)?.0 {
+            EditedNode::Same => Ok(()),
+            EditedNode::Rewritten(children) => walk.chunk.put_rewritten(&root, &children).map(|_| ()),
+            EditedNode::Replaced(list) => settle_root(walk.chunk, root.view().level(), list),
+        };
     }
     let mut rows = RowSet::new(Home::Fresh, bounds.lower);
     let mut entries = ChildList::default();
@@ -120,7 +122,7 @@ fn settle_root(
             return Ok(());
         }
         if children.len() == 1 {
-            let page = chunk.take_page(children.child(0).page)?;
+            let page = chunk.take_page(children.child(0).reference())?;
             expect_level(chunk.tree, &page, level - 1)?;
             if level == 1 || interior_of(chunk.tree, &page)?.len() > 1 {
                 chunk.put_protected(renumbered(&page, ROOT_PAGE));
@@ -128,7 +130,7 @@ fn settle_root(
             }
             let view = interior_of(chunk.tree, &page)?;
             children = ChildList::default();
-            children.append_page(&view, RowKey::new(&[], &[]));
+            children.append_page(&view, RowKey::new(&[], &[]), Vec::new());
             level -= 1;
             continue;
         }
@@ -153,25 +155,14 @@ pub(crate) struct EditedLeaves {
     pub(super) entries: ChildList,
 }
 
-/// The children of a page after an edit.
-struct EditedChildren {
-    list: ChildList,
-    /// Only the last child was touched.
-    at_end: bool,
-}
-
 pub(super) struct Walk<'w, 'c, 't> {
     pub(super) chunk: &'c mut ChunkBuilder<'t>,
     pub(super) edits: &'w mut dyn Edits,
 }
 
 impl Walk<'_, '_, '_> {
-    /// Edits below an interior page; `None` if its children are what they were.
-    fn edit_children(
-        &mut self,
-        page: &Page,
-        bounds: Bounds<'_>,
-    ) -> Result<Option<EditedChildren>, TreeError> {
+    /// Edits below an interior page; what its children are then, and whether only the last one was touched.
+    fn edit_children(&mut self, page: &Page, bounds: Bounds<'_>) -> Result<(EditedNode, bool), TreeError> {
         let view = interior_of(self.chunk.tree, page)?;
         let lower = self.edits.raised(bounds.lower).to_vec();
         let mut edit = NodeEdit::new(view, RowKey::from(&lower[..]));
@@ -193,7 +184,7 @@ impl Walk<'_, '_, '_> {
             };
         }
         let at_end = first == Some(view.len() - 1);
-        Ok(edit.finish().map(|list| EditedChildren { list, at_end }))
+        Ok((edit.finish(), at_end))
     }
 
     /// Edits leaf `index` and those after it that are joined with it.
@@ -220,7 +211,7 @@ impl Walk<'_, '_, '_> {
                 self.edits.edit_leaf(self.chunk, &page, child_bounds, &mut rows, &mut entries)?;
             }
             if at == index && !rows.is_changed() {
-                return Ok(EditedLeaves { end: index + 1, entries: unchanged(view, index, &lower) });
+                return Ok(EditedLeaves { end: index + 1, entries: only(view.child(index), &lower) });
             }
             consumed.push(child.page);
             at += 1;
@@ -257,20 +248,24 @@ impl Walk<'_, '_, '_> {
                 release_below(self.chunk, child, level)?;
             } else {
                 let page = read_child_within(self.chunk.tree, child, level, child_bounds)?;
-                let edited = self.edit_children(&page, child_bounds)?;
-                match edited {
-                    None if at == index => {
-                        edit.replace(index, index + 1, &unchanged(view, index, &lower));
+                let (edited, edited_at_end) = self.edit_children(&page, child_bounds)?;
+                let rewritten = match edited {
+                    EditedNode::Replaced(list) => {
+                        at_end = at == index && edited_at_end;
+                        children.append(&list);
+                        None
+                    }
+                    EditedNode::Rewritten(rewritten) => Some(rewritten),
+                    EditedNode::Same => Some(Vec::new()),
+                };
+                if let Some(rewritten) = rewritten {
+                    if at == index {
+                        let child = self.rewritten(view.child(index), &page, &rewritten)?;
+                        edit.replace(index, index + 1, &only(child, &lower));
                         return Ok(index + 1);
                     }
-                    None => {
-                        let inner = interior_of(self.chunk.tree, &page)?;
-                        children.append_page(&inner, self.edits.raised(child_bounds.lower));
-                    }
-                    Some(edited) => {
-                        at_end = at == index && edited.at_end;
-                        children.append(&edited.list);
-                    }
+                    let inner = interior_of(self.chunk.tree, &page)?;
+                    children.append_page(&inner, self.edits.raised(child_bounds.lower), rewritten);
                 }
             }
             consumed.push(child.page);
@@ -289,6 +284,16 @@ impl Walk<'_, '_, '_> {
         Ok(at)
     }
 
+    /// An interior page that keeps its children, after some of them got other images.
+    fn rewritten(
+        &mut self,
+        child: Child,
+        page: &Page,
+        rewritten: &[(usize, Child)],
+    ) -> Result<Child, TreeError> {
+        if rewritten.is_empty() { Ok(child) } else { self.chunk.put_rewritten(page, rewritten) }
+    }
+
     fn goes_on(&self, view: &InteriorView<'_>, at: usize, bounds: Bounds<'_>, is_small: bool) -> bool {
         at < view.len() && (is_small || self.edits.reaches(self.chunk, bounds_of(view, at, bounds)))
     }
@@ -302,10 +307,10 @@ impl Walk<'_, '_, '_> {
     }
 }
 
-/// A child that is not rebuilt, with the lower bound that it has after the edit.
-fn unchanged(view: &InteriorView<'_>, index: usize, lower: &[u8]) -> ChildList {
+/// A page that stays at its place, with the lower bound that it has after the edit.
+fn only(child: Child, lower: &[u8]) -> ChildList {
     let mut entries = ChildList::default();
-    entries.push(RowKey::from(lower), view.child(index));
+    entries.push(RowKey::from(lower), child);
     entries
 }
 

@@ -5,7 +5,8 @@ use seawall_types::PageId;
 use super::edit::{Bounds, bounds_of};
 use crate::error::TreeError;
 use crate::page::{Child, InteriorView, LeafView, Page, PageDamage, RowKey};
-use crate::tree::{ROOT_PAGE, Tree};
+use crate::published::ROOT;
+use crate::tree::Tree;
 
 /// The parent of a leaf, at level 1, and the keys it may hold.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ impl LeafParent {
 
 /// The parent of the leaf where `key` belongs; `None` if that leaf is the root.
 pub(super) fn leaf_parent(tree: &Tree, key: &[u8]) -> Result<Option<LeafParent>, TreeError> {
-    let page = tree.pages.writer_page(ROOT_PAGE)?;
+    let page = tree.pages.writer_page(ROOT)?;
     if page.view().level() == 0 {
         return Ok(None);
     }
@@ -52,13 +53,12 @@ pub(super) fn leaf_parent(tree: &Tree, key: &[u8]) -> Result<Option<LeafParent>,
 }
 
 pub(super) fn read_child(tree: &Tree, child: Child, level: u8) -> Result<Page, TreeError> {
-    let page = tree.pages.writer_page(child.page)?;
+    let page = tree.pages.writer_page(child.reference())?;
     expect_level(tree, &page, level)?;
     Ok(page)
 }
 
-/// As `read_child`, of a page whose keys go into the pages that are built: a page that a lost write has left as it once
-/// was has a right checksum, and may hold keys that now belong to its neighbours.
+/// As `read_child`, of a page whose keys go into the pages that are built: they must be in the range that the parent gives.
 pub(super) fn read_child_within(
     tree: &Tree,
     child: Child,

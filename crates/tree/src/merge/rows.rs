@@ -7,8 +7,8 @@ use super::children::{ChildList, Fill, Home, target_bytes};
 use crate::chunk::ChunkBuilder;
 use crate::error::TreeError;
 use crate::page::{
-    CHILD_HAS_OVERFLOW, Child, LeafSize, LeafValue, LeafView, OverflowReference, Page, Row, RowKey, RowRun,
-    encode_leaf_of_runs, shortest_separator, size_of_runs,
+    Child, LeafSize, LeafValue, LeafView, OverflowReference, Page, Row, RowKey, RowRun, encode_leaf_of_runs,
+    shortest_separator, size_of_runs,
 };
 use crate::tree::ROOT_PAGE;
 
@@ -351,11 +351,11 @@ fn put_leaf(
         Home::Fresh => (chunk.allocate_page()?, true),
     };
     let page = encode_leaf_of_runs(&chunk.format, runs, size, id, chunk.stamp);
-    let has_overflow = page.view().leaf().is_ok_and(|leaf| leaf.has_overflow());
+    let child = Child::of(&page);
     if is_fresh {
         chunk.put_fresh(page);
     } else {
         chunk.put_protected(page);
     }
-    Ok(Child { page: id, flags: if has_overflow { CHILD_HAS_OVERFLOW } else { 0 } })
+    Ok(child)
 }

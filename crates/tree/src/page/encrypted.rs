@@ -6,25 +6,27 @@
 //! |      4 |    36 | header     | readable, authenticated: place, kind, counts and stamp, no key and no value   |
 //! |     40 |    24 | nonce      | drawn for this writing of the page                                            |
 //! |     64 |    16 | tag        | over the header, an extent's header and the content (XAES-256-GCM)            |
-//! |     80 |    32 | extent     | of an extent only: its header, readable, authenticated                        |
+//! |     80 |    40 | extent     | of an extent only: its header, readable, authenticated; with `own_mark` filled |
+//! |        |       |            | in, by which the header alone shows which image it belongs to                 |
 //! |        |  rest | content    | encrypted: all pages of an extent as one message                              |
 //!
 //! The checksum is that of the encrypted bytes: it tells damage, and only a page that is not damaged is tried with the
 //! key. The envelope, nonce and tag together, is zero in a plain page, and a plain page in an encrypted database is
-//! refused. An older image of the same page authenticates too: encryption keeps others from reading and from writing
-//! pages of their own, not from putting an old file back.
+//! refused. An older image of the same page authenticates too; it is refused by its mark (`reference`). Only whoever puts
+//! back all files of an older database at once is not noticed.
 
 use seawall_codec::encryption::NotAuthentic;
 use seawall_keys::{Cipher, ENVELOPE_BYTES, Envelope};
 use seawall_types::PageId;
 
 use super::header::{ENVELOPE, PAGE_HEADER_BYTES, PageDamage, PageKind, seal, verify_checksum};
-use super::overflow::{EXTENT_HEADER_BYTES, ExtentHeader};
-use super::{PageFormat, header};
+use super::overflow::{EXTENT_HEADER_BYTES, ExtentHeader, OWN_MARK_AT};
+use super::{PageFormat, PageMark, header};
 
 const HEADER_FIELDS: std::ops::Range<usize> = 4..ENVELOPE.start;
+const OWN_MARK: std::ops::Range<usize> = OWN_MARK_AT..OWN_MARK_AT + 4;
 const EXTENT_FIELDS: std::ops::Range<usize> = PAGE_HEADER_BYTES..EXTENT_HEADER_BYTES;
-const ASSOCIATED_BYTES_MAX: usize = 36 + 32;
+const ASSOCIATED_BYTES_MAX: usize = 36 + 40;
 
 /// The parts of an image: what stays readable, and where the encrypted content starts.
 fn associated_data(image: &[u8]) -> ([u8; ASSOCIATED_BYTES_MAX], usize, usize) {
@@ -39,11 +41,21 @@ fn associated_data(image: &[u8]) -> ([u8; ASSOCIATED_BYTES_MAX], usize, usize) {
     }
 }
 
+/// The mark of a plain image where it stands in the clear on disk: with a key it tells nothing about the content.
+pub(crate) fn stored_mark(cipher: Option<&Cipher>, image: &[u8]) -> PageMark {
+    // Checksum, place and stamp.
+    cipher.map_or_else(|| header::mark_of(image), |cipher| PageMark::new(cipher.mark(&image[..32])))
+}
+
 /// Appends the image of a page or of an extent to `output`, encrypted.
 pub(crate) fn append_encrypted(cipher: &Cipher, image: &[u8], output: &mut Vec<u8>) {
     let start = output.len();
     output.extend_from_slice(image);
     let encrypted = &mut output[start..];
+    if header::kind_of(image) == Some(PageKind::Overflow) {
+        let mark = stored_mark(Some(cipher), image);
+        encrypted[OWN_MARK].copy_from_slice(&mark.get().to_le_bytes());
+    }
     let (associated, associated_bytes, content_at) = associated_data(encrypted);
     let envelope = cipher.encrypt(&associated[..associated_bytes], &mut encrypted[content_at..]);
     encrypted[ENVELOPE].copy_from_slice(&envelope.to_bytes());
@@ -67,7 +79,7 @@ pub(crate) fn decrypt_page(
     decrypt(cipher, &envelope, image).map_err(|NotAuthentic| PageDamage::NotAuthentic)
 }
 
-/// As `decrypt_page`, of an extent; `image` may have more bytes after it, which stay as they are.
+/// As `decrypt_page`, of an extent; `image` may have more bytes after it, which stay as they are. Returns its mark.
 ///
 /// # Errors
 /// What is wrong with it; `Length` if it has more pages than `image`.
@@ -76,22 +88,27 @@ pub(crate) fn decrypt_extent(
     cipher: &Cipher,
     first: PageId,
     image: &mut [u8],
-) -> Result<(), PageDamage> {
+) -> Result<PageMark, PageDamage> {
     let stored: [u8; ENVELOPE_BYTES] = image[ENVELOPE].try_into().expect("40 bytes");
-    without_envelope(image);
+    let mark = take_extent_envelope(image);
     // Not trusted before the checksum holds, but the number of pages is bounded.
     let header = ExtentHeader::decode(format, first, image)?;
     image[ENVELOPE].copy_from_slice(&stored);
+    image[OWN_MARK].copy_from_slice(&mark.get().to_le_bytes());
     let (expected, found) = (header.pages * format.page_bytes(), image.len());
     let extent = image.get_mut(..expected).ok_or(PageDamage::Length { expected, found })?;
     verify_checksum(extent)?;
     let envelope = take_envelope(extent)?;
-    decrypt(cipher, &envelope, extent).map_err(|NotAuthentic| PageDamage::NotAuthentic)
+    decrypt(cipher, &envelope, extent).map_err(|NotAuthentic| PageDamage::NotAuthentic)?;
+    Ok(mark)
 }
 
-/// Clears the envelope, for who reads a header only.
-pub(crate) fn without_envelope(image: &mut [u8]) {
+/// Makes the header of an extent as it is in memory, for readers of the header alone, and returns the mark in it.
+pub(crate) fn take_extent_envelope(image: &mut [u8]) -> PageMark {
     image[ENVELOPE].fill(0);
+    let mark = PageMark::new(header::u32_at(image, OWN_MARK_AT));
+    image[OWN_MARK].fill(0);
+    mark
 }
 
 fn take_envelope(image: &mut [u8]) -> Result<Envelope, PageDamage> {
@@ -99,13 +116,16 @@ fn take_envelope(image: &mut [u8]) -> Result<Envelope, PageDamage> {
     if stored == [0; ENVELOPE_BYTES] {
         return Err(PageDamage::NotEncrypted);
     }
-    without_envelope(image);
+    image[ENVELOPE].fill(0);
     Ok(Envelope::from_bytes(&stored))
 }
 
 fn decrypt(cipher: &Cipher, envelope: &Envelope, image: &mut [u8]) -> Result<(), NotAuthentic> {
     let (associated, associated_bytes, content_at) = associated_data(image);
     cipher.decrypt(envelope, &associated[..associated_bytes], &mut image[content_at..])?;
+    if header::kind_of(image) == Some(PageKind::Overflow) {
+        image[OWN_MARK].fill(0);
+    }
     seal(image);
     Ok(())
 }

@@ -11,7 +11,7 @@
 //! |     19 |     1 | flags        | leaf: bit 0 if a value lies in overflow extents; else zero               |
 //! |     20 |     2 | count        | rows of a leaf, children of an interior page, else zero                  |
 //! |     22 |     2 | prefix_bytes | length of the prefix that all its keys share, stored after the header    |
-//! |     24 |     8 | lsn          | stamp of the merge that wrote the page; no change in it is newer         |
+//! |     24 |     8 | lsn          | stamp of the merge that changed its rows, or which children it has, last |
 //! |     32 |     4 | lower        | end of the slots: unused space is `lower..upper`                         |
 //! |     36 |     4 | upper        | start of the cells                                                       |
 //! |     40 |    40 | envelope     | zero in memory, and on disk unless the database is encrypted: `encrypted`|
@@ -23,11 +23,11 @@ use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_keys::ENVELOPE_BYTES;
 use seawall_types::{Lsn, PageId};
 
-use super::PageFormat;
+use super::{PageFormat, PageMark};
 
 /// Bytes before a page's content.
 pub const PAGE_HEADER_BYTES: usize = 80;
-const PAGE_FORMAT_VERSION: u8 = 1;
+const PAGE_FORMAT_VERSION: u8 = 2;
 /// Where nonce and tag of an encrypted page stand, at the end of the header.
 pub(super) const ENVELOPE: Range<usize> = 40..PAGE_HEADER_BYTES;
 const _: () = assert!(ENVELOPE.end - ENVELOPE.start == ENVELOPE_BYTES);
@@ -110,6 +110,17 @@ pub enum PageDamage {
         expected: u8,
         /// What is there.
         found: u8,
+    },
+    /// A right page, but another image than the one that the tree refers to: an older one, as a lost write leaves it.
+    #[error(
+        "a valid image with mark {found}, where the tree refers to the image with mark {expected}: the device lost a write, \
+         or an older file was put in its place"
+    )]
+    LostWrite {
+        /// What the page above it says, or the superblock.
+        expected: PageMark,
+        /// The image's.
+        found: PageMark,
     },
     /// The checksum holds but the page was not encrypted with the key of this database.
     #[error("it does not authenticate: it was encrypted with another key, or somebody changed it on purpose")]
@@ -238,6 +249,12 @@ pub(super) fn verify_checksum(image: &[u8]) -> Result<(), PageDamage> {
     let (stored, computed) = (u32_at(image, 0), crc32c(&image[4..]));
     let is_right = stored == computed || sabotaged(Defect::PageChecksumNotChecked);
     if is_right { Ok(()) } else { Err(PageDamage::Checksum { stored, computed }) }
+}
+
+/// The mark of an image that is right: its checksum as a plain image.
+#[inline]
+pub(super) fn mark_of(image: &[u8]) -> PageMark {
+    PageMark::new(u32_at(image, 0))
 }
 
 pub(super) fn page_of(image: &[u8]) -> PageId {

@@ -6,7 +6,7 @@
 //! |               80 |         p | prefix     | the bytes that all separators begin with                         |
 //! |           80 + p | 4 x (n-1) | heads      | first four bytes of each separator after the prefix, as a number |
 //! | 80 + p + 4 (n-1) | 2 x (n-1) | offsets    | where each separator starts; it ends where the next one starts   |
-//! | 80 + p + 6 (n-1) |     8 x n | children   | bits 0..56 page, bits 56..64 flags                               |
+//! | 80 + p + 6 (n-1) |    12 x n | children   | bits 0..56 page, bits 56..64 flags, bits 64..96 mark of its image |
 //! |                  |           | unused     | `lower..upper`                                                   |
 //! |            upper |           | separators | after the prefix, in order, end to end, up to the page's end     |
 //!
@@ -18,12 +18,12 @@ use std::cmp::Ordering;
 
 use seawall_types::{Lsn, PageId};
 
-use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind, lsn_of, page_of, u16_at};
+use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind, lsn_of, page_of, u16_at, u32_at, u64_at};
 use super::key::{RowKey, head_of, order_to_prefix, search_suffixes};
-use super::{Page, PageDamage, PageFormat, SharedImage, common_prefix_bytes, seal};
+use super::{Page, PageDamage, PageFormat, PageMark, PageReference, SharedImage, common_prefix_bytes, seal};
 
 const SLOT_BYTES: usize = 4 + 2;
-const CHILD_BYTES: usize = 8;
+const CHILD_BYTES: usize = 12;
 const PAGE_BITS: u32 = 56;
 
 /// Flag of a child at level 1: the leaf refers to overflow extents.
@@ -36,22 +36,40 @@ pub struct Child {
     pub page: PageId,
     /// `CHILD_HAS_OVERFLOW` or zero.
     pub flags: u8,
+    /// Of its image.
+    pub mark: PageMark,
 }
 
 impl Child {
     /// A child with no flags.
-    pub const fn new(page: PageId) -> Child {
-        Child { page, flags: 0 }
+    pub const fn new(at: PageReference) -> Child {
+        Child { page: at.page, flags: 0, mark: at.mark }
+    }
+
+    /// The leaf or interior page `page`.
+    pub fn of(page: &Page) -> Child {
+        let has_overflow = page.view().leaf().is_ok_and(|leaf| leaf.has_overflow());
+        Child { flags: if has_overflow { CHILD_HAS_OVERFLOW } else { 0 }, ..Child::new(page.reference()) }
+    }
+
+    /// Its page and image.
+    #[inline]
+    pub const fn reference(&self) -> PageReference {
+        PageReference { page: self.page, mark: self.mark }
     }
 
     fn encode(&self) -> [u8; CHILD_BYTES] {
         assert!(self.page.get() >> PAGE_BITS == 0, "page {} is past the largest file", self.page);
-        (self.page.get() | u64::from(self.flags) << PAGE_BITS).to_le_bytes()
+        let mut bytes = [0; CHILD_BYTES];
+        bytes[..8].copy_from_slice(&(self.page.get() | u64::from(self.flags) << PAGE_BITS).to_le_bytes());
+        bytes[8..].copy_from_slice(&self.mark.get().to_le_bytes());
+        bytes
     }
 
-    fn decode(bytes: [u8; CHILD_BYTES]) -> Child {
-        let page = u64::from_le_bytes(bytes) & ((1 << PAGE_BITS) - 1);
-        Child { page: PageId::new(page), flags: bytes[7] }
+    #[inline]
+    fn decode(bytes: &[u8; CHILD_BYTES]) -> Child {
+        let page = u64_at(bytes, 0) & ((1 << PAGE_BITS) - 1);
+        Child { page: PageId::new(page), flags: bytes[7], mark: PageMark::new(u32_at(bytes, 8)) }
     }
 }
 
@@ -89,7 +107,7 @@ impl<'a> InteriorView<'a> {
         page_of(self.bytes)
     }
 
-    /// The stamp of the merge that last wrote the page.
+    /// The stamp of the merge that last changed which children the page has.
     #[inline]
     pub(crate) fn lsn(&self) -> Lsn {
         lsn_of(self.bytes)
@@ -110,7 +128,7 @@ impl<'a> InteriorView<'a> {
     /// Child `index`, below `len`.
     #[inline]
     pub fn child(&self, index: usize) -> Child {
-        Child::decode(self.children[index])
+        Child::decode(&self.children[index])
     }
 
     /// The separator between child `index` and the next: the smallest key that the next one may hold.
@@ -216,6 +234,20 @@ pub(super) fn validate(format: &PageFormat, header: &PageHeader, image: &[u8]) -
         }
     }
     Ok(())
+}
+
+/// The page with other images of some children: `changed` are their indexes and what stands there now. Which children it
+/// has, and where they part, stays as it is, and so does its stamp.
+pub(crate) fn with_children(page: &Page, view: &InteriorView<'_>, changed: &[(usize, Child)]) -> Page {
+    let mut image = SharedImage::copy_of(page.bytes());
+    let bytes = image.unshared_mut();
+    let children_at = PAGE_HEADER_BYTES + view.prefix.len() + (view.len() - 1) * SLOT_BYTES;
+    for (index, child) in changed {
+        let at = children_at + index * CHILD_BYTES;
+        bytes[at..at + CHILD_BYTES].copy_from_slice(&child.encode());
+    }
+    seal(bytes);
+    Page::from_sealed(image)
 }
 
 /// Collects children for one interior page after another; copies separators.
@@ -324,7 +356,7 @@ impl InteriorBuilder {
         let number = |value: usize| u32::try_from(value).expect("a page has at most 64 KiB");
         PageHeader {
             level,
-            count: u16::try_from(self.children.len()).expect("a child takes 8 bytes of at most 64 KiB"),
+            count: u16::try_from(self.children.len()).expect("a child takes 12 bytes of at most 64 KiB"),
             prefix_bytes: u16::try_from(self.prefix_bytes).expect("a key has at most 4104 bytes"),
             lower: number(heads_at + slot_bytes(self.children.len())),
             upper: number(upper),

@@ -17,7 +17,8 @@
 //! |-------:|------:|--------|-----------------------------------------------------------------------------------|
 //! |      0 |     2 | shape  | bits 0..13: length of the key after the prefix; bit 15: the value is a reference  |
 //! |      2 |       | suffix | the key after the prefix                                                          |
-//! |        |  rest | value  | the value; or a reference: its length, first page of its first extent, 8 and 8    |
+//! |        |  rest | value  | the value; or a reference: its length, first page of its first extent, mark of    |
+//! |        |       |        | that extent: 8, 8 and 4                                                           |
 //!
 //! A row costs 8 bytes besides its suffix and value. `LeafSize` adds a row in constant time.
 
@@ -25,9 +26,9 @@ use std::ops::Range;
 
 use seawall_types::{Lsn, PageId};
 
-use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind, u16_at, u64_at};
+use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind, u16_at, u32_at, u64_at};
 use super::key::{RowKey, common_prefix_bytes, head_of, head_of_parts, order_to_prefix, search_suffixes};
-use super::{Page, PageDamage, PageFormat, SharedImage, seal};
+use super::{Page, PageDamage, PageFormat, PageMark, PageReference, SharedImage, seal};
 
 /// Bytes of a row besides its key suffix and its value: head, offset, shape.
 const ROW_OVERHEAD_BYTES: usize = SLOT_BYTES + SHAPE_BYTES;
@@ -35,7 +36,7 @@ const SLOT_BYTES: usize = 4 + 2;
 const SHAPE_BYTES: usize = 2;
 const SUFFIX_BYTES_MASK: u16 = 0x1FFF;
 const OVERFLOW_BIT: u16 = 0x8000;
-const REFERENCE_BYTES: usize = 16;
+const REFERENCE_BYTES: usize = 20;
 const FLAG_HAS_OVERFLOW: u8 = 1;
 
 /// Where a long value lies.
@@ -43,20 +44,22 @@ const FLAG_HAS_OVERFLOW: u8 = 1;
 pub struct OverflowReference {
     /// Length of the value.
     pub total_bytes: u64,
-    /// First page of its first extent.
-    pub first: PageId,
+    /// Its first extent.
+    pub first: PageReference,
 }
 
 impl OverflowReference {
     fn encode(&self) -> [u8; REFERENCE_BYTES] {
         let mut bytes = [0; REFERENCE_BYTES];
         bytes[..8].copy_from_slice(&self.total_bytes.to_le_bytes());
-        bytes[8..].copy_from_slice(&self.first.get().to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.first.page.get().to_le_bytes());
+        bytes[16..].copy_from_slice(&self.first.mark.get().to_le_bytes());
         bytes
     }
 
     fn decode(bytes: &[u8]) -> OverflowReference {
-        OverflowReference { total_bytes: u64_at(bytes, 0), first: PageId::new(u64_at(bytes, 8)) }
+        let first = PageReference::new(PageId::new(u64_at(bytes, 8)), PageMark::new(u32_at(bytes, 16)));
+        OverflowReference { total_bytes: u64_at(bytes, 0), first }
     }
 }
 
@@ -260,7 +263,7 @@ fn validate_cell(
             return Err(PageDamage::Structure("a reference to overflow extents of the wrong length"));
         }
         let reference = OverflowReference::decode(value);
-        if reference.first.get() == 0 || reference.total_bytes == 0 {
+        if reference.first.page.get() == 0 || reference.total_bytes == 0 {
             return Err(PageDamage::Structure("a reference to overflow extents that cannot be"));
         }
     }

@@ -8,23 +8,28 @@
 //! |     88 |     8 | next       | first page of the next extent, or zero                                    |
 //! |     96 |     8 | total      | length of the whole value                                                 |
 //! |    104 |     8 | position   | where in the value this extent's bytes stand                              |
-//! |    112 |       | data       | the bytes; zeros after them                                               |
+//! |    112 |     4 | next_mark  | mark of the next extent, or zero                                          |
+//! |    116 |     4 | own_mark   | zero in memory, and on disk unless the database is encrypted: `encrypted` |
+//! |    120 |       | data       | the bytes; zeros after them                                               |
 
 use seawall_types::{Lsn, PageId};
 
-use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind, u32_at, u64_at, verify_checksum};
-use super::{PageDamage, PageFormat, seal};
+use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind, mark_of, u32_at, u64_at, verify_checksum};
+use super::{PageDamage, PageFormat, PageMark, PageReference, seal};
 
 /// Most pages of one extent.
 pub const EXTENT_PAGES_MAX: usize = 128;
 /// Bytes before the data.
-pub const EXTENT_HEADER_BYTES: usize = PAGE_HEADER_BYTES + 32;
+pub const EXTENT_HEADER_BYTES: usize = PAGE_HEADER_BYTES + 40;
 const PAGES_AT: usize = PAGE_HEADER_BYTES;
 const DATA_BYTES_AT: usize = PAGES_AT + 4;
 const NEXT_AT: usize = DATA_BYTES_AT + 4;
 const TOTAL_AT: usize = NEXT_AT + 8;
 const POSITION_AT: usize = TOTAL_AT + 8;
-const _: () = assert!(POSITION_AT + 8 == EXTENT_HEADER_BYTES);
+const NEXT_MARK_AT: usize = POSITION_AT + 8;
+/// See `encrypted`.
+pub(super) const OWN_MARK_AT: usize = NEXT_MARK_AT + 4;
+const _: () = assert!(OWN_MARK_AT + 4 == EXTENT_HEADER_BYTES);
 
 /// The decoded header of an extent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,8 +40,8 @@ pub struct ExtentHeader {
     pub pages: usize,
     /// Bytes of the value in it.
     pub data_bytes: usize,
-    /// First page of the next extent, if the value goes on.
-    pub next: Option<PageId>,
+    /// The next extent, if the value goes on.
+    pub next: Option<PageReference>,
     /// Length of the whole value.
     pub total_bytes: u64,
     /// Where in the value this extent's bytes stand.
@@ -57,12 +62,16 @@ impl ExtentHeader {
         if header.kind != PageKind::Overflow {
             return Err(PageDamage::WrongKind { expected: PageKind::Overflow, found: header.kind });
         }
-        let next = PageId::new(u64_at(page, NEXT_AT));
+        let (next, next_mark) =
+            (PageId::new(u64_at(page, NEXT_AT)), PageMark::new(u32_at(page, NEXT_MARK_AT)));
+        if u32_at(page, OWN_MARK_AT) != 0 || (next.get() == 0 && next_mark.get() != 0) {
+            return Err(PageDamage::Structure("a mark in the header of an extent that has none"));
+        }
         let extent = ExtentHeader {
             first,
             pages: u32_at(page, PAGES_AT) as usize,
             data_bytes: u32_at(page, DATA_BYTES_AT) as usize,
-            next: (next.get() != 0).then_some(next),
+            next: (next.get() != 0).then_some(PageReference::new(next, next_mark)),
             total_bytes: u64_at(page, TOTAL_AT),
             position: u64_at(page, POSITION_AT),
         };
@@ -79,7 +88,7 @@ impl ExtentHeader {
         }
         let end = self.position.checked_add(self.data_bytes as u64);
         let fits = match self.next {
-            Some(next) => end.is_some_and(|end| end < self.total_bytes) && next != self.first,
+            Some(next) => end.is_some_and(|end| end < self.total_bytes) && next.page != self.first,
             None => end == Some(self.total_bytes),
         };
         if fits {
@@ -97,6 +106,8 @@ pub struct Extent<'a> {
     pub header: ExtentHeader,
     /// Its bytes of the value.
     pub data: &'a [u8],
+    /// The mark of this image of it.
+    pub mark: PageMark,
 }
 
 impl<'a> Extent<'a> {
@@ -109,7 +120,8 @@ impl<'a> Extent<'a> {
         let expected = header.pages * format.page_bytes();
         let image = image.get(..expected).ok_or(PageDamage::Length { expected, found: image.len() })?;
         verify_checksum(image)?;
-        Ok(Extent { header, data: &image[EXTENT_HEADER_BYTES..EXTENT_HEADER_BYTES + header.data_bytes] })
+        let data = &image[EXTENT_HEADER_BYTES..EXTENT_HEADER_BYTES + header.data_bytes];
+        Ok(Extent { header, data, mark: mark_of(image) })
     }
 }
 
@@ -130,9 +142,11 @@ pub fn encode_extent(format: &PageFormat, header: &ExtentHeader, lsn: Lsn, data:
     PageHeader::empty(header.first, PageKind::Overflow, lsn).encode(format, &mut image);
     image[PAGES_AT..DATA_BYTES_AT].copy_from_slice(&number(header.pages));
     image[DATA_BYTES_AT..NEXT_AT].copy_from_slice(&number(header.data_bytes));
-    image[NEXT_AT..TOTAL_AT].copy_from_slice(&header.next.map_or(0, PageId::get).to_le_bytes());
+    let (next, next_mark) = header.next.map_or((0, 0), |next| (next.page.get(), next.mark.get()));
+    image[NEXT_AT..TOTAL_AT].copy_from_slice(&next.to_le_bytes());
     image[TOTAL_AT..POSITION_AT].copy_from_slice(&header.total_bytes.to_le_bytes());
-    image[POSITION_AT..EXTENT_HEADER_BYTES].copy_from_slice(&header.position.to_le_bytes());
+    image[POSITION_AT..NEXT_MARK_AT].copy_from_slice(&header.position.to_le_bytes());
+    image[NEXT_MARK_AT..OWN_MARK_AT].copy_from_slice(&next_mark.to_le_bytes());
     image[EXTENT_HEADER_BYTES..EXTENT_HEADER_BYTES + data.len()].copy_from_slice(data);
     seal(&mut image);
     image

@@ -103,6 +103,11 @@ fn leaf_gives_back_its_rows() {
     }
 }
 
+/// Page `page` and some image of it.
+fn at(page: u64) -> PageReference {
+    PageReference::new(PageId::new(page), PageMark::new(u32::try_from(page * 77).unwrap()))
+}
+
 /// Rows kept from leaves that share more, less and as much as the new one, with single rows between.
 #[test]
 fn leaf_of_runs_is_the_leaf_of_its_rows() {
@@ -110,12 +115,12 @@ fn leaf_of_runs_is_the_leaf_of_its_rows() {
         let mut random = Random(seed);
         let format = format_of(4096 << random.below(5));
         let rows = random_rows(&mut random, &format);
-        let reference = OverflowReference { total_bytes: 1 + seed, first: PageId::new(9) };
+        let reference = OverflowReference { total_bytes: 1 + seed, first: at(9) };
         let borrowed: Vec<Row<'_>> = rows
             .iter()
             .map(as_row)
             .map(|row| match row.value {
-                LeafValue::Inline(value) if value.len() >= 16 && random.below(5) == 0 => {
+                LeafValue::Inline(value) if value.len() >= 20 && random.below(5) == 0 => {
                     Row { value: LeafValue::Overflow(reference), ..row }
                 }
                 LeafValue::Inline(_) | LeafValue::Overflow(_) => row,
@@ -164,11 +169,11 @@ fn interior_page_leads_to_the_right_child() {
             .filter(|key| !key.is_empty())
             .collect();
         let mut builder = InteriorBuilder::new(format);
-        builder.push_first(Child::new(PageId::new(100)));
+        builder.push_first(Child::new(at(100)));
         let mut kept = Vec::new();
         for separator in &separators {
             if builder.fits(&RowKey::from(&separator[..])) {
-                let child = Child { page: PageId::new(101 + kept.len() as u64), flags: CHILD_HAS_OVERFLOW };
+                let child = Child { flags: CHILD_HAS_OVERFLOW, ..Child::new(at(101 + kept.len() as u64)) };
                 builder.push(RowKey::from(&separator[..]), child);
                 kept.push(separator);
             }
@@ -178,7 +183,7 @@ fn interior_page_leads_to_the_right_child() {
         let interior = page.view().interior().unwrap();
         assert_eq!((interior.len(), interior.used_bytes(), interior.level()), (kept.len() + 1, used, 1));
         for index in 0..interior.len() {
-            assert_eq!(interior.child(index).page.get(), 100 + index as u64);
+            assert_eq!(interior.child(index).reference(), at(100 + index as u64));
         }
         for (index, separator) in kept.iter().enumerate() {
             assert_eq!(interior.separator(index).to_vec(), **separator);
@@ -200,7 +205,7 @@ fn longest_key_fits_alone_beside_the_longest_value() {
         let format = format_of(4096 << shift);
         let key = vec![255; format.max_key_bytes()];
         let value = vec![1; format.max_inline_value_bytes()];
-        let reference = OverflowReference { total_bytes: 1 << 26, first: PageId::new(9) };
+        let reference = OverflowReference { total_bytes: 1 << 26, first: at(9) };
         for value in [LeafValue::Inline(&value), LeafValue::Overflow(reference)] {
             let row = Row { key: RowKey::from(&key[..]), value };
             let page = decode(&format, &encode_leaf(&format, &[row], PageId::new(2), Lsn::ZERO));
@@ -209,8 +214,8 @@ fn longest_key_fits_alone_beside_the_longest_value() {
             assert_eq!(leaf.has_overflow(), matches!(value, LeafValue::Overflow(_)));
         }
         let mut builder = InteriorBuilder::new(format);
-        builder.push_first(Child::new(PageId::new(2)));
-        builder.push(RowKey::from(&key[..]), Child::new(PageId::new(3)));
+        builder.push_first(Child::new(at(2)));
+        builder.push(RowKey::from(&key[..]), Child::new(at(3)));
         decode(&format, &builder.finish(9, PageId::new(1), Lsn::ZERO));
     }
 }
@@ -248,11 +253,11 @@ fn mutated_pages_are_refused_or_can_be_used() {
             encode_leaf(&format, &rows.iter().map(as_row).collect::<Vec<_>>(), PageId::new(1), Lsn::ZERO)
         } else {
             let mut builder = InteriorBuilder::new(format);
-            builder.push_first(Child::new(PageId::new(100)));
+            builder.push_first(Child::new(at(100)));
             for row in rows.iter().filter(|row| !row.0.is_empty()) {
                 let separator = RowKey::from(&row.0[..]);
                 if builder.fits(&separator) {
-                    builder.push(separator, Child::new(PageId::new(3)));
+                    builder.push(separator, Child::new(at(3)));
                 }
             }
             builder.finish(1, PageId::new(1), Lsn::ZERO)
@@ -296,13 +301,13 @@ fn use_all(page: &Page, rows: &[(Vec<u8>, Vec<u8>)]) {
 #[test]
 fn extent_gives_back_its_data() {
     let format = format_of(4096);
-    for data_bytes in [1, 3984, 3985, 100_000, 4096 * 128 - EXTENT_HEADER_BYTES] {
+    for data_bytes in [1, 3976, 3977, 100_000, 4096 * 128 - EXTENT_HEADER_BYTES] {
         let data: Vec<u8> = (0..data_bytes).map(|byte| u8::try_from(byte % 251).unwrap()).collect();
         let header = ExtentHeader {
             first: PageId::new(8),
             pages: extent_pages(&format, data_bytes),
             data_bytes,
-            next: Some(PageId::new(400)),
+            next: Some(at(400)),
             total_bytes: 1 << 20,
             position: 77,
         };

@@ -13,8 +13,6 @@
 use seawall_keys::{Cipher, ENVELOPE_BYTES, Envelope};
 use seawall_types::PageId;
 
-use crate::superblock::u32_at;
-
 /// What an encrypted image belongs to.
 pub(super) struct StoredPlace {
     pub(super) chunk: u64,
@@ -46,12 +44,6 @@ impl StoredPlace {
         cipher.decrypt(&Envelope::from_bytes(envelope), &self.associated_data(), bytes).ok()?;
         Some(bytes)
     }
-}
-
-/// By which the image of a page is known again: its checksum, or a mark of it.
-pub(super) fn image_mark(cipher: Option<&Cipher>, image: &[u8]) -> u32 {
-    // Checksum, place and stamp.
-    cipher.map_or_else(|| u32_at(image, 0), |cipher| cipher.mark(&image[..32]))
 }
 
 /// What an encrypted image takes beyond its bytes.

@@ -20,7 +20,11 @@
 //! |     56 |     4 | place          | 0: the images are in regions of this file, 1: in the log             |
 //! |     60 |     4 | part_count     | regions, at most 16; or records in the log                           |
 //! |     64 |   384 | parts          | below; zero behind the last one                                      |
-//! |    448 |    64 | reserved       | zero; anything else is refused                                       |
+//! |    448 |     4 | root_before    | mark of the root before the chunk; see `superblock`                  |
+//! |    452 |     4 | map_before     | mark of the first page of the space map before the chunk             |
+//! |    456 |     4 | root_after     | mark of the root after it                                            |
+//! |    460 |     4 | map_after      | mark of the first page of the space map after it                     |
+//! |    464 |    48 | reserved       | zero; anything else is refused                                       |
 //!
 //! Parts, one after another, if the images are in regions:
 //!
@@ -45,19 +49,20 @@ use seawall_types::{DatabaseId, Lsn, TimelineId};
 
 use super::{BLOCK_BYTES, IMAGES_AT};
 use crate::image_log::ImageSpan;
-use crate::page::PageFormat;
-use crate::superblock::{COUNTER_MAX, u32_at, u64_at};
+use crate::page::{PageFormat, PageMark};
+use crate::superblock::{COUNTER_MAX, TreeMarks, u32_at, u64_at};
 
 const MAGIC: [u8; 8] = *b"SWCHUNK\n";
-const FORMAT_VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 2;
 /// What a disk writes whole or not at all.
 pub(super) const SECTOR_BYTES: usize = 512;
 /// So many writers have a region of their own.
 pub(crate) const REGIONS_MAX: usize = 16;
 const PARTS_AT: usize = 64;
 const PART_BYTES: usize = 24;
-const RESERVED_AT: usize = PARTS_AT + REGIONS_MAX * PART_BYTES;
-const _: () = assert!(RESERVED_AT + 64 == SECTOR_BYTES);
+const MARKS_AT: usize = PARTS_AT + REGIONS_MAX * PART_BYTES;
+const RESERVED_AT: usize = MARKS_AT + 16;
+const _: () = assert!(RESERVED_AT + 48 == SECTOR_BYTES);
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +72,10 @@ pub(crate) struct ChunkHeader {
     pub(crate) has_superblock: bool,
     pub(crate) block_checksum: u32,
     pub(crate) place: ImagePlace,
+    /// Of the tree that the chunk changes.
+    pub(crate) marks_before: TreeMarks,
+    /// Of the tree that it ends with.
+    pub(crate) marks_after: TreeMarks,
 }
 
 /// Where the images are.
@@ -105,6 +114,8 @@ impl ChunkHeader {
             has_superblock: false,
             block_checksum: crc32c(&[0; BLOCK_BYTES]),
             place: ImagePlace::Regions(Vec::new()),
+            marks_before: TreeMarks::default(),
+            marks_after: TreeMarks::default(),
         }
     }
 
@@ -134,6 +145,12 @@ impl ChunkHeader {
         };
         block[56..60].copy_from_slice(&u32::to_le_bytes(place));
         block[60..64].copy_from_slice(&part_count.to_le_bytes());
+        for (marks, bytes) in
+            [self.marks_before, self.marks_after].iter().zip(block[MARKS_AT..].chunks_exact_mut(8))
+        {
+            bytes[..4].copy_from_slice(&marks.root.get().to_le_bytes());
+            bytes[4..].copy_from_slice(&marks.space_map.get().to_le_bytes());
+        }
         let checksum = crc32c(&block[..SECTOR_BYTES]);
         block[12..16].copy_from_slice(&checksum.to_le_bytes());
         block
@@ -164,7 +181,13 @@ impl ChunkHeader {
 
     fn decode_fields(sector: &[u8; SECTOR_BYTES], format: &PageFormat) -> Option<ChunkHeader> {
         let part_count = u32_at(sector, 60);
-        let is_reserved_zero = |from: usize| sector[from..].iter().all(|byte| *byte == 0);
+        let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+        let is_reserved_zero =
+            |from: usize| is_zero(&sector[from..MARKS_AT]) && is_zero(&sector[RESERVED_AT..]);
+        let marks_at = |at: usize| TreeMarks {
+            root: PageMark::new(u32_at(sector, at)),
+            space_map: PageMark::new(u32_at(sector, at + 4)),
+        };
         let place = match u32_at(sector, 56) {
             0 => {
                 let count = usize::try_from(part_count).ok().filter(|count| *count <= REGIONS_MAX)?;
@@ -184,6 +207,8 @@ impl ChunkHeader {
             has_superblock: u32_at(sector, 48) == 1,
             block_checksum: u32_at(sector, 52),
             place,
+            marks_before: marks_at(MARKS_AT),
+            marks_after: marks_at(MARKS_AT + 8),
         };
         let fits = u32_at(sector, 40) as usize == format.page_bytes()
             && u32_at(sector, 48) <= 1
@@ -270,6 +295,8 @@ mod tests {
             has_superblock: true,
             block_checksum: 77,
             place,
+            marks_before: TreeMarks { root: PageMark::new(1), space_map: PageMark::new(2) },
+            marks_after: TreeMarks { root: PageMark::new(3), space_map: PageMark::new(4) },
         };
         vec![
             ChunkHeader::of_no_chunk(),
@@ -308,7 +335,7 @@ mod tests {
             forged[12..16].copy_from_slice(&checksum.to_le_bytes());
             ChunkHeader::decode(&forged, &format(), DATABASE)
         };
-        assert!(matches!(forge(8, 2), FoundHeader::Version(2)));
+        assert!(matches!(forge(8, 1), FoundHeader::Version(1)));
         // Page size, counts, flag, place, a region that overlaps, lies in the headers, or is shorter than its table.
         for (offset, value) in [
             (40, 8192),
@@ -324,6 +351,6 @@ mod tests {
         ] {
             assert!(matches!(forge(offset, value), FoundHeader::Damaged), "{value} at {offset}");
         }
-        assert!(matches!(forge(448, 1), FoundHeader::Damaged));
+        assert!(matches!(forge(464, 1), FoundHeader::Damaged));
     }
 }

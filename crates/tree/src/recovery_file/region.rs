@@ -25,12 +25,12 @@ use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_keys::{Cipher, ENVELOPE_BYTES};
 use seawall_types::PageId;
 
-use super::encrypted::{StoredPlace, envelope_bytes, image_mark};
+use super::encrypted::{StoredPlace, envelope_bytes};
 use super::header::RegionPlace;
 use super::{BLOCK_BYTES, PAGES_MAX, RecoveryFile};
 use crate::error::TreeError;
 use crate::image_compression::{ImageCompression, ImagePacker, ImageUnpacker};
-use crate::page::{Page, PageFormat};
+use crate::page::{Page, PageFormat, stored_mark};
 use crate::superblock::{u32_at, u64_at};
 use crate::sync_gate::SyncGate;
 
@@ -93,7 +93,7 @@ pub(super) fn write_region(
             stored_bytes: u32::try_from(stored.len()).expect("an image is shorter than 2^32 bytes"),
             compression: code.into(),
             checksum: crc32c(stored),
-            image_checksum: image_mark(file.cipher(), image.bytes()),
+            image_checksum: stored_mark(file.cipher(), image.bytes()).get(),
         };
         entry.encode(chunk, &mut table);
         sink.append(stored)?;

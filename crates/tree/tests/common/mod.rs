@@ -11,7 +11,7 @@ use std::ops::Range;
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 use seawall_tree::{
     Change, CheckSummary, DivisibleSource, Encryption, ImageCompression, LeafCursor, MergeSource,
-    PageProtection, Superblock, Tree, TreeAccess, TreeError, TreeOptions, page::LeafValue,
+    PageProtection, Superblock, Tree, TreeAccess, TreeError, TreeMarks, TreeOptions, page::LeafValue,
 };
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId, TimelineMark};
 
@@ -38,6 +38,7 @@ pub(crate) fn superblock(page_bytes: u32) -> Superblock {
         encryption: Encryption::None,
         in_doubt: 0,
         log_end: Lsn::ZERO,
+        marks: TreeMarks::default(),
     }
 }
 
