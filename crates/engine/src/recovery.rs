@@ -45,6 +45,8 @@ use crate::view::View;
 const BATCH_BYTES: usize = 256 << 10;
 /// Batches that a worker may be behind.
 const BATCHES_WAITING: usize = 4;
+/// Reads of pages by which a tree is opened: see `RecoveryStatistics::pages_read`.
+const ROOT_READS: u64 = 1;
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// How far a recovery is.
@@ -78,7 +80,8 @@ pub struct RecoveryStatistics {
     pub rows: u64,
     /// Parts that were merged into the tree on the way, because the log was longer than the memory for it.
     pub merges: u64,
-    /// Pages of the page file read: none, unless parts had to be merged.
+    /// Pages of the page file read: none, unless parts had to be merged. The root is not counted, which every open reads to
+    /// see whether the page file is the one that the superblock belongs to.
     pub pages_read: u64,
     /// How long it took.
     pub duration: Duration,
@@ -335,7 +338,7 @@ impl<'a> Replay<'a> {
         let now = self.environment.clock.monotonic();
         self.statistics.end_of_log = end.lsn;
         self.statistics.duration = now.saturating_sub(self.started);
-        self.statistics.pages_read = self.tree.pages().file().read_counts().reads;
+        self.statistics.pages_read = self.tree.pages().file().read_counts().reads.saturating_sub(ROOT_READS);
         let long_bodies = self.in_doubt.take_long_bodies();
         let frozen = (!memtable.is_empty()).then(|| crate::view::Frozen {
             memtable: Arc::new(memtable),

@@ -2,13 +2,13 @@
 //!
 //! | step | what                                                       | a crash here leaves                             |
 //! |-----:|------------------------------------------------------------|-------------------------------------------------|
-//! |    1 | write fresh pages in place                                 | the old tree: nothing refers to fresh pages     |
+//! |    1 | write fresh pages in place, and zeros where new pages of the space map will be | the old tree: nothing refers to fresh pages     |
 //! |    2 | sync the page file: fresh pages, and the last chunk's in place; beside it, pack the images; then write them to the recovery file or the log | the old tree, which is whole in place by the time the recovery file that protects it is overwritten |
 //! |    3 | write the recovery file's header, sync: **committed**      | the old tree before the sync, as the header is of the chunk before or of images that do not all verify; the new tree after it, as opening writes the images in place again |
 //! |    4 | publish the images to readers                              | the new tree                                    |
 //! |    5 | write the images in place                                  | the new tree: opening repairs what is torn      |
 //! |    6 | if this chunk ends a checkpoint: sync the page file, store the superblock | the new tree; the header's second block is the new superblock, so opening stores it, and the redo point and the pages move together |
-//! |    7 | drop the overlay, punch and hand out freed pages           | the new tree                                    |
+//! |    7 | drop the overlay; punch and release freed pages that wait for nothing more | the new tree                    |
 //!
 //! What is written is handed on by `DiskFile::start_writing`, which orders nothing and makes nothing durable: the device then
 //! writes while the next images are packed and the next chunk is planned. Without it, syncs were a third of a checkpoint's
@@ -18,8 +18,8 @@
 //! * *The page file's, in step 2,* makes two things durable that the commit needs: the fresh pages, which the new tree
 //!   refers to, and the pages that the chunk before has written in place, whose other copy is overwritten now. So a
 //!   chunk's own pages in place are synced by the next one, or by the end of the checkpoint. Until then the recovery
-//!   file has them, and a crash writes them again. Pages that the chunk before has freed are not written, or punched out
-//!   of the file, before that sync: where they are wanted at once there is one more. So the tree before the last
+//!   file has them, and a crash writes them again. Pages that the chunk before has freed are not handed out, or punched
+//!   out of the file, before that sync, and until no long value of an older tree is being read. So the tree before the last
 //!   committed chunk stays whole as long as that one may not be in place, and a chunk whose images were damaged after a
 //!   crash is told from one that was never committed by its pages alone.
 //! * *The recovery file's, in step 3,* is the commit. The header is written after step 2 has come back, since the
@@ -39,7 +39,8 @@
 //! table.
 //!
 //! A failure before the header that is no failed sync or damaged device (the disk is full) leaves the old tree,
-//! and the chunk can be planned again. Any other one leaves files in an unknown state: the writer refuses to go on, and
+//! and the chunk can be planned again. Step 5 writes only where the file has blocks, so it finds a full disk only on a file
+//! system that moves what is overwritten (btrfs, ZFS, XFS with shared blocks, thin volumes). Any other failure leaves files in an unknown state: the writer refuses to go on, and
 //! the next open finds out which chunk was committed. A log that has no room for images is not waited for: the checkpoint
 //! that will give it room uses the recovery file.
 
@@ -59,14 +60,14 @@ use crate::error::TreeError;
 use crate::image_compression::{ImageCompression, ImagePacker};
 use crate::image_log::{ImageLog, ImageLogError, ImagePiece, PIECE_BYTES, PieceTally, StoredImage};
 use crate::in_place::{InPlaceWrite, write};
-use crate::page::{Page, PageFormat, PageKind};
+use crate::page::{Page, PageKind};
 use crate::page_file::PageImage;
 use crate::published::Overlay;
 use crate::recovery_file::ImagePlace;
 use crate::space_map::PageRun;
 use crate::superblock::Superblock;
 use crate::sync_gate::SyncGate;
-use crate::tree::{Tree, TreeOptions, WriterState};
+use crate::tree::{FreedPages, Tree, TreeOptions, WriterState};
 
 /// Freed runs of at least so many bytes are given back to the file system.
 const PUNCHED_BYTES_MIN: u64 = 1 << 20;
@@ -134,7 +135,9 @@ impl Tree {
                 Ok(applied)
             }
             Err(ChunkFailure::NotCommitted(error)) => {
-                // The next plan takes the pages back.
+                // The next plan takes the pages back, and finds those that the chunk before has freed.
+                self.sync_in_place(&mut writer, &mut AppliedChunk::default())?;
+                self.release_freed(&mut writer)?;
                 writer.failure = None;
                 Err(error)
             }
@@ -162,9 +165,8 @@ impl Tree {
         if writer.in_place.is_none() || sabotaged(Defect::OverlayDroppedEarly) {
             self.pages.drop_overlay();
         }
-        if !plan.is_empty() {
-            applied.punched_bytes = self.take_back(writer).map_err(ChunkFailure::Unknown)?;
-        }
+        let punched = if plan.is_empty() { self.release_freed(writer) } else { self.take_back(writer) };
+        applied.punched_bytes = punched.map_err(ChunkFailure::Unknown)?;
         Ok(applied)
     }
 
@@ -193,11 +195,9 @@ impl Tree {
             .map(|image: &FreshImage| PageImage { first: image.first(), bytes: image.bytes() })
             .collect();
         let mut watch = Watch::start(self.options.clock.as_deref());
-        if writer.writes_freed_pages(&plan.fresh, self.format()) {
-            self.sync_in_place(writer, applied).map_err(ChunkFailure::Unknown)?;
-            watch.lap();
-        }
         file.write(&fresh).map_err(ChunkFailure::before_commit)?;
+        // So that a full disk is found here, and not when they are written in place.
+        file.write_zeros(&plan.new_map_pages).map_err(ChunkFailure::before_commit)?;
         applied.durations.page_write += watch.lap();
         let chunk = writer.completed_chunk + 1;
         let has_unsynced = writer.has_unsynced_pages && !sabotaged(Defect::PagesNotSyncedBetweenChunks);
@@ -221,8 +221,7 @@ impl Tree {
         let protected = self.changed_images(&plan.protected).map_err(ChunkFailure::before_commit)?;
         applied.statistics.protected_pages = protected.len() as u64;
         let place = self.write_images(writer, chunk, &protected, sync, applied)?;
-        writer.has_unsynced_pages = false;
-        writer.freed_before_sync.clear();
+        writer.note_synced();
         let marks = [writer.marks, self.pages.marks_after(writer.marks, &protected)];
         let superblock = finish.map(|values| writer.filled_in(values, chunk, marks[1], file.page_count()));
         // A header that was written in part may still reach the disk: only the next open knows.
@@ -294,30 +293,49 @@ impl Tree {
 
     /// Makes the pages that the chunk freed available, punched out of the file where they are many side by side.
     fn take_back(&self, writer: &mut WriterState) -> Result<u64, TreeError> {
+        let mut space = self.space.lock();
+        let runs = space.freed_runs();
+        runs.iter().for_each(|run| self.forget(*run));
+        space.commit()?;
+        drop(space);
+        let is_synced = !writer.has_unsynced_pages || sabotaged(Defect::FreedPagesWrittenUnsynced);
         let mut punched_bytes = 0;
-        let freed = writer.space.freed_runs();
-        let bytes_of = |run: &PageRun| u64::from(run.count) * self.format().page_bytes() as u64;
-        let punches = freed.iter().any(|run| bytes_of(run) >= PUNCHED_BYTES_MIN);
-        if punches && !sabotaged(Defect::PunchedBeforeSync) {
-            writer.sync_pages(self.pages.file())?;
+        if sabotaged(Defect::PunchedBeforeSync) {
+            punched_bytes = runs.iter().map(|run| self.punch(run)).sum();
         }
-        if writer.has_unsynced_pages && !sabotaged(Defect::FreedPagesWrittenUnsynced) {
-            writer.freed_before_sync = freed.clone();
-        }
-        for run in freed {
-            let bytes = bytes_of(&run);
-            if bytes >= PUNCHED_BYTES_MIN {
-                match self.pages.file().punch_hole(run.first, u64::from(run.count)) {
-                    Ok(true) => punched_bytes += bytes,
-                    Ok(false) => {}
-                    // The chunk is in place without it: the space is used again, only not by others.
-                    Err(error) => tracing::warn!(%error, "freed space was not given back to the file system"),
-                }
-            }
-            self.forget(run);
-        }
-        writer.space.commit()?;
+        writer.freed.push(FreedPages { version: self.pages.version(), is_synced, runs });
+        Ok(punched_bytes + self.release_freed(writer)?)
+    }
+
+    /// Lets freed pages be used again that wait for nothing more: the chunk that freed them is durable in place, so
+    /// applying it again needs none of them, and nobody reads a long value of the tree before it. Punches large runs out
+    /// of the file; returns the bytes.
+    pub(crate) fn release_freed(&self, writer: &mut WriterState) -> Result<u64, TreeError> {
+        let is_ready =
+            |freed: &mut FreedPages| freed.is_synced && !self.pages.has_readings_before(freed.version);
+        let ready: Vec<FreedPages> = writer.freed.extract_if(.., is_ready).collect();
+        let runs = || ready.iter().flat_map(|freed| &freed.runs);
+        let punched_bytes = runs().map(|run| self.punch(run)).sum();
+        let mut space = self.space.lock();
+        runs().try_for_each(|run| space.release(*run))?;
         Ok(punched_bytes)
+    }
+
+    /// Punches a run out of the file if it is large; returns its bytes then.
+    fn punch(&self, run: &PageRun) -> u64 {
+        let bytes = u64::from(run.count) * self.format().page_bytes() as u64;
+        if bytes < PUNCHED_BYTES_MIN {
+            return 0;
+        }
+        match self.pages.file().punch_hole(run.first, u64::from(run.count)) {
+            Ok(true) => bytes,
+            Ok(false) => 0,
+            Err(error) => {
+                // The chunk is in place without it: the space is used again, only not by others.
+                tracing::warn!(%error, "freed space was not given back to the file system");
+                0
+            }
+        }
     }
 
     /// Drops freed pages from the cache before they are used for something else. The published tree does not refer to
@@ -501,20 +519,11 @@ impl ChunkFailure {
 }
 
 impl WriterState {
-    /// Whether one of these pages was freed by the chunk before, which is not synced in place yet.
-    fn writes_freed_pages(&self, fresh: &[FreshImage], format: &PageFormat) -> bool {
-        let freed = &self.freed_before_sync;
-        fresh.iter().any(|image| {
-            let first = image.first().get();
-            let end = first + (image.bytes().len() / format.page_bytes()) as u64;
-            let behind = freed.partition_point(|run| run.first.get() < end);
-            let before = freed[..behind].last();
-            before.is_some_and(|run| run.first.get() + u64::from(run.count) > first)
-        })
-    }
-
     pub(crate) fn poison(&mut self, error: TreeError) -> TreeError {
         self.failure = Some(format!("applying a chunk failed: {error}"));
         error
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -165,7 +165,7 @@ impl BulkLoader {
                 let count =
                     u32::try_from(RUN_BYTES / self.format.page_bytes()).expect("2 MiB hold few pages");
                 // A short load does not need a long run: what it does not use is given back when it ends.
-                let first = self.tree.lock_writer()?.reserve(count, self.tree.pages.file())?;
+                let first = self.tree.space.lock().reserve(count)?;
                 let run = PageRun { first, count };
                 self.taken.push(run);
                 run
@@ -187,7 +187,7 @@ impl BulkLoader {
         let mut images: Vec<FreshImage> = Vec::new();
         let (tree, taken) = (&self.tree, &mut self.taken);
         let allocate = |count| {
-            let first = tree.lock_writer()?.reserve(count, tree.pages.file())?;
+            let first = tree.space.lock().reserve(count)?;
             // Before the open run, which stays the last one.
             taken.insert(taken.len().saturating_sub(1), PageRun { first, count });
             Ok(first)

@@ -84,7 +84,7 @@ impl PageCache {
 
     /// The page with `id`, readable as long as `guard` is held.
     #[inline]
-    pub(crate) fn get<'g>(&self, id: PageId, guard: &'g Guard) -> Option<PageView<'g>> {
+    pub(crate) fn get<'g>(&'g self, id: PageId, guard: &'g Guard) -> Option<PageView<'g>> {
         let (set, tag) = self.place(id);
         self.images.prefetch(set);
         let head = &self.sets[set];

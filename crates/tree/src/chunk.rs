@@ -7,12 +7,14 @@
 //!   are written in place without protection.
 //! * **Protected** images overwrite pages of the last durable tree (and space map pages): they go through the recovery
 //!   file.
-//! * **Freed** pages are in no image of the chunk, and are not written before the chunk is in place.
+//! * **Freed** pages are in no image of the chunk, and are not written before the chunk is durable in place and nobody
+//!   reads a long value of the tree before it.
 //!
 //! A page is in at most one of the three.
 //!
 //! Several threads may build one chunk, each with a `ChunkBuilder` of its own. They share the space map, under a latch
-//! that is held for a few allocations, and the count of bytes that the budget is held against.
+//! that is held for a few allocations, and the count of bytes that the budget is held against. Bulk loads take their pages
+//! under the same latch, and wait for no chunk.
 
 use seawall_sync::Mutex;
 use seawall_sync::atomic::{AtomicU64, Ordering};
@@ -58,6 +60,8 @@ pub struct ChunkPlan {
     pub(crate) plan: u64,
     pub(crate) fresh: Vec<FreshImage>,
     pub(crate) protected: Vec<Page>,
+    /// Those of the protected pages that the file has no blocks for yet.
+    pub(crate) new_map_pages: Vec<PageId>,
     /// Fresh pages were already written, by a bulk load.
     pub(crate) wrote_ahead: bool,
     pub(crate) statistics: ChunkStatistics,
@@ -118,10 +122,10 @@ impl Tree {
         build: impl FnOnce(&mut ChunkBuilder<'_>) -> Result<(), TreeError>,
     ) -> Result<ChunkPlan, TreeError> {
         let mut writer = self.lock_writer()?;
-        writer.space.roll_back()?;
+        self.space.lock().roll_back()?;
         let plan = writer.begin_plan();
-        let (space, used_bytes) = (Mutex::new(&mut writer.space), AtomicU64::new(0));
-        let mut chunk = ChunkBuilder::new(self, &space, &used_bytes, stamp);
+        let used_bytes = AtomicU64::new(0);
+        let mut chunk = ChunkBuilder::new(self, &used_bytes, stamp);
         build(&mut chunk)?;
         chunk.finish(plan)
     }
@@ -130,8 +134,8 @@ impl Tree {
 /// Collects the pages of one chunk while the tree is edited.
 pub(crate) struct ChunkBuilder<'t> {
     pub(crate) tree: &'t Tree,
-    /// Shared with the other builders of the chunk.
-    pub(crate) space: &'t Mutex<&'t mut SpaceMap>,
+    /// Shared with the other builders of the chunk, and with bulk loads.
+    pub(crate) space: &'t Mutex<SpaceMap>,
     /// Bytes of the images of all builders of the chunk, told from time to time: a count that threads write to with every
     /// page and read with every row would cost more than it is worth.
     used_bytes: &'t AtomicU64,
@@ -151,15 +155,10 @@ pub(crate) struct ChunkBuilder<'t> {
 }
 
 impl<'t> ChunkBuilder<'t> {
-    fn new(
-        tree: &'t Tree,
-        space: &'t Mutex<&'t mut SpaceMap>,
-        used_bytes: &'t AtomicU64,
-        stamp: Lsn,
-    ) -> ChunkBuilder<'t> {
+    fn new(tree: &'t Tree, used_bytes: &'t AtomicU64, stamp: Lsn) -> ChunkBuilder<'t> {
         ChunkBuilder {
             tree,
-            space,
+            space: &tree.space,
             used_bytes,
             used_when_told: 0,
             used_since: 0,
@@ -176,7 +175,7 @@ impl<'t> ChunkBuilder<'t> {
 
     /// A builder of the same chunk for another thread; `absorb` takes in what it has built.
     pub(crate) fn beside(&self) -> ChunkBuilder<'t> {
-        let chunk = ChunkBuilder::new(self.tree, self.space, self.used_bytes, self.stamp);
+        let chunk = ChunkBuilder::new(self.tree, self.used_bytes, self.stamp);
         ChunkBuilder { taken_at_once: PAGES_TAKEN_AT_ONCE, ..chunk }
     }
 
@@ -195,6 +194,7 @@ impl<'t> ChunkBuilder<'t> {
         self.give_back_taken()?;
         let mut space = self.space.lock();
         self.protected.extend(space.seal(self.stamp)?);
+        let new_map_pages = space.unwritten_pages();
         self.statistics.freed_pages = space.freed_count();
         drop(space);
         // A page's number is in its image, which another thread may have built: looked at once each.
@@ -208,6 +208,7 @@ impl<'t> ChunkBuilder<'t> {
             plan,
             fresh: self.fresh,
             protected: self.protected,
+            new_map_pages,
             wrote_ahead: self.wrote_ahead,
             statistics: self.statistics,
         })

@@ -37,6 +37,7 @@ mod merge;
 pub mod page;
 mod page_file;
 mod published;
+mod readings;
 mod recovery_file;
 mod space_map;
 mod superblock;

@@ -1,13 +1,14 @@
 //! Point reads: one descent from the root to the leaf whose range holds a key.
 //!
 //! A descent is optimistic (see `published`): it takes no lock, counts no reference on pages that are cached, and starts
-//! over if a chunk was published meanwhile. It ends: each page must be one level below its parent.
+//! over if a chunk was published meanwhile. What it has found is used without an epoch guard: no caller keeps others from
+//! reclaiming memory. It ends: each page must be one level below its parent.
 
 use crossbeam_epoch::{self as epoch, Guard};
 
 use crate::cursor::{Direction, LeafPosition};
 use crate::error::TreeError;
-use crate::page::{InteriorView, LeafValue, OverflowReference, PageDamage};
+use crate::page::{InteriorView, LeafValue, OverflowReference, Page, PageDamage};
 use crate::published::{HeldPage, PublishedPages, ROOT};
 use crate::tree::Tree;
 
@@ -22,7 +23,7 @@ impl Tree {
         self.pages.version()
     }
 
-    /// Gives the value of `key` to `use_value`, or `None` if there is no such row. An inline value is not copied.
+    /// Gives the value of `key` to `use_value`, or `None` if there is no such row. A long inline value is not copied.
     ///
     /// # Errors
     /// If a page on the way cannot be read or is damaged.
@@ -129,25 +130,58 @@ impl PublishedPages {
         key: &[u8],
         use_value: impl FnOnce(Option<&[u8]>) -> R,
     ) -> Result<Option<R>, TreeError> {
-        let guard = epoch::pin();
-        let descended = self.descend(version, &guard, |view| view.child_for(key));
-        if !self.is_current(version) {
-            return Ok(None);
-        }
-        let held = descended?;
-        let leaf = held.view().leaf().map_err(|damage| self.damaged(held.view().id(), damage))?;
-        match leaf.search(key).ok().map(|index| leaf.value(index)) {
-            None => Ok(Some(use_value(None))),
-            Some(LeafValue::Inline(value)) => Ok(Some(use_value(Some(value)))),
-            Some(LeafValue::Overflow(reference)) => {
+        match self.find(version, key)? {
+            Found::Changed => Ok(None),
+            Found::Nothing => Ok(Some(use_value(None))),
+            Found::Short { bytes, length } => Ok(Some(use_value(Some(&bytes[..length])))),
+            Found::Inline { page, index } => match page.view().leaf().map(|leaf| leaf.value(index)) {
+                Ok(LeafValue::Inline(value)) => Ok(Some(use_value(Some(value)))),
+                _ => unreachable!("the value was found there"),
+            },
+            Found::Overflow(reference) => {
                 let value = self.read_overflow(reference, version)?;
                 Ok(value.map(|value| use_value(Some(&value))))
             }
         }
     }
 
-    /// The value that `reference`, found in a leaf as of `version`, stands for. `None` if the tree has changed since:
-    /// the extents may hold something else by now, so look the row up again.
+    /// The value of `key` as of `version`, held without an epoch guard: whoever uses it may take their time, and what the
+    /// cache evicts meanwhile is freed.
+    #[inline]
+    fn find(&self, version: u64, key: &[u8]) -> Result<Found, TreeError> {
+        let guard = epoch::pin();
+        let descended = self.descend(version, &guard, |view| view.child_for(key));
+        if !self.is_current(version) {
+            return Ok(Found::Changed);
+        }
+        let held = descended?;
+        let leaf = held.view().leaf().map_err(|damage| self.damaged(held.view().id(), damage))?;
+        let Ok(index) = leaf.search(key) else { return Ok(Found::Nothing) };
+        match leaf.value(index) {
+            LeafValue::Inline(value) if value.len() <= SHORT_BYTES => {
+                let mut bytes = [0; SHORT_BYTES];
+                bytes[..value.len()].copy_from_slice(value);
+                Ok(Found::Short { bytes, length: value.len() })
+            }
+            LeafValue::Inline(_) => {
+                let at = held.view().reference();
+                let page = match held {
+                    HeldPage::Owned(page) => page,
+                    HeldPage::Cached(_) => match self.shared_page(at, version) {
+                        // Evicted, and then replaced by another chunk.
+                        _ if !self.is_current(version) => return Ok(Found::Changed),
+                        page => page?,
+                    },
+                };
+                Ok(Found::Inline { page, index })
+            }
+            LeafValue::Overflow(reference) => Ok(Found::Overflow(reference)),
+        }
+    }
+
+    /// The value that `reference`, found in a leaf as of `version`, stands for. `None` if the tree has changed before the
+    /// call: the extents may hold something else by now, so look the row up again. What changes during the call does not
+    /// matter, so a value that takes long to read is read once.
     ///
     /// # Errors
     /// If an extent cannot be read or is damaged.
@@ -156,11 +190,11 @@ impl PublishedPages {
         reference: OverflowReference,
         version: u64,
     ) -> Result<Option<Vec<u8>>, TreeError> {
-        let value = self.assemble(reference);
-        if self.is_current(version) { value.map(Some) } else { Ok(None) }
+        let Some(_reading) = self.begin_reading(version) else { return Ok(None) };
+        self.assemble(reference).map(Some)
     }
 
-    /// As `read_overflow`, for the one writer, under whom nothing changes.
+    /// As `read_overflow`, for the one writer, under whom nothing changes, and for readers who have begun to read.
     pub(crate) fn assemble(&self, reference: OverflowReference) -> Result<Vec<u8>, TreeError> {
         let mut value = Vec::new();
         let mut buffer = Vec::new();
@@ -188,7 +222,7 @@ impl PublishedPages {
     /// Walks from the root to a leaf; `choose` picks a child of each interior page.
     #[inline]
     pub(crate) fn descend<'g>(
-        &self,
+        &'g self,
         version: u64,
         guard: &'g Guard,
         mut choose: impl FnMut(&InteriorView<'_>) -> usize,
@@ -208,6 +242,27 @@ impl PublishedPages {
             held = next;
         }
     }
+}
+
+/// Inline values up to so many bytes are copied. For longer ones their page is shared, which all threads that read the same
+/// page would notice if it were done for every value.
+const SHORT_BYTES: usize = 128;
+
+/// What a lookup came to.
+enum Found {
+    /// Another tree was published meanwhile.
+    Changed,
+    /// There is no such row.
+    Nothing,
+    Short {
+        bytes: [u8; SHORT_BYTES],
+        length: usize,
+    },
+    Inline {
+        page: Page,
+        index: usize,
+    },
+    Overflow(OverflowReference),
 }
 
 #[cfg(test)]

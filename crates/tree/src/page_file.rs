@@ -318,6 +318,16 @@ impl PageFile {
         Ok(())
     }
 
+    /// Writes zeros over pages that the tree does not refer to yet, so that the file has blocks for them.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub(crate) fn write_zeros(&self, pages: &[PageId]) -> Result<(), TreeError> {
+        let zeros = vec![0; self.format.page_bytes()];
+        let images = pages.iter().map(|page| PageImage { first: *page, bytes: &zeros });
+        self.write_images(&images.collect::<Vec<_>>())
+    }
+
     /// The device writes while the next images are encoded, or the next chunk is planned, and not only while a sync is
     /// waited for.
     fn start_writing(&self, first: PageId, end: PageId) {

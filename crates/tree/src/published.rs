@@ -17,8 +17,9 @@
 //!   looked before it came there finds that the tree has changed: damage is real only if it has not.
 //! * What is read from the file is the image that the page above it refers to, by its mark, or it is refused. Of the root
 //!   the superblock has the mark, and this the mark of the newest one: it changes while `version` is odd.
-//! * The page of a freed id may be overwritten as soon as the chunk that freed it is published: whoever still reads it
-//!   by its old id finds that the tree has changed.
+//! * The page of a freed id may be overwritten once the chunk that freed it is published, synced in place, and no long
+//!   value of an older tree is being read (`readings`): other readers who read it by its old id find that the tree has
+//!   changed, and long values are read whatever is published meanwhile.
 
 use std::sync::Arc;
 
@@ -33,6 +34,7 @@ use crate::cache::PageCache;
 use crate::error::TreeError;
 use crate::page::{Page, PageDamage, PageFormat, PageMark, PageReference, PageView};
 use crate::page_file::PageFile;
+use crate::readings::{Reading, Readings};
 use crate::superblock::TreeMarks;
 
 /// The root is always this page; the page before it is the first of the space map.
@@ -64,6 +66,8 @@ pub struct PublishedPages {
     overlay: ArcSwapOption<PublishedOverlay>,
     /// Of the pages that no page refers to. `None`: not known yet, and not checked.
     marks: ArcSwapOption<TreeMarks>,
+    /// Readers of long values.
+    readings: Readings,
     /// Pages that the writer did not find in the cache.
     writer_reads: AtomicU64,
 }
@@ -94,6 +98,7 @@ impl PublishedPages {
             version: AtomicU64::new(0),
             overlay: ArcSwapOption::empty(),
             marks: ArcSwapOption::empty(),
+            readings: Readings::default(),
             writer_reads: AtomicU64::new(0),
         }
     }
@@ -148,6 +153,19 @@ impl PublishedPages {
         is_same_tree(self.version(), version) || sabotaged(Defect::VersionNotChecked)
     }
 
+    /// Lets the caller read the long values that the tree of `version` refers to, as long as what is returned is held;
+    /// `None` if the tree is another one by now.
+    pub(crate) fn begin_reading(&self, version: u64) -> Option<Reading<'_>> {
+        let reading = self.readings.enter(version);
+        self.is_current(version).then_some(reading)
+    }
+
+    /// Whether a tree before the one of `version` has readers of long values.
+    pub(crate) fn has_readings_before(&self, version: u64) -> bool {
+        let is_older = |oldest: u64| !is_same_tree(oldest, version) && oldest < version;
+        self.readings.oldest().is_some_and(is_older)
+    }
+
     /// Makes `overlay` and the pages written in place before it what readers see, in one step. Only the one writer may
     /// call this.
     pub(crate) fn publish(&self, overlay: Overlay) {
@@ -182,7 +200,7 @@ impl PublishedPages {
     /// says so afterwards, and so is an error.
     #[inline]
     pub(crate) fn page<'g>(
-        &self,
+        &'g self,
         at: PageReference,
         version: u64,
         guard: &'g Guard,

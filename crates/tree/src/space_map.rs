@@ -21,7 +21,8 @@
 //!
 //! In memory a page of the map has two sets of bits: `allocated`, as in the last durable tree, and `busy`, which adds
 //! the pages that the chunk under way and bulk loads have taken. Only pages that are not busy are handed out, and what
-//! a chunk frees stays busy until that chunk is durable. Therefore:
+//! a chunk frees stays busy until that chunk is durable in place and nobody reads a long value of the tree before it.
+//! Therefore:
 //! * a page handed out is free in the last durable tree: it can be written in place without protection;
 //! * a page freed by chunk `n` is never written before chunk `n` is durable and in place. Applying chunk `n` once more
 //!   after a crash writes none of the pages it freed, so it cannot overwrite what chunk `n + 1` put there;
@@ -163,6 +164,8 @@ struct MapPage {
     marks_after: Option<MapMarks>,
     /// Must be written with the next chunk even if no bit changes: it is new, or its link is.
     is_new: bool,
+    /// The file has no such page yet.
+    is_unwritten: bool,
     /// It was new when the chunk under way was sealed.
     was_new: bool,
     /// All words before this one are full.
@@ -181,6 +184,7 @@ impl MapPage {
             marks,
             marks_after: None,
             is_new,
+            is_unwritten: is_new,
             was_new: false,
             first_open_word: 0,
             longest_run,
@@ -296,7 +300,7 @@ impl SpaceMap {
         push_run(&mut self.fresh, run);
     }
 
-    /// Gives reserved pages back that no chunk has adopted.
+    /// Gives pages back: reserved ones that no chunk has adopted, or freed ones that wait for nothing more.
     pub(crate) fn release(&mut self, run: PageRun) -> Result<(), TreeError> {
         let (index, bit) = self.place(run.first);
         self.map(index)?.release(bit, run.count as usize);
@@ -385,7 +389,13 @@ impl SpaceMap {
         PageId::new(index as u64 * pages_per_map(&self.format))
     }
 
-    /// The chunk under way is durable: what it freed can be taken again.
+    /// Pages of the map that are not in the file yet.
+    pub(crate) fn unwritten_pages(&self) -> Vec<PageId> {
+        let is_unwritten = |index: &usize| self.maps[*index].as_ref().is_some_and(|map| map.is_unwritten);
+        (0..self.maps.len()).filter(is_unwritten).map(|index| self.page_of(index)).collect()
+    }
+
+    /// The chunk under way is durable. What it freed is free in the file, and can be taken again once it is released.
     pub(crate) fn commit(&mut self) -> Result<(), TreeError> {
         for run in std::mem::take(&mut self.fresh) {
             let (index, bit) = self.place(run.first);
@@ -395,10 +405,10 @@ impl SpaceMap {
         for run in std::mem::take(&mut self.freed) {
             let (index, bit) = self.place(run.first);
             bits::clear(&mut self.map(index)?.allocated, bit, run.count as usize);
-            self.release(run)?;
         }
         for map in self.maps.iter_mut().flatten() {
             map.was_new = false;
+            map.is_unwritten = false;
             map.marks = map.marks_after.take().unwrap_or(map.marks);
         }
         Ok(())
@@ -533,6 +543,7 @@ mod tests {
         }
         let runs = map.freed_runs();
         map.commit().unwrap();
+        runs.iter().for_each(|run| map.release(*run).unwrap());
         runs
     }
 

@@ -11,7 +11,7 @@ use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Clock, Disk, OpenMode};
 use seawall_keys::{Cipher, DatabaseKeys, Purpose};
 use seawall_sync::{MappedMutexGuard, Mutex, MutexGuard};
-use seawall_types::{Lsn, PageId};
+use seawall_types::Lsn;
 
 use crate::error::TreeError;
 use crate::image_compression::ImageCompression;
@@ -90,6 +90,8 @@ pub struct OpenedTree {
 pub struct Tree {
     pub(crate) pages: Arc<PublishedPages>,
     pub(crate) options: TreeOptions,
+    /// Which pages are free. Taken after `writer`, or alone by bulk loads, which a chunk under way keeps from nothing.
+    pub(crate) space: Mutex<SpaceMap>,
     /// `None` if the tree may not be written.
     writer: Mutex<Option<WriterState>>,
 }
@@ -97,7 +99,6 @@ pub struct Tree {
 /// What the one writer knows.
 #[derive(Debug)]
 pub(crate) struct WriterState {
-    pub(crate) space: SpaceMap,
     pub(crate) recovery: RecoveryFile,
     pub(crate) superblock_file: SuperblockFile,
     pub(crate) superblock: Superblock,
@@ -111,12 +112,23 @@ pub(crate) struct WriterState {
     pub(crate) has_unsynced_pages: bool,
     /// Writes it there, if that is a thread of its own.
     pub(crate) in_place: Option<Arc<InPlaceWrite>>,
-    /// Pages that it has freed, sorted, while it is not: they are not written before. See `apply`.
-    pub(crate) freed_before_sync: Vec<PageRun>,
+    /// Pages that were freed and are not to be used yet. See `apply`.
+    pub(crate) freed: Vec<FreedPages>,
     /// Counts plans, so that only the last one can be applied.
     pub(crate) plan: u64,
     /// What failed after which the files' state is unknown.
     pub(crate) failure: Option<String>,
+}
+
+/// Pages that a chunk has freed.
+#[derive(Debug)]
+pub(crate) struct FreedPages {
+    /// The version of the tree from which on nobody refers to them.
+    pub(crate) version: u64,
+    /// The chunk is durable in place.
+    pub(crate) is_synced: bool,
+    /// Sorted.
+    pub(crate) runs: Vec<PageRun>,
 }
 
 impl WriterState {
@@ -213,8 +225,8 @@ impl Tree {
         };
         let pages = Arc::new(PublishedPages::new(file, options.cache_bytes));
         pages.set_marks(marks);
+        let space = Mutex::new(SpaceMap::new(format, map_reader(&pages)));
         let mut writer = WriterState {
-            space: SpaceMap::new(format, map_reader(&pages)),
             recovery,
             superblock_file,
             image_log: None,
@@ -222,7 +234,7 @@ impl Tree {
             marks,
             has_unsynced_pages: false,
             in_place: None,
-            freed_before_sync: Vec::new(),
+            freed: Vec::new(),
             superblock,
             plan: 0,
             failure: None,
@@ -236,7 +248,7 @@ impl Tree {
         pages.refuse_older_file()?;
         let superblock = writer.superblock.clone();
         let writer = Mutex::new((access == TreeAccess::Write).then_some(writer));
-        let tree = Tree { pages, options, writer };
+        let tree = Tree { pages, options, space, writer };
         Ok(OpenedTree { tree, superblock, damaged_copy, reapplied_chunk: found.map(|found| found.chunk) })
     }
 
@@ -296,8 +308,8 @@ impl Tree {
 
     /// Gives pages back that a bulk load had reserved.
     pub(crate) fn release_runs(&self, runs: &[PageRun]) -> Result<(), TreeError> {
-        let mut writer = self.lock_writer()?;
-        runs.iter().try_for_each(|run| writer.space.release(*run))
+        let mut space = self.space.lock();
+        runs.iter().try_for_each(|run| space.release(*run))
     }
 }
 
@@ -330,20 +342,20 @@ impl WriterState {
     /// Makes the pages of the last chunk durable in place.
     pub(crate) fn sync_pages(&mut self, pages: &PageFile) -> Result<(), TreeError> {
         self.wait_in_place()?;
-        if self.has_unsynced_pages && !sabotaged(Defect::SuperblockBeforePages) {
+        if self.has_unsynced_pages {
+            if sabotaged(Defect::SuperblockBeforePages) {
+                return Ok(());
+            }
             pages.sync().map_err(|error| self.poison(error))?;
-            self.has_unsynced_pages = false;
         }
-        self.freed_before_sync.clear();
+        self.note_synced();
         Ok(())
     }
 
-    /// Takes pages that are about to be written before the next chunk is.
-    pub(crate) fn reserve(&mut self, count: u32, pages: &PageFile) -> Result<PageId, TreeError> {
-        if !self.freed_before_sync.is_empty() {
-            self.sync_pages(pages)?;
-        }
-        self.space.reserve(count)
+    /// The chunks that were applied so far are durable in place.
+    pub(crate) fn note_synced(&mut self) {
+        self.has_unsynced_pages = false;
+        self.freed.iter_mut().for_each(|freed| freed.is_synced = true);
     }
 
     /// Stores `values` with what only the tree knows. What it says about chunks is true before: see `apply`.

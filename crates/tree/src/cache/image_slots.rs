@@ -58,7 +58,7 @@ impl ImageSlots {
     /// The image in a slot. Starts to fetch what a search in it begins with: header, prefix and heads; without that, a
     /// search in a leaf that is in no processor cache waits for memory line by line. `guard` comes from `crossbeam_epoch::pin`, as all guards in this crate do.
     #[inline]
-    pub(super) fn load<'g>(&self, set: usize, way: usize, _guard: &'g Guard) -> Option<&'g [u8]> {
+    pub(super) fn load<'g>(&'g self, set: usize, way: usize, _guard: &'g Guard) -> Option<&'g [u8]> {
         let start = self.lines[set].0[way].load(Ordering::Acquire);
         if start.is_null() {
             return None;

@@ -237,6 +237,28 @@ fn overflow_value_read_for_an_older_version_is_refused() {
     assert_eq!(pages.read_overflow(reference, position.version()).unwrap(), None);
 }
 
+/// Whoever uses a value may take their time: what the cache evicts meanwhile is freed.
+#[test]
+fn a_value_is_used_without_an_epoch_guard() {
+    let lengths = [0, 1, 128, 129, 1000, 50_000];
+    let rows: Rows =
+        lengths.iter().map(|length| (length.to_string().into_bytes(), vec![7; *length])).collect();
+    for cache_bytes in [0, 10_000_000] {
+        let pages = published(&SimulatedDisk::new(1), &rows, 1, cache_bytes);
+        for round in 0..2 {
+            for (key, value) in &rows {
+                pages
+                    .get_with(key, |found| {
+                        assert_eq!(found, Some(&value[..]));
+                        assert!(!epoch::is_pinned(), "{} bytes, round {round}", value.len());
+                    })
+                    .unwrap();
+            }
+            pages.get_with(b"missing", |found| assert!(found.is_none() && !epoch::is_pinned())).unwrap();
+        }
+    }
+}
+
 #[test]
 fn damage_names_file_offset_and_page() {
     let mut random = Random(3);
