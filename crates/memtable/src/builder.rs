@@ -19,6 +19,11 @@ impl MemtableBuilder {
         MemtableBuilder { memtable: Memtable::new(expected_bytes), entries: Vec::new() }
     }
 
+    /// A builder of a memtable that is expected to get so many rows.
+    pub(crate) fn with_expected_rows(expected_rows: usize) -> MemtableBuilder {
+        MemtableBuilder { memtable: Memtable::with_expected_rows(expected_rows), entries: Vec::new() }
+    }
+
     /// Adds a row with one version; a value of `None` is a deletion.
     ///
     /// # Panics
@@ -31,6 +36,19 @@ impl MemtableBuilder {
         }
         let entry = EntryRef::create(self.memtable.shards().mine().arena(), key, stamp, value);
         self.entries.push(entry.pointer());
+    }
+
+    /// Gives the row that was added last another version, behind those that it has.
+    ///
+    /// # Panics
+    /// If there is no row; in debug builds if the stamp is above that of the version before.
+    pub(crate) fn push_older(&mut self, stamp: Lsn, value: Option<&[u8]>) {
+        let last = self.entries.last().expect("a version belongs to a row");
+        let shard = self.memtable.shards().mine();
+        // SAFETY: the entry is in an arena of `self.memtable`.
+        let last: EntryRef<'_> = unsafe { last.upgrade() };
+        last.push_oldest(shard.arena(), stamp, value);
+        shard.count_extra_version();
     }
 
     /// The memtable, from now on like any other.

@@ -65,6 +65,11 @@ impl<'m> Versions<'m> {
     pub fn newest_stamp(&self) -> Lsn {
         self.0.newest_stamp().expect("looked for in `new`")
     }
+
+    /// All of them, newest first, of a memtable that nobody writes to any more.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Lsn, Option<&'m [u8]>)> + use<'m> {
+        self.0.versions()
+    }
 }
 
 impl Default for Cursor {

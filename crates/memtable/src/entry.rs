@@ -214,6 +214,11 @@ impl<'m> EntryRef<'m> {
             .filter_map(|version| version.stamp().map(|stamp| (stamp, version)))
     }
 
+    /// Stamps and values of the versions that have a stamp, newest first. Nobody may write to the memtable meanwhile.
+    pub(crate) fn versions(self) -> impl Iterator<Item = (Lsn, Option<&'m [u8]>)> + use<'m> {
+        self.stamped().map(|(stamp, version)| (stamp, version.value()))
+    }
+
     /// Puts a version before all others; true if that took the place of none. `reaches(stamp)` says whether the
     /// horizon is at or above `stamp`, and is asked only if there are two versions or more.
     pub(crate) fn push(

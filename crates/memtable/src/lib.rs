@@ -33,6 +33,7 @@ mod lines;
 mod memtable;
 mod node;
 mod pack;
+mod packing;
 mod pending;
 mod replay;
 mod shard;

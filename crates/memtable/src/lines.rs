@@ -28,7 +28,7 @@ unsafe impl<T: Line> Sync for Lines<T> {}
 impl<T: Line> Lines<T> {
     const IS_A_LINE: () = assert!(size_of::<T>() == LINE_BYTES);
 
-    /// So many lines of zeros; at least one. They take memory only once they are written.
+    /// So many lines of zeros; at least one. They take memory once they are written, a large table huge page by huge page.
     pub(crate) fn new(count: usize) -> Lines<T> {
         let () = Lines::<T>::IS_A_LINE;
         let count = count.clamp(1, u32::MAX as usize);

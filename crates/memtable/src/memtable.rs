@@ -35,7 +35,7 @@ pub(crate) struct MemtableNumber(u64);
 
 impl Memtable {
     /// An empty memtable whose [`Memtable::bytes_used`] is expected to grow to `expected_bytes`. This sizes its filter
-    /// and its directory (one byte in 11, which take memory only as they are written), and limits nothing.
+    /// and its directory (one byte in 11), and limits nothing.
     pub fn new(expected_bytes: usize) -> Memtable {
         Memtable::with_expected_rows(expected_bytes / EXPECTED_ROW_BYTES)
     }
@@ -148,9 +148,15 @@ impl Memtable {
             + self.adopted.iter().map(Arena::bytes_used).sum::<usize>()
     }
 
-    /// Bytes of filter and directory, whose sizes are fixed (what is unwritten of them takes no memory).
+    /// Bytes of filter and directory, whose sizes are fixed. They take all of it soon: a few hundred rows are in every huge
+    /// page of them.
     pub fn table_bytes(&self) -> usize {
         self.filter.bytes() + self.directory.bytes()
+    }
+
+    /// Bytes of memory taken, of all of it.
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes_used() + self.table_bytes()
     }
 
     /// How many rows (different keys) there are, deleted ones included.
