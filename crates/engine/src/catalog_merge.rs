@@ -12,6 +12,7 @@ use seawall_types::Lsn;
 use crate::checkpoint_statistics::Totals;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::kept_memory::ReplacedValues;
 use crate::merge_source::FrozenRows;
 use crate::options::Options;
 use crate::view::Frozen;
@@ -34,15 +35,16 @@ impl Engine {
     pub(crate) fn merge_catalog_rows<'a>(
         &self,
         frozen: &'a Frozen,
+        replaced: &'a ReplacedValues<'a>,
         pace: &mut MergePace<'_>,
         totals: &mut Totals,
     ) -> Result<FrozenRows<'a>, Error> {
         let page_bytes = self.superblock.lock().page_bytes;
         let many = many_catalog_rows(&frozen.memtable, frozen.start, page_bytes, &self.options);
-        let Some(many) = many else { return Ok(FrozenRows::of_system(&frozen.memtable, frozen.start)) };
-        let mut rows = many.behind(self.kept_behind(frozen));
+        let Some(mut rows) = many else { return Ok(FrozenRows::of_system(&frozen.memtable, frozen.start)) };
         while !rows.is_done() {
-            rows.keep_bases(self.is_needed(frozen), self.snapshots.floor());
+            let (floor, older) = replaced.look();
+            rows.keep_bases(replaced, floor, older);
             let before = self.clock().monotonic();
             let plan = self.tree.merge_chunk(&mut rows, self.options.checkpoint_chunk_bytes, frozen.end);
             totals.durations.merge += self.clock().monotonic().saturating_sub(before);

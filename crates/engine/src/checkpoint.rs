@@ -34,6 +34,7 @@ use crate::dropped_tables;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::rows::{self, LongBodies};
+use crate::kept_memory::ReplacedValues;
 use crate::merge_source::FrozenRows;
 use crate::recovery_time::RedoLength;
 use crate::view::{Frozen, View};
@@ -204,6 +205,7 @@ impl Engine {
                 logged_rows: self.queue.logged_rows(),
                 logged_images: images,
                 prepared: Arc::clone(&view.prepared),
+                replaced_bytes: Arc::default(),
                 merged: false,
             };
             let mut all = vec![frozen.clone()];
@@ -355,12 +357,12 @@ impl Engine {
         totals: &mut Totals,
     ) -> Result<(), Error> {
         let skipped = reclaim.iter().map(|(storage, _)| *storage).collect();
-        let rows =
-            FrozenRows::of_users(&frozen.memtable, frozen.start, skipped).behind(self.kept_behind(frozen));
+        let replaced = ReplacedValues::of(self, frozen);
+        let rows = FrozenRows::of_users(&frozen.memtable, frozen.start, skipped);
         let mut merge = self.tree.begin_merge(rows).map_err(|error| Error::tree(&error))?;
         while !merge.is_done() {
-            let (keep, floor) = (self.is_needed(frozen), self.snapshots.floor());
-            merge.parts_mut().iter_mut().for_each(|rows| rows.keep_bases(keep, floor));
+            let (floor, older) = replaced.look();
+            merge.parts_mut().iter_mut().for_each(|rows| rows.keep_bases(&replaced, floor, older.clone()));
             let before = self.clock().monotonic();
             let plan = self
                 .tree
@@ -372,19 +374,6 @@ impl Engine {
         }
         totals.rows += FrozenRows::taken_of(merge.parts());
         Ok(())
-    }
-
-    /// Memtables merged before this one, newest first. They stay while the caller holds `checkpoint`.
-    pub(crate) fn kept_behind(&self, frozen: &Frozen) -> Vec<Frozen> {
-        let view = self.view();
-        let older = view.frozen.iter().filter(|other| !Arc::ptr_eq(&other.memtable, &frozen.memtable));
-        older.cloned().collect()
-    }
-
-    /// Whether a snapshot older than the freeze point is alive. Asked once per chunk: one taken after the merge began
-    /// is not older.
-    pub(crate) fn is_needed(&self, frozen: &Frozen) -> bool {
-        self.snapshots.oldest().is_some_and(|oldest| oldest < frozen.end)
     }
 
     /// Write sets of in-doubt transactions that are too long for the last chunk: `in_doubt::rows`.
@@ -434,8 +423,10 @@ impl Engine {
         pace: &mut MergePace<'_>,
         totals: &mut Totals,
     ) -> Result<Superblock, Error> {
-        let mut rows = self.merge_catalog_rows(frozen, pace, totals)?.behind(self.kept_behind(frozen));
-        rows.keep_bases(self.is_needed(frozen), self.snapshots.floor());
+        let replaced = ReplacedValues::of(self, frozen);
+        let mut rows = self.merge_catalog_rows(frozen, &replaced, pace, totals)?;
+        let (floor, older) = replaced.look();
+        rows.keep_bases(&replaced, floor, older);
         if sabotaged(Defect::SystemRowsDropped) {
             rows.skip_all();
         }
@@ -471,58 +462,5 @@ impl Engine {
             None if self.log.as_ref().is_some_and(|log| log.poison_cause().is_some()) => self.stopped_error(),
             None => Error::tree(error),
         }
-    }
-
-    /// Takes the merged memtable out of the view, or marks it as kept for old snapshots.
-    fn release(&self, frozen: &Frozen) {
-        self.change_frozen(|all| {
-            for other in all.iter_mut().filter(|other| Arc::ptr_eq(&other.memtable, &frozen.memtable)) {
-                other.merged = true;
-            }
-        });
-        self.drop_unneeded_memtables_locked();
-        self.enforce_snapshot_memory();
-    }
-
-    /// Cancels snapshots, the oldest first, until what is kept for them takes no more memory than it may.
-    fn enforce_snapshot_memory(&self) {
-        let limit = self.options.snapshot_memory_bytes;
-        loop {
-            // Each time by the snapshots there are now: one that has just ended must not cost a younger one, which holds
-            // nothing back, its life.
-            self.drop_unneeded_memtables_locked();
-            let view = self.view();
-            if view.kept_bytes() <= limit {
-                return;
-            }
-            let Some(end) = view.kept_end() else { return };
-            let Some(lsn) = self.snapshots.cancel_oldest_before(end) else { return };
-            tracing::warn!(%lsn, limit, "a snapshot was cancelled: old snapshots held too much memory");
-        }
-    }
-
-    /// Drops merged memtables that no snapshot needs any more.
-    pub(crate) fn drop_unneeded_memtables(&self) {
-        if self.view().frozen.is_empty() {
-            return;
-        }
-        if let Some(_state) = self.checkpoint.try_lock() {
-            self.drop_unneeded_memtables_locked();
-        }
-    }
-
-    fn drop_unneeded_memtables_locked(&self) {
-        let horizon = self.horizon();
-        self.change_frozen(|all| {
-            all.retain(|frozen| !frozen.merged || (frozen.end > horizon && !frozen.memtable.is_empty()))
-        });
-    }
-
-    /// Changes the list of frozen memtables. The caller holds `checkpoint`, so only the freeze, which it makes
-    /// itself, could interfere.
-    fn change_frozen(&self, change: impl Fn(&mut Vec<Frozen>)) {
-        let mut view = (*self.view.load_full()).clone();
-        change(&mut view.frozen);
-        self.view.store(Arc::new(view));
     }
 }

@@ -309,7 +309,7 @@ impl Engine {
     fn changed_since(&self, read: &ReadItem, snapshot: Lsn) -> bool {
         let view = self.view();
         match read {
-            ReadItem::Row(row_key) => view.newest_stamp(row_key).is_some_and(|newest| newest > snapshot),
+            ReadItem::Row(row_key) => view.newest_stamp_after(row_key, snapshot).is_some(),
             ReadItem::Object(object) => object.changed_since(snapshot),
             ReadItem::Range(..) if sabotaged(Defect::RangeNotValidated) => false,
             ReadItem::Range(from, to) => {

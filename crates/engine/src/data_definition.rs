@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_types::TableId;
+use seawall_types::{Lsn, TableId};
 
 use crate::catalog::{self, NameRow, ObjectRow, OpenObject, ReclaimRow, Table};
 use crate::error::Error;
@@ -155,7 +155,7 @@ impl Transaction {
             return self.list_for_reclaim(storage, ReclaimRow::Storage);
         }
         // Its newest version, as the row is locked. If there is none any more, a checkpoint has written the drop out.
-        let Some(dropped) = self.engine.newest_stamp(&name_key) else { return Ok(()) };
+        let Some(dropped) = self.engine.newest_stamp_after(&name_key, Lsn::ZERO) else { return Ok(()) };
         self.list_for_reclaim(storage, ReclaimRow::Object { object, dropped })
     }
 

@@ -372,7 +372,7 @@ impl Engine {
         self.snapshots.register(|| self.visible())
     }
 
-    /// Another registration of a snapshot that is alive.
+    /// Another registration of a snapshot that is alive, and stays so for as long as this one.
     pub(crate) fn register_snapshot_at(&self, lsn: Lsn) -> RegisteredSnapshot {
         self.snapshots.register(|| lsn)
     }
@@ -381,9 +381,10 @@ impl Engine {
         self.snapshots.with_current(|| self.visible(), read)
     }
 
-    /// Stamp of the newest version of a row that is not in the tree yet, or that an old snapshot has kept here.
-    pub(crate) fn newest_stamp(&self, row_key: &[u8]) -> Option<Lsn> {
-        self.view().newest_stamp(row_key)
+    /// Stamp of the newest version of a row that is not in the tree yet, or that an old snapshot has kept here, if it is
+    /// later than `since`.
+    pub(crate) fn newest_stamp_after(&self, row_key: &[u8], since: Lsn) -> Option<Lsn> {
+        self.view().newest_stamp_after(row_key, since)
     }
 
     /// The object with this id, told where its rows are now.
@@ -418,7 +419,7 @@ impl Engine {
     }
 
     fn wait_row_visible(&self, row_key: &[u8]) {
-        if let Some(stamp) = self.newest_stamp(row_key) {
+        if let Some(stamp) = self.newest_stamp_after(row_key, self.visible()) {
             self.wait_visible(stamp);
         }
     }

@@ -44,6 +44,7 @@ mod encryption;
 mod engine;
 mod error;
 mod in_doubt;
+mod kept_memory;
 mod load_log;
 mod lock_table;
 mod log_archive;

@@ -19,8 +19,20 @@ use crate::in_doubt::rows::PREPARED;
 use crate::row_key;
 use crate::view::Frozen;
 
+/// What a value that is kept takes beyond its bytes, about.
+const REPLACED_OVERHEAD_BYTES: usize = 40;
+
 /// Fewer rows are not worth dividing: several threads would wait for one another, and for a chunk more.
 const PART_ROWS_MIN: usize = 1_000;
+
+/// Who keeps what a merge replaces in the tree, and how much of it.
+pub(crate) trait KeepReplaced: Sync {
+    /// Whether a snapshot needs what is replaced; once that is false it stays so, for this memtable.
+    fn is_needed(&self) -> bool;
+
+    /// Whether another `bytes` bytes may be kept. If not, no snapshot needs them, or one that did is cancelled.
+    fn admits(&self, bytes: u64) -> bool;
+}
 
 /// See the module.
 pub(crate) struct FrozenRows<'a> {
@@ -35,7 +47,7 @@ pub(crate) struct FrozenRows<'a> {
     end: Option<Vec<u8>>,
     /// Storages whose rows are about to be cut out, ascending.
     skipped: Vec<TableId>,
-    keep_replaced: bool,
+    keeper: Option<&'a dyn KeepReplaced>,
     /// Snapshots up to this stamp are cancelled.
     snapshot_floor: Lsn,
     /// Memtables that were merged before and are kept for old snapshots, newest first.
@@ -82,7 +94,7 @@ impl<'a> FrozenRows<'a> {
             from: from.to_vec(),
             end,
             skipped,
-            keep_replaced: false,
+            keeper: None,
             snapshot_floor: Lsn::ZERO,
             older: Vec::new(),
             taken: 0,
@@ -92,17 +104,18 @@ impl<'a> FrozenRows<'a> {
         rows
     }
 
-    /// Tells of memtables that were merged before this one and are kept for old snapshots, newest first.
-    pub(crate) fn behind(mut self, older: Vec<Frozen>) -> FrozenRows<'a> {
-        self.older = older;
-        self
-    }
-
-    /// Whether what the merge replaces is kept, behind the row's versions, for a snapshot older than the freeze point,
-    /// and above `snapshot_floor`.
-    pub(crate) fn keep_bases(&mut self, keep: bool, snapshot_floor: Lsn) {
-        self.keep_replaced = keep && !sabotaged(Defect::ReplacedValueNotKept);
+    /// From now on what the merge replaces is kept, behind the row's versions, for snapshots older than the freeze point and
+    /// above `snapshot_floor`, as far as `keeper` says. `older` are the memtables that were merged before this one and are
+    /// kept for old snapshots, newest first.
+    pub(crate) fn keep_bases(
+        &mut self,
+        keeper: &'a dyn KeepReplaced,
+        snapshot_floor: Lsn,
+        older: Vec<Frozen>,
+    ) {
+        self.keeper = Some(keeper).filter(|_| !sabotaged(Defect::ReplacedValueNotKept));
         self.snapshot_floor = snapshot_floor;
+        self.older = older;
     }
 
     /// Takes all rows, and gives none.
@@ -137,7 +150,7 @@ impl<'a> FrozenRows<'a> {
     fn part(&self, from: &[u8], end: Option<Vec<u8>>) -> FrozenRows<'a> {
         let rows = FrozenRows::new(self.memtable, self.start, from, end, self.skipped.clone());
         FrozenRows {
-            keep_replaced: self.keep_replaced,
+            keeper: self.keeper,
             snapshot_floor: self.snapshot_floor,
             older: self.older.clone(),
             ..rows
@@ -215,7 +228,7 @@ impl MergeSource for FrozenRows<'_> {
     }
 
     fn keep_replaced(&self) -> bool {
-        self.keep_replaced
+        self.keeper.is_some_and(KeepReplaced::is_needed)
     }
 
     fn replaced(&mut self, key: &[u8], value: Option<&[u8]>) {
@@ -228,7 +241,9 @@ impl MergeSource for FrozenRows<'_> {
             .memtable
             .versions(key)
             .is_some_and(|versions| !matches!(versions.visible(self.start), Lookup::Missing));
-        if !has_base {
+        let bytes = REPLACED_OVERHEAD_BYTES + value.map_or(0, <[u8]>::len);
+        let bytes = u64::try_from(bytes).expect("a value fits into memory");
+        if !has_base && self.keeper.is_some_and(|keeper| keeper.admits(bytes)) {
             let known = self.older.iter().find(|older| older.memtable.newest_stamp(key).is_some());
             let known_end = known.map_or(Lsn::ZERO, |older| older.end);
             self.memtable.add_base(key, self.base_stamp(known_end), value);
@@ -280,13 +295,25 @@ mod tests {
         assert_eq!(FrozenRows::taken_of(&parts), 4_500 + 2 * 4_000);
     }
 
+    struct All;
+
+    impl KeepReplaced for All {
+        fn is_needed(&self) -> bool {
+            true
+        }
+
+        fn admits(&self, _bytes: u64) -> bool {
+            true
+        }
+    }
+
     #[test]
     fn a_cancelled_snapshot_does_not_see_what_is_kept_for_younger_ones() {
         let memtable = Memtable::new(0);
         let key = row_key::encode(TableId::new(FIRST_USER_TABLE), b"k");
         memtable.insert(&key, Lsn::new(30), Some(b"new"), || Lsn::ZERO);
         let mut rows = FrozenRows::of_users(&memtable, Lsn::new(20), Vec::new());
-        rows.keep_bases(true, Lsn::new(10));
+        rows.keep_bases(&All, Lsn::new(10), Vec::new());
         rows.replaced(&key, Some(b"old"));
         assert_eq!(
             memtable.get(&key, Lsn::new(10)),
@@ -297,7 +324,7 @@ mod tests {
         // All snapshots before the memtable are cancelled, and some that see a part of it.
         let other = row_key::encode(TableId::new(FIRST_USER_TABLE), b"l");
         memtable.insert(&other, Lsn::new(25), Some(b"new"), || Lsn::ZERO);
-        rows.keep_bases(true, Lsn::new(27));
+        rows.keep_bases(&All, Lsn::new(27), Vec::new());
         rows.replaced(&other, Some(b"old"));
         assert_eq!(memtable.get(&other, Lsn::new(28)), Lookup::Value(b"new"));
         assert_eq!(memtable.get(&other, Lsn::new(20)), Lookup::Value(b"old"));

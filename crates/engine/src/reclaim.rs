@@ -60,7 +60,7 @@ impl Engine {
             let loading = self.loading.lock().contains(storage);
             let key = catalog::reclaim_key(*storage);
             // One that changed after the freeze belonged to a table in between: the next checkpoint has the true stamp.
-            let changed = || self.newest_stamp(&key).is_some_and(|newest| newest > *dropped);
+            let changed = || self.newest_stamp_after(&key, *dropped).is_some();
             if !loading && !changed() && self.read_row(&key, Lsn::MAX, |row| row.is_some())? {
                 wanted.push((*storage, *dropped));
             }
@@ -138,7 +138,7 @@ impl Engine {
                 if self.lock_one(owner, name, LockWait::NoWait).is_err() {
                     continue;
                 }
-                if self.newest_stamp(&key).is_some_and(|stamp| stamp > *dropped) {
+                if self.newest_stamp_after(&key, *dropped).is_some() {
                     self.locks.release(owner, name);
                     continue;
                 }

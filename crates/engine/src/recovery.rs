@@ -348,6 +348,7 @@ impl<'a> Replay<'a> {
             // Those in what was replayed are not known; this count begins with the first that is appended.
             logged_images: 0,
             prepared: Arc::new(PreparedEpoch::replayed(self.in_doubt.count(), long_bodies)),
+            replaced_bytes: Arc::default(),
             merged: false,
         });
         let active = Memtable::new(usize::try_from(self.options.memtable_bytes / 2).unwrap_or(usize::MAX));

@@ -178,6 +178,19 @@ impl SnapshotRegistry {
         (oldest != FREE).then(|| Lsn::new(oldest))
     }
 
+    /// The snapshots below `end` that are not cancelled, ascending, each stamp once. Complete, if `end` is visible, but for
+    /// one whose only registration moves to another slot meanwhile; none does (`Engine::register_snapshot_at`).
+    pub(crate) fn alive_before(&self, end: Lsn) -> Vec<Lsn> {
+        let floor = self.floor();
+        let used = self.used_slots.load(Ordering::SeqCst);
+        let mut alive: Vec<u64> = self.slots[..used].iter().map(|slot| slot.load(Ordering::SeqCst)).collect();
+        alive.extend(self.overflow.lock().keys());
+        alive.retain(|lsn| *lsn > floor.get() && *lsn < end.get());
+        alive.sort_unstable();
+        alive.dedup();
+        alive.into_iter().map(Lsn::new).collect()
+    }
+
     /// The oldest snapshot that is not cancelled, if there is one.
     pub(crate) fn oldest(&self) -> Option<Lsn> {
         self.oldest_above(self.floor())

@@ -51,7 +51,8 @@ pub struct Statistics {
     pub snapshots: u64,
     /// The oldest of them that is not cancelled.
     pub oldest_snapshot: Option<Lsn>,
-    /// Bytes of memtables that are kept for old snapshots only; at most `snapshot_memory_bytes` after a checkpoint.
+    /// Bytes of what is kept for old snapshots only: memtables that were merged, and values that the merge under way has
+    /// replaced; at most `snapshot_memory_bytes` after a checkpoint.
     pub snapshot_memory_bytes: u64,
     /// Times that the oldest snapshot was cancelled, because that was more.
     pub snapshots_cancelled: u64,

@@ -183,7 +183,7 @@ impl Transaction {
     /// transaction; who held the lock before may have committed what is not visible yet.
     pub(crate) fn read_newest(&mut self, row_key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         if self.options.isolation == Isolation::ReadCommitted
-            && let Some(stamp) = self.engine.newest_stamp(row_key)
+            && let Some(stamp) = self.engine.newest_stamp_after(row_key, self.engine.visible())
         {
             self.engine.require_visible(stamp)?;
         }
@@ -306,17 +306,19 @@ impl Transaction {
         match &self.snapshot {
             Some(snapshot) => {
                 let snapshot = snapshot.lsn();
-                let newest = self.engine.newest_stamp(row_key);
+                let newer = self.engine.newest_stamp_after(row_key, snapshot);
                 // After the look: what was kept for the snapshot was there then.
                 if let Err(error) = self.engine.check_snapshot(snapshot) {
                     return Err(self.fail(error));
                 }
-                if newest.is_some_and(|newest| newest > snapshot) && !sabotaged(Defect::FirstUpdaterWinsNot) {
+                if newer.is_some() && !sabotaged(Defect::FirstUpdaterWinsNot) {
                     return Err(self.fail(Error::Conflict { what: "a row that this one writes" }));
                 }
             }
             // Nothing read yet: the snapshot comes later, and sees what earlier holders of this lock have made of the row.
-            None => self.raise_snapshot_floor(self.engine.newest_stamp(row_key).unwrap_or_default()),
+            None => self.raise_snapshot_floor(
+                self.engine.newest_stamp_after(row_key, self.snapshot_floor).unwrap_or_default(),
+            ),
         }
         Ok(())
     }

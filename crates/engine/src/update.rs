@@ -95,7 +95,8 @@ impl Transaction {
         }
         self.remember_read(row_key)?;
         // Nobody else writes the row: both looks find the same version. One that is in the tree already is visible.
-        self.depend_on(self.engine.newest_stamp(row_key).unwrap_or_default());
+        let newest = self.engine.newest_stamp_after(row_key, self.engine.visible());
+        self.depend_on(newest.unwrap_or_default());
         self.engine.read_row(row_key, Lsn::MAX, |value| value.map(<[u8]>::to_vec))
     }
 

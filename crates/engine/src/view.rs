@@ -13,6 +13,7 @@
 use std::sync::Arc;
 
 use seawall_memtable::{Lookup, Memtable};
+use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::Lsn;
 
 use crate::in_doubt::epoch::PreparedEpoch;
@@ -31,8 +32,22 @@ pub(crate) struct Frozen {
     pub(crate) logged_images: u64,
     /// What changed among in-doubt transactions meanwhile; its rows are in the memtable.
     pub(crate) prepared: Arc<PreparedEpoch>,
+    /// Bytes of what its merge has replaced in the tree and keeps in it, for old snapshots.
+    pub(crate) replaced_bytes: Arc<AtomicU64>,
     /// The tree holds all of it.
     pub(crate) merged: bool,
+}
+
+impl Frozen {
+    /// Bytes of it that are kept for old snapshots only.
+    fn kept_bytes(&self) -> u64 {
+        if self.merged {
+            u64::try_from(self.memtable.memory_bytes()).unwrap_or(u64::MAX)
+        } else {
+            // Relaxed: a count, which orders nothing.
+            self.replaced_bytes.load(Ordering::Relaxed)
+        }
+    }
 }
 
 /// See the module.
@@ -79,11 +94,12 @@ impl View {
         Lookup::Missing
     }
 
-    /// Stamp of the newest version of the row here, visible or not.
-    pub(crate) fn newest_stamp(&self, row_key: &[u8]) -> Option<Lsn> {
-        let memtables =
-            std::iter::once(&self.active).chain(self.frozen.iter().map(|frozen| &frozen.memtable));
-        memtables.filter_map(|memtable| memtable.newest_stamp(row_key)).next()
+    /// Stamp of the newest version of the row here, visible or not, if it is later than `since`. Memtables that end before
+    /// are not asked.
+    pub(crate) fn newest_stamp_after(&self, row_key: &[u8], since: Lsn) -> Option<Lsn> {
+        let later = self.frozen.iter().filter(|frozen| frozen.end > since).map(|frozen| &frozen.memtable);
+        let mut memtables = std::iter::once(&self.active).chain(later);
+        memtables.find_map(|memtable| memtable.newest_stamp(row_key)).filter(|newest| *newest > since)
     }
 
     /// Whether nothing was changed since the last freeze.
@@ -96,15 +112,21 @@ impl View {
         self.frozen.iter().find(|frozen| !frozen.merged)
     }
 
-    /// Bytes of the memtables that are kept for old snapshots only.
+    /// Bytes that are kept for old snapshots only: memtables that were merged, and what the merge of another has replaced
+    /// so far.
     pub(crate) fn kept_bytes(&self) -> u64 {
-        let kept = self.frozen.iter().filter(|frozen| frozen.merged);
-        u64::try_from(kept.map(|frozen| frozen.memtable.bytes_used()).sum::<usize>()).unwrap_or(u64::MAX)
+        self.frozen.iter().map(Frozen::kept_bytes).sum()
     }
 
-    /// The latest end of those memtables: no snapshot from there on needs any of them.
+    /// As `kept_bytes`, of the memtables that were merged and that snapshots below `horizon` need.
+    pub(crate) fn needed_bytes(&self, horizon: Lsn) -> u64 {
+        let needed = self.frozen.iter().filter(|frozen| frozen.merged && frozen.end > horizon);
+        needed.map(Frozen::kept_bytes).sum()
+    }
+
+    /// The latest end of the memtables with what is kept: no snapshot from there on needs any of it.
     pub(crate) fn kept_end(&self) -> Option<Lsn> {
-        self.frozen.iter().filter(|frozen| frozen.merged).map(|frozen| frozen.end).max()
+        self.frozen.iter().filter(|frozen| frozen.kept_bytes() > 0).map(|frozen| frozen.end).max()
     }
 
     /// Bytes of all memtables, and of what was prepared meanwhile.

@@ -169,3 +169,82 @@ fn readers_see_the_right_row_or_the_error_while_snapshots_are_cancelled() {
         "{cancelled:?} {read:?}"
     );
 }
+
+/// A merge keeps what it replaces in the tree for older snapshots. Tombstones for long values fill no chunk, so a merge may
+/// replace very much before it ends.
+#[test]
+fn while_a_merge_runs_no_more_of_what_it_replaces_is_kept_than_the_limit_allows() {
+    let (database, table) = open(Options { memtable_bytes: 8 << 20, ..options() });
+    let rows = 400_u32;
+    let long = vec![7; 64 << 10];
+    for row in 0..rows {
+        database.put(&table, row.to_be_bytes(), &long).unwrap();
+    }
+    database.checkpoint().unwrap();
+    let snapshots = [database.snapshot(), database.snapshot()];
+    let mut transaction = database.begin();
+    for row in 0..rows {
+        transaction.delete(&table, row.to_be_bytes()).unwrap();
+    }
+    transaction.commit().unwrap();
+    let before = database.statistics().memtable_bytes;
+    let is_done = AtomicBool::new(false);
+    let most = std::thread::scope(|scope| {
+        let sampler = scope.spawn(|| {
+            let mut most = (0, 0);
+            while !is_done.load(Ordering::SeqCst) {
+                let statistics = database.statistics();
+                most.0 = statistics.memtable_bytes.max(most.0);
+                most.1 = statistics.snapshot_memory_bytes.max(most.1);
+            }
+            most
+        });
+        database.checkpoint().unwrap();
+        is_done.store(true, Ordering::SeqCst);
+        sampler.join().unwrap()
+    });
+    assert!(most.0 <= before + (2 << 20), "{} bytes of memtables during the merge, {before} before", most.0);
+    assert!(most.1 <= 1 << 20, "{} bytes kept", most.1);
+    for snapshot in &snapshots {
+        assert!(is_cancelled(&snapshot.get(&table, [0; 4])));
+    }
+    assert_eq!(database.get(&table, 5_u32.to_be_bytes()).unwrap(), None);
+    assert_eq!(database.snapshot().get(&table, 6_u32.to_be_bytes()).unwrap(), None);
+}
+
+/// What two snapshots and a transaction see of rows that change between checkpoints, however many of them there are.
+#[test]
+fn many_small_checkpoints_leave_few_memtables_and_old_snapshots_see_what_they_saw() {
+    let (database, table) = open(Options { snapshot_memory_bytes: 16 << 20, ..options() });
+    write_round(&database, &table, 0);
+    let oldest = database.snapshot();
+    let mut writer = database.begin();
+    assert_eq!(writer.get(&table, 3_u32.to_be_bytes()).unwrap().unwrap(), value(0));
+    let mut middle = None;
+    for round in 1..200_u64 {
+        let mut transaction = database.begin();
+        for row in 0..20_u32 {
+            let row = (u32::try_from(round).unwrap() * 20 + row) % 500;
+            transaction.put(&table, row.to_be_bytes(), value(round)).unwrap();
+        }
+        transaction.commit().unwrap();
+        database.checkpoint().unwrap();
+        if round == 110 {
+            let rows = database.snapshot().range::<&[u8]>(&table, ..).map(Result::unwrap).collect::<Vec<_>>();
+            middle = Some((database.snapshot(), rows));
+        }
+        let kept = database.statistics().frozen_memtables;
+        assert!(kept <= 12, "{kept} memtables after {round} rounds");
+    }
+    let rows = oldest.range::<&[u8]>(&table, ..).map(Result::unwrap);
+    assert_eq!(rows.filter(|(_, row)| *row == value(0)).count(), 1000);
+    assert_eq!(oldest.get(&table, 17_u32.to_be_bytes()).unwrap().unwrap(), value(0));
+    let (middle, before) = middle.unwrap();
+    assert_eq!(middle.range::<&[u8]>(&table, ..).map(Result::unwrap).collect::<Vec<_>>(), before);
+    assert!(matches!(writer.put(&table, 3_u32.to_be_bytes(), "w"), Err(Error::Conflict { .. })));
+    assert_eq!(database.statistics().snapshots_cancelled, 0);
+    drop((oldest, writer, middle));
+    database.checkpoint().unwrap();
+    assert_eq!(database.statistics().snapshot_memory_bytes, 0);
+    database.check(&mut |damage| panic!("{damage}")).unwrap();
+}
