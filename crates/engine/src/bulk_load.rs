@@ -4,12 +4,13 @@
 //! ```text
 //!   storage drawn, entered into `reclaim`   (commit)    a crash from here on: the storage is reclaimed
 //!   leaves written into free pages                      a crash here: the pages were never allocated
-//!   one chunk links them                                a crash here: the storage is reclaimed
+//!   a chunk links them, one for so many leaves          a crash here: the storage is reclaimed
 //!   a record says so, or the rows are logged            see `load_log`
 //!   table created at the storage, `reclaim` row deleted (one commit)
 //! ```
 //! Rows that come in order stream straight into leaves. When one does not, what was loaded so far becomes the first
-//! of the sorted runs that are merged at the end.
+//! of the sorted runs that are merged at the end. Memory is taken for the list of leaves that are not linked yet, and by the
+//! sorter; both are bounded by `memtable_bytes`.
 
 use std::sync::Arc;
 
@@ -21,10 +22,10 @@ use crate::catalog::{self, Table};
 use crate::commit::CommitRequest;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::loaded_rows::{LoadedRow, LoadedRows};
 use crate::options::{Durability, Isolation, TransactionOptions};
 use crate::row_key;
 use crate::row_sorter::RowSorter;
-use crate::scan::{Direction, Range};
 use crate::transaction::Transaction;
 
 /// A bulk load under way. Dropping it gives up what was added.
@@ -53,9 +54,41 @@ enum Rows {
 }
 
 struct Ordered {
-    target: Loading,
-    loader: Box<BulkLoader>,
+    linker: Linker,
     last: Option<Vec<u8>>,
+}
+
+/// Rows in ascending order on their way into a storage: linked into the tree, a part of them at a time.
+struct Linker {
+    target: Loading,
+    /// Of what is not linked yet.
+    loader: Box<BulkLoader>,
+    /// When it has so many leaves, they are linked.
+    leaves_max: usize,
+}
+
+impl Linker {
+    fn new(target: Loading) -> Linker {
+        let (from, _) = row_key::table_range(target.storage);
+        let loader = target.loader(&from);
+        // A leaf takes some 40 bytes until it is linked, and its share of the pages above it as much again then.
+        let leaves_max = target.engine.options().memtable_bytes / 1024;
+        Linker { target, loader, leaves_max: usize::try_from(leaves_max).unwrap_or(usize::MAX) }
+    }
+
+    fn push(&mut self, row_key: &[u8], value: &[u8]) -> Result<(), Error> {
+        if self.loader.leaf_count() >= self.leaves_max {
+            let next = self.target.loader(row_key);
+            self.target.link(*std::mem::replace(&mut self.loader, next))?;
+        }
+        self.loader.push(row_key, value).map_err(|error| Error::tree(&error))
+    }
+
+    /// Links the rest.
+    fn finish(self) -> Result<Loading, Error> {
+        self.target.link(*self.loader)?;
+        Ok(self.target)
+    }
 }
 
 /// A storage that is being filled; checkpoints leave it alone.
@@ -84,13 +117,14 @@ impl Loading {
         Ok(loading)
     }
 
-    fn loader(&self) -> BulkLoader {
-        let (from, to) = row_key::table_range(self.storage);
-        self.engine.tree.bulk_loader(&from, &to, self.engine.flushed())
+    /// A loader of the rows from `from` on.
+    fn loader(&self, from: &[u8]) -> Box<BulkLoader> {
+        let (_, to) = row_key::table_range(self.storage);
+        Box::new(self.engine.tree.bulk_loader(from, &to, self.engine.flushed()))
     }
 
     /// Links the leaves into the tree.
-    fn graft(&self, loader: BulkLoader) -> Result<(), Error> {
+    fn link(&self, loader: BulkLoader) -> Result<(), Error> {
         let _state = self.engine.lock_checkpoint();
         self.engine.check_writable()?;
         let plan = loader.graft(self.engine.flushed()).map_err(|error| Error::tree(&error))?;
@@ -146,12 +180,11 @@ impl BulkLoad {
         if engine.with_current_snapshot(|lsn| engine.object_named(name, lsn))?.is_some() {
             return Err(Error::TableExists { name: name.to_owned() });
         }
-        let target = Loading::begin(engine)?;
-        let loader = Box::new(target.loader());
+        let linker = Linker::new(Loading::begin(engine)?);
         Ok(BulkLoad {
             engine: Arc::clone(engine),
             name: name.to_owned(),
-            rows: Rows::InOrder(Ordered { target, loader, last: None }),
+            rows: Rows::InOrder(Ordered { linker, last: None }),
             row_key: Vec::new(),
             row_count: 0,
         })
@@ -172,8 +205,8 @@ impl BulkLoad {
     fn add_checked(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
         if let Rows::InOrder(ordered) = &mut self.rows {
             if ordered.last.as_ref().is_none_or(|last| last[..] < *key) {
-                row_key::encode_into(&mut self.row_key, ordered.target.storage, key);
-                ordered.loader.push(&self.row_key, value).map_err(|error| Error::tree(&error))?;
+                row_key::encode_into(&mut self.row_key, ordered.linker.target.storage, key);
+                ordered.linker.push(&self.row_key, value)?;
                 let last = ordered.last.get_or_insert_default();
                 last.clear();
                 last.extend_from_slice(key);
@@ -193,12 +226,7 @@ impl BulkLoad {
         let Rows::InOrder(ordered) = std::mem::replace(&mut self.rows, Rows::Failed) else {
             return Err(ended());
         };
-        let first = if ordered.loader.row_count() > 0 {
-            ordered.target.graft(*ordered.loader)?;
-            Some(ordered.target)
-        } else {
-            None
-        };
+        let first = if ordered.last.is_some() { Some(ordered.linker.finish()?) } else { None };
         let target = Loading::begin(&self.engine)?;
         let limit = usize::try_from(self.engine.options().memtable_bytes / 2).unwrap_or(usize::MAX);
         let disk = Arc::clone(&self.engine.environment.disk);
@@ -237,13 +265,9 @@ impl BulkLoad {
     /// Brings all rows into the tree.
     fn link(&mut self) -> Result<Loading, Error> {
         match std::mem::replace(&mut self.rows, Rows::Failed) {
-            Rows::InOrder(ordered) => {
-                ordered.target.graft(*ordered.loader)?;
-                Ok(ordered.target)
-            }
+            Rows::InOrder(ordered) => ordered.linker.finish(),
             Rows::Sorting { first, sorter, target } => {
-                load_sorted(&self.engine, first.as_ref(), *sorter, &target)?;
-                Ok(target)
+                load_sorted(&self.engine, first.as_ref(), *sorter, target)
             }
             Rows::Linked(target) => Ok(target),
             Rows::Published | Rows::Failed => Err(ended()),
@@ -276,43 +300,36 @@ fn load_sorted(
     engine: &Engine,
     first: Option<&Loading>,
     sorter: RowSorter,
-    target: &Loading,
-) -> Result<(), Error> {
-    let mut loader = target.loader();
-    let mut push = |key: &[u8], value: &[u8]| loader.push(key, value).map_err(|error| Error::tree(&error));
-    match first {
-        None => sorter.drain(push)?,
-        Some(first) => {
-            let (from, to) = crate::scan::row_bounds::<&[u8]>(first.storage, &..);
-            let mut older =
-                Range::new(engine, engine.register_snapshot(), None, from, to, Direction::Forward);
-            let mut row_key = Vec::new();
-            let mut next = copy_row(&mut older, target.storage)?;
-            sorter.drain(|key, value| {
-                while let Some((older_key, older_value)) = &next {
-                    if older_key[..] < *key {
-                        push(older_key, older_value)?;
-                    } else if older_key[..] > *key {
-                        break;
-                    }
-                    next = copy_row(&mut older, target.storage)?;
-                }
-                row_key.clear();
-                row_key.extend_from_slice(key);
-                push(&row_key, value)
-            })?;
-            while let Some((key, value)) = next {
-                push(&key, &value)?;
-                next = copy_row(&mut older, target.storage)?;
+    target: Loading,
+) -> Result<Loading, Error> {
+    let storage = target.storage;
+    let mut linker = Linker::new(target);
+    let Some(first) = first else {
+        sorter.drain(|key, value| linker.push(key, value))?;
+        return linker.finish();
+    };
+    let mut older = LoadedRows::of(engine, first.storage);
+    let mut next = next_row(&mut older, storage)?;
+    sorter.drain(|key, value| {
+        while let Some((older_key, older_value)) = next.take_if(|(older_key, _)| older_key[..] <= *key) {
+            if older_key[..] < *key {
+                linker.push(&older_key, &older_value)?;
             }
+            next = next_row(&mut older, storage)?;
         }
+        linker.push(key, value)
+    })?;
+    while let Some((key, value)) = next {
+        linker.push(&key, &value)?;
+        next = next_row(&mut older, storage)?;
     }
-    target.graft(loader)
+    linker.finish()
 }
 
-#[expect(clippy::type_complexity, reason = "a row")]
-fn copy_row(rows: &mut Range<'_>, storage: TableId) -> Result<Option<(Vec<u8>, Vec<u8>)>, Error> {
-    Ok(rows.next_row()?.map(|(key, value)| (row_key::encode(storage, key), value.to_vec())))
+/// The next row, with the key that it has in `storage`.
+fn next_row(rows: &mut LoadedRows<'_>, storage: TableId) -> Result<Option<LoadedRow>, Error> {
+    let row = rows.next()?;
+    Ok(row.map(|(key, value)| (row_key::encode(storage, &key[row_key::TABLE_BYTES..]), value)))
 }
 
 fn ended() -> Error {

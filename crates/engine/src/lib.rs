@@ -46,6 +46,7 @@ mod error;
 mod in_doubt;
 mod kept_memory;
 mod load_log;
+mod loaded_rows;
 mod lock_table;
 mod log_archive;
 mod log_cleaner;

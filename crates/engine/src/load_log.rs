@@ -13,7 +13,6 @@
 //! What is on disk if the power goes: the storage is listed in `reclaim` until the table is published, whichever way its rows
 //! came; those that were logged are cut out with the others.
 
-use std::ops::Bound;
 use std::sync::Arc;
 
 use seawall_sync::atomic::{AtomicU64, Ordering};
@@ -22,14 +21,8 @@ use seawall_types::{Lsn, TableId};
 use crate::commit::CommitRequest;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::loaded_rows::LoadedRows;
 use crate::options::Durability;
-use crate::scan::{self, Direction};
-
-/// Rows are logged in commits of about this many bytes.
-const COMMIT_BYTES: usize = 1 << 20;
-
-/// Key, as the tree has it, and value.
-type LoadedRow = (Vec<u8>, Vec<u8>);
 
 /// How many need the rows of loads in the log. Changed and read in the log's critical section.
 #[derive(Debug, Default)]
@@ -85,31 +78,18 @@ impl Engine {
         }
     }
 
-    /// Logs all rows of a storage that nobody else writes to.
+    /// Logs all rows of a storage that nobody else writes to, each batch in a commit.
     fn log_rows(&self, storage: TableId) -> Result<(), Error> {
-        let (mut from, to) = scan::row_bounds::<&[u8]>(storage, &..);
+        let mut loaded = LoadedRows::of(self, storage);
         loop {
-            let rows = self.some_rows(from, &to)?;
-            let Some((last, _)) = rows.last() else { return Ok(()) };
-            from = Bound::Excluded(last.clone());
+            let rows = loaded.next_batch()?;
+            if rows.is_empty() {
+                return Ok(());
+            }
             let bytes = rows.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
             let request = CommitRequest::plain(self.new_lock_owner(), Durability::Async);
             let all = rows.iter().map(|(key, value)| (&key[..], Some(&value[..])));
             self.log_commit(&request, all, u64::try_from(bytes).unwrap_or(u64::MAX))?;
         }
-    }
-
-    /// Rows for one commit. At a snapshot of their own: for an old one, checkpoints would keep what the tree has of them.
-    fn some_rows(&self, from: Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> Result<Vec<LoadedRow>, Error> {
-        let snapshot = self.register_snapshot();
-        let mut range = scan::Range::new(self, snapshot, None, from, to.clone(), Direction::Forward);
-        let (mut rows, mut bytes) = (Vec::new(), 0);
-        while bytes < COMMIT_BYTES
-            && let Some((key, value)) = range.next_entry()?
-        {
-            bytes += key.len() + value.len();
-            rows.push((key.to_vec(), value.to_vec()));
-        }
-        Ok(rows)
     }
 }

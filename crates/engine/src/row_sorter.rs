@@ -1,6 +1,14 @@
 //! Sorting more rows than fit into memory: sorted runs in files, merged at the end. Of rows with one key the last one
 //! added stays.
 //!
+//! ```text
+//!   rows --> buffer --> run 0, run 1, run 2, run 3, run 4     in the order of their age
+//!                       +------- into one --------+
+//!                              run 5,           run 4         until so few are left that all can be read at once
+//! ```
+//! How many are read at once is bounded twice: by `RUNS_READ_MAX` files, and by the buffer's memory, which is not needed by
+//! then. A file is open only while it is written or read.
+//!
 //! A run is rows end to end: key length u32, value length u32, key, value; integers little-endian. It is stored in pieces,
 //! whose borders are anywhere:
 //!
@@ -36,6 +44,8 @@ const PIECE_BYTES: usize = 1 << 20;
 const PIECE_HEADER_BYTES: usize = 8 + ENVELOPE_BYTES;
 const CHECKSUM: Range<usize> = 4..8;
 const LENGTHS_BYTES: usize = 8;
+/// Files that are open at a time, at most.
+const RUNS_READ_MAX: usize = 32;
 
 /// Rows in memory: their bytes end to end, and where each begins.
 #[derive(Default)]
@@ -101,15 +111,19 @@ pub(crate) struct RowSorter {
     name: String,
     buffer: Buffer,
     buffer_limit: usize,
+    /// The oldest first.
     runs: Vec<Run>,
+    /// Number of the next run: part of its name.
+    next_run: u64,
     /// All keys begin with this many bytes that are the same.
     shared_bytes: usize,
 }
 
 struct Run {
     path: String,
-    file: Arc<dyn DiskFile>,
     bytes: u64,
+    /// Its longest piece.
+    piece_bytes_max: usize,
 }
 
 impl RowSorter {
@@ -128,6 +142,7 @@ impl RowSorter {
             buffer: Buffer::default(),
             buffer_limit,
             runs: Vec::new(),
+            next_run: 0,
             shared_bytes,
         }
     }
@@ -139,58 +154,116 @@ impl RowSorter {
 
     fn spill(&mut self) -> Result<(), Error> {
         self.buffer.sort();
-        let path = format!("{RUN_DIRECTORY}/{RUN_PREFIX}{}-{}", self.name, self.runs.len());
+        let buffer = std::mem::take(&mut self.buffer);
+        let place = self.runs.len();
+        self.write_run(place, |_, writer| {
+            buffer.index.iter().try_for_each(|(_, start)| {
+                let (_, _, length) = parse_row(&buffer.bytes[*start..]).expect("`push` wrote a whole row");
+                writer.append(&buffer.bytes[*start..*start + length])
+            })
+        })
+    }
+
+    /// Puts a run that `write` writes at a place among the others.
+    fn write_run(
+        &mut self,
+        place: usize,
+        write: impl FnOnce(&RowSorter, &mut RunWriter<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let path = format!("{RUN_DIRECTORY}/{RUN_PREFIX}{}-{}", self.name, self.next_run);
+        self.next_run += 1;
         let file = self.disk.open(&path, OpenMode::Create).map_err(|error| Error::io(&error))?;
         // Entered first, so that a failure below removes the file too.
-        self.runs.push(Run { path, file: Arc::clone(&file), bytes: 0 });
+        self.runs.insert(place, Run { path, bytes: 0, piece_bytes_max: 0 });
         let mut writer = RunWriter::new(&*file, self.cipher.as_ref());
-        for (_, start) in &self.buffer.index {
-            let (_, _, length) = parse_row(&self.buffer.bytes[*start..]).expect("`push` wrote a whole row");
-            writer.append(&self.buffer.bytes[*start..*start + length])?;
+        write(self, &mut writer)?;
+        let (bytes, piece_bytes_max) = writer.finish()?;
+        let run = &mut self.runs[place];
+        (run.bytes, run.piece_bytes_max) = (bytes, piece_bytes_max);
+        Ok(())
+    }
+
+    /// How many of the runs from `first` on can be read at once: at least two.
+    fn readable(&self, first: usize) -> usize {
+        let mut bytes = 0_usize;
+        let fits = |run: &&Run| {
+            // A reader has a piece, and of the one before what is left of a row.
+            bytes = bytes.saturating_add(run.piece_bytes_max.saturating_mul(2));
+            bytes <= self.buffer_limit
+        };
+        let runs = &self.runs[first..];
+        runs.iter().take_while(fits).count().clamp(2, RUNS_READ_MAX).min(runs.len())
+    }
+
+    /// Merges neighbouring runs into one until all can be read at once.
+    fn merge_surplus(&mut self) -> Result<(), Error> {
+        let mut first = 0;
+        while self.readable(0) < self.runs.len() {
+            if first + 1 >= self.runs.len() {
+                first = 0;
+            }
+            // No more than needed: each row that is merged here is written once more.
+            let surplus = self.runs.len() - self.readable(0) + 1;
+            let count = self.readable(first).min(surplus.max(2));
+            let merged = first..first + count;
+            self.write_run(merged.end, |sorter, writer| {
+                merge_runs(sorter, &sorter.runs[merged.clone()], |key, value| writer.append_row(key, value))
+            })?;
+            self.runs.drain(merged).for_each(|run| remove_scratch(&*self.disk, &run));
+            first += 1;
         }
-        let offset = writer.finish()?;
-        self.runs.last_mut().expect("entered above").bytes = offset;
-        self.buffer = Buffer::default();
         Ok(())
     }
 
     /// Gives all rows in order to `take`, of each key the last one added.
-    pub(crate) fn drain(
-        mut self,
-        mut take: impl FnMut(&[u8], &[u8]) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    pub(crate) fn drain(mut self, take: impl FnMut(&[u8], &[u8]) -> Result<(), Error>) -> Result<(), Error> {
         self.buffer.sort();
         if self.runs.is_empty() {
             return drain_buffer(&self.buffer, take);
         }
         self.spill()?;
-        let cipher = self.cipher.as_ref();
-        let readers = self.runs.iter().map(|run| RunReader::new(run, cipher));
-        let mut readers = readers.collect::<Result<Vec<_>, _>>()?;
-        let mut heap: BinaryHeap<_> = BinaryHeap::new();
-        for (index, reader) in readers.iter().enumerate() {
-            if let Some(key) = reader.key() {
-                heap.push(Reverse((key.to_vec(), Reverse(index))));
-            }
+        self.merge_surplus()?;
+        merge_runs(&self, &self.runs, take)
+    }
+}
+
+/// Gives all rows of `runs`, the oldest run first, to `take`: in order, of each key the last one added.
+fn merge_runs(
+    sorter: &RowSorter,
+    runs: &[Run],
+    mut take: impl FnMut(&[u8], &[u8]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let readers = runs.iter().map(|run| RunReader::new(&*sorter.disk, run, sorter.cipher.as_ref()));
+    let mut readers = readers.collect::<Result<Vec<_>, _>>()?;
+    let mut heap: BinaryHeap<_> = BinaryHeap::new();
+    for (index, reader) in readers.iter().enumerate() {
+        if let Some(key) = reader.key() {
+            heap.push(Reverse((key.to_vec(), Reverse(index))));
         }
-        let mut last: Option<Vec<u8>> = None;
-        while let Some(Reverse((mut key, Reverse(index)))) = heap.pop() {
-            let reader = &mut readers[index];
-            // Of equal keys the one from the latest run comes first, and within a run the last row of a key.
-            reader.skip_to_last_of_key()?;
-            if last.as_deref() != Some(&key[..]) {
-                let (key, value) = reader.row().expect("a reader in the heap stands at a row");
-                take(key, value)?;
-                last.get_or_insert_default().clone_from(&key.to_vec());
-            }
-            reader.advance()?;
-            if let Some(next) = reader.key() {
-                key.clear();
-                key.extend_from_slice(next);
-                heap.push(Reverse((key, Reverse(index))));
-            }
+    }
+    let mut last: Option<Vec<u8>> = None;
+    while let Some(Reverse((mut key, Reverse(index)))) = heap.pop() {
+        let reader = &mut readers[index];
+        // Of equal keys the one from the latest run comes first, and within a run the last row of a key.
+        reader.skip_to_last_of_key()?;
+        if last.as_ref() != Some(&key) {
+            let (_, value) = reader.row().expect("a reader in the heap stands at a row");
+            take(&key, value)?;
+            last.get_or_insert_default().clone_from(&key);
         }
-        Ok(())
+        reader.advance()?;
+        if let Some(next) = reader.key() {
+            key.clear();
+            key.extend_from_slice(next);
+            heap.push(Reverse((key, Reverse(index))));
+        }
+    }
+    Ok(())
+}
+
+fn remove_scratch(disk: &dyn Disk, run: &Run) {
+    if let Err(error) = disk.remove(&run.path) {
+        tracing::warn!(%error, "scratch file not removed; the next open does");
     }
 }
 
@@ -214,15 +287,24 @@ struct RunWriter<'a> {
     /// Room for the header, then rows.
     piece: Vec<u8>,
     offset: u64,
+    piece_bytes_max: usize,
 }
 
 impl<'a> RunWriter<'a> {
     fn new(file: &'a dyn DiskFile, cipher: Option<&'a Cipher>) -> RunWriter<'a> {
-        RunWriter { file, cipher, piece: vec![0; PIECE_HEADER_BYTES], offset: 0 }
+        RunWriter { file, cipher, piece: vec![0; PIECE_HEADER_BYTES], offset: 0, piece_bytes_max: 0 }
     }
 
-    fn append(&mut self, row: &[u8]) -> Result<(), Error> {
-        self.piece.extend_from_slice(row);
+    fn append_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
+        self.piece.extend_from_slice(&length_u32(key.len()).to_le_bytes());
+        self.piece.extend_from_slice(&length_u32(value.len()).to_le_bytes());
+        self.piece.extend_from_slice(key);
+        self.append(value)
+    }
+
+    /// Appends the bytes of a row, or the rest of them.
+    fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.piece.extend_from_slice(bytes);
         if self.piece.len() >= PIECE_BYTES { self.write_out() } else { Ok(()) }
     }
 
@@ -238,16 +320,17 @@ impl<'a> RunWriter<'a> {
         header[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
         self.file.write_all_at(&self.piece, self.offset).map_err(|error| Error::io(&error))?;
         self.offset += length_u64(self.piece.len());
+        self.piece_bytes_max = self.piece_bytes_max.max(self.piece.len());
         self.piece.truncate(PIECE_HEADER_BYTES);
         Ok(())
     }
 
-    /// Bytes of the whole run.
-    fn finish(mut self) -> Result<u64, Error> {
+    /// Bytes of the whole run, and of its longest piece.
+    fn finish(mut self) -> Result<(u64, usize), Error> {
         if self.piece.len() > PIECE_HEADER_BYTES {
             self.write_out()?;
         }
-        Ok(self.offset)
+        Ok((self.offset, self.piece_bytes_max))
     }
 }
 
@@ -266,17 +349,14 @@ fn length_u64(length: usize) -> u64 {
 
 impl Drop for RowSorter {
     fn drop(&mut self) {
-        for run in &self.runs {
-            if let Err(error) = self.disk.remove(&run.path) {
-                tracing::warn!(%error, "scratch file not removed; the next open does");
-            }
-        }
+        self.runs.iter().for_each(|run| remove_scratch(&*self.disk, run));
     }
 }
 
 /// Reads a run forwards.
 struct RunReader<'a> {
     run: &'a Run,
+    file: Arc<dyn DiskFile>,
     cipher: Option<&'a Cipher>,
     /// Rows of the pieces read so far.
     buffer: Vec<u8>,
@@ -286,8 +366,9 @@ struct RunReader<'a> {
 }
 
 impl<'a> RunReader<'a> {
-    fn new(run: &'a Run, cipher: Option<&'a Cipher>) -> Result<RunReader<'a>, Error> {
-        let mut reader = RunReader { run, cipher, buffer: Vec::new(), position: 0, next: 0 };
+    fn new(disk: &dyn Disk, run: &'a Run, cipher: Option<&'a Cipher>) -> Result<RunReader<'a>, Error> {
+        let file = disk.open(&run.path, OpenMode::Read).map_err(|error| Error::io(&error))?;
+        let mut reader = RunReader { run, file, cipher, buffer: Vec::new(), position: 0, next: 0 };
         reader.fill()?;
         Ok(reader)
     }
@@ -304,7 +385,7 @@ impl<'a> RunReader<'a> {
 
     fn read_piece(&mut self) -> Result<(), Error> {
         let mut header = [0; PIECE_HEADER_BYTES];
-        let read = self.run.file.read_exact_at(&mut header, self.next);
+        let read = self.file.read_exact_at(&mut header, self.next);
         read.map_err(|error| Error::io(&error))?;
         let [a, b, c, d, e, f, g, h, envelope @ ..] = header;
         let rows_at = self.next + length_u64(PIECE_HEADER_BYTES);
@@ -316,7 +397,7 @@ impl<'a> RunReader<'a> {
         let bytes = usize::try_from(end - rows_at).map_err(|_| self.changed())?;
         self.buffer.resize(kept + bytes, 0);
         let rows = &mut self.buffer[kept..];
-        self.run.file.read_exact_at(rows, rows_at).map_err(|error| Error::io(&error))?;
+        self.file.read_exact_at(rows, rows_at).map_err(|error| Error::io(&error))?;
         header[CHECKSUM].fill(0);
         if checksum_of(self.next, &header, rows) != u32::from_le_bytes([e, f, g, h]) {
             return Err(self.changed());
@@ -430,6 +511,63 @@ mod tests {
         }
     }
 
+    /// Files of this process that are open in a directory.
+    #[cfg(target_os = "linux")]
+    fn open_files(directory: &std::path::Path) -> usize {
+        let descriptors = std::fs::read_dir("/proc/self/fd").unwrap();
+        let targets =
+            descriptors.filter_map(|descriptor| std::fs::read_link(descriptor.unwrap().path()).ok());
+        targets.filter(|target| target.starts_with(directory)).count()
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn however_many_runs_there_are_few_files_are_open() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().canonicalize().unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(seawall_io::OsDisk::new(&path));
+        disk.create_directory(RUN_DIRECTORY).unwrap();
+        // A row of the middle size fills the buffer, so that each has a run of its own.
+        let mut sorter = RowSorter::new(disk, None, "test", 40_000, 0);
+        let key_of = |number: u32| (number.wrapping_mul(0x9E37_79B9) >> 4).to_be_bytes();
+        for number in 0..1500 {
+            sorter.add(&key_of(number % 1000), &vec![u8::try_from(number / 1000).unwrap(); 13_000]).unwrap();
+            assert_eq!(open_files(&path), 0);
+        }
+        assert!(sorter.runs.len() > 300);
+        let mut last = None;
+        let mut count = 0;
+        sorter
+            .drain(|key, value| {
+                assert!(open_files(&path) <= RUNS_READ_MAX);
+                let number = (0..1000).find(|number| key_of(*number) == *key).unwrap();
+                assert_eq!(value[0], u8::from(number < 500), "the last one added stays");
+                assert!(last.replace(key.to_vec()).is_none_or(|last| last[..] < *key));
+                count += 1;
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!((count, open_files(&path)), (1000, 0));
+        assert!(
+            std::fs::read_dir(path.join(RUN_DIRECTORY)).unwrap().next().is_none(),
+            "scratch files are left"
+        );
+    }
+
+    #[test]
+    fn a_merge_of_long_rows_reads_no_more_runs_at_once_than_fit_into_the_buffer() {
+        let disk: Arc<dyn Disk> = Arc::new(SimulatedDisk::new(1));
+        disk.create_directory(RUN_DIRECTORY).unwrap();
+        let mut sorter = RowSorter::new(disk, None, "test", 64 << 10, 0);
+        for number in 0..20_u8 {
+            sorter.add(&[number], &[number; 40 << 10]).unwrap();
+            sorter.spill().unwrap();
+        }
+        assert_eq!(sorter.readable(0), 2);
+        sorter.merge_surplus().unwrap();
+        assert_eq!(sorter.runs.len(), 2);
+    }
+
     #[test]
     fn an_encrypted_run_shows_nothing_and_no_change_of_any_goes_unnoticed() {
         let needle = b"value that nobody may read";
@@ -447,13 +585,14 @@ mod tests {
             let is_found = bytes.windows(needle.len()).any(|window| window == needle);
             assert_eq!(is_found, cipher.is_none());
             let cipher = cipher.as_ref();
-            assert!(RunReader::new(run, cipher).unwrap().row().is_some());
+            assert!(RunReader::new(&*disk, run, cipher).unwrap().row().is_some());
+            let file = disk.open(&run.path, OpenMode::Write).unwrap();
             for bit in (0..8 * bytes.len() as u64).step_by(13) {
                 let byte = bytes[usize::try_from(bit / 8).unwrap()];
-                run.file.write_all_at(&[byte ^ 1 << (bit % 8)], bit / 8).unwrap();
-                let error = RunReader::new(run, cipher).err().unwrap();
+                file.write_all_at(&[byte ^ 1 << (bit % 8)], bit / 8).unwrap();
+                let error = RunReader::new(&*disk, run, cipher).err().unwrap();
                 assert!(matches!(error, Error::Io { .. }), "bit {bit}: {error}");
-                run.file.write_all_at(&[byte], bit / 8).unwrap();
+                file.write_all_at(&[byte], bit / 8).unwrap();
             }
         }
     }

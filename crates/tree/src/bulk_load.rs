@@ -98,6 +98,11 @@ impl BulkLoader {
         self.row_count
     }
 
+    /// Leaves that are built.
+    pub fn leaf_count(&self) -> usize {
+        self.leaves.len()
+    }
+
     /// Ends the load: plans the chunk that links its leaves. What it wrote becomes durable when that is applied. `stamp` goes into
     /// the pages around the leaves, which may have changed since the load began: no change in them is newer.
     ///
