@@ -11,7 +11,8 @@
 //! Nobody reads during a replay, so rows need not be findable before its end: sorting them once is several times
 //! faster than inserting each into an ordered structure. Of prepared transactions, those that were in doubt at the redo
 //! point are read from the system table first, if there were any; their decision deals their rows. A log longer than the memory for it is replayed in parts,
-//! each merged into the tree before the next.
+//! each merged into the tree before the next. A database that is opened for reading only cannot merge: there the parts are
+//! packed, of each row the newest version, and what does not fit then is refused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -168,28 +169,73 @@ impl<'a> Replay<'a> {
     /// # Errors
     /// `Log` if a record before the end of the log is damaged: nothing is opened then.
     pub(crate) fn run(mut self, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<Replayed, Error> {
-        let memtable = loop {
-            let (memtable, ended) = self.next_part(progress)?;
-            if ended {
-                break memtable;
-            }
-            self.merge_part(&memtable)?;
-        };
+        let memtable =
+            if self.is_read_only() { self.pack_parts(progress)? } else { self.merge_parts(progress)? };
         self.finish(memtable)
     }
 
-    /// Reads until the end of the log or of the memory; whether it was the end of the log.
-    fn next_part(&mut self, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<(Memtable, bool), Error> {
+    /// Merges all parts into the tree but the last one.
+    fn merge_parts(&mut self, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<Memtable, Error> {
+        // The active memtable and the cache are empty until the replay ends: their memory may be used.
+        let limit = self.options.replay_memory();
+        loop {
+            let (memtable, ended) = self.next_part(limit, progress)?;
+            if ended {
+                return Ok(memtable);
+            }
+            self.merge_part(&memtable)?;
+        }
+    }
+
+    /// Packs all parts into one memtable.
+    fn pack_parts(&mut self, progress: &mut dyn FnMut(RecoveryProgress)) -> Result<Memtable, Error> {
+        let limit = self.options.replay_memory();
+        let (first, mut ended) = self.next_part(limit, progress)?;
+        if ended {
+            return Ok(first);
+        }
+        let mut all = Memtable::packed(&[&first], &[Lsn::MAX]);
+        drop(first);
+        while !ended {
+            let taken = u64::try_from(all.memory_bytes()).unwrap_or(u64::MAX);
+            // With more, each part would be short, and all of it packed again for a few rows.
+            if taken > limit / 2 {
+                return Err(self.too_long_to_read(taken));
+            }
+            let (part, is_last) = self.next_part(limit - taken, progress)?;
+            all = Memtable::packed(&[&part, &all], &[Lsn::MAX]);
+            ended = is_last;
+        }
+        Ok(all)
+    }
+
+    fn too_long_to_read(&self, taken: u64) -> Error {
+        let (start, read) = (self.statistics.redo_point, self.reader.position());
+        let (done, all) = (read.bytes_since(start).max(1), self.end_at_most.bytes_since(start));
+        let wanted = 2 * u128::from(taken) * u128::from(all) / u128::from(done);
+        Error::Option {
+            name: "memtable_bytes",
+            problem: format!(
+                "too little to open this database for reading only: the rows that its log holds up to {read} take {taken} bytes, \
+                 and it goes on to {} at most; give {wanted} bytes, or open it for writing once, which takes a checkpoint",
+                self.end_at_most
+            ),
+        }
+    }
+
+    fn next_part(
+        &mut self,
+        limit: u64,
+        progress: &mut dyn FnMut(RecoveryProgress),
+    ) -> Result<(Memtable, bool), Error> {
         let worker_count = self.options.recovery_threads.max(1);
         thread::scope(|scope| {
             let mut dealer = Dealer::start(scope, worker_count)?;
-            // The active memtable and the cache are empty until the replay ends: their memory may be used.
-            let limit = self.options.replay_memory();
             let mut bytes = 0;
             let prepared_before = self.in_doubt.kept_bytes();
             let ended = loop {
                 let prepared = self.in_doubt.kept_bytes().saturating_sub(prepared_before);
-                if bytes + prepared >= limit && !self.is_read_only() {
+                if bytes + prepared >= limit {
                     break false;
                 }
                 match self.read_record(&mut dealer)? {
@@ -199,7 +245,9 @@ impl<'a> Replay<'a> {
                 self.report(progress);
             };
             // Like at a freeze: what is in doubt now is merged with the rows of this part.
-            self.in_doubt.settle(|row_key, stamp, value| dealer.deal_row(row_key, stamp, Some(value)))?;
+            if ended || !self.is_read_only() {
+                self.in_doubt.settle(|row_key, stamp, value| dealer.deal_row(row_key, stamp, Some(value)))?;
+            }
             Ok((Memtable::from_partitions(dealer.finish()?), ended))
         })
     }

@@ -74,6 +74,40 @@ fn checkpoints_of_earlier_sessions_are_remembered() {
 }
 
 #[test]
+fn a_database_that_is_opened_for_reading_replays_no_more_rows_than_fit_into_memory() {
+    let disk = SimulatedDisk::new(12);
+    let options = Options { memtable_bytes: 64 << 20, checkpoint_log_bytes: 1 << 30, ..options() };
+    let database = open(&disk, options.clone());
+    let table = database.create_table("t").unwrap();
+    let little = Options {
+        mode: OpenMode::ReadOnly,
+        memtable_bytes: 1 << 20,
+        cache_bytes: 64 << 10,
+        ..options.clone()
+    };
+    // Many versions of few rows: packed, they fit.
+    for round in 0..50 {
+        fill(&database, &table, 0..500);
+        database.put(&table, "round", [round]).unwrap();
+    }
+    database.flush().unwrap();
+    let read_only = open(&disk.copy(), little.clone());
+    let statistics = read_only.statistics();
+    assert!(statistics.memtable_bytes < 1 << 20, "{} bytes", statistics.memtable_bytes);
+    let table_there = read_only.table("t").unwrap();
+    assert_eq!(read_only.get(&table_there, "round").unwrap().unwrap(), [49]);
+    assert_eq!(read_only.snapshot().rows(&table_there).count(), 501);
+    // Many rows: they do not.
+    fill(&database, &table, 0..20_000);
+    database.flush().unwrap();
+    let refused = common::try_open(&disk.copy(), little.clone()).map(drop).unwrap_err().to_string();
+    assert!(refused.contains("memtable_bytes") && refused.contains("for reading only"), "{refused}");
+    let read_only = open(&disk.copy(), Options { memtable_bytes: 64 << 20, ..little });
+    let table_there = read_only.table("t").unwrap();
+    assert_eq!(read_only.snapshot().rows(&table_there).count(), 20_001);
+}
+
+#[test]
 fn a_log_that_would_take_too_long_to_replay_starts_a_checkpoint() {
     let targets = [None, Some(Duration::from_secs(5))];
     for recovery_target in targets {
