@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::checkpoint::Test;
 use crate::ddl;
 use crate::engine::{EngineKind, LogLimits};
+use crate::memory_limits;
 use crate::rows::Order;
 use crate::segments;
 
@@ -95,6 +96,8 @@ pub(crate) enum Command {
     LogBytes(Common),
     /// Resident memory through all kinds of work, against the configured limits, by default for 600 seconds
     Memory(Common),
+    /// The cases where memory is hardest to bound, against the sum of what the options allow (Seawall only)
+    MemoryLimits(memory_limits::Arguments),
     /// The whole table, with the ratio that each workload must reach
     All {
         #[command(flatten)]
@@ -140,6 +143,12 @@ pub(crate) enum Command {
     DdlStep {
         /// The step, JSON
         step: String,
+    },
+    /// One case of `memory-limits`, for the program itself
+    #[command(hide = true)]
+    MemoryCase {
+        /// The cell, JSON
+        cell: String,
     },
     /// Clients of two-phase commit, until they are killed, for the program itself
     #[command(hide = true)]

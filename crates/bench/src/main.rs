@@ -12,7 +12,7 @@
 //! * What is called durable was synced before the commit returned, by every engine.
 //! * A figure counts only if the rows are there: lost rows fail the cell.
 //!
-//! Start at `workload`; tests which no peer takes part in are in `checkpoint`, `ddl` and `twophase`.
+//! Start at `workload`; tests which no peer takes part in are in `checkpoint`, `ddl`, `memory_limits` and `twophase`.
 
 mod checkpoint;
 mod child;
@@ -22,6 +22,7 @@ mod device;
 mod engine;
 mod error;
 mod histogram;
+mod memory_limits;
 mod plan;
 mod random;
 mod report;
@@ -80,6 +81,11 @@ fn run(command: &Command) -> Result<usize, BenchError> {
         Command::DdlStep { step } => {
             let figures = ddl::run_step(&serde_json::from_str(step)?)?;
             println!("{}", serde_json::to_string(&figures)?);
+        }
+        Command::MemoryLimits(arguments) => return memory_limits::run(arguments),
+        Command::MemoryCase { cell } => {
+            let taken = memory_limits::run_case(&serde_json::from_str(cell)?)?;
+            println!("{}", serde_json::to_string(&taken)?);
         }
         Command::Twophase(arguments) => return twophase::run(arguments),
         Command::TwophaseWriter { run } => twophase::write_and_wait(&serde_json::from_str(run)?)?,

@@ -91,6 +91,8 @@ pub(crate) fn plan(command: &Command) -> Option<(&Common, Vec<PlannedRow>)> {
         | Command::Cell { .. }
         | Command::CheckpointCell { .. }
         | Command::CheckpointWriter { .. }
+        | Command::MemoryLimits(_)
+        | Command::MemoryCase { .. }
         | Command::Ddl(_)
         | Command::DdlStep { .. }
         | Command::Twophase(_)

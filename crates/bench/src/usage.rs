@@ -3,9 +3,12 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
+
+const SAMPLE_EVERY: Duration = Duration::from_millis(20);
 
 /// The moment, for latencies.
 pub(crate) fn now() -> Instant {
@@ -102,6 +105,26 @@ impl Memory {
             eprintln!("the memory peak includes the preparation: {refused}");
         }
     }
+}
+
+/// Runs `body`, and says the most anonymous memory that a sample saw meanwhile.
+pub(crate) fn sampled<T>(body: impl FnOnce() -> T) -> (T, u64) {
+    let (peak, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let sample = || peak.fetch_max(Memory::of_this_process().anonymous, Ordering::Relaxed);
+    let result = std::thread::scope(|scope| {
+        let sampler = scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                sample();
+                std::thread::park_timeout(SAMPLE_EVERY);
+            }
+        });
+        let result = body();
+        sample();
+        stop.store(true, Ordering::Relaxed);
+        sampler.thread().unpark();
+        result
+    });
+    (result, peak.into_inner())
 }
 
 /// The number after `name` at the start of a line.

@@ -1,8 +1,7 @@
 //! Resident memory through every kind of work in turn, against what the options allow.
 //!
-//! A sampler reads it every 100 ms: the kernel's peak is one number, and this wants one for each phase.
+//! A sampler reads it all the time: the kernel's peak is one number, and this wants one for each phase.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::{Cell, Measurement};
@@ -12,9 +11,8 @@ use crate::histogram::Histogram;
 use crate::random::{Random, Zipf};
 use crate::rows::{KeySpace, Order, PutStream, RowSource, empty_batch};
 use crate::timed_run::{self, Recorder, Totals};
-use crate::usage::{Memory, Usage, now};
+use crate::usage::{Memory, Usage, now, sampled};
 
-const SAMPLE_EVERY: Duration = Duration::from_millis(100);
 const ROUNDS: u32 = 4;
 const BATCH_ROWS: usize = 100;
 
@@ -182,24 +180,4 @@ fn mix(
         recorder.done(1);
     }
     Ok(())
-}
-
-/// Runs `body`, and says the most memory that a sample saw meanwhile.
-fn sampled<T>(body: impl FnOnce() -> T) -> (T, u64) {
-    let (peak, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-    let sample = || peak.fetch_max(Memory::of_this_process().anonymous, Ordering::Relaxed);
-    let result = std::thread::scope(|scope| {
-        let sampler = scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                sample();
-                std::thread::park_timeout(SAMPLE_EVERY);
-            }
-        });
-        let result = body();
-        sample();
-        stop.store(true, Ordering::Relaxed);
-        sampler.thread().unpark();
-        result
-    });
-    (result, peak.into_inner())
 }
