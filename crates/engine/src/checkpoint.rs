@@ -192,6 +192,9 @@ impl Engine {
         let log = self.log()?;
         let limit = usize::try_from(self.active_limit()).unwrap_or(usize::MAX);
         let active = Arc::new(Memtable::new(limit));
+        // Commits whose rows are in the old memtable already get their place in the log first. They wait for nothing that
+        // needs a freeze.
+        let nobody_ahead = self.applying_ahead.write();
         // Without a record of its own: the checkpoint that frees the log must not need room in it.
         let frozen = log.in_order(|_| {
             let view = self.view.load_full();
@@ -220,6 +223,7 @@ impl Engine {
             }));
             frozen
         });
+        drop(nobody_ahead);
         let frozen = frozen.map_err(|error| self.log_error(&error))?;
         // Commits that entered before may still be on their way into it.
         self.queue.wait_applied();

@@ -5,19 +5,19 @@
 //!   encode, checksum     |  the log's critical section  |  apply to      |  wait for  |  visible
 //!   (no lock)            |  LSN, ticket, memtable       |  the memtable  |  the flush |
 //! ```
+//! A commit of many rows applies them before the critical section, where it makes them known (`admission`).
+//!
 //! If the power goes before the flush is complete, the record is torn or missing and the commit never was; after it,
 //! recovery replays the record. Row locks are released after the apply: see `Transaction`.
 
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::Duration;
 
-use seawall_io::sabotage::{Defect, sabotaged};
-use seawall_sync::arc_swap::Guard;
 use seawall_types::{Lsn, TableId};
-use seawall_wal::{CommitBuilder, LogError, PreparedRecord};
+use seawall_wal::{CommitBuilder, LogError};
 
+use crate::admission::{RowsToApply, VisitRow};
 use crate::catalog::Table;
 use crate::commit_queue::Ticket;
 use crate::engine::Engine;
@@ -29,8 +29,6 @@ use crate::read_set::ReadItem;
 use crate::row_key;
 use crate::session::Session;
 use crate::touched_tables::Definition;
-use crate::transaction::table_changed;
-use crate::view::View;
 
 /// A table that a transaction writes to, and where it took its rows to be.
 #[derive(Clone, Debug)]
@@ -113,20 +111,6 @@ impl CommitHandle {
     }
 }
 
-/// Why the commit was not admitted to the log.
-enum Refused {
-    Changed(usize),
-    /// An in-doubt transaction uses the table that is to be dropped or truncated.
-    InDoubt(usize),
-    /// An in-doubt transaction has read what is to be written.
-    Protected,
-    /// An in-doubt transaction has written what the one that is to be prepared has read.
-    Undecided,
-    Conflict,
-    Cancelled,
-    QueueFull,
-}
-
 /// A thread keeps the memory of its last record for the next one, unless that was long: a thousand threads that have each
 /// committed much once must not keep gigabytes.
 const BUILDER_BYTES_KEPT: usize = 16 << 10;
@@ -167,15 +151,16 @@ impl Engine {
         with_builder(|builder| {
             builder.begin(self.clock().wall_micros());
             rows.clone().for_each(|(key, value)| builder.add(key, value));
-            let count = builder.count();
-            let keys = rows.clone().map(|(key, _)| key);
+            let (count, keys) = (builder.count(), rows.clone().map(|(key, _)| key));
             let record = builder.finish();
-            let (stamp, ticket, view) = self.append_in_order(request, keys, record, count, || {})?;
-            for (key, value) in rows {
-                view.active.insert(key, stamp, value, || self.horizon_in(&view));
-            }
-            self.applied(ticket, stamp, request.durability);
-            Ok(stamp)
+            let bytes = u64::try_from(record.record_bytes()).expect("a record fits into memory");
+            let for_each = |visit: &mut VisitRow<'_>| {
+                rows.clone().for_each(|(key, value)| visit(key, value));
+            };
+            let rows = RowsToApply { count, bytes, for_each: &for_each };
+            let logged = self.log_and_apply(request, keys, record, &rows, || {})?;
+            self.applied(logged.ticket, logged.stamp, request.durability);
+            Ok(logged.stamp)
         })
     }
 
@@ -191,133 +176,6 @@ impl Engine {
         }
     }
 
-    /// Gives a record its place in the log, if what `request` depends on is as it was; runs `in_order` then, in the log's
-    /// critical section. The stamp, and the memtable to apply it to, which is not frozen before the ticket is `applied`.
-    pub(crate) fn append_in_order<'r>(
-        &self,
-        request: &CommitRequest<'_>,
-        row_keys: impl Iterator<Item = &'r [u8]> + Clone,
-        record: &mut PreparedRecord,
-        row_count: u64,
-        in_order: impl Fn(),
-    ) -> Result<(Lsn, Ticket, Guard<Arc<View>>), Error> {
-        let log = self.log()?;
-        if request.durability == Durability::Archived && self.archivers().is_empty() {
-            return Err(Error::NoArchive);
-        }
-        let mut waiting_since = None;
-        loop {
-            let unprotected = self.in_doubt.protected.seen();
-            let result = log.append(record, |span| {
-                self.admit(request, row_keys.clone())?;
-                let ticket = self.queue().enter(span.end).ok_or(Refused::QueueFull)?;
-                self.queue().count_rows(row_count);
-                for definition in request.definitions {
-                    definition.object.change(definition.storage, span.end);
-                    self.counters.reclaim.give_up(definition.given_up);
-                }
-                if let Some(holder) = request.holder {
-                    self.in_doubt.protected.count(holder);
-                }
-                in_order();
-                Ok((ticket, self.view()))
-            });
-            match result.map_err(|error| self.log_error(&error))? {
-                Ok((span, (ticket, view))) => return Ok((span.end, ticket, view)),
-                Err(Refused::Changed(index)) => {
-                    let used = &request.tables[index];
-                    self.require_visible(used.table.object.changed_at())?;
-                    return Err(table_changed(used));
-                }
-                Err(Refused::InDoubt(index)) => return Err(self.table_in_doubt(&request.definitions[index])),
-                Err(refused @ (Refused::Protected | Refused::Undecided)) => {
-                    let waited = match refused {
-                        Refused::Undecided => "the transaction that has written what it has read is in doubt",
-                        _ => "the transaction that has read it is in doubt",
-                    };
-                    self.wait_for_decision(request.lock_wait, &mut waiting_since, unprotected, waited)?;
-                }
-                Err(Refused::Conflict) => {
-                    return Err(Error::Conflict { what: "something that this one has read" });
-                }
-                Err(Refused::Cancelled) => return Err(self.snapshot_cancelled(request.snapshot)),
-                // The ring is full of commits that are not durable: make them so.
-                Err(Refused::QueueFull) => {
-                    self.flush_until(self.appended())?;
-                    self.queue().advance();
-                }
-            }
-        }
-    }
-
-    /// Waits until some in-doubt transaction is decided that had read or written something.
-    fn wait_for_decision(
-        &self,
-        wait: LockWait,
-        waiting_since: &mut Option<Duration>,
-        seen: u32,
-        waited_for: &'static str,
-    ) -> Result<(), Error> {
-        // The decision would be a write: it cannot come any more.
-        self.check_writable()?;
-        let now = self.clock().monotonic();
-        let waited = now.saturating_sub(*waiting_since.get_or_insert(now));
-        let left = match wait {
-            LockWait::NoWait => Duration::ZERO,
-            LockWait::Timeout(timeout) => timeout.saturating_sub(waited),
-        };
-        if left.is_zero() {
-            return Err(Error::Locked { waited: waited_for });
-        }
-        self.in_doubt.protected.wait(seen, left);
-        Ok(())
-    }
-
-    /// Whether the commit may have the next place in the log. In the log's critical section.
-    fn admit<'r>(
-        &self,
-        request: &CommitRequest<'_>,
-        row_keys: impl Iterator<Item = &'r [u8]>,
-    ) -> Result<(), Refused> {
-        let in_doubt = &self.in_doubt.protected;
-        if request.holder.is_some() && in_doubt.has_written_any(request.owner, request.reads) {
-            return Err(Refused::Undecided);
-        }
-        for (index, used) in request.tables.iter().enumerate() {
-            if used.table.object.newest_storage() != Some(used.storage) {
-                return Err(Refused::Changed(index));
-            }
-        }
-        if let Some(held) = request.definitions.iter().position(|own| !own.object.is_free()) {
-            return Err(Refused::InDoubt(held));
-        }
-        if in_doubt.has_read_any(request.owner, row_keys) && !sabotaged(Defect::PreparedReadsForgotten) {
-            return Err(Refused::Protected);
-        }
-        if request.reads.is_empty() || self.queue().last_entered() <= request.snapshot {
-            return Ok(());
-        }
-        // Commits ahead of this one may still be on their way into the memtable. They need no lock for that.
-        self.queue().wait_applied();
-        if request.reads.iter().any(|read| self.changed_since(read, request.snapshot)) {
-            return Err(Refused::Conflict);
-        }
-        // After the look: what was kept for the snapshot was there then.
-        if self.is_cancelled(request.snapshot) { Err(Refused::Cancelled) } else { Ok(()) }
-    }
-
-    fn changed_since(&self, read: &ReadItem, snapshot: Lsn) -> bool {
-        let view = self.view();
-        match read {
-            ReadItem::Row(row_key) => view.newest_stamp_after(row_key, snapshot).is_some(),
-            ReadItem::Object(object) => object.changed_since(snapshot),
-            ReadItem::Range(..) if sabotaged(Defect::RangeNotValidated) => false,
-            ReadItem::Range(from, to) => {
-                crate::scan::any_newer_in(&view, from.as_ref(), to.as_ref(), snapshot)
-            }
-        }
-    }
-
     /// Waits until a logged commit is as durable as it asks, and visible.
     pub(crate) fn finish_commit(&self, stamp: Lsn, durability: Durability) -> Result<Lsn, Error> {
         match durability {
@@ -327,9 +185,8 @@ impl Engine {
             }
             Durability::Sync | Durability::Archived => {
                 self.flush_until(stamp)?;
-                if self.visible() < stamp {
-                    self.wait_visible(stamp);
-                }
+                // Not only flushed: a commit ahead may be on its way still.
+                self.require_visible(stamp)?;
             }
         }
         if durability == Durability::Archived {
@@ -382,7 +239,7 @@ impl Engine {
 
 impl Engine {
     /// The error of a drop or truncate of a table that an in-doubt transaction uses.
-    fn table_in_doubt(&self, definition: &Definition) -> Error {
+    pub(crate) fn table_in_doubt(&self, definition: &Definition) -> Error {
         let id = definition.object.id;
         let holder =
             self.in_doubt.all().into_iter().find(|held| held.objects.iter().any(|used| used.id == id));

@@ -64,8 +64,12 @@ pub(crate) struct CommitQueue {
 impl CommitQueue {
     /// An empty queue; everything stamped at most `visible` is visible.
     pub(crate) fn new(visible: Lsn) -> CommitQueue {
+        CommitQueue::with_capacity(visible, CAPACITY)
+    }
+
+    fn with_capacity(visible: Lsn, capacity: u64) -> CommitQueue {
         CommitQueue {
-            slots: (0..CAPACITY).map(|_| Slot::default()).collect(),
+            slots: (0..capacity).map(|_| Slot::default()).collect(),
             tail: CachePadded::default(),
             head: CachePadded::default(),
             visible: CachePadded::new(AtomicU64::new(visible.get())),
@@ -79,14 +83,18 @@ impl CommitQueue {
     }
 
     fn slot(&self, sequence: u64) -> &Slot {
-        &self.slots[usize::try_from(sequence % CAPACITY).expect("the ring fits into memory")]
+        &self.slots[usize::try_from(sequence % self.capacity()).expect("the ring fits into memory")]
+    }
+
+    fn capacity(&self) -> u64 {
+        u64::try_from(self.slots.len()).expect("a length in memory fits into 64 bits")
     }
 
     /// Whether a commit can enter now.
     pub(crate) fn has_room(&self) -> bool {
         // Head is read second: it only grows, so the difference is never too small.
         let tail = self.tail.load(Ordering::SeqCst);
-        tail.saturating_sub(self.head.load(Ordering::SeqCst)) < CAPACITY
+        tail.saturating_sub(self.head.load(Ordering::SeqCst)) < self.capacity()
     }
 
     /// Enters a commit at the end; `None` if the ring is full. Call in the log's critical section only.
@@ -207,8 +215,21 @@ impl CommitQueue {
         }
     }
 
+    /// Waits until a commit can enter, or `give_up` says that none ever will.
+    pub(crate) fn wait_for_room(&self, give_up: impl Fn() -> bool) {
+        loop {
+            let seen = self.became_visible.read();
+            self.advance();
+            if self.has_room() || give_up() {
+                return;
+            }
+            // Bounded, because giving up is not announced.
+            self.became_visible.wait(seen, Some(Duration::from_millis(20)));
+        }
+    }
+
     /// Waits until every commit that entered before the call is in the memtable: microseconds, unless a thread was
-    /// preempted between the two.
+    /// preempted between the two. Never in the log's critical section.
     pub(crate) fn wait_applied(&self) {
         let tail = self.tail.load(Ordering::SeqCst);
         let mut sequence = self.head.load(Ordering::SeqCst);
@@ -272,6 +293,32 @@ mod tests {
             }
             assert_eq!(queue.visible(), Lsn::new(10));
         }
+    }
+
+    #[test]
+    fn who_finds_the_ring_full_sleeps_until_the_commit_at_its_head_is_visible() {
+        let queue = CommitQueue::with_capacity(Lsn::ZERO, 2);
+        let first = queue.enter(Lsn::new(10)).unwrap();
+        let second = queue.enter(Lsn::new(20)).unwrap();
+        assert_eq!(queue.enter(Lsn::new(30)), None);
+        queue.applied(second, Durability::Async);
+        queue.wait_for_room(|| true);
+        assert_eq!(queue.enter(Lsn::new(30)), None, "given up");
+        let looks = std::sync::atomic::AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            let (queue, looks) = (&queue, &looks);
+            let waiting = scope.spawn(move || {
+                queue.wait_for_room(|| looks.fetch_add(1, std::sync::atomic::Ordering::SeqCst) > 1_000);
+                queue.enter(Lsn::new(30))
+            });
+            while looks.load(std::sync::atomic::Ordering::SeqCst) == 0 {
+                std::thread::yield_now();
+            }
+            queue.applied(first, Durability::Async);
+            queue.mirrored_until(Lsn::new(20));
+            assert!(waiting.join().unwrap().is_some(), "the wait was given up");
+        });
+        assert_eq!(queue.visible(), Lsn::new(20));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use seawall_sync::atomic::Ordering;
 use seawall_types::Lsn;
 use seawall_wal::{Outcome, Prepare};
 
+use crate::admission::{Logged, RowsToApply, VisitRow};
 use crate::catalog;
 use crate::commit::{CommitRequest, with_builder};
 use crate::engine::Engine;
@@ -140,18 +141,18 @@ impl Engine {
             let count = builder.count() + prepare.map_or(0, |prepare| prepare.commit.count);
             let request = CommitRequest::plain(prepared.lock_owner(), durability);
             let record = builder.finish();
-            let (stamp, ticket, view) =
-                self.append_in_order(&request, std::iter::empty(), record, count, || {})?;
-            let put = |key: &[u8], value: Option<&[u8]>| {
-                view.active.insert(key, stamp, value, || self.horizon_in(&view));
+            let for_each = |visit: &mut VisitRow<'_>| {
+                let mut row_key = Vec::new();
+                for change in prepare.iter().flat_map(Prepare::changes) {
+                    let change = change.expect("every change was looked at before");
+                    change.copy_row_key(&mut row_key);
+                    visit(&row_key, change.value());
+                }
+                extra.iter().for_each(|(key, value)| visit(key, value.as_deref()));
             };
-            let mut row_key = Vec::new();
-            for change in prepare.iter().flat_map(Prepare::changes) {
-                let change = change.expect("every change was looked at before");
-                change.copy_row_key(&mut row_key);
-                put(&row_key, change.value());
-            }
-            extra.iter().for_each(|(key, value)| put(key, value.as_deref()));
+            let rows = RowsToApply { count, bytes: prepared.bytes, for_each: &for_each };
+            let Logged { stamp, ticket, view } =
+                self.log_and_apply(&request, std::iter::empty(), record, &rows, || {})?;
             view.prepared.decided(prepare_stamp, stamp, prepared);
             self.applied(ticket, stamp, durability);
             self.in_doubt.decided(prepared, stamp, self.settled(), self.locks());

@@ -10,7 +10,7 @@ use seawall_io::{Clock, DirectoryLock, Disk, OsRandom, Random, SystemClock};
 use seawall_keys::DatabaseKeys;
 use seawall_sync::arc_swap::{ArcSwap, Guard};
 use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use seawall_sync::{Mutex, WaitWord};
+use seawall_sync::{Mutex, RwLock, WaitWord};
 use seawall_tree::{Superblock, Tree};
 use seawall_types::{Lsn, TableId};
 use seawall_wal::Log;
@@ -29,6 +29,7 @@ use crate::measurements::Measurements;
 use crate::moved::KnownPlace;
 use crate::options::{Background, Options};
 use crate::pace::{CheckpointProgress, MemtablePerLog, MergeSpeed};
+use crate::recent_commits::RecentCommits;
 use crate::recovery_time::RecoveryTime;
 use crate::row_key;
 use crate::snapshots::{RegisteredSnapshot, SnapshotRegistry};
@@ -71,6 +72,11 @@ pub(crate) struct Engine {
     /// Swapped in the log's critical section when the active memtable is frozen, under `checkpoint` otherwise.
     pub(crate) view: ArcSwap<View>,
     pub(crate) queue: Arc<CommitQueue>,
+    /// For those who validate what they have read.
+    pub(crate) recent_commits: RecentCommits,
+    /// Shared by commits whose rows are in the active memtable before they have their place in the log; taken alone by a
+    /// freeze, behind which new ones wait.
+    pub(crate) applying_ahead: RwLock<()>,
     pub(crate) locks: Arc<LockTable>,
     pub(crate) transaction_memory: Arc<MemoryBudget>,
     pub(crate) snapshots: Arc<SnapshotRegistry>,
@@ -156,6 +162,8 @@ impl Engine {
             throttle: Throttle::new(Arc::clone(clock)),
             counters: Counters::default(),
             queue,
+            recent_commits: RecentCommits::default(),
+            applying_ahead: RwLock::new(()),
             snapshots: SnapshotRegistry::new(),
             objects: OpenObjects::new(parts.next_table),
             in_doubt: InDoubtTransactions::new(),

@@ -25,6 +25,7 @@
 //!
 //! Start at `Database`, then `commit` and `checkpoint`.
 
+mod admission;
 mod archiver;
 mod background;
 mod backup;
@@ -64,6 +65,7 @@ mod page_protection;
 mod prepare;
 mod read;
 mod read_set;
+mod recent_commits;
 mod reclaim;
 mod reclaim_statistics;
 mod recovery;

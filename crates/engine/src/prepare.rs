@@ -18,6 +18,7 @@ use seawall_sync::atomic::Ordering;
 use seawall_types::Lsn;
 use seawall_wal::{GID_BYTES_MAX, OWNER_BYTES_MAX, PreparedRecord, RecordError};
 
+use crate::admission::{Logged, RowsToApply};
 use crate::catalog::{FIRST_USER_TABLE, OpenObject};
 use crate::commit::{CommitHandle, CommitRequest, with_builder};
 use crate::error::Error;
@@ -144,7 +145,7 @@ impl Transaction {
         let is_written =
             |item: &ReadItem| matches!(item, ReadItem::Row(key) if self.writes.get(key).is_some());
         reads.retain(|item| !is_written(item));
-        let reads = without_repetition(reads);
+        let reads = without_repetition(&reads);
         Guards { objects: objects.iter().map(|object| object.id).collect(), locked, reads }
     }
 
@@ -163,9 +164,10 @@ impl Transaction {
         let request = CommitRequest { reads: &guards.reads, holder: Some(&holder), ..self.commit_request() };
         let durability = request.durability;
         let keys = self.writes.rows().map(|(key, _)| key);
-        let (stamp, ticket, view) = engine.append_in_order(&request, keys, record, 0, || {
-            prepared.objects.iter().for_each(|object| object.hold_in_doubt());
-        })?;
+        let Logged { stamp, ticket, view } =
+            engine.log_and_apply(&request, keys, record, &RowsToApply::NONE, || {
+                prepared.objects.iter().for_each(|object| object.hold_in_doubt());
+            })?;
         // Before it can be decided.
         view.prepared.prepared(stamp, prepared, body);
         engine.in_doubt.logged(prepared, stamp, self.take_locks_of(&guards.locked));

@@ -61,7 +61,7 @@ pub(crate) struct ReadSet {
 impl ReadSet {
     pub(crate) fn add(&mut self, item: ReadItem) {
         if self.items.len() >= self.look_through_at.max(LOOKED_THROUGH_MIN) {
-            self.items = without_repetition(std::mem::take(&mut self.items));
+            self.items = without_repetition(&self.items);
             self.memory_bytes = self.items.iter().map(ReadItem::memory_bytes).sum();
             self.look_through_at = self.items.len() * 2;
         }
@@ -103,7 +103,7 @@ mod tests {
             reads.add(ReadItem::Row((number % 10).to_be_bytes().to_vec()));
         }
         assert!(reads.items().len() <= LOOKED_THROUGH_MIN && reads.memory_bytes() < 200_000);
-        let rows = without_repetition(reads.take());
+        let rows = without_repetition(&reads.take());
         assert_eq!(rows.len(), 10, "none is forgotten");
         assert_eq!(reads.memory_bytes(), 0);
         for number in 0..100_000_u32 {

@@ -16,6 +16,8 @@ mod prefixes;
 mod snapshots;
 #[path = "isolation/sums.rs"]
 mod sums;
+#[path = "isolation/validation.rs"]
+mod validation;
 
 use std::sync::Arc;
 use std::time::Duration;

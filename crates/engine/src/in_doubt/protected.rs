@@ -11,7 +11,9 @@
 //! counts from then on (`count`). So of two that do not go together the second one in the log waits, or is refused, and one
 //! that waits keeps nobody else from anything.
 //!
-//! The first question takes one look, without a lock, while nobody protects anything; otherwise a search for each row.
+//! The first question takes one look, without a lock, while nobody protects anything; otherwise a search for each row. Where
+//! that is long it is asked before the critical section, and inside only whether anybody has begun to count since
+//! (`counted`).
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -27,7 +29,7 @@ use crate::in_doubt::ranges::{End, RangeId, RangeMap};
 use crate::lock_table::LockOwner;
 use crate::read_set::ReadItem;
 
-/// Keys that are entered, or taken out, without a pause for others.
+/// Keys that are entered, taken out or looked for without a pause for others.
 const KEYS_TOGETHER: usize = 256;
 
 /// Rows of others that do not count yet, after which the look at a range is given up: as if one counted.
@@ -67,6 +69,8 @@ struct Keys {
 pub(crate) struct Protected {
     /// Transactions that have entered reads: mostly none.
     readers: AtomicU64,
+    /// Transactions that have begun to count so far. Changed in the log's critical section only.
+    counted: AtomicU64,
     keys: Mutex<Keys>,
     changed: WaitWord,
 }
@@ -103,6 +107,13 @@ impl Protected {
     /// What it has entered counts. In the log's critical section; or at open, before anybody else is there.
     pub(crate) fn count(&self, holder: &Holder) {
         holder.counts.store(true, Ordering::SeqCst);
+        self.counted.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How many transactions have begun to count so far. As long as this stays, an answer of "no" to one of the questions
+    /// below does.
+    pub(crate) fn counted(&self) -> u64 {
+        self.counted.load(Ordering::SeqCst)
     }
 
     /// The transaction is decided, or was not prepared after all: takes out what it has entered.
@@ -131,25 +142,29 @@ impl Protected {
         if self.readers.load(Ordering::SeqCst) == 0 {
             return false;
         }
-        let keys = self.keys.lock();
         let counts = |holder: &Arc<Holder>| holder.is_in_the_way_of(owner);
-        let mut row_keys = row_keys;
-        row_keys.any(|key| keys.read.any_covers(key, &counts))
+        let mut row_keys = row_keys.peekable();
+        while row_keys.peek().is_some() {
+            let keys = self.keys.lock();
+            if row_keys.by_ref().take(KEYS_TOGETHER).any(|key| keys.read.any_covers(key, &counts)) {
+                return true;
+            }
+        }
+        false
     }
 
     /// Whether another transaction in doubt has written something of what `owner` has read.
     pub(crate) fn has_written_any(&self, owner: LockOwner, reads: &[ReadItem]) -> bool {
-        if reads.is_empty() {
-            return false;
-        }
-        let keys = self.keys.lock();
-        reads.iter().any(|read| match read {
-            ReadItem::Row(key) => {
-                keys.written.get(&key[..]).is_some_and(|holder| holder.is_in_the_way_of(owner))
-            }
-            ReadItem::Range(..) => has_written_in(&keys.written, owner, read),
-            // Held by a count of its own: `OpenObject::hold_in_doubt`.
-            ReadItem::Object(_) => false,
+        reads.chunks(KEYS_TOGETHER).any(|reads| {
+            let keys = self.keys.lock();
+            reads.iter().any(|read| match read {
+                ReadItem::Row(key) => {
+                    keys.written.get(&key[..]).is_some_and(|holder| holder.is_in_the_way_of(owner))
+                }
+                ReadItem::Range(..) => has_written_in(&keys.written, owner, read),
+                // Held by a count of its own: `OpenObject::hold_in_doubt`.
+                ReadItem::Object(_) => false,
+            })
         })
     }
 
@@ -213,45 +228,73 @@ fn next_key(key: &[u8]) -> Arc<[u8]> {
     [key, &[0]].concat().into()
 }
 
-/// The same reads without repetition: no two ranges overlap, and no row lies in a range. So no key is covered twice by what
-/// one transaction has read.
-pub(crate) fn without_repetition(reads: Vec<ReadItem>) -> Vec<ReadItem> {
-    let (mut rows, mut ranges, mut objects) = (Vec::new(), Vec::new(), Vec::new());
-    for read in reads {
-        match read {
-            ReadItem::Row(key) => rows.push(key),
-            ReadItem::Range(..) => ranges.extend(range_of(&read)),
-            ReadItem::Object(_) => objects.push(read),
-        }
-    }
-    ranges.sort_unstable();
-    let mut joined: Vec<(Arc<[u8]>, End)> = Vec::new();
-    for (start, end) in ranges {
-        match joined.last_mut() {
-            Some((_, last)) if *last >= End::Before(Arc::clone(&start)) => {
-                *last = end.max(last.clone());
+/// Keys that were read: rows, and ranges that do not overlap. Both are sorted, so a look for a key is short.
+#[derive(Debug, Default)]
+pub(crate) struct ReadKeys<'r> {
+    rows: Vec<&'r [u8]>,
+    ranges: Vec<(Arc<[u8]>, End)>,
+}
+
+impl<'r> ReadKeys<'r> {
+    /// The keys of `reads`, each covered once.
+    pub(crate) fn of(reads: &'r [ReadItem]) -> ReadKeys<'r> {
+        let row = |read: &'r ReadItem| match read {
+            ReadItem::Row(key) => Some(&key[..]),
+            ReadItem::Range(..) | ReadItem::Object(_) => None,
+        };
+        let mut ranges: Vec<_> =
+            reads.iter().filter(|read| matches!(read, ReadItem::Range(..))).filter_map(range_of).collect();
+        ranges.sort_unstable();
+        let mut joined: Vec<(Arc<[u8]>, End)> = Vec::new();
+        for (start, end) in ranges {
+            match joined.last_mut() {
+                Some((_, last)) if *last >= End::Before(Arc::clone(&start)) => {
+                    *last = end.max(last.clone());
+                }
+                _ => joined.push((start, end)),
             }
-            _ => joined.push((start, end)),
         }
+        let mut keys = ReadKeys { rows: Vec::new(), ranges: joined };
+        let mut rows: Vec<_> = reads.iter().filter_map(row).filter(|key| !keys.is_in_range(key)).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        keys.rows = rows;
+        keys
     }
-    rows.sort_unstable();
-    rows.dedup();
-    rows.retain(|key| {
-        let before = joined.partition_point(|(start, _)| start[..] <= key[..]);
+
+    /// Whether the key was read.
+    pub(crate) fn covers(&self, key: &[u8]) -> bool {
+        self.rows.binary_search(&key).is_ok() || self.is_in_range(key)
+    }
+
+    fn is_in_range(&self, key: &[u8]) -> bool {
+        let before = self.ranges.partition_point(|(start, _)| start[..] <= *key);
         let covers = |end: &End| match end {
-            End::Before(end) => key[..] < end[..],
+            End::Before(end) => *key < end[..],
             End::Unbounded => true,
         };
-        before == 0 || !covers(&joined[before - 1].1)
-    });
-    let ranges = joined.into_iter().map(|(start, end)| {
+        before > 0 && covers(&self.ranges[before - 1].1)
+    }
+
+    /// For rows only: what a defect leaves of them.
+    pub(crate) fn without_ranges(self) -> ReadKeys<'r> {
+        ReadKeys { ranges: Vec::new(), ..self }
+    }
+}
+
+/// The same reads without repetition: no two ranges overlap, and no row lies in a range. So no key is covered twice by what
+/// one transaction has read.
+pub(crate) fn without_repetition(reads: &[ReadItem]) -> Vec<ReadItem> {
+    let ReadKeys { rows, ranges } = ReadKeys::of(reads);
+    let ranges = ranges.into_iter().map(|(start, end)| {
         let end = match end {
             End::Before(end) => Bound::Excluded(end.to_vec()),
             End::Unbounded => Bound::Unbounded,
         };
         ReadItem::Range(Bound::Included(start.to_vec()), end)
     });
-    rows.into_iter().map(ReadItem::Row).chain(ranges).chain(objects).collect()
+    let objects = reads.iter().filter(|read| matches!(read, ReadItem::Object(_))).cloned();
+    rows.into_iter().map(|key| ReadItem::Row(key.to_vec())).chain(ranges).chain(objects).collect()
 }
 
 #[cfg(test)]
@@ -339,8 +382,8 @@ mod tests {
         let expected = |end: Bound<Vec<u8>>| {
             vec![row(b"a"), row(b"h"), range(b"b", b"h"), ReadItem::Range(after_x.clone(), end)]
         };
-        assert_eq!(without_repetition(reads.clone()), expected(Bound::Excluded(b"y\0".to_vec())));
+        assert_eq!(without_repetition(&reads), expected(Bound::Excluded(b"y\0".to_vec())));
         let longer = [reads, vec![endless, row(b"z")]].concat();
-        assert_eq!(without_repetition(longer), expected(Bound::Unbounded));
+        assert_eq!(without_repetition(&longer), expected(Bound::Unbounded));
     }
 }

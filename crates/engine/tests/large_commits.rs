@@ -1,0 +1,179 @@
+//! Commits of many rows, which are in the memtable before they have their place in the log.
+#![expect(clippy::unwrap_used, reason = "a test that fails panics")]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use common::{small_options, try_open};
+use seawall_engine::{
+    Background, Database, Environment, Error, Isolation, LockWait, Options, Snapshot, Table,
+    TransactionOptions,
+};
+use seawall_simulation::SimulatedDisk;
+
+/// Enough to be put in ahead.
+const ROWS: u32 = 200;
+const ROUNDS: u32 = 60;
+
+fn fill(database: &Database, table: &Table, round: u32, gid: Option<&str>) {
+    let mut transaction = database.begin();
+    (0..ROWS).for_each(|row| transaction.put(table, row.to_be_bytes(), round.to_be_bytes()).unwrap());
+    match gid {
+        Some(gid) => {
+            transaction.prepare(gid).unwrap();
+            database.commit_prepared(gid).unwrap();
+        }
+        None => {
+            transaction.commit().unwrap();
+        }
+    }
+}
+
+/// The round that all rows are of.
+fn round_of(snapshot: &Snapshot, table: &Table) -> u32 {
+    let values: Vec<Vec<u8>> = snapshot.rows(table).map(|row| row.unwrap().1).collect();
+    assert!(values.windows(2).all(|pair| pair[0] == pair[1]), "rows of two commits at {}", snapshot.lsn());
+    assert!(values.is_empty() || values.len() == ROWS as usize, "{} rows", values.len());
+    let first = values.first().map_or(0, |value| u32::from_be_bytes(value[..].try_into().unwrap()));
+    for row in [0, ROWS / 2, ROWS - 1] {
+        let value = snapshot.get(table, row.to_be_bytes()).unwrap();
+        let round = value.map_or(0, |value| u32::from_be_bytes(value.try_into().unwrap()));
+        assert_eq!(round, first, "row {row} at {}", snapshot.lsn());
+    }
+    first
+}
+
+fn options(background: Background) -> Options {
+    Options {
+        background,
+        memtable_bytes: 256 << 10,
+        checkpoint_log_bytes: 100_000,
+        checkpoint_chunk_bytes: 16 << 10,
+        lock_wait: LockWait::Timeout(std::time::Duration::from_secs(120)),
+        ..small_options()
+    }
+}
+
+#[test]
+fn a_large_commit_is_seen_whole_or_not_at_all_beside_small_ones_and_checkpoints() {
+    for background in [Background::Threads, Background::Manual] {
+        let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(1)));
+        let database = Database::open_in(environment, options(background), |_| {}).unwrap();
+        let [large, small] = ["large", "small"].map(|name| database.create_table(name).unwrap());
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (database, large, small, done) = (&database, &large, &small, &done);
+            let readers: Vec<_> = (0..2)
+                .map(|_| {
+                    scope.spawn(move || {
+                        let mut last = 0;
+                        while !done.load(Ordering::SeqCst) {
+                            let snapshot = database.snapshot();
+                            let round = round_of(&snapshot, large);
+                            assert!(round >= last, "{round} after {last}");
+                            assert_eq!(round_of(&snapshot, large), round, "a snapshot does not change");
+                            last = round;
+                        }
+                    })
+                })
+                .collect();
+            scope.spawn(move || {
+                for turn in 0_u32.. {
+                    if done.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    database.put(small, (turn % 7).to_be_bytes(), [0; 100]).unwrap();
+                }
+            });
+            for round in 1..=ROUNDS {
+                let gid = round.to_string();
+                fill(database, large, round, round.is_multiple_of(3).then_some(&gid[..]));
+                assert_eq!(round_of(&database.snapshot(), large), round, "who commits sees it");
+            }
+            done.store(true, Ordering::SeqCst);
+            readers.into_iter().for_each(|reader| reader.join().unwrap());
+        });
+        assert!(database.statistics().checkpoints > 0, "no checkpoint has met a large commit");
+        database.check(&mut |damage| panic!("{damage:?}")).unwrap();
+        database.close().unwrap();
+    }
+}
+
+fn serializable() -> TransactionOptions {
+    TransactionOptions { isolation: Isolation::Serializable, ..Options::default().transaction() }
+}
+
+/// A commit of many rows that is refused when its rows are in the memtable already.
+fn refused(database: &Database, table: &Table) {
+    let mut reader = database.begin_with(serializable());
+    reader.get(table, (ROWS - 1).to_be_bytes()).unwrap();
+    reader.put(table, b"of the reader", b"").unwrap();
+    reader.prepare("reader").unwrap();
+    let mut transaction = database
+        .begin_with(TransactionOptions { lock_wait: LockWait::NoWait, ..Options::default().transaction() });
+    (0..ROWS).for_each(|row| transaction.put(table, row.to_be_bytes(), b"never").unwrap());
+    let answer = transaction.commit();
+    assert!(matches!(answer, Err(Error::Locked { .. })), "{answer:?}");
+    database.rollback_prepared("reader").unwrap();
+}
+
+#[test]
+fn a_large_commit_that_is_refused_leaves_nothing_behind() {
+    let disk = SimulatedDisk::new(1);
+    let database = try_open(&disk, small_options()).unwrap();
+    let table = database.create_table("t").unwrap();
+    database.put(&table, 0_u32.to_be_bytes(), b"old").unwrap();
+    let before = database.snapshot();
+    refused(&database, &table);
+    refused(&database, &table);
+    let rows = |database: &Database| -> Vec<(Vec<u8>, Vec<u8>)> {
+        database.snapshot().rows(&table).map(Result::unwrap).collect()
+    };
+    let old = (0_u32.to_be_bytes().to_vec(), b"old".to_vec());
+    assert_eq!(rows(&database), [old.clone()]);
+    assert_eq!(database.get(&table, 1_u32.to_be_bytes()).unwrap(), None);
+    // A writer under `Snapshot` meets no conflict with what never was.
+    let mut writer = database.begin();
+    assert_eq!(writer.get(&table, 1_u32.to_be_bytes()).unwrap(), None);
+    refused(&database, &table);
+    writer.put(&table, 1_u32.to_be_bytes(), b"new").unwrap();
+    writer.commit().unwrap();
+    let new = (1_u32.to_be_bytes().to_vec(), b"new".to_vec());
+    refused(&database, &table);
+    assert_eq!(rows(&database), [old.clone(), new.clone()]);
+    database.checkpoint().unwrap();
+    assert_eq!(rows(&database), [old.clone(), new.clone()]);
+    assert_eq!(before.get(&table, 1_u32.to_be_bytes()).unwrap(), None);
+    drop(before);
+    write_all(&database, &table);
+    database.close().unwrap();
+    let database = try_open(&disk, small_options()).unwrap();
+    let table = database.table("t").unwrap();
+    assert_eq!(database.snapshot().rows(&table).count(), ROWS as usize);
+    database.check(&mut |damage| panic!("{damage:?}")).unwrap();
+}
+
+/// Writes all rows after all, over those that were refused.
+fn write_all(database: &Database, table: &Table) {
+    refused(database, table);
+    fill(database, table, 9, None);
+    assert_eq!(round_of(&database.snapshot(), table), 9);
+}
+
+#[test]
+fn a_large_commit_into_a_table_that_was_truncated_meanwhile_is_refused_and_leaves_nothing_behind() {
+    let database = try_open(&SimulatedDisk::new(1), small_options()).unwrap();
+    let table = database.create_table("t").unwrap();
+    let mut transaction = database.begin();
+    (0..ROWS).for_each(|row| transaction.put(&table, row.to_be_bytes(), b"never").unwrap());
+    database.truncate_table("t").unwrap();
+    let answer = transaction.commit();
+    assert!(matches!(answer, Err(Error::TableChanged { .. })), "{answer:?}");
+    assert_eq!(database.snapshot().rows(&table).count(), 0);
+    fill(&database, &table, 1, None);
+    database.checkpoint().unwrap();
+    assert_eq!(round_of(&database.snapshot(), &table), 1);
+    database.check(&mut |damage| panic!("{damage:?}")).unwrap();
+}
