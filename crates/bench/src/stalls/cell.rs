@@ -122,7 +122,9 @@ pub(super) fn measure(cell: &Cell) -> Result<Figures, BenchError> {
         checkpoint_log_bytes: 1 << 40,
         checkpoint_interval: Duration::from_secs(86_400),
         recovery_target: None,
-        max_transaction_bytes: u64::max(cell.large_bytes, cell.rows * 200) * 2,
+        // A row of 100 bytes takes about 450 with its key, lock and record.
+        max_transaction_bytes: u64::max(cell.large_bytes, cell.rows * 100) * 8,
+        transaction_memory_bytes: u64::max(cell.large_bytes, cell.rows * 100) * 8,
         ..Options::default()
     };
     let database = Database::open(&cell.directory, options).map_err(engine_error(ENGINE, "open"))?;
