@@ -42,7 +42,7 @@ fn of_two_databases_with_one_timeline_number_the_second_archives_nothing_and_say
     let before = names();
     let second = world.open_at(&second);
     let refused = put(&second, "second", Durability::Archived);
-    assert!(matches!(refused, Err(Error::Archive { .. })), "{refused:?}");
+    assert!(matches!(refused, Err(Error::DoneNotArchived { .. })), "{refused:?}");
     let problem = second.archive_now().unwrap_err().to_string();
     assert!(problem.contains("timeline 2") && problem.contains("restore this one again"), "{problem}");
     assert!(second.statistics().archives[0].failing.as_ref().unwrap().contains("timeline 2"));

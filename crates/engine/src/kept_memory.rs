@@ -92,6 +92,11 @@ impl KeepReplaced for ReplacedValues<'_> {
     }
 }
 
+/// Whether the memtable has rows that the tree lacks, or that a snapshot from `horizon` on may need.
+fn is_needed_at(frozen: &Frozen, horizon: Lsn) -> bool {
+    !frozen.merged || (frozen.end > horizon && !frozen.memtable.is_empty())
+}
+
 impl Engine {
     /// Whether a snapshot older than the freeze point is alive. One taken after the merge began is not older.
     pub(crate) fn is_needed(&self, frozen: &Frozen) -> bool {
@@ -100,12 +105,14 @@ impl Engine {
 
     /// Takes the merged memtable out of the view, or marks it as kept for old snapshots.
     pub(crate) fn release(&self, frozen: &Frozen) {
+        let horizon = self.horizon();
         self.change_frozen(|all| {
             for other in all.iter_mut().filter(|other| Arc::ptr_eq(&other.memtable, &frozen.memtable)) {
                 other.merged = true;
             }
+            // In one step: a memtable that no snapshot needs is never counted as kept.
+            all.retain(|frozen| is_needed_at(frozen, horizon));
         });
-        self.drop_unneeded_memtables_locked();
         self.pack_kept_memtables();
         self.limit_kept_memory();
     }
@@ -122,10 +129,8 @@ impl Engine {
 
     fn drop_unneeded_memtables_locked(&self) {
         let horizon = self.horizon();
-        let is_needed =
-            |frozen: &Frozen| !frozen.merged || (frozen.end > horizon && !frozen.memtable.is_empty());
-        if !self.view().frozen.iter().all(is_needed) {
-            self.change_frozen(|all| all.retain(is_needed));
+        if !self.view().frozen.iter().all(|frozen| is_needed_at(frozen, horizon)) {
+            self.change_frozen(|all| all.retain(|frozen| is_needed_at(frozen, horizon)));
         }
     }
 

@@ -140,7 +140,7 @@ fn of_two_who_wait_at_a_time_without_threads_of_the_database_nobody_hangs() {
             });
             archive.set(|state| (state.is_closed, state.is_down) = (false, is_down));
             for told in [first.join().unwrap(), second.join().unwrap()] {
-                assert_eq!(matches!(told, Err(Error::Archive { .. })), is_down, "{told:?}");
+                assert_eq!(matches!(told, Err(Error::DoneNotArchived { .. })), is_down, "{told:?}");
             }
         });
         archive.set(|state| state.is_down = false);

@@ -312,19 +312,12 @@ fn invariant_10_a_damaged_log_is_not_a_short_log() {
     let stamps: Vec<Lsn> =
         (0..30).map(|number| database.put(&table, key(number), [4; 500]).unwrap()).collect();
     let crashed = disk.after_power_loss(PowerLoss::KeepAll);
-    let mut healed = 0;
     for (index, stamp) in stamps.iter().enumerate() {
         let damaged = crashed.copy();
         // A stamp is the end of its record; these lie in one segment.
         let offset = stamp.get() % options.segment_bytes;
         let path = format!("log/00000001{:016X}", stamp.get() / options.segment_bytes);
         damaged.flip_bit(&path, offset - 9, 2);
-        // The log's buffers may have the record, too: then nothing is missing.
-        if let Ok(database) = try_open(&damaged.copy(), &options) {
-            assert_eq!(rows(&database).len(), stamps.len());
-            healed += 1;
-        }
-        forget_pending(&damaged);
         match try_open(&damaged, &options) {
             Err(Error::Log { message }) => {
                 assert!(index + 1 < stamps.len());
@@ -344,7 +337,6 @@ fn invariant_10_a_damaged_log_is_not_a_short_log() {
             Err(other) => panic!("record {index}: {other}"),
         }
     }
-    assert!((1..stamps.len()).contains(&healed), "{healed} records were found in the buffers");
 }
 
 #[test]

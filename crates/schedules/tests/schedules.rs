@@ -85,8 +85,8 @@ fn all_scenarios_hold_in_a_build_with_explored_primitives() {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let this_test = std::env::current_exe().expect("a test knows where it is");
     // In the folder that this test was built in, so that what both builds have in common is built once.
-    let target = this_test.ancestors().find(|directory| directory.join("CACHEDIR.TAG").is_file());
-    let target = target.expect("cargo marks its target directory");
+    let target = this_test.ancestors().find(|directory| directory.join(".rustc_info.json").is_file());
+    let target = target.expect("cargo keeps what it knows of the compiler in its target directory");
     let output = Command::new(cargo)
         .args([
             "test",

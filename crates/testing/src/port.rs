@@ -21,7 +21,6 @@ impl Port {
     ///
     /// # Panics
     /// If there is none, or the directory of temporary files takes no file.
-    #[expect(clippy::disallowed_methods, reason = "a file of the test, not of a database")]
     pub fn reserve() -> Port {
         let start = u16::try_from(std::process::id() % u32::from(COUNT)).expect("a remainder of 8,000");
         for step in 0..COUNT {

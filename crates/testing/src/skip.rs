@@ -67,7 +67,6 @@ impl Need {
 }
 
 /// Adds a line to the file that says which tests were skipped. One write: tests of several processes add to it.
-#[expect(clippy::disallowed_methods, reason = "a file of the build, not of a database")]
 fn record(line: &str) {
     let Some(path) = record_path() else { return };
     let opened = OpenOptions::new().create(true).append(true).open(&path);
