@@ -12,6 +12,8 @@ use crate::catalog::{self, NameRow, ObjectRow, OpenObject, ReclaimRow, Table};
 use crate::error::Error;
 use crate::transaction::Transaction;
 
+/// Memory for the rows of one definition, with their locks.
+const DEFINITION_BYTES: u64 = 4 << 10;
 /// Longer than a record takes to enter the log.
 const LOG_APPEND: Duration = Duration::from_secs(5);
 
@@ -171,6 +173,8 @@ impl Transaction {
     fn lock_and_read(&mut self, row_key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.check_usable()?;
         self.engine.check_writable()?;
+        // Before the first row is written: a definition is written whole, or not at all.
+        self.check_room_for(DEFINITION_BYTES)?;
         self.lock_row_key(row_key)?;
         self.read_newest(row_key)
     }

@@ -14,6 +14,10 @@ use seawall_types::TableId;
 
 use crate::catalog::{OpenObject, Table};
 use crate::commit::TableUse;
+use crate::transaction_memory::bytes;
+
+/// An entry of a list that doubles as it grows, the index of the one before, and its place in the map.
+const TOUCHED_BYTES: u64 = 176;
 
 /// What a transaction did to a table.
 #[derive(Debug)]
@@ -119,6 +123,11 @@ impl TouchedTables {
         }
         let undefined = |used: &&TableUse| self.definition_of(used.table.object.id).is_none();
         Cow::Owned(self.uses.entries.iter().filter(undefined).cloned().collect())
+    }
+
+    /// Memory of both lists.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        bytes(self.definitions.entries.len() + self.uses.entries.len()) * TOUCHED_BYTES
     }
 
     pub(crate) fn counts(&self) -> TouchedCounts {

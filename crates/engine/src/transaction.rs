@@ -244,8 +244,13 @@ impl Transaction {
 
     /// What the transaction takes, as it is.
     fn memory_bytes(&self) -> u64 {
-        let locks = bytes(self.locks.len()) * LOCK_BYTES;
-        self.writes.memory_bytes() + self.reads.memory_bytes() + self.locked_row_bytes + locks
+        let locks = bytes(self.locks.len()) * LOCK_BYTES + self.locked_row_bytes;
+        self.writes.memory_bytes() + self.reads.memory_bytes() + self.touched.memory_bytes() + locks
+    }
+
+    /// Makes sure that there is memory for so much more.
+    pub(crate) fn check_room_for(&mut self, more: u64) -> Result<(), Error> {
+        self.check_memory(self.memory_bytes() + more)
     }
 
     fn check_memory(&mut self, bytes: u64) -> Result<(), Error> {
@@ -543,7 +548,7 @@ impl Transaction {
         self.reads.take()
     }
 
-    /// Gives everything back as it was.
+    /// Gives everything back as it was. Returns when what [`Transaction::update`] has read is visible to all.
     pub fn rollback(self) {}
 
     /// What the transaction reads at, once it has read.

@@ -145,6 +145,22 @@ fn a_transaction_takes_no_more_than_its_limit_whatever_it_does() {
 }
 
 #[test]
+fn definitions_of_tables_count_and_one_that_is_refused_leaves_nothing_behind() {
+    let (database, _table) = open(LIMIT);
+    let mut transaction = begin(&database, Isolation::Snapshot);
+    let mut made = 0;
+    let taken = until_refused(&mut transaction, |transaction, number| {
+        made = number;
+        transaction.create_table(&format!("table {number}")).map(|_| ())
+    });
+    let limit = i64::try_from(LIMIT).unwrap();
+    assert!(taken <= limit + limit / 10 && made > 1_000, "{taken} bytes for {made} tables");
+    transaction.commit().unwrap();
+    assert_eq!(database.tables().unwrap().len() as u64, made + 1);
+    database.check(&mut |damage| panic!("{damage}")).unwrap();
+}
+
+#[test]
 fn one_row_that_is_read_again_and_again_takes_no_more_memory() {
     let (database, table) = open(LIMIT);
     let mut transaction = begin(&database, Isolation::Serializable);
