@@ -19,7 +19,7 @@ use harness::recover::{check_clean, recover};
 use harness::session::Progress;
 use harness::state::{Rows, State};
 use harness::watched_disk::{CrashPoint, WatchedDisk};
-use harness::{environment, forget_pending, open, small_options, template, try_open};
+use harness::{environment, open, small_options, template, try_open};
 
 fn new_table(options: &Options) -> (SimulatedDisk, Database, Table) {
     let disk = template(options);

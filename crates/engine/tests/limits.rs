@@ -118,7 +118,7 @@ fn a_transaction_over_its_limit_is_refused_and_can_commit_what_it_has() {
         "max_transaction_bytes",
         "bulk load"
     );
-    assert!(matches!(error, Error::TransactionTooLarge { bytes: 28_000..28_600, .. }), "{error}");
+    assert!(matches!(error, Error::TransactionTooLarge { bytes: 28_000..28_800, .. }), "{error}");
     transaction.put(&table, "c", [1; 3000]).unwrap();
     transaction.put(&table, "a", [2; 6000]).unwrap();
     let savepoint = transaction.savepoint();
