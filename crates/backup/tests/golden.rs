@@ -66,7 +66,7 @@ fn fill(database: &Database, table: &str, from: u32, to: u32) {
 /// What the database holds when the script has ended.
 fn expected() -> State {
     let mut numbers = rows(0, 260);
-    numbers.remove(&5_u32.to_be_bytes().to_vec());
+    numbers.remove(&5_u32.to_be_bytes()[..]);
     [("numbers".to_owned(), numbers), ("renamed".to_owned(), rows(1000, 1050))].into()
 }
 

@@ -243,7 +243,7 @@ fn a_backup_under_way_finds_its_log_when_it_has_ended() {
                 let runs = stored.iter().filter(|object| object.path.ends_with("run-00000000"));
                 runs.count() > story.backups.len()
             };
-            wait_until("the first run of the backup under way", || is_seen());
+            wait_until("the first run of the backup under way", is_seen);
             // Others have ended since it began, and a day has gone.
             for key in 0..20_u32 {
                 database.put(&table, key.to_be_bytes(), [9; 20_000]).unwrap();

@@ -132,7 +132,7 @@ fn a_large_commit_that_is_refused_leaves_nothing_behind() {
         database.snapshot().rows(&table).map(Result::unwrap).collect()
     };
     let old = (0_u32.to_be_bytes().to_vec(), b"old".to_vec());
-    assert_eq!(rows(&database), [old.clone()]);
+    assert_eq!(rows(&database), std::slice::from_ref(&old));
     assert_eq!(database.get(&table, 1_u32.to_be_bytes()).unwrap(), None);
     // A writer under `Snapshot` meets no conflict with what never was.
     let mut writer = database.begin();

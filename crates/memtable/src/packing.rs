@@ -84,7 +84,10 @@ mod tests {
     use super::*;
     use crate::Lookup;
 
-    fn memtable(rows: &[(&[u8], u64, Option<&[u8]>)]) -> Memtable {
+    /// Key, stamp and value.
+    type Version<'v> = (&'v [u8], u64, Option<&'v [u8]>);
+
+    fn memtable(rows: &[Version<'_>]) -> Memtable {
         let memtable = Memtable::new(0);
         for (key, stamp, value) in rows {
             memtable.insert(key, Lsn::new(*stamp), *value, || Lsn::ZERO);

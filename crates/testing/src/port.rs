@@ -47,7 +47,8 @@ mod tests {
         let ports: Vec<Port> = (0..20).map(|_| Port::reserve()).collect();
         let numbers: BTreeSet<u16> = ports.iter().map(|port| port.number).collect();
         assert_eq!(numbers.len(), ports.len());
-        let own = File::open(std::env::temp_dir().join(format!("seawall-test-port-{}", ports[0].number)));
+        let path = std::env::temp_dir().join(format!("seawall-test-port-{}", ports[0].number));
+        let own = File::options().read(true).open(path);
         assert!(own.unwrap().try_lock().is_err());
     }
 }

@@ -1,6 +1,5 @@
 //! The tests that the documents name are there.
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
-#![expect(clippy::disallowed_methods, reason = "files of the repository, not of a database")]
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,5 @@
 //! What ARCHITECTURE.md and CONTRIBUTING.md say of the crates: who uses whom, and who may touch files and clocks.
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
-#![expect(clippy::disallowed_methods, reason = "files of the repository, not of a database")]
 
 use std::path::{Path, PathBuf};
 

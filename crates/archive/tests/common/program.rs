@@ -37,6 +37,7 @@ pub(crate) fn find_or_install(
 }
 
 /// Runs what installs a program, which may download much and gets five minutes for that.
+#[expect(clippy::disallowed_methods, reason = "the time that an installation takes, and no test")]
 fn installed(install: &mut Command) -> Result<(), String> {
     let messages = tempfile::NamedTempFile::new().unwrap();
     install.stdin(Stdio::null()).stdout(Stdio::null()).stderr(messages.reopen().unwrap());

@@ -1,5 +1,6 @@
 //! The directory of a database is moved while a `load` has it open, and something else is put in its place: what an operator does
 //! who restores beside a server that still runs.
+#![allow(clippy::disallowed_methods, reason = "files of the test, not of a database")]
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;

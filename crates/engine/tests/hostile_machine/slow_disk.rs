@@ -118,7 +118,7 @@ fn async_commits_are_durable_in_time_while_the_disk_makes_a_segment() {
     let (database, table) = with_rows(&disk, &options);
     let put = || database.put_with(&table, b"row", [7; 500], Durability::Async).unwrap();
     let all_are_ready = || database.statistics().segments_spare >= 4;
-    wait_until("four spare segments", || all_are_ready());
+    wait_until("four spare segments", all_are_ready);
     let gate = disk.hold(calls("log/spare", Operations::Any));
     // Until one of the four is in use and another one is made. The rest take what is put meanwhile.
     while gate.waiting() == 0 && all_are_ready() {
@@ -335,7 +335,7 @@ fn while_a_segment_is_being_made_commits_go_on_in_the_spare_one() {
         let options = Options { spare_segments: 4, ..options() };
         let (database, table) = with_rows(&disk, &options);
         let all_are_ready = || database.statistics().segments_spare >= 4;
-        wait_until("four spare segments", || all_are_ready());
+        wait_until("four spare segments", all_are_ready);
         let gate = disk.hold(target.clone());
         let mut rows = 1_100;
         while gate.waiting() == 0 {

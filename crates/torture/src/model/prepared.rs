@@ -116,7 +116,8 @@ impl Model {
             return Outcome::Gid;
         }
         let overlay = &transaction.overlay;
-        if overlay.is_empty() {
+        // One that has only read protects that, under `Serializable`.
+        if overlay.is_empty() && transaction.reads.is_empty() {
             return Outcome::NothingToPrepare;
         }
         if !overlay.system.is_empty() || !overlay.defined.is_empty() {
