@@ -106,9 +106,10 @@ impl CommitQueue {
         let slot = self.slot(sequence);
         slot.stamp.store(stamp.get(), Ordering::SeqCst);
         slot.state.store(LOGGED, Ordering::SeqCst);
-        self.last_entered.store(stamp.get(), Ordering::SeqCst);
-        // Published last: whoever sees the new tail sees the slot.
+        // After the slot: whoever sees the new tail sees the slot.
         self.tail.store(sequence + 1, Ordering::SeqCst);
+        // After the tail: whoever sees the stamp finds the commit in `wait_applied`.
+        self.last_entered.store(stamp.get(), Ordering::SeqCst);
         Some(Ticket(sequence))
     }
 
