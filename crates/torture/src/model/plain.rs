@@ -402,10 +402,17 @@ impl Model {
         if prepared.values().any(|held| transaction.overlay.defined.keys().any(|id| held.uses(*id))) {
             return Outcome::TableInDoubt;
         }
-        if prepared.values().any(|reader| reader.has_read_any(&transaction.overlay)) {
-            return Outcome::Locked;
+        // A conflict first: no decision of others would mend it.
+        if self.has_conflict(transaction) {
+            return Outcome::Conflict;
         }
-        let Some(snapshot) = transaction.snapshot else { return Outcome::Ok };
+        let is_protected = prepared.values().any(|reader| reader.has_read_any(&transaction.overlay));
+        if is_protected { Outcome::Locked } else { Outcome::Ok }
+    }
+
+    /// Whether something that it has read was changed since.
+    fn has_conflict(&self, transaction: &PlainTransaction) -> bool {
+        let Some(snapshot) = transaction.snapshot else { return false };
         let changed = |read: &Read| match read {
             Read::Place(place) => self.touched.get(place).is_some_and(|stamp| *stamp > snapshot),
             Read::Range(storage, bounds) => self.touched.iter().any(|(place, stamp)| match place {
@@ -413,7 +420,7 @@ impl Model {
                 Place::Name(_) | Place::Object(_) => false,
             }),
         };
-        if transaction.reads.iter().any(changed) { Outcome::Conflict } else { Outcome::Ok }
+        transaction.reads.iter().any(changed)
     }
 }
 

@@ -126,11 +126,10 @@ impl Model {
         if self.newest().prepared.contains_key(gid) {
             return Outcome::GidInUse;
         }
+        let admitted = self.admission(transaction);
         let own = Prepared::new(transaction, "", Lsn::MAX);
-        if self.newest().prepared.values().any(|other| own.has_read_any(&other.overlay)) {
-            return Outcome::Locked;
-        }
-        self.admission(transaction)
+        let is_undecided = self.newest().prepared.values().any(|other| own.has_read_any(&other.overlay));
+        if admitted == Outcome::Ok && is_undecided { Outcome::Locked } else { admitted }
     }
 
     /// The transaction is in doubt from now on: of its locks, those of its rows stay.

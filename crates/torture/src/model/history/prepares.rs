@@ -18,8 +18,10 @@ impl History {
     pub(super) fn prepare_transaction(&mut self) -> Step {
         let (gid, owner) = (self.gid(), *self.random.pick(&OWNERS));
         let open = self.transaction();
-        // Mostly one that has something to prepare.
-        if open.plain.overlay.is_empty() && !self.random.chance(1, 5) {
+        // Mostly one that has something to prepare. What a savepoint took back may still count as read, which is not modelled.
+        let may_protect_reads =
+            open.plain.isolation == Isolation::Serializable && open.plain.reads.is_empty();
+        if open.plain.overlay.is_empty() && (may_protect_reads || !self.random.chance(1, 5)) {
             self.open.push(open);
             return self.write_in_transaction();
         }
