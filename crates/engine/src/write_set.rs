@@ -1,18 +1,18 @@
 //! What a transaction has written and not yet committed: private to it, in key order, with savepoints.
 
-use std::collections::BTreeMap;
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use crate::scan::is_empty_range;
 use crate::transaction_memory::bytes;
 
-/// A row as the transaction left it; `None` is a delete.
-pub(crate) type Written = Option<Box<[u8]>>;
-
-/// A row besides its key and value: its slot in a map whose nodes are half full, and two allocations.
-const ROW_BYTES: u64 = 112;
-/// What a savepoint keeps of a row besides key and value: its entry in a list that doubles as it grows, and two allocations.
-const UNDO_BYTES: u64 = 144;
+/// A row besides its key and value: its slot in a set whose nodes are half full, an allocation, and what the record has
+/// between keys and values.
+const ROW_BYTES: u64 = 80;
+/// What a savepoint keeps of a row besides key and value: its entry in a list that doubles as it grows, and an allocation.
+const UNDO_BYTES: u64 = 74;
 
 /// A savepoint in a list that doubles as it grows.
 const SAVEPOINT_BYTES: u64 = 32;
@@ -22,18 +22,103 @@ pub(crate) fn row_bytes(key: usize, value: usize) -> u64 {
     ROW_BYTES + 2 * bytes(key + value)
 }
 
-fn undo_size(key: &[u8], replaced: Option<&Written>) -> u64 {
-    size_of(key, replaced.unwrap_or(&None))
+/// A row as the transaction left it, in one piece, so that a million of them take little more than their bytes:
+///
+/// | bytes | field  | meaning                                                |
+/// |------:|--------|--------------------------------------------------------|
+/// |     2 | head   | length of the key << 1, and whether the row is deleted |
+/// |       | key    |                                                        |
+/// |       | value  | nothing if the row is deleted                          |
+///
+/// Rows compare by their keys.
+#[derive(Debug)]
+struct Row(Box<[u8]>);
+
+const HEAD_BYTES: usize = 2;
+
+impl Row {
+    fn new(key: &[u8], value: Option<&[u8]>) -> Row {
+        let key_bytes = u16::try_from(key.len()).expect("a row key has at most some thousand bytes");
+        let head = (key_bytes << 1 | u16::from(value.is_none())).to_le_bytes();
+        Row([&head[..], key, value.unwrap_or_default()].concat().into_boxed_slice())
+    }
+
+    fn head(&self) -> u16 {
+        u16::from_le_bytes([self.0[0], self.0[1]])
+    }
+
+    fn key_end(&self) -> usize {
+        HEAD_BYTES + usize::from(self.head() >> 1)
+    }
+
+    fn key(&self) -> &[u8] {
+        &self.0[HEAD_BYTES..self.key_end()]
+    }
+
+    /// `None` is a delete.
+    fn value(&self) -> Option<&[u8]> {
+        (self.head() & 1 == 0).then(|| &self.0[self.key_end()..])
+    }
+
+    /// Of key and value.
+    fn bytes(&self) -> u64 {
+        bytes(self.0.len() - HEAD_BYTES)
+    }
+}
+
+impl Borrow<[u8]> for Row {
+    fn borrow(&self) -> &[u8] {
+        self.key()
+    }
+}
+
+impl Ord for Row {
+    fn cmp(&self, other: &Row) -> Ordering {
+        self.key().cmp(other.key())
+    }
+}
+
+impl PartialOrd for Row {
+    fn partial_cmp(&self, other: &Row) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Row {
+    fn eq(&self, other: &Row) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Row {}
+
+/// What takes a write back.
+#[derive(Debug)]
+enum Undo {
+    /// The row as it was.
+    Restore(Row),
+    /// The row with this key was not in the set.
+    Remove(Box<[u8]>),
+}
+
+impl Undo {
+    /// Of key and value.
+    fn bytes(&self) -> u64 {
+        match self {
+            Undo::Restore(row) => row.bytes(),
+            Undo::Remove(key) => bytes(key.len()),
+        }
+    }
 }
 
 /// See the module.
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet {
-    rows: BTreeMap<Box<[u8]>, Written>,
+    rows: BTreeSet<Row>,
     /// Keys and values in `rows`, in bytes.
     bytes: u64,
-    /// What each write since the first savepoint replaced; `None` if the row was not in the set.
-    undo: Vec<(Box<[u8]>, Option<Written>)>,
+    /// For each write since the first savepoint.
+    undo: Vec<Undo>,
     /// Keys and values in `undo`, in bytes.
     undo_bytes: u64,
     /// Lengths of `undo` at the savepoints alive.
@@ -41,34 +126,23 @@ pub(crate) struct WriteSet {
     next_savepoint: u64,
 }
 
-fn size_of(key: &[u8], value: &Written) -> u64 {
-    bytes(key.len() + value.as_ref().map_or(0, |value| value.len()))
-}
-
 impl WriteSet {
     /// Records a write of the row `key`.
     pub(crate) fn write(&mut self, key: &[u8], value: Option<&[u8]>) {
-        let value = value.map(Box::from);
-        self.bytes += size_of(key, &value);
-        let replaced = match self.rows.get_mut(key) {
-            Some(slot) => Some(std::mem::replace(slot, value)),
-            None => {
-                self.rows.insert(Box::from(key), value);
-                None
-            }
-        };
-        if let Some(replaced) = &replaced {
-            self.bytes -= size_of(key, replaced);
-        }
+        let row = Row::new(key, value);
+        self.bytes += row.bytes();
+        let replaced = self.rows.replace(row);
+        self.bytes -= replaced.as_ref().map_or(0, Row::bytes);
         if !self.savepoints.is_empty() {
-            self.undo_bytes += undo_size(key, replaced.as_ref());
-            self.undo.push((Box::from(key), replaced));
+            let undo = replaced.map_or_else(|| Undo::Remove(Box::from(key)), Undo::Restore);
+            self.undo_bytes += undo.bytes();
+            self.undo.push(undo);
         }
     }
 
     /// What the transaction wrote to the row, if it did.
     pub(crate) fn get(&self, key: &[u8]) -> Option<Option<&[u8]>> {
-        self.rows.get(key).map(|value| value.as_deref())
+        self.rows.get(key).map(Row::value)
     }
 
     /// Whether a row in the range was written.
@@ -80,19 +154,17 @@ impl WriteSet {
 
     /// First written row in `(from, to)`, or the last one.
     pub(crate) fn first_in(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Option<(&[u8], Option<&[u8]>)> {
-        let (key, value) = self.rows.range::<[u8], _>((from, to)).next()?;
-        Some((key, value.as_deref()))
+        self.rows.range::<[u8], _>((from, to)).next().map(|row| (row.key(), row.value()))
     }
 
     /// Last written row in the range.
     pub(crate) fn last_in(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Option<(&[u8], Option<&[u8]>)> {
-        let (key, value) = self.rows.range::<[u8], _>((from, to)).next_back()?;
-        Some((key, value.as_deref()))
+        self.rows.range::<[u8], _>((from, to)).next_back().map(|row| (row.key(), row.value()))
     }
 
     /// All rows, in key order.
     pub(crate) fn rows(&self) -> impl ExactSizeIterator<Item = (&[u8], Option<&[u8]>)> + Clone {
-        self.rows.iter().map(|(key, value)| (&**key, value.as_deref()))
+        self.rows.iter().map(|row| (row.key(), row.value()))
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -113,8 +185,7 @@ impl WriteSet {
 
     /// Of what a write of the row would add to `memory_bytes`, what it would not, as it was written before.
     pub(crate) fn given_back_by(&self, key: &[u8]) -> u64 {
-        let written = |value: &Written| row_bytes(key.len(), value.as_ref().map_or(0, |value| value.len()));
-        self.rows.get(key).map_or(0, written)
+        self.rows.get(key).map_or(0, |row| ROW_BYTES + 2 * row.bytes())
     }
 
     /// Marks this moment; [`WriteSet::rollback_to`] returns to it.
@@ -132,16 +203,16 @@ impl WriteSet {
         };
         let length = self.savepoints[index].1;
         self.savepoints.truncate(index + 1);
-        for (key, replaced) in self.undo.drain(length..).rev() {
-            self.undo_bytes -= undo_size(&key, replaced.as_ref());
-            let current = match replaced {
-                Some(replaced) => {
-                    self.bytes += size_of(&key, &replaced);
-                    self.rows.insert(key.clone(), replaced)
+        for undo in self.undo.drain(length..).rev() {
+            self.undo_bytes -= undo.bytes();
+            let current = match undo {
+                Undo::Restore(row) => {
+                    self.bytes += row.bytes();
+                    self.rows.replace(row)
                 }
-                None => self.rows.remove(&key),
+                Undo::Remove(key) => self.rows.take(&*key),
             };
-            self.bytes -= size_of(&key, &current.expect("an undo entry names a row of the set"));
+            self.bytes -= current.expect("an undo entry names a row of the set").bytes();
         }
         true
     }
