@@ -294,7 +294,7 @@ impl InDoubtTransactions {
             state.body = None;
             std::mem::take(&mut state.locks)
         };
-        held.into_iter().for_each(|name| locks.release(prepared.lock_owner, name));
+        locks.release_all(prepared.lock_owner, held);
     }
 
     /// All of them, those that are not logged yet too.

@@ -22,6 +22,8 @@ use seawall_sync::{Mutex, WaitWord};
 const SHARD_COUNT: usize = 64;
 /// A shard keeps the memory of so many locks when they are gone.
 const SHARD_CAPACITY_KEPT: usize = 256;
+/// So many locks are given up under a shard's latch at most.
+const RELEASED_AT_ONCE: usize = 64;
 
 /// A transaction, as the lock table knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,11 +69,21 @@ pub(crate) enum Acquired {
     Before,
 }
 
+/// Small, as most locks are taken by large transactions, and nobody waits for them.
 #[derive(Debug)]
 struct Lock {
     owner: LockOwner,
-    /// In order of arrival; takes memory only once somebody waits.
-    waiters: VecDeque<Arc<Waiter>>,
+    waiters: Option<Box<Waiters>>,
+}
+
+/// In order of arrival.
+#[derive(Debug, Default)]
+struct Waiters(VecDeque<Arc<Waiter>>);
+
+impl Lock {
+    fn waiters(&self) -> impl Iterator<Item = &Arc<Waiter>> {
+        self.waiters.iter().flat_map(|waiters| &waiters.0)
+    }
 }
 
 const WAITING: u32 = 0;
@@ -133,6 +145,29 @@ fn shrink(locks: &mut Locks) {
     }
 }
 
+fn shard_index(name: u64) -> usize {
+    // Not the low bits, by which the shard's map places a lock, nor the high ones, by which it tells locks apart.
+    usize::try_from(name >> 48 & 0xFF).expect("eight bits fit") % SHARD_COUNT
+}
+
+/// Gives the lock to the first who waits for it, who is to be woken.
+fn release_in(locks: &mut Locks, owner: LockOwner, name: u64) -> Option<Arc<Waiter>> {
+    let Entry::Occupied(mut entry) = locks.entry(name) else {
+        unreachable!("lock {name:#x} released by {owner:?} is not held");
+    };
+    let lock = entry.get_mut();
+    assert_eq!(lock.owner, owner, "lock {name:#x} released by one who does not hold it");
+    let Some(waiter) = lock.waiters.as_mut().and_then(|waiters| waiters.0.pop_front()) else {
+        entry.remove();
+        shrink(locks);
+        return None;
+    };
+    lock.owner = waiter.owner;
+    // Under the shard's latch, as in `abandon`: who is in the queue is waiting.
+    waiter.state.store(GRANTED, Ordering::SeqCst);
+    Some(waiter)
+}
+
 impl std::fmt::Debug for LockTable {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("LockTable").field("held", &self.held_count()).finish_non_exhaustive()
@@ -146,9 +181,7 @@ impl LockTable {
     }
 
     fn shard(&self, name: u64) -> &Shard {
-        // Not the low bits, by which the shard's map places a lock, nor the high ones, by which it tells locks apart.
-        let index = usize::try_from(name >> 48 & 0xFF).expect("eight bits fit") % SHARD_COUNT;
-        &self.shards[index]
+        &self.shards[shard_index(name)]
     }
 
     /// Takes the lock `name` for `owner`, waiting as `wait` says.
@@ -162,7 +195,7 @@ impl LockTable {
             let mut locks = self.shard(name).lock();
             let lock = match locks.entry(name) {
                 Entry::Vacant(entry) => {
-                    entry.insert(Lock { owner, waiters: VecDeque::new() });
+                    entry.insert(Lock { owner, waiters: None });
                     return Ok(Acquired::Now);
                 }
                 Entry::Occupied(entry) => entry.into_mut(),
@@ -174,7 +207,7 @@ impl LockTable {
                 return Err(LockRefused::Held);
             }
             let waiter = Arc::new(Waiter { owner, state: AtomicU32::new(WAITING), changed: WaitWord::new() });
-            lock.waiters.push_back(Arc::clone(&waiter));
+            lock.waiters.get_or_insert_default().0.push_back(Arc::clone(&waiter));
             waiter
         };
         self.wait_for_grant(owner, name, wait, &waiter)
@@ -255,38 +288,30 @@ impl LockTable {
         if waiter.state.compare_exchange(WAITING, ABANDONED, Ordering::SeqCst, Ordering::SeqCst).is_err() {
             return false;
         }
-        if let Some(lock) = locks.get_mut(&name) {
-            lock.waiters.retain(|other| !Arc::ptr_eq(other, waiter));
+        if let Some(waiters) = locks.get_mut(&name).and_then(|lock| lock.waiters.as_mut()) {
+            waiters.0.retain(|other| !Arc::ptr_eq(other, waiter));
         }
         true
     }
 
     /// Gives up the lock `name`: the first waiter has it from now on.
     pub(crate) fn release(&self, owner: LockOwner, name: u64) {
-        let granted = {
-            let mut locks = self.shard(name).lock();
-            let Entry::Occupied(mut entry) = locks.entry(name) else {
-                unreachable!("lock {name:#x} released by {owner:?} is not held");
-            };
-            let lock = entry.get_mut();
-            assert_eq!(lock.owner, owner, "lock {name:#x} released by one who does not hold it");
-            let next = lock.waiters.pop_front();
-            match next {
-                Some(waiter) => {
-                    lock.owner = waiter.owner;
-                    // Under the shard's latch, as in `abandon`: who is in the queue is waiting.
-                    waiter.state.store(GRANTED, Ordering::SeqCst);
-                    Some(waiter)
-                }
-                None => {
-                    entry.remove();
-                    shrink(&mut locks);
-                    None
-                }
-            }
-        };
+        let granted = release_in(&mut self.shard(name).lock(), owner, name);
         if let Some(waiter) = granted {
             waiter.changed.wake_all();
+        }
+    }
+
+    /// Gives up all of these locks, one shard after the other: a shard fits into a processor's cache, all of them may not.
+    pub(crate) fn release_all(&self, owner: LockOwner, mut names: Vec<u64>) {
+        names.sort_unstable_by_key(|name| shard_index(*name));
+        let shards = names.chunk_by(|name, next| shard_index(*name) == shard_index(*next));
+        for names in shards.flat_map(|names| names.chunks(RELEASED_AT_ONCE)) {
+            let granted: Vec<Arc<Waiter>> = {
+                let mut locks = self.shard(names[0]).lock();
+                names.iter().filter_map(|name| release_in(&mut locks, owner, *name)).collect()
+            };
+            granted.iter().for_each(|waiter| waiter.changed.wake_all());
         }
     }
 
@@ -295,8 +320,7 @@ impl LockTable {
         // Set first: who is not in a queue yet when it is looked at has not looked at this yet.
         self.stopped.store(true, Ordering::SeqCst);
         for shard in &self.shards {
-            let waiters: Vec<_> =
-                shard.lock().values().flat_map(|lock| lock.waiters.iter().cloned()).collect();
+            let waiters: Vec<_> = shard.lock().values().flat_map(|lock| lock.waiters().cloned()).collect();
             waiters.iter().for_each(|waiter| waiter.changed.wake_all());
         }
     }
@@ -370,6 +394,30 @@ mod tests {
     }
 
     #[test]
+    fn all_locks_given_up_at_once_go_to_those_who_wait_for_them() {
+        let locks = table();
+        let names: Vec<u64> = (0..10_000_u64).map(|number| lock_name(&number.to_be_bytes())).collect();
+        for name in &names {
+            locks.acquire(LockOwner(0), *name, LONG).unwrap();
+        }
+        let waited: Vec<u64> = names.iter().copied().step_by(2_500).collect();
+        let threads: Vec<_> = (1..)
+            .map(LockOwner)
+            .zip(waited.clone())
+            .map(|(owner, name)| {
+                let locks = Arc::clone(&locks);
+                std::thread::spawn(move || locks.acquire(owner, name, LONG))
+            })
+            .collect();
+        wait_until_waiting(&locks, threads.len());
+        locks.release_all(LockOwner(0), names);
+        assert!(threads.into_iter().all(|thread| thread.join().unwrap() == Ok(Acquired::Now)));
+        assert_eq!(locks.held_count(), waited.len());
+        (1..).map(LockOwner).zip(waited).for_each(|(owner, name)| locks.release(owner, name));
+        assert_eq!(locks.held_count(), 0);
+    }
+
+    #[test]
     fn one_that_was_handed_its_lock_and_sleeps_still_waits_for_nobody() {
         let locks = table();
         let (asleep, next) = (LockOwner(1), LockOwner(2));
@@ -390,7 +438,7 @@ mod tests {
         }
         assert!(capacity() >= 1_000_000);
         // Somebody holds a lock in each shard.
-        names[64 * 200..].iter().for_each(|name| locks.release(LockOwner(1), *name));
+        locks.release_all(LockOwner(1), names[64 * 200..].to_vec());
         assert!(capacity() < 300_000, "{}", capacity());
         names[..64 * 200].iter().for_each(|name| locks.release(LockOwner(1), *name));
         assert!(capacity() <= SHARD_COUNT * SHARD_CAPACITY_KEPT * 2, "{}", capacity());

@@ -584,9 +584,7 @@ impl Transaction {
     }
 
     fn release_locks(&mut self) {
-        for name in self.locks.drain(..) {
-            self.engine.locks().release(self.owner, name);
-        }
+        self.engine.locks().release_all(self.owner, std::mem::take(&mut self.locks));
     }
 }
 

@@ -15,7 +15,7 @@ use seawall_sync::atomic::{AtomicU64, Ordering};
 use crate::error::Error;
 
 /// A lock, beside the row that it is for: the entry of the lock table, and its name in the transaction's list.
-pub(crate) const LOCK_BYTES: u64 = 112;
+pub(crate) const LOCK_BYTES: u64 = 74;
 
 /// What every transaction has without asking.
 const FREE_BYTES: u64 = 4 << 10;

@@ -215,7 +215,7 @@ impl Engine {
             Ok(())
         });
         let forgotten = locked.and_then(|()| self.delete_decisions(&keys));
-        held.into_iter().for_each(|name| self.locks().release(owner, name));
+        self.locks().release_all(owner, held);
         let forgotten = forgotten?;
         self.decision_count.forget(forgotten);
         Ok(forgotten)
