@@ -60,9 +60,9 @@ fn check_options(options: &Options) -> Result<(), Error> {
         return refuse("recovery_target", "must be at least 1 second; leave it out for none");
     }
     crate::archiver::check_archives(&options.archives)?;
-    // A record is at most 1 GiB, and has some bytes besides keys and values.
-    if options.max_transaction_bytes > 960 << 20 {
-        return refuse("max_transaction_bytes", "must be at most 960 MiB");
+    // What a transaction takes is at least twice its record, which is at most 1 GiB.
+    if options.max_transaction_bytes > 1920 << 20 {
+        return refuse("max_transaction_bytes", "must be at most 1920 MiB");
     }
     if options.transaction_memory_bytes < options.max_transaction_bytes {
         return refuse("transaction_memory_bytes", "must be at least `max_transaction_bytes`");

@@ -120,8 +120,8 @@ pub struct Options {
     /// Default wait for rows that others have changed. Default 10 s.
     pub lock_wait: LockWait,
     /// Memory that one transaction may take: for the rows that it has written, twice their bytes, as its record has them
-    /// too, and 112 bytes each; 112 bytes for each lock; what savepoints keep; and, under `Serializable`, what it has read.
-    /// Default 256 MiB, at most 960 MiB.
+    /// too, and 80 bytes each; 74 bytes for each lock; what savepoints keep; and, under `Serializable`, what it has read.
+    /// Default 256 MiB, enough for 700,000 rows of 100 bytes; at most 1920 MiB.
     pub max_transaction_bytes: u64,
     /// Memory that all open transactions may take together, counted in the same way but for the first 4 KiB of each. At
     /// least `max_transaction_bytes`. Default 1 GiB.

@@ -85,11 +85,10 @@ impl Transaction {
         let guards = self.guards(reads, &objects);
         let encoded = guards.encode();
         let bytes = self.writes.bytes();
-        let guarded = bytes + u64::try_from(encoded.len()).expect("a length in memory fits into 64 bits");
-        let limit = self.engine.options().max_transaction_bytes;
-        if guarded > limit {
-            return Err(Error::TransactionTooLarge { bytes: guarded, limit });
-        }
+        let encoded_bytes = u64::try_from(encoded.len()).expect("a length in memory fits into 64 bits");
+        let guarded = bytes + encoded_bytes;
+        // What is in doubt has a copy of the rows and guards in its record.
+        self.check_room_for(guarded + encoded_bytes)?;
         let engine = Arc::clone(&self.engine);
         let _room = engine.admit_to_memtable(guarded, 0)?;
         with_builder(|builder| {

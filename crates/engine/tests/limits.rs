@@ -348,7 +348,7 @@ fn options_that_cannot_be_are_refused_by_name() {
     for checkpoint_chunk_bytes in [0, 128 << 20] {
         refuse("checkpoint_chunk_bytes", Options { checkpoint_chunk_bytes, ..options() });
     }
-    refuse("max_transaction_bytes", Options { max_transaction_bytes: 1 << 30, ..options() });
+    refuse("max_transaction_bytes", Options { max_transaction_bytes: 2 << 30, ..options() });
     refuse("transaction_memory_bytes", Options { transaction_memory_bytes: 1 << 20, ..options() });
 }
 
