@@ -94,6 +94,8 @@ pub struct Statistics {
     pub log_bytes: u64,
     /// Flushes of the log.
     pub log_flushes: u64,
+    /// The longest that one batch of records took to become durable: who commits waits for his batch and the one before.
+    pub log_batch_longest: std::time::Duration,
     /// Log segments made ready by writing zeros.
     pub segments_prepared: u64,
     /// Log segments found beyond the end of the log when it was opened, and made ready again.
@@ -228,6 +230,7 @@ impl Engine {
             log_records: log.records,
             log_bytes: log.record_bytes,
             log_flushes: log.flushes,
+            log_batch_longest: log.batch_time_longest,
             segments_prepared: log.segments_prepared,
             segments_cleaned: log.segments_cleaned,
             segments_recycled: log.segments_recycled,

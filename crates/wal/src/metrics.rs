@@ -19,6 +19,8 @@ pub struct LogStatistics {
     pub flushed_bytes: u64,
     /// Time that flushes took, if the log has a clock.
     pub flush_time: Duration,
+    /// The longest that one batch took to become durable, if the log has a clock.
+    pub batch_time_longest: Duration,
     /// How often `append` waited for room in the buffer.
     pub buffer_waits: u64,
     /// How often `append` had to prepare a segment itself.
@@ -48,6 +50,7 @@ pub(crate) struct Counters {
     pub(crate) flushes: Counter,
     pub(crate) flushed_bytes: Counter,
     pub(crate) flush_nanos: Counter,
+    pub(crate) batch_nanos_longest: Counter,
     pub(crate) buffer_waits: Counter,
     pub(crate) segment_waits: Counter,
     pub(crate) segments_prepared: Counter,
@@ -67,6 +70,10 @@ impl Counter {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
 
+    pub(crate) fn raise_to(&self, least: u64) {
+        self.0.fetch_max(least, Ordering::Relaxed);
+    }
+
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
@@ -82,6 +89,7 @@ impl Counters {
             flushes: self.flushes.get(),
             flushed_bytes: self.flushed_bytes.get(),
             flush_time: Duration::from_nanos(self.flush_nanos.get()),
+            batch_time_longest: Duration::from_nanos(self.batch_nanos_longest.get()),
             buffer_waits: self.buffer_waits.get(),
             segment_waits: self.segment_waits.get(),
             segments_prepared: self.segments_prepared.get(),

@@ -212,7 +212,9 @@ impl Shared {
         self.write_batch(flusher, &mut batch)?;
         if let (Some(started), Some(clock)) = (started, &self.clock) {
             let nanos = clock.monotonic().saturating_sub(started).as_nanos();
-            self.counters.flush_nanos.add(u64::try_from(nanos).unwrap_or(u64::MAX));
+            let nanos = u64::try_from(nanos).unwrap_or(u64::MAX);
+            self.counters.flush_nanos.add(nanos);
+            self.counters.batch_nanos_longest.raise_to(nanos);
         }
         self.counters.batches.add(1);
         if !sabotaged(Defect::FlushedBeforeWrite) {
