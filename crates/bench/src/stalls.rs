@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
     counted_rows: u64,
     /// Memory for memtables in MiB
-    #[arg(long, default_value_t = 4096, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    #[arg(long, default_value_t = 2048, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     memtable_mib: u64,
     /// One JSON line a cell instead of the Markdown table
     #[arg(long)]
@@ -94,7 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<usize, BenchError> {
 }
 
 fn print_table(measured: &[Figures]) {
-    println!("| cell | operations/s | p50 us | p99 us | p99.9 us | max us | beside |");
-    println!("|---|---:|---:|---:|---:|---:|---|");
+    println!("| cell | operations/s | p50 us | p99 us | p99.9 us | max us | disk max us | beside |");
+    println!("|---|---:|---:|---:|---:|---:|---:|---|");
     measured.iter().for_each(|figures| println!("{}", figures.row()));
 }
