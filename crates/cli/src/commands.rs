@@ -135,22 +135,35 @@ fn not_a_database(failure: Failure) -> Failure {
     }
 }
 
-/// Closes a database after a change, which is durable: what fails now leaves the next open more to recover, and takes nothing
-/// back. So it is a warning, as is that the directory is not where it was.
+/// Closes a database after the change that was asked for, which is durable: what fails now leaves the next open more to recover,
+/// and takes nothing back. So it is a warning.
 fn close(database: Database, directory: &Path, output: &mut Output) {
+    output.note_done();
+    if let Err(error) = close_where_it_is(database, directory, output) {
+        output.warn(format_args!(
+            "the change is made and durable, but closing the database failed, so the next open has more to recover: {error}"
+        ));
+    }
+}
+
+/// Closes a database after a change that was not made, or not all of it: why is for the command to say.
+fn close_unfinished(database: Database, directory: &Path, output: &mut Output) {
+    if let Err(error) = close_where_it_is(database, directory, output) {
+        output
+            .warn(format_args!("closing the database failed, so the next open has more to recover: {error}"));
+    }
+}
+
+/// Closes a database, and warns if its directory is not where it was.
+fn close_where_it_is(database: Database, directory: &Path, output: &Output) -> Result<(), Error> {
     let (opened_as, now_at) = (directory.display().to_string(), database.directory());
     let closed = database.close();
-    output.note_done();
     if now_at != opened_as {
         output.warn(format_args!(
             "{opened_as} was moved to {now_at} while it was open: what was written is in the moved directory"
         ));
     }
-    if let Err(error) = closed {
-        output.warn(format_args!(
-            "the change is made and durable, but closing the database failed, so the next open has more to recover: {error}"
-        ));
-    }
+    closed
 }
 
 fn open_with(directory: &Path, options: Options) -> Result<Database, Failure> {

@@ -67,15 +67,16 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let mut output = Output::stdout(json);
     let result = commands::run(&arguments, &mut output).and_then(|()| output.flush());
     match result {
-        Ok(()) => ExitCode::SUCCESS,
-        // Whoever reads our output has seen enough, as in `seawall scan ... | head`.
-        Err(Failure::OutputClosed) => ExitCode::SUCCESS,
-        Err(Failure::Output(error)) if output.is_done() => {
-            output.warn(format_args!(
-                "the change is made and durable, but the answer cannot be written to standard output: {error}"
-            ));
+        Ok(()) => {
+            if let Some(Failure::Output(error)) = output.lost() {
+                output.warn(format_args!(
+                    "the change is made and durable, but the answer cannot be written to standard output: {error}"
+                ));
+            }
             ExitCode::SUCCESS
         }
+        // Whoever reads our output has seen enough, as in `seawall scan ... | head`.
+        Err(Failure::OutputClosed) => ExitCode::SUCCESS,
         Err(failure) => {
             // What was answered before the failure stands before its message.
             drop(output);

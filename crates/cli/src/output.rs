@@ -18,11 +18,13 @@ pub(crate) struct Output {
     writer: BufWriter<io::Stdout>,
     json: bool,
     is_done: bool,
+    /// Why a part of the answer to a change that is made could not be written.
+    lost: Option<Failure>,
 }
 
 impl Output {
     pub(crate) fn stdout(json: bool) -> Output {
-        Output { writer: BufWriter::new(io::stdout()), json, is_done: false }
+        Output { writer: BufWriter::new(io::stdout()), json, is_done: false, lost: None }
     }
 
     /// Whether a program reads the answer.
@@ -30,14 +32,15 @@ impl Output {
         self.json
     }
 
-    /// What the command was asked to change is changed, durably: from now on only its answer is missing.
+    /// Notes that the change is made and durable. From now on a write that fails is no failure of the command: the answer goes on,
+    /// so that whatever else the command has to report is reported, and [`Output::lost`] says what became of the answer.
     pub(crate) fn note_done(&mut self) {
         self.is_done = true;
     }
 
-    /// Whether the change that was asked for is made, whatever becomes of the answer.
-    pub(crate) fn is_done(&self) -> bool {
-        self.is_done
+    /// Why the answer to a change that is made could not be written, or not all of it.
+    pub(crate) fn lost(&self) -> Option<&Failure> {
+        self.lost.as_ref()
     }
 
     /// A line on standard error that is no failure.
@@ -50,7 +53,8 @@ impl Output {
 
     /// One line of text.
     pub(crate) fn line(&mut self, text: impl fmt::Display) -> Result<(), Failure> {
-        writeln!(self.writer, "{text}").map_err(Failure::output)
+        let written = writeln!(self.writer, "{text}");
+        self.checked(written)
     }
 
     /// `value` as one line of JSON, or `text` as it is.
@@ -60,12 +64,24 @@ impl Output {
 
     /// Bytes as they are.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        self.writer.write_all(bytes).map_err(Failure::output)
+        let written = self.writer.write_all(bytes);
+        self.checked(written)
     }
 
     /// Hands everything to whoever reads.
     pub(crate) fn flush(&mut self) -> Result<(), Failure> {
-        self.writer.flush().map_err(Failure::output)
+        let flushed = self.writer.flush();
+        self.checked(flushed)
+    }
+
+    fn checked(&mut self, written: io::Result<()>) -> Result<(), Failure> {
+        match written.map_err(Failure::output) {
+            Err(failure) if self.is_done => {
+                self.lost.get_or_insert(failure);
+                Ok(())
+            }
+            written => written,
+        }
     }
 }
 

@@ -210,6 +210,7 @@ pub(crate) fn restore(
         seawall_backup::restore(&repository, &environment, &options, &request, &mut |step| bars.show(step));
     bars.clear();
     let report = restored?;
+    output.note_done();
     output.answer(&report_json(&report), format_args!("{}", report_text(&report)))
 }
 

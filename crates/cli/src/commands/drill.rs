@@ -27,6 +27,8 @@ pub(super) struct Outcome {
     /// In their order, with their names.
     pub(super) phases: Vec<(&'static str, Duration)>,
     pub(super) damages: u64,
+    /// Whether the report could be written: what the drill has found counts in any case.
+    pub(super) written: Result<(), Failure>,
 }
 
 pub(crate) fn drill(shared: &Shared, arguments: &DrillArguments, output: &mut Output) -> Result<(), Failure> {
@@ -35,8 +37,9 @@ pub(crate) fn drill(shared: &Shared, arguments: &DrillArguments, output: &mut Ou
         let written = write_prometheus(file, drilled.as_ref().ok());
         written.map_err(Failure::io(format!("cannot write {}", file.display())))?;
     }
-    match drilled?.damages {
-        0 => Ok(()),
+    let Outcome { damages, written, .. } = drilled?;
+    match damages {
+        0 => written,
         count => Err(Failure::Damage { findings: format!("{} damages", grouped(count)) }),
     }
 }
@@ -59,15 +62,15 @@ fn run(shared: &Shared, arguments: &DrillArguments, output: &mut Output) -> Resu
         None => builder.tempdir(),
     };
     let scratch = scratch.map_err(Failure::io("cannot make a scratch directory"))?;
-    let outcome = match cluster {
+    let mut outcome = match cluster {
         Some(cluster) => {
             postgresql_drill::run(shared, &repository, cluster, arguments, scratch.path(), output)
         }
         None => run_own(shared, &repository, arguments, scratch.path(), output),
     }?;
     if arguments.keep {
-        if !output.json() {
-            output.line(format_args!("kept in          {}", scratch.path().display()))?;
+        if !output.json() && outcome.written.is_ok() {
+            outcome.written = output.line(format_args!("kept in          {}", scratch.path().display()));
         }
     } else {
         let path = scratch.path().display().to_string();
@@ -115,11 +118,8 @@ fn run_own(
     );
     bars.clear();
     let report = drilled?;
-    if !output.json() {
-        damages.iter().try_for_each(|damage| output.line(damage))?;
-    }
     let kept = arguments.keep.then(|| scratch.display().to_string());
-    answer(&report, repository.url(), &damages, kept.as_deref(), output)?;
+    let written = answer(&report, repository.url(), &damages, kept.as_deref(), output);
     if report.checked.damages == 0 && report.checked.unreadable > 0 {
         return Err(Failure::Unreadable { places: format!("{} places", grouped(report.checked.unreadable)) });
     }
@@ -133,6 +133,7 @@ fn run_own(
             ("check", phases.check),
         ],
         damages: report.checked.damages,
+        written,
     })
 }
 
@@ -158,6 +159,7 @@ fn answer(
     if output.json() {
         return output.line(value);
     }
+    damages.iter().try_for_each(|damage| output.line(damage))?;
     let last = restored.end.last_commit_micros.map_or(String::new(), |micros| format!(", {}", utc(micros)));
     output.line(format_args!("restored from {} to {}{last}", restored.backup, restored.end.end))?;
     left_behind(restored).iter().try_for_each(|line| output.line(line))?;

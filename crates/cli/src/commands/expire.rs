@@ -61,11 +61,10 @@ fn expire_one(
     output: &mut Output,
 ) -> Result<u64, Failure> {
     let holdings = expiry.holdings().clone();
-    if !output.json() {
-        output.line(format_args!("{}, {}", repository.url(), holdings.system))?;
-        plan_text(expiry.plan(), &holdings, output)?;
-    }
+    let planned =
+        if output.json() { Ok(()) } else { tell_plan(repository, expiry.plan(), &holdings, output) };
     if arguments.dry_run {
+        planned?;
         let plan = expiry.plan();
         if output.json() {
             output.line(plan_json(repository, plan, &holdings, None))?;
@@ -75,11 +74,12 @@ fn expire_one(
         }
         return Ok(0);
     }
-    output.flush()?;
+    planned.and_then(|()| output.flush()).map_err(not_told)?;
     let bar = progress::rows("removing");
     let report = expiry.run(&mut |step| bar.set_position(step.done));
     bar.finish_and_clear();
     let report = report?;
+    output.note_done();
     if output.json() {
         output.line(plan_json(repository, &report.plan, &holdings, Some(&report)))?;
     } else {
@@ -89,6 +89,27 @@ fn expire_one(
         output.line(format_args!("  removed {} objects", grouped(report.removed)))?;
     }
     Ok(report.not_removed.len() as u64)
+}
+
+/// A reader who has gone away has not seen what would be removed, and exit code 0 would say that it was.
+fn not_told(failure: Failure) -> Failure {
+    match failure {
+        Failure::OutputClosed => Failure::Broken(
+            "nothing was removed: standard output was closed before it took what was to be removed"
+                .to_owned(),
+        ),
+        other => other,
+    }
+}
+
+fn tell_plan(
+    repository: &Repository,
+    plan: &RetentionPlan,
+    holdings: &Holdings,
+    output: &mut Output,
+) -> Result<(), Failure> {
+    output.line(format_args!("{}, {}", repository.url(), holdings.system))?;
+    plan_text(plan, holdings, output)
 }
 
 fn plan_text(plan: &RetentionPlan, holdings: &Holdings, output: &mut Output) -> Result<(), Failure> {

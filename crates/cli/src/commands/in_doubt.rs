@@ -9,7 +9,7 @@ use seawall::{
 };
 use serde_json::{Value, json};
 
-use super::{close, open};
+use super::{close, close_unfinished, open};
 use crate::arguments::{InDoubt, OneGid, Shared};
 use crate::failure::Failure;
 use crate::files::utc;
@@ -32,6 +32,8 @@ pub(crate) fn in_doubt(shared: &Shared, arguments: &InDoubt, output: &mut Output
     };
     let database = open(shared, &arguments.dir, OpenMode::Existing)?;
     let applied = database.apply_in_doubt_rules(&[rule])?;
+    // Whatever becomes of the answers, those that stay in doubt are reported below.
+    output.note_done();
     for decision in applied.decided {
         let done = if decision.committed { "committed" } else { "rolled back" };
         output.answer(&decision_json(&decision), format_args!("{done} {:?}", decision.gid))?;
@@ -39,10 +41,13 @@ pub(crate) fn in_doubt(shared: &Shared, arguments: &InDoubt, output: &mut Output
     let mut failed = applied.failed.into_iter();
     let first = failed.next();
     let others = failed.count();
-    close(database, &arguments.dir, output);
     match first {
-        None => Ok(()),
+        None => {
+            close(database, &arguments.dir, output);
+            Ok(())
+        }
         Some(FailedRule { gid, error }) => {
+            close_unfinished(database, &arguments.dir, output);
             tell(format_args!("{gid:?} stays in doubt, and {others} more that could not be decided"));
             Err(error.into())
         }

@@ -114,14 +114,16 @@ pub(crate) fn check(shared: &Shared, directory: &Path, output: &mut Output) -> R
         }
     });
     bar.finish_and_clear();
-    written?;
     let summary = summary.map_err(|error| not_a_database(error.into()))?;
-    output.answer(
-        &json!({ "checked": summary_json(&summary), "damages": summary.damages, "unreadable": summary.unreadable }),
-        format_args!("checked {}", read_by(&summary)),
-    )?;
+    let written = written.and_then(|()| {
+        output.answer(
+            &json!({ "checked": summary_json(&summary), "damages": summary.damages, "unreadable": summary.unreadable }),
+            format_args!("checked {}", read_by(&summary)),
+        )
+    });
+    // Damage is damage, whether somebody reads where it is or not.
     match (summary.damages, summary.unreadable) {
-        (0, 0) => output.answer(&json!({ "ok": true }), "no damage found"),
+        (0, 0) => written.and_then(|()| output.answer(&json!({ "ok": true }), "no damage found")),
         (0, 1) => Err(Failure::Unreadable { places: "1 place".to_owned() }),
         (0, more) => Err(Failure::Unreadable { places: format!("{} places", grouped(more)) }),
         (1, _) => Err(Failure::Damage { findings: "1 damage".to_owned() }),

@@ -4,7 +4,7 @@ use indicatif::ProgressBar;
 use seawall::{Database, Durability, Error, OpenMode, Options, Table, TransactionOptions};
 use serde_json::json;
 
-use super::{close, open};
+use super::{close, close_unfinished, open};
 use crate::arguments::{Format, Load, Shared};
 use crate::failure::Failure;
 use crate::files::{self, Stopwatch};
@@ -39,8 +39,11 @@ pub(crate) fn load(shared: &Shared, load: &Load, output: &mut Output) -> Result<
     bar.finish_and_clear();
     let (rows, transactions) = (loader.rows, loader.transactions);
     // Also after an error: what was committed stays, and the next start has nothing to replay.
+    if let Err(failure) = result {
+        close_unfinished(database, &load.dir, output);
+        return Err(with_rows_loaded(failure, load.skip + rows));
+    }
     close(database, &load.dir, output);
-    result.map_err(|failure| with_rows_loaded(failure, load.skip + rows))?;
 
     let elapsed = stopwatch.elapsed();
     let text = format!(

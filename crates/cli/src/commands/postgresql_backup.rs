@@ -59,6 +59,7 @@ pub(super) fn take(
     });
     bar.finish_and_clear();
     let taken = taken?;
+    output.note_done();
     let manifest = &taken.manifest;
     output.answer(
         &backup_json(&taken),
@@ -165,6 +166,7 @@ pub(super) fn restore(
         });
     bar.finish_and_clear();
     let report = restored?;
+    output.note_done();
     output.answer(&report_json(&report), report_text(&report, &given.dir))
 }
 

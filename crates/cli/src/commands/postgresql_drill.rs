@@ -41,12 +41,13 @@ pub(super) fn run(
         });
     bar.finish_and_clear();
     let report = drilled?;
-    answer(&report, repository.url(), arguments.keep.then_some(scratch), output)?;
+    let written = answer(&report, repository.url(), arguments.keep.then_some(scratch), output);
     let phases = report.phases;
     Ok(Outcome {
         recovery: phases.recovery(),
         phases: vec![("fetch", phases.fetch), ("replay", phases.replay), ("check", phases.check)],
         damages: report.checked.damages.len() as u64,
+        written,
     })
 }
 

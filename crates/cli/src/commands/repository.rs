@@ -50,6 +50,7 @@ pub(super) fn open(shared: &Shared, given: &Option<String>) -> Result<Repository
 
 fn create(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(), Failure> {
     let repository = Repository::create(&url_of(one.given())?, options(shared))?;
+    output.note_done();
     let (url, header) = (repository.url(), repository.header());
     let kind = if header.is_encrypted { "an encrypted" } else { "a" };
     output.answer(
@@ -61,13 +62,10 @@ fn create(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(
 fn check(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(), Failure> {
     let repository = open(shared, one.given())?;
     let report = repository.check()?;
-    if output.json() {
-        output.line(check_json(&report))?;
-    } else {
-        check_text(&report, output)?;
-    }
+    // What was found out counts, whether somebody reads the report or not.
+    let written = if output.json() { output.line(check_json(&report)) } else { check_text(&report, output) };
     match report.fencing {
-        Fencing::Atomic => Ok(()),
+        Fencing::Atomic => written,
         Fencing::NotAtomic { .. } => Err(Failure::Broken(
             "this store may overwrite an object when two put it at the same moment: let one server only archive to it, or \
              use another store"
@@ -297,6 +295,7 @@ fn rotate_key(shared: &Shared, rotate: &RotateRepositoryKey, output: &mut Output
         let options = RepositoryOptions { master_key: Some(new), ..options(shared) };
         Repository::open(&url, options)?.remove_other_master_keys()?
     };
+    output.note_done();
     let text = match removed.as_slice() {
         [] => "the new master key opens the repository, as those before do".to_owned(),
         old => format!("the new master key opens the repository; these no longer do: {}", old.join(", ")),

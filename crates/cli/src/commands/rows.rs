@@ -6,7 +6,7 @@ use std::ops::Bound;
 use seawall::OpenMode;
 use serde_json::{Map, Value, json};
 
-use super::{close, open};
+use super::{close, close_unfinished, open};
 use crate::arguments::{Get, OneRow, Put, Scan, Shared};
 use crate::failure::Failure;
 use crate::files;
@@ -66,10 +66,11 @@ pub(crate) fn delete(shared: &Shared, row: &OneRow, output: &mut Output) -> Resu
         }
         Ok(found)
     })?;
-    close(database, &row.dir, output);
     if !found {
+        close_unfinished(database, &row.dir, output);
         return Err(no_such_key(row));
     }
+    close(database, &row.dir, output);
     if output.json() { output.line(json!({ "deleted": 1 })) } else { Ok(()) }
 }
 

@@ -47,6 +47,7 @@ pub(crate) fn rotate_key(shared: &Shared, rotate: &RotateKey, output: &mut Outpu
     guard_key(&new, output)?;
     let others = if rotate.keep_others { OtherMasterKeys::Keep } else { OtherMasterKeys::Drop };
     Database::rotate_master_key_of_directory(&rotate.dir, old, &new, others)?;
+    output.note_done();
     let directory = rotate.dir.display().to_string();
     output.answer(
         &json!({ "rotated": directory, "others_kept": rotate.keep_others }),

@@ -21,9 +21,9 @@ pub(crate) fn verify(
         settle: arguments.settle,
     };
     let (mut damages, mut doubts) = (0, 0);
+    let mut written = Ok(());
     for repository in open_repositories(shared, &arguments.repository)? {
         let bar = progress::rows("verifying, objects:");
-        let mut written = Ok(());
         let report = seawall_backup::verify(
             &repository,
             &SystemClock,
@@ -36,14 +36,14 @@ pub(crate) fn verify(
             &mut |step| bar.set_position(step.objects),
         );
         bar.finish_and_clear();
-        written?;
         let report = report?;
-        summary(repository.url(), &report, output)?;
+        written = written.and_then(|()| summary(repository.url(), &report, output));
         damages += report.damages;
         doubts += report.doubts;
     }
+    // What is damaged is damaged, whether somebody reads what it is or not.
     match (damages, doubts) {
-        (0, 0) => Ok(()),
+        (0, 0) => written,
         (0, doubts) => {
             let count = grouped(doubts);
             Err(Failure::Broken(format!("{count} objects are not what belongs into a repository; see above")))

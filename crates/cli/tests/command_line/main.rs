@@ -13,3 +13,4 @@ mod refusals;
 mod rows;
 mod support;
 mod tour;
+mod unread;

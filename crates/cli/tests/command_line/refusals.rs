@@ -133,19 +133,36 @@ fn a_load_whose_checkpoint_on_closing_fails_is_done_with_a_warning() {
     assert_eq!(scratch.ok(["scan", "db", "t", "--keys-only"]).lines().count(), 60_000);
 }
 
+/// After the first batch no file takes another byte.
 #[test]
-fn a_change_whose_answer_nobody_can_take_is_done_with_a_warning() {
+fn a_load_whose_commit_fails_does_not_say_that_it_is_made() {
     let scratch = Scratch::with_database();
-    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let output = scratch.command(["create", "db", "t"]).stdout(full()).output().unwrap();
-    let message = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{message}");
-    assert!(message.contains("warning") && message.contains("standard output"), "{message}");
-    assert_eq!(scratch.ok(["tables", "db"]), "t\n");
-    // What only answers has failed.
-    let output = scratch.command(["tables", "db"]).stdout(full()).output().unwrap();
-    assert_eq!(output.status.code(), Some(8), "{output:?}");
-    assert!(text(&output.stderr).contains("standard output"), "{output:?}");
+    let load = ["load", "db", "t", "-", "--no-header", "--acks", "--batch", "10"];
+    let mut loader = scratch
+        .command(load)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = loader.stdin.take().unwrap();
+    input.write_all(rows(10).as_bytes()).unwrap();
+    let mut acknowledgements = BufReader::new(loader.stdout.take().unwrap());
+    let mut line = String::new();
+    acknowledgements.read_line(&mut line).unwrap();
+    assert_eq!(line, "committed 10\n");
+    let limit = ["--pid", &loader.id().to_string(), "--fsize=512:"].map(str::to_owned);
+    assert!(Command::new("prlimit").args(limit).status().unwrap().success());
+    // The load may have ended before it has read all of it.
+    input.write_all(rows(1000).as_bytes()).unwrap_or(());
+    drop(input);
+    let output = loader.wait_with_output().unwrap();
+    let messages = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{messages}");
+    assert!(messages.contains("File too large"), "{messages}");
+    assert!(messages.contains("closing the database failed"), "{messages}");
+    assert!(!messages.contains("is made and durable"), "{messages}");
+    assert_eq!(scratch.ok(["scan", "db", "t", "--keys-only"]).lines().count(), 10);
 }
 
 #[test]
