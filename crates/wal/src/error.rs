@@ -208,6 +208,26 @@ pub enum SegmentHeaderError {
     },
 }
 
+impl SegmentHeaderError {
+    /// Whether it is a whole header, of another place in a log of this database: the file was on its way there when the power
+    /// went, or it is now; or another copy of the database wrote it. A damaged one is none of these.
+    pub(crate) fn is_of_other_place(&self) -> bool {
+        match self {
+            SegmentHeaderError::FirstLsn { .. }
+            | SegmentHeaderError::Timeline { .. }
+            | SegmentHeaderError::OtherTimeline { .. } => true,
+            SegmentHeaderError::Magic { .. }
+            | SegmentHeaderError::Version { .. }
+            | SegmentHeaderError::Checksum { .. }
+            | SegmentHeaderError::Reserved { .. }
+            | SegmentHeaderError::Begun { .. }
+            | SegmentHeaderError::Database { .. }
+            | SegmentHeaderError::SegmentBytes { .. }
+            | SegmentHeaderError::Length { .. } => false,
+        }
+    }
+}
+
 /// Why a segment file, looked at alone, is not one that a log has written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

@@ -242,6 +242,7 @@ fn zero_behind(file: &dyn DiskFile, offset: u64, segment_bytes: u64) -> io::Resu
 
 /// A crash while segments were recycled leaves old names with the header of another place: they are not part of the log
 /// any more. Recycling goes from the oldest on, so only the first ones can be such. Neither are those of another copy.
+/// A damaged header is neither: a hold may need that segment, and what is left of it may be all there is.
 fn drop_recycled(
     disk: &dyn Disk,
     identity: &LogIdentity,
@@ -255,14 +256,15 @@ fn drop_recycled(
     for name in run {
         let identity = LogIdentity { timeline: history.timeline(name.timeline), ..*identity };
         // One that cannot be read now is somebody else's to report.
-        if read_header(disk, &identity, name).is_ok_and(|header| header.is_err()) {
-            found.segments.remove(&name);
-            found.strays.insert(name);
-        } else {
+        let header = read_header(disk, &identity, name);
+        if !matches!(header, Ok(Err(problem)) if problem.is_of_other_place()) {
             return;
         }
+        found.segments.remove(&name);
+        found.strays.insert(name);
     }
 }
+
 fn offset_in_block(offset: u64) -> usize {
     usize::try_from(offset % BLOCK_BYTES as u64).expect("an offset in a block is small")
 }

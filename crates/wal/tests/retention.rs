@@ -9,7 +9,7 @@ use common::{arc, commit, create, geometry, options, read_from};
 use seawall_simulation::{
     Fault, FaultError, FaultTarget, Operation, Operations, PowerLoss, SeededRandom, SimulatedDisk,
 };
-use seawall_wal::{Log, LogOptions, RecordSpan, RetentionReport, SegmentState};
+use seawall_wal::{HoldLifetime, HoldOptions, Log, LogOptions, RecordSpan, RetentionReport, SegmentState};
 
 fn fill(log: &Log, segments: u64, random: &mut SeededRandom) -> Vec<RecordSpan> {
     let until = geometry().segment_of(log.appended()) + segments;
@@ -223,4 +223,31 @@ fn recycling_rests_after_each_file_too() {
     };
     let report = log.clean_up(&mut rest).unwrap();
     assert_eq!((report.recycled, rests), (5, 5), "{report:?}");
+}
+
+/// Damage is no reason to give a segment up that somebody needs: what is left of it may be all there is.
+#[test]
+fn a_damaged_header_takes_no_segment_from_its_hold() {
+    let disk = SimulatedDisk::new(1);
+    let log = create(&disk);
+    let from = log.appended();
+    let options_of_hold = HoldOptions { lifetime: HoldLifetime::Permanent, ..HoldOptions::default() };
+    log.hold("archive", options_of_hold, from, 0).unwrap();
+    let spans = fill(&log, 10, &mut SeededRandom::new(4));
+    let redo = spans.last().unwrap().start;
+    log.redo_point_moved(redo);
+    let oldest = log.segments()[0].name.path();
+    drop(log);
+    // Any field, the marks of the format among them.
+    for offset in [0, 8, 45, 60, 300, 514, 2000] {
+        let damaged = disk.copy();
+        damaged.flip_bit(&oldest, offset, 3);
+        let before = damaged.read_file(&oldest);
+        let end = read_from(&damaged, redo).unwrap().1;
+        let log = Log::open(arc(&damaged), options(), end).unwrap();
+        assert_eq!(log.find_hold("archive").unwrap().get(), from, "offset {offset}");
+        log.retain_from(redo).unwrap();
+        assert_eq!(log.find_hold("archive").unwrap().get(), from, "offset {offset}");
+        assert_eq!(damaged.read_file(&oldest), before, "offset {offset}");
+    }
 }

@@ -78,8 +78,8 @@ impl LogBytes {
     pub(super) fn may_have_records(&mut self, number: u64) -> Result<bool, LogReadError> {
         Ok(match self.open_any(number)?.map(|segment| &segment.header) {
             None | Some(Ok(SegmentUse::Ready)) => false,
-            Some(Err(SegmentHeaderError::FirstLsn { .. } | SegmentHeaderError::Timeline { .. })) => false,
-            Some(Ok(SegmentUse::Begun) | Err(_)) => true,
+            Some(Ok(SegmentUse::Begun)) => true,
+            Some(Err(problem)) => !problem.is_of_other_place(),
         })
     }
 
