@@ -13,6 +13,7 @@ use std::sync::mpsc::{TryRecvError, channel};
 
 use common::{append, arc, commit, create, geometry, open_reader, options, read_from, read_reader};
 use hooked_disk::HookedDisk;
+use seawall_codec::checksum::crc32c;
 use seawall_simulation::{Operation, PowerLoss, SimulatedDisk};
 use seawall_testing::wait_until;
 use seawall_types::Lsn;
@@ -161,6 +162,41 @@ fn what_lies_in_a_spare_is_no_evidence_of_damage() {
     let begun = other.read_file(&path(current + 1)).unwrap();
     disk.overwrite(&path(current + 1), 0, &begun[..usize::try_from(HEADER_BYTES).unwrap()]);
     assert!(matches!(read_from(&disk, redo), Err(LogReadError::Damaged { lsn, .. }) if lsn == end));
+}
+
+/// Segments that another copy of the database wrote, on a timeline of the same number, say nothing of how far this log goes:
+/// their places are empty.
+#[test]
+fn segments_of_another_copy_do_not_hide_the_records_behind_them() {
+    let original = SimulatedDisk::new(1);
+    let (log, redo) = aligned_log(&original);
+    let end = geometry().segment_of(log.flushed());
+    drop(log);
+    let path = |number| SegmentName { number, timeline: options().timeline }.path();
+    for foreign in geometry().segment_of(redo)..end {
+        // So many in a row, and at least one of this log behind them.
+        for count in 1..end - foreign {
+            let disk = original.copy();
+            for number in foreign..foreign + count {
+                let header = of_another_copy(&disk.read_file(&path(number)).unwrap());
+                disk.overwrite(&path(number), 0, &header);
+            }
+            let place = format!("{count} from {foreign} on");
+            let read = read_from(&disk, geometry().first_lsn()).map(|(_, end)| end);
+            let error = read.expect_err(&place);
+            assert!(matches!(error, LogReadError::Missing { .. }), "{place}: {error}");
+        }
+    }
+}
+
+/// The header of a segment file with another mark of its timeline.
+fn of_another_copy(file: &[u8]) -> [u8; 72] {
+    let mut header: [u8; 72] = *file.first_chunk().unwrap();
+    header[44..48].fill(0);
+    header[56..72].fill(7);
+    let checksum = crc32c(&header);
+    header[44..48].copy_from_slice(&checksum.to_le_bytes());
+    header
 }
 
 #[test]

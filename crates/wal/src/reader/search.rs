@@ -130,6 +130,10 @@ fn begun_from(bytes: &mut LogBytes, lsn: Lsn) -> Result<Vec<u64>, LogReadError> 
     let is_begun_before = geometry.offset_of(lsn) > HEADER_BYTES;
     let (mut begun, mut between) = (Vec::new(), Vec::new());
     for number in bytes.numbers_from(first)? {
+        // Another copy's files say nothing of how far this log goes: their places are empty.
+        if !bytes.exists(number)? {
+            continue;
+        }
         between.push(number);
         if (number == first && is_begun_before) || bytes.may_have_records(number)? {
             begun.append(&mut between);
