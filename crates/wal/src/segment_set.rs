@@ -31,6 +31,7 @@ use seawall_types::{Lsn, TimelineId};
 use crate::error::LogError;
 use crate::geometry::HEADER_BYTES;
 use crate::metrics::Counters;
+use crate::record::RECORD_HEADER_BYTES;
 use crate::recycle::RecycleEstimate;
 use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName, SegmentUse, check_header, encode_header};
 
@@ -309,7 +310,8 @@ impl SegmentSet {
         let segment_bytes = self.identity.geometry.segment_bytes();
         let file = self.disk.open(&path, OpenMode::Write).map_err(failed("open"))?;
         let sync = || file.sync_data().map_err(|error| fatal("sync", &path, &error));
-        if file.length().map_err(failed("measure"))? == segment_bytes {
+        let is_whole = file.length().map_err(failed("measure"))? == segment_bytes;
+        if is_whole {
             let mut page = [0; BLOCK_BYTES];
             file.read_exact_at(&mut page, 0).map_err(failed("read"))?;
             if check_header(&page, &self.identity, name.number) == Ok(SegmentUse::Ready) {
@@ -317,13 +319,17 @@ impl SegmentSet {
                 file.write_all_at(&page, 0).map_err(failed("write"))?;
                 return sync();
             }
-            // Written even if it reads as zeros: after a failed sync the cache may have zeros that the disk does not have, and
-            // once the header says that the segment is ready, nobody zeroes it again.
-            file.fill_zeros(HEADER_BYTES, segment_bytes - HEADER_BYTES).map_err(failed("zero"))?;
-        } else {
-            file.set_length(segment_bytes).map_err(failed("set the length of"))?;
-            file.fill_zeros(0, segment_bytes).map_err(failed("zero-fill"))?;
         }
+        // The header of a record may begin in the segment before, with bytes that are zeros there. The rest of it goes first:
+        // without this, zeroing half of what follows could complete a record whose missing half was zeros (as in `open`).
+        file.fill_zeros(HEADER_BYTES, RECORD_HEADER_BYTES as u64).map_err(failed("zero"))?;
+        sync()?;
+        if !is_whole {
+            file.set_length(segment_bytes).map_err(failed("set the length of"))?;
+        }
+        // Written even if it reads as zeros: after a failed sync the cache may have zeros that the disk does not have, and
+        // once the header says that the segment is ready, nobody zeroes it again.
+        file.fill_zeros(HEADER_BYTES, segment_bytes - HEADER_BYTES).map_err(failed("zero"))?;
         sync()?;
         let header = encode_header(&self.identity, name.number, SegmentUse::Ready);
         file.write_all_at(&header, 0).map_err(failed("write"))?;

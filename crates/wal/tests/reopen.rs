@@ -3,9 +3,11 @@
 
 mod common;
 
+use std::convert::Infallible;
+
 use common::{append, arc, commit, create, geometry, options, overwrite, place, read_all, read_from};
 use seawall_simulation::{Call, Operation, PowerLoss, SeededRandom, SimulatedDisk};
-use seawall_wal::{Log, RecordSpan};
+use seawall_wal::{Log, PreparedRecord, RECORD_HEADER_BYTES, RecordSpan};
 
 /// A log whose last batch, of records with `value_bytes` each, has lost its first record: the others are stale.
 fn log_with_stale_records(value_bytes: usize) -> (SimulatedDisk, Vec<RecordSpan>) {
@@ -114,6 +116,47 @@ fn a_record_whose_missing_half_was_zeros_is_not_completed_by_zeroing() {
             assert_eq!(read_all(&after).unwrap().1.lsn, end.lsn, "call {call}, seed {seed}");
         }
     }
+}
+
+/// Its header lies in two segments, and what lies in the first is zeros: so it is not seen there that anything was written.
+#[test]
+fn a_record_that_starts_at_the_end_of_a_segment_is_not_completed_by_zeroing_the_next_one() {
+    let disk = SimulatedDisk::new(1);
+    let log = create(&disk);
+    let in_first = 2;
+    let no_op = |bytes: u64| {
+        let mut record = PreparedRecord::no_op(usize::try_from(bytes).unwrap() - RECORD_HEADER_BYTES);
+        let appended = log.append(&mut record, |_| Ok::<_, Infallible>(())).unwrap();
+        let Ok((span, ())) = appended;
+        log.flush_until(span.end).unwrap();
+        span
+    };
+    no_op(geometry().payload_bytes() - in_first);
+    // The low bytes of this length are zeros, and so is all of the record but its header.
+    let span = no_op(1 << 16);
+    assert_eq!(geometry().segment_of(span.start) + 1, geometry().segment_of(span.end) - 1);
+    drop(log);
+    // A sector of it holds what the recycled segment held before.
+    let second = geometry().first_record_of(geometry().segment_of(span.start) + 1);
+    overwrite(&disk, geometry().advance(second, 20_000), &[0x77; 100]);
+    let end = read_all(&disk).unwrap().1;
+    assert_eq!(end.lsn, span.start);
+    let mut call = 0;
+    loop {
+        let disk = disk.copy();
+        let log = Log::open(arc(&disk), options(), end).unwrap();
+        disk.crash_at(disk.calls() + call);
+        let outcome = log.prepare_ahead();
+        for seed in 0..200 {
+            let after = disk.after_power_loss(PowerLoss::Random(seed));
+            assert_eq!(read_all(&after).unwrap().1.lsn, end.lsn, "call {call}, seed {seed}");
+        }
+        if outcome.is_ok() {
+            break;
+        }
+        call += 1;
+    }
+    assert!(call > 4, "{call} calls");
 }
 
 #[test]
