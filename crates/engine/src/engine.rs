@@ -307,9 +307,12 @@ impl Engine {
         self.queue.visible()
     }
 
-    /// Returns once the commit would survive a kill of this process: at once, but behind a long record.
+    /// Returns once the commit would survive a kill of this process: at once, but behind a long record. Then it can be seen, too.
     pub(crate) fn survive_kill(&self, end: Lsn) -> Result<(), Error> {
-        self.log()?.survive_kill(end).map_err(|error| self.log_error(&error))
+        self.log()?.survive_kill(end).map_err(|error| self.log_error(&error))?;
+        // Behind a long record it was not copied yet when it was applied, and nobody else says that it is now.
+        self.queue().mirrored_until(end);
+        Ok(())
     }
 
     pub(crate) fn flush_until(&self, end: Lsn) -> Result<(), Error> {

@@ -132,6 +132,33 @@ fn async_commits_are_durable_in_time_while_the_disk_makes_a_segment() {
     database.close().unwrap();
 }
 
+/// It follows a record that the pending files have no room for, so it waits for that one's flush, and for no other: nobody
+/// flushes it itself here.
+#[test]
+fn an_async_commit_behind_a_long_record_can_be_seen_when_it_returns() {
+    let disk = SimulatedDisk::new(7);
+    let hour = std::time::Duration::from_secs(3600);
+    let options = Options { flush_interval: hour, segment_bytes: 4 << 20, ..options() };
+    let (database, table) = with_rows(&disk, &options);
+    let pending = || ["log/pending.1", "log/pending.2"].map(|path| disk.read_file(path).unwrap());
+    std::thread::scope(|scope| {
+        let gate = disk.hold(calls("log/", Operations::Only(Operation::WriteDurable)));
+        let long = scope.spawn(|| database.put(&table, "long", vec![1; 6 << 20]));
+        gate.await_waiting(1);
+        let before = pending();
+        let behind = scope.spawn(|| {
+            let stamp = database.put_with(&table, "behind", "x", Durability::Async).unwrap();
+            (stamp, database.statistics().visible)
+        });
+        // It copies what it can of the long record, and finds that there is no room.
+        await_that("the commit behind the long one is copied", || pending() != before);
+        gate.open();
+        long.join().unwrap().unwrap();
+        let (stamp, visible) = behind.join().unwrap();
+        assert!(visible >= stamp, "{visible} is visible, and {stamp} is acknowledged");
+    });
+}
+
 #[test]
 fn closing_does_not_wait_for_the_flush_interval() {
     let disk = SimulatedDisk::new(6);
