@@ -109,6 +109,7 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
     let read = io::stdin().take(LINE_BYTES_MAX).read_to_string(&mut text);
     read.map_err(|error| format!("cannot read the settings: {error}"))?;
     let settings = Settings::parse(&text, "the settings").map_err(|error| error.to_string())?;
+    settings.guard_master_key().map_err(|error| error.to_string())?;
     let spool = Spool::new(PathBuf::from(spool), settings.repositories_mark());
     // A session of its own: what PostgreSQL sends to the processes that it has started does not end this one.
     if let Err(error) = rustix::process::setsid() {

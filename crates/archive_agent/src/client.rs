@@ -100,8 +100,15 @@ fn report(command: &str, of_trouble: u8, attempt: impl FnOnce() -> Result<u8, Tr
     })
 }
 
-fn try_push(arguments: &[OsString]) -> Result<u8, Trouble> {
+/// The settings, and the arguments that are none.
+fn load(arguments: &[OsString]) -> Result<(Settings, Vec<OsString>), Trouble> {
     let (settings, rest) = Settings::load(arguments).map_err(Trouble::new)?;
+    settings.guard_master_key().map_err(Trouble::new)?;
+    Ok((settings, rest))
+}
+
+fn try_push(arguments: &[OsString]) -> Result<u8, Trouble> {
+    let (settings, rest) = load(arguments)?;
     let [path] = rest.as_slice() else {
         return Err(Trouble::new("expected one file: archive_command = 'seawall archive-push %p'"));
     };
@@ -127,7 +134,7 @@ fn try_push(arguments: &[OsString]) -> Result<u8, Trouble> {
 }
 
 fn try_get(arguments: &[OsString]) -> Result<u8, Trouble> {
-    let (settings, rest) = Settings::load(arguments).map_err(Trouble::new)?;
+    let (settings, rest) = load(arguments)?;
     let [name, path] = rest.as_slice() else {
         let usage = "expected a name and a path: restore_command = 'seawall archive-get %f %p'";
         return Err(Trouble::new(usage));
@@ -144,7 +151,7 @@ fn try_get(arguments: &[OsString]) -> Result<u8, Trouble> {
 }
 
 fn try_socket(arguments: &[OsString]) -> Result<u8, Trouble> {
-    let (settings, _) = Settings::load(arguments).map_err(Trouble::new)?;
+    let (settings, _) = load(arguments)?;
     let spool = spool_of(&settings)?;
     match ask_agent(&settings, &spool, &Request::Hello)? {
         Answer::Ok => print(&format!("{:08x} {}", mark_of(&settings), spool.socket().display())),
@@ -154,7 +161,7 @@ fn try_socket(arguments: &[OsString]) -> Result<u8, Trouble> {
 }
 
 fn try_ask(request: &Request, arguments: &[OsString]) -> Result<u8, Trouble> {
-    let (settings, _) = Settings::load(arguments).map_err(Trouble::new)?;
+    let (settings, _) = load(arguments)?;
     let spool = spool_of(&settings)?;
     let Ok(stream) = UnixStream::connect(spool.socket()) else {
         return Err(Trouble::new("no agent runs for this data directory"));

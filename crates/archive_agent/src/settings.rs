@@ -303,6 +303,19 @@ impl Settings {
         }
     }
 
+    /// Keeps this process out of core files and from the eyes of others if there is a master key. To be called before the key is
+    /// read, in each process that reads it or has it in its environment: a process that it starts does not inherit this.
+    ///
+    /// # Errors
+    /// If several places are named, or the system refuses.
+    pub fn guard_master_key(&self) -> Result<(), SettingsError> {
+        if self.master_key()?.is_none() {
+            return Ok(());
+        }
+        seawall_io::forbid_core_files()
+            .map_err(|error| SettingsError(format!("cannot keep the master key out of core files: {error}")))
+    }
+
     /// Credentials from the file.
     pub fn credentials(&self) -> &BTreeMap<String, String> {
         &self.credentials

@@ -39,6 +39,8 @@ use crate::output::Output;
 
 /// Runs the command that `arguments` (the program's name first) ask for, and returns its exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    // A write that is too long for `ulimit -f` is an error of that write.
+    seawall_io::ignore_file_size_signal();
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     // What PostgreSQL calls for each segment is looked at before anything else: most of these calls take less time than to read
     // a command line.
@@ -53,8 +55,6 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Err(error) => failed(&BackupError::from(error).into(), false),
         };
     }
-    // A write that is too long for `ulimit -f` is an error of that write.
-    seawall_io::ignore_file_size_signal();
     let wants_json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
     let arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,

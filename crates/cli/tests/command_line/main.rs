@@ -1,6 +1,9 @@
 //! The real command, end to end. One binary, because linking it is what takes time.
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
+#[path = "../common/agents.rs"]
+#[allow(dead_code, reason = "the tests of archiving use all of it")]
+mod agents;
 mod damage;
 mod documents;
 mod encryption;

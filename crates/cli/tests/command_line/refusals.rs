@@ -7,10 +7,15 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use seawall_testing::wait_until;
+
+use crate::agents::agents;
 use crate::support::{SEAWALL, Scratch, json_lines};
 
 /// `nobody`, where root runs the tests: root may read everything.
 const NOBODY: u32 = 65_534;
+/// `SIGXFSZ`.
+const FILE_SIZE_SIGNAL: u32 = 25;
 
 fn rows(count: u32) -> String {
     (0..count).map(|number| format!("{number:08},{}\n", "v".repeat(250))).collect()
@@ -268,4 +273,73 @@ fn a_command_with_a_master_key_leaves_no_core_file_and_tells_of_a_key_that_other
         loader.kill().unwrap();
         loader.wait().unwrap();
     }
+}
+
+/// PostgreSQL starts the commands, and they start the agent, which reads the key: a process that is started inherits no protection.
+#[test]
+fn the_archive_agent_and_its_commands_leave_no_core_file_with_a_master_key() {
+    let scratch = Scratch::new();
+    scratch.write("key", ("5a".repeat(31) + "01").as_bytes());
+    std::fs::set_permissions(scratch.path("key"), PermissionsExt::from_mode(0o600)).unwrap();
+    let key = scratch.path("key").display().to_string();
+    let repository = scratch.path("repository").display().to_string();
+    scratch.ok(["repo", "create", &repository, "--master-key-file", &key]);
+    std::fs::create_dir_all(scratch.path("data/pg_wal/archive_status")).unwrap();
+    std::fs::create_dir_all(scratch.path("data/global")).unwrap();
+    scratch.write("data/global/pg_control", &7_301_234_567_890_123_456_u64.to_le_bytes());
+    scratch.write("data/pg_wal/00000002.history", b"1\t0/3000158\tx\n");
+    give_away(&scratch);
+    let spool = scratch.path("spool");
+    let archive = |arguments: &[&str]| {
+        let mut command = without_rights(&scratch, arguments);
+        command.env("SEAWALL_REPOSITORY", &repository).env("SEAWALL_MASTER_KEY_FILE", &key);
+        command.env("SEAWALL_SPOOL", &spool).env("SEAWALL_CONFIG", "/dev/null");
+        command.current_dir(scratch.path("data"));
+        command
+    };
+    let pushed = archive(&["archive-push", "pg_wal/00000002.history"]).output().unwrap();
+    assert!(pushed.status.success(), "{pushed:?}");
+    let [agent] = agents(&spool.display().to_string())[..] else { panic!("not one agent") };
+    is_guarded(agent);
+    // A command that waits for the agent's answer can be looked at.
+    let stopped = Stopped::new(agent);
+    let mut asking = archive(&["archive-get", "00000003.history", "pg_wal/x"]).spawn().unwrap();
+    wait_until("the command to guard its key", || owner_of(asking.id()) == 0);
+    is_guarded(asking.id());
+    drop(stopped);
+    assert_eq!(asking.wait().unwrap().code(), Some(1), "there is no such file");
+    assert!(archive(&["archive-stop"]).status().unwrap().success());
+}
+
+/// The process leaves no core, and hears of writes past `ulimit -f` as errors.
+fn is_guarded(process: u32) {
+    assert_eq!(owner_of(process), 0, "its files belong to root");
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+    let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
+    assert_ne!(ignored & 1 << (FILE_SIZE_SIGNAL - 1), 0, "{ignored:016x}");
+}
+
+fn owner_of(process: u32) -> u32 {
+    std::fs::metadata(format!("/proc/{process}/environ")).unwrap().uid()
+}
+
+/// A process that does nothing until this is dropped.
+struct Stopped(u32);
+
+impl Stopped {
+    fn new(process: u32) -> Stopped {
+        signal(process, "STOP");
+        Stopped(process)
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        signal(self.0, "CONT");
+    }
+}
+
+fn signal(process: u32, name: &str) {
+    assert!(Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status().unwrap().success());
 }
