@@ -5,7 +5,7 @@
 //! |    0 | done                                                                      |
 //! |    1 | failed for another reason; the message says why                           |
 //! |    2 | the command line is wrong                                                 |
-//! |    3 | no such database, repository, table, key or file                          |
+//! |    3 | no such database, repository, table, key or file; log not kept any more   |
 //! |    4 | damage found in the database's files or the repository's objects          |
 //! |    5 | the database is in use by another process                                 |
 //! |    6 | the database, table or repository exists already, or an object with other content |
@@ -86,6 +86,7 @@ impl Failure {
                 Error::NoDatabase { .. }
                 | Error::NoSuchTable { .. }
                 | Error::NoSuchLogHold { .. }
+                | Error::LogNotKept { .. }
                 | Error::NotInDoubt { .. }
                 | Error::RestoreTarget { .. },
             ) => 3,

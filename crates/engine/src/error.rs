@@ -402,6 +402,16 @@ pub enum Error {
         /// File, offset, LSN, and what is wrong.
         message: String,
     },
+    /// The log that was to be read has gone, as nobody needs it: the database is open elsewhere, and a checkpoint has passed it.
+    #[error(
+        "the log is not kept any more at {lsn}, but from {kept_from} on: a checkpoint has passed it. Read from there on"
+    )]
+    LogNotKept {
+        /// Where it was to be read.
+        lsn: Lsn,
+        /// From where on it is kept.
+        kept_from: Lsn,
+    },
     /// A page, the superblock or the recovery file is damaged.
     #[error("{message}")]
     Tree {

@@ -13,7 +13,7 @@ use crate::encryption::{open_keys, open_superblock};
 use crate::engine::Environment;
 use crate::error::Error;
 use crate::log_hold::{hold_error, needed_from};
-use crate::log_records::{oldest_record, open_reader};
+use crate::log_records::{next_record, oldest_record, open_reader};
 use crate::options::Options;
 use crate::statistics::SegmentInfo;
 
@@ -104,7 +104,7 @@ pub fn restore_points(
     let oldest = oldest_record(disk, &superblock, keys.as_ref())?;
     let mut reader = open_reader(disk, &superblock, keys.as_ref(), oldest)?;
     let mut restore_points = Vec::new();
-    while let Some(record) = reader.next().map_err(|error| Error::log(&error))? {
+    while let Some(record) = next_record(&mut reader, disk)? {
         if let Ok(Record::RestorePoint(point)) = record.decode() {
             restore_points.push(RestorePointInfo {
                 name: point.name.to_owned(),

@@ -8,11 +8,12 @@ use seawall_io::{Disk, OsDisk};
 use seawall_keys::{DatabaseKeys, MasterKey};
 use seawall_tree::Superblock;
 use seawall_types::{Lsn, TimelineId};
-use seawall_wal::{Changes, LogReader, LogRecord, Record};
+use seawall_wal::{Changes, LogReadError, LogReader, LogRecord, Record};
 
 use crate::encryption::{log_cipher, open_keys, open_superblock};
 use crate::engine::Environment;
 use crate::error::Error;
+use crate::log_hold::{hold_error, needed_from};
 use crate::options::Options;
 use crate::row_key;
 
@@ -135,7 +136,7 @@ pub struct LogChange {
 ///
 /// # Errors
 /// `NoDatabase`, `Tree` for a damaged superblock, `Encrypted`, `NotEncrypted`, `MasterKey`, `WrongMasterKey` and `Keys` as
-/// for opening, `Log` for a damaged record or a segment that is gone.
+/// for opening, `Log` for a damaged record or a segment that is gone; `LogNotKept` if it is gone since a checkpoint has passed it.
 pub fn log_records(
     directory: impl AsRef<Path>,
     master_key: Option<&MasterKey>,
@@ -152,7 +153,7 @@ pub fn log_records(
         None => oldest_record(&environment.disk, &superblock, keys)?,
     };
     let mut reader = open_reader(&environment.disk, &superblock, keys, from)?;
-    while let Some(record) = reader.next().map_err(|error| Error::log(&error))? {
+    while let Some(record) = next_record(&mut reader, &environment.disk)? {
         let content = content_of(&record).map_err(|problem| Error::Log {
             message: format!("record at {}: {problem}", record.span.start),
         })?;
@@ -177,6 +178,34 @@ pub(crate) fn open_reader(
     let reader = LogReader::open_history(Arc::clone(disk), database, history, segment_bytes, from);
     let reader = reader.map_err(|error| Error::log(&error))?;
     Ok(reader.durable_until(superblock.log_end).decrypted_with(log_cipher(keys)))
+}
+
+/// The next record of a database that may be open elsewhere. What a checkpoint passes meanwhile may go: that is no damage.
+pub(crate) fn next_record<'a>(
+    reader: &'a mut LogReader,
+    disk: &Arc<dyn Disk>,
+) -> Result<Option<LogRecord<'a>>, Error> {
+    let lsn = reader.position();
+    let is_gone = match reader.next() {
+        Ok(Some(record)) => return Ok(Some(record)),
+        // The log goes on at least to the redo point. Where nothing is left before that, it seems to end.
+        Ok(None) => None,
+        Err(error @ LogReadError::Missing { .. }) => Some(error),
+        Err(error) => return Err(Error::log(&error)),
+    };
+    // Asked after the failure: what is needed now was needed then.
+    match (kept_from(disk)?, is_gone) {
+        (kept_from, _) if lsn < kept_from => Err(Error::LogNotKept { lsn, kept_from }),
+        (_, Some(error)) => Err(Error::log(&error)),
+        (_, None) => Ok(None),
+    }
+}
+
+/// The log is needed from here on, as the files say.
+fn kept_from(disk: &Arc<dyn Disk>) -> Result<Lsn, Error> {
+    let (_, superblock, _) = open_superblock(&**disk)?;
+    let holds = seawall_wal::read_holds(&**disk, superblock.database).map_err(|error| hold_error(&error))?;
+    Ok(needed_from(superblock.redo_point, &holds))
 }
 
 /// Where the first whole record of the oldest segment starts: the segment may begin in the middle of one.

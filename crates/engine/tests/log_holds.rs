@@ -272,3 +272,36 @@ fn a_reader_sees_who_holds_the_log_and_a_damaged_file_is_refused_with_what_to_do
     disk.remove_file("log/holds");
     assert!(open(&disk, &options).log_holds().unwrap().is_empty());
 }
+
+/// `seawall log` beside the database: what a checkpoint passes meanwhile may go, and that is no damage. A hold keeps it.
+#[test]
+fn log_that_goes_while_it_is_read_elsewhere_is_no_damage() {
+    for is_held in [false, true] {
+        let scratch = tempfile::tempdir().unwrap();
+        let directory = scratch.path().join("db");
+        let options = Options { memtable_bytes: 64 << 20, checkpoint_log_bytes: 1 << 30, ..small_options() };
+        let database = Database::open(&directory, options).unwrap();
+        write(&database, 80);
+        let hold = is_held.then(|| database.hold_log("reader", HoldOptions::default(), None).unwrap());
+        let mut records = 0;
+        let mut visit = |_| {
+            records += 1;
+            if records == 1 {
+                database.checkpoint().unwrap();
+                wait_until("the log to be cleaned up", || database.statistics().segments_unneeded == 0);
+            }
+            std::ops::ControlFlow::Continue(())
+        };
+        let read = seawall_engine::log_records(&directory, None, None, &mut visit);
+        match read {
+            Ok(()) => assert!(is_held && records > 80, "{records} records"),
+            Err(Error::LogNotKept { lsn, kept_from }) => {
+                assert!(!is_held && lsn < kept_from, "{lsn}, {kept_from}");
+                assert_eq!(kept_from, database.statistics().redo_point);
+            }
+            Err(other) => panic!("{other}"),
+        }
+        drop(hold);
+        database.close().unwrap();
+    }
+}

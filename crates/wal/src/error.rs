@@ -343,7 +343,8 @@ pub enum LogReadError {
         /// What is wrong.
         source: SegmentHeaderError,
     },
-    /// A segment does not exist: the one that reading starts in, or one that a record goes on in.
+    /// A segment does not exist, or is being recycled and has the header of another place already: the one that reading starts
+    /// in, or one that a record goes on in.
     #[error("log segment {path} is missing: the record at {lsn} needs it")]
     Missing {
         /// The segment.

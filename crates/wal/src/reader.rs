@@ -32,7 +32,7 @@ use seawall_keys::Cipher;
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 
 use crate::error::{EncryptionProblem, LogError, LogReadError, RecordError};
-use crate::geometry::{LogGeometry, StreamPosition};
+use crate::geometry::{HEADER_BYTES, LogGeometry, StreamPosition};
 use crate::received::ReceivedMark;
 use crate::record::{
     FLAG_ENCRYPTED, LogKey, RECORD_ENVELOPE_BYTES, RECORD_HEADER_BYTES, Record, RecordHeader, RecordKind,
@@ -261,6 +261,27 @@ impl LogReader {
         reason = "records are borrowed from the reader, as no `Iterator` can"
     )]
     pub fn next(&mut self) -> Result<Option<LogRecord<'_>>, LogReadError> {
+        let verified = match self.verified_or_end() {
+            Ok(verified) => verified,
+            Err(error) => return Err(self.missing_if_recycled(error)),
+        };
+        let Some(Verified { header, span, batch_start, start }) = verified else { return Ok(None) };
+        let length = usize::try_from(header.length).expect("a record has at most 1 GiB");
+        let mut body = start + RECORD_HEADER_BYTES..start + length;
+        match self.decrypt(&header, body.clone()) {
+            Ok(envelope_bytes) => body.start += envelope_bytes,
+            Err(problem) => return Err(self.undecipherable(problem)),
+        }
+        self.position = span.end;
+        self.stream = StreamPosition(self.stream.0 + u64::from(header.length));
+        self.batch_floor = self.batch_floor.max(batch_start);
+        let (kind, flags) = (header.kind, header.flags & !FLAG_ENCRYPTED);
+        let timeline = self.bytes.identity.timeline.id;
+        Ok(Some(LogRecord { span, timeline, kind, flags, batch_start, body: &self.window[body] }))
+    }
+
+    /// The record at the position, if one verifies there; `None` at the end of the log, or where the reader is to stop.
+    fn verified_or_end(&mut self) -> Result<Option<Verified>, LogReadError> {
         let is_at = |stop: Option<Lsn>| stop.is_some_and(|stop| self.position >= stop);
         if self.end.is_some() || is_at(self.limit) || is_at(self.arrived) {
             return Ok(None);
@@ -281,22 +302,20 @@ impl LogReader {
         if verified.is_none() && self.goes_on_behind_arrived() {
             return Ok(None);
         }
-        if verified.is_none() {
-            verified = self.end_or_record()?;
+        if verified.is_none() { self.end_or_record() } else { Ok(verified) }
+    }
+
+    /// In a log that is open elsewhere, a segment with the header of another place is on its way there: nobody needs it where it
+    /// was. Where the caller knows how far the log goes, it is a file that somebody has put there.
+    fn missing_if_recycled(&self, error: LogReadError) -> LogReadError {
+        match error {
+            LogReadError::Header { path, source }
+                if self.limit.is_none() && self.arrived.is_none() && source.is_of_other_place() =>
+            {
+                LogReadError::Missing { path, lsn: self.position }
+            }
+            other => other,
         }
-        let Some(Verified { header, span, batch_start, start }) = verified else { return Ok(None) };
-        let length = usize::try_from(header.length).expect("a record has at most 1 GiB");
-        let mut body = start + RECORD_HEADER_BYTES..start + length;
-        match self.decrypt(&header, body.clone()) {
-            Ok(envelope_bytes) => body.start += envelope_bytes,
-            Err(problem) => return Err(self.undecipherable(problem)),
-        }
-        self.position = span.end;
-        self.stream = StreamPosition(self.stream.0 + u64::from(header.length));
-        self.batch_floor = self.batch_floor.max(batch_start);
-        let (kind, flags) = (header.kind, header.flags & !FLAG_ENCRYPTED);
-        let timeline = self.bytes.identity.timeline.id;
-        Ok(Some(LogRecord { span, timeline, kind, flags, batch_start, body: &self.window[body] }))
     }
 
     /// Forgets what was read ahead: it is read from the files once more, which are opened anew.
@@ -547,6 +566,10 @@ impl LogReader {
             return Err(LogReadError::NoSwitch { path, timeline, lsn });
         }
         let has_segment = self.bytes.open_checked(number)?;
+        if !has_segment && self.geometry.offset_of(lsn) > HEADER_BYTES {
+            // There were records in it: it has been removed since then.
+            return Err(LogReadError::Missing { path: self.bytes.path_of(number), lsn });
+        }
         let reason = if has_segment { EndReason::NoRecord } else { EndReason::MissingSegment };
         Ok(LogEnd { lsn, durable: self.durable(), reason })
     }

@@ -5,11 +5,11 @@ mod common;
 
 use std::ops::ControlFlow;
 
-use common::{arc, commit, create, geometry, options, read_from};
+use common::{arc, commit, create, geometry, open_reader, options, read_from};
 use seawall_simulation::{
     Fault, FaultError, FaultTarget, Operation, Operations, PowerLoss, SeededRandom, SimulatedDisk,
 };
-use seawall_wal::{HoldLifetime, HoldOptions, Log, LogOptions, RecordSpan, RetentionReport, SegmentState};
+use seawall_wal::{HoldLifetime, HoldOptions, Log, LogOptions, LogReadError, RecordSpan, RetentionReport, SegmentState};
 
 fn fill(log: &Log, segments: u64, random: &mut SeededRandom) -> Vec<RecordSpan> {
     let until = geometry().segment_of(log.appended()) + segments;
@@ -250,4 +250,32 @@ fn a_damaged_header_takes_no_segment_from_its_hold() {
         assert_eq!(log.find_hold("archive").unwrap().get(), from, "offset {offset}");
         assert_eq!(damaged.read_file(&oldest), before, "offset {offset}");
     }
+}
+
+/// A reader of a log that another process writes may come to a segment that is being recycled: it has the header of its new
+/// place, and still its old name.
+#[test]
+fn a_reader_that_comes_to_a_segment_being_recycled_hears_that_the_log_is_gone_there() {
+    let disk = SimulatedDisk::new(1);
+    let log = create(&disk);
+    for _ in 0..60 {
+        commit(&log, &[1; 62_000]).unwrap();
+    }
+    let first = log.segments()[0].first_lsn;
+    let mut reader = open_reader(&disk, first).unwrap();
+    reader.next().unwrap().unwrap();
+    log.redo_point_moved(log.flushed());
+    let (mut recycled, mut seen) = (0, None);
+    let mut rest = || {
+        recycled += 1;
+        // Further than the reader has read ahead.
+        if recycled < 30 {
+            return ControlFlow::Continue(());
+        }
+        seen = (0..60).find_map(|_| reader.next().map(drop).err());
+        ControlFlow::Break(())
+    };
+    assert_eq!(log.clean_up(&mut rest).unwrap().recycled, 30);
+    let error = seen.expect("the log ends nowhere before the segment");
+    assert!(matches!(error, LogReadError::Missing { .. }), "{error}");
 }
