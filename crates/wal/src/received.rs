@@ -26,10 +26,10 @@
 //! |     36 |     4 | reserved | zero                                                       |
 //! |     40 |     8 | began    | LSN where the timeline began                               |
 //! |     48 |    16 | mark     | the timeline's mark                                        |
-//! |     64 |     8 | synced   | end of a record: the log is durable here up to it          |
+//! |     64 |     8 | synced   | end of a record: durable here up to it; not before `began` |
 //! |     72 |  4024 | reserved | zero                                                       |
 //!
-//! **Who writes it**, and in which order: the receiver.
+//! **Who writes it**, and in which order: the receiver of a standby, which is still to be written. Nothing makes the file yet.
 //! 1. [`ReceivedMark::create`], durable, before the first byte of the timeline is written here, and before the superblock names the
 //!    timeline. All log before the mark is durable, of ancestors too.
 //! 2. Bytes into segments, which have their header, *begun*, and their name, durable; a sync; then [`ReceivedMark::advance`] to the
@@ -76,12 +76,17 @@ impl ReceivedMark {
     ///
     /// # Errors
     /// `Io`, `NoSpace`; `Poisoned` if it is not known what is on disk.
+    ///
+    /// # Panics
+    /// If `synced` lies before the timeline begins: what lies there is of another one.
     pub fn create(
         disk: &dyn Disk,
         database: DatabaseId,
         timeline: Timeline,
         synced: Lsn,
     ) -> Result<ReceivedMark, LogError> {
+        let began = timeline.began;
+        assert!(synced >= began, "timeline {} begins at {began}, and its mark at {synced}", timeline.id);
         let path = path_of(timeline.id);
         let temporary = format!("{path}.new");
         let make = || -> io::Result<Arc<dyn DiskFile>> {
@@ -231,11 +236,12 @@ fn decode(block: &[u8; BLOCK_BYTES]) -> Result<Fields, &'static str> {
     let id = TimelineId::new(u32::from_le_bytes(bytes_at(block, 32))).ok_or("timeline zero")?;
     let began = Lsn::new(u64::from_le_bytes(bytes_at(block, 40)));
     let mark = TimelineMark::from_bytes(bytes_at(block, 48));
-    Ok(Fields {
-        database: DatabaseId::from_bytes(bytes_at(block, 16)),
-        timeline: Timeline { id, began, mark },
-        synced: Lsn::new(u64::from_le_bytes(bytes_at(block, 64))),
-    })
+    let synced = Lsn::new(u64::from_le_bytes(bytes_at(block, 64)));
+    if synced < began {
+        return Err("it lies before its timeline");
+    }
+    let database = DatabaseId::from_bytes(bytes_at(block, 16));
+    Ok(Fields { database, timeline: Timeline { id, began, mark }, synced })
 }
 
 fn bytes_at<const N: usize>(block: &[u8], offset: usize) -> [u8; N] {
@@ -255,5 +261,13 @@ mod tests {
             damaged[offset] ^= 0x10;
             assert!(decode(&damaged).is_err(), "offset {offset}");
         }
+    }
+
+    #[test]
+    fn a_mark_before_the_beginning_of_its_timeline_is_refused() {
+        let timeline = Timeline { began: Lsn::new(5000), ..Timeline::FIRST };
+        let read = |synced| decode(&encode(DatabaseId::from_bytes([7; 16]), timeline, Lsn::new(synced)));
+        assert_eq!(read(5000).map(|fields| fields.synced), Ok(Lsn::new(5000)));
+        assert_eq!(read(4999).map(|fields| fields.synced), Err("it lies before its timeline"));
     }
 }
