@@ -258,6 +258,8 @@ mod tests {
     use super::*;
     use std::sync::Mutex;
 
+    use seawall_testing::wait_until;
+
     #[test]
     fn commits_become_visible_in_log_order_and_as_durable_as_they_ask() {
         let queue = CommitQueue::new(Lsn::ZERO);
@@ -312,9 +314,7 @@ mod tests {
                 queue.wait_for_room(|| looks.fetch_add(1, std::sync::atomic::Ordering::SeqCst) > 1_000);
                 queue.enter(Lsn::new(30))
             });
-            while looks.load(std::sync::atomic::Ordering::SeqCst) == 0 {
-                std::thread::yield_now();
-            }
+            wait_until("the thread to look", || looks.load(std::sync::atomic::Ordering::SeqCst) > 0);
             queue.applied(first, Durability::Async);
             queue.mirrored_until(Lsn::new(20));
             assert!(waiting.join().unwrap().is_some(), "the wait was given up");

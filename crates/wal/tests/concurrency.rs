@@ -12,6 +12,7 @@ use std::time::Duration;
 use common::{ROW_KEY, append, arc, geometry, open_reader, options, read_all};
 use seawall_simulation::SimulatedDisk;
 use seawall_sync::Mutex;
+use seawall_testing::wait_until;
 use seawall_types::Lsn;
 use seawall_wal::{CommitBuilder, FlushBy, Log, LogError, LogOptions};
 
@@ -149,7 +150,7 @@ fn a_reader_follows_a_writer() {
         let mut reader = open_reader(&disk, geometry().first_lsn()).unwrap();
         let mut read = 0_u64;
         let mut last = Lsn::ZERO;
-        loop {
+        wait_until("all to be written, and read", || {
             let was_done = is_done.load(Ordering::SeqCst);
             reader.set_limit(log.flushed());
             while let Some(record) = reader.next().unwrap() {
@@ -158,11 +159,8 @@ fn a_reader_follows_a_writer() {
                 last = record.span.end;
                 read += 1;
             }
-            if was_done {
-                break;
-            }
-            std::thread::yield_now();
-        }
+            was_done
+        });
         assert_eq!(read, count);
         assert_eq!(reader.finish().lsn, log.flushed());
     });

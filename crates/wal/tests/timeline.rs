@@ -14,10 +14,15 @@ use seawall_wal::{
     begin_timeline, next_timeline,
 };
 
+/// What a timeline drew when it began.
+fn mark(number: u32) -> TimelineMark {
+    TimelineMark::from_bytes([u8::try_from(number).unwrap(); 16])
+}
+
 #[test]
 fn a_crash_at_any_call_leaves_no_history_or_the_whole() {
     let second = TimelineId::new(2).unwrap();
-    let history = TimelineHistory::first().fork(second, Lsn::new(0x500_0A28), TimelineMark::NONE, "promoted");
+    let history = TimelineHistory::first().fork(second, Lsn::new(0x500_0A28), mark(2), "promoted");
     let original = SimulatedDisk::new(1);
     drop(create(&original));
     let mut call = 0;
@@ -57,7 +62,7 @@ fn a_reader_follows_the_history_and_reads_nothing_beyond_a_fork() {
     let end = LogEnd { lsn: fork, durable: fork, reason: EndReason::Limit };
     let begin = |number: u32, history: &TimelineHistory, end: LogEnd| {
         let timeline = TimelineId::new(number).unwrap();
-        let history = history.fork(timeline, end.lsn, TimelineMark::NONE, "a test");
+        let history = history.fork(timeline, end.lsn, mark(number), "a test");
         let options = LogOptions { timeline, ancestors: history.forks.clone(), ..options() };
         (begin_timeline(&arc(&disk), options, end, 0).unwrap(), history)
     };

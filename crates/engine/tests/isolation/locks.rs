@@ -4,6 +4,7 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use seawall_engine::{Error, Isolation, LockWait, TransactionOptions};
+use seawall_testing::wait_until;
 
 use super::{ALL, BACKGROUNDS, begin, check_and_close, in_threads, number, open, with};
 
@@ -75,9 +76,7 @@ fn a_row_that_is_put_while_its_table_is_truncated_is_put_into_the_truncated_tabl
     holder.put(&table, "k", "held").unwrap();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| database.put(&table, "k", "put"));
-        while database.statistics().lock_waiters == 0 {
-            std::thread::yield_now();
-        }
+        wait_until("the writer to wait for the lock", || database.statistics().lock_waiters > 0);
         database.truncate_table("t").unwrap();
         holder.rollback();
         writer.join().unwrap().unwrap();
