@@ -29,6 +29,8 @@ pub enum Need {
     SystemFiles,
     /// The packages of the tests of schedules.
     Shuttle,
+    /// Far more address space than memory.
+    AddressSpace,
 }
 
 impl Need {
@@ -42,6 +44,7 @@ impl Need {
             Need::Root => "root",
             Need::SystemFiles => "system-files",
             Need::Shuttle => "shuttle",
+            Need::AddressSpace => "address-space",
         }
     }
 

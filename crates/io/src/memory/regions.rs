@@ -6,7 +6,9 @@
 //! ```
 //! The kernel limits how many mappings a process has (`vm.max_map_count`, 65,530 by default). With a mapping for each
 //! 2 MiB a process came to its end at 128 GiB of memory. A region costs one mapping and no memory: a page takes memory
-//! once it is written, and gives it back when its owner does.
+//! once it is written, and gives it back when its owner does. Not so where the system is told otherwise: a process that locks
+//! the memory of future mappings (`mlockall`) takes a whole region at once, and with `vm.overcommit_memory` = 2 a whole region
+//! counts. Where the kernel refuses that, the region is smaller.
 //!
 //! Invariants:
 //! * A free page holds zeros and takes no memory.
