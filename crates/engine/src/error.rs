@@ -13,9 +13,10 @@ pub enum Error {
         /// The name asked for.
         name: String,
     },
-    /// The number that was asked for a new timeline is taken.
+    /// The number that was asked for a new timeline is taken, or not above that of the current one.
     #[error(
-        "a new timeline cannot have number {wanted}: that is taken; choose a number above {last}, or none"
+        "a new timeline cannot have number {wanted}: it is taken, or not above that of the current one; choose a number above \
+         {last}, or none"
     )]
     TimelineNumber {
         /// What was asked for.

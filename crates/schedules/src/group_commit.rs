@@ -87,7 +87,7 @@ pub(crate) fn without_a_flusher_thread(seed: u64) {
 /// What is written.
 #[derive(Clone, Copy, Debug)]
 enum Load {
-    /// Some wait for the flush, some only ask for it; some records bring a buffer of their own.
+    /// Some wait for the flush, some only ask for it; some records are so long that they are moved into the log, not copied.
     Mixed,
     /// More than the buffer holds, and nobody but the log's own thread flushes, if it has one.
     MoreThanFits,

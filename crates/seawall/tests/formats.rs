@@ -15,8 +15,8 @@ bank/
   pages           the page file: space map, interior pages, leaves, overflow extents
   recovery/chunk  images of the pages that the last chunk overwrote; `recovery/sort-*` is scratch of a bulk load
   log/            segments, named by timeline (8 hex digits) and number (16), timeline histories, and marks of received
-                  timelines; `spare.*` is a segment that is being made; `pending.1` and `pending.2` are its buffers;
-                  `holds` says who needs it
+                  timelines; `spare.*` is a segment that is being made; `pending.1` and `pending.2` are copies of
+                  its buffers, for `Async` commits; `holds` says who needs it
   keys            of an encrypted database only: the data key, wrapped by master keys
   lock            held by the process that has the database open
   measurements    the speed of replay and the last checkpoints; nothing depends on it

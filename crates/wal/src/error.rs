@@ -84,9 +84,10 @@ pub enum LogError {
         /// What is wrong.
         source: ReceivedMarkError,
     },
-    /// The number that was asked for is taken.
+    /// The number that was asked for is taken, or not above that of the current timeline.
     #[error(
-        "a new timeline cannot have number {wanted}: that is taken; choose a number above {last}, or none"
+        "a new timeline cannot have number {wanted}: it is taken, or not above that of the current one; choose a number above \
+         {last}, or none"
     )]
     TimelineNumber {
         /// What was asked for.

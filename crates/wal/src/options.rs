@@ -32,8 +32,8 @@ pub struct LogOptions {
     pub database: DatabaseId,
     /// The timeline to write on.
     pub timeline: TimelineId,
-    /// The ancestors of the timeline, oldest first, as its history has them. Without them, all segments of older timelines
-    /// are taken for parts of the log. Default: none.
+    /// The ancestors of the timeline, oldest first, as its history has them. Where the timeline began and its mark come from the
+    /// last of them, so only the first timeline does without. Default: none.
     pub ancestors: Vec<TimelineFork>,
     /// Bytes of a segment file: a power of two, 64 KiB to 1 GiB. Fixed for the life of the database. Default 16 MiB.
     pub segment_bytes: u64,

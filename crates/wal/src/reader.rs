@@ -155,7 +155,8 @@ struct Verified {
 }
 
 impl LogReader {
-    /// Starts at the record at `from`, and reads one timeline only: the first, or one of which nothing is known but its number.
+    /// Starts at the record at `from`, and reads one timeline only, as if it had no beginning and no mark: the first one has
+    /// neither. Any other one is read with its history.
     ///
     /// # Errors
     /// `Position` if no record can start there; `Missing` if its segment does not exist; `Header` if that is not a

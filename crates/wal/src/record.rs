@@ -5,9 +5,24 @@
 //! |      0 |     4 | length         | of the whole record, header included                                  |
 //! |      4 |     4 | checksum       | CRC-32C of bytes 12..length, XOR a mask (below)                       |
 //! |      8 |     4 | batch_distance | LSN bytes from the start of the flush batch to this record, XOR a mask |
-//! |     12 |     1 | kind           | [`RecordKind`]                                                        |
+//! |     12 |     1 | kind           | see below                                                             |
 //! |     13 |     1 | flags          | bit 0: the body is encrypted; the others are zero                     |
 //! |     14 |       | body           | by kind                                                               |
+//!
+//! | kind | record            | what it says                                           | body in       |
+//! |-----:|-------------------|--------------------------------------------------------|---------------|
+//! |    1 | commit            | a transaction's write set                              | `commit`      |
+//! |    2 | checkpoint        | one was completed; informative, the superblock decides | `control`     |
+//! |    3 | timeline switch   | the first record of a new timeline                     | `control`     |
+//! |    4 | restore point     | a name for a position to recover to                    | `control`     |
+//! |    5 | no-op             | nothing: padding                                       | any bytes     |
+//! |    6 | page images       | copies of pages, against torn ones                     | `page_images` |
+//! |    7 | prepare           | a write set, to be decided by a later record           | `prepared`    |
+//! |    8 | commit prepared   | a decision                                             | `prepared`    |
+//! |    9 | rollback prepared | a decision                                             | `prepared`    |
+//! |   10 | bulk load         | rows that are in no record were loaded                 | `control`     |
+//!
+//! Zero is no kind, so a stretch of zeros is no record; any other one ends the log, or is damage, as what does not verify.
 //!
 //! An encrypted body, in all records of an encrypted database and in no other:
 //!
