@@ -15,8 +15,10 @@
 //! * `flushed <= appended`; neither runs backwards. Flushes are serial: when a batch is written, the log is durable up
 //!   to the batch's start, and every record says how far that is (invariant 10: damage is told from a torn tail).
 //! * A record's LSN lies in a segment that is complete on disk: zero-filled or recycled, header and name durable.
-//! * Under the append mutex there is no system call, nothing that grows with a record, and no store to a mapped file, which
-//!   could wait for the file system.
+//! * Under the append mutex there is no disk call, nothing that grows with a record, and no store to a mapped file, which
+//!   could wait for the file system. Two latches are taken there, of the batches that are not durable and of the long records
+//!   in one of them: a thread that copies to the pending files holds each while it copies a list of pointers. An appender
+//!   waits only if that thread is preempted just then.
 //! * A record verifies at its own LSN, timeline and database only: a recycled segment's old bytes are not records, and neither is
 //!   what another copy of the database writes on a timeline of the same number.
 //! * A segment's header says that the log has begun it before a record is in it; what is in others is nobody's.

@@ -1,5 +1,5 @@
-//! Giving records their places: what the append mutex guards. Nothing here takes time that grows with a record, makes a
-//! system call, or touches memory that others write.
+//! Giving records their places: what the append mutex guards. Nothing here takes time that grows with a record, makes a disk
+//! call, or touches memory that others write. What others hold for a moment meanwhile is named in the crate's invariants.
 
 use std::sync::Arc;
 

@@ -173,12 +173,20 @@ impl Batch {
         file.write_durable_at(buffer, range, offset)
     }
 
-    /// The memory of the short records, for another batch; the long ones are freed. If somebody still reads them, they keep it
-    /// and the next batch gets another.
-    pub(crate) fn into_buffer(self) -> AppendBuffer {
-        let Batch { bytes, short, .. } = self;
-        drop(bytes);
+    /// The memory of the short records, for another batch, and what is to be freed. If somebody still copies from the batch,
+    /// which is rare, he frees it, and the next batch gets another buffer.
+    pub(crate) fn into_parts(self) -> (AppendBuffer, Option<SpentMemory>) {
+        let Batch { bytes, short, piece, .. } = self;
+        let long = Arc::into_inner(bytes).map(|bytes| std::mem::take(&mut *bytes.long.lock()));
         let capacity = short.capacity();
-        short.cleared().unwrap_or_else(|| AppendBuffer::new(capacity))
+        let buffer = short.cleared().unwrap_or_else(|| AppendBuffer::new(capacity));
+        (buffer, piece.map(|piece| SpentMemory { _long: long.unwrap_or_default(), _piece: piece }))
     }
+}
+
+/// What a batch with long records leaves. To free it takes long: up to 1 GiB goes back to the kernel.
+#[derive(Debug)]
+pub(crate) struct SpentMemory {
+    _long: Vec<PlacedRecord>,
+    _piece: AlignedBuffer,
 }

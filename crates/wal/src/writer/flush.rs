@@ -9,18 +9,16 @@
 //! failed to become the flusher has registered in time to be seen.
 
 use std::fmt::Display;
-use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{AppendBuffer, DiskFile};
-use seawall_sync::MutexGuard;
 use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::Lsn;
 
 use super::Shared;
-use super::batch::Batch;
+use super::batch::{Batch, SpentMemory};
 use super::mirror::Mirrored;
 use crate::error::LogError;
 use crate::geometry::{HEADER_BYTES, StreamPosition};
@@ -88,11 +86,11 @@ impl Shared {
             self.check_poison()?;
             match self.flusher.try_lock() {
                 Some(mut flusher) => {
-                    if self.flushed() < end {
-                        self.flush_batch(&mut flusher);
-                    }
+                    let spent = if self.flushed() < end { self.flush_batch(&mut flusher) } else { None };
                     drop(flusher);
                     self.hand_over();
+                    // The next flush does not wait for this.
+                    drop(spent);
                 }
                 None => word.wait(seen, None),
             }
@@ -165,35 +163,45 @@ impl Shared {
             }
             match self.flusher.try_lock() {
                 // Keeps the role while it is needed: threads that wake append again instead of flushing in turns.
-                Some(mut flusher) => while self.flush_if_wanted(&mut flusher).is_continue() {},
+                Some(mut flusher) => {
+                    let spent = self.flush_while_wanted(&mut flusher);
+                    drop(flusher);
+                    // Who wants more meanwhile flushes it.
+                    drop(spent);
+                }
                 // A caller is at it, and hands over when it is done.
                 None => self.work.wait(seen, None),
             }
         }
     }
 
-    fn flush_if_wanted(&self, flusher: &mut MutexGuard<'_, FlusherState>) -> ControlFlow<()> {
-        if !self.more_is_wanted() {
-            return ControlFlow::Break(());
+    /// Until nothing more is wanted, or there is memory to free.
+    fn flush_while_wanted(&self, flusher: &mut FlusherState) -> Option<SpentMemory> {
+        while self.more_is_wanted() {
+            let spent = self.flush_batch(flusher);
+            if spent.is_some() {
+                return spent;
+            }
         }
-        self.flush_batch(flusher);
-        ControlFlow::Continue(())
+        None
     }
 
-    /// Makes durable what is pending, and tells those who wait. If that is not possible, poisons the log.
-    fn flush_batch(&self, flusher: &mut FlusherState) {
+    /// Makes durable what is pending, and tells those who wait. If that is not possible, poisons the log. What it returns is
+    /// freed when the role has been given up.
+    fn flush_batch(&self, flusher: &mut FlusherState) -> Option<SpentMemory> {
         if self.poison.get().is_some() {
-            return;
+            return None;
         }
         // A bug in there, or in an observer, must not let threads sleep for ever.
         let flushed = catch_unwind(AssertUnwindSafe(|| self.take_and_write(flusher)));
         let panicked = |_| Err("a flush of the log panicked".to_owned());
-        if let Err(cause) = flushed.unwrap_or_else(panicked) {
+        flushed.unwrap_or_else(panicked).unwrap_or_else(|cause| {
             self.poison(cause);
-        }
+            None
+        })
     }
 
-    fn take_and_write(&self, flusher: &mut FlusherState) -> Result<(), String> {
+    fn take_and_write(&self, flusher: &mut FlusherState) -> Result<Option<SpentMemory>, String> {
         let batch = {
             let mut appender = self.appender.lock();
             let batch = appender.take_batch(&mut flusher.spare);
@@ -203,7 +211,7 @@ impl Shared {
             }
             batch
         };
-        let Some(mut batch) = batch else { return Ok(()) };
+        let Some(mut batch) = batch else { return Ok(None) };
         self.room.wake_all();
         if sabotaged(Defect::FlushedBeforeWrite) {
             self.publish_flushed(batch.end);
@@ -222,9 +230,9 @@ impl Shared {
         }
         self.durable[usize::from(batch.bytes.number & 1 == 1)].wake_all();
         self.mirror.forget(&batch.bytes);
-        // Nobody waits for what takes time here.
-        flusher.spare = Some(batch.into_buffer());
-        Ok(())
+        let (buffer, spent) = batch.into_parts();
+        flusher.spare = Some(buffer);
+        Ok(spent)
     }
 
     fn publish_flushed(&self, end: Lsn) {
