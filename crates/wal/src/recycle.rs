@@ -73,20 +73,7 @@ pub(crate) fn recycle(
     rest: &mut dyn FnMut() -> ControlFlow<()>,
     report: &mut RetentionReport,
 ) -> Result<(), LogError> {
-    let mut readied = Vec::new();
-    let mut number = segments.prepared_until();
-    for name in segments.unneeded(first_needed) {
-        if readied.len() == wanted {
-            break;
-        }
-        if segments.make_ready_for(name, number)? {
-            readied.push((name, number));
-            number += 1;
-            if rest().is_break() {
-                break;
-            }
-        }
-    }
+    let readied = write_headers(segments, first_needed, wanted, rest)?;
     if readied.is_empty() {
         return Ok(());
     }
@@ -118,6 +105,30 @@ pub(crate) fn recycle(
         report.recycled = recycled;
     }
     Ok(())
+}
+
+/// The next places, and the old segments that have their headers now.
+fn write_headers(
+    segments: &SegmentSet,
+    first_needed: u64,
+    wanted: usize,
+    rest: &mut dyn FnMut() -> ControlFlow<()>,
+) -> Result<Vec<(SegmentName, u64)>, LogError> {
+    let mut readied = Vec::new();
+    let mut number = segments.prepared_until();
+    for name in segments.unneeded(first_needed) {
+        if readied.len() == wanted {
+            break;
+        }
+        if segments.make_ready_for(name, number)? {
+            readied.push((name, number));
+            number += 1;
+            if rest().is_break() {
+                break;
+            }
+        }
+    }
+    Ok(readied)
 }
 
 impl SegmentSet {

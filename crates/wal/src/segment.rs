@@ -174,6 +174,15 @@ fn check_seal(page: &[u8; HEADER_PAGE_BYTES]) -> Result<(), SegmentHeaderError> 
     Ok(())
 }
 
+fn check_reserved(page: &[u8; HEADER_PAGE_BYTES]) -> Result<(), SegmentHeaderError> {
+    for (start, end) in [(FIELDS_BYTES, BEGUN_OFFSET), (BEGUN_OFFSET + BEGUN_BYTES, HEADER_PAGE_BYTES)] {
+        if let Some(index) = page[start..end].iter().position(|&byte| byte != 0) {
+            return Err(SegmentHeaderError::Reserved { offset: start + index });
+        }
+    }
+    Ok(())
+}
+
 /// Refuses, field by field, what is not the header page of segment `number` of this log.
 pub(crate) fn check_header(
     page: &[u8; HEADER_PAGE_BYTES],
@@ -181,11 +190,7 @@ pub(crate) fn check_header(
     number: u64,
 ) -> Result<SegmentUse, SegmentHeaderError> {
     check_seal(page)?;
-    for (start, end) in [(FIELDS_BYTES, BEGUN_OFFSET), (BEGUN_OFFSET + BEGUN_BYTES, HEADER_PAGE_BYTES)] {
-        if let Some(index) = page[start..end].iter().position(|&byte| byte != 0) {
-            return Err(SegmentHeaderError::Reserved { offset: start + index });
-        }
-    }
+    check_reserved(page)?;
     let database = DatabaseId::from_bytes(bytes_at(page, 24));
     if database != identity.database {
         return Err(SegmentHeaderError::Database { found: database, expected: identity.database });
