@@ -202,8 +202,10 @@ impl Tree {
         let chunk = writer.completed_chunk + 1;
         let has_unsynced = writer.has_unsynced_pages && !sabotaged(Defect::PagesNotSyncedBetweenChunks);
         let has_fresh = !fresh.is_empty() && !sabotaged(Defect::FreshPagesNotSynced);
+        // Before the commit: an open after a crash writes in place, too, and must need no space either.
+        let has_zeros = !plan.new_map_pages.is_empty();
         let is_skipped = plan.wrote_ahead && sabotaged(Defect::BulkLoadNotSynced);
-        let needs_sync = (plan.wrote_ahead || has_fresh || has_unsynced) && !is_skipped;
+        let needs_sync = (plan.wrote_ahead || has_fresh || has_zeros || has_unsynced) && !is_skipped;
         let (page_write, page_sync) = (Cell::new(Duration::ZERO), Cell::new(Duration::ZERO));
         let in_place = writer.in_place.clone();
         let sync = || {

@@ -407,8 +407,8 @@ impl SpaceMap {
             bits::clear(&mut self.map(index)?.allocated, bit, run.count as usize);
         }
         for map in self.maps.iter_mut().flatten() {
-            map.was_new = false;
-            map.is_unwritten = false;
+            // One that a bulk load has added since the chunk was sealed is in no chunk yet.
+            map.is_unwritten &= !std::mem::take(&mut map.was_new);
             map.marks = map.marks_after.take().unwrap_or(map.marks);
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! A chunk on a disk that fills up.
 
-use seawall_simulation::SimulatedDisk;
+use seawall_simulation::{PowerLoss, SimulatedDisk};
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId, TimelineMark};
 
 use super::*;
@@ -16,7 +16,12 @@ struct Rows(Vec<(Vec<u8>, Vec<u8>)>);
 
 impl Rows {
     fn from_number(first: u32) -> Rows {
-        Rows((first..first + 60).rev().map(|number| (number.to_be_bytes().to_vec(), vec![1; 900])).collect())
+        Rows::of_bytes(first, 1)
+    }
+
+    fn of_bytes(first: u32, byte: u8) -> Rows {
+        let row = |number: u32| (number.to_be_bytes().to_vec(), vec![byte; 900]);
+        Rows((first..first + 60).rev().map(row).collect())
     }
 }
 
@@ -56,24 +61,35 @@ fn options() -> TreeOptions {
     TreeOptions { cache_bytes: 64 << 10, recovery_file_bytes: 1 << 20, ..TreeOptions::default() }
 }
 
-fn put(tree: &Tree, first: u32) -> Result<(), TreeError> {
-    let plan = tree.merge_chunk(&mut Rows::from_number(first), u64::MAX, STAMP)?;
-    tree.apply_chunk(plan, None).map(|_| ())
+fn plan(tree: &Tree, mut rows: Rows) -> Result<ChunkPlan, TreeError> {
+    tree.merge_chunk(&mut rows, u64::MAX, STAMP)
 }
 
-/// The first chunk that needs pages of a second page of the space map, with room for ever more blocks on the disk: either it
-/// is applied, or the tree is what it was and takes a chunk when there is space again.
-#[test]
-fn a_full_disk_stops_no_chunk_that_is_committed_at_a_new_page_of_the_space_map() {
+fn put(tree: &Tree, first: u32) -> Result<(), TreeError> {
+    tree.apply_chunk(plan(tree, Rows::from_number(first))?, None).map(|_| ())
+}
+
+/// Takes the pages that the first page of the space map has left, as a bulk load does.
+fn reserve_to_the_border(tree: &Tree) {
+    let left = pages_per_map(tree.format()) - 100;
+    tree.space.lock().reserve(u32::try_from(left).unwrap()).unwrap();
+    while tree.space.lock().reserve(1).unwrap().get() + 1 < pages_per_map(tree.format()) {}
+}
+
+fn check(tree: &Tree, context: &str) {
+    tree.check(&mut |damage| panic!("{context}: {damage:?}"), &mut |_, _| ());
+}
+
+/// Puts rows from 100 on into a tree that `prepare` has made, with room for ever more blocks on the disk: either the chunk is
+/// applied, or the tree is what it was and takes the chunk when there is space again.
+fn fill_up_beside_a_chunk(prepare: impl Fn(&Tree)) {
     let disk = SimulatedDisk::new(1);
     put(&Tree::create(&disk, &values(), options()).unwrap(), 0).unwrap();
     let mut refused = 0;
     loop {
         let disk = disk.copy();
         let tree = Tree::open(&disk, TreeAccess::Write, options()).unwrap().tree;
-        put(&tree, 50).unwrap();
-        let left = pages_per_map(tree.format()) - 60;
-        tree.space.lock().reserve(u32::try_from(left).unwrap()).unwrap();
+        prepare(&tree);
         disk.set_capacity(Some(disk.allocated_bytes() + refused * 4096));
         let put_here = put(&tree, 100);
         assert_eq!(tree.failure(), None, "with {refused} free blocks: {put_here:?}");
@@ -82,9 +98,58 @@ fn a_full_disk_stops_no_chunk_that_is_committed_at_a_new_page_of_the_space_map()
             break;
         }
         put(&tree, 100).unwrap();
-        let report = |damage| panic!("with {refused} free blocks: {damage:?}");
-        tree.check(&mut { report }, &mut |_, _| ());
+        check(&tree, &format!("with {refused} free blocks"));
         refused += 1;
     }
     assert!(refused > 10, "the disk was full {refused} times only");
+}
+
+/// The first chunk that needs pages of a second page of the space map.
+#[test]
+fn a_full_disk_stops_no_chunk_that_is_committed_at_a_new_page_of_the_space_map() {
+    fill_up_beside_a_chunk(|tree| {
+        put(tree, 50).unwrap();
+        reserve_to_the_border(tree);
+    });
+}
+
+/// The page of the space map is new since a bulk load needed it, while the chunk before was being applied.
+#[test]
+fn nor_at_one_that_a_bulk_load_has_added_while_a_chunk_was_applied() {
+    fill_up_beside_a_chunk(|tree| {
+        let before = plan(tree, Rows::from_number(50)).unwrap();
+        reserve_to_the_border(tree);
+        tree.space.lock().reserve(1).unwrap();
+        tree.apply_chunk(before, None).unwrap();
+    });
+}
+
+/// A chunk of changed pages only, and the power goes at each of its calls: the blocks of the new page of the space map are
+/// there when the chunk is committed, so that the next open needs no space.
+#[test]
+fn a_full_disk_stops_no_open_at_a_new_page_of_the_space_map() {
+    let disk = SimulatedDisk::new(1);
+    put(&Tree::create(&disk, &values(), options()).unwrap(), 0).unwrap();
+    let mut applied_again = 0;
+    for calls in 0.. {
+        let disk = disk.copy();
+        let tree = Tree::open(&disk, TreeAccess::Write, options()).unwrap().tree;
+        // The recovery file has its length from here on.
+        tree.apply_chunk(plan(&tree, Rows::of_bytes(0, 2)).unwrap(), Some(&values())).unwrap();
+        reserve_to_the_border(&tree);
+        tree.space.lock().reserve(1).unwrap();
+        disk.crash_at(disk.calls() + calls);
+        let changed = plan(&tree, Rows::of_bytes(0, 3)).unwrap();
+        assert!(changed.fresh.is_empty(), "only pages that are there change");
+        if tree.apply_chunk(changed, None).is_ok() {
+            break;
+        }
+        let after = disk.after_power_loss(PowerLoss::LoseAll);
+        after.set_capacity(Some(after.allocated_bytes()));
+        let opened = Tree::open(&after, TreeAccess::Write, options());
+        let opened = opened.unwrap_or_else(|error| panic!("power lost at call {calls}: {error}"));
+        applied_again += u64::from(opened.reapplied_chunk.is_some());
+        check(&opened.tree, &format!("power lost at call {calls}"));
+    }
+    assert!(applied_again > 0, "no power loss left a committed chunk");
 }
