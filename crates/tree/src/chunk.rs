@@ -31,9 +31,11 @@ use crate::tree::Tree;
 
 /// Pages that one of several threads takes from the space map at a time, so that its leaves come to lie side by side.
 const PAGES_TAKEN_AT_ONCE: usize = 16;
+/// Pages after which one of several threads tells the others what it has used.
+const PAGES_TOLD_AT_ONCE: usize = 8;
 /// Pages by which each of several threads may exceed the budget: those that it has not told of, the leaf at hand, the one
-/// that it is joined with, and their parents.
-pub(crate) const EXCESS_PAGES_PER_THREAD: usize = PAGES_TAKEN_AT_ONCE + 4;
+/// that it is joined with, and the pages above them, of a tree of ten levels.
+pub(crate) const EXCESS_PAGES_PER_THREAD: usize = PAGES_TOLD_AT_ONCE + 2 + 10;
 
 /// What a chunk changes, in numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -224,14 +226,14 @@ impl<'t> ChunkBuilder<'t> {
         self.used_bytes.store(u64::MAX / 2, Ordering::Relaxed);
     }
 
-    /// Counts a page above the leaves whose children change: it is built when all leaves are.
-    pub(crate) fn expect_parent(&mut self) {
-        self.count_used(self.format.page_bytes());
+    /// Counts pages above the leaves whose children change: they are built when all leaves are.
+    pub(crate) fn expect_interiors(&mut self, count: usize) {
+        self.count_used(count * self.format.page_bytes());
     }
 
     fn count_used(&mut self, bytes: usize) {
         self.used_since += bytes as u64;
-        if self.used_since >= (PAGES_TAKEN_AT_ONCE * self.format.page_bytes()) as u64 {
+        if self.used_since >= (PAGES_TOLD_AT_ONCE * self.format.page_bytes()) as u64 {
             // Relaxed: a count that orders nothing.
             let before = self.used_bytes.fetch_add(self.used_since, Ordering::Relaxed);
             self.used_when_told = before + self.used_since;

@@ -41,18 +41,25 @@ fn merge(disk: &SimulatedDisk, tree: &Tree, changes: &Changes, chunk_bytes: u64,
     most
 }
 
+/// A tree whose recovery file is as long as it is to be: the first chunks make it so.
+fn new_tree(disk: &SimulatedDisk, page_bytes: u32, threads: usize, chunk_bytes: u64) -> (Tree, usize) {
+    let options = TreeOptions { threads, recovery_file_bytes: chunk_bytes, ..common::options() };
+    let tree = Tree::create(disk, &superblock(page_bytes), options).unwrap();
+    let key_bytes = tree.format().max_key_bytes() - 1;
+    let first = all_rows(1, key_bytes, b"first");
+    for _ in 0..2 {
+        let plan = tree.merge_chunk(&mut Source::new(&first), chunk_bytes, STAMP).unwrap();
+        tree.apply_chunk(plan, None).unwrap();
+    }
+    (tree, key_bytes)
+}
+
 fn fill_change_and_empty(page_bytes: u32, threads: usize, chunk_pages: u64, pairs: u32) {
     let chunk_bytes = chunk_pages * u64::from(page_bytes);
     let disk = SimulatedDisk::new(1);
-    let options = TreeOptions { threads, recovery_file_bytes: chunk_bytes, ..common::options() };
-    let tree = Tree::create(&disk, &superblock(page_bytes), options).unwrap();
-    let key_bytes = tree.format().max_key_bytes() - 1;
+    let (tree, key_bytes) = new_tree(&disk, page_bytes, threads, chunk_bytes);
     let what =
         |step| format!("{step} with {threads} threads, chunks of {chunk_pages} pages of {page_bytes} bytes");
-    // The first chunk makes the file as long as it is to be.
-    let first = all_rows(1, key_bytes, b"first");
-    tree.apply_chunk(tree.merge_chunk(&mut Source::new(&first), chunk_bytes, STAMP).unwrap(), None).unwrap();
-    tree.apply_chunk(tree.merge_chunk(&mut Source::new(&first), chunk_bytes, STAMP).unwrap(), None).unwrap();
     let all = all_rows(pairs, key_bytes, b"filled");
     merge(&disk, &tree, &all, chunk_bytes, &what("filling"));
     let changed = all_rows(pairs, key_bytes, b"change");
@@ -80,5 +87,28 @@ fn no_chunk_of_any_number_of_threads_needs_more_than_the_recovery_file_has() {
 fn nor_does_one_of_the_largest_pages() {
     for threads in [1, 16] {
         CHUNK_PAGES.iter().for_each(|pages| fill_change_and_empty(65_536, threads, *pages, 3_000));
+    }
+}
+
+/// Changes so far apart that each leaf has several pages above it to itself, which must be written, too. A row fills a leaf,
+/// so every second key that parts leaves is long, and pages at all levels have few children.
+#[test]
+fn nor_do_changes_far_apart_in_a_deep_tree() {
+    const PAGES: u64 = 256;
+    const PAIRS: u32 = 4_000;
+    for threads in [1, 2, 4] {
+        let (chunk_bytes, disk) = (PAGES * 4096, SimulatedDisk::new(1));
+        let (tree, key_bytes) = new_tree(&disk, 4096, threads, chunk_bytes);
+        let what = |step| format!("{step} with {threads} threads");
+        merge(&disk, &tree, &all_rows(PAIRS, key_bytes, &[1; 1000]), chunk_bytes, &what("filling"));
+        let depth = check(&tree).depth;
+        assert!(depth > 5, "the tree is not deep: {depth}");
+        let mut random = SeededRandom::new(3);
+        let some = (0..PAIRS).filter(|_| random.chance(1, 15));
+        let changed = some.map(|pair| (key(pair, b'a', key_bytes), Some(vec![2; 1000]))).collect();
+        let most = merge(&disk, &tree, &changed, chunk_bytes, &what("changing a few"));
+        println!("{}: {most} pages at most, {depth} levels", what("changing a few"));
+        assert!(most > PAGES / 2, "{}: chunks of {most} pages show nothing", what("changing a few"));
+        check(&tree);
     }
 }

@@ -219,9 +219,11 @@ fn take_up_parts<'t, 'm, S: DivisibleSource + 'm>(
     budget_bytes: u64,
 ) -> Result<(ChunkBuilder<'t>, Vec<(usize, Vec<LeafGroup>)>), TreeError> {
     let mut built = Vec::new();
+    let mut counted = CountedPath::default();
     while built.is_empty() || chunk.used_bytes() < budget_bytes {
         let Some((place, part)) = queue.lock().next() else { break };
-        let leaves = merge_part(&mut chunk, part, budget_bytes).inspect_err(|_| chunk.use_up_budget())?;
+        let leaves = merge_part(&mut chunk, part, budget_bytes, &mut counted)
+            .inspect_err(|_| chunk.use_up_budget())?;
         built.push((place, leaves));
     }
     Ok((chunk, built))
@@ -231,16 +233,32 @@ fn merge_part<S: DivisibleSource>(
     chunk: &mut ChunkBuilder<'_>,
     part: OpenPart<'_, S>,
     budget_bytes: u64,
+    counted: &mut CountedPath,
 ) -> Result<Vec<LeafGroup>, TreeError> {
     let mut changes = ChangedRows::new(part.source, budget_bytes, part.limit.as_deref());
     let mut built = Vec::new();
     let anywhere = Bounds { lower: RowKey::new(&[], &[]), upper: None };
     while let Some((key, _)) = changes.next_key(chunk.used_bytes(), anywhere) {
         let parent = leaf_parent(chunk.tree, key)?.expect("parts are open only if the root is no leaf");
-        Walk { chunk, edits: &mut changes }.edit_leaves_below(&parent, &mut built)?;
+        Walk { chunk, edits: &mut changes }.edit_leaves_below(&parent, &mut built, counted)?;
     }
     chunk.statistics.changes += changes.taken;
     Ok(built)
+}
+
+/// The pages above the leaf that a thread has changed last, the root first: they will be written, and count towards the
+/// budget. Keys ascend, so the thread does not come back to a page that it has left.
+#[derive(Default)]
+struct CountedPath(Vec<PageId>);
+
+impl CountedPath {
+    /// Goes on to a leaf below `path`; how many pages that adds.
+    fn advance(&mut self, path: &[PageId]) -> usize {
+        let known = self.0.iter().zip(path).take_while(|(counted, page)| counted == page).count();
+        self.0.truncate(known);
+        self.0.extend_from_slice(&path[known..]);
+        path.len() - known
+    }
 }
 
 impl Walk<'_, '_, '_> {
@@ -249,10 +267,11 @@ impl Walk<'_, '_, '_> {
         &mut self,
         parent: &LeafParent,
         built: &mut Vec<LeafGroup>,
+        counted: &mut CountedPath,
     ) -> Result<(), TreeError> {
         let (view, bounds) = (interior_of(self.chunk.tree, &parent.page)?, parent.bounds());
         let before = NodeEdit::new(view, bounds.lower);
-        let (mut next, mut is_expected) = (0, false);
+        let mut next = 0;
         while next < view.len()
             && let Some(first) = self.edits.next_child(self.chunk, &view, bounds, next)
         {
@@ -260,9 +279,7 @@ impl Walk<'_, '_, '_> {
             let leaves = self.edit_leaves(&view, first, bounds)?;
             next = leaves.end;
             if !before.holds(first, leaves.end, &leaves.entries) {
-                if !std::mem::replace(&mut is_expected, true) {
-                    self.chunk.expect_parent();
-                }
+                self.chunk.expect_interiors(counted.advance(&parent.path));
                 let key = bounds_of(&view, first, bounds).lower.to_vec();
                 built.push(LeafGroup { key, parent: parent.page.view().id(), first, leaves });
             }

@@ -12,6 +12,8 @@ use crate::tree::Tree;
 #[derive(Debug)]
 pub(super) struct LeafParent {
     pub(super) page: Page,
+    /// The pages from the root to it, both included.
+    pub(super) path: Vec<PageId>,
     lower: Vec<u8>,
     upper: Option<Vec<u8>>,
 }
@@ -34,7 +36,7 @@ pub(super) fn leaf_parent(tree: &Tree, key: &[u8]) -> Result<Option<LeafParent>,
     if page.view().level() == 0 {
         return Ok(None);
     }
-    let mut found = LeafParent { page, lower: Vec::new(), upper: None };
+    let mut found = LeafParent { page, path: vec![ROOT.page], lower: Vec::new(), upper: None };
     loop {
         let view = interior_of(tree, &found.page)?;
         let level = view.level();
@@ -44,11 +46,10 @@ pub(super) fn leaf_parent(tree: &Tree, key: &[u8]) -> Result<Option<LeafParent>,
         let index = view.child_for(key);
         let bounds = bounds_of(&view, index, found.bounds());
         let page = read_child_within(tree, view.child(index), level - 1, bounds)?;
-        found = LeafParent {
-            page,
-            lower: bounds.lower.to_vec(),
-            upper: bounds.upper.map(|upper| upper.to_vec()),
-        };
+        let (lower, upper) = (bounds.lower.to_vec(), bounds.upper.map(|upper| upper.to_vec()));
+        let mut path = std::mem::take(&mut found.path);
+        path.push(page.view().id());
+        found = LeafParent { page, path, lower, upper };
     }
 }
 
