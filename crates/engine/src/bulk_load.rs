@@ -63,21 +63,21 @@ struct Linker {
     target: Loading,
     /// Of what is not linked yet.
     loader: Box<BulkLoader>,
-    /// When it has so many leaves, they are linked.
-    leaves_max: usize,
+    /// When its list of leaves takes so many bytes, they are linked.
+    list_bytes_max: usize,
 }
 
 impl Linker {
     fn new(target: Loading) -> Linker {
         let (from, _) = row_key::table_range(target.storage);
         let loader = target.loader(&from);
-        // A leaf takes some 40 bytes until it is linked, and its share of the pages above it as much again then.
-        let leaves_max = target.engine.options().memtable_bytes / 1024;
-        Linker { target, loader, leaves_max: usize::try_from(leaves_max).unwrap_or(usize::MAX) }
+        // Linking them takes as much again, twice: lists of children, and the pages above them.
+        let list_bytes_max = target.engine.options().memtable_bytes / 16;
+        Linker { target, loader, list_bytes_max: usize::try_from(list_bytes_max).unwrap_or(usize::MAX) }
     }
 
     fn push(&mut self, row_key: &[u8], value: &[u8]) -> Result<(), Error> {
-        if self.loader.leaf_count() >= self.leaves_max {
+        if self.loader.list_bytes() >= self.list_bytes_max {
             let next = self.target.loader(row_key);
             self.target.link(*std::mem::replace(&mut self.loader, next))?;
         }
@@ -335,5 +335,44 @@ fn next_row(rows: &mut LoadedRows<'_>, storage: TableId) -> Result<Option<Loaded
 fn ended() -> Error {
     Error::BulkLoad {
         problem: "an earlier error has ended it, or it is finished: begin a new one".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
+
+    use super::*;
+    use crate::{Background, Database, Environment, Options};
+
+    /// Keys with 4,000 bytes in common: so has each that parts two leaves.
+    fn long_key(number: u32) -> Vec<u8> {
+        [&[b'-'; 4000][..], &number.to_be_bytes()].concat()
+    }
+
+    #[test]
+    fn the_list_of_leaves_of_a_load_is_bounded_however_long_keys_are() {
+        let environment = Environment {
+            disk: Arc::new(SimulatedDisk::new(1)),
+            clock: Arc::new(SimulatedClock::default()),
+            random: Arc::new(SimulatedRandom::new(1)),
+        };
+        let options =
+            Options { memtable_bytes: 1 << 20, background: Background::Manual, ..Options::default() };
+        let database = Database::open_in(environment, options, |_| {}).unwrap();
+        let mut load = database.bulk_load("t").unwrap();
+        let mut most = 0;
+        for number in 0..1500 {
+            load.add(long_key(number), [7; 2000]).unwrap();
+            let Rows::InOrder(ordered) = &load.rows else { panic!("the rows are in order") };
+            most = most.max(ordered.linker.loader.list_bytes());
+        }
+        assert!((1..=1 << 17).contains(&most), "{most} bytes for the list of leaves");
+        let table = load.finish().unwrap();
+        let snapshot = database.snapshot();
+        let keys = snapshot.rows(&table).map(|row| row.unwrap().0);
+        assert!(keys.eq((0..1500).map(long_key)), "rows are missing");
+        let summary = database.check(&mut |damage| panic!("{damage}")).unwrap();
+        assert_eq!(summary.damages, 0);
     }
 }

@@ -8,6 +8,8 @@ use crate::page::{Child, InteriorBuilder, InteriorView, PAGE_HEADER_BYTES, RowKe
 
 /// Bytes of a child in an interior page besides its separator: head, offset, page number, flags and mark.
 const CHILD_OVERHEAD_BYTES: usize = 18;
+/// Bytes of memory for a child besides its separator, with what the list has allocated ahead.
+const MEMORY_OVERHEAD_BYTES: usize = 40;
 
 /// Children in key order, each with the separator before it. The first one's separator is the lower bound of all.
 #[derive(Debug, Default)]
@@ -31,6 +33,11 @@ impl ChildList {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// What the list takes, about.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.len() * MEMORY_OVERHEAD_BYTES + self.separators.len()
     }
 
     pub(crate) fn child(&self, index: usize) -> Child {
