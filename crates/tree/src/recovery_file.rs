@@ -355,19 +355,22 @@ impl RecoveryFile {
         Ok(in_place && missing)
     }
 
-    /// The marks of the tree that a chunk which is not complete has left: of the one before it, unless its own root and
-    /// space map stand in place, as they do if it was followed by another.
+    /// The marks of the tree that a chunk which is not complete has left: of the one before it, unless its own root or
+    /// page of the space map stands in place, as both do if it was followed by another. One of them is enough: the other
+    /// may have been damaged since, and is then to be found as what it is.
     pub(crate) fn marks_left_by(&self, torn: &FoundChunk, pages: &PageFile) -> Result<TreeMarks, TreeError> {
         let (before, after) = (torn.header.marks_before, torn.header.marks_after);
-        for (page, mark) in [(ROOT_PAGE, after.root), (FIRST_MAP_PAGE, after.space_map)] {
+        let changed =
+            [(ROOT_PAGE, before.root, after.root), (FIRST_MAP_PAGE, before.space_map, after.space_map)];
+        for (page, _, mark) in changed.into_iter().filter(|(_, before, after)| before != after) {
             match pages.read_page(page) {
-                Ok(page) if pages.stored_mark(page.bytes()) == mark => {}
-                Ok(_) => return Ok(before),
-                Err(error) if error.is_damage() => return Ok(before),
+                Ok(page) if pages.stored_mark(page.bytes()) == mark => return Ok(after),
+                Ok(_) => {}
+                Err(error) if error.is_damage() => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(after)
+        Ok(before)
     }
 
     /// The error of a chunk that can be neither applied nor ignored.
