@@ -478,8 +478,8 @@ impl Database {
         self.engine().check(report)
     }
 
-    /// The name of the database's directory, where it is now. A database stays in the directory that it was opened in, wherever
-    /// that is moved meanwhile and whatever takes its name.
+    /// The name of the database's directory: the one that it was opened by, or where the directory has been moved to since. A
+    /// database stays in the directory that it was opened in, whatever takes its name.
     pub fn directory(&self) -> String {
         self.engine().environment.disk.location("")
     }

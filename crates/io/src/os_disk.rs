@@ -177,12 +177,11 @@ impl Disk for OsDisk {
     }
 
     fn location(&self, path: &str) -> String {
-        let full = match self.held.get() {
-            Some(held) if path.is_empty() => held.name_now(&self.directory),
-            Some(held) => held.name_now(&self.directory).join(path),
-            None => self.full(path),
-        };
-        full.display().to_string()
+        match self.held.get().and_then(HeldDirectory::moved_to) {
+            Some(moved) if path.is_empty() => moved.display().to_string(),
+            Some(moved) => moved.join(path).display().to_string(),
+            None => self.full(path).display().to_string(),
+        }
     }
 }
 

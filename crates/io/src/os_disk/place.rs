@@ -43,6 +43,10 @@ impl Place {
 pub(super) struct HeldDirectory {
     root: Arc<OwnedFd>,
     identity: (u64, u64),
+    /// The name that it was opened by, from the root on: the working directory may change.
+    opened_as: PathBuf,
+    /// Its own name then, as the system says it.
+    named: Option<PathBuf>,
     /// Those that have been used. Few: a database has two.
     subdirectories: Mutex<BTreeMap<String, Arc<OwnedFd>>>,
 }
@@ -51,7 +55,15 @@ impl HeldDirectory {
     pub(super) fn open(full: &Path) -> io::Result<HeldDirectory> {
         let root = open_directory(CWD, full)?;
         let identity = identity(&fstat(&root)?);
-        Ok(HeldDirectory { root: Arc::new(root), identity, subdirectories: Mutex::default() })
+        let opened_as = std::path::absolute(full)?;
+        let named = system::name_of(&root);
+        Ok(HeldDirectory {
+            root: Arc::new(root),
+            identity,
+            opened_as,
+            named,
+            subdirectories: Mutex::default(),
+        })
     }
 
     pub(super) fn is_same(&self, other: &HeldDirectory) -> bool {
@@ -77,11 +89,14 @@ impl HeldDirectory {
         Ok(Place { directory: Some(self.directory(parent)?), name: PathBuf::from(name) })
     }
 
-    /// The directory's name: `opened_as`, unless the directory has been moved and the system knows where to.
-    pub(super) fn name_now(&self, opened_as: &Path) -> PathBuf {
-        let is_there = stat(opened_as).is_ok_and(|found| identity(&found) == self.identity);
-        let moved = if is_there { None } else { system::name_of(&self.root) };
-        moved.unwrap_or_else(|| opened_as.to_owned())
+    /// The directory's name if it has been moved and the system knows where to.
+    pub(super) fn moved_to(&self) -> Option<PathBuf> {
+        match stat(&self.opened_as) {
+            Ok(found) if identity(&found) == self.identity => None,
+            Ok(_) => system::name_of(&self.root),
+            // Also where this process may no longer look a name up, which says nothing of a move.
+            Err(_) => system::name_of(&self.root).filter(|now| Some(now) != self.named.as_ref()),
+        }
     }
 }
 
