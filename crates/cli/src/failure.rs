@@ -15,6 +15,8 @@
 
 use std::io;
 
+use seawall_io::is_disk_full;
+
 use crate::output::tell;
 
 /// Why a command failed.
@@ -116,7 +118,7 @@ impl Failure {
             Failure::Backup(error) => backup_exit_code(error),
             Failure::Io { source, .. } | Failure::Output(source) => match source.kind() {
                 io::ErrorKind::NotFound => 3,
-                io::ErrorKind::StorageFull => 8,
+                _ if is_disk_full(source) => 8,
                 _ => 1,
             },
             Failure::Database(_) => 1,
@@ -179,7 +181,7 @@ fn postgresql_exit_code(error: &seawall_backup::postgresql::PostgreSqlBackupErro
     match error {
         PostgreSqlBackupError::Target { .. } => 3,
         PostgreSqlBackupError::NotEmpty { .. } => 6,
-        PostgreSqlBackupError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => 8,
+        PostgreSqlBackupError::Io { source, .. } if is_disk_full(source) => 8,
         _ => 1,
     }
 }

@@ -1,5 +1,6 @@
 //! What can go wrong, for a program that uses the database: each variant is one thing a caller can act on.
 
+use seawall_io::is_disk_full;
 use seawall_keys::KeysError;
 use seawall_types::{Lsn, TimelineId};
 
@@ -538,10 +539,8 @@ impl Error {
     }
 
     pub(crate) fn io(error: &std::io::Error) -> Error {
-        match error.kind() {
-            std::io::ErrorKind::StorageFull => Error::DiskFull { message: error.to_string() },
-            _ => Error::Io { message: error.to_string() },
-        }
+        let message = error.to_string();
+        if is_disk_full(error) { Error::DiskFull { message } } else { Error::Io { message } }
     }
 }
 
@@ -577,7 +576,7 @@ pub(crate) fn refusal_of(error: &(dyn std::error::Error + 'static)) -> Option<Re
     while let Some(error) = next {
         if let Some(io) = error.downcast_ref::<std::io::Error>() {
             return match io.kind() {
-                ErrorKind::StorageFull => Some(Refusal::DiskFull),
+                _ if is_disk_full(io) => Some(Refusal::DiskFull),
                 ErrorKind::NotFound | ErrorKind::UnexpectedEof | ErrorKind::InvalidData => None,
                 _ => Some(Refusal::Other),
             };
@@ -617,7 +616,23 @@ mod tests {
             };
             assert!(matches!(Error::tree(&tree), Error::Io { .. }), "{name}");
         }
-        assert!(matches!(Error::log(&of_a_call(28)), Error::DiskFull { .. }));
+    }
+
+    #[test]
+    fn a_full_disk_a_used_up_quota_and_a_file_that_may_grow_no_more_are_one_thing() {
+        for (name, number) in [("EFBIG", 27), ("ENOSPC", 28), ("EDQUOT", 122)] {
+            assert!(matches!(Error::log(&of_a_call(number)), Error::DiskFull { .. }), "{name}");
+            let source = io::Error::from_raw_os_error(number);
+            assert!(matches!(Error::io(&source), Error::DiskFull { .. }), "{name}");
+            let tree = TreeError::Io { operation: "write", path: "pages".to_owned(), offset: 0, source };
+            assert!(matches!(Error::tree(&tree), Error::DiskFull { .. }), "{name}");
+            let hold = seawall_wal::HoldError::Io {
+                action: "write",
+                path: "log/holds".to_owned(),
+                source: io::Error::from_raw_os_error(number),
+            };
+            assert!(matches!(crate::log_hold::hold_error(&hold), Error::DiskFull { .. }), "{name}");
+        }
     }
 
     #[test]

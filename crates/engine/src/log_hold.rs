@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use seawall_io::is_disk_full;
 use seawall_sync::atomic::Ordering;
 use seawall_types::Lsn;
 use seawall_wal::{HoldError, HoldInfo, HoldLifetime, HoldOptions, HoldPosition};
@@ -172,9 +173,7 @@ pub(crate) fn hold_error(error: &HoldError) -> Error {
             position: *position,
             limit: limit_bytes.unwrap_or(u64::MAX),
         },
-        HoldError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
-            Error::DiskFull { message }
-        }
+        HoldError::Io { source, .. } if is_disk_full(source) => Error::DiskFull { message },
         HoldError::Io { .. } => Error::Io { message },
         HoldError::File { .. } => Error::Log { message },
         _ => Error::LogHold { message },

@@ -28,6 +28,13 @@ pub fn raw_os_error(error: &io::Error) -> Option<i32> {
     error.raw_os_error().or_else(inner)
 }
 
+/// Whether a call failed for want of space: the device has none left, the user's quota has none, or the file may grow no more.
+/// Nothing is wrong with what is on disk, and the call succeeds once there is space.
+pub fn is_disk_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

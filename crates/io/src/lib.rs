@@ -33,7 +33,7 @@ pub use aligned::{AlignedBuffer, BLOCK_BYTES};
 pub use append_buffer::{AppendBuffer, AppendedBytes};
 pub use clock::{Clock, SystemClock};
 pub use disk::{DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode, SharedMapping};
-pub use error::{DiskError, raw_os_error};
+pub use error::{DiskError, is_disk_full, raw_os_error};
 pub use memory::{HUGE_PAGE_BYTES, ZeroedMemory};
 pub use os_disk::OsDisk;
 pub use process::{forbid_core_files, ignore_file_size_signal};

@@ -49,8 +49,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_io::Clock;
 use seawall_io::sabotage::{Defect, sabotaged};
+use seawall_io::{Clock, is_disk_full};
 use seawall_sync::atomic::{AtomicU32, Ordering};
 use seawall_sync::thread;
 use seawall_types::PageId;
@@ -506,13 +506,8 @@ impl ChunkFailure {
     /// A failed write before the commit point: harmless if the disk was full. Any other one may be a device that loses
     /// writes, after which a sync that succeeds proves nothing.
     fn before_commit(error: TreeError) -> ChunkFailure {
-        use std::io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
         match &error {
-            TreeError::Io { source, .. }
-                if matches!(source.kind(), StorageFull | QuotaExceeded | FileTooLarge) =>
-            {
-                ChunkFailure::NotCommitted(error)
-            }
+            TreeError::Io { source, .. } if is_disk_full(source) => ChunkFailure::NotCommitted(error),
             // Whatever became of the images, nothing refers to them.
             TreeError::ImageLog(_) => ChunkFailure::NotCommitted(error),
             _ => ChunkFailure::Unknown(error),

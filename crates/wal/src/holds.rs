@@ -23,11 +23,10 @@ mod error;
 mod file;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
 
-use seawall_io::Disk;
 use seawall_io::sabotage::{Defect, sabotaged};
+use seawall_io::{Disk, is_disk_full};
 use seawall_sync::Mutex;
 use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use seawall_types::{DatabaseId, Lsn};
@@ -495,9 +494,7 @@ impl State {
         match self.file.store(disk, &stored) {
             // Nobody comes back for these: they must not keep a full disk from getting space.
             Err(HoldError::Io { source, .. })
-                if source.kind() == io::ErrorKind::StorageFull
-                    && self.file.is_missing()
-                    && self.all_end() => {}
+                if is_disk_full(&source) && self.file.is_missing() && self.all_end() => {}
             other => other?,
         }
         for info in stored {

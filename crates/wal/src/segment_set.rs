@@ -23,7 +23,7 @@ use std::io;
 use std::sync::Arc;
 
 use seawall_io::sabotage::{Defect, sabotaged};
-use seawall_io::{AlignedBuffer, BLOCK_BYTES, Disk, DiskFile, OpenMode};
+use seawall_io::{AlignedBuffer, BLOCK_BYTES, Disk, DiskFile, OpenMode, is_disk_full};
 use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use seawall_sync::{Mutex, MutexGuard};
 use seawall_types::{Lsn, TimelineId};
@@ -447,10 +447,9 @@ pub(crate) fn fatal(action: &str, path: &str, error: &io::Error) -> LogError {
 }
 
 pub(crate) fn no_space_or(action: &'static str, path: &str, error: io::Error) -> LogError {
-    match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            LogError::NoSpace { path: path.to_owned(), source: error }
-        }
-        _ => LogError::io(action, path, error),
+    if is_disk_full(&error) {
+        LogError::NoSpace { path: path.to_owned(), source: error }
+    } else {
+        LogError::io(action, path, error)
     }
 }

@@ -42,7 +42,7 @@ use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
 use seawall_io::sabotage::{Defect, sabotaged};
-use seawall_io::{Disk, DiskFile, OpenMode};
+use seawall_io::{Disk, DiskFile, OpenMode, is_disk_full};
 use seawall_types::{DatabaseId, Lsn};
 
 use super::{
@@ -106,7 +106,7 @@ impl HoldsFile {
         match new.make(disk, &[]) {
             Ok(()) => {}
             // Needed by the first hold only: it is tried again then.
-            Err(HoldError::Io { source, .. }) if source.kind() == io::ErrorKind::StorageFull => {
+            Err(HoldError::Io { source, .. }) if is_disk_full(&source) => {
                 tracing::warn!(path = HOLDS_PATH, "the disk is full: no file of holds is made");
             }
             Err(error) => return Err(error),
