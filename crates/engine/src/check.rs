@@ -31,8 +31,8 @@ use held_log::check_held_log;
 pub enum DamageKind {
     /// What is on disk is not as it must be.
     Damaged,
-    /// The operating system did not let it be read: no permission, no descriptor, a device that fails. Nothing is known about what is
-    /// on disk.
+    /// It could not be read: no permission, no descriptor, a device that fails, or less memory than that takes. Nothing is known about
+    /// what is on disk.
     Unreadable,
 }
 
@@ -153,6 +153,10 @@ impl Reports<'_> {
 
     fn tell_error(&mut self, path: &str, error: &(dyn std::error::Error + 'static)) {
         self.tell(Damage { kind: kind_of(error), ..Damage::plain(path, crate::error::chain(error)) });
+    }
+
+    fn is_clean(&self) -> bool {
+        self.damages == 0 && self.unreadable == 0
     }
 
     fn count(&self, summary: &mut CheckSummary) {
@@ -427,7 +431,7 @@ pub(crate) fn check_directory(
     report: &mut dyn FnMut(Damage),
 ) -> Result<CheckSummary, Error> {
     let disk = Arc::clone(&environment.disk);
-    match Engine::open(environment.clone(), options.clone(), Continuation::Same, |_| {}) {
+    let refused = match Engine::open(environment.clone(), options.clone(), Continuation::Same, |_| {}) {
         Ok(engine) => {
             let summary = engine.check(report);
             engine.close()?;
@@ -442,9 +446,11 @@ pub(crate) fn check_directory(
             | Error::MasterKey { .. }
             | Error::WrongMasterKey { .. }),
         ) => return Err(error),
-        // What kept it from opening is found again below, and more.
-        Err(error) => tracing::warn!(%error, "the database does not open; its files are checked one by one"),
-    }
+        Err(error) => {
+            tracing::warn!(%error, "the database does not open; its files are checked one by one");
+            error
+        }
+    };
     let mut reports = Reports { report, damages: 0, unreadable: 0 };
     let mut summary = CheckSummary::default();
     if let Some(superblock) = check_superblock(&environment, &mut reports) {
@@ -473,6 +479,11 @@ pub(crate) fn check_directory(
         let keys = keys.as_ref();
         summary.log_records += check_held_log(&disk, &superblock, keys, &held_from, &mut reports)?;
         check_log(&environment, &superblock, keys, None, &mut reports, &mut summary);
+    }
+    if reports.is_clean() {
+        // What kept the database from opening is in no file. The catalog is read in an open database only.
+        let what = crate::error::chain(&refused);
+        reports.tell(Damage { kind: DamageKind::Unreadable, ..Damage::plain("catalog", what) });
     }
     reports.count(&mut summary);
     Ok(summary)

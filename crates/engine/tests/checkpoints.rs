@@ -108,6 +108,34 @@ fn a_database_that_is_opened_for_reading_replays_no_more_rows_than_fit_into_memo
 }
 
 #[test]
+fn a_check_without_memory_for_the_rows_of_the_log_says_that_it_has_not_read_the_catalog() {
+    let disk = SimulatedDisk::new(12);
+    let options = Options { memtable_bytes: 64 << 20, checkpoint_log_bytes: 1 << 30, ..options() };
+    let database = open(&disk, options.clone());
+    let table = database.create_table("t").unwrap();
+    fill(&database, &table, 0..20_000);
+    database.flush().unwrap();
+    let check = |memtable_bytes| {
+        let environment = Environment {
+            disk: Arc::new(disk.copy()),
+            clock: Arc::new(SimulatedClock::default()),
+            random: Arc::new(SimulatedRandom::new(1)),
+        };
+        let options = Options { memtable_bytes, cache_bytes: 64 << 10, ..options.clone() };
+        let mut found = Vec::new();
+        let summary = Database::check_directory_in(environment, options, &mut |damage| found.push(damage));
+        (summary.unwrap(), found)
+    };
+    let (summary, found) = check(1 << 20);
+    assert_eq!((summary.damages, summary.unreadable, summary.tables), (0, 1, 0), "{found:?}");
+    assert!(summary.log_records > 20_000, "the log was read: {summary:?}");
+    assert_eq!((found.len(), found[0].path.as_str()), (1, "catalog"));
+    assert!(found[0].what.contains("memtable_bytes"), "{}", found[0]);
+    let (summary, found) = check(64 << 20);
+    assert_eq!((summary.damages, summary.unreadable, summary.tables), (0, 0, 1), "{found:?}");
+}
+
+#[test]
 fn a_log_that_would_take_too_long_to_replay_starts_a_checkpoint() {
     let targets = [None, Some(Duration::from_secs(5))];
     for recovery_target in targets {
