@@ -15,13 +15,16 @@
 //! | offset | bytes | field    | meaning                                                                       |
 //! |-------:|------:|----------|-------------------------------------------------------------------------------|
 //! |      0 |     4 | length   | of what follows the envelope                                                  |
-//! |      4 |     4 | checksum | CRC-32C of the offset of the piece in the file (u64) and of all of the piece,  |
-//! |        |       |          | with zeros in place of the checksum                                           |
-//! |      8 |    40 | envelope | of an encrypted database: nonce and tag (XAES-256-GCM), the offset of the     |
-//! |        |       |          | piece in the file as associated data; else zero                               |
+//! |      4 |     4 | checksum | CRC-32C of the place of the piece and of all of the piece, with zeros in      |
+//! |        |       |          | place of the checksum                                                         |
+//! |      8 |    40 | envelope | of an encrypted database: nonce and tag (XAES-256-GCM), the place of the      |
+//! |        |       |          | piece as associated data; else zero                                           |
 //! |     48 |       | rows     | encrypted in an encrypted database                                            |
 //!
-//! The rows of a run go into the tree, where nobody could tell any more that they are not the ones that were given.
+//! The place of a piece is its offset in the file (u64), then the path of the file in the database's directory.
+//!
+//! The rows of a run go into the tree, where nobody could tell any more that they are not the ones that were given: those of
+//! another run neither.
 //!
 //! Runs are scratch: they are removed when the sorter goes, and by the next open after a crash.
 
@@ -173,9 +176,9 @@ impl RowSorter {
         let path = format!("{RUN_DIRECTORY}/{RUN_PREFIX}{}-{}", self.name, self.next_run);
         self.next_run += 1;
         let file = self.disk.open(&path, OpenMode::Create).map_err(|error| Error::io(&error))?;
+        let mut writer = RunWriter::new(&*file, &path, self.cipher.as_ref());
         // Entered first, so that a failure below removes the file too.
         self.runs.insert(place, Run { path, bytes: 0, piece_bytes_max: 0 });
-        let mut writer = RunWriter::new(&*file, self.cipher.as_ref());
         write(self, &mut writer)?;
         let (bytes, piece_bytes_max) = writer.finish()?;
         let run = &mut self.runs[place];
@@ -284,6 +287,7 @@ fn drain_buffer(
 struct RunWriter<'a> {
     file: &'a dyn DiskFile,
     cipher: Option<&'a Cipher>,
+    place: Place,
     /// Room for the header, then rows.
     piece: Vec<u8>,
     offset: u64,
@@ -291,8 +295,9 @@ struct RunWriter<'a> {
 }
 
 impl<'a> RunWriter<'a> {
-    fn new(file: &'a dyn DiskFile, cipher: Option<&'a Cipher>) -> RunWriter<'a> {
-        RunWriter { file, cipher, piece: vec![0; PIECE_HEADER_BYTES], offset: 0, piece_bytes_max: 0 }
+    fn new(file: &'a dyn DiskFile, path: &str, cipher: Option<&'a Cipher>) -> RunWriter<'a> {
+        let (place, piece) = (Place::in_file(path), vec![0; PIECE_HEADER_BYTES]);
+        RunWriter { file, cipher, place, piece, offset: 0, piece_bytes_max: 0 }
     }
 
     fn append_row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Error> {
@@ -309,14 +314,15 @@ impl<'a> RunWriter<'a> {
     }
 
     fn write_out(&mut self) -> Result<(), Error> {
+        let place = self.place.at(self.offset);
         let (header, rows) = self.piece.split_at_mut(PIECE_HEADER_BYTES);
         header[..4].copy_from_slice(&length_u32(rows.len()).to_le_bytes());
         if let Some(cipher) = self.cipher {
-            let envelope = cipher.encrypt(&self.offset.to_le_bytes(), rows);
+            let envelope = cipher.encrypt(place, rows);
             header[CHECKSUM.end..].copy_from_slice(&envelope.to_bytes());
         }
         header[CHECKSUM].fill(0);
-        let checksum = checksum_of(self.offset, header, rows);
+        let checksum = checksum_of(place, header, rows);
         header[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
         self.file.write_all_at(&self.piece, self.offset).map_err(|error| Error::io(&error))?;
         self.offset += length_u64(self.piece.len());
@@ -334,10 +340,25 @@ impl<'a> RunWriter<'a> {
     }
 }
 
-/// Of a piece at `offset`, whose header has zeros for a checksum.
-fn checksum_of(offset: u64, header: &[u8], rows: &[u8]) -> u32 {
+/// Where a piece is: see the module.
+struct Place(Vec<u8>);
+
+impl Place {
+    fn in_file(path: &str) -> Place {
+        Place([&[0; 8], path.as_bytes()].concat())
+    }
+
+    /// That of the piece at `offset`.
+    fn at(&mut self, offset: u64) -> &[u8] {
+        self.0[..8].copy_from_slice(&offset.to_le_bytes());
+        &self.0
+    }
+}
+
+/// Of a piece whose header has zeros for a checksum.
+fn checksum_of(place: &[u8], header: &[u8], rows: &[u8]) -> u32 {
     let mut checksum = Crc32c::new();
-    checksum.update(&offset.to_le_bytes());
+    checksum.update(place);
     checksum.update(header);
     checksum.update(rows);
     checksum.finish()
@@ -358,6 +379,7 @@ struct RunReader<'a> {
     run: &'a Run,
     file: Arc<dyn DiskFile>,
     cipher: Option<&'a Cipher>,
+    place: Place,
     /// Rows of the pieces read so far.
     buffer: Vec<u8>,
     position: usize,
@@ -368,7 +390,8 @@ struct RunReader<'a> {
 impl<'a> RunReader<'a> {
     fn new(disk: &dyn Disk, run: &'a Run, cipher: Option<&'a Cipher>) -> Result<RunReader<'a>, Error> {
         let file = disk.open(&run.path, OpenMode::Read).map_err(|error| Error::io(&error))?;
-        let mut reader = RunReader { run, file, cipher, buffer: Vec::new(), position: 0, next: 0 };
+        let place = Place::in_file(&run.path);
+        let mut reader = RunReader { run, file, cipher, place, buffer: Vec::new(), position: 0, next: 0 };
         reader.fill()?;
         Ok(reader)
     }
@@ -399,12 +422,13 @@ impl<'a> RunReader<'a> {
         let rows = &mut self.buffer[kept..];
         self.file.read_exact_at(rows, rows_at).map_err(|error| Error::io(&error))?;
         header[CHECKSUM].fill(0);
-        if checksum_of(self.next, &header, rows) != u32::from_le_bytes([e, f, g, h]) {
+        let place = self.place.at(self.next);
+        if checksum_of(place, &header, rows) != u32::from_le_bytes([e, f, g, h]) {
             return Err(self.changed());
         }
         if let Some(cipher) = self.cipher {
             let envelope = Envelope::from_bytes(&envelope);
-            let decrypted = cipher.decrypt(&envelope, &self.next.to_le_bytes(), rows);
+            let decrypted = cipher.decrypt(&envelope, place, rows);
             decrypted.map_err(|_| self.changed())?;
         }
         self.next = end;
@@ -594,6 +618,38 @@ mod tests {
                 assert!(matches!(error, Error::Io { .. }), "bit {bit}: {error}");
                 file.write_all_at(&[byte], bit / 8).unwrap();
             }
+        }
+    }
+
+    #[test]
+    fn a_piece_of_another_run_does_not_pass_for_one_of_this() {
+        for cipher in [None, Some(cipher())] {
+            let disk = Arc::new(SimulatedDisk::new(1));
+            disk.create_directory(RUN_DIRECTORY).unwrap();
+            let sorter_of = |name, value: &[u8]| {
+                let shared: Arc<dyn Disk> = disk.clone();
+                let mut sorter = RowSorter::new(shared, cipher.clone(), name, usize::MAX, 2);
+                for _ in 0..2 {
+                    (0..100_u8).for_each(|number| sorter.add(&[0, 0, number], value).unwrap());
+                    sorter.spill().unwrap();
+                }
+                sorter
+            };
+            let (one, other) = (sorter_of("one", b"value"), sorter_of("other", b"VALUE"));
+            let run = &one.runs[0];
+            let own = disk.read_file(&run.path).unwrap();
+            for foreign in [&one.runs[1], &other.runs[0]] {
+                disk.overwrite(&run.path, 0, &disk.read_file(&foreign.path).unwrap());
+                let error = RunReader::new(&*disk, run, cipher.as_ref()).err();
+                assert!(
+                    matches!(error, Some(Error::Io { .. })),
+                    "{} was taken for {}",
+                    foreign.path,
+                    run.path
+                );
+            }
+            disk.overwrite(&run.path, 0, &own);
+            assert!(RunReader::new(&*disk, run, cipher.as_ref()).unwrap().row().is_some());
         }
     }
 }
