@@ -12,7 +12,7 @@ use seawall_engine::{
     Background, Database, Durability, Environment, LockWait, Options, Transaction, TransactionOptions,
 };
 use seawall_io::Clock;
-use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
+use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom, crash_step};
 use seawall_sync::Mutex;
 use seawall_testing::wait_until;
 
@@ -131,6 +131,51 @@ fn a_table_loaded_and_truncated_during_a_checkpoint_keeps_its_rows_for_those_who
     }
     println!("truncated after the freeze in {during} runs");
     assert!(during >= 3);
+}
+
+/// A sorted load that is linked some leaves at a time, and the power goes in any call of it: the table has all rows or is not
+/// there, and what was linked of it is cut out by the next checkpoints.
+#[test]
+fn a_load_that_is_linked_in_pieces_is_there_whole_after_a_power_loss_or_leaves_no_row() {
+    const ROWS: u32 = 3000;
+    let options = Options { page_bytes: 4096, memtable_bytes: 64 << 10, ..small_options() };
+    let open = |disk: &SimulatedDisk| common::try_open(disk, options.clone());
+    let load = |disk: &SimulatedDisk| {
+        let database = open(disk)?;
+        let mut load = database.bulk_load("t")?;
+        (0..ROWS).try_for_each(|row| load.add(row.to_be_bytes(), [7; 500]))?;
+        load.finish().map(drop)
+    };
+    let empty = SimulatedDisk::new(1);
+    open(&empty).unwrap().close().unwrap();
+    let whole = empty.copy();
+    load(&whole).unwrap();
+    let (calls, mut begun) = (whole.calls(), 0);
+    for call in (0..calls).step_by(crash_step(calls, 100)) {
+        let disk = empty.copy();
+        disk.crash_at(call);
+        load(&disk).unwrap_or_else(|error| println!("call {call}: {error}"));
+        for outcome in [PowerLoss::LoseAll, PowerLoss::Random(call)] {
+            let context = format!("call {call} of {calls}, {outcome:?}");
+            let database = open(&disk.after_power_loss(outcome)).unwrap();
+            let check = || database.check(&mut |damage| panic!("{context}: {damage}")).unwrap().rows;
+            match database.table("t") {
+                Ok(table) => {
+                    let count = database.snapshot().rows(&table).count();
+                    assert_eq!(count, ROWS as usize, "{context}");
+                }
+                Err(_) => {
+                    begun += u32::from(check() > 100);
+                    for _ in 0..3 {
+                        database.checkpoint().unwrap();
+                    }
+                    assert!(check() < 10, "{context}: rows are left");
+                }
+            }
+        }
+    }
+    println!("{begun} power losses left a part of the table");
+    assert!(begun > 3, "{begun} power losses left a part of the table");
 }
 
 fn define_many(database: &Database, count: u32) {

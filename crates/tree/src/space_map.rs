@@ -623,4 +623,35 @@ mod tests {
         let page = images.lock().unwrap()[&0].clone();
         assert_eq!(SpaceMapView::new(page.view()).unwrap().allocated_count(), 12);
     }
+
+    /// Beyond the first ten, a page of the map is referred to by one that another one refers to.
+    #[test]
+    fn pages_of_the_map_at_every_level_are_found_again_by_their_marks() {
+        const MAPS: u64 = 125;
+        let images: Images = Arc::default();
+        images.lock().unwrap().insert(0, SpaceMap::first_image(&format(), Lsn::ZERO));
+        let per_map = pages_per_map(&format());
+        let mut map = map_over(&images);
+        map.allocate(u32::try_from(per_map - 2).unwrap()).unwrap();
+        for _ in 1..MAPS {
+            map.allocate(u32::try_from(per_map - 1).unwrap()).unwrap();
+        }
+        store(&mut map, &images);
+        // Each opens the map anew, and changes one page of it only.
+        for index in [124, 111, 110, 101, 100, 12, 11, 10, 1] {
+            let mut map = map_over(&images);
+            let page = PageId::new(index * per_map + 9);
+            map.free(PageRun { first: page, count: 1 });
+            assert_eq!(store(&mut map, &images), [PageRun { first: page, count: 1 }]);
+            assert_eq!(map_over(&images).allocate(1).unwrap(), page, "page {index} of the map");
+        }
+        let images = images.lock().unwrap();
+        assert_eq!(images.len() as u64, MAPS);
+        let mut references = MapReferences::default();
+        for (id, page) in images.iter() {
+            let at = references.next(PageId::new(*id));
+            assert!(at == FIRST_MAP || at == page.reference(), "{at:?} is referred to, not {page:?}");
+            references.add(&SpaceMapView::new(page.view()).unwrap());
+        }
+    }
 }

@@ -7,6 +7,7 @@ mod common;
 
 use std::sync::Arc;
 
+use common::image_log::{FileLog, FileSource};
 use common::{Changes, Model, STAMP, Source, Workload, apply_to, merge, options, superblock};
 use seawall_keys::{DatabaseKeys, SecretKey};
 use seawall_simulation::{
@@ -15,7 +16,8 @@ use seawall_simulation::{
 };
 use seawall_tree::page::PageDamage;
 use seawall_tree::{
-    Damage, Encryption, PAGE_FILE_PATH, Superblock, Tree, TreeAccess, TreeError, TreeOptions,
+    Damage, Encryption, OpenedTree, PAGE_FILE_PATH, PageProtection, Superblock, Tree, TreeAccess, TreeError,
+    TreeOptions,
 };
 
 const PAGE_BYTES: usize = 4096;
@@ -24,12 +26,18 @@ const PAGE_BYTES: usize = 4096;
 struct Scene {
     disk: SimulatedDisk,
     options: TreeOptions,
+    /// Where images of pages go.
+    protection: PageProtection,
     model: Model,
     workload: Workload,
 }
 
 impl Scene {
     fn new(seed: u64, threads: usize, is_encrypted: bool) -> Scene {
+        Scene::protected(PageProtection::RecoveryFile, seed, threads, is_encrypted)
+    }
+
+    fn protected(protection: PageProtection, seed: u64, threads: usize, is_encrypted: bool) -> Scene {
         let disk = SimulatedDisk::new(seed);
         let mut values = superblock(u32::try_from(PAGE_BYTES).unwrap());
         let mut options = TreeOptions { threads, ..options() };
@@ -42,14 +50,23 @@ impl Scene {
         Tree::create(&disk, &values, options.clone()).unwrap();
         let random = SeededRandom::new(seed);
         let workload = Workload { random, key_space: 300, long_keys: true, max_key_bytes: 2560 };
-        let mut scene = Scene { disk, options, model: Model::new(), workload };
+        let mut scene = Scene { disk, options, protection, model: Model::new(), workload };
         scene.checkpoint(300);
         scene.checkpoint(100);
         scene
     }
 
     fn open(&self, disk: &SimulatedDisk) -> Result<Tree, TreeError> {
-        Ok(Tree::open(disk, TreeAccess::Write, self.options.clone())?.tree)
+        self.open_and_say(disk).map(|opened| opened.tree)
+    }
+
+    fn open_and_say(&self, disk: &SimulatedDisk) -> Result<OpenedTree, TreeError> {
+        let options = self.options.clone();
+        let opened = Tree::open_with_log(disk, TreeAccess::Write, options, &FileSource(disk))?;
+        if self.protection == PageProtection::LogImages {
+            opened.tree.protect_in_log(FileLog::open(disk).unwrap())?;
+        }
+        Ok(opened)
     }
 
     /// Merges changes in several chunks, drops a range of rows, loads others in their place, and stores the superblock.
@@ -184,25 +201,27 @@ fn an_older_page_file_is_refused_when_the_tree_is_opened() {
 /// at once and after a restart, and a merge of other changes writes nothing that it took from an old page.
 #[test]
 fn a_lost_write_is_noticed_by_readers_and_by_the_next_merge() {
-    let mut scene = Scene::new(3, 1, false);
+    for protection in [PageProtection::RecoveryFile, PageProtection::LogImages] {
+        lose_each_write_of_a_checkpoint(Scene::protected(protection, 3, 1, false));
+    }
+}
+
+fn lose_each_write_of_a_checkpoint(mut scene: Scene) {
     let changes = scene.workload.changes(150, 2);
     let mut model = scene.model.clone();
     apply_to(&mut model, &changes);
-    let others: Changes =
-        model.iter().map(|(key, value)| (key.clone(), Some([&value[..], b"+"].concat()))).collect();
+    let others = other_values(&model);
     let (mut skip, mut noticed) = (0, 0);
     loop {
         let disk = scene.disk.copy();
         let tree = scene.open(&disk).unwrap();
-        let operations = Operations::Only(Operation::Write);
-        let target = FaultTarget::Path { prefix: PAGE_FILE_PATH.to_owned(), operations };
-        disk.inject(Fault { target, error: FaultError::Dropped, skip, count: 1 });
+        lose_write(&disk, skip);
         // A merge may itself come upon the page that was lost before.
         let merged = merge(&tree, &changes, 64 << 10).and_then(|_| {
             let plan = tree.merge_chunk(&mut Source::new(&Changes::new()), 1, STAMP)?;
             tree.apply_chunk(plan, Some(&scene.superblock()))
         });
-        let context = format!("write {skip} lost");
+        let context = format!("write {skip} lost, {:?}", scene.protection);
         if disk.take_faults_struck().is_empty() {
             assert!(merged.is_ok());
             break;
@@ -221,6 +240,66 @@ fn a_lost_write_is_noticed_by_readers_and_by_the_next_merge() {
         skip += 1;
     }
     assert!(skip > 20 && noticed > skip / 2, "{noticed} of {skip} lost writes noticed");
+}
+
+fn other_values(model: &Model) -> Changes {
+    model.iter().map(|(key, value)| (key.clone(), Some([&value[..], b"+"].concat()))).collect()
+}
+
+/// The disk loses one write into the page file, after `skip` others, and says that it was made.
+fn lose_write(disk: &SimulatedDisk, skip: u64) {
+    let operations = Operations::Only(Operation::Write);
+    let target = FaultTarget::Path { prefix: PAGE_FILE_PATH.to_owned(), operations };
+    disk.inject(Fault { target, error: FaultError::Dropped, skip, count: 1 });
+}
+
+/// A chunk is committed, the power goes before any of its pages is in place, and of the open that writes them again one write
+/// is lost.
+#[test]
+fn a_write_that_is_lost_while_a_chunk_is_applied_again_is_noticed() {
+    for protection in [PageProtection::RecoveryFile, PageProtection::LogImages] {
+        let mut scene = Scene::protected(protection, 7, 1, false);
+        let changes = scene.workload.changes(100, 2);
+        apply_to(&mut scene.model, &changes);
+        let committed = committed_and_not_in_place(&scene, &changes);
+        let others = other_values(&scene.model);
+        let (mut skip, mut noticed) = (0, 0);
+        loop {
+            let disk = committed.copy();
+            lose_write(&disk, skip);
+            let opened = scene.open_and_say(&disk);
+            if disk.take_faults_struck().is_empty() {
+                break;
+            }
+            let context = format!("write {skip} of the open lost, {protection:?}");
+            match opened {
+                Ok(opened) => {
+                    assert!(opened.reapplied_chunk.is_some(), "{context}");
+                    refused_pages(&opened.tree, &scene.model, &context);
+                }
+                Err(error) => assert_eq!(page_of(&error), 1, "{context}: {error}"),
+            }
+            noticed += u64::from(is_noticed_after_restart(&scene, &disk, &scene.model, &others, &context));
+            skip += 1;
+        }
+        assert!(skip > 10 && noticed == skip, "{protection:?}: {noticed} of {skip} lost writes noticed");
+    }
+}
+
+/// What a power loss leaves of a chunk of `changes` that was committed, and no more.
+fn committed_and_not_in_place(scene: &Scene, changes: &Changes) -> SimulatedDisk {
+    for call in 0.. {
+        let disk = scene.disk.copy();
+        let tree = scene.open(&disk).unwrap();
+        disk.crash_at(disk.calls() + call);
+        let plan = tree.merge_chunk(&mut Source::new(changes), u64::MAX, STAMP).unwrap();
+        tree.apply_chunk(plan, None).expect_err("the power goes before its pages are in place");
+        let disk = disk.after_power_loss(PowerLoss::LoseAll);
+        if scene.open_and_say(&disk.copy()).unwrap().reapplied_chunk.is_some() {
+            return disk;
+        }
+    }
+    unreachable!("the chunk is never committed")
 }
 
 fn is_noticed_after_restart(

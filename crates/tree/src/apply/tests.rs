@@ -1,10 +1,12 @@
 //! A chunk on a disk that fills up.
 
+use seawall_io::{Disk, OpenMode};
 use seawall_simulation::{PowerLoss, SimulatedDisk};
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId, TimelineMark};
 
 use super::*;
 use crate::merge::{Change, MergeSource};
+use crate::page_file::PAGE_FILE_PATH;
 use crate::space_map::pages_per_map;
 use crate::superblock::{Encryption, PageProtection, TreeMarks};
 use crate::tree::TreeAccess;
@@ -152,4 +154,35 @@ fn a_full_disk_stops_no_open_at_a_new_page_of_the_space_map() {
         check(&opened.tree, &format!("power lost at call {calls}"));
     }
     assert!(applied_again > 0, "no power loss left a committed chunk");
+}
+
+/// A device that loses the last write of the second page of the space map leaves one that calls pages free which are in use.
+#[test]
+fn an_older_second_page_of_the_space_map_hands_out_no_page() {
+    let disk = SimulatedDisk::new(1);
+    let tree = Tree::create(&disk, &values(), options()).unwrap();
+    put(&tree, 0).unwrap();
+    reserve_to_the_border(&tree);
+    put(&tree, 100).unwrap();
+    let map_page = pages_per_map(tree.format());
+    let image = || {
+        let mut bytes = [0; 4096];
+        let file = disk.open(PAGE_FILE_PATH, OpenMode::Read).unwrap();
+        file.read_exact_at(&mut bytes, map_page * 4096).unwrap();
+        bytes
+    };
+    let older = image();
+    // The open is not to write it again.
+    let last = plan(&tree, Rows::from_number(200)).unwrap();
+    tree.apply_chunk(last, Some(&values())).unwrap();
+    assert!(older != [0; 4096] && older != image(), "two chunks write the page");
+    drop(tree);
+    disk.overwrite(PAGE_FILE_PATH, map_page * 4096, &older);
+    let tree = Tree::open(&disk, TreeAccess::Write, options()).unwrap().tree;
+    let mut damaged = Vec::new();
+    tree.check(&mut |damage| damaged.push(damage.page.get()), &mut |_, _| ());
+    assert_eq!(damaged, [map_page]);
+    reserve_to_the_border(&tree);
+    let Err(TreeError::Page { page, .. }) = put(&tree, 300) else { panic!("its pages were handed out") };
+    assert_eq!(page.get(), map_page);
 }
