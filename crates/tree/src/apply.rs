@@ -55,17 +55,17 @@ use seawall_sync::atomic::{AtomicU32, Ordering};
 use seawall_sync::thread;
 use seawall_types::PageId;
 
-use crate::chunk::{ChunkPlan, ChunkStatistics, FreshImage};
+use crate::chunk::{ChunkPlan, ChunkStatistics};
 use crate::error::TreeError;
 use crate::image_compression::{ImageCompression, ImagePacker};
 use crate::image_log::{ImageLog, ImageLogError, ImagePiece, PIECE_BYTES, PieceTally, StoredImage};
 use crate::in_place::{InPlaceWrite, write};
 use crate::page::{Page, PageKind};
-use crate::page_file::PageImage;
+use crate::page_file::{PageFile, PageImage};
 use crate::published::Overlay;
 use crate::recovery_file::ImagePlace;
 use crate::space_map::PageRun;
-use crate::superblock::Superblock;
+use crate::superblock::{Superblock, TreeMarks};
 use crate::sync_gate::SyncGate;
 use crate::tree::{FreedPages, Tree, TreeOptions, WriterState};
 
@@ -188,62 +188,66 @@ impl Tree {
         finish: Option<&Superblock>,
         applied: &mut AppliedChunk,
     ) -> Result<(), ChunkFailure> {
-        let file = self.pages.file();
-        let fresh: Vec<PageImage<'_>> = plan
-            .fresh
-            .iter()
-            .map(|image: &FreshImage| PageImage { first: image.first(), bytes: image.bytes() })
-            .collect();
         let mut watch = Watch::start(self.options.clock.as_deref());
-        file.write(&fresh).map_err(ChunkFailure::before_commit)?;
-        // So that a full disk is found here, and not when they are written in place.
-        file.write_zeros(&plan.new_map_pages).map_err(ChunkFailure::before_commit)?;
+        let fresh_bytes = self.write_fresh(plan).map_err(ChunkFailure::before_commit)?;
         applied.durations.page_write += watch.lap();
         let chunk = writer.completed_chunk + 1;
-        let has_unsynced = writer.has_unsynced_pages && !sabotaged(Defect::PagesNotSyncedBetweenChunks);
-        let has_fresh = !fresh.is_empty() && !sabotaged(Defect::FreshPagesNotSynced);
-        // Before the commit: an open after a crash writes in place, too, and must need no space either.
-        let has_zeros = !plan.new_map_pages.is_empty();
-        let is_skipped = plan.wrote_ahead && sabotaged(Defect::BulkLoadNotSynced);
-        let needs_sync = (plan.wrote_ahead || has_fresh || has_zeros || has_unsynced) && !is_skipped;
-        let (page_write, page_sync) = (Cell::new(Duration::ZERO), Cell::new(Duration::ZERO));
-        let in_place = writer.in_place.clone();
-        let sync = || {
-            if needs_sync && sabotaged(Defect::SyncedBeforeWritten) {
-                file.sync()?;
-                return in_place.as_deref().map_or(Ok(()), InPlaceWrite::wait);
-            }
-            let mut watch = Watch::start(self.options.clock.as_deref());
-            in_place.as_deref().map_or(Ok(()), InPlaceWrite::wait)?;
-            page_write.set(page_write.get() + watch.lap());
-            let synced = if needs_sync { file.sync() } else { Ok(()) };
-            page_sync.set(page_sync.get() + watch.lap());
-            synced
-        };
         let protected = self.changed_images(&plan.protected).map_err(ChunkFailure::before_commit)?;
         applied.statistics.protected_pages = protected.len() as u64;
-        let place = self.write_images(writer, chunk, &protected, sync, applied)?;
+        let sync = PageSync::before(self, plan, writer);
+        let place = self.write_images(writer, chunk, &protected, || sync.run(), applied)?;
         writer.note_synced();
-        let marks = [writer.marks, self.pages.marks_after(writer.marks, &protected)];
-        let superblock = finish.map(|values| writer.filled_in(values, chunk, marks[1], file.page_count()));
-        // A header that was written in part may still reach the disk: only the next open knows.
-        let header = writer.recovery.write_header(chunk, protected.len(), superblock.as_ref(), place, marks);
-        applied.recovery_bytes += header.map_err(ChunkFailure::Unknown)?;
-        applied.durations.page_write += page_write.get();
-        applied.durations.page_sync += page_sync.get();
-        applied.durations.recovery_write = watch.lap().saturating_sub(page_sync.get() + page_write.get());
+        let marks = self.write_header(writer, chunk, &protected, finish, place, applied)?;
+        applied.durations.page_write += sync.write_took.get();
+        applied.durations.page_sync += sync.sync_took.get();
+        applied.durations.recovery_write =
+            watch.lap().saturating_sub(sync.sync_took.get() + sync.write_took.get());
         if !sabotaged(Defect::RecoveryFileNotSynced) {
             writer.recovery.commit().map_err(ChunkFailure::Unknown)?;
         }
         applied.durations.recovery_sync = watch.lap();
-        let overlay: Overlay = protected.iter().map(|page| (page.view().id(), page.clone())).collect();
-        watch.lap();
-        self.pages.publish(overlay);
-        applied.durations.publish = watch.lap();
+        applied.durations.publish = self.publish(&protected);
         let bytes = protected.iter().map(|page| page.bytes().len() as u64);
-        applied.page_bytes = fresh.iter().map(|image| image.bytes.len() as u64).chain(bytes).sum();
-        (writer.completed_chunk, writer.marks) = (chunk, marks[1]);
+        applied.page_bytes = fresh_bytes + bytes.sum::<u64>();
+        (writer.completed_chunk, writer.marks) = (chunk, marks);
         self.write_in_place(writer, protected.into(), applied).map_err(ChunkFailure::Unknown)
+    }
+
+    /// Step 1. Returns the bytes of the fresh pages.
+    fn write_fresh(&self, plan: &ChunkPlan) -> Result<u64, TreeError> {
+        let fresh: Vec<PageImage<'_>> =
+            plan.fresh.iter().map(|image| PageImage { first: image.first(), bytes: image.bytes() }).collect();
+        self.pages.file().write(&fresh)?;
+        // So that a full disk is found here, and not when they are written in place.
+        self.pages.file().write_zeros(&plan.new_map_pages)?;
+        Ok(fresh.iter().map(|image| image.bytes.len() as u64).sum())
+    }
+
+    /// Step 3, but for the sync. Returns the marks of the tree that the chunk ends with.
+    fn write_header(
+        &self,
+        writer: &mut WriterState,
+        chunk: u64,
+        protected: &[Page],
+        finish: Option<&Superblock>,
+        place: ImagePlace,
+        applied: &mut AppliedChunk,
+    ) -> Result<TreeMarks, ChunkFailure> {
+        let marks = [writer.marks, self.pages.marks_after(writer.marks, protected)];
+        let page_count = self.pages.file().page_count();
+        let superblock = finish.map(|values| writer.filled_in(values, chunk, marks[1], page_count));
+        // A header that was written in part may still reach the disk: only the next open knows.
+        let header = writer.recovery.write_header(chunk, protected.len(), superblock.as_ref(), place, marks);
+        applied.recovery_bytes += header.map_err(ChunkFailure::Unknown)?;
+        Ok(marks[1])
+    }
+
+    /// Step 4. Returns how long it took.
+    fn publish(&self, protected: &[Page]) -> Duration {
+        let overlay: Overlay = protected.iter().map(|page| (page.view().id(), page.clone())).collect();
+        let mut watch = Watch::start(self.options.clock.as_deref());
+        self.pages.publish(overlay);
+        watch.lap()
     }
 
     /// Step 5.
@@ -363,6 +367,53 @@ impl<'c> Watch<'c> {
     fn lap(&mut self) -> Duration {
         let now = self.clock.map_or(Duration::ZERO, Clock::monotonic);
         now.saturating_sub(std::mem::replace(&mut self.since, now))
+    }
+}
+
+/// The page file's sync in step 2: of the fresh pages, and of those that the chunk before writes in place.
+struct PageSync<'t> {
+    file: &'t PageFile,
+    clock: Option<&'t dyn Clock>,
+    /// Waited for first.
+    in_place: Option<Arc<InPlaceWrite>>,
+    /// Something was written since the last one.
+    is_needed: bool,
+    write_took: Cell<Duration>,
+    sync_took: Cell<Duration>,
+}
+
+impl<'t> PageSync<'t> {
+    fn before(tree: &'t Tree, plan: &ChunkPlan, writer: &WriterState) -> PageSync<'t> {
+        let has_unsynced = writer.has_unsynced_pages && !sabotaged(Defect::PagesNotSyncedBetweenChunks);
+        let has_fresh = !plan.fresh.is_empty() && !sabotaged(Defect::FreshPagesNotSynced);
+        // Before the commit: an open after a crash writes in place, too, and must need no space either.
+        let has_zeros = !plan.new_map_pages.is_empty();
+        let is_skipped = plan.wrote_ahead && sabotaged(Defect::BulkLoadNotSynced);
+        PageSync {
+            file: tree.pages.file(),
+            clock: tree.options.clock.as_deref(),
+            in_place: writer.in_place.clone(),
+            is_needed: (plan.wrote_ahead || has_fresh || has_zeros || has_unsynced) && !is_skipped,
+            write_took: Cell::default(),
+            sync_took: Cell::default(),
+        }
+    }
+
+    fn run(&self) -> Result<(), TreeError> {
+        if self.is_needed && sabotaged(Defect::SyncedBeforeWritten) {
+            self.file.sync()?;
+            return self.wait_in_place();
+        }
+        let mut watch = Watch::start(self.clock);
+        self.wait_in_place()?;
+        self.write_took.set(self.write_took.get() + watch.lap());
+        let synced = if self.is_needed { self.file.sync() } else { Ok(()) };
+        self.sync_took.set(self.sync_took.get() + watch.lap());
+        synced
+    }
+
+    fn wait_in_place(&self) -> Result<(), TreeError> {
+        self.in_place.as_deref().map_or(Ok(()), InPlaceWrite::wait)
     }
 }
 
