@@ -206,39 +206,12 @@ impl Tree {
         let format = format_of(&superblock);
         let cipher = page_cipher(disk, &superblock, &options)?;
         let file = PageFile::open(disk, format, mode)?.encrypted_with(cipher);
-        let cipher = options.keys.as_ref().map(|keys| keys.cipher(Purpose::RecoveryFile));
-        let database = superblock.database;
-        let (chunk_bytes, threads) = (options.recovery_file_bytes, options.threads);
-        let recovery = RecoveryFile::open(disk, mode, format, database, cipher, chunk_bytes, threads)?;
-        let (mut completed_chunk, mut marks) = (superblock.completed_chunk, superblock.marks);
-        let found = match recovery.read(completed_chunk)? {
-            Some(torn) if !torn.is_complete && !sabotaged(Defect::HalfChunkApplied) => {
-                if recovery.is_half_in_place(&torn, &file, &superblock, source)? {
-                    return Err(recovery.half_in_place(&torn));
-                }
-                // Its number is not given again: what is left of its table would pass for entries of the next one.
-                completed_chunk = torn.chunk;
-                marks = recovery.marks_left_by(&torn, &file)?;
-                None
-            }
-            other => other,
-        };
+        let recovery = open_recovery_file(disk, mode, &superblock, &options)?;
+        let mut writer = WriterState::new(recovery, superblock_file, superblock);
+        let found = writer.find_chunk(&file, source)?;
         let pages = Arc::new(PublishedPages::new(file, options.cache_bytes));
-        pages.set_marks(marks);
+        pages.set_marks(writer.marks);
         let space = Mutex::new(SpaceMap::new(format, map_reader(&pages)));
-        let mut writer = WriterState {
-            recovery,
-            superblock_file,
-            image_log: None,
-            completed_chunk,
-            marks,
-            has_unsynced_pages: false,
-            in_place: None,
-            freed: Vec::new(),
-            superblock,
-            plan: 0,
-            failure: None,
-        };
         if let Some(found) = found.as_ref().filter(|_| !sabotaged(Defect::ChunkNotAppliedAgain)) {
             match access {
                 TreeAccess::Write => writer.apply_again(&pages, found, source)?,
@@ -313,6 +286,91 @@ impl Tree {
     }
 }
 
+/// Opening.
+impl WriterState {
+    fn new(recovery: RecoveryFile, superblock_file: SuperblockFile, superblock: Superblock) -> WriterState {
+        WriterState {
+            recovery,
+            superblock_file,
+            image_log: None,
+            completed_chunk: superblock.completed_chunk,
+            marks: superblock.marks,
+            has_unsynced_pages: false,
+            in_place: None,
+            freed: Vec::new(),
+            superblock,
+            plan: 0,
+            failure: None,
+        }
+    }
+
+    /// The chunk in the recovery file, if it is to be applied again.
+    ///
+    /// # Errors
+    /// `File` if it is not complete, and was being written in place.
+    fn find_chunk(
+        &mut self,
+        pages: &PageFile,
+        source: &dyn ImageSource,
+    ) -> Result<Option<FoundChunk>, TreeError> {
+        let torn = match self.recovery.read(self.completed_chunk)? {
+            Some(torn) if !torn.is_complete && !sabotaged(Defect::HalfChunkApplied) => torn,
+            found => return Ok(found),
+        };
+        if self.recovery.is_half_in_place(&torn, pages, &self.superblock, source)? {
+            return Err(self.recovery.half_in_place(&torn));
+        }
+        // Its number is not given again: what is left of its table would pass for entries of the next one.
+        self.completed_chunk = torn.chunk;
+        self.marks = self.recovery.marks_left_by(&torn, pages)?;
+        Ok(None)
+    }
+
+    /// Writes the images of a chunk in place once more. Idempotent: after a crash here, the next open does it again.
+    fn apply_again(
+        &mut self,
+        pages: &PublishedPages,
+        found: &FoundChunk,
+        source: &dyn ImageSource,
+    ) -> Result<(), TreeError> {
+        // No page is overwritten before its image is durable for sure.
+        if !sabotaged(Defect::ChunkNotWrittenAgain) {
+            self.recovery.write_again(found)?;
+        }
+        self.recovery.for_each_image(found, &self.superblock, source, |page| {
+            pages.file().write(&[PageImage::from(&page)])
+        })?;
+        pages.file().sync()?;
+        self.completed_chunk = found.chunk;
+        self.marks = found.marks_after();
+        pages.set_marks(self.marks);
+        let values = found.superblock.clone().unwrap_or_else(|| self.superblock.clone());
+        self.store_superblock(&values, pages.file())
+    }
+
+    /// Shows readers the images of a chunk without writing them.
+    fn show(
+        &mut self,
+        pages: &PublishedPages,
+        found: &FoundChunk,
+        source: &dyn ImageSource,
+    ) -> Result<(), TreeError> {
+        let mut overlay = Overlay::default();
+        self.recovery.for_each_image(found, &self.superblock, source, |page| {
+            overlay.insert(page.view().id(), page);
+            Ok(())
+        })?;
+        pages.publish(overlay);
+        self.marks = found.marks_after();
+        pages.set_marks(self.marks);
+        if let Some(values) = &found.superblock {
+            self.superblock =
+                Superblock { completed_chunk: found.chunk, marks: self.marks, ..values.clone() };
+        }
+        Ok(())
+    }
+}
+
 impl WriterState {
     /// `values` with what only the tree knows.
     pub(crate) fn filled_in(
@@ -377,50 +435,6 @@ impl WriterState {
             }
         }
     }
-
-    /// Writes the images of a chunk in place once more. Idempotent: after a crash here, the next open does it again.
-    fn apply_again(
-        &mut self,
-        pages: &PublishedPages,
-        found: &FoundChunk,
-        source: &dyn ImageSource,
-    ) -> Result<(), TreeError> {
-        // No page is overwritten before its image is durable for sure.
-        if !sabotaged(Defect::ChunkNotWrittenAgain) {
-            self.recovery.write_again(found)?;
-        }
-        self.recovery.for_each_image(found, &self.superblock, source, |page| {
-            pages.file().write(&[PageImage::from(&page)])
-        })?;
-        pages.file().sync()?;
-        self.completed_chunk = found.chunk;
-        self.marks = found.marks_after();
-        pages.set_marks(self.marks);
-        let values = found.superblock.clone().unwrap_or_else(|| self.superblock.clone());
-        self.store_superblock(&values, pages.file())
-    }
-
-    /// Shows readers the images of a chunk without writing them.
-    fn show(
-        &mut self,
-        pages: &PublishedPages,
-        found: &FoundChunk,
-        source: &dyn ImageSource,
-    ) -> Result<(), TreeError> {
-        let mut overlay = Overlay::default();
-        self.recovery.for_each_image(found, &self.superblock, source, |page| {
-            overlay.insert(page.view().id(), page);
-            Ok(())
-        })?;
-        pages.publish(overlay);
-        self.marks = found.marks_after();
-        pages.set_marks(self.marks);
-        if let Some(values) = &found.superblock {
-            self.superblock =
-                Superblock { completed_chunk: found.chunk, marks: self.marks, ..values.clone() };
-        }
-        Ok(())
-    }
 }
 
 /// What pages are encrypted with, if they are.
@@ -437,6 +451,17 @@ fn page_cipher(
         (Encryption::None, Some(_)) => refuse("is not encrypted", "keys were given"),
         (Encryption::Xaes256Gcm, None) => refuse("is encrypted", "no keys were given"),
     }
+}
+
+fn open_recovery_file(
+    disk: &dyn Disk,
+    mode: OpenMode,
+    values: &Superblock,
+    options: &TreeOptions,
+) -> Result<RecoveryFile, TreeError> {
+    let cipher = options.keys.as_ref().map(|keys| keys.cipher(Purpose::RecoveryFile));
+    let (chunk_bytes, threads) = (options.recovery_file_bytes, options.threads);
+    RecoveryFile::open(disk, mode, format_of(values), values.database, cipher, chunk_bytes, threads)
 }
 
 fn format_of(values: &Superblock) -> PageFormat {
