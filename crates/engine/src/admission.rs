@@ -399,7 +399,7 @@ impl Engine {
             return Err(Refused::Conflict);
         }
         // After the look: what was kept for the snapshot was there then.
-        if self.is_cancelled(request.snapshot) {
+        if request.snapshot_is_held && self.is_cancelled(request.snapshot) {
             return Err(Refused::Cancelled);
         }
         check.unchanged_until = until;

@@ -49,6 +49,8 @@ pub(crate) struct CommitRequest<'a> {
     /// What has to be unchanged since `snapshot`.
     pub(crate) reads: &'a [ReadItem],
     pub(crate) snapshot: Lsn,
+    /// A snapshot that is not held cannot be cancelled: all reads are then rows that have been locked since.
+    pub(crate) snapshot_is_held: bool,
     pub(crate) durability: Durability,
     /// Of a prepare: what it has entered among those in doubt.
     pub(crate) holder: Option<&'a Holder>,
@@ -64,6 +66,7 @@ impl CommitRequest<'_> {
             definitions: &[],
             reads: &[],
             snapshot: Lsn::ZERO,
+            snapshot_is_held: false,
             durability,
             holder: None,
         }

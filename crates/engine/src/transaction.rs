@@ -520,6 +520,7 @@ impl Transaction {
             definitions: self.touched.definitions(),
             reads: self.reads.items(),
             snapshot: self.snapshot.as_ref().map_or(self.snapshot_floor, RegisteredSnapshot::lsn),
+            snapshot_is_held: self.snapshot.is_some(),
             durability: self.options.durability,
             holder: None,
         }

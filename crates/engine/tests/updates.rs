@@ -266,3 +266,60 @@ fn a_truncate_or_drop_is_not_told_before_it_is_durable() {
         definition.wait().unwrap();
     }
 }
+
+/// Changes the row that only the tree holds, in each way that ends in the log.
+fn change_a_cold_row(database: &Database, table: &Table, isolation: Isolation) {
+    let mut transaction = begin(database, isolation);
+    assert_eq!(add_one(&mut transaction, table), 5);
+    transaction.commit().unwrap();
+    assert_eq!(number(database.get(table, "k").unwrap().as_deref()), 6, "{isolation:?}");
+}
+
+/// What an update has read and undone counts as read, and the row stays locked.
+fn prepare_after_a_read_of_a_cold_row(database: &Database, table: &Table, isolation: Isolation) {
+    let mut transaction = begin(database, isolation);
+    let before = transaction.savepoint();
+    assert_eq!(add_one(&mut transaction, table), 5);
+    transaction.rollback_to(&before).unwrap();
+    transaction.put(table, "l", "v").unwrap();
+    transaction.prepare("gid").unwrap();
+    database.commit_prepared("gid").unwrap();
+}
+
+const OF_A_COLD_ROW: [fn(&Database, &Table, Isolation); 2] =
+    [change_a_cold_row, prepare_after_a_read_of_a_cold_row];
+
+#[test]
+fn an_update_commits_where_only_the_tree_knows_row_and_table() {
+    for isolation in ALL {
+        for change in OF_A_COLD_ROW {
+            let disk = SimulatedDisk::new(1);
+            let (database, table) = open(&disk);
+            database.put(&table, "k", 5_u64.to_be_bytes()).unwrap();
+            database.close().unwrap();
+            let database = try_open(&disk, small_options()).unwrap();
+            change(&database, &database.table("t").unwrap(), isolation);
+        }
+    }
+}
+
+#[test]
+fn an_update_commits_after_a_snapshot_was_cancelled_that_the_transaction_never_had() {
+    for isolation in ALL {
+        for change in OF_A_COLD_ROW {
+            let options = Options { snapshot_memory_bytes: 0, ..small_options() };
+            let database = try_open(&SimulatedDisk::new(1), options).unwrap();
+            let table = database.create_table("t").unwrap();
+            database.put(&table, "k", 4_u64.to_be_bytes()).unwrap();
+            database.checkpoint().unwrap();
+            let snapshot = database.snapshot();
+            database.put(&table, "k", 5_u64.to_be_bytes()).unwrap();
+            database.checkpoint().unwrap();
+            let seen = snapshot.get(&table, "k");
+            assert!(matches!(seen, Err(Error::SnapshotCancelled { .. })), "{seen:?}");
+            drop(snapshot);
+            database.checkpoint().unwrap();
+            change(&database, &table, isolation);
+        }
+    }
+}
