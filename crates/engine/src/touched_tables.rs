@@ -85,6 +85,8 @@ pub(crate) struct TouchedCounts {
 pub(crate) struct TouchedTables {
     definitions: ByObject<Definition>,
     uses: ByObject<TableUse>,
+    /// Where `update` has read rows. A read cannot be undone.
+    read: ByObject<TableUse>,
 }
 
 impl TouchedTables {
@@ -110,24 +112,34 @@ impl TouchedTables {
         }
     }
 
+    /// The commit of the transaction goes by a row of `table`, whose rows it takes to be at `storage`.
+    pub(crate) fn read_table(&mut self, table: &Table, storage: TableId) {
+        let is_own = self.definition_of(table.object.id).is_some();
+        if !is_own && self.read.last_of(table.object.id).is_none_or(|used| used.storage != storage) {
+            self.read.push(table.object.id, TableUse { table: table.clone(), storage });
+        }
+    }
+
     /// Where the transaction wrote rows of the object, the last place first.
     pub(crate) fn storages_of(&self, object: u64) -> impl Iterator<Item = TableId> {
         self.uses.of(object).map(|used| used.storage)
     }
 
-    /// The tables that others must not have changed when this transaction commits: those it wrote to and did not
-    /// define itself.
+    /// The tables that others must not have changed when this transaction commits: those it wrote to, or read in `update`,
+    /// and did not define itself.
     pub(crate) fn depended_on(&self) -> Cow<'_, [TableUse]> {
-        if self.definitions.entries.is_empty() {
+        if self.definitions.entries.is_empty() && self.read.entries.is_empty() {
             return Cow::Borrowed(&self.uses.entries);
         }
         let undefined = |used: &&TableUse| self.definition_of(used.table.object.id).is_none();
-        Cow::Owned(self.uses.entries.iter().filter(undefined).cloned().collect())
+        let all = self.uses.entries.iter().chain(&self.read.entries);
+        Cow::Owned(all.filter(undefined).cloned().collect())
     }
 
-    /// Memory of both lists.
+    /// Memory of all lists.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        bytes(self.definitions.entries.len() + self.uses.entries.len()) * TOUCHED_BYTES
+        let entries = self.definitions.entries.len() + self.uses.entries.len() + self.read.entries.len();
+        bytes(entries) * TOUCHED_BYTES
     }
 
     pub(crate) fn counts(&self) -> TouchedCounts {

@@ -16,6 +16,7 @@
 
 use crate::catalog::Table;
 use crate::error::Error;
+use crate::options::Isolation;
 use crate::row_key;
 use crate::transaction::Transaction;
 use seawall_types::Lsn;
@@ -72,6 +73,9 @@ impl Transaction {
         row_key::check_sizes(key, None, self.engine.key_bytes_max())?;
         let storage = self.lock_row(table, key)?;
         self.depend_on(table.object.changed_at());
+        if self.options.isolation == Isolation::Serializable {
+            self.touched.read_table(table, storage);
+        }
         let row_key = row_key::encode(storage, key);
         let current = self.read_locked(&row_key)?;
         let changed = change(current.as_deref()).and_then(|new| {

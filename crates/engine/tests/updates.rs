@@ -323,3 +323,23 @@ fn an_update_commits_after_a_snapshot_was_cancelled_that_the_transaction_never_h
         }
     }
 }
+
+#[test]
+fn what_an_update_has_read_and_undone_is_read_where_the_table_was_then() {
+    let database = try_open(&SimulatedDisk::new(1), small_options()).unwrap();
+    let table = database.create_table("t").unwrap();
+    let other = database.create_table("other").unwrap();
+    database.put(&table, "k", 5_u64.to_be_bytes()).unwrap();
+    let mut transaction = begin(&database, Isolation::Serializable);
+    let before = transaction.savepoint();
+    assert_eq!(add_one(&mut transaction, &table), 5);
+    transaction.rollback_to(&before).unwrap();
+    transaction.put(&other, "seen", 5_u64.to_be_bytes()).unwrap();
+    // Has read that nothing was seen: so it comes before the other, which has seen a row that is gone after it.
+    let mut truncate = begin(&database, Isolation::Serializable);
+    assert_eq!(truncate.get(&other, "seen").unwrap(), None);
+    truncate.truncate_table("t").unwrap();
+    truncate.commit().unwrap();
+    let refused = transaction.commit();
+    assert!(matches!(refused, Err(Error::TableChanged { .. })), "{refused:?}");
+}
