@@ -76,6 +76,14 @@ impl Transaction {
     }
 
     fn log_prepare(mut self, gid: &str) -> Result<Lsn, Error> {
+        let logged = self.enter_log_as(gid);
+        if logged.is_err() {
+            self.end_without_record()?;
+        }
+        logged
+    }
+
+    fn enter_log_as(&mut self, gid: &str) -> Result<Lsn, Error> {
         self.check_usable()?;
         check_gid(gid)?;
         self.check_preparable()?;

@@ -460,7 +460,8 @@ impl Transaction {
     /// transaction in doubt has read what is written, and is not decided while this waits; `TableChanged`; `DiskFull`;
     /// `Stopped`; `DoneNotArchived`. [`Error::effect`] tells what has become of the transaction: after most errors nothing is
     /// committed; after `DoneNotArchived`, with `Durability::Archived` only, it is, and must not be repeated; `Stopped` leaves
-    /// it open, recovery decides.
+    /// it open, recovery decides. Where nothing is committed, `Stopped` says that what [`Transaction::update`] has read may be
+    /// lost.
     pub fn commit(mut self) -> Result<Lsn, Error> {
         if sabotaged(Defect::CommitNotDurable) {
             self.options.durability = Durability::Async;
@@ -495,6 +496,15 @@ impl Transaction {
     }
 
     fn log_commit(mut self) -> Result<Option<Lsn>, Error> {
+        let logged = self.enter_log();
+        if !matches!(logged, Ok(Some(_))) {
+            self.end_without_record()?;
+        }
+        logged
+    }
+
+    /// Logs what was written; the stamp, unless that is nothing.
+    fn enter_log(&mut self) -> Result<Option<Lsn>, Error> {
         self.check_usable()?;
         if self.writes.is_empty() {
             return Ok(None);
@@ -549,7 +559,9 @@ impl Transaction {
         self.reads.take()
     }
 
-    /// Gives everything back as it was. Returns when what [`Transaction::update`] has read is visible to all.
+    /// Gives everything back as it was. Returns when what [`Transaction::update`] has read is visible to all, or when the
+    /// database has stopped: what was read may be lost then, and a rollback cannot say so. To know, undo all writes with
+    /// [`Transaction::rollback_to`] and `commit`.
     pub fn rollback(self) {}
 
     /// What the transaction reads at, once it has read.
@@ -577,6 +589,13 @@ impl Transaction {
     pub(crate) fn release_logged(&mut self) {
         self.depends_on = Lsn::ZERO;
         self.release();
+    }
+
+    /// As `release`, of a transaction without a record in the log that follows those that it has read in `update`: `Stopped`
+    /// if these may be lost.
+    pub(crate) fn end_without_record(&mut self) -> Result<(), Error> {
+        self.release();
+        self.wait_for_dependencies()
     }
 
     fn release(&mut self) {

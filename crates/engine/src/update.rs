@@ -13,6 +13,9 @@
 //! * before it shows a row that it has written itself,
 //! * before it returns an error of the change,
 //! * when it ends without a record in the log: it is rolled back, fails, or has written nothing.
+//!
+//! If the database stops before that, T1 may be lost. Then each of these answers `Stopped`, in place of any other outcome;
+//! all but a rollback and a drop, which answer nothing.
 
 use crate::catalog::Table;
 use crate::error::Error;
@@ -28,7 +31,8 @@ impl Transaction {
     /// Unlike [`Transaction::get_for_update`] with `put`, this does not wait until that version is durable, so many
     /// transactions can change one row in the time of one flush. What `change` sees may therefore be lost in a power
     /// failure: do not show it to anybody before the transaction has ended, by a commit that is durable or by a rollback,
-    /// which waits where that is needed.
+    /// which waits where that is needed. If any call answers `Stopped` meanwhile, do not show it at all: a rollback cannot say
+    /// that it may be lost.
     ///
     /// ```
     /// # fn main() -> Result<(), seawall_engine::Error> {

@@ -11,7 +11,7 @@ use seawall_engine::{
     Background, Database, Environment, Error, Isolation, LockWait, Options, Table, Transaction,
     TransactionOptions,
 };
-use seawall_simulation::{FaultTarget, Gate, Operations, PowerLoss, SimulatedDisk};
+use seawall_simulation::{Fault, FaultError, FaultTarget, Gate, Operations, PowerLoss, SimulatedDisk};
 
 use common::{small_options, try_open};
 
@@ -183,6 +183,45 @@ fn whatever_shows_what_an_update_has_seen_waits_until_no_power_failure_takes_it(
             first.wait().unwrap();
         }
     }
+}
+
+/// How a transaction ends that has changed nothing.
+type Ending = (&'static str, fn(Transaction) -> Result<(), Error>);
+
+const WITHOUT_A_CHANGE: [Ending; 4] = [
+    ("a commit", |transaction| transaction.commit().map(drop)),
+    ("a commit that is waited for later", |transaction| transaction.commit_async()?.wait().map(drop)),
+    ("a prepare", |transaction| transaction.prepare("gid").map(drop)),
+    ("a prepare that is refused", |transaction| transaction.prepare("").map(drop)),
+];
+
+#[test]
+fn whatever_ends_a_transaction_says_so_if_what_an_update_has_seen_may_be_lost() {
+    for isolation in ALL {
+        for (what, end) in WITHOUT_A_CHANGE {
+            let disk = SimulatedDisk::new(1);
+            let (database, table) = open(&disk);
+            database.put(&table, "k", 5_u64.to_be_bytes()).unwrap();
+            let gate = hold_the_log(&disk);
+            let mut first = begin(&database, isolation);
+            assert_eq!(add_one(&mut first, &table), 5);
+            let first = first.commit_async().unwrap();
+            let mut second = begin(&database, isolation);
+            let before = second.savepoint();
+            assert_eq!(add_one(&mut second, &table), 6);
+            second.rollback_to(&before).unwrap();
+            disk.inject(failing_syncs_of_the_log());
+            gate.open();
+            let ended = end(second);
+            assert!(matches!(ended, Err(Error::Stopped { .. })), "{what}, {isolation:?}: {ended:?}");
+            assert!(matches!(first.wait(), Err(Error::Stopped { .. })));
+        }
+    }
+}
+
+fn failing_syncs_of_the_log() -> Fault {
+    let target = FaultTarget::Path { prefix: "log/".to_owned(), operations: Operations::Syncs };
+    Fault { target, error: FaultError::Number(5), skip: 0, count: u64::MAX }
 }
 
 #[test]
