@@ -34,6 +34,10 @@ use crate::write_set::{self, WriteSet};
 /// A row that was locked and not written, besides its key: an entry of a set, and the allocation of the key.
 const LOCKED_ROW_BYTES: u64 = 64;
 
+fn locked_row_bytes(row_key: usize) -> u64 {
+    LOCKED_ROW_BYTES + bytes(row_key)
+}
+
 /// A moment inside a transaction to which it can return.
 #[derive(Clone, Debug)]
 pub struct Savepoint {
@@ -161,7 +165,7 @@ impl Transaction {
     pub fn get_for_update(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
         self.check_usable()?;
         let key = key.as_ref();
-        self.check_memory(self.memory_bytes())?;
+        self.check_room_to_lock(table, key)?;
         let storage = self.lock_row(table, key)?;
         // That the table was truncated must not be shown earlier than it is visible, either.
         self.engine.require_visible(table.object.changed_at())?;
@@ -175,7 +179,7 @@ impl Transaction {
     pub(crate) fn keep_locked(&mut self, row_key: &[u8]) {
         if !self.locked_rows.contains(row_key) {
             self.locked_rows.insert(row_key.into());
-            self.locked_row_bytes += LOCKED_ROW_BYTES + bytes(row_key.len());
+            self.locked_row_bytes += locked_row_bytes(row_key.len());
         }
     }
 
@@ -240,6 +244,16 @@ impl Transaction {
         // A row that is written again counts once. Looked up only here, where it matters.
         let row_key = row_key::encode(self.storage_for_write(table)?, key);
         self.check_memory(with_row - self.writes.given_back_by(&row_key))
+    }
+
+    /// Makes sure that there is memory for the lock of the row, and to remember it.
+    pub(crate) fn check_room_to_lock(&mut self, table: &Table, key: &[u8]) -> Result<(), Error> {
+        let more = LOCK_BYTES + locked_row_bytes(row_key::TABLE_BYTES + key.len());
+        let Err(refused) = self.check_room_for(more) else { return Ok(()) };
+        // A row that is locked takes nothing more. Looked up only here, where it matters.
+        let row_key = row_key::encode(self.storage_for_write(table)?, key);
+        let is_locked = self.writes.get(&row_key).is_some() || self.locked_rows.contains(&row_key[..]);
+        if is_locked { Ok(()) } else { Err(refused) }
     }
 
     /// What the transaction takes, as it is.

@@ -75,6 +75,7 @@ impl Transaction {
         let key = key.as_ref();
         self.check_usable()?;
         row_key::check_sizes(key, None, self.engine.key_bytes_max())?;
+        self.check_room_to_lock(table, key)?;
         let storage = self.lock_row(table, key)?;
         self.depend_on(table.object.changed_at());
         if self.options.isolation == Isolation::Serializable {

@@ -89,6 +89,7 @@ fn until_refused(
 ) -> i64 {
     let before = counting::allocated();
     for number in 0.. {
+        assert!(counting::allocated() - before < 4 * i64::try_from(LIMIT).unwrap(), "it is never refused");
         match step(transaction, number) {
             Ok(()) => {}
             Err(error) => {
@@ -106,8 +107,7 @@ fn begin(database: &Database, isolation: Isolation) -> Transaction {
 
 #[test]
 fn a_transaction_takes_no_more_than_its_limit_whatever_it_does() {
-    type Step = fn(&mut Transaction, &Table, u64) -> Result<(), Error>;
-    let steps: [(&str, Step); 8] = [
+    let steps: [(&str, Step); 9] = [
         ("deletes in order", |transaction, table, number| transaction.delete(table, number.to_be_bytes())),
         ("deletes", |transaction, table, number| {
             transaction.delete(table, number.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_be_bytes())
@@ -121,6 +121,13 @@ fn a_transaction_takes_no_more_than_its_limit_whatever_it_does() {
         ("locks", |transaction, table, number| {
             transaction.get_for_update(table, number.to_be_bytes()).map(|_| ())
         }),
+        ("refused updates", |transaction, table, number| {
+            let refuse = |_: Option<&[u8]>| Err::<Option<[u8; 0]>, _>(Error::NoSuchSavepoint);
+            match transaction.try_update(table, number.to_be_bytes(), refuse) {
+                Err(Error::NoSuchSavepoint) => Ok(()),
+                other => other,
+            }
+        }),
         ("reads", |transaction, table, number| transaction.get(table, number.to_be_bytes()).map(|_| ())),
         ("ranges", |transaction, table, number| {
             let mut range =
@@ -128,20 +135,35 @@ fn a_transaction_takes_no_more_than_its_limit_whatever_it_does() {
             range.next_row().map(|_| ())
         }),
     ];
-    for (what, step) in steps {
-        let (database, table) = open(LIMIT);
-        let start = counting::allocated();
-        let mut transaction = begin(&database, Isolation::Serializable);
-        let taken = until_refused(&mut transaction, |transaction, number| step(transaction, &table, number));
-        let limit = i64::try_from(LIMIT).unwrap();
-        // The record is still to come, and is counted.
-        assert!(taken <= limit + limit / 10, "{what}: {taken}");
-        assert!(taken >= limit * 3 / 10, "{what} is charged for much more than it takes: {taken}");
-        drop(transaction);
-        let left = counting::allocated() - start;
-        // The lock table keeps room for some.
-        assert!(left < limit / 8, "{what}: {left} bytes stay");
+    for isolation in [Isolation::Snapshot, Isolation::Serializable] {
+        let takes_memory = |what: &str| isolation == Isolation::Serializable || !READS.contains(&what);
+        for (what, step) in steps.into_iter().filter(|(what, _)| takes_memory(what)) {
+            takes_no_more_than_its_limit(what, isolation, step);
+        }
     }
+}
+
+/// Steps that do nothing but read, which only `Serializable` remembers.
+const READS: [&str; 2] = ["reads", "ranges"];
+
+type Step = fn(&mut Transaction, &Table, u64) -> Result<(), Error>;
+
+fn takes_no_more_than_its_limit(what: &str, isolation: Isolation, step: Step) {
+    let (database, table) = open(LIMIT);
+    let start = counting::allocated();
+    let mut transaction = begin(&database, isolation);
+    let taken = until_refused(&mut transaction, |transaction, number| step(transaction, &table, number));
+    let limit = i64::try_from(LIMIT).unwrap();
+    // The record is still to come, and is counted.
+    assert!(taken <= limit + limit / 10, "{what}, {isolation:?}: {taken}");
+    assert!(
+        taken >= limit * 3 / 10,
+        "{what}, {isolation:?}, is charged for much more than it takes: {taken}"
+    );
+    drop(transaction);
+    let left = counting::allocated() - start;
+    // The lock table keeps room for some.
+    assert!(left < limit / 8, "{what}, {isolation:?}: {left} bytes stay");
 }
 
 #[test]
