@@ -4,8 +4,8 @@
 //!   one transaction:  rows written, what savepoints keep, locks, reads, its record   <= max_transaction_bytes
 //!   all of them                                                                      <= transaction_memory_bytes
 //! ```
-//! A transaction counts what it takes itself, and takes from the budget of all in steps of `STEP_BYTES`, so a small one touches
-//! nothing that is shared. The sizes are what the structures and the allocator take, rounded up.
+//! A transaction counts what it takes itself, and takes from the budget of all in steps of `STEP_BYTES`, as long as those fit,
+//! so a small one touches nothing that is shared. The sizes are what the structures and the allocator take, rounded up.
 
 use std::sync::Arc;
 
@@ -44,13 +44,14 @@ impl MemoryBudget {
     }
 
     fn take(&self, more: u64) -> Result<(), Error> {
-        let before = self.taken.fetch_add(more, Ordering::SeqCst);
-        let after = before.saturating_add(more);
-        if after > self.limit {
-            self.give_back(more);
-            return Err(Error::TransactionMemory { bytes: after, limit: self.limit });
+        let with_more = |taken: u64| taken.checked_add(more).filter(|after| *after <= self.limit);
+        // In one step: what is refused is never seen by others, who may need less.
+        match self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, with_more) {
+            Ok(_) => Ok(()),
+            Err(taken) => {
+                Err(Error::TransactionMemory { bytes: taken.saturating_add(more), limit: self.limit })
+            }
         }
-        Ok(())
     }
 
     fn give_back(&self, bytes: u64) {
@@ -76,8 +77,12 @@ impl MemoryShare {
             return Ok(());
         };
         let step = lacking.next_multiple_of(STEP_BYTES);
-        self.budget.take(step)?;
-        self.taken += step;
+        let taken = match self.budget.take(step) {
+            Ok(()) => step,
+            // What is left may be less than a step, and enough.
+            Err(_) => self.budget.take(lacking).map(|()| lacking)?,
+        };
+        self.taken += taken;
         Ok(())
     }
 }
@@ -111,5 +116,19 @@ mod tests {
         large.cover(FREE_BYTES + 9 * STEP_BYTES + 1).unwrap();
         drop(large);
         assert_eq!(budget.taken(), 0);
+    }
+
+    #[test]
+    fn a_transaction_alone_may_take_the_whole_budget_whatever_its_size() {
+        for limit in [1, STEP_BYTES - 1, STEP_BYTES, 3 * STEP_BYTES + 10_000] {
+            let budget = MemoryBudget::new(limit);
+            let mut share = MemoryShare::new(&budget);
+            for bytes in (0..limit).step_by(10_000).chain([limit]) {
+                share.cover(FREE_BYTES + bytes).unwrap();
+            }
+            let refused = share.cover(FREE_BYTES + limit + 1).unwrap_err();
+            assert!(matches!(refused, Error::TransactionMemory { .. }), "{refused}");
+            assert_eq!(budget.taken(), limit);
+        }
     }
 }
