@@ -484,7 +484,8 @@ impl Error {
     pub fn effect(&self) -> Effect {
         match self {
             Error::DoneNotArchived { .. } => Effect::Done,
-            Error::Stopped { .. } | Error::Log { .. } | Error::Io { .. } => Effect::Unknown,
+            // Once a record is in the log, a call that fails stops the database: no other error comes that late.
+            Error::Stopped { .. } => Effect::Unknown,
             _ => Effect::Nothing,
         }
     }

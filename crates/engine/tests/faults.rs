@@ -5,7 +5,7 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use seawall_engine::{Damage, DamageKind, Database, Durability, Error, OpenMode, Options};
+use seawall_engine::{Damage, DamageKind, Database, Durability, Effect, Error, OpenMode, Options};
 use seawall_io::Disk;
 use seawall_simulation::{
     Call, CallOutcome, Fault, FaultError, FaultTarget, Operation, Operations, PowerLoss, SimulatedDisk,
@@ -496,6 +496,38 @@ fn an_asynchronous_commit_learns_of_a_failed_flush() {
     assert!(locked.lock("lock", seawall_io::LockMode::Exclusive).is_err(), "it is still open");
     drop(database);
     drop(open(&disk, &options));
+}
+
+#[test]
+fn what_needs_a_segment_that_cannot_be_made_has_changed_nothing() {
+    // No checkpoint comes, so no segment is used again.
+    let options = Options { memtable_bytes: 64 << 20, checkpoint_log_bytes: 1 << 30, ..small_options() };
+    let disk = template(&options);
+    let database = open(&disk, &options);
+    let table = database.create_table("t").unwrap();
+    let target =
+        FaultTarget::Path { prefix: "log/".to_owned(), operations: Operations::Only(Operation::Create) };
+    disk.inject(Fault { target, error: FaultError::Number(24), skip: 0, count: u64::MAX });
+    let key = |number: u32| number.to_be_bytes();
+    let put = |number| database.put(&table, key(number), [7; 1000]);
+    let (first, error) =
+        (0..10_000).find_map(|number| put(number).err().map(|error| (number, error))).unwrap();
+    let is_refused = |error: &Error| matches!(error, Error::Io { .. }) && error.effect() == Effect::Nothing;
+    assert!(first > 0 && is_refused(&error), "after {first}: {error:?}, {:?}", error.effect());
+    let mut transaction = database.begin();
+    transaction.put(&table, key(first), [8; 1000]).unwrap();
+    let error = transaction.prepare("gid").unwrap_err();
+    assert!(is_refused(&error), "{error:?}, {:?}", error.effect());
+    assert_eq!(database.get(&table, key(first)).unwrap(), None);
+    assert!(database.in_doubt().unwrap().is_empty());
+    // The database goes on as soon as the system does.
+    disk.clear_faults();
+    put(first + 1).unwrap();
+    let database = open(&disk.after_power_loss(PowerLoss::LoseAll), &options);
+    let table = database.table("t").unwrap();
+    assert_eq!(database.get(&table, key(first)).unwrap(), None);
+    assert!(database.get(&table, key(first + 1)).unwrap().is_some());
+    assert!(database.in_doubt().unwrap().is_empty());
 }
 
 /// `EPERM`, `ENOMEM`, `EACCES`, `EMFILE`.
