@@ -116,6 +116,8 @@ impl Database {
     /// another session commits is seen once it is durable, or, with `Durability::Async`, a flush later at most where `Sync`
     /// commits are ahead of it. In return no reader waits for the disk because another session commits `Async`. A server
     /// gives each of its connections a session.
+    ///
+    /// When the database has stopped (`Stopped`), a session whose `Async` commit may be lost reads no more, and others do.
     pub fn new_session(&self) -> Database {
         Database { engine: Arc::clone(&self.engine), session: Arc::default() }
     }
@@ -194,7 +196,7 @@ impl Database {
     pub fn tables(&self) -> Result<Vec<TableInfo>, Error> {
         let engine = self.engine();
         engine.check_open()?;
-        let snapshot = engine.register_snapshot_for(&self.session);
+        let snapshot = engine.register_snapshot_for(&self.session)?;
         let dropped = engine.dropped_lately(&snapshot)?;
         let (from, to) = row_bounds::<&[u8]>(catalog::OBJECTS, &..);
         let mut rows = Range::new(engine, snapshot, None, from, to, Direction::Forward);
@@ -384,8 +386,9 @@ impl Database {
 
     /// Everything committed now, to read from for as long as it is kept.
     pub fn snapshot(&self) -> Snapshot {
-        let snapshot = self.engine().register_snapshot_for(&self.session);
-        Snapshot { snapshot, engine: Arc::clone(self.engine()) }
+        let engine = Arc::clone(self.engine());
+        let lacks = engine.wait_for_session(&self.session).err();
+        Snapshot { snapshot: engine.register_snapshot(), engine, lacks }
     }
 
     /// Sets a row, in a transaction of its own; the commit's stamp.
@@ -440,7 +443,7 @@ impl Database {
     ) -> Result<R, Error> {
         let engine = self.engine();
         engine.check_open()?;
-        engine.wait_for_session(&self.session);
+        engine.wait_for_session(&self.session)?;
         engine.with_current_snapshot(|lsn| engine.read_table_row(table, key.as_ref(), lsn, read))
     }
 
@@ -449,7 +452,7 @@ impl Database {
     /// # Errors
     /// `TableExists`, `TableName`, and those of a commit.
     pub fn bulk_load(&self, name: &str) -> Result<BulkLoad, Error> {
-        self.engine().wait_for_session(&self.session);
+        self.engine().wait_for_session(&self.session)?;
         BulkLoad::begin(self.engine(), name)
     }
 
@@ -561,6 +564,8 @@ impl Database {
 pub struct Snapshot {
     engine: Arc<Engine>,
     snapshot: RegisteredSnapshot,
+    /// It lacks a commit of its session, for this reason: nothing can be read.
+    lacks: Option<Error>,
 }
 
 impl Snapshot {
@@ -574,7 +579,7 @@ impl Snapshot {
     /// # Errors
     /// `NoSuchTable`, or damage met on the way.
     pub fn table(&self, name: &str) -> Result<Table, Error> {
-        self.engine.check_open()?;
+        self.check_usable()?;
         let object = self.engine.object_named(name, self.lsn())?;
         let object = object.ok_or_else(|| Error::NoSuchTable { name: name.to_owned() })?;
         let object = self.engine.open_object(object)?;
@@ -599,7 +604,7 @@ impl Snapshot {
         key: impl AsRef<[u8]>,
         read: impl FnOnce(Option<&[u8]>) -> R,
     ) -> Result<R, Error> {
-        self.engine.check_open()?;
+        self.check_usable()?;
         self.engine.read_table_row(table, key.as_ref(), self.lsn(), read)
     }
 
@@ -618,13 +623,18 @@ impl Snapshot {
         self.scan(table, &bounds, Direction::Reverse)
     }
 
+    fn check_usable(&self) -> Result<(), Error> {
+        self.engine.check_open()?;
+        self.lacks.clone().map_or(Ok(()), Err)
+    }
+
     fn scan<K: AsRef<[u8]>>(
         &self,
         table: &Table,
         bounds: &impl RangeBounds<K>,
         direction: Direction,
     ) -> Range<'_> {
-        let storage = self.engine.check_open().and_then(|()| self.engine.storage_at(table, self.lsn()));
+        let storage = self.check_usable().and_then(|()| self.engine.storage_at(table, self.lsn()));
         match storage {
             Ok(storage) => {
                 let (from, to) = row_bounds(storage, bounds);

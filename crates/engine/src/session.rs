@@ -3,12 +3,16 @@
 //! A commit becomes visible behind all that are ahead of it in the log, and a `Sync` one among those only when it is
 //! durable. An `Async` commit returns before that. A reader that must see it waits for a flush, so only readers for
 //! whom that is worth it do: those of the same session. Everybody else reads what is visible now.
+//!
+//! If the database stops before that flush, only recovery knows whether the commit survives. Its session gets `Stopped` then
+//! for each read, and others go on reading.
 
 use crossbeam_utils::CachePadded;
 use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::Lsn;
 
 use crate::engine::Engine;
+use crate::error::Error;
 use crate::snapshots::RegisteredSnapshot;
 
 /// Handles to a database that see each other's commits as soon as those have returned.
@@ -33,17 +37,15 @@ impl Engine {
         }
     }
 
-    /// Waits until everything is visible that the session must see.
-    pub(crate) fn wait_for_session(&self, session: &Session) {
-        let stamp = session.sees_at_least();
-        if stamp > self.visible() {
-            self.wait_visible(stamp);
-        }
+    /// Waits until everything is visible that the session must see; `Stopped` if that may never be. Whatever the session
+    /// read then would lack a commit that it was told has succeeded.
+    pub(crate) fn wait_for_session(&self, session: &Session) -> Result<(), Error> {
+        self.require_visible(session.sees_at_least())
     }
 
     /// A snapshot for the session.
-    pub(crate) fn register_snapshot_for(&self, session: &Session) -> RegisteredSnapshot {
-        self.wait_for_session(session);
-        self.register_snapshot()
+    pub(crate) fn register_snapshot_for(&self, session: &Session) -> Result<RegisteredSnapshot, Error> {
+        self.wait_for_session(session)?;
+        Ok(self.register_snapshot())
     }
 }

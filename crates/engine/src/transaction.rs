@@ -403,13 +403,13 @@ impl Transaction {
     /// What a read sees: the transaction's snapshot, taken now if this is its first read, or what is current.
     pub(crate) fn statement_snapshot(&mut self) -> Result<StatementSnapshot, Error> {
         if self.options.isolation == Isolation::ReadCommitted {
-            return Ok(StatementSnapshot::Own(self.engine.register_snapshot_for(&self.session)));
+            return Ok(StatementSnapshot::Own(self.engine.register_snapshot_for(&self.session)?));
         }
         if let Some(snapshot) = &self.snapshot {
             return Ok(StatementSnapshot::OfTransaction(snapshot.lsn()));
         }
         self.engine.require_visible(self.snapshot_floor)?;
-        let snapshot = self.engine.register_snapshot_for(&self.session);
+        let snapshot = self.engine.register_snapshot_for(&self.session)?;
         let lsn = snapshot.lsn();
         self.snapshot = Some(snapshot);
         Ok(StatementSnapshot::OfTransaction(lsn))

@@ -7,11 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use seawall_engine::{
-    Background, Database, Durability, Error, HoldLifetime, HoldOptions, LockWait, Options, Table,
+    Background, CommitHandle, Database, Durability, Error, HoldLifetime, HoldOptions, LockWait, Options,
+    Table,
 };
 use seawall_io::SystemClock;
 use seawall_simulation::{
-    Delay, Gate, Operation, Operations, PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk,
+    Delay, Fault, FaultError, Gate, Operation, Operations, PowerLoss, SeededRandom, SimulatedClock,
+    SimulatedDisk,
 };
 use seawall_testing::wait_until;
 
@@ -207,6 +209,53 @@ fn a_session_does_not_wait_for_the_asynchronous_commits_of_another_unless_it_ask
     });
     reader.observe(seawall_types::Lsn::MAX);
     check_rows(&reader, 0..1_102);
+}
+
+/// A `Sync` commit that waits at the gate, and an `Async` one after it that has returned.
+fn commits_on_their_way(database: &Database, table: &Table, own: &Database) -> CommitHandle {
+    let mut ahead = database.begin();
+    ahead.put(table, 1_100_u32.to_be_bytes(), value(1_100)).unwrap();
+    let ahead = ahead.commit_async().unwrap();
+    own.put_with(table, 1_101_u32.to_be_bytes(), value(1_101), Durability::Async).unwrap();
+    ahead
+}
+
+fn failing_syncs_of_the_log() -> Fault {
+    let (target, error) = (calls("log/", Operations::Syncs), FaultError::Number(5));
+    Fault { target, error, skip: 0, count: u64::MAX }
+}
+
+#[test]
+fn a_session_never_reads_without_what_it_has_committed_also_when_the_database_has_stopped() {
+    let disk = SimulatedDisk::new(1);
+    let (database, table) = with_rows(&disk, &options());
+    let (own, other) = (database.new_session(), database.new_session());
+    let gate = disk.hold(calls("log/", Operations::Syncs));
+    let ahead = commits_on_their_way(&database, &table, &own);
+    disk.inject(failing_syncs_of_the_log());
+    gate.open();
+    let ended = ahead.wait();
+    assert!(matches!(ended, Err(Error::Stopped { .. })), "{ended:?}");
+    let key = 1_101_u32.to_be_bytes();
+    let snapshot = own.snapshot();
+    let reads: [(&str, Result<(), Error>); 8] = [
+        ("get", own.get(&table, key).map(drop)),
+        ("tables", own.tables().map(drop)),
+        ("table", own.table("t").map(drop)),
+        ("a transaction", own.begin().get(&table, key).map(drop)),
+        ("a range", own.begin().rows(&table).next().unwrap().map(drop)),
+        ("a snapshot's table", snapshot.table("t").map(drop)),
+        ("a snapshot's row", snapshot.get(&table, key).map(drop)),
+        ("a snapshot's range", snapshot.rows(&table).next().unwrap().map(drop)),
+    ];
+    for (what, read) in reads {
+        assert!(matches!(read, Err(Error::Stopped { .. })), "{what}: {read:?}");
+    }
+    // Others were promised nothing, and read what is there.
+    for reader in [&database, &other] {
+        assert_eq!(reader.snapshot().rows(&table).count(), 1_100);
+        assert_eq!(reader.get(&table, key).unwrap(), None);
+    }
 }
 
 #[test]
