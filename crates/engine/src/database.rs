@@ -328,7 +328,11 @@ impl Database {
         CommitHandle::new(Arc::clone(self.engine()), Arc::clone(&self.session), stamp, durability)
     }
 
-    /// The transactions that are prepared and not decided, in the order of their prepares.
+    /// The transactions that are prepared and not decided, in the order of their prepares: all whose prepare has returned, in
+    /// any session, and whose decision is not as durable yet as was asked. One that is not among them was decided, or never
+    /// prepared. Waits for the flush of the commits that are ahead of them.
+    ///
+    /// When the database has stopped, those are among them that recovery may not find.
     ///
     /// # Errors
     /// Damage met when the names of their tables are read.

@@ -176,7 +176,13 @@ impl Engine {
     /// prepare. A coordinator may take one that is not among them for decided, whatever happens.
     pub(crate) fn in_doubt_transactions(&self) -> Result<Vec<InDoubtTransaction>, Error> {
         self.check_open()?;
-        let all = self.in_doubt.all_at(self.visible());
+        // An `Async` prepare may have returned before it is visible. Only its session waits for that by itself, and a
+        // coordinator may have another one.
+        let logged = self.queue().last_entered();
+        self.wait_visible(logged);
+        let visible = self.visible();
+        // Where the database has stopped, not all that is logged becomes visible: any of it may be in doubt.
+        let all = self.in_doubt.all_between(visible, visible.max(logged));
         let mut found: Vec<_> =
             all.iter().map(|prepared| self.describe(prepared)).collect::<Result<_, _>>()?;
         found.sort_unstable_by_key(|transaction| transaction.lsn);

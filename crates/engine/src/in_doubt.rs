@@ -314,8 +314,8 @@ impl InDoubtTransactions {
         all
     }
 
-    /// Those that are in doubt for whoever sees what is stamped at most `visible`.
-    pub(crate) fn all_at(&self, visible: Lsn) -> Vec<Arc<PreparedTransaction>> {
+    /// Those whose prepare is stamped at most `logged`, and whose decision is not among what is stamped at most `visible`.
+    pub(crate) fn all_between(&self, visible: Lsn, logged: Lsn) -> Vec<Arc<PreparedTransaction>> {
         let mut all = Vec::new();
         for shard in &self.shards {
             let shard = shard.lock();
@@ -323,7 +323,7 @@ impl InDoubtTransactions {
             let leaving = shard.leaving.iter().filter(|(decided, _)| *decided > visible);
             all.extend(leaving.map(|(_, prepared)| Arc::clone(prepared)));
         }
-        all.retain(|prepared| prepared.stamp().is_some_and(|stamp| stamp <= visible));
+        all.retain(|prepared| prepared.stamp().is_some_and(|stamp| stamp <= logged));
         all
     }
 

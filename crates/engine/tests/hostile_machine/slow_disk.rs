@@ -258,6 +258,44 @@ fn a_session_never_reads_without_what_it_has_committed_also_when_the_database_ha
     }
 }
 
+/// Prepares a row without waiting for the disk.
+fn prepare_unsynced(database: &Database, table: &Table) {
+    let mut transaction = database.begin();
+    transaction.set_durability(Durability::Async);
+    transaction.put(table, b"prepared", b"value").unwrap();
+    transaction.prepare("gid").unwrap();
+}
+
+fn gids(database: &Database) -> Vec<String> {
+    database.in_doubt().unwrap().into_iter().map(|transaction| transaction.gid).collect()
+}
+
+/// A coordinator, which has a session of its own, takes what is not listed for decided.
+#[test]
+fn a_prepare_that_has_returned_is_listed_in_doubt_whatever_the_disk_does() {
+    let disk = SimulatedDisk::new(1);
+    let (database, table) = with_rows(&disk, &options());
+    let coordinator = database.new_session();
+    std::thread::scope(|scope| {
+        let gate = disk.hold(calls("log/", Operations::Syncs));
+        let ahead = commits_on_their_way(&database, &table, &database);
+        prepare_unsynced(&database, &table);
+        let listed = scope.spawn(|| gids(&coordinator));
+        gate.open();
+        assert_eq!(listed.join().unwrap(), ["gid"]);
+        ahead.wait().unwrap();
+    });
+    database.rollback_prepared("gid").unwrap();
+    let gate = disk.hold(calls("log/", Operations::Syncs));
+    let ahead = commits_on_their_way(&database, &table, &database);
+    prepare_unsynced(&database, &table);
+    disk.inject(failing_syncs_of_the_log());
+    gate.open();
+    let ended = ahead.wait();
+    assert!(matches!(ended, Err(Error::Stopped { .. })), "{ended:?}");
+    assert_eq!(gids(&coordinator), ["gid"], "recovery decides whether it is prepared");
+}
+
 #[test]
 fn while_a_checkpoint_waits_for_the_disk_commits_and_readers_go_on() {
     for target in [
