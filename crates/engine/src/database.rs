@@ -232,10 +232,11 @@ impl Database {
     }
 
     /// Runs `body` in a transaction and commits. When either fails with an error that a new try may mend
-    /// ([`Error::is_retryable`]), it is tried again, without end: `body` may run many times.
+    /// ([`Error::is_retryable`]), it is tried again: `body` may run many times. No try begins when `retry_for` of the options
+    /// has passed since the first one did.
     ///
     /// # Errors
-    /// The first error that is not retryable.
+    /// The first error that is not retryable, or the last one that is.
     pub fn transact<T>(&self, body: impl FnMut(&mut Transaction) -> Result<T, Error>) -> Result<T, Error> {
         self.transact_with(self.engine().options().transaction(), body)
     }
@@ -243,32 +244,34 @@ impl Database {
     /// As [`Database::transact`], with options.
     ///
     /// # Errors
-    /// The first error that is not retryable.
+    /// As `transact`.
     pub fn transact_with<T>(
         &self,
         options: TransactionOptions,
         mut body: impl FnMut(&mut Transaction) -> Result<T, Error>,
     ) -> Result<T, Error> {
+        let (clock, retry_for) = (self.engine().clock(), self.engine().options().retry_for);
+        let began = clock.monotonic();
         loop {
-            let mut transaction = self.begin_with(options);
-            let result = match body(&mut transaction) {
-                Ok(value) => transaction.commit().map(|_| value),
-                Err(error) => {
-                    drop(transaction);
-                    Err(error)
-                }
-            };
-            match result {
-                Err(error) if error.is_retryable() => {
+            match self.try_transact(options, &mut body) {
+                Err(error) if error.is_retryable() && clock.monotonic().saturating_sub(began) < retry_for => {
                     // Whoever was in the way is logged. Until that is visible, a new snapshot would fail again.
-                    let engine = self.engine();
-                    let logged = engine.queue().last_entered();
-                    engine.flush_until(engine.appended())?;
-                    engine.wait_visible(logged);
+                    self.engine().wait_for_all_logged()?;
                 }
                 other => return other,
             }
         }
+    }
+
+    fn try_transact<T>(
+        &self,
+        options: TransactionOptions,
+        body: &mut impl FnMut(&mut Transaction) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut transaction = self.begin_with(options);
+        let value = body(&mut transaction)?;
+        transaction.commit()?;
+        Ok(value)
     }
 
     /// Commits the in-doubt transaction `gid`. When it returns, the decision is as durable as the database's options ask,

@@ -350,6 +350,13 @@ impl Engine {
         if self.visible() < stamp { Err(self.stopped_error()) } else { Ok(()) }
     }
 
+    /// Waits until all that is logged now is durable and visible.
+    pub(crate) fn wait_for_all_logged(&self) -> Result<(), Error> {
+        let logged = self.queue.last_entered();
+        self.flush_until(self.appended())?;
+        self.require_visible(logged)
+    }
+
     /// The horizon for versions in the active memtable of `view`: see `snapshots`.
     pub(crate) fn horizon_in(&self, view: &View) -> Lsn {
         self.snapshots.horizon_above(view.snapshot_floor, || self.queue.visible())

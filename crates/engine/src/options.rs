@@ -119,6 +119,9 @@ pub struct Options {
     pub durability: Durability,
     /// Default wait for rows that others have changed. Default 10 s.
     pub lock_wait: LockWait,
+    /// How long `Database::transact` runs a transaction again and again, counted from its first run. A run that has begun is not
+    /// cut short. Default 60 s.
+    pub retry_for: Duration,
     /// Memory that one transaction may take: for the rows that it has written, twice their bytes, as its record has them
     /// too, and 80 bytes each; 74 bytes for each lock; what savepoints keep; and, under `Serializable`, what it has read.
     /// Default 256 MiB, enough for 700,000 rows of 100 bytes; at most 1920 MiB.
@@ -167,6 +170,7 @@ impl Default for Options {
             isolation: Isolation::default(),
             durability: Durability::default(),
             lock_wait: LockWait::Timeout(Duration::from_secs(10)),
+            retry_for: Duration::from_secs(60),
             max_transaction_bytes: 256 << 20,
             transaction_memory_bytes: 1 << 30,
             flush_interval: Duration::from_millis(10),
