@@ -29,7 +29,7 @@ use crate::commit::CommitRequest;
 use crate::commit_queue::Ticket;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::in_doubt::protected::ReadKeys;
+use crate::in_doubt::protected::{PASSED_OVER_MAX, ReadKeys};
 use crate::lock_table::LockWait;
 use crate::options::Durability;
 use crate::read_set::ReadItem;
@@ -316,7 +316,7 @@ impl Engine {
         if !check.is_short {
             let counted = self.in_doubt.protected.counted();
             if check.no_doubt_at != Some(counted) {
-                self.check_in_doubt(check)?;
+                self.check_in_doubt(check, usize::MAX)?;
                 check.no_doubt_at = Some(counted);
             }
         }
@@ -354,7 +354,15 @@ impl Engine {
             if !check.is_short && check.rounds < ROUNDS_MAX {
                 return Err(Refused::Overtaken);
             }
-            self.check_in_doubt(check)?;
+            match self.check_in_doubt(check, PASSED_OVER_MAX) {
+                Err(Refused::Overtaken) if check.rounds >= ROUNDS_MAX => return Err(Refused::Conflict),
+                Err(Refused::Overtaken) => {
+                    // From now on it is asked outside.
+                    check.is_short = false;
+                    return Err(Refused::Overtaken);
+                }
+                other => other?,
+            }
         }
         if request.reads.is_empty() || self.queue().last_entered() <= check.unchanged_until {
             return Ok(());
@@ -367,14 +375,19 @@ impl Engine {
         }
     }
 
-    /// Whether transactions in doubt are in the way.
+    /// Whether transactions in doubt are in the way; `Overtaken`, if that is open after so many rows that do not count yet.
     fn check_in_doubt<'r>(
         &self,
         check: &Check<'_, impl Iterator<Item = &'r [u8]> + Clone>,
+        passed_over_max: usize,
     ) -> Result<(), Refused> {
         let (request, in_doubt) = (check.request, &self.in_doubt.protected);
-        if request.holder.is_some() && in_doubt.has_written_any(request.owner, request.reads) {
-            return Err(Refused::Undecided);
+        if request.holder.is_some() {
+            match in_doubt.has_written_any(request.owner, request.reads, passed_over_max) {
+                Some(false) => {}
+                Some(true) => return Err(Refused::Undecided),
+                None => return Err(Refused::Overtaken),
+            }
         }
         if in_doubt.has_read_any(request.owner, check.row_keys.clone())
             && !sabotaged(Defect::PreparedReadsForgotten)

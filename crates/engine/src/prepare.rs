@@ -209,3 +209,49 @@ pub(crate) fn check_gid(gid: &str) -> Result<(), Error> {
 pub(crate) fn damaged_body(error: &RecordError) -> Error {
     Error::Log { message: format!("a prepared write set: {error}") }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::database::Database;
+    use crate::engine::Environment;
+    use crate::lock_table::{LockOwner, LockWait};
+    use crate::options::{Background, Isolation, Options, TransactionOptions};
+
+    use super::*;
+
+    #[test]
+    fn rows_of_a_prepare_that_has_no_place_in_the_log_yet_keep_nobody_waiting() {
+        let environment = Environment {
+            disk: Arc::new(seawall_simulation::SimulatedDisk::new(1)),
+            clock: Arc::new(seawall_simulation::SimulatedClock::new(0)),
+            random: Arc::new(seawall_simulation::SimulatedRandom::new(1)),
+        };
+        let options = Options { background: Background::Manual, ..Options::default() };
+        let database = Database::open_in(environment, options.clone(), |_| {}).unwrap();
+        let table = database.create_table("t").unwrap();
+        let storage = database.engine().newest_storage(&table).unwrap();
+        let serializable = TransactionOptions {
+            isolation: Isolation::Serializable,
+            lock_wait: LockWait::NoWait,
+            ..options.transaction()
+        };
+        let prepare = |gid: &str| {
+            let mut transaction = database.begin_with(serializable);
+            assert_eq!(transaction.rows(&table).count(), 0);
+            transaction.prepare(gid)
+        };
+        let rows: Vec<_> = (0..5_000_u32).map(|row| row_key::encode(storage, &row.to_be_bytes())).collect();
+        let protected = &database.engine().in_doubt.protected;
+        let other = LockOwner(u64::MAX);
+        let holder = protected.enter(other, rows.iter().map(|row| &row[..]), &[]);
+        prepare("first").unwrap();
+        protected.count(&holder);
+        let refused = prepare("second");
+        assert!(
+            matches!(refused, Err(Error::Locked { .. })),
+            "it has written what this one has read: {refused:?}"
+        );
+        protected.leave(other);
+        prepare("third").unwrap();
+    }
+}

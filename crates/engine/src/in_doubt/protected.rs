@@ -32,8 +32,8 @@ use crate::read_set::ReadItem;
 /// Keys that are entered, taken out or looked for without a pause for others.
 const KEYS_TOGETHER: usize = 256;
 
-/// Rows of others that do not count yet, after which the look at a range is given up: as if one counted.
-const PASSED_OVER_MAX: usize = 1_000;
+/// So many rows of others that do not count yet are passed over in the log's critical section at most.
+pub(crate) const PASSED_OVER_MAX: usize = 1_000;
 
 /// A transaction that has entered what it has read and written.
 #[derive(Debug)]
@@ -153,19 +153,63 @@ impl Protected {
         false
     }
 
-    /// Whether another transaction in doubt has written something of what `owner` has read.
-    pub(crate) fn has_written_any(&self, owner: LockOwner, reads: &[ReadItem]) -> bool {
-        reads.chunks(KEYS_TOGETHER).any(|reads| {
+    /// Whether another transaction in doubt has written something of what `owner` has read; `None` if that is still open after
+    /// so many rows of others that do not count yet.
+    pub(crate) fn has_written_any(
+        &self,
+        owner: LockOwner,
+        reads: &[ReadItem],
+        passed_over_max: usize,
+    ) -> Option<bool> {
+        if reads.chunks(KEYS_TOGETHER).any(|reads| self.has_written_row(owner, reads)) {
+            return Some(true);
+        }
+        let mut left = passed_over_max;
+        // Tables are held by a count of their own: `OpenObject::hold_in_doubt`.
+        let ranges = reads.iter().filter(|read| matches!(read, ReadItem::Range(..))).filter_map(range_of);
+        for (start, end) in ranges {
+            if self.has_written_in(owner, start, &end, &mut left)? {
+                return Some(true);
+            }
+        }
+        Some(false)
+    }
+
+    fn has_written_row(&self, owner: LockOwner, reads: &[ReadItem]) -> bool {
+        let keys = self.keys.lock();
+        let is_met = |key: &[u8]| keys.written.get(key).is_some_and(|holder| holder.is_in_the_way_of(owner));
+        reads.iter().any(|read| matches!(read, ReadItem::Row(key) if is_met(key)))
+    }
+
+    /// Goes through the range in pieces: others need the latch, in the log's critical section, too.
+    fn has_written_in(
+        &self,
+        owner: LockOwner,
+        start: Arc<[u8]>,
+        end: &End,
+        left: &mut usize,
+    ) -> Option<bool> {
+        let end = match end {
+            End::Before(end) => Bound::Excluded(&end[..]),
+            End::Unbounded => Bound::Unbounded,
+        };
+        let mut next = Some(Bound::Included(start));
+        while let Some(from) = next.take() {
             let keys = self.keys.lock();
-            reads.iter().any(|read| match read {
-                ReadItem::Row(key) => {
-                    keys.written.get(&key[..]).is_some_and(|holder| holder.is_in_the_way_of(owner))
+            let rows = keys.written.range::<[u8], _>((from.as_ref().map(|key| &key[..]), end));
+            for (number, (key, holder)) in rows.take(KEYS_TOGETHER).enumerate() {
+                if holder.is_in_the_way_of(owner) {
+                    return Some(true);
                 }
-                ReadItem::Range(..) => has_written_in(&keys.written, owner, read),
-                // Held by a count of its own: `OpenObject::hold_in_doubt`.
-                ReadItem::Object(_) => false,
-            })
-        })
+                if holder.owner != owner {
+                    *left = left.checked_sub(1)?;
+                }
+                if number + 1 == KEYS_TOGETHER {
+                    next = Some(Bound::Excluded(Arc::clone(key)));
+                }
+            }
+        }
+        Some(false)
     }
 
     /// What to wait on: read before the look at what is protected.
@@ -182,23 +226,6 @@ impl Protected {
     pub(crate) fn wait(&self, seen: u32, at_most: Duration) {
         self.changed.wait(seen, Some(at_most));
     }
-}
-
-fn has_written_in(written: &BTreeMap<Arc<[u8]>, Arc<Holder>>, owner: LockOwner, range: &ReadItem) -> bool {
-    let Some((start, end)) = range_of(range) else { return false };
-    let end = match &end {
-        End::Before(end) => Bound::Excluded(&end[..]),
-        End::Unbounded => Bound::Unbounded,
-    };
-    let in_range = written.range::<[u8], _>((Bound::Included(&start[..]), end));
-    let mut passed_over = 0;
-    for (_, holder) in in_range.filter(|(_, holder)| holder.owner != owner) {
-        passed_over += 1;
-        if holder.is_in_the_way_of(owner) || passed_over > PASSED_OVER_MAX {
-            return true;
-        }
-    }
-    false
 }
 
 /// Start and end of what was read, unless that is nothing.
@@ -338,7 +365,7 @@ mod tests {
         let (writer, reader) = (LockOwner(1), LockOwner(2));
         let written = [&b"b"[..], b"d", b"f"];
         let holder = protected.enter(writer, written.into_iter(), &[]);
-        let is_met = |owner, read: ReadItem| protected.has_written_any(owner, &[read]);
+        let is_met = |owner, read: ReadItem| protected.has_written_any(owner, &[read], usize::MAX).unwrap();
         assert!(!is_met(reader, row(b"b")) && !is_met(reader, range(b"a", b"z")), "not logged");
         protected.count(&holder);
         assert!(is_met(reader, row(b"b")) && !is_met(reader, row(b"c")));
@@ -352,14 +379,22 @@ mod tests {
     }
 
     #[test]
-    fn a_look_at_rows_that_do_not_count_yet_is_given_up() {
+    fn rows_that_do_not_count_yet_are_passed_over_as_far_as_the_caller_has_time() {
         let protected = Protected::default();
-        let keys: Vec<_> = (0..=PASSED_OVER_MAX).map(|number| number.to_be_bytes()).collect();
-        protected.enter(LockOwner(1), keys.iter().map(|key| &key[..]), &[]);
-        let reads = |to: usize| [range(&[], &to.to_be_bytes())];
-        assert!(!protected.has_written_any(LockOwner(2), &reads(PASSED_OVER_MAX)));
-        assert!(protected.has_written_any(LockOwner(2), &reads(PASSED_OVER_MAX + 1)), "as if it counted");
-        assert!(!protected.has_written_any(LockOwner(1), &reads(PASSED_OVER_MAX + 1)), "its own");
+        let (writer, reader, last) = (LockOwner(1), LockOwner(2), LockOwner(3));
+        let count = 3 * KEYS_TOGETHER;
+        let keys: Vec<_> = (0..count).map(|number| number.to_be_bytes()).collect();
+        protected.enter(writer, keys.iter().map(|key| &key[..]), &[]);
+        let look = |owner, passed_over_max| {
+            let all = [range(&[], &(count + 1).to_be_bytes())];
+            protected.has_written_any(owner, &all, passed_over_max)
+        };
+        assert_eq!((look(reader, count), look(reader, count - 1)), (Some(false), None));
+        assert_eq!(look(writer, 0), Some(false), "its own");
+        let one = protected.enter(last, [&count.to_be_bytes()[..]].into_iter(), &[]);
+        protected.count(&one);
+        assert_eq!((look(reader, count), look(reader, count - 1)), (Some(true), None));
+        assert_eq!(look(writer, 0), Some(true));
     }
 
     #[test]
