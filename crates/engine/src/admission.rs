@@ -95,7 +95,8 @@ enum Refused {
 struct Check<'c, K> {
     request: &'c CommitRequest<'c>,
     row_keys: K,
-    /// There are few of them, and few reads: in-doubt transactions are asked in the critical section alone.
+    /// There are few keys and reads, and no rows are put in ahead: in-doubt transactions are asked in the critical section
+    /// alone.
     is_short: bool,
     /// No in-doubt transaction was in the way when so many had begun to count.
     no_doubt_at: Option<u64>,
@@ -130,7 +131,7 @@ impl Engine {
         let mut waiting_since = None;
         loop {
             let unprotected = self.in_doubt.protected.seen();
-            let mut check = Check::new(request, row_keys.clone());
+            let mut check = Check::new(request, row_keys.clone(), rows);
             let logged = if rows.are_many() {
                 self.apply_then_append(&mut check, record, rows, &in_order)?
             } else {
@@ -291,8 +292,11 @@ impl Engine {
 }
 
 impl<'c, 'r, K: Iterator<Item = &'r [u8]> + Clone> Check<'c, K> {
-    fn new(request: &'c CommitRequest<'c>, row_keys: K) -> Check<'c, K> {
-        let is_short = request.reads.len() <= KEYS_INSIDE && row_keys.clone().nth(KEYS_INSIDE).is_none();
+    fn new(request: &'c CommitRequest<'c>, row_keys: K, rows: &RowsToApply<'_>) -> Check<'c, K> {
+        // A commit that is refused after its rows are in the memtable has taken the memory for nothing.
+        let is_short = !rows.are_many()
+            && request.reads.len() <= KEYS_INSIDE
+            && row_keys.clone().nth(KEYS_INSIDE).is_none();
         Check {
             request,
             row_keys,

@@ -42,7 +42,7 @@ pub struct Statistics {
     pub commits_in_flight: u64,
     /// Row locks held.
     pub locks_held: u64,
-    /// Transactions that wait for one.
+    /// Transactions that wait for one, or for the decision about an in-doubt transaction.
     pub lock_waiters: u64,
     /// Memory that open transactions have taken, of `transaction_memory_bytes`: what is beyond the first 4 KiB of each, in
     /// steps of 64 KiB.
@@ -205,7 +205,7 @@ impl Engine {
             redo_point: Lsn::new(self.redo_point.load(Ordering::SeqCst)),
             commits_in_flight: self.queue.in_flight(),
             locks_held: count(self.locks.held_count()),
-            lock_waiters: count(self.locks.waiting_count()),
+            lock_waiters: count(self.locks.waiting_count()) + self.in_doubt.protected.waiting_count(),
             transaction_memory_bytes: self.transaction_memory.taken(),
             snapshots: count(self.snapshots.count()),
             oldest_snapshot: self.snapshots.oldest(),

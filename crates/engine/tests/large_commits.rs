@@ -7,10 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{small_options, try_open};
-use seawall_engine::{
-    Background, Database, Environment, Error, Isolation, LockWait, Options, Snapshot, Table,
-    TransactionOptions,
-};
+use seawall_engine::{Background, Database, Environment, Error, LockWait, Options, Snapshot, Table};
 use seawall_simulation::SimulatedDisk;
 
 /// Enough to be put in ahead.
@@ -101,33 +98,29 @@ fn a_large_commit_is_seen_whole_or_not_at_all_beside_small_ones_and_checkpoints(
     }
 }
 
-fn serializable() -> TransactionOptions {
-    TransactionOptions { isolation: Isolation::Serializable, ..Options::default().transaction() }
-}
-
-/// A commit of many rows that is refused when its rows are in the memtable already.
-fn refused(database: &Database, table: &Table) {
-    let mut reader = database.begin_with(serializable());
-    reader.get(table, (ROWS - 1).to_be_bytes()).unwrap();
-    reader.put(table, b"of the reader", b"").unwrap();
-    reader.prepare("reader").unwrap();
-    let mut transaction = database
-        .begin_with(TransactionOptions { lock_wait: LockWait::NoWait, ..Options::default().transaction() });
-    (0..ROWS).for_each(|row| transaction.put(table, row.to_be_bytes(), b"never").unwrap());
+/// A commit of many rows that is refused when its rows are in the memtable already: the disk has no room for its record.
+fn refused(disk: &SimulatedDisk, database: &Database, table: &Table) {
+    let before = database.statistics().memtable_bytes;
+    let mut transaction = database.begin();
+    (0..ROWS).for_each(|row| transaction.put(table, row.to_be_bytes(), [0; 4 << 10]).unwrap());
+    disk.set_capacity(Some(disk.allocated_bytes()));
     let answer = transaction.commit();
-    assert!(matches!(answer, Err(Error::Locked { .. })), "{answer:?}");
-    database.rollback_prepared("reader").unwrap();
+    disk.set_capacity(None);
+    assert!(matches!(answer, Err(Error::DiskFull { .. })), "{answer:?}");
+    assert!(database.statistics().memtable_bytes > before, "its rows were not in the memtable yet");
 }
 
 #[test]
 fn a_large_commit_that_is_refused_leaves_nothing_behind() {
     let disk = SimulatedDisk::new(1);
-    let database = try_open(&disk, small_options()).unwrap();
+    // So large that no refused commit meets a checkpoint that was not asked for.
+    let options = Options { memtable_bytes: 64 << 20, ..small_options() };
+    let database = try_open(&disk, options).unwrap();
     let table = database.create_table("t").unwrap();
     database.put(&table, 0_u32.to_be_bytes(), b"old").unwrap();
     let before = database.snapshot();
-    refused(&database, &table);
-    refused(&database, &table);
+    refused(&disk, &database, &table);
+    refused(&disk, &database, &table);
     let rows = |database: &Database| -> Vec<(Vec<u8>, Vec<u8>)> {
         database.snapshot().rows(&table).map(Result::unwrap).collect()
     };
@@ -137,17 +130,17 @@ fn a_large_commit_that_is_refused_leaves_nothing_behind() {
     // A writer under `Snapshot` meets no conflict with what never was.
     let mut writer = database.begin();
     assert_eq!(writer.get(&table, 1_u32.to_be_bytes()).unwrap(), None);
-    refused(&database, &table);
+    refused(&disk, &database, &table);
     writer.put(&table, 1_u32.to_be_bytes(), b"new").unwrap();
     writer.commit().unwrap();
     let new = (1_u32.to_be_bytes().to_vec(), b"new".to_vec());
-    refused(&database, &table);
+    refused(&disk, &database, &table);
     assert_eq!(rows(&database), [old.clone(), new.clone()]);
     database.checkpoint().unwrap();
     assert_eq!(rows(&database), [old.clone(), new.clone()]);
     assert_eq!(before.get(&table, 1_u32.to_be_bytes()).unwrap(), None);
     drop(before);
-    write_all(&database, &table);
+    write_all(&disk, &database, &table);
     database.close().unwrap();
     let database = try_open(&disk, small_options()).unwrap();
     let table = database.table("t").unwrap();
@@ -156,8 +149,8 @@ fn a_large_commit_that_is_refused_leaves_nothing_behind() {
 }
 
 /// Writes all rows after all, over those that were refused.
-fn write_all(database: &Database, table: &Table) {
-    refused(database, table);
+fn write_all(disk: &SimulatedDisk, database: &Database, table: &Table) {
+    refused(disk, database, table);
     fill(database, table, 9, None);
     assert_eq!(round_of(&database.snapshot(), table), 9);
 }

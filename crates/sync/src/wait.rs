@@ -30,6 +30,11 @@ impl WaitWord {
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 
+    /// How many threads sleep now, or are about to.
+    pub fn sleepers(&self) -> u32 {
+        self.sleepers.load(Ordering::SeqCst)
+    }
+
     /// Changes the counter and wakes all who sleep. Make the condition true first.
     pub fn wake_all(&self) {
         self.word.fetch_add(1, Ordering::SeqCst);

@@ -217,6 +217,11 @@ impl Protected {
         self.changed.read()
     }
 
+    /// How many threads wait for a decision.
+    pub(crate) fn waiting_count(&self) -> u64 {
+        u64::from(self.changed.sleepers())
+    }
+
     /// The database takes no more writes: whoever waits here looks again.
     pub(crate) fn wake_waiting(&self) {
         self.changed.wake_all();

@@ -203,6 +203,40 @@ fn a_writer_waits_for_the_decision() {
     check_and_close(database);
 }
 
+/// Decisions about other transactions wake it up each time.
+#[test]
+fn a_large_commit_that_waits_for_a_decision_takes_its_memory_once() {
+    const VALUE_BYTES: usize = 1 << 20;
+    let options = Options {
+        lock_wait: LockWait::Timeout(Duration::from_secs(600)),
+        background: Background::Threads,
+        memtable_bytes: 1 << 30,
+        checkpoint_log_bytes: 1 << 30,
+        ..options()
+    };
+    let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(11)));
+    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let table = database.create_table("t").unwrap();
+    prepare_reader(&database, &table, "reader").unwrap();
+    std::thread::scope(|scope| {
+        let before = database.statistics().memtable_bytes;
+        let writer = scope.spawn(|| database.put(&table, "read", vec![1; VALUE_BYTES]));
+        wait_until("the large commit to wait for the decision", || database.statistics().lock_waiters > 0);
+        for number in 0..1_000 {
+            let gid = number.to_string();
+            super::prepare(&database, &gid, &[(&gid, "1")]);
+            database.commit_prepared(&gid).unwrap();
+        }
+        let waiting = database.statistics().memtable_bytes - before;
+        database.commit_prepared("reader").unwrap();
+        writer.join().unwrap().unwrap();
+        let all = database.statistics().memtable_bytes - before;
+        println!("{waiting} bytes while it waited, {all} in all");
+        assert!(usize::try_from(all).unwrap() < 2 * VALUE_BYTES, "{waiting} bytes while it waited, {all} in all");
+    });
+    check_and_close(database);
+}
+
 #[test]
 fn a_reader_that_is_to_be_prepared_waits_for_the_decision_about_what_it_has_read() {
     for commits in [true, false] {
