@@ -36,6 +36,7 @@ use crate::read_set::ReadItem;
 use crate::recent_commits::{Watch, WrittenKeys};
 use crate::transaction::table_changed;
 use crate::view::View;
+use crate::writer_pace::ReservedRoom;
 
 /// A record with so many rows, or so many bytes of them, has them in the memtable before it has its place in the log.
 const ROWS_AHEAD: u64 = 128;
@@ -116,13 +117,15 @@ struct Validation<'v> {
 
 impl Engine {
     /// Gives a record its place in the log, if what `request` depends on is as it was, and puts its rows into the
-    /// memtable. `in_order` runs in the log's critical section. The caller holds the locks of the rows.
+    /// memtable, in which `room` is reserved for them. `in_order` runs in the log's critical section. The caller holds the
+    /// locks of the rows.
     pub(crate) fn log_and_apply<'r>(
         &self,
         request: &CommitRequest<'_>,
         row_keys: impl Iterator<Item = &'r [u8]> + Clone,
         record: &mut PreparedRecord,
         rows: &RowsToApply<'_>,
+        room: &mut ReservedRoom<'_>,
         in_order: impl Fn(),
     ) -> Result<Logged, Error> {
         if request.durability == Durability::Archived && self.archivers().is_empty() {
@@ -141,7 +144,12 @@ impl Engine {
             drop(check);
             match logged {
                 Ok(logged) => return Ok(logged),
-                Err(refused) => self.wait_or_fail(request, refused, &mut waiting_since, unprotected)?,
+                Err(refused) => {
+                    // The decision that is waited for may need the room. And what was put in for nothing counts as used.
+                    room.give_back();
+                    self.wait_or_fail(request, refused, &mut waiting_since, unprotected)?;
+                    room.reserve()?;
+                }
             }
         }
     }

@@ -29,6 +29,7 @@ use crate::read_set::ReadItem;
 use crate::row_key;
 use crate::session::Session;
 use crate::touched_tables::Definition;
+use crate::writer_pace::ReservedRoom;
 
 /// A table that a transaction writes to, and where it took its rows to be.
 #[derive(Clone, Debug)]
@@ -141,13 +142,22 @@ impl Engine {
         bytes: u64,
     ) -> Result<Lsn, Error> {
         let row_count = u64::try_from(rows.size_hint().0).expect("a count in memory fits into 64 bits");
-        let _room = self.admit_to_memtable(bytes, row_count)?;
-        self.log_commit_unthrottled(request, rows)
+        let mut room = self.admit_to_memtable(bytes, row_count)?;
+        self.log_commit_in(&mut room, request, rows)
     }
 
     /// As `log_commit`, for the few rows that a checkpoint itself writes.
     pub(crate) fn log_commit_unthrottled<'r>(
         &self,
+        request: &CommitRequest<'_>,
+        rows: impl Iterator<Item = (&'r [u8], Option<&'r [u8]>)> + Clone,
+    ) -> Result<Lsn, Error> {
+        self.log_commit_in(&mut ReservedRoom::none(self), request, rows)
+    }
+
+    fn log_commit_in<'r>(
+        &self,
+        room: &mut ReservedRoom<'_>,
         request: &CommitRequest<'_>,
         rows: impl Iterator<Item = (&'r [u8], Option<&'r [u8]>)> + Clone,
     ) -> Result<Lsn, Error> {
@@ -161,7 +171,7 @@ impl Engine {
                 rows.clone().for_each(|(key, value)| visit(key, value));
             };
             let rows = RowsToApply { count, bytes, for_each: &for_each };
-            let logged = self.log_and_apply(request, keys, record, &rows, || {})?;
+            let logged = self.log_and_apply(request, keys, record, &rows, room, || {})?;
             self.applied(logged.ticket, logged.stamp, request.durability);
             Ok(logged.stamp)
         })

@@ -25,6 +25,7 @@ use crate::options::Durability;
 use crate::prepare::damaged_body;
 use crate::read_set::ReadItem;
 use crate::row_key;
+use crate::writer_pace::ReservedRoom;
 
 /// A transaction that is prepared and not decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,13 +126,13 @@ impl Engine {
         durability: Durability,
         extra: ExtraRows<'_>,
     ) -> Result<Lsn, Error> {
-        let (body, counter, _room) = match outcome {
+        let (body, counter, mut room) = match outcome {
             Outcome::Commit => {
                 let room = self.admit_to_memtable(prepared.bytes, prepared.row_count)?;
                 let body = self.read_prepared(prepared, prepare_stamp)?;
-                (Some(body), &self.in_doubt.counts.committed, Some(room))
+                (Some(body), &self.in_doubt.counts.committed, room)
             }
-            Outcome::Rollback => (None, &self.in_doubt.counts.rolled_back, None),
+            Outcome::Rollback => (None, &self.in_doubt.counts.rolled_back, ReservedRoom::none(self)),
         };
         // Before the record has a place: afterwards it must be applied, whatever happens.
         let prepare = body.as_deref().map(checked_prepare).transpose()?;
@@ -152,7 +153,7 @@ impl Engine {
             };
             let rows = RowsToApply { count, bytes: prepared.bytes, for_each: &for_each };
             let Logged { stamp, ticket, view } =
-                self.log_and_apply(&request, std::iter::empty(), record, &rows, || {})?;
+                self.log_and_apply(&request, std::iter::empty(), record, &rows, &mut room, || {})?;
             view.prepared.decided(prepare_stamp, stamp, prepared);
             self.applied(ticket, stamp, durability);
             self.in_doubt.decided(prepared, stamp, self.settled(), self.locks());

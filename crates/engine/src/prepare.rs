@@ -30,6 +30,7 @@ use crate::lock_table::lock_name;
 use crate::read_set::ReadItem;
 use crate::row_key;
 use crate::transaction::Transaction;
+use crate::writer_pace::ReservedRoom;
 
 impl Transaction {
     /// Names who is responsible for the transaction, up to 64 bytes: shown with in-doubt transactions, and what policies
@@ -98,7 +99,7 @@ impl Transaction {
         // What is in doubt has a copy of the rows and guards in its record.
         self.check_room_for(guarded + encoded_bytes)?;
         let engine = Arc::clone(&self.engine);
-        let _room = engine.admit_to_memtable(guarded, 0)?;
+        let mut room = engine.admit_to_memtable(guarded, 0)?;
         with_builder(|builder| {
             let time_micros = self.engine.clock().wall_micros();
             builder.begin_prepare(time_micros, gid, &self.owner_name, &encoded);
@@ -118,7 +119,7 @@ impl Transaction {
                 objects,
                 lock_owner: self.owner(),
             })?;
-            let logged = self.append_prepare(&prepared, &guards, record, body);
+            let logged = self.append_prepare(&prepared, &guards, record, body, &mut room);
             if logged.is_err() {
                 self.engine.in_doubt.protected.leave(self.owner());
                 self.engine.in_doubt.remove(&prepared);
@@ -163,6 +164,7 @@ impl Transaction {
         guards: &Guards,
         record: &mut PreparedRecord,
         body: Arc<[u8]>,
+        room: &mut ReservedRoom<'_>,
     ) -> Result<Lsn, Error> {
         let engine = Arc::clone(&self.engine);
         // Before it has a place in the log: see `in_doubt::protected`.
@@ -172,7 +174,7 @@ impl Transaction {
         let durability = request.durability;
         let keys = self.writes.rows().map(|(key, _)| key);
         let Logged { stamp, ticket, view } =
-            engine.log_and_apply(&request, keys, record, &RowsToApply::NONE, || {
+            engine.log_and_apply(&request, keys, record, &RowsToApply::NONE, room, || {
                 prepared.objects.iter().for_each(|object| object.hold_in_doubt());
             })?;
         // Before it can be decided.

@@ -39,19 +39,45 @@ const MEMTABLE_ROW_BYTES: u64 = 72;
 /// Less is not worth counting: a thousand threads that are let in with as much at once are within the slack.
 const RESERVED_MIN: u64 = 4 << 10;
 
-/// Room in the memtable for a commit that has been let in and is not applied yet.
+/// Room in the memtable for a commit that has been let in and is not applied yet. Given back when this is dropped.
 #[derive(Debug)]
 #[must_use = "the room is given back when this is dropped"]
 pub(crate) struct ReservedRoom<'e> {
     engine: &'e Engine,
-    bytes: u64,
+    /// What the rows of the commit take; `None`: it waits for no room.
+    needed: Option<u64>,
+    /// What is counted in `Engine::reserved_room`.
+    reserved: u64,
+}
+
+impl<'e> ReservedRoom<'e> {
+    /// Of a record that waits for no room: it has few rows, or none.
+    pub(crate) fn none(engine: &'e Engine) -> ReservedRoom<'e> {
+        ReservedRoom { engine, needed: None, reserved: 0 }
+    }
+
+    /// Reserves the room again that was given back; waits until there is some.
+    pub(crate) fn reserve(&mut self) -> Result<(), Error> {
+        if let Some(needed) = self.needed {
+            self.give_back();
+            self.reserved = self.engine.wait_until_reserved(needed)?;
+        }
+        Ok(())
+    }
+
+    /// Before a wait: what is waited for may need the room.
+    pub(crate) fn give_back(&mut self) {
+        let reserved = std::mem::take(&mut self.reserved);
+        if reserved > 0 {
+            self.engine.reserved_room.fetch_sub(reserved, Ordering::SeqCst);
+            self.engine.room.wake_all();
+        }
+    }
 }
 
 impl Drop for ReservedRoom<'_> {
     fn drop(&mut self) {
-        if self.bytes > 0 {
-            self.engine.reserved_room.fetch_sub(self.bytes, Ordering::SeqCst);
-        }
+        self.give_back();
     }
 }
 
@@ -62,38 +88,45 @@ impl Engine {
     pub(crate) fn admit_to_memtable(&self, bytes: u64, rows: u64) -> Result<ReservedRoom<'_>, Error> {
         self.look_at_pace();
         self.throttle.admit(bytes);
-        let room = bytes + rows * MEMTABLE_ROW_BYTES;
+        let needed = Some(bytes + rows * MEMTABLE_ROW_BYTES);
+        let mut room = ReservedRoom { engine: self, needed, reserved: 0 };
+        room.reserve()?;
+        Ok(room)
+    }
+
+    /// Reserves room, as soon as there is some; how much is reserved.
+    fn wait_until_reserved(&self, needed: u64) -> Result<u64, Error> {
         let reached = self.limit_reached();
         if self.is_manual() {
             reached.map(|trigger| self.checkpoint(trigger)).transpose()?;
-            return Ok(ReservedRoom { engine: self, bytes: 0 });
+            return Ok(0);
         }
         if reached.is_some() {
             self.background.want_checkpoint();
-        } else if room < RESERVED_MIN {
-            return Ok(ReservedRoom { engine: self, bytes: 0 });
+        } else if needed < RESERVED_MIN {
+            return Ok(0);
         }
         // The throttle aims at the limit; a quarter as much again is for what it cannot foresee.
         let hard_limit = self.active_limit() + self.active_limit() / 4;
-        match self.reserve_room(room, hard_limit) {
-            Some(reserved) => Ok(reserved),
-            None => self.wait_for_room(room, hard_limit),
+        if !self.try_reserve(needed, hard_limit) {
+            self.wait_for_room(needed, hard_limit)?;
         }
+        Ok(needed)
     }
 
     /// Reserves room, if the active memtable, with what others have reserved, is not over `limit`. Looked at and reserved in
     /// one step: of those who come at once, one may go over the limit.
-    fn reserve_room(&self, bytes: u64, limit: u64) -> Option<ReservedRoom<'_>> {
+    fn try_reserve(&self, bytes: u64, limit: u64) -> bool {
         let mut reserved = self.reserved_room.load(Ordering::SeqCst);
         loop {
             if self.active_bytes().saturating_add(reserved) > limit || !self.fits_in_all(bytes, reserved) {
-                return None;
+                return false;
             }
             let with = reserved.saturating_add(bytes);
             let exchange =
                 self.reserved_room.compare_exchange(reserved, with, Ordering::SeqCst, Ordering::SeqCst);
             match exchange {
-                Ok(_) => return Some(ReservedRoom { engine: self, bytes }),
+                Ok(_) => return true,
                 Err(now) => reserved = now,
             }
         }
@@ -113,16 +146,16 @@ impl Engine {
     }
 
     #[cold]
-    fn wait_for_room(&self, bytes: u64, hard_limit: u64) -> Result<ReservedRoom<'_>, Error> {
+    fn wait_for_room(&self, bytes: u64, hard_limit: u64) -> Result<(), Error> {
         let chunks = self.progress.chunks();
         let before = self.clock().monotonic();
         loop {
             let seen = self.room.read();
             let moved = self.progress.chunks() != chunks;
             let limit = if moved { self.active_limit() / 2 * 3 } else { hard_limit };
-            if let Some(reserved) = self.reserve_room(bytes, limit) {
+            if self.try_reserve(bytes, limit) {
                 self.throttle.note_wait(self.clock().monotonic().saturating_sub(before));
-                return Ok(reserved);
+                return Ok(());
             }
             // What others had reserved may have filled the memtable only now.
             if self.limit_reached().is_some() {
@@ -350,5 +383,38 @@ impl<'e> MergePace<'e> {
 
     pub(crate) fn paused(&self) -> Duration {
         self.paused
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use seawall_simulation::SimulatedDisk;
+
+    use super::*;
+    use crate::database::Database;
+    use crate::engine::Environment;
+    use crate::options::{Background, Options};
+
+    #[test]
+    fn who_waits_for_room_is_told_when_some_is_given_back() {
+        let options =
+            Options { background: Background::Threads, memtable_bytes: 8 << 20, ..Options::default() };
+        let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(1)));
+        let database = Database::open_in(environment, options, |_| {}).unwrap();
+        let engine = database.engine();
+        let mut room = engine.admit_to_memtable(1 << 20, 1).unwrap();
+        let reserved = engine.reserved_room.load(Ordering::SeqCst);
+        assert!(reserved >= 1 << 20, "{reserved}");
+        let seen = engine.room.read();
+        room.give_back();
+        assert_eq!(engine.reserved_room.load(Ordering::SeqCst), 0);
+        assert_ne!(engine.room.read(), seen, "nobody was told");
+        room.reserve().unwrap();
+        assert_eq!(engine.reserved_room.load(Ordering::SeqCst), reserved);
+        let seen = engine.room.read();
+        drop(room);
+        assert_eq!(engine.reserved_room.load(Ordering::SeqCst), 0);
+        assert_ne!(engine.room.read(), seen, "nobody was told");
+        database.close().unwrap();
     }
 }

@@ -7,8 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use common::{small_options, try_open};
-use seawall_engine::{Background, Database, Environment, Error, LockWait, Options, Snapshot, Table};
+use seawall_engine::{
+    Background, Database, Durability, Environment, Error, Isolation, LockWait, Options, Snapshot, Table,
+    TransactionOptions,
+};
 use seawall_simulation::SimulatedDisk;
+use seawall_testing::wait_until;
 
 /// Enough to be put in ahead.
 const ROWS: u32 = 200;
@@ -153,6 +157,68 @@ fn write_all(disk: &SimulatedDisk, database: &Database, table: &Table) {
     refused(disk, database, table);
     fill(database, table, 9, None);
     assert_eq!(round_of(&database.snapshot(), table), 9);
+}
+
+/// Commits of many rows overtake it again and again, each with more keys than are looked at in the log's critical section.
+#[test]
+fn a_large_serializable_commit_and_a_checkpoint_end_beside_others_of_many_rows() {
+    const LARGE: u32 = 60_000;
+    const OTHERS: u32 = 4;
+    let options = Options { memtable_bytes: 256 << 20, background: Background::Threads, ..small_options() };
+    let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(1)));
+    let database = Database::open_in(environment, options.clone(), |_| {}).unwrap();
+    let [large, other] = ["large", "other"].map(|name| database.create_table(name).unwrap());
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (database, large, other, done, options) = (&database, &large, &other, &done, &options);
+        let begin = move |isolation| {
+            let durability = Durability::Async;
+            database.begin_with(TransactionOptions { isolation, durability, ..options.transaction() })
+        };
+        let _stop = Stop(done);
+        for writer in 0..OTHERS {
+            scope.spawn(move || {
+                for turn in 0_u32.. {
+                    if done.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    let mut transaction = begin(Isolation::Snapshot);
+                    for row in 0..300 {
+                        transaction.put(other, (writer * 300 + row).to_be_bytes(), turn.to_be_bytes()).unwrap();
+                    }
+                    transaction.commit().unwrap();
+                }
+            });
+        }
+        let committing = scope.spawn(move || {
+            let mut transaction = begin(Isolation::Serializable);
+            assert_eq!(transaction.get(large, b"read").unwrap(), None);
+            (0..LARGE).for_each(|row| transaction.put(large, row.to_be_bytes(), []).unwrap());
+            transaction.commit().map(|_| ())
+        });
+        let checkpointing = scope.spawn(move || {
+            wait_until("the large commit to be on its way", || {
+                database.statistics().memtable_rows >= u64::from(LARGE) || committing.is_finished()
+            });
+            let checkpoint = database.checkpoint().map(|_| ());
+            (checkpoint, committing.join().unwrap())
+        });
+        wait_until("both to end", || checkpointing.is_finished());
+        let (checkpoint, commit) = checkpointing.join().unwrap();
+        checkpoint.unwrap();
+        commit.unwrap();
+    });
+    assert_eq!(database.snapshot().rows(&large).count(), LARGE as usize);
+    database.close().unwrap();
+}
+
+/// Tells the threads of a test to end, however it ends.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
 }
 
 #[test]

@@ -237,6 +237,42 @@ fn a_large_commit_that_waits_for_a_decision_takes_its_memory_once() {
     check_and_close(database);
 }
 
+/// The room that a waiting commit has no use for yet is not kept from the decision.
+#[test]
+fn a_decision_gets_room_in_the_memtable_while_a_large_commit_waits_for_it() {
+    let options = Options {
+        lock_wait: LockWait::Timeout(Duration::from_secs(120)),
+        background: Background::Threads,
+        memtable_bytes: 2 << 20,
+        ..options()
+    };
+    let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(12)));
+    let database = Database::open_in(environment, options.clone(), |_| {}).unwrap();
+    let table = database.create_table("t").unwrap();
+    // No checkpoint is due before the large commit, and one beside it would have no room.
+    database.put(&table, "filler", vec![0; 500 << 10]).unwrap();
+    let mut prepared =
+        database.begin_with(TransactionOptions { isolation: SERIALIZABLE, ..options.transaction() });
+    assert_eq!(prepared.get(&table, "x").unwrap(), None);
+    (0..60).for_each(|row| prepared.put(&table, format!("prepared {row}"), [0; 100]).unwrap());
+    prepared.prepare("gid").unwrap();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            let mut transaction = database.begin_with(options.transaction());
+            (0..300).for_each(|row| transaction.put(&table, format!("large {row}"), [0; 3_000]).unwrap());
+            transaction.put(&table, "x", "1").unwrap();
+            transaction.commit().unwrap();
+        });
+        wait_until("the large commit to wait for the decision", || database.statistics().lock_waiters > 0);
+        let decision = scope.spawn(|| database.commit_prepared("gid").map(|_| ()));
+        wait_until("the decision to be made", || decision.is_finished());
+        decision.join().unwrap().unwrap();
+        writer.join().unwrap();
+    });
+    assert_eq!(get(&database, "x").as_deref(), Some("1"));
+    check_and_close(database);
+}
+
 #[test]
 fn a_reader_that_is_to_be_prepared_waits_for_the_decision_about_what_it_has_read() {
     for commits in [true, false] {
