@@ -58,12 +58,12 @@ impl<'m> Versions<'m> {
     ///
     /// While others insert, the caller must hold a snapshot for as long as it uses the value; see [`Memtable::get`].
     pub fn newest(&self) -> (Lsn, Option<&'m [u8]>) {
-        self.0.newest_value().expect("looked for in `new`")
+        self.0.newest_value().expect("a row that has a version with a stamp keeps one")
     }
 
     /// Stamp of the newest version.
     pub fn newest_stamp(&self) -> Lsn {
-        self.0.newest_stamp().expect("looked for in `new`")
+        self.0.newest_stamp().expect("a row that has a version with a stamp keeps one")
     }
 
     /// All of them, newest first, of a memtable that nobody writes to any more.

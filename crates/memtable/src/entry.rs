@@ -29,8 +29,15 @@
 //! The write is ordered after the last read of a reader that has gone: ending a snapshot releases, computing the
 //! horizon acquires, and the horizon is handed on through an atomic with release and acquire.
 //!
-//! An abandoned version (`pending`) is taken out of the chain when the next one comes, and its memory is not used again.
-//! A reader that stands on it goes on to the version below, about which nothing above changes.
+//! # Why an abandoned version may be written again
+//!
+//! No reader ever uses the value of an abandoned version (`pending`), so the next version takes its memory and its place in
+//! the chain. A reader may stand on the version meanwhile. It finds the old stamp, which is abandoned, or the new one,
+//! which is above its snapshot, and goes on to the version below. That is why the stamp is written last, after the link
+//! to the version below: a reader who finds the new stamp finds that link and the value.
+//!
+//! The same order serves a look at the newest version that holds no snapshot, or one that was cancelled. It may stand on
+//! the oldest version when that is written again, and finds its old stamp, or the way to a newer version.
 #![expect(unsafe_code, reason = "entries are variable-length pieces of an arena behind safe handles")]
 
 use std::marker::PhantomData;
@@ -231,27 +238,31 @@ impl<'m> EntryRef<'m> {
         let _latch = self.latch();
         let newest = self.newest();
         let below = self.without_abandoned(newest);
-        let unlinked = below.and_then(|below| self.unlink_oldest(below, reaches));
+        let free = if newest.is_abandoned() {
+            Some(newest)
+        } else {
+            below.and_then(|below| self.unlink_oldest(below, reaches))
+        };
         let length = value_length(value);
-        let version = match unlinked {
+        let version = match free {
             Some(version) if version.capacity() >= length => version,
             // Room to grow: each slot can be found too small only a few times, so the row's memory stays bounded.
             Some(_) => VersionRef::create(arena, generous_capacity(length)),
             None => VersionRef::create(arena, round_up(length)),
         };
+        version.set_older(below);
         version.fill(stamp.into(), value);
         debug_assert!(
             below.and_then(VersionRef::stamp) <= version.stamp() || version.stamp().is_none(),
             "a version comes after a newer one"
         );
-        version.set_older(below);
         version.set_newer(below.map_or(version, VersionRef::newer));
         if let Some(below) = below {
             below.set_newer(version);
         }
         // Release pairs with the acquire in `newest`: who finds the version finds its fields and bytes.
         self.header().newest.store(version.header.as_ptr(), Ordering::Release);
-        unlinked.is_none() && below.is_some_and(|below| below.header == newest.header)
+        free.is_none()
     }
 
     /// The newest version that is not abandoned, now linked as if none was before it.
@@ -366,22 +377,21 @@ impl<'m> VersionRef<'m> {
         NonNull::new(raw).map(|header| VersionRef { header, arena: PhantomData })
     }
 
-    /// Writes stamp and value. The version is new, or unlinked and out of every reader's reach.
+    /// Writes value and stamp. The version is new, or no reader uses its value.
     fn fill(self, stamp: Stamp, value: Option<&[u8]>) {
-        let header = self.header();
-        // Relaxed: published by the store to `newest` or `older` that follows.
-        header.stamp.store(stamp.raw(), Ordering::Relaxed);
-        let Some(value) = value else {
-            header.length.store(DELETED, Ordering::Relaxed);
-            return;
-        };
-        assert!(value.len() <= self.capacity(), "{} bytes into {}", value.len(), self.capacity());
-        header.length.store(u32::try_from(value.len()).expect("at most the capacity"), Ordering::Relaxed);
-        // SAFETY: there is room, checked above, and no reader looks at these bytes: see the top of the file.
-        unsafe {
-            let start = self.header.cast::<u8>().add(VERSION_HEADER_BYTES);
-            ptr::copy_nonoverlapping(value.as_ptr(), start.as_ptr(), value.len());
-        }
+        let length = value.map_or(DELETED, |value| {
+            assert!(value.len() <= self.capacity(), "{} bytes into {}", value.len(), self.capacity());
+            // SAFETY: there is room, checked above, and no reader looks at these bytes: see the top of the file.
+            unsafe {
+                let start = self.header.cast::<u8>().add(VERSION_HEADER_BYTES);
+                ptr::copy_nonoverlapping(value.as_ptr(), start.as_ptr(), value.len());
+            }
+            u32::try_from(value.len()).expect("at most the capacity")
+        });
+        // Relaxed: published by the store that follows.
+        self.header().length.store(length, Ordering::Relaxed);
+        // Last, and release, which pairs with the acquire in `raw_stamp`: see the top of the file.
+        self.header().stamp.store(stamp.raw(), Ordering::Release);
     }
 
     /// `None` while its commit is pending, and if that was abandoned.
@@ -396,11 +406,12 @@ impl<'m> VersionRef<'m> {
     }
 
     fn raw_stamp(self) -> Stamp {
-        // Relaxed: ordered by the acquire load that found the version.
-        Stamp::from_raw(self.header().stamp.load(Ordering::Relaxed))
+        // Acquire pairs with the release in `fill`, for those who stand on a version while it is written again.
+        Stamp::from_raw(self.header().stamp.load(Ordering::Acquire))
     }
 
     fn value(self) -> Option<&'m [u8]> {
+        // Relaxed: ordered by the load of the stamp.
         let length = self.header().length.load(Ordering::Relaxed);
         if length == DELETED {
             return None;

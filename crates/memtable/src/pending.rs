@@ -12,7 +12,7 @@
 //! * A status is pending until it gets a stamp or is abandoned, and then never changes again.
 //! * A version whose status is not a stamp is seen by no snapshot, no look at the newest version, and no cursor.
 //! * Versions of one row are inserted under the row's lock, and the lock is released after the status is decided. So at
-//!   most the newest version of a row is pending, and who inserts above abandoned versions takes them out of the chain.
+//!   most the newest version of a row is pending, and the next one takes the place of an abandoned one, and its memory.
 #![expect(unsafe_code, reason = "a stamp may be the address of a status in the memtable's arena")]
 
 use seawall_sync::atomic::{AtomicU64, Ordering};

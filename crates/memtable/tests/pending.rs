@@ -77,12 +77,23 @@ fn an_abandoned_commit_is_never_seen_and_its_versions_leave_their_rows() {
 
 #[test]
 fn a_row_keeps_its_size_when_commits_before_its_updates_are_abandoned() {
-    let memtable = Memtable::new(1 << 20);
-    let update = |stamp: u64| {
-        memtable.begin_pending().insert(b"a", Some(b"never"), || Lsn::new(stamp - 1));
-        memtable.insert(b"a", Lsn::new(stamp), Some(b"value"), || Lsn::new(stamp - 1));
-    };
-    (1..100).for_each(update);
-    assert!(memtable.version_count() <= 3, "{} versions", memtable.version_count());
-    assert_eq!(at(&memtable, b"a", 99), Some(b"value".to_vec()));
+    for abandoned_value in [&b"never"[..], b"", b"a value that is longer than the one that stays"] {
+        for abandoned_each in [1, 3] {
+            let memtable = Memtable::new(1 << 20);
+            let update = |stamp: u64| {
+                for _ in 0..abandoned_each {
+                    memtable.begin_pending().insert(b"a", Some(abandoned_value), || Lsn::new(stamp - 1));
+                }
+                memtable.insert(b"a", Lsn::new(stamp), Some(b"value"), || Lsn::new(stamp - 1));
+            };
+            (1..10).for_each(update);
+            // Each commit that begins takes a word.
+            let (before, begun) = (memtable.bytes_used(), 90 * abandoned_each);
+            (10..100).for_each(update);
+            let grown = memtable.bytes_used() - before;
+            assert!(grown <= begun * 8, "{grown} bytes in {begun} abandoned commits");
+            assert!(memtable.version_count() <= 3, "{} versions", memtable.version_count());
+            assert_eq!(at(&memtable, b"a", 99), Some(b"value".to_vec()));
+        }
+    }
 }
