@@ -6,11 +6,15 @@
 //!                pending; check, long    | publish the rows with one store
 //! ```
 //! Invariants:
-//! * Nothing in the log's critical section, and nothing between it and `applied`, grows with the rows that a transaction
-//!   has written or read. The long part of each check comes before; inside, what has changed since is looked at, and if
-//!   that is much, the record leaves the critical section and comes again.
-//! * The rows of a record are in the memtable that was active at its place in the log. Whoever inserts them before
-//!   holds `applying_ahead`, which a freeze takes alone; meanwhile he waits for nothing that needs a freeze.
+//! * The log's critical section grows with the tables and definitions of a transaction, and not with the rows that it has
+//!   written or read. The long part of each check comes before. Inside, what has changed since is looked at; if that is much,
+//!   the record leaves the critical section and comes again. One that was overtaken in every round but the last is the
+//!   exception: there all of its rows are held against transactions in doubt, and `KEYS_IN_LAST_ROUND` keys of others against
+//!   what it has read.
+//! * Between the critical section and `applied`, `ROWS_AHEAD` rows and `BYTES_AHEAD` bytes are inserted at most.
+//! * The rows of a record are in the memtable that was active at its place in the log. A thread that inserts them before
+//!   holds `applying_ahead`, which a freeze takes alone. Meanwhile the thread waits for nothing that needs a freeze.
+//! * A record that waits for a decision holds no room in the memtable: the decision may need it.
 //!
 //! What is on disk if the power goes: as for any commit, nothing before the record is durable. Rows that are pending are
 //! in memory only.
@@ -33,7 +37,7 @@ use crate::in_doubt::protected::{PASSED_OVER_MAX, ReadKeys};
 use crate::lock_table::LockWait;
 use crate::options::Durability;
 use crate::read_set::ReadItem;
-use crate::recent_commits::{Watch, WrittenKeys};
+use crate::recent_commits::{EvictedKeys, Watch, WrittenKeys};
 use crate::transaction::table_changed;
 use crate::view::View;
 use crate::writer_pace::ReservedRoom;
@@ -41,11 +45,14 @@ use crate::writer_pace::ReservedRoom;
 /// A record with so many rows, or so many bytes of them, has them in the memtable before it has its place in the log.
 const ROWS_AHEAD: u64 = 128;
 const BYTES_AHEAD: u64 = 64 << 10;
-/// So many keys are looked at in the log's critical section at most.
+/// So many keys are looked at in the log's critical section at most, but for the last round.
 const KEYS_INSIDE: usize = 256;
+/// And in the last round.
+const KEYS_IN_LAST_ROUND: usize = 1 << 16;
 /// Keys of a commit with more rows are not collected for those who validate: its rows are in the memtable by then.
 const KEYS_COLLECTED: u64 = 1 << 16;
-/// Rounds of a check that always comes too late, after which it is made in the critical section, or given up.
+/// Rounds of checks that come too late. In the last one all that is left is looked at in the critical section; changes that
+/// are too many for that, or that nobody has collected, count as a conflict.
 const ROUNDS_MAX: u32 = 16;
 
 /// Takes a row's key and its value, `None` for a deletion.
@@ -68,12 +75,14 @@ impl RowsToApply<'_> {
     }
 }
 
-/// A record that is in the log, and its rows in the memtable of `view`. The memtable is not frozen before the ticket is
-/// `applied`.
+/// A record that is in the log, and its rows in the memtable of `view`. A freeze that takes the memtable out of use does
+/// not return before the ticket is `applied`.
 pub(crate) struct Logged {
     pub(crate) stamp: Lsn,
     pub(crate) ticket: Ticket,
     pub(crate) view: Guard<Arc<View>>,
+    /// To be freed after the ticket is `applied`: others wait for that.
+    pub(crate) evicted: EvictedKeys,
 }
 
 /// Why the commit was not admitted to the log.
@@ -90,6 +99,14 @@ enum Refused {
     QueueFull,
     /// Too much has entered the log since the check outside.
     Overtaken,
+    /// The log takes no record.
+    Failed(Error),
+}
+
+impl From<Error> for Refused {
+    fn from(error: Error) -> Refused {
+        Refused::Failed(error)
+    }
 }
 
 /// What a record depends on, and how far that was checked outside of the log's critical section.
@@ -135,14 +152,10 @@ impl Engine {
         loop {
             let unprotected = self.in_doubt.protected.seen();
             let mut check = Check::new(request, row_keys.clone(), rows);
-            let logged = if rows.are_many() {
-                self.apply_then_append(&mut check, record, rows, &in_order)?
-            } else {
-                self.append_then_apply(&mut check, record, rows, &in_order)?
-            };
+            let admitted = self.admit(&mut check, record, rows, &in_order);
             // Before a wait: while it lives, others may leave their keys for it.
             drop(check);
-            match logged {
+            match admitted {
                 Ok(logged) => return Ok(logged),
                 Err(refused) => {
                     // The decision that is waited for may need the room. And what was put in for nothing counts as used.
@@ -154,63 +167,53 @@ impl Engine {
         }
     }
 
-    fn append_then_apply<'c, 'r>(
+    fn admit<'c, 'r>(
         &'c self,
         check: &mut Check<'c, impl Iterator<Item = &'r [u8]> + Clone>,
         record: &mut PreparedRecord,
         rows: &RowsToApply<'_>,
         in_order: impl Fn(),
-    ) -> Result<Result<Logged, Refused>, Error> {
-        let logged = self.append_checked(check, record, rows, |_| in_order())?;
-        if let Ok(Logged { stamp, view, .. }) = &logged {
-            (rows.for_each)(&mut |key, value| {
-                view.active.insert(key, *stamp, value, || self.horizon_in(view));
+    ) -> Result<Logged, Refused> {
+        // First, so that rows are seldom put in for nothing.
+        self.check_outside(check)?;
+        let written = self.collect_keys(check.request, rows);
+        if rows.are_many() {
+            let _no_freeze = self.applying_ahead.read();
+            let view = self.view();
+            // If the record is refused, or the log fails, nobody ever sees the rows.
+            let pending = view.active.begin_pending();
+            (rows.for_each)(&mut |key, value| pending.insert(key, value, || self.horizon_in(&view)));
+            return self.append_checked(check, record, rows.count, &written, |stamp| {
+                pending.publish(stamp);
+                in_order();
             });
         }
+        let logged = self.append_checked(check, record, rows.count, &written, |_| in_order())?;
+        let (stamp, view) = (logged.stamp, &logged.view);
+        (rows.for_each)(&mut |key, value| {
+            view.active.insert(key, stamp, value, || self.horizon_in(view));
+        });
         Ok(logged)
     }
 
-    /// If the record is refused, or the log fails, nobody ever sees the rows.
-    fn apply_then_append<'c, 'r>(
-        &'c self,
-        check: &mut Check<'c, impl Iterator<Item = &'r [u8]> + Clone>,
-        record: &mut PreparedRecord,
-        rows: &RowsToApply<'_>,
-        in_order: impl Fn(),
-    ) -> Result<Result<Logged, Refused>, Error> {
-        // First, so that rows are seldom put in for nothing.
-        if let Err(refused) = self.check_outside(check) {
-            return Ok(Err(refused));
-        }
-        let _no_freeze = self.applying_ahead.read();
-        let view = self.view();
-        let pending = view.active.begin_pending();
-        (rows.for_each)(&mut |key, value| pending.insert(key, value, || self.horizon_in(&view)));
-        self.append_checked(check, record, rows, |stamp| {
-            pending.publish(stamp);
-            in_order();
-        })
-    }
-
-    /// Appends the record as soon as what it depends on is checked. Nothing is waited for that needs a freeze.
+    /// Appends the record as soon as what it depends on is checked, after `ROUNDS_MAX` attempts at most. Waits for nothing
+    /// that needs a freeze: `applying_ahead` may be held.
     fn append_checked<'c, 'r>(
         &'c self,
         check: &mut Check<'c, impl Iterator<Item = &'r [u8]> + Clone>,
         record: &mut PreparedRecord,
-        rows: &RowsToApply<'_>,
+        row_count: u64,
+        written: &WrittenKeys,
         in_order: impl Fn(Lsn),
-    ) -> Result<Result<Logged, Refused>, Error> {
+    ) -> Result<Logged, Refused> {
         let log = self.log()?;
         let request = check.request;
         loop {
-            if let Err(refused) = self.check_outside(check) {
-                return Ok(Err(refused));
-            }
-            let written = self.collect_keys(request, rows);
+            self.check_outside(check)?;
             let appended = log.append(record, |span| {
                 self.check_inside(check)?;
                 let ticket = self.queue().enter(span.end).ok_or(Refused::QueueFull)?;
-                self.queue().count_rows(rows.count);
+                self.queue().count_rows(row_count);
                 for definition in request.definitions {
                     definition.object.change(definition.storage, span.end);
                     self.counters.reclaim.give_up(definition.given_up);
@@ -220,18 +223,20 @@ impl Engine {
                 }
                 in_order(span.end);
                 // Last: whoever finds the entry finds what it stands for.
-                self.recent_commits.entered(span.end, written);
-                Ok((ticket, self.view()))
+                let evicted = self.recent_commits.entered(span.end, written.clone());
+                Ok((ticket, self.view(), evicted))
             });
             match appended.map_err(|error| self.log_error(&error))? {
-                Ok((span, (ticket, view))) => return Ok(Ok(Logged { stamp: span.end, ticket, view })),
-                Err(Refused::Overtaken) => check.rounds += 1,
-                Err(refused) => return Ok(Err(refused)),
+                Ok((span, (ticket, view, evicted))) => {
+                    return Ok(Logged { stamp: span.end, ticket, view, evicted });
+                }
+                Err(Refused::Overtaken) if !check.is_last_round() => check.rounds += 1,
+                Err(refused) => return Err(refused),
             }
         }
     }
 
-    /// For those who validate meanwhile.
+    /// For those who validate meanwhile. Not for those who begin to later: they look in the memtables.
     fn collect_keys(&self, request: &CommitRequest<'_>, rows: &RowsToApply<'_>) -> WrittenKeys {
         if !self.recent_commits.is_watched() || rows.count > KEYS_COLLECTED {
             return WrittenKeys::UNKNOWN;
@@ -264,6 +269,7 @@ impl Engine {
             }
             Refused::Cancelled => Err(self.snapshot_cancelled(request.snapshot)),
             Refused::QueueFull => self.wait_for_queue(),
+            Refused::Failed(error) => Err(error),
         }
     }
 
@@ -317,6 +323,12 @@ impl<'c, 'r, K: Iterator<Item = &'r [u8]> + Clone> Check<'c, K> {
     }
 }
 
+impl<K> Check<'_, K> {
+    fn is_last_round(&self) -> bool {
+        self.rounds >= ROUNDS_MAX
+    }
+}
+
 /// The checks.
 impl Engine {
     /// What may take long. Not in the log's critical section.
@@ -345,8 +357,10 @@ impl Engine {
             check.validation = Some(Validation { read_keys, objects, _watch: watch });
             return self.look_at_reads(check);
         }
-        while self.queue().last_entered() > check.unchanged_until {
-            if !self.look_at_recent(check, usize::MAX)? {
+        // Not further: who looks more slowly than others commit would never be done.
+        let (until, mut any_number) = (self.queue().last_entered(), usize::MAX);
+        while check.unchanged_until < until {
+            if !self.look_at_recent(check, &mut any_number)? {
                 return self.look_at_reads(check);
             }
             // A commit that has just entered leaves its entry at once.
@@ -363,7 +377,7 @@ impl Engine {
         let request = check.request;
         check_tables(request)?;
         if check.no_doubt_at != Some(self.in_doubt.protected.counted()) {
-            if !check.is_short && check.rounds < ROUNDS_MAX {
+            if !check.is_short && !check.is_last_round() {
                 return Err(Refused::Overtaken);
             }
             match self.check_in_doubt(check, PASSED_OVER_MAX) {
@@ -379,11 +393,15 @@ impl Engine {
         if request.reads.is_empty() || self.queue().last_entered() <= check.unchanged_until {
             return Ok(());
         }
-        let is_known = check.validation.is_some() && self.look_at_recent(check, KEYS_INSIDE)?;
-        if is_known && self.queue().last_entered() <= check.unchanged_until {
-            Ok(())
-        } else {
-            Err(Refused::Overtaken)
+        let mut keys_left = if check.is_last_round() { KEYS_IN_LAST_ROUND } else { KEYS_INSIDE };
+        loop {
+            let before = check.unchanged_until;
+            if !self.look_at_recent(check, &mut keys_left)? || check.unchanged_until == before {
+                return Err(Refused::Overtaken);
+            }
+            if self.queue().last_entered() <= check.unchanged_until {
+                return Ok(());
+            }
         }
     }
 
@@ -411,7 +429,7 @@ impl Engine {
 
     /// Looks at all that was read, in the memtables.
     fn look_at_reads<K>(&self, check: &mut Check<'_, K>) -> Result<(), Refused> {
-        if check.rounds >= ROUNDS_MAX {
+        if check.is_last_round() {
             return Err(Refused::Overtaken);
         }
         check.rounds += 1;
@@ -432,17 +450,16 @@ impl Engine {
     }
 
     /// Looks at what commits have written since, at most so many keys of them; false if that does not suffice.
-    fn look_at_recent<K>(&self, check: &mut Check<'_, K>, keys_max: usize) -> Result<bool, Refused> {
+    fn look_at_recent<K>(&self, check: &mut Check<'_, K>, keys_left: &mut usize) -> Result<bool, Refused> {
         let Some(Validation { read_keys, objects, .. }) = &check.validation else { return Ok(false) };
         let Some(entries) = self.recent_commits.since(check.unchanged_until, KEYS_INSIDE) else {
             return Ok(false);
         };
-        let mut keys_left = keys_max;
         for (stamp, written) in &entries {
             let Some(mut keys) = written.keys() else { return Ok(false) };
-            let Some(left) = keys_left.checked_sub(written.count()) else { return Ok(false) };
-            keys_left = left;
-            if written.has_definitions && objects.len() > keys_left {
+            let Some(left) = keys_left.checked_sub(written.count().max(1)) else { return Ok(false) };
+            *keys_left = left;
+            if written.has_definitions && objects.len() > *keys_left {
                 return Ok(false);
             }
             let is_table_changed =

@@ -152,7 +152,7 @@ impl Engine {
                 extra.iter().for_each(|(key, value)| visit(key, value.as_deref()));
             };
             let rows = RowsToApply { count, bytes: prepared.bytes, for_each: &for_each };
-            let Logged { stamp, ticket, view } =
+            let Logged { stamp, ticket, view, evicted: _evicted } =
                 self.log_and_apply(&request, std::iter::empty(), record, &rows, &mut room, || {})?;
             view.prepared.decided(prepare_stamp, stamp, prepared);
             self.applied(ticket, stamp, durability);

@@ -15,9 +15,10 @@ pub enum Durability {
     /// On stable storage: survives a power failure.
     #[default]
     Sync,
-    /// In memory that outlives the process: visible at once, on stable storage within `Options::flush_interval`. The end of
-    /// the process, a kill included, does not take it. A power failure before that may, with everything committed after it
-    /// and nothing committed before it.
+    /// In memory that outlives the process, and on stable storage within `Options::flush_interval`. The end of the process, a
+    /// kill included, does not take it. A power failure before that may, with everything committed after it and nothing
+    /// committed before it. It becomes visible as soon as all commits before it are, so after the flush of a `Sync` commit that
+    /// is ahead of it; its own session waits for that when it reads.
     Async,
     /// As `Sync`, and in all archives of the database's options that are required: survives the loss of the machine. Others see it
     /// as soon as it is on stable storage here. While such an archive is down, the commit waits for it.

@@ -173,7 +173,7 @@ impl Transaction {
         let request = CommitRequest { reads: &guards.reads, holder: Some(&holder), ..self.commit_request() };
         let durability = request.durability;
         let keys = self.writes.rows().map(|(key, _)| key);
-        let Logged { stamp, ticket, view } =
+        let Logged { stamp, ticket, view, evicted: _evicted } =
             engine.log_and_apply(&request, keys, record, &RowsToApply::NONE, room, || {
                 prepared.objects.iter().for_each(|object| object.hold_in_doubt());
             })?;

@@ -159,11 +159,13 @@ fn write_all(disk: &SimulatedDisk, database: &Database, table: &Table) {
     assert_eq!(round_of(&database.snapshot(), table), 9);
 }
 
-/// Commits of many rows overtake it again and again, each with more keys than are looked at in the log's critical section.
+/// Others overtake it again and again, with more keys each time than are looked at in the log's critical section. They are
+/// put in after their place in the log, so the freeze that waits for the large commit does not keep them back.
 #[test]
-fn a_large_serializable_commit_and_a_checkpoint_end_beside_others_of_many_rows() {
+fn a_large_serializable_commit_and_a_checkpoint_end_beside_many_other_commits() {
     const LARGE: u32 = 60_000;
     const OTHERS: u32 = 4;
+    const OTHER_ROWS: u32 = 120;
     let options = Options { memtable_bytes: 256 << 20, background: Background::Threads, ..small_options() };
     let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(1)));
     let database = Database::open_in(environment, options.clone(), |_| {}).unwrap();
@@ -183,8 +185,9 @@ fn a_large_serializable_commit_and_a_checkpoint_end_beside_others_of_many_rows()
                         return;
                     }
                     let mut transaction = begin(Isolation::Snapshot);
-                    for row in 0..300 {
-                        transaction.put(other, (writer * 300 + row).to_be_bytes(), turn.to_be_bytes()).unwrap();
+                    for row in 0..OTHER_ROWS {
+                        let key = (writer * OTHER_ROWS + row).to_be_bytes();
+                        transaction.put(other, key, turn.to_be_bytes()).unwrap();
                     }
                     transaction.commit().unwrap();
                 }

@@ -232,7 +232,10 @@ fn a_large_commit_that_waits_for_a_decision_takes_its_memory_once() {
         writer.join().unwrap().unwrap();
         let all = database.statistics().memtable_bytes - before;
         println!("{waiting} bytes while it waited, {all} in all");
-        assert!(usize::try_from(all).unwrap() < 2 * VALUE_BYTES, "{waiting} bytes while it waited, {all} in all");
+        assert!(
+            usize::try_from(all).unwrap() < 2 * VALUE_BYTES,
+            "{waiting} bytes while it waited, {all} in all"
+        );
     });
     check_and_close(database);
 }
