@@ -246,6 +246,11 @@ impl CommitQueue {
         }
     }
 
+    /// How many threads wait until commits are visible.
+    pub(crate) fn waiting_count(&self) -> u64 {
+        u64::from(self.became_visible.sleepers())
+    }
+
     /// Commits that are logged and not yet visible.
     pub(crate) fn in_flight(&self) -> u64 {
         let head = self.head.load(Ordering::SeqCst);

@@ -40,6 +40,8 @@ pub struct Statistics {
     pub redo_point: Lsn,
     /// Commits that are logged and not yet visible.
     pub commits_in_flight: u64,
+    /// Threads that wait until commits are durable or visible: their own, or one that they have to see or have seen.
+    pub commit_waiters: u64,
     /// Row locks held.
     pub locks_held: u64,
     /// Transactions that wait for one, or for the decision about an in-doubt transaction.
@@ -204,6 +206,8 @@ impl Engine {
             visible: self.visible(),
             redo_point: Lsn::new(self.redo_point.load(Ordering::SeqCst)),
             commits_in_flight: self.queue.in_flight(),
+            commit_waiters: self.queue.waiting_count()
+                + self.log.as_ref().map_or(0, |log| log.waiting_count()),
             locks_held: count(self.locks.held_count()),
             lock_waiters: count(self.locks.waiting_count()) + self.in_doubt.protected.waiting_count(),
             transaction_memory_bytes: self.transaction_memory.taken(),

@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,23 +14,27 @@ use seawall_engine::{
 };
 use seawall_simulation::SimulatedDisk;
 use seawall_testing::wait_until;
+use seawall_types::Lsn;
 
 /// Enough to be put in ahead.
 const ROWS: u32 = 200;
 const ROUNDS: u32 = 60;
+/// Rounds after which a checkpoint must have met one.
+const ROUNDS_MAX: u32 = 100 * ROUNDS;
 
-fn fill(database: &Database, table: &Table, round: u32, gid: Option<&str>) {
+/// The end of the log when the commit began, and its place there.
+fn fill(database: &Database, table: &Table, round: u32, gid: Option<&str>) -> Range<Lsn> {
     let mut transaction = database.begin();
     (0..ROWS).for_each(|row| transaction.put(table, row.to_be_bytes(), round.to_be_bytes()).unwrap());
-    match gid {
+    let appended = || database.statistics().appended;
+    let (began, ended) = match gid {
         Some(gid) => {
             transaction.prepare(gid).unwrap();
-            database.commit_prepared(gid).unwrap();
+            (appended(), database.commit_prepared(gid).unwrap())
         }
-        None => {
-            transaction.commit().unwrap();
-        }
-    }
+        None => (appended(), transaction.commit().unwrap()),
+    };
+    began..ended
 }
 
 /// The round that all rows are of.
@@ -88,15 +93,23 @@ fn a_large_commit_is_seen_whole_or_not_at_all_beside_small_ones_and_checkpoints(
                     database.put(small, (turn % 7).to_be_bytes(), [0; 100]).unwrap();
                 }
             });
-            for round in 1..=ROUNDS {
+            let _stop = Stop(done);
+            let mut commits = Vec::new();
+            let has_met = |commits: &[Range<Lsn>]| {
+                let redo_point = database.statistics().redo_point;
+                commits.iter().any(|commit| commit.contains(&redo_point))
+            };
+            let (mut met, mut rounds) = (false, 1..=ROUNDS_MAX);
+            while let Some(round) = rounds.next().filter(|round| *round <= ROUNDS || !met) {
                 let gid = round.to_string();
-                fill(database, large, round, round.is_multiple_of(3).then_some(&gid[..]));
+                commits.push(fill(database, large, round, round.is_multiple_of(3).then_some(&gid[..])));
                 assert_eq!(round_of(&database.snapshot(), large), round, "who commits sees it");
+                met |= has_met(&commits);
             }
+            assert!(met, "no checkpoint has frozen the memtable while a large commit was on its way");
             done.store(true, Ordering::SeqCst);
             readers.into_iter().for_each(|reader| reader.join().unwrap());
         });
-        assert!(database.statistics().checkpoints > 0, "no checkpoint has met a large commit");
         database.check(&mut |damage| panic!("{damage:?}")).unwrap();
         database.close().unwrap();
     }

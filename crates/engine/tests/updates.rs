@@ -12,6 +12,7 @@ use seawall_engine::{
     TransactionOptions,
 };
 use seawall_simulation::{Fault, FaultError, FaultTarget, Gate, Operations, PowerLoss, SimulatedDisk};
+use seawall_testing::wait_until;
 
 use common::{small_options, try_open};
 
@@ -148,6 +149,7 @@ fn whatever_shows_what_an_update_has_seen_waits_until_no_power_failure_takes_it(
             let mut first = begin(&database, isolation);
             assert_eq!(add_one(&mut first, &table), 5);
             let first = first.commit_async().unwrap();
+            gate.await_waiting(1);
             let mut second = begin(&database, isolation);
             let before = second.savepoint();
             assert_eq!(add_one(&mut second, &table), 6);
@@ -162,10 +164,9 @@ fn whatever_shows_what_an_update_has_seen_waits_until_no_power_failure_takes_it(
                     ended.store(true, Ordering::SeqCst);
                     disk
                 });
-                // Long enough for one that does not wait to be caught at it.
-                for _ in 0..1_000 {
-                    std::thread::yield_now();
-                }
+                wait_until("it to wait, or to end", || {
+                    database.statistics().commit_waiters > 0 || ended.load(Ordering::SeqCst)
+                });
                 assert!(!ended.load(Ordering::SeqCst), "{what}, {isolation:?}: it did not wait");
                 gate.open();
                 let disk = showing.join().unwrap();
@@ -274,6 +275,7 @@ fn a_truncate_or_drop_is_not_told_before_it_is_durable() {
         let mut definition = database.begin();
         if drops { definition.drop_table("t") } else { definition.truncate_table("t") }.unwrap();
         let definition = definition.commit_async().unwrap();
+        gate.await_waiting(1);
         let ended = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let (table, disk, ended, database) = (&table, &disk, &ended, &database);
@@ -283,9 +285,9 @@ fn a_truncate_or_drop_is_not_told_before_it_is_durable() {
                 ended.store(true, Ordering::SeqCst);
                 (seen, disk.after_power_loss(PowerLoss::LoseAll))
             });
-            for _ in 0..1_000 {
-                std::thread::yield_now();
-            }
+            wait_until("the reader to wait, or to end", || {
+                database.statistics().commit_waiters > 0 || ended.load(Ordering::SeqCst)
+            });
             assert!(!ended.load(Ordering::SeqCst), "it did not wait for the truncate to be durable");
             gate.open();
             let (seen, disk) = reader.join().unwrap();

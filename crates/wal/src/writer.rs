@@ -334,6 +334,11 @@ impl Log {
         self.shared.counters.snapshot(records, record_bytes, self.shared.holds.lost_count())
     }
 
+    /// How many threads wait until the log is durable.
+    pub fn waiting_count(&self) -> u64 {
+        self.shared.durable.iter().map(|word| u64::from(word.sleepers())).sum()
+    }
+
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }

@@ -198,9 +198,10 @@ fn a_session_does_not_wait_for_the_asynchronous_commits_of_another_unless_it_ask
         let own = scope.spawn(|| opened.only_then(own.get(&table, key)));
         told.observe(stamp);
         let told = scope.spawn(|| opened.only_then(told.begin().get(&table, key)));
-        for _ in 0..1_000 {
-            std::thread::yield_now();
-        }
+        wait_until("both to wait, or to end", || {
+            database.statistics().commit_waiters >= 2 || own.is_finished() || told.is_finished()
+        });
+        assert!(!own.is_finished() && !told.is_finished(), "they saw what is not visible yet");
         assert_eq!(reader.get(&table, key).unwrap(), None);
         opened.open(&gate);
         ahead.wait().unwrap();
