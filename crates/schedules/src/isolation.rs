@@ -16,6 +16,8 @@ use crate::world::{Shared, open, shared, small_options};
 
 const WRITES: u8 = 6;
 const LOOKS: u8 = 4;
+/// A commit of so many bytes is put into the memtable ahead of its place in the log.
+const LARGE_BYTES: usize = 64 << 10;
 
 fn open_async(seed: u64) -> (Database, Table) {
     let options = Options { durability: Durability::Async, ..small_options(Background::Manual) };
@@ -38,15 +40,27 @@ struct Seen {
 /// One writes two rows together again and again, another one a third without a transaction, which can be ahead of what is
 /// visible; two look.
 pub(crate) fn of_snapshots(seed: u64) {
+    snapshots(seed, write_pair, 0);
+}
+
+/// The pair is put into the memtable before it has its place in the log, beside checkpoints that freeze the memtable.
+pub(crate) fn of_snapshots_beside_large_commits(seed: u64) {
+    snapshots(seed, write_large_pair, 2);
+}
+
+fn snapshots(seed: u64, write_pair: fn(&Database, &Table, u8, &Stamps), checkpoints: u32) {
     let (database, table) = open_async(seed);
+    let checkpointing = {
+        let database = database.clone();
+        thread::spawn(move || (0..checkpoints).for_each(|_| drop(database.checkpoint().unwrap())))
+    };
     let (pairs, singles): (Stamps, Stamps) = (shared(), shared());
     write_pair(&database, &table, 0, &pairs);
     write_single(&database, &table, 0, &singles);
-    let writers =
-        [(write_pair as fn(&_, &_, _, &_), &pairs), (write_single, &singles)].map(|(write, stamps)| {
-            let (database, table, stamps) = (database.clone(), table.clone(), Arc::clone(stamps));
-            thread::spawn(move || (1..WRITES).for_each(|number| write(&database, &table, number, &stamps)))
-        });
+    let writers = [(write_pair, &pairs), (write_single, &singles)].map(|(write, stamps)| {
+        let (database, table, stamps) = (database.clone(), table.clone(), Arc::clone(stamps));
+        thread::spawn(move || (1..WRITES).for_each(|number| write(&database, &table, number, &stamps)))
+    });
     let readers: Vec<_> = (0..2)
         .map(|_| {
             let (database, table) = (database.clone(), table.clone());
@@ -55,6 +69,7 @@ pub(crate) fn of_snapshots(seed: u64) {
         .collect();
     let all: Vec<_> = readers.into_iter().flat_map(|reader| reader.join().unwrap()).collect();
     writers.into_iter().for_each(|writer| writer.join().unwrap());
+    checkpointing.join().unwrap();
     let number_at = |stamps: &Stamps, lsn: Lsn| {
         u8::try_from(stamps.lock().unwrap().iter().filter(|stamp| **stamp <= lsn).count()).unwrap() - 1
     };
@@ -66,8 +81,17 @@ pub(crate) fn of_snapshots(seed: u64) {
 }
 
 fn write_pair(database: &Database, table: &Table, number: u8, stamps: &Stamps) {
+    write_pair_of(database, table, &[number], stamps);
+}
+
+fn write_large_pair(database: &Database, table: &Table, number: u8, stamps: &Stamps) {
+    write_pair_of(database, table, &[number; LARGE_BYTES], stamps);
+}
+
+fn write_pair_of(database: &Database, table: &Table, value: &[u8], stamps: &Stamps) {
+    let number = value[0];
     let mut transaction = database.begin();
-    transaction.put(table, b"a", [number]).unwrap();
+    transaction.put(table, b"a", value).unwrap();
     transaction.put(table, b"b", [number]).unwrap();
     let stamp = transaction.commit().unwrap();
     stamps.lock().unwrap().push(stamp);
@@ -121,4 +145,58 @@ pub(crate) fn of_serializable_transactions(seed: u64) {
     let blind = results.iter().filter(|result| matches!(result, Ok(None))).count();
     assert!(blind <= 1, "neither saw what the other has written: {results:?}");
     database.close().unwrap();
+}
+
+const COUNTED: u8 = 3;
+
+/// Two count the rows of a table and add one of that number; a third writes to another table, which nobody has read. Each
+/// validation looks at what the others have left for it.
+pub(crate) fn of_validations_beside_commits(seed: u64) {
+    let (database, table) = open_async(seed);
+    let other = database.create_table("other").unwrap();
+    let writer = {
+        let database = database.clone();
+        thread::spawn(move || {
+            for number in 0..WRITES {
+                let mut transaction = database.begin();
+                transaction.put(&other, [number % 2], [number]).unwrap();
+                transaction.commit().unwrap();
+            }
+        })
+    };
+    let counters: Vec<_> = (0..2)
+        .map(|_| {
+            let (database, table) = (database.clone(), table.clone());
+            thread::spawn(move || count_up(&database, &table))
+        })
+        .collect();
+    let mut counted: Vec<u8> = counters.into_iter().flat_map(|counter| counter.join().unwrap()).collect();
+    writer.join().unwrap();
+    counted.sort_unstable();
+    let expected: Vec<u8> = (0..).take(counted.len()).collect();
+    assert_eq!(counted, expected, "two have counted the same rows");
+    assert_eq!(database.snapshot().rows(&table).count(), counted.len());
+    database.close().unwrap();
+}
+
+/// Counts and adds until there are enough; the counts that were committed.
+fn count_up(database: &Database, table: &Table) -> Vec<u8> {
+    let mut counted = Vec::new();
+    loop {
+        let mut transaction = database.begin_with(TransactionOptions {
+            isolation: Isolation::Serializable,
+            durability: Durability::Async,
+            lock_wait: LockWait::NoWait,
+        });
+        let count = u8::try_from(transaction.rows(table).count()).unwrap();
+        if count >= COUNTED {
+            return counted;
+        }
+        match transaction.put(table, [count], b"").and_then(|()| transaction.commit()) {
+            Ok(_) => counted.push(count),
+            // Lets the others go first.
+            Err(Error::Conflict { .. } | Error::Locked { .. }) => thread::yield_now(),
+            Err(error) => panic!("{error}"),
+        }
+    }
 }

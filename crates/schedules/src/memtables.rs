@@ -50,13 +50,45 @@ impl World {
         self.snapshots.lock().unwrap().visible = stamp;
     }
 
+    fn begin(&self) -> u64 {
+        let mut snapshots = self.snapshots.lock().unwrap();
+        let visible = snapshots.visible;
+        snapshots.alive.push(visible);
+        visible
+    }
+
+    fn end(&self, snapshot: u64) {
+        let mut snapshots = self.snapshots.lock().unwrap();
+        let place = snapshots.alive.iter().position(|alive| *alive == snapshot).unwrap();
+        snapshots.alive.swap_remove(place);
+    }
+
+    fn read_pair(&self, pair: &[[u8; 2]; 2]) {
+        let snapshot = self.begin();
+        let expected = snapshot.to_le_bytes();
+        let expected = if snapshot == 1 { Lookup::Missing } else { Lookup::Value(&expected) };
+        for key in pair {
+            assert_eq!(self.memtable.get(key, Lsn::new(snapshot)), expected, "{key:?} at {snapshot}");
+        }
+        let mut cursor = Cursor::new();
+        cursor.seek(&self.memtable, &pair[0]);
+        let met = cursor.next(&self.memtable).filter(|(key, _)| *key == pair[0]);
+        let seen = met.map_or(Lookup::Missing, |(_, versions)| versions.visible(Lsn::new(snapshot)));
+        assert_eq!(seen, expected, "met on a walk at {snapshot}");
+        self.end(snapshot);
+    }
+
+    fn look_at_newest(&self) {
+        let before = Lsn::new(self.snapshots.lock().unwrap().visible);
+        let mut cursor = Cursor::new();
+        cursor.seek(&self.memtable, &HOT);
+        let (key, versions) = cursor.next(&self.memtable).unwrap();
+        let (met, found) = (versions.newest_stamp(), self.memtable.newest_stamp(&HOT).unwrap());
+        assert!(key == HOT && met >= before && found >= met, "{before}, then {met}, then {found}");
+    }
+
     fn read(&self) {
-        let snapshot = {
-            let mut snapshots = self.snapshots.lock().unwrap();
-            let visible = snapshots.visible;
-            snapshots.alive.push(visible);
-            visible
-        };
+        let snapshot = self.begin();
         for _ in 0..2 {
             let seen = self.memtable.get(&HOT, Lsn::new(snapshot));
             assert_eq!(seen, Lookup::Value(&snapshot.to_le_bytes()), "the hot row at {snapshot}");
@@ -75,9 +107,7 @@ impl World {
             }
         }
         assert_eq!(old, ROWS, "rows that were there before are met");
-        let mut snapshots = self.snapshots.lock().unwrap();
-        let place = snapshots.alive.iter().position(|alive| *alive == snapshot).unwrap();
-        snapshots.alive.swap_remove(place);
+        self.end(snapshot);
     }
 }
 
@@ -152,4 +182,69 @@ pub(crate) fn splits(seed: u64) {
         keys.push(key.to_vec());
     }
     assert!(keys.is_sorted() && keys.len() == usize::from(old) + 2, "{keys:?}");
+}
+
+/// Two rows of one commit are put in before it has a stamp, again and again, some of them for nothing; a reader sees both or
+/// none.
+pub(crate) fn pending_commits(_seed: u64) {
+    let world = World::new();
+    let pair = [[30, 1], [170, 1]];
+    let writer = {
+        let world = Arc::clone(&world);
+        thread::spawn(move || {
+            for turn in 0..5_u64 {
+                let stamp = *world.row_lock.lock() + 1;
+                let pending = world.memtable.begin_pending();
+                for key in &pair {
+                    pending.insert(key, Some(&stamp.to_le_bytes()), || world.horizon());
+                }
+                if turn == 2 {
+                    continue;
+                }
+                pending.publish(Lsn::new(stamp));
+                *world.row_lock.lock() = stamp;
+                world.snapshots.lock().unwrap().visible = stamp;
+            }
+        })
+    };
+    let readers: Vec<_> = (0..2)
+        .map(|_| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || (0..3).for_each(|_| world.read_pair(&pair)))
+        })
+        .collect();
+    writer.join().unwrap();
+    readers.into_iter().for_each(|reader| reader.join().unwrap());
+    assert_eq!(world.memtable.newest_stamp(&pair[1]), Some(Lsn::new(5)));
+    assert!(world.memtable.version_count() <= usize::from(ROWS) + 2 * 5, "abandoned versions have left");
+}
+
+/// Pending commits write a hot row over and over, as if no snapshot held its versions; others look for the newest one. They
+/// always find one, and none older than what was there before.
+pub(crate) fn looks_at_the_newest_version(_seed: u64) {
+    let world = World::new();
+    let writer = {
+        let world = Arc::clone(&world);
+        thread::spawn(move || {
+            for turn in 0..6_u64 {
+                let mut last = world.row_lock.lock();
+                let pending = world.memtable.begin_pending();
+                pending.insert(&HOT, Some(&(*last + 1).to_le_bytes()), || Lsn::new(*last));
+                if turn % 3 != 2 {
+                    pending.publish(Lsn::new(*last + 1));
+                    *last += 1;
+                    world.snapshots.lock().unwrap().visible = *last;
+                }
+            }
+        })
+    };
+    let lookers: Vec<_> = (0..2)
+        .map(|_| {
+            let world = Arc::clone(&world);
+            thread::spawn(move || (0..3).for_each(|_| world.look_at_newest()))
+        })
+        .collect();
+    writer.join().unwrap();
+    lookers.into_iter().for_each(|looker| looker.join().unwrap());
+    assert_eq!(world.memtable.newest_stamp(&HOT), Some(Lsn::new(5)));
 }

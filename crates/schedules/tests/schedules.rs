@@ -35,10 +35,14 @@ mod explored {
         group_commit_in_the_engine
         versions_in_a_memtable
         splits_in_a_memtable
+        pending_commits_in_a_memtable
+        newest_version_in_a_memtable
         freeze_against_writers
         freeze_against_prepared_transactions
         snapshots_of_hot_rows
+        snapshots_of_large_commits
         serializable_transactions
+        validations_beside_commits
         publish_against_readers
         room_in_the_memtable
         throttle_of_writers
