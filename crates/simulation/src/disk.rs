@@ -34,7 +34,7 @@ use seawall_io::{
 
 pub use call::{Call, CallOutcome, Operation, ReadCount};
 pub use delay::{Delay, Gate};
-pub use fault::{Fault, FaultError, FaultKind, FaultTarget, Operations};
+pub use fault::{Fault, FaultError, FaultKind, FaultTarget, Operations, StruckCall};
 pub use outcomes::{Coverage, Outcome, Outcomes};
 pub use power_loss::PowerLoss;
 
@@ -116,6 +116,12 @@ impl SimulatedDisk {
         self.state.lock().faults.add(fault);
     }
 
+    /// Whether programs read what is durable after a failed sync, and not what they wrote: the operating system counts what it
+    /// could not write as clean and may drop it. Off at first: it keeps showing what was written.
+    pub fn forget_unsynced(&self, forgets: bool) {
+        self.state.lock().forgets_unsynced = forgets;
+    }
+
     /// Takes back all faults and delays.
     pub fn clear_faults(&self) {
         let state = &mut *self.state.lock();
@@ -124,7 +130,7 @@ impl SimulatedDisk {
     }
 
     /// How many calls failed on order since this was asked last, by what they were and how.
-    pub fn take_faults_struck(&self) -> BTreeMap<(Operation, FaultError), u64> {
+    pub fn take_faults_struck(&self) -> BTreeMap<StruckCall, u64> {
         self.state.lock().faults.take_struck()
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use seawall_io::{AlignedBuffer, BLOCK_BYTES, Clock, Disk, LockMode, OpenMode, raw_os_error};
 use seawall_simulation::{
     CallOutcome, Delay, Fault, FaultError, FaultKind, FaultTarget, Operation, Operations, PowerLoss,
-    ReadCount, SimulatedClock, SimulatedDisk, seeds,
+    ReadCount, SimulatedClock, SimulatedDisk, StruckCall, seeds,
 };
 
 const EIO: FaultError = FaultError::Number(5);
@@ -277,6 +277,63 @@ fn faults_are_counted_by_what_they_struck() {
     }
     disk.fail_next(FaultKind::SyncError);
     file.sync_data().unwrap_err();
-    assert_eq!(disk.take_faults_struck(), [((Operation::Read, EIO), 2), ((Operation::Sync, EIO), 1)].into());
+    let on_file = |operation| StruckCall { operation, path: "file".to_owned(), error: EIO };
+    let struck = [(on_file(Operation::Read), 2), (on_file(Operation::Sync), 1)];
+    assert_eq!(disk.take_faults_struck(), struck.into());
     assert!(disk.take_faults_struck().is_empty());
+}
+
+/// As some file systems do at once, and any does when memory is short.
+#[test]
+fn a_disk_that_forgets_shows_what_is_durable_after_a_failed_sync() {
+    let mut old = 0;
+    for seed in seeds(60) {
+        let disk = SimulatedDisk::new(seed);
+        disk.forget_unsynced(true);
+        disk.write_file("file", &[1; 4096]);
+        let file = disk.open("file", OpenMode::Write).unwrap();
+        file.write_all_at(&[2; 4096], 0).unwrap();
+        disk.fail_next(FaultKind::SyncError);
+        file.sync_data().unwrap_err();
+        let shown = disk.read_file("file").unwrap();
+        for outcome in [PowerLoss::LoseAll, PowerLoss::KeepAll] {
+            assert!(disk.after_power_loss(outcome).read_file("file").unwrap() == shown, "seed {seed}");
+        }
+        old += u32::from(shown[0] == 1);
+        file.write_all_at(&[3; 512], 0).unwrap();
+        file.sync_data().unwrap();
+        assert_eq!(disk.after_power_loss(PowerLoss::LoseAll).read_file("file").unwrap()[0], 3);
+    }
+    assert!((5..55).contains(&old) || seeds(60).count() == 1, "old bytes {old} times of 60");
+}
+
+#[test]
+fn a_durable_write_that_fails_at_its_flush_is_seen_and_lost_with_the_power() {
+    let mut lost = 0;
+    for seed in seeds(60) {
+        let disk = SimulatedDisk::new(seed);
+        disk.write_file("log", &[1; BLOCK_BYTES]);
+        let mut buffer = AlignedBuffer::zeroed(BLOCK_BYTES);
+        buffer.fill(2);
+        disk.fail_next(FaultKind::SyncError);
+        disk.open("log", OpenMode::Log).unwrap().write_durable_at(&buffer, 0..BLOCK_BYTES, 0).unwrap_err();
+        let is_new = |disk: &SimulatedDisk| disk.read_file("log").unwrap() == [2; BLOCK_BYTES];
+        lost += u32::from(is_new(&disk) && !is_new(&disk.after_power_loss(PowerLoss::LoseAll)));
+        disk.open("log", OpenMode::Write).unwrap().sync_data().unwrap();
+        assert_eq!(is_new(&disk), is_new(&disk.after_power_loss(PowerLoss::LoseAll)), "seed {seed}");
+    }
+    assert!((5..55).contains(&lost) || seeds(60).count() == 1, "seen and lost {lost} times of 60");
+}
+
+/// A file is longer, and what was written there is not: zeros stand for it.
+#[test]
+fn a_power_loss_may_leave_a_length_without_the_bytes() {
+    let mut found = 0;
+    for seed in seeds(100) {
+        let disk = disk_with_file(&[1; 100]);
+        disk.open("file", OpenMode::Write).unwrap().write_all_at(&[2; 400], 100).unwrap();
+        let bytes = disk.after_power_loss(PowerLoss::Random(seed)).read_file("file").unwrap();
+        found += u32::from(bytes.len() == 500 && bytes[100..] == [0; 400]);
+    }
+    assert!(found > 3 || seeds(100).count() == 1, "{found} of 100");
 }

@@ -35,6 +35,7 @@ fn a_database_keeps_its_promises_among_faults_of_every_kind() {
         "EIO: open",
         "ENOSPC: write",
         "ENOSPC: write and sync",
+        "ENOSPC: sync",
         "short: read",
         "fault: disk dies",
         "fault: disk full",

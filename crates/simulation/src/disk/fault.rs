@@ -126,10 +126,21 @@ impl FaultError {
     }
 }
 
+/// A call that failed on order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StruckCall {
+    /// Which call it was.
+    pub operation: Operation,
+    /// On which file or directory; of a rename, the old name.
+    pub path: String,
+    /// How it failed.
+    pub error: FaultError,
+}
+
 #[derive(Clone, Debug, Default)]
 pub(super) struct Faults {
     waiting: Vec<Fault>,
-    struck: BTreeMap<(Operation, FaultError), u64>,
+    struck: BTreeMap<StruckCall, u64>,
 }
 
 impl Faults {
@@ -142,7 +153,7 @@ impl Faults {
     }
 
     /// How many calls failed on order since this was asked last, by what they were and how.
-    pub(super) fn take_struck(&mut self) -> BTreeMap<(Operation, FaultError), u64> {
+    pub(super) fn take_struck(&mut self) -> BTreeMap<StruckCall, u64> {
         std::mem::take(&mut self.struck)
     }
 
@@ -165,7 +176,8 @@ impl Faults {
             }
         }
         if let Some(error) = struck {
-            *self.struck.entry((operation, error)).or_default() += 1;
+            let call = StruckCall { operation, path: paths[0].to_owned(), error };
+            *self.struck.entry(call).or_default() += 1;
         }
         struck
     }

@@ -76,9 +76,14 @@ impl SimulatedFile {
         Ok(())
     }
 
-    /// A call that failed may have done nothing, or a part of its work.
+    /// A call that failed may have done nothing, or a part of its work; a durable write, all of it but the flush of the
+    /// device's cache: then it is seen, and may be lost with the power.
     fn change_partly(&self, state: &mut State, change: &Change, durability: Durability) {
         let mut fates = state.own_fates();
+        if durability == Durability::Durable && fates.fails_at_the_flush() {
+            state.change(self.inode, change.clone(), Durability::Pending);
+            return;
+        }
         for part in fates.of_failed(change) {
             state.change(self.inode, part, durability);
         }
@@ -157,8 +162,7 @@ impl DiskFile for SimulatedFile {
             Attempt::Dropped => {}
             Attempt::PowerLost(error) => return Err(error),
             Attempt::Fault(result) => {
-                let mut fates = state.own_fates();
-                state.inode_mut(self.inode).sync_failed(&mut fates);
+                state.fail_sync(self.inode);
                 return result;
             }
         }

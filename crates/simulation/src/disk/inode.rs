@@ -181,12 +181,16 @@ impl Inode {
         self.mapped.clear();
     }
 
-    /// As Linux does: the pages count as clean, whether they reached the disk or not.
-    pub(super) fn sync_failed(&mut self, fates: &mut Fates) {
+    /// As Linux does: the pages count as clean, whether they reached the disk or not. So it may drop them (`forgets`), as some
+    /// file systems do at once and any does when memory is short; then programs read what is on the disk.
+    pub(super) fn sync_failed(&mut self, fates: &mut Fates, forgets: bool) {
         self.durable = self.surviving(fates);
         self.pending.clear();
         self.mapped.clear();
-        self.diverged = true;
+        self.diverged = !forgets;
+        if forgets {
+            self.current = self.durable.clone();
+        }
     }
 
     /// The content after a power loss.

@@ -86,9 +86,16 @@ impl Fates {
     /// Whether the length that a write has given its file is there, whatever there is of its bytes.
     pub(super) fn keeps_length(&mut self) -> bool {
         match &mut self.decides {
-            Decides::Outcome(_) => false,
+            Decides::Outcome(PowerLoss::LoseAll) => false,
+            Decides::Outcome(PowerLoss::KeepAll) => true,
+            Decides::Outcome(PowerLoss::Random(_)) => self.random.chance(self.kept_percent, 100),
             Decides::Chosen { chosen, next } => chosen.keeps(next),
         }
+    }
+
+    /// Whether a durable write that fails has been done but for the flush of the device's cache.
+    pub(super) fn fails_at_the_flush(&mut self) -> bool {
+        self.random.chance(1, 3)
     }
 
     /// The parts of a change that a failed call has done: nothing, or torn.

@@ -55,6 +55,8 @@ pub(super) struct State {
     next_inode: InodeId,
     pub(super) faults: Faults,
     pub(super) delays: Delays,
+    /// After a failed sync programs read what is durable, and not what they wrote.
+    pub(super) forgets_unsynced: bool,
     pub(super) capacity: Option<u64>,
     /// Allocated bytes of all files that have a name or are open.
     pub(super) allocated: u64,
@@ -75,6 +77,7 @@ impl State {
             next_inode: 1,
             faults: Faults::default(),
             delays: Delays::default(),
+            forgets_unsynced: false,
             capacity: None,
             allocated: 0,
             trace: Vec::new(),
@@ -289,6 +292,16 @@ impl State {
         *allocated = *allocated + inode.current.allocated_bytes() - before;
     }
 
+    /// A sync of a file fails: some of what was pending is durable, and nothing else ever will be.
+    pub(super) fn fail_sync(&mut self, id: InodeId) {
+        let (mut fates, forgets) = (self.own_fates(), self.forgets_unsynced);
+        let inode = self.inode_mut(id);
+        let before = inode.current.allocated_bytes();
+        inode.sync_failed(&mut fates, forgets);
+        let after = inode.current.allocated_bytes();
+        self.allocated = self.allocated + after - before;
+    }
+
     /// Refuses to allocate more than the capacity.
     pub(super) fn check_space(&self, id: InodeId, range: Range<u64>) -> io::Result<()> {
         let Some(capacity) = self.capacity else { return Ok(()) };
@@ -310,6 +323,7 @@ impl State {
     pub(super) fn after_power_loss(&self, mut fates: Fates) -> State {
         let mut after = State::new(self.random.clone().next_u64());
         after.capacity = self.capacity;
+        after.forgets_unsynced = self.forgets_unsynced;
         after.next_inode = self.next_inode;
         for (path, directory) in &self.directories {
             fates.enter(&Place::Directory(path.clone()));
@@ -369,6 +383,7 @@ impl State {
         let mut copy = State::new(0);
         copy.random = self.random.clone();
         copy.capacity = self.capacity;
+        copy.forgets_unsynced = self.forgets_unsynced;
         copy.next_inode = self.next_inode;
         copy.directories = self.directories.clone();
         copy.inodes = self.inodes.clone();

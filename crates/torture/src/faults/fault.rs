@@ -78,6 +78,8 @@ impl Trouble {
                         Operation::Write | Operation::WriteDurable | Operation::FillZeros | Operation::Create,
                         _,
                     ) => *random.pick(&[EIO, ENOSPC]),
+                    // A file system that allocates late finds out then that it is full.
+                    (Operation::Sync, _) => *random.pick(&[EIO, EIO, EIO, ENOSPC]),
                     _ => EIO,
                 };
                 let count = *random.pick(&[1, 1, 1, 3]);

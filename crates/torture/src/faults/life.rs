@@ -46,6 +46,8 @@ impl Run {
         let mut options = draw_options(&mut random);
         options.checkpoint_threads = checkpoint_threads.unwrap_or(options.checkpoint_threads);
         let disk = SimulatedDisk::new(random.next_u64());
+        // After a failed sync, half of them show what is durable, and not what was written.
+        disk.forget_unsynced(random.chance(1, 2));
         Run {
             seed,
             random,
@@ -451,12 +453,12 @@ impl Run {
 
     /// Before the disk goes.
     fn count_struck(&mut self) {
-        for ((operation, error), count) in self.disk.take_faults_struck() {
+        for (call, count) in self.disk.take_faults_struck() {
             // One that was swallowed is no reason for an error.
-            if error != FaultError::Swallowed {
-                self.struck.insert(error);
+            if call.error != FaultError::Swallowed {
+                self.struck.insert(call.error);
             }
-            *self.counts.entry(fault::name(operation, error)).or_default() += count;
+            *self.counts.entry(fault::name(call.operation, call.error)).or_default() += count;
         }
     }
 
