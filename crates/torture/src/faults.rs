@@ -12,12 +12,14 @@
 //! * Once the fault is over, the next open succeeds, whatever was there before. Everything acknowledged is there.
 //! * Slow calls and clocks that jump change nothing but the time.
 //! * A bit that has rotted is told by `check`, or matters to nobody; it never changes a row that is read.
+//! * An error has a cause that is at work: a fault explains the step that it strikes and no later one (`causes`).
 //!
 //! **What a seed repeats**: everything with `--checkpoint-threads 1`: the database has no threads of its own then, the disk and the
 //! clock are simulated. With more threads, which half of the databases have, not the order of their calls.
 //!
 //! Start at [`life::Run`]; `fault` draws what goes wrong, `step` what is done meanwhile, `model` is what should be there.
 
+mod causes;
 mod fault;
 mod life;
 mod model;

@@ -1,16 +1,15 @@
 //! One database: lives full of faults, and what must be there between them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use seawall::{
     Background, Database, Environment, Error, ImageCompression, LockWait, MasterKey, OpenMode, Options,
     PageProtection, SecretKey,
 };
-use seawall_simulation::{
-    FaultError, PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom,
-};
+use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
+use super::causes::Causes;
 use super::fault::{self, Trouble};
 use super::model::{self, Account, State};
 use super::rot::{self, Expected, Verdict};
@@ -33,8 +32,8 @@ pub(super) struct Run {
     is_made: bool,
     /// The disk has only so much room.
     is_full: bool,
-    /// What struck since the last step began.
-    struck: BTreeSet<FaultError>,
+    /// What may be why the next step fails.
+    causes: Causes,
     steps: u64,
     told: VecDeque<String>,
     counts: BTreeMap<&'static str, u64>,
@@ -48,6 +47,7 @@ impl Run {
         let disk = SimulatedDisk::new(random.next_u64());
         // After a failed sync, half of them show what is durable, and not what was written.
         disk.forget_unsynced(random.chance(1, 2));
+        let causes = Causes::new(options.checkpoint_threads);
         Run {
             seed,
             random,
@@ -58,7 +58,7 @@ impl Run {
             account: Account::new(State::default()),
             is_made: false,
             is_full: false,
-            struck: BTreeSet::new(),
+            causes,
             steps: 0,
             told: VecDeque::new(),
             counts: BTreeMap::new(),
@@ -120,7 +120,7 @@ impl Run {
     fn try_open(&mut self, mode: OpenMode) -> Result<Database, Error> {
         self.tell(|| format!("open, {mode:?}"));
         self.begin_step();
-        self.struck.clear();
+        self.causes.opened();
         let options = Options { mode, ..self.options.clone() };
         Database::open_in(environment(&self.disk, &self.clock), options, |_| {})
     }
@@ -208,7 +208,10 @@ impl Run {
                 let next = step.after(self.account.current());
                 match next {
                     Some(next) => self.account.committed(next, step.makes_durable()),
-                    None if matches!(step, Step::Checkpoint) => self.account.all_in_the_tree(),
+                    None if matches!(step, Step::Checkpoint) => {
+                        self.account.all_in_the_tree();
+                        self.causes.checkpoint_succeeded();
+                    }
                     None if step.makes_durable() => self.account.all_durable(),
                     None => {}
                 }
@@ -403,20 +406,10 @@ impl Run {
     fn refused(&mut self, step: &str, error: &Error) -> Result<(), String> {
         self.tell(|| format!("  refused: {error}"));
         self.count_struck();
-        let is_full = self.is_full || self.struck.contains(&fault::ENOSPC);
-        let has_failed = is_full || !self.struck.is_empty();
-        let can_be = match error {
-            Error::DiskFull { message } => is_full && !message.is_empty(),
-            Error::Stopped { cause: text }
-            | Error::Log { message: text }
-            | Error::Tree { message: text }
-            | Error::CheckpointFailing { cause: text }
-            | Error::Keys { message: text }
-            | Error::Io { message: text } => has_failed && !text.is_empty(),
-            _ => false,
-        };
-        let struck = &self.struck;
-        if can_be { Ok(()) } else { Err(format!("{step} fails with {error:?}, where {struck:?} has struck")) }
+        if self.causes.explain(error, self.is_full) {
+            return Ok(());
+        }
+        Err(format!("{step} fails with {error:?}, where {:?} has struck", self.causes))
     }
 
     // ---- faults ----------------------------------------------------------------------------------------------
@@ -445,19 +438,13 @@ impl Run {
     /// What strikes from now on may be why the next one fails.
     fn begin_step(&mut self) {
         self.count_struck();
-        // What a thread writes in place may fail after the step that began it, and come to light with a later one.
-        if self.options.checkpoint_threads == 1 {
-            self.struck.clear();
-        }
+        self.causes.step_begins();
     }
 
     /// Before the disk goes.
     fn count_struck(&mut self) {
         for (call, count) in self.disk.take_faults_struck() {
-            // One that was swallowed is no reason for an error.
-            if call.error != FaultError::Swallowed {
-                self.struck.insert(call.error);
-            }
+            self.causes.note(&call);
             *self.counts.entry(fault::name(call.operation, call.error)).or_default() += count;
         }
     }
