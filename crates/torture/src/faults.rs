@@ -12,6 +12,7 @@
 //! * Once the fault is over, the next open succeeds, whatever was there before. Everything acknowledged is there.
 //! * Slow calls and clocks that jump change nothing but the time.
 //! * A bit that has rotted is told by `check`, or matters to nobody; it never changes a row that is read.
+//! * Where the device has lost a write of a page, each row is right or refused, and `check` tells.
 //! * An error has a cause that is at work: a fault explains the step that it strikes and no later one (`causes`).
 //!
 //! **What a seed repeats**: everything with `--checkpoint-threads 1`: the database has no threads of its own then, the disk and the
@@ -22,6 +23,7 @@
 mod causes;
 mod fault;
 mod life;
+mod lost;
 mod model;
 mod rot;
 mod step;

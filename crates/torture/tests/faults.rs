@@ -36,6 +36,8 @@ fn a_database_keeps_its_promises_among_faults_of_every_kind() {
         "ENOSPC: write",
         "ENOSPC: write and sync",
         "ENOSPC: sync",
+        "lost: write",
+        "lost writes told by check and refused",
         "short: read",
         "fault: disk dies",
         "fault: disk full",

@@ -131,9 +131,8 @@ pub(super) fn name(operation: Operation, error: FaultError) -> &'static str {
         ($($operation:ident $verb:literal)*) => {
             match (operation, error) {
                 $(
-                    (Operation::$operation, FaultError::Swallowed | FaultError::Dropped) => {
-                        concat!("swallowed: ", $verb)
-                    }
+                    (Operation::$operation, FaultError::Swallowed) => concat!("swallowed: ", $verb),
+                    (Operation::$operation, FaultError::Dropped) => concat!("lost: ", $verb),
                     (Operation::$operation, FaultError::Number(28)) => concat!("ENOSPC: ", $verb),
                     (Operation::$operation, FaultError::Number(_)) => concat!("EIO: ", $verb),
                     (Operation::$operation, FaultError::Kind(_)) => concat!("short: ", $verb),

@@ -11,6 +11,7 @@ use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk,
 
 use super::causes::Causes;
 use super::fault::{self, Trouble};
+use super::lost;
 use super::model::{self, Account, State};
 use super::rot::{self, Expected, Verdict};
 use super::step::{Failure, KEPT, Step};
@@ -292,7 +293,11 @@ impl Run {
             // It could not: a fault was in the way.
             _ => return Ok(()),
         };
-        if self.random.chance(1, 2) { self.rot(end) } else { Ok(()) }
+        match self.random.below(4) {
+            0 | 1 => self.rot(end),
+            2 => self.lose_writes(),
+            _ => Ok(()),
+        }
     }
 
     /// Nothing that was handed to the disk is gone when a process is.
@@ -355,10 +360,7 @@ impl Run {
 
     /// On copies: the database itself goes on as it was.
     fn rot(&mut self, when: &'static str) -> Result<(), String> {
-        let expected = Expected {
-            whole: self.account.candidates().cloned().collect(),
-            torn: self.account.without_last_flush().cloned().collect(),
-        };
+        let expected = self.expected();
         let clock = self.clock.clone();
         let environment = |disk: &SimulatedDisk| environment(disk, &clock);
         let left = rot::on_the_disk(&self.disk, environment, &self.options, &expected)?;
@@ -374,6 +376,34 @@ impl Run {
                 Verdict::Refused => "bit rot told by check and refused",
             });
         }
+        Ok(())
+    }
+
+    fn expected(&self) -> Expected {
+        Expected {
+            whole: self.account.candidates().cloned().collect(),
+            torn: self.account.without_last_flush().cloned().collect(),
+        }
+    }
+
+    /// On a copy, too.
+    fn lose_writes(&mut self) -> Result<(), String> {
+        let expected = self.expected();
+        let clock = self.clock.clone();
+        let environment = |disk: &SimulatedDisk| environment(disk, &clock);
+        let left = rot::on_the_disk(&self.disk, environment, &self.options, &expected)?;
+        let (options, random) = (&self.options, &mut self.random);
+        let (struck, verdict) =
+            lost::live_and_look(&left, environment, options, &expected.whole, self.steps, random)
+                .map_err(|what| format!("with writes of pages lost: {what}"))?;
+        for (call, count) in struck {
+            *self.counts.entry(fault::name(call.operation, call.error)).or_default() += count;
+        }
+        self.count(match verdict {
+            Verdict::Harmless => "lost writes that mean nothing",
+            Verdict::Survived | Verdict::Torn => "lost writes told by check, with every row there",
+            Verdict::Refused => "lost writes told by check and refused",
+        });
         Ok(())
     }
 
