@@ -8,6 +8,7 @@
 //!       +--------------------------------------->+ may be why any step up to the next checkpoint fails
 //! ```
 //! A checkpoint returns while a thread still writes its last pages in place. If that fails, whoever changes the tree next is told.
+//! Where the database has threads of its own, any fault may become known later.
 
 use std::collections::BTreeSet;
 
@@ -19,25 +20,35 @@ use super::fault::ENOSPC;
 /// The only file that a thread writes after the step that began it has ended.
 const WRITTEN_LATER: &str = "pages";
 
+/// What is done after the step that began it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum DoneLater {
+    Nothing,
+    /// A thread writes pages in place.
+    Pages,
+    /// Threads of the database do what they do.
+    Anything,
+}
+
 /// Faults that struck and have not become known yet.
 #[derive(Debug)]
 pub(super) struct Causes {
-    /// Whether a thread writes pages after a checkpoint has returned.
-    has_page_writer: bool,
+    done_later: DoneLater,
     /// Of calls since the step began.
     of_the_step: BTreeSet<FaultError>,
-    of_the_step_on_pages: BTreeSet<FaultError>,
-    /// Of calls on pages before it, and since the last checkpoint that was seen to end.
-    on_pages_before: BTreeSet<FaultError>,
+    /// Those of them that may become known with a later one.
+    of_the_step_or_later: BTreeSet<FaultError>,
+    /// Of calls before it that may have done so, since the last checkpoint that was seen to succeed.
+    of_before: BTreeSet<FaultError>,
 }
 
 impl Causes {
-    pub(super) fn new(checkpoint_threads: usize) -> Causes {
+    pub(super) fn new(done_later: DoneLater) -> Causes {
         Causes {
-            has_page_writer: checkpoint_threads > 1,
+            done_later,
             of_the_step: BTreeSet::new(),
-            of_the_step_on_pages: BTreeSet::new(),
-            on_pages_before: BTreeSet::new(),
+            of_the_step_or_later: BTreeSet::new(),
+            of_before: BTreeSet::new(),
         }
     }
 
@@ -48,34 +59,49 @@ impl Causes {
             return;
         }
         self.of_the_step.insert(call.error);
-        if self.has_page_writer && call.path == WRITTEN_LATER {
-            self.of_the_step_on_pages.insert(call.error);
+        let is_done_later = match self.done_later {
+            DoneLater::Nothing => false,
+            DoneLater::Pages => call.path == WRITTEN_LATER,
+            DoneLater::Anything => true,
+        };
+        if is_done_later {
+            self.of_the_step_or_later.insert(call.error);
         }
     }
 
-    /// What struck before is no reason for what fails from now on, but for what a thread has met.
-    pub(super) fn step_begins(&mut self) {
-        self.of_the_step.clear();
-        self.on_pages_before.append(&mut self.of_the_step_on_pages);
+    /// From now on the disk has only so much space.
+    pub(super) fn disk_fills_up(&mut self) {
+        if self.done_later == DoneLater::Anything {
+            self.of_the_step_or_later.insert(ENOSPC);
+        }
     }
 
-    /// A checkpoint has succeeded: whatever was written in place before it is written.
+    /// What struck before is no reason for what fails from now on, but for what a thread may have met.
+    pub(super) fn step_begins(&mut self) {
+        self.of_the_step.clear();
+        self.of_before.append(&mut self.of_the_step_or_later);
+    }
+
+    /// A checkpoint has succeeded: whatever was on its way before it is done.
     pub(super) fn checkpoint_succeeded(&mut self) {
-        self.on_pages_before.clear();
+        self.of_before.clear();
     }
 
     /// The database is opened anew: nothing of its last life is on its way.
     pub(super) fn opened(&mut self) {
         self.step_begins();
-        self.on_pages_before.clear();
+        self.of_before.clear();
     }
 
     /// Whether a step can have failed with `error`. `is_full`: the disk has only so much space now.
     pub(super) fn explain(&self, error: &Error, is_full: bool) -> bool {
-        let struck = &self.of_the_step | &self.on_pages_before;
+        let struck = &self.of_the_step | &self.of_before;
         let is_full = is_full || struck.contains(&ENOSPC);
-        let of_the_step = is_full || !self.of_the_step.is_empty();
         let of_any = is_full || !struck.is_empty();
+        let of_the_step = match self.done_later {
+            DoneLater::Nothing | DoneLater::Pages => is_full || !self.of_the_step.is_empty(),
+            DoneLater::Anything => of_any,
+        };
         match error {
             Error::DiskFull { message } => is_full && !message.is_empty(),
             Error::Log { message: text } | Error::Keys { message: text } => of_the_step && !text.is_empty(),
@@ -106,14 +132,14 @@ mod tests {
 
     #[test]
     fn a_fault_explains_the_step_that_it_strikes_and_no_later_one() {
-        for threads in [1, 3] {
-            let mut causes = Causes::new(threads);
+        for done_later in [DoneLater::Nothing, DoneLater::Pages] {
+            let mut causes = Causes::new(done_later);
             causes.step_begins();
             assert!(!causes.explain(&damaged(), false), "nothing has struck");
             struck(&mut causes, Operation::Read, "log/000000010000000000000001", EIO);
             assert!(causes.explain(&damaged(), false));
             causes.step_begins();
-            assert!(!causes.explain(&damaged(), false), "{threads} threads");
+            assert!(!causes.explain(&damaged(), false), "{done_later:?}");
             assert!(!causes.explain(&Error::Stopped { cause: "a sync failed".to_owned() }, false));
         }
     }
@@ -121,7 +147,7 @@ mod tests {
     #[test]
     fn a_page_that_a_thread_writes_may_fail_later_until_a_checkpoint_succeeds() {
         let full = Error::DiskFull { message: "no space".to_owned() };
-        let mut causes = Causes::new(2);
+        let mut causes = Causes::new(DoneLater::Pages);
         struck(&mut causes, Operation::Write, "pages", ENOSPC);
         for _ in 0..3 {
             causes.step_begins();
@@ -132,15 +158,25 @@ mod tests {
         causes.checkpoint_succeeded();
         assert!(!causes.explain(&damaged(), false) && !causes.explain(&full, false));
 
-        let mut without_threads = Causes::new(1);
+        let mut without_threads = Causes::new(DoneLater::Nothing);
         struck(&mut without_threads, Operation::Write, "pages", EIO);
         without_threads.step_begins();
         assert!(!without_threads.explain(&damaged(), false));
     }
 
     #[test]
+    fn any_fault_that_threads_meet_may_become_known_later_until_a_checkpoint_succeeds() {
+        let mut causes = Causes::new(DoneLater::Anything);
+        struck(&mut causes, Operation::WriteDurable, "log/000000010000000000000001", EIO);
+        causes.step_begins();
+        assert!(causes.explain(&Error::Stopped { cause: "a write failed".to_owned() }, false));
+        causes.checkpoint_succeeded();
+        assert!(!causes.explain(&Error::Stopped { cause: "a write failed".to_owned() }, false));
+    }
+
+    #[test]
     fn a_call_that_says_that_all_is_well_explains_nothing() {
-        let mut causes = Causes::new(2);
+        let mut causes = Causes::new(DoneLater::Anything);
         struck(&mut causes, Operation::Write, "pages", FaultError::Dropped);
         struck(&mut causes, Operation::Sync, "pages", FaultError::Swallowed);
         assert!(!causes.explain(&damaged(), false));

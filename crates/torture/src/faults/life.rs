@@ -9,7 +9,7 @@ use seawall::{
 };
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
-use super::causes::Causes;
+use super::causes::{Causes, DoneLater};
 use super::fault::{self, Trouble};
 use super::lost;
 use super::model::{self, Account, State};
@@ -46,9 +46,18 @@ impl Run {
         let mut options = draw_options(&mut random);
         options.checkpoint_threads = checkpoint_threads.unwrap_or(options.checkpoint_threads);
         let disk = SimulatedDisk::new(random.next_u64());
-        // After a failed sync, half of them show what is durable, and not what was written.
-        disk.forget_unsynced(random.chance(1, 2));
-        let causes = Causes::new(options.checkpoint_threads);
+        if checkpoint_threads == Some(1) {
+            options.background = Background::Manual;
+        }
+        let has_threads = options.background == Background::Threads;
+        // After a failed sync, half of them show what is durable, and not what was written. A thread that has met one stops the
+        // database by itself, and until the next step hears of it, pages may be refused.
+        disk.forget_unsynced(!has_threads && random.chance(1, 2));
+        let causes = Causes::new(match (has_threads, options.checkpoint_threads) {
+            (true, _) => DoneLater::Anything,
+            (false, 1) => DoneLater::Nothing,
+            (false, _) => DoneLater::Pages,
+        });
         Run {
             seed,
             random,
@@ -163,9 +172,16 @@ impl Run {
         self.account.opened(found);
         if !self.account.current().tables.contains_key(KEPT) {
             self.end_troubles();
-            database.create_table(KEPT).map_err(|error| format!("creating the first table: {error}"))?;
+            self.begin_step();
             let mut next = self.account.current().clone();
             next.tables.insert(KEPT.to_owned(), Arc::default());
+            if let Err(error) = database.create_table(KEPT) {
+                // A thread of the database has met a fault before they ended.
+                self.refused("creating the first table", &error)?;
+                self.account.stop(Some(next));
+                self.kill(database, true);
+                return self.open_soundly();
+            }
             self.account.committed(next, true);
         }
         Ok(database)
@@ -188,6 +204,13 @@ impl Run {
             }
             if self.random.chance(1, 60) {
                 self.end_troubles();
+                self.begin_step();
+                if let Err(error) = database.flush() {
+                    self.refused("a flush before a check", &error)?;
+                    self.stopped(database, None)?;
+                    return Ok(true);
+                }
+                self.account.all_durable();
                 self.check(database)?;
             }
             let step = Step::draw(&mut self.random, self.account.current(), self.steps);
@@ -365,7 +388,7 @@ impl Run {
         let environment = |disk: &SimulatedDisk| environment(disk, &clock);
         let left = rot::on_the_disk(&self.disk, environment, &self.options, &expected)?;
         for _ in 0..3 {
-            let (options, random) = (&self.options, &mut self.random);
+            let (options, random) = (&self.without_threads(), &mut self.random);
             let verdict = rot::flip_and_look(&left, environment, options, &expected, random)
                 .map_err(|what| format!("{when}: {what}"))?;
             self.count(when);
@@ -377,6 +400,10 @@ impl Run {
             });
         }
         Ok(())
+    }
+
+    fn without_threads(&self) -> Options {
+        Options { background: Background::Manual, ..self.options.clone() }
     }
 
     fn expected(&self) -> Expected {
@@ -392,7 +419,7 @@ impl Run {
         let clock = self.clock.clone();
         let environment = |disk: &SimulatedDisk| environment(disk, &clock);
         let left = rot::on_the_disk(&self.disk, environment, &self.options, &expected)?;
-        let (options, random) = (&self.options, &mut self.random);
+        let (options, random) = (&self.without_threads(), &mut self.random);
         let (struck, verdict) =
             lost::live_and_look(&left, environment, options, &expected.whole, self.steps, random)
                 .map_err(|what| format!("with writes of pages lost: {what}"))?;
@@ -447,7 +474,10 @@ impl Run {
     fn begin_trouble(&mut self) {
         let trouble = Trouble::draw(&mut self.random, self.swallow);
         trouble.begin(&self.disk, &self.clock);
-        self.is_full |= matches!(trouble, Trouble::Full { .. });
+        if matches!(trouble, Trouble::Full { .. }) {
+            self.is_full = true;
+            self.causes.disk_fills_up();
+        }
         if let Some(name) = trouble.name() {
             self.count(name);
         }
@@ -516,7 +546,12 @@ fn draw_options(random: &mut SeededRandom) -> Options {
         page_image_compression: *random.pick(&[ImageCompression::None, ImageCompression::Lz4]),
         max_transaction_bytes: 512 << 10,
         lock_wait: LockWait::NoWait,
-        background: Background::Manual,
+        background: *random.pick(&[
+            Background::Manual,
+            Background::Manual,
+            Background::Manual,
+            Background::Threads,
+        ]),
         master_key: random.chance(1, 4).then(|| MasterKey::Bytes(SecretKey::from_bytes([7; 32]))),
         ..Options::default()
     }
