@@ -9,7 +9,8 @@
 //! Every element is appended once, so a list that was read names all transactions that wrote it, in order:
 //! dependencies are told by the data, not guessed from times (Elle; see `anomaly` for the literature). A history goes
 //! on over crashes: what was read and acknowledged before must fit what is read afterwards, and a commit whose client
-//! was not told of its outcome took place if anybody ever sees it.
+//! was not told of its outcome took place if anybody ever sees it. A power loss may take the newest commits that did not wait
+//! for the disk: the history ends there, and goes on without them (`gone`).
 //!
 //! **What a seed repeats**: options, how many clients do what in which order, and the disk call of each crash; not
 //! which thread runs when. The history of a finding is kept, so that it can be looked at, and checked again by eye.
@@ -21,6 +22,7 @@ mod checker;
 mod clients;
 mod cycles;
 mod dependencies;
+mod gone;
 mod history;
 mod inconsistencies;
 mod lists;
@@ -83,21 +85,23 @@ fn round(
     let check_as = options.check_as.map_or(String::new(), |level| format!(" --check-as {}", level.name()));
     let repeat = format!("seawall-torture histories --seconds 0 --isolation {name} --seed {seed}{check_as}");
     let finding = |what, evidence| Finding { seed, what, repeat: repeat.clone(), evidence };
-    let history = match round::run(seed, isolation, report) {
-        Ok(history) => history,
+    let histories = match round::run(seed, isolation, report) {
+        Ok(histories) => histories,
         Err(Stop::Failed(error)) => return Err(error),
         Err(Stop::Found(what)) => return Ok(vec![finding(format!("{name}: {what}"), None)]),
     };
-    count(&history, report);
-    let verdict = checker::check(&history, promised);
-    verdict.dependencies.iter().for_each(|(kind, count)| report.count(*kind, *count));
-    if verdict.anomalies.is_empty() {
-        return Ok(Vec::new());
+    for history in &histories {
+        count(history, report);
+        let verdict = checker::check(history, promised);
+        verdict.dependencies.iter().for_each(|(kind, count)| report.count(*kind, *count));
+        if !verdict.anomalies.is_empty() {
+            // Without the file the findings still count.
+            let evidence = keep(history, seed).inspect_err(|error| eprintln!("{error}")).ok();
+            let told = verdict.anomalies.iter().take(TOLD_MAX);
+            return Ok(told.map(|anomaly| finding(format!("{name}: {anomaly}"), evidence.clone())).collect());
+        }
     }
-    // Without the file the findings still count.
-    let evidence = keep(&history, seed).inspect_err(|error| eprintln!("{error}")).ok();
-    let told = verdict.anomalies.iter().take(TOLD_MAX);
-    Ok(told.map(|anomaly| finding(format!("{name}: {anomaly}"), evidence.clone())).collect())
+    Ok(Vec::new())
 }
 
 fn count(history: &History, report: &mut Report) {

@@ -13,6 +13,7 @@ use seawall::{
 };
 use seawall_simulation::SeededRandom;
 
+use super::gone;
 use super::history::{Element, History, Key, Operation, Outcome, Transaction};
 
 /// Lists that clients work on at a time.
@@ -69,6 +70,16 @@ impl Recorder {
         if let Some(transaction) = self.history.lock().iter_mut().find(is_meant) {
             transaction.outcome = outcome;
         }
+    }
+
+    /// What was seen and told so far.
+    pub(super) fn so_far(&self) -> History {
+        self.history.lock().clone()
+    }
+
+    /// Everything was looked at after a power loss, and nothing was done since: takes what is gone out of the history.
+    pub(super) fn lose_what_is_gone(&self) -> Result<u64, String> {
+        gone::take(&mut self.history.lock())
     }
 
     pub(super) fn into_history(self) -> History {
@@ -140,7 +151,15 @@ impl Client<'_> {
             outcome
         };
         let end = if outcome == Outcome::Unknown { u64::MAX } else { self.recorder.now() };
-        self.recorder.record(Transaction { client: self.number, begin, end, outcome, operations });
+        let is_durable = !is_async;
+        self.recorder.record(Transaction {
+            client: self.number,
+            begin,
+            end,
+            outcome,
+            is_durable,
+            operations,
+        });
         match error {
             Some(error) if !error.is_retryable() => Err(error),
             _ => Ok(()),
@@ -291,7 +310,7 @@ pub(super) fn look_at_everything(
     read_all(&mut transaction, table, &keys, &mut operations)?;
     transaction.commit()?;
     let (end, outcome) = (recorder.now(), Outcome::Committed);
-    recorder.record(Transaction { client, begin, end, outcome, operations });
+    recorder.record(Transaction { client, begin, end, outcome, is_durable: true, operations });
     Ok(())
 }
 

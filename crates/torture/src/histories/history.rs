@@ -41,6 +41,8 @@ pub(super) struct Transaction {
     /// After the client was told of the outcome; of an unknown one, after the recovery that decided.
     pub(super) end: u64,
     pub(super) outcome: Outcome,
+    /// The client waited until it was on stable storage.
+    pub(super) is_durable: bool,
     pub(super) operations: Vec<Operation>,
 }
 

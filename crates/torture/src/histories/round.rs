@@ -44,10 +44,7 @@ impl Plan {
         let mut random = SeededRandom::new(seed);
         let is_on_files = random.chance(1, 4);
         let lives: Vec<End> = (0..random.range(1..4)).map(|_| end(&mut random, is_on_files)).collect();
-        // What is lost with the power may have been read before, and that is as promised; so only those who wait for
-        // the disk have a history that crosses a power loss. A kill takes nothing from anybody.
-        let loses_power = lives.iter().any(|end| matches!(end, End::PowerLoss { .. }));
-        let async_percent = if loses_power { 0 } else { *random.pick(&[0, 20, 90]) };
+        let async_percent = *random.pick(&[0, 20, 90]);
         let work = Work { isolation, transactions: random.range(60..160), async_percent };
         let options = Options {
             segment_bytes: 64 << 10,
@@ -144,24 +141,20 @@ impl From<TortureError> for Stop {
     }
 }
 
-/// Runs the round of a seed; what its clients saw.
-pub(super) fn run(seed: u64, isolation: Isolation, report: &mut Report) -> Result<History, Stop> {
+/// Runs the round of a seed; what its clients saw: up to each power loss that took something, and at the end.
+pub(super) fn run(seed: u64, isolation: Isolation, report: &mut Report) -> Result<Vec<History>, Stop> {
     caught(|| Ok(run_lives(seed, isolation, report))).unwrap_or_else(|panic| Err(Stop::Found(panic)))
 }
 
-fn run_lives(seed: u64, isolation: Isolation, report: &mut Report) -> Result<History, Stop> {
+fn run_lives(seed: u64, isolation: Isolation, report: &mut Report) -> Result<Vec<History>, Stop> {
     let mut plan = Plan::new(seed, isolation);
     let recorder = Recorder::default();
     let mut place = Place::new(&mut plan)?;
+    let mut histories = Vec::new();
+    let mut last = None;
     for end in plan.lives.clone() {
-        let found = |error: Error| Stop::Found(format!("opening failed: {error}"));
-        let (database, table) = place.open(&plan.options).map_err(found)?;
-        let decided = decide_what_is_in_doubt(&database, &recorder, &mut plan.random);
-        let failed = |error| Stop::Found(format!("deciding what is in doubt failed: {error}"));
-        report.count("transactions decided after a crash", decided.map_err(failed)?);
-        recorder.recovered();
-        let looked = look_at_everything(&database, &table, &recorder, u32::MAX);
-        looked.map_err(|error| Stop::Found(format!("reading everything failed: {error}")))?;
+        let (database, table) = go_on(&mut plan, &place, last, &recorder, &mut histories, report)?;
+        last = Some(end);
         match end {
             End::Kill { calls } | End::PowerLoss { calls } => place.crash_after(calls),
             End::Close => {}
@@ -178,8 +171,38 @@ fn run_lives(seed: u64, isolation: Isolation, report: &mut Report) -> Result<His
         report.count(name(end), 1);
         place = place.after(end, &mut plan.random);
     }
-    finish(&mut plan, &place, &recorder)?;
-    Ok(recorder.into_history())
+    let (database, _) = go_on(&mut plan, &place, last, &recorder, &mut histories, report)?;
+    finish(database)?;
+    histories.push(recorder.into_history());
+    Ok(histories)
+}
+
+/// Opens the database after the end of its last life, if it had one, and looks at everything.
+fn go_on(
+    plan: &mut Plan,
+    place: &Place,
+    last: Option<End>,
+    recorder: &Recorder,
+    histories: &mut Vec<History>,
+    report: &mut Report,
+) -> Result<(Database, Table), Stop> {
+    let before = recorder.so_far();
+    let found = |error: Error| Stop::Found(format!("opening failed: {error}"));
+    let (database, table) = place.open(&plan.options).map_err(found)?;
+    let decided = decide_what_is_in_doubt(&database, recorder, &mut plan.random);
+    let failed = |error| Stop::Found(format!("deciding what is in doubt failed: {error}"));
+    report.count("transactions decided after a crash", decided.map_err(failed)?);
+    recorder.recovered();
+    let looked = look_at_everything(&database, &table, recorder, u32::MAX);
+    looked.map_err(|error| Stop::Found(format!("reading everything failed: {error}")))?;
+    if matches!(last, Some(End::PowerLoss { .. })) {
+        let gone = recorder.lose_what_is_gone().map_err(Stop::Found)?;
+        report.count("commits lost with the power", gone);
+        if gone > 0 {
+            histories.push(before);
+        }
+    }
+    Ok((database, table))
 }
 
 fn name(end: End) -> &'static str {
@@ -225,13 +248,9 @@ fn all_right(ended: Vec<thread::Result<Result<(), Error>>>, has_crashed: bool) -
     Ok(())
 }
 
-/// After the last life: everything once more, and every page.
-fn finish(plan: &mut Plan, place: &Place, recorder: &Recorder) -> Result<(), Stop> {
+/// After the last life: every page.
+fn finish(database: Database) -> Result<(), Stop> {
     let failed = |error: Error| Stop::Found(format!("looking at the end failed: {error}"));
-    let (database, table) = place.open(&plan.options).map_err(failed)?;
-    decide_what_is_in_doubt(&database, recorder, &mut plan.random).map_err(failed)?;
-    recorder.recovered();
-    look_at_everything(&database, &table, recorder, u32::MAX).map_err(failed)?;
     let mut damage = Vec::new();
     database.check(&mut |found| damage.push(found.to_string())).map_err(failed)?;
     database.close().map_err(failed)?;

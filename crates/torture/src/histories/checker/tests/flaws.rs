@@ -34,7 +34,7 @@ fn append(key: Key, element: Element) -> Operation {
 
 /// Runs from moment `begin` to `end`.
 fn during(begin: u64, end: u64, outcome: Outcome, operations: &[Operation]) -> Transaction {
-    Transaction { client: 1000, begin, end, outcome, operations: operations.to_vec() }
+    Transaction { client: 1000, begin, end, outcome, is_durable: true, operations: operations.to_vec() }
 }
 
 /// Committed, and at the same time as the others of its kind.

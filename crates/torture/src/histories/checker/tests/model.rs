@@ -60,7 +60,14 @@ impl Model {
             None => {
                 let number = u32::try_from(client).unwrap();
                 let (begin, end, outcome) = (self.now(), u64::MAX, Outcome::Aborted);
-                let transaction = Transaction { client: number, begin, end, outcome, operations: Vec::new() };
+                let transaction = Transaction {
+                    client: number,
+                    begin,
+                    end,
+                    outcome,
+                    is_durable: true,
+                    operations: Vec::new(),
+                };
                 let steps_left = self.random.range(1..5);
                 self.open
                     .insert(client, Open { transaction, snapshot: None, own: BTreeMap::new(), steps_left });
@@ -141,7 +148,14 @@ impl Model {
         let (begin, end) = (self.now(), self.now());
         let read = |key| Operation::Read { key, list: self.committed.get(&key).cloned().unwrap_or_default() };
         let operations = (0..KEYS).map(read).collect();
-        self.history.push(Transaction { client: 99, begin, end, outcome: Outcome::Committed, operations });
+        self.history.push(Transaction {
+            client: 99,
+            begin,
+            end,
+            outcome: Outcome::Committed,
+            is_durable: true,
+            operations,
+        });
         self.history
     }
 }
