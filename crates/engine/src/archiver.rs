@@ -147,6 +147,8 @@ struct State {
     not_before: Duration,
     /// Why what was tried and is not archived failed. Tails by where they begin: they grow until the next try.
     failed: BTreeMap<LogFile, String>,
+    /// One that failed lets another go first, so that it cannot take the only place again and again.
+    failed_last: Option<LogFile>,
     /// Why a gap is not on record.
     gap_failing: Option<String>,
     counts: ArchiveStatistics,
@@ -242,6 +244,7 @@ impl Archiver {
                 retry: RETRY_FIRST,
                 not_before: Duration::ZERO,
                 failed: BTreeMap::new(),
+                failed_last: None,
                 gap_failing: None,
                 counts: ArchiveStatistics::default(),
             }),
@@ -277,9 +280,13 @@ impl Archiver {
         let near = state.waiting.iter().take(ahead_max());
         let waiting = near.filter(|waiting| !waiting.is_archived);
         let pieces = waiting.map(|waiting| waiting.piece.file).filter(|_| state.histories.is_empty());
-        let new = histories.chain(pieces).filter(|file| !state.in_flight.contains(file));
+        let (last, first): (Vec<_>, Vec<_>) = pieces.partition(|file| state.failed_last == Some(*file));
+        let new = histories.chain(first).chain(last).filter(|file| !state.in_flight.contains(file));
         files.extend(new.take(room).collect::<Vec<_>>());
         state.in_flight.extend(files.iter().copied());
+        if !files.is_empty() {
+            state.failed_last = None;
+        }
         (!files.is_empty()).then_some((hold, files))
     }
 
@@ -357,6 +364,7 @@ impl Archiver {
                     "the log is not archived; it is kept, and this will be tried again"
                 );
                 state.counts.failures += 1;
+                state.failed_last = Some(file);
                 state.failed.insert(begin_of(file), problem);
                 state.uploads_wanted = (state.uploads_wanted / 2).max(1);
                 state.not_before = now + state.retry;

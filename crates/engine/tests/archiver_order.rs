@@ -11,18 +11,23 @@ use std::time::Duration;
 use common::memory_archive::{MemoryArchive, SEGMENT_BYTES, State, archive_options, fill};
 use common::small_options;
 use seawall_engine::{
-    ArchiveStatistics, Background, Database, Durability, Environment, Error, Options, UPLOADS_AHEAD_MAX,
+    ArchiveOptions, ArchiveStatistics, Background, Database, Durability, Environment, Error, Options,
+    UPLOADS_AHEAD_MAX,
 };
 use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use seawall_testing::{wait_for, wait_until};
 
 fn open(archive: &Arc<MemoryArchive>, clock: &SimulatedClock, background: Background) -> Database {
+    open_with(archive_options(archive), clock, background)
+}
+
+fn open_with(archive: ArchiveOptions, clock: &SimulatedClock, background: Background) -> Database {
     let environment = Environment {
         disk: Arc::new(SimulatedDisk::new(1)),
         clock: Arc::new(clock.clone()),
         random: Arc::new(SimulatedRandom::new(1)),
     };
-    let options = Options { archives: vec![archive_options(archive)], background, ..small_options() };
+    let options = Options { archives: vec![archive], background, ..small_options() };
     Database::open_in(environment, options, |_| {}).unwrap()
 }
 
@@ -99,6 +104,24 @@ fn nothing_goes_up_that_lies_far_behind_a_segment_that_is_not_there() {
     });
     let farthest = farthest_ahead(&archive.state.lock().unwrap(), first);
     assert!((32..=UPLOADS_AHEAD_MAX).contains(&farthest), "{farthest} segments ahead");
+    database.close().unwrap();
+}
+
+#[test]
+fn one_that_fails_again_and_again_keeps_no_other_from_the_only_place() {
+    let archive = Arc::new(MemoryArchive::default());
+    let clock = SimulatedClock::default();
+    let only_place = ArchiveOptions { uploads_max: 1, ..archive_options(&archive) };
+    let database = open_with(only_place, &clock, Background::Threads);
+    archive.set(|state| state.refused.extend([first_segment(&database)]));
+    fill(&database, 4);
+    seen(&database, |seen| {
+        clock.advance(Duration::from_secs(20));
+        seen.segments >= 3 && seen.failures >= 2
+    });
+    archive.set(|state| state.refused.clear());
+    clock.advance(Duration::from_secs(20));
+    database.archive_now().unwrap();
     database.close().unwrap();
 }
 
