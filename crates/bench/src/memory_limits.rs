@@ -5,8 +5,8 @@
 //! ```
 //! Invariants:
 //! * What is counted is anonymous memory beyond what the process had before it opened the database.
-//! * Allowed is `memtable_bytes`, `cache_bytes`, `snapshot_memory_bytes`, and `max_transaction_bytes` for each session that
-//!   has one at a time, whether the case needs them or not.
+//! * Allowed is `memtable_bytes`, `cache_bytes`, `snapshot_memory_bytes` and `transaction_memory_bytes`, whether the case
+//!   needs them or not.
 //!
 //! Only Seawall is measured. Start at `cases::run`.
 
@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     /// Cases, comma-separated; all if not given
     #[arg(long, value_delimiter = ',')]
     cases: Vec<Case>,
-    /// Memory for the memtable, the cache, old snapshots and each transaction
+    /// Memory for the memtable, the cache, old snapshots and a transaction
     #[arg(long, default_value_t = 128, value_parser = clap::value_parser!(u64).range(1..=1 << 16))]
     each_mib: u64,
     /// One JSON line a case instead of the Markdown table

@@ -20,7 +20,7 @@ const LONG_VALUE_BYTES: usize = 64 << 20;
 pub(crate) enum Case {
     /// Transactions that delete rows with keys of 8 bytes, as many as one may
     SmallDeletes,
-    /// Sixteen sessions that fill a transaction each and commit it at the same time
+    /// Sixteen sessions that fill a transaction each, until all of them may take no more, and commit at the same time
     ConcurrentCommits,
     /// A serializable transaction that reads one row again and again
     RepeatedReads,
@@ -52,22 +52,25 @@ impl Case {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    fn sessions(self) -> u64 {
-        if self == Case::ConcurrentCommits { SESSIONS } else { 1 }
+    /// How many times what one transaction may take all may.
+    fn budget(self) -> u64 {
+        if self == Case::ConcurrentCommits { SESSIONS / 4 } else { 1 }
     }
 }
 
 /// Runs a case in this process.
 pub(crate) fn run(cell: &Cell) -> Result<Taken, BenchError> {
     let before = Memory::of_this_process().anonymous;
+    let transaction_memory_bytes = cell.case.budget() * cell.each_bytes;
     let options = Options {
         memtable_bytes: cell.each_bytes,
         cache_bytes: cell.each_bytes,
         snapshot_memory_bytes: cell.each_bytes,
         max_transaction_bytes: cell.each_bytes,
+        transaction_memory_bytes,
         ..Options::default()
     };
-    let allowed = 3 * cell.each_bytes + cell.case.sessions() * cell.each_bytes;
+    let allowed = 3 * cell.each_bytes + transaction_memory_bytes;
     let (done, peak) = sampled(|| {
         let database = Database::open(&cell.directory, options)?;
         let table = database.create_table("rows")?;
@@ -113,15 +116,17 @@ impl Work<'_> {
         transaction.commit().map(drop)
     }
 
+    /// Together they are refused before one of them is.
     fn commit_at_once(&self) -> Result<(), Error> {
         let value = vec![7; 10_000];
         let begun = std::sync::Barrier::new(usize::try_from(SESSIONS).expect("a few sessions"));
         let session = |session: u64| {
             let mut transaction = self.database.begin();
-            let mut filled = Ok(());
-            for row in 0..self.each_bytes / 5 * 4 / 10_100 {
-                let key = ((session << 32) | row).to_be_bytes();
-                filled = filled.and_then(|()| transaction.put(self.table, key, &value));
+            let mut filled = (0..).try_for_each(|row| {
+                transaction.put(self.table, ((session << 32) | row).to_be_bytes(), &value)
+            });
+            if matches!(filled, Err(Error::TransactionMemory { .. })) {
+                filled = Ok(());
             }
             begun.wait();
             filled.and_then(|()| transaction.commit().map(drop))
