@@ -9,7 +9,9 @@ use common::{arc, commit, create, geometry, open_reader, options, read_from};
 use seawall_simulation::{
     Fault, FaultError, FaultTarget, Operation, Operations, PowerLoss, SeededRandom, SimulatedDisk,
 };
-use seawall_wal::{HoldLifetime, HoldOptions, Log, LogOptions, LogReadError, RecordSpan, RetentionReport, SegmentState};
+use seawall_wal::{
+    HoldLifetime, HoldOptions, Log, LogOptions, LogReadError, RecordSpan, RetentionReport, SegmentState,
+};
 
 fn fill(log: &Log, segments: u64, random: &mut SeededRandom) -> Vec<RecordSpan> {
     let until = geometry().segment_of(log.appended()) + segments;

@@ -341,5 +341,7 @@ impl Drop for Stopped {
 }
 
 fn signal(process: u32, name: &str) {
-    assert!(Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status().unwrap().success());
+    assert!(
+        Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status().unwrap().success()
+    );
 }
