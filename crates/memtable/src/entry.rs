@@ -207,12 +207,22 @@ impl<'m> EntryRef<'m> {
 
     /// Stamp of the newest version that has one.
     pub(crate) fn newest_stamp(self) -> Option<Lsn> {
-        self.stamped().next().map(|(stamp, _)| stamp)
+        self.newest_stamped().map(|(stamp, _)| stamp)
     }
 
     /// Stamp and value of the newest version that has a stamp; the value is `None` for a deletion.
     pub(crate) fn newest_value(self) -> Option<(Lsn, Option<&'m [u8]>)> {
-        self.stamped().next().map(|(stamp, version)| (stamp, version.value()))
+        self.newest_stamped().map(|(stamp, version)| (stamp, version.value()))
+    }
+
+    /// The newest version that has a stamp.
+    fn newest_stamped(self) -> Option<(Lsn, VersionRef<'m>)> {
+        self.stamped().next().or_else(|| {
+            // During the walk, what was pending may have got its stamp, and the version below may have been unlinked. None
+            // is under the latch.
+            let _latch = self.latch();
+            self.stamped().next()
+        })
     }
 
     /// The versions that have a stamp, newest first.
