@@ -96,12 +96,12 @@ impl Causes {
     /// Whether a step can have failed with `error`. `is_full`: the disk has only so much space now.
     pub(super) fn explain(&self, error: &Error, is_full: bool) -> bool {
         let struck = &self.of_the_step | &self.of_before;
-        let is_full = is_full || struck.contains(&ENOSPC);
         let of_any = is_full || !struck.is_empty();
         let of_the_step = match self.done_later {
             DoneLater::Nothing | DoneLater::Pages => is_full || !self.of_the_step.is_empty(),
             DoneLater::Anything => of_any,
         };
+        let is_full = is_full || struck.contains(&ENOSPC);
         match error {
             Error::DiskFull { message } => is_full && !message.is_empty(),
             Error::Log { message: text } | Error::Keys { message: text } => of_the_step && !text.is_empty(),
