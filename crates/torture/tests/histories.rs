@@ -29,7 +29,6 @@ fn clients_at_every_level_see_what_it_promises_over_checkpoints_and_crashes() {
         "checkpoints",
         "kills",
         "power losses",
-        "commits lost with the power",
         "transactions committed",
         "transactions aborted",
         "transactions of unknown outcome",

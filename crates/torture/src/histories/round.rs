@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
 
 use seawall::{Database, Environment, Error, Isolation, Options, PageProtection, Table};
 use seawall_io::{Disk, OsDisk};
@@ -52,6 +53,8 @@ impl Plan {
             cache_bytes: 1 << 20,
             checkpoint_log_bytes: *random.pick(&[128 << 10, 1 << 20]),
             checkpoint_threads: *random.pick(&[1, 2, 3]),
+            // The longer one leaves a power loss more to take.
+            flush_interval: Duration::from_millis(*random.pick(&[10, 1_000])),
             page_protection: *random.pick(&[PageProtection::RecoveryFile, PageProtection::LogImages]),
             ..Options::default()
         };
