@@ -52,7 +52,11 @@ fn snapshots(seed: u64, write_pair: fn(&Database, &Table, u8, &Stamps), checkpoi
     let (database, table) = open_async(seed);
     let checkpointing = {
         let database = database.clone();
-        thread::spawn(move || (0..checkpoints).for_each(|_| drop(database.checkpoint().unwrap())))
+        thread::spawn(move || {
+            for _ in 0..checkpoints {
+                database.checkpoint().unwrap();
+            }
+        })
     };
     let (pairs, singles): (Stamps, Stamps) = (shared(), shared());
     write_pair(&database, &table, 0, &pairs);

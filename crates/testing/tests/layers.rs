@@ -51,7 +51,8 @@ fn without_tests(text: &str) -> Vec<(usize, &str)> {
         let mut item =
             lines.by_ref().map(|(_, line)| line).skip_while(|line| line.trim_start().starts_with("#["));
         let first = item.next().unwrap_or_default();
-        if !first.ends_with([';', ',']) && !(first.contains('{') && first.ends_with('}')) {
+        let is_one_line = first.ends_with([';', ',']) || first.contains('{') && first.ends_with('}');
+        if !is_one_line {
             let end = format!("{indent}}}");
             for line in item {
                 if line.starts_with(&end) {
