@@ -130,10 +130,11 @@ impl PublishedPages {
         key: &[u8],
         use_value: impl FnOnce(Option<&[u8]>) -> R,
     ) -> Result<Option<R>, TreeError> {
-        match self.find(version, key)? {
+        let mut short = [0; SHORT_BYTES];
+        match self.find(version, key, &mut short)? {
             Found::Changed => Ok(None),
             Found::Nothing => Ok(Some(use_value(None))),
-            Found::Short { bytes, length } => Ok(Some(use_value(Some(&bytes[..length])))),
+            Found::Short(length) => Ok(Some(use_value(Some(&short[..length])))),
             Found::Inline { page, index } => match page.view().leaf().map(|leaf| leaf.value(index)) {
                 Ok(LeafValue::Inline(value)) => Ok(Some(use_value(Some(value)))),
                 _ => unreachable!("the value was found there"),
@@ -146,9 +147,9 @@ impl PublishedPages {
     }
 
     /// The value of `key` as of `version`, held without an epoch guard: whoever uses it may take their time, and what the
-    /// cache evicts meanwhile is freed.
+    /// cache evicts meanwhile is freed. A short one is put into `short`.
     #[inline]
-    fn find(&self, version: u64, key: &[u8]) -> Result<Found, TreeError> {
+    fn find(&self, version: u64, key: &[u8], short: &mut [u8; SHORT_BYTES]) -> Result<Found, TreeError> {
         let guard = epoch::pin();
         let descended = self.descend(version, &guard, |view| view.child_for(key));
         if !self.is_current(version) {
@@ -159,9 +160,8 @@ impl PublishedPages {
         let Ok(index) = leaf.search(key) else { return Ok(Found::Nothing) };
         match leaf.value(index) {
             LeafValue::Inline(value) if value.len() <= SHORT_BYTES => {
-                let mut bytes = [0; SHORT_BYTES];
-                bytes[..value.len()].copy_from_slice(value);
-                Ok(Found::Short { bytes, length: value.len() })
+                short[..value.len()].copy_from_slice(value);
+                Ok(Found::Short(value.len()))
             }
             LeafValue::Inline(_) => {
                 let at = held.view().reference();
@@ -254,10 +254,8 @@ enum Found {
     Changed,
     /// There is no such row.
     Nothing,
-    Short {
-        bytes: [u8; SHORT_BYTES],
-        length: usize,
-    },
+    /// A short value, copied into the caller's buffer: its length.
+    Short(usize),
     Inline {
         page: Page,
         index: usize,
