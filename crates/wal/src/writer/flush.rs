@@ -112,7 +112,7 @@ impl Shared {
     pub(super) fn mirror_until(&self, end: Lsn) -> Mirrored {
         let flushed = self.flushed();
         let until = self.mirror.mirrored().max(flushed);
-        if until >= end { Mirrored { until, gap_end: None } } else { self.mirror.copy(flushed) }
+        if until >= end { Mirrored { until, gap_end: None } } else { self.mirror.copy(flushed, end) }
     }
 
     pub(super) fn request_flush(&self, end: Lsn) {

@@ -86,9 +86,14 @@ impl Mirror {
         Lsn::new(self.mirrored.load(Ordering::SeqCst))
     }
 
-    /// Copies all that was appended before the call. The log is durable up to `flushed`.
-    pub(super) fn copy(&self, flushed: Lsn) -> Mirrored {
+    /// Copies all that was appended before the call, unless what comes before `end` was copied meanwhile. The log is
+    /// durable up to `flushed`.
+    pub(super) fn copy(&self, flushed: Lsn, end: Lsn) -> Mirrored {
         let mut files = self.files.lock();
+        let until = self.mirrored();
+        if until >= end {
+            return Mirrored { until, gap_end: None };
+        }
         // Listed under the lock of the files: nobody puts an older batch where a newer one is.
         let batches = self.batches.lock().clone();
         let mut mirrored = Mirrored { until: flushed, gap_end: None };
