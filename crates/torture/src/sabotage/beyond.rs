@@ -9,7 +9,7 @@ const KILL_THEN_POWER: &str =
 
 const POSTGRESQL: &str = "tortures are of databases of ours, and this is about PostgreSQL's";
 
-const BEYOND: [(Defect, &str); 17] = [
+const BEYOND: [(Defect, &str); 19] = [
     (Defect::SpoolNotesNotSynced, POSTGRESQL),
     (Defect::RestoredFilesNotSynced, POSTGRESQL),
     (Defect::RestoredControlNotSynced, POSTGRESQL),
@@ -29,6 +29,8 @@ const BEYOND: [(Defect, &str); 17] = [
     (Defect::VersionNotChecked, "a reader has to meet the moment in which pages change places"),
     (Defect::FreedPagesWrittenUnsynced, SECOND_FAULT),
     (Defect::PunchedBeforeSync, SECOND_FAULT),
+    (Defect::ImagesBeforeSync, "a page has to be torn whose other copy several threads have just written"),
+    (Defect::RegionPiecesOverlap, "chunks of tortures seldom have regions of more than a mebibyte"),
     (Defect::KeysNameNotSynced, "no torture changes the master key"),
 ];
 
