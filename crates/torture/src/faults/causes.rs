@@ -8,12 +8,13 @@
 //!       +--------------------------------------->+ may be why any step up to the next checkpoint fails
 //! ```
 //! A checkpoint returns while a thread still writes its last pages in place. If that fails, whoever changes the tree next is told.
-//! Where the database has threads of its own, any fault may become known later.
+//! Where the database has threads of its own, any fault may become known later, up to the next open: a checkpoint that succeeds does not
+//! end an attempt of another thread.
 
 use std::collections::BTreeSet;
 
 use seawall::Error;
-use seawall_simulation::{FaultError, StruckCall};
+use seawall_simulation::{FaultError, Operation, StruckCall};
 
 use super::fault::ENOSPC;
 
@@ -40,6 +41,8 @@ pub(super) struct Causes {
     of_the_step_or_later: BTreeSet<FaultError>,
     /// Of calls before it that may have done so, since the last checkpoint that was seen to succeed.
     of_before: BTreeSet<FaultError>,
+    /// A sync of the pages has failed, which may have lost what was written to any of them.
+    may_have_lost_pages: bool,
 }
 
 impl Causes {
@@ -49,6 +52,7 @@ impl Causes {
             of_the_step: BTreeSet::new(),
             of_the_step_or_later: BTreeSet::new(),
             of_before: BTreeSet::new(),
+            may_have_lost_pages: false,
         }
     }
 
@@ -59,6 +63,7 @@ impl Causes {
             return;
         }
         self.of_the_step.insert(call.error);
+        self.may_have_lost_pages |= call.operation == Operation::Sync && call.path == WRITTEN_LATER;
         let is_done_later = match self.done_later {
             DoneLater::Nothing => false,
             DoneLater::Pages => call.path == WRITTEN_LATER,
@@ -84,13 +89,21 @@ impl Causes {
 
     /// A checkpoint has succeeded: whatever was on its way before it is done.
     pub(super) fn checkpoint_succeeded(&mut self) {
-        self.of_before.clear();
+        if self.done_later != DoneLater::Anything {
+            self.of_before.clear();
+        }
+    }
+
+    /// Whether pages may be damaged on the disk until the database is opened again.
+    pub(super) fn may_have_lost_pages(&self) -> bool {
+        self.may_have_lost_pages
     }
 
     /// The database is opened anew: nothing of its last life is on its way.
     pub(super) fn opened(&mut self) {
         self.step_begins();
         self.of_before.clear();
+        self.may_have_lost_pages = false;
     }
 
     /// Whether a step can have failed with `error`. `is_full`: the disk has only so much space now.
@@ -109,6 +122,8 @@ impl Causes {
             | Error::Tree { message: text }
             | Error::Io { message: text }
             | Error::CheckpointFailing { cause: text } => of_any && !text.is_empty(),
+            // Of a read-only open. How long the log is depends on when the threads take checkpoints.
+            Error::Option { name: "memtable_bytes", .. } => self.done_later == DoneLater::Anything,
             _ => false,
         }
     }
@@ -116,8 +131,6 @@ impl Causes {
 
 #[cfg(test)]
 mod tests {
-    use seawall_simulation::Operation;
-
     use super::*;
 
     const EIO: FaultError = FaultError::Number(5);
@@ -165,13 +178,28 @@ mod tests {
     }
 
     #[test]
-    fn any_fault_that_threads_meet_may_become_known_later_until_a_checkpoint_succeeds() {
+    fn any_fault_that_threads_meet_may_become_known_later_until_the_next_open() {
         let mut causes = Causes::new(DoneLater::Anything);
         struck(&mut causes, Operation::WriteDurable, "log/000000010000000000000001", EIO);
         causes.step_begins();
         assert!(causes.explain(&Error::Stopped { cause: "a write failed".to_owned() }, false));
         causes.checkpoint_succeeded();
+        assert!(causes.explain(&Error::Stopped { cause: "a write failed".to_owned() }, false));
+        causes.opened();
         assert!(!causes.explain(&Error::Stopped { cause: "a write failed".to_owned() }, false));
+    }
+
+    #[test]
+    fn a_failed_sync_of_the_pages_may_have_lost_some_until_the_next_open() {
+        let mut causes = Causes::new(DoneLater::Nothing);
+        struck(&mut causes, Operation::Sync, "log", EIO);
+        struck(&mut causes, Operation::Write, "pages", EIO);
+        assert!(!causes.may_have_lost_pages());
+        struck(&mut causes, Operation::Sync, "pages", EIO);
+        causes.step_begins();
+        assert!(causes.may_have_lost_pages());
+        causes.opened();
+        assert!(!causes.may_have_lost_pages());
     }
 
     #[test]

@@ -275,8 +275,14 @@ impl Run {
         self.count("databases that stopped");
         self.account.stop(attempted);
         self.end_troubles();
-        let found = model::find(database, self.account.shown_once_stopped())
-            .map_err(|difference| format!("reading, once stopped: {difference}"))?;
+        let found = match model::find(database, self.account.shown_once_stopped()) {
+            Ok(found) => found,
+            Err(Difference::Error(Error::Tree { .. })) if self.causes.may_have_lost_pages() => {
+                self.count("databases that stopped and refuse damaged pages");
+                return Ok(());
+            }
+            Err(difference) => return Err(format!("reading, once stopped: {difference}")),
+        };
         let kept = database.table(KEPT).map_err(|error| format!("opening a table, once stopped: {error}"))?;
         let mut transaction = database.begin();
         let put = transaction.put(&kept, "refused", "refused").and_then(|()| transaction.commit());
