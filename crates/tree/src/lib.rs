@@ -36,6 +36,7 @@ mod lookup;
 mod merge;
 pub mod page;
 mod page_file;
+mod prefetch;
 mod published;
 mod readings;
 mod recovery_file;

@@ -8,6 +8,7 @@ use crossbeam_epoch::Guard;
 use seawall_sync::atomic::{AtomicPtr, Ordering};
 
 use crate::page::SharedImage;
+use crate::prefetch::prefetch_lines;
 
 /// Slots of one set.
 pub(super) const WAYS: usize = 8;
@@ -19,22 +20,6 @@ struct Line([AtomicPtr<u8>; WAYS]);
 
 /// Cache lines of 64 bytes at the start of an image that a search is likely to touch.
 const SEARCHED_LINES: usize = 7;
-
-/// Starts to fetch `lines` cache lines from `start` on; only a hint, which no address makes wrong.
-#[inline]
-fn prefetch_lines(start: *const u8, lines: usize) {
-    #[cfg(target_arch = "x86_64")]
-    for line in 0..lines {
-        // SAFETY: a prefetch reads nothing that the program could see and faults on no address.
-        unsafe {
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
-                start.wrapping_add(line * 64).cast(),
-            );
-        }
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _unused = (start, lines);
-}
 
 /// Sets of slots, each empty or owning one reference to an image of `image_bytes` bytes.
 #[derive(Debug)]

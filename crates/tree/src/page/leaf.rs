@@ -29,6 +29,7 @@ use seawall_types::{Lsn, PageId};
 use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind, u16_at, u32_at, u64_at};
 use super::key::{RowKey, common_prefix_bytes, head_of, head_of_parts, order_to_prefix, search_suffixes};
 use super::{Page, PageDamage, PageFormat, PageMark, PageReference, SharedImage, seal};
+use crate::prefetch::{LINE_BYTES, prefetch_lines};
 
 /// Bytes of a row besides its key suffix and its value: head, offset, shape.
 const ROW_OVERHEAD_BYTES: usize = SLOT_BYTES + SHAPE_BYTES;
@@ -38,6 +39,9 @@ const SUFFIX_BYTES_MASK: u16 = 0x1FFF;
 const OVERFLOW_BIT: u16 = 0x8000;
 const REFERENCE_BYTES: usize = 20;
 const FLAG_HAS_OVERFLOW: u8 = 1;
+
+/// Cache lines after the first one of a row's cell that a reader of a short value needs.
+const VALUE_LINES: usize = 2;
 
 /// Where a long value lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -190,7 +194,7 @@ impl<'a> LeafView<'a> {
             std::cmp::Ordering::Less => Err(0),
             std::cmp::Ordering::Greater => Err(self.len()),
             std::cmp::Ordering::Equal => {
-                search_suffixes(self.heads, &key[self.prefix.len()..], |index| self.suffix(index))
+                search_suffixes(self.heads, &key[self.prefix.len()..], |index| self.wanted_suffix(index))
             }
         }
     }
@@ -200,6 +204,14 @@ impl<'a> LeafView<'a> {
         let start = self.cell_start(index);
         let suffix_bytes = usize::from(u16_at(self.bytes, start) & SUFFIX_BYTES_MASK);
         &self.bytes[start + SHAPE_BYTES..start + SHAPE_BYTES + suffix_bytes]
+    }
+
+    /// As `suffix`, of a row whose value is wanted if the key is right: it is fetched while the key is compared.
+    #[inline]
+    fn wanted_suffix(&self, index: usize) -> &'a [u8] {
+        let start = self.cell_start(index);
+        prefetch_lines(self.bytes[start..].as_ptr().wrapping_add(LINE_BYTES), VALUE_LINES);
+        self.suffix(index)
     }
 
     #[inline]
