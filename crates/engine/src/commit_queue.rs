@@ -104,8 +104,9 @@ impl CommitQueue {
         }
         let sequence = self.tail.load(Ordering::SeqCst);
         let slot = self.slot(sequence);
-        slot.stamp.store(stamp.get(), Ordering::SeqCst);
-        slot.state.store(LOGGED, Ordering::SeqCst);
+        // Release: whoever sees that the slot is used again sees the head beyond its last use, too (`wait_applied`).
+        slot.stamp.store(stamp.get(), Ordering::Release);
+        slot.state.store(LOGGED, Ordering::Release);
         // After the slot: whoever sees the new tail sees the slot.
         self.tail.store(sequence + 1, Ordering::SeqCst);
         // After the tail: whoever sees the stamp finds the commit in `wait_applied`.
@@ -116,7 +117,7 @@ impl CommitQueue {
     /// Counts the rows of a commit that enters. Call in the log's critical section only.
     pub(crate) fn count_rows(&self, rows: u64) {
         // No read-modify-write: the critical section keeps others out.
-        self.logged_rows.store(self.logged_rows() + rows, Ordering::SeqCst);
+        self.logged_rows.store(self.logged_rows() + rows, Ordering::Release);
     }
 
     /// Rows of all commits that entered, a row written twice counted twice.

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{AlignedBuffer, AppendBuffer, AppendedBytes, BLOCK_BYTES, DiskFile};
 use seawall_sync::Mutex;
-use seawall_sync::atomic::{AtomicUsize, Ordering};
+use seawall_sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use seawall_types::Lsn;
 
 use crate::geometry::StreamPosition;
@@ -39,6 +39,7 @@ pub(crate) struct BatchBytes {
     pub(crate) first: StreamPosition,
     short: AppendedBytes,
     long: Mutex<Vec<PlacedRecord>>,
+    has_long: AtomicBool,
     /// Bytes so far, the carried ones included; between two records. Changed only under the append mutex.
     total: AtomicUsize,
 }
@@ -58,7 +59,8 @@ impl BatchBytes {
         short: AppendedBytes,
         carried: usize,
     ) -> BatchBytes {
-        BatchBytes { number, first, short, long: Mutex::default(), total: AtomicUsize::new(carried) }
+        let (long, has_long) = (Mutex::default(), AtomicBool::new(false));
+        BatchBytes { number, first, short, long, has_long, total: AtomicUsize::new(carried) }
     }
 
     /// Bytes of whole records, and the carried ones.
@@ -68,21 +70,24 @@ impl BatchBytes {
 
     /// All before `total` can be read now.
     pub(crate) fn grow_to(&self, total: usize) {
-        self.total.store(total, Ordering::SeqCst);
+        // Release: whoever sees the bytes counted sees them. No more is needed, and this is under the append mutex.
+        self.total.store(total, Ordering::Release);
     }
 
     /// Puts a long record at `start`, behind all that is there.
     pub(crate) fn place(&self, start: usize, record: LongRecord) {
         self.long.lock().push(PlacedRecord { start, record: Arc::new(record) });
+        // Before the bytes are counted: see `grow_to`.
+        self.has_long.store(true, Ordering::Release);
     }
 
     fn has_long_records(&self) -> bool {
-        !self.long.lock().is_empty()
+        self.has_long.load(Ordering::SeqCst)
     }
 
     /// Hands the bytes of `range` to `visit`, one piece after the other.
     pub(crate) fn visit(&self, range: Range<usize>, mut visit: impl FnMut(&[u8])) {
-        let long = self.long.lock().clone();
+        let long = if self.has_long_records() { self.long.lock().clone() } else { Vec::new() };
         let mut give = |start: usize, bytes: &[u8]| {
             let (from, to) = (range.start.max(start), range.end.min(start + bytes.len()));
             if from < to {

@@ -36,10 +36,18 @@ pub(super) struct Mirror {
     key: LogKey,
     /// Held while bytes are copied, which may take long.
     files: Mutex<[PendingFile; 2]>,
-    /// Batches that are not durable, oldest first: the one on its way to the disk, and the one being filled.
-    batches: Mutex<Vec<Arc<BatchBytes>>>,
+    batches: Mutex<Batches>,
     /// Everything before survives a kill.
     mirrored: AtomicU64,
+}
+
+/// Batches that are not durable.
+#[derive(Debug, Default)]
+struct Batches {
+    /// On its way to the disk.
+    leaving: Option<Arc<BatchBytes>>,
+    /// Being filled.
+    filling: Option<Arc<BatchBytes>>,
 }
 
 /// How far the log survives a kill.
@@ -73,12 +81,13 @@ impl Mirror {
 
     /// A batch is filled from now on. Under the append mutex.
     pub(super) fn begin(&self, batch: &Arc<BatchBytes>) {
-        self.batches.lock().push(Arc::clone(batch));
+        let mut batches = self.batches.lock();
+        batches.leaving = batches.filling.replace(Arc::clone(batch));
     }
 
     /// A batch is durable, and published as such.
     pub(super) fn forget(&self, batch: &BatchBytes) {
-        self.batches.lock().retain(|other| other.number != batch.number);
+        self.batches.lock().leaving.take_if(|leaving| leaving.number == batch.number);
     }
 
     /// Everything before survives a kill.
@@ -94,27 +103,32 @@ impl Mirror {
         if until >= end {
             return Mirrored { until, gap_end: None };
         }
-        // Listed under the lock of the files: nobody puts an older batch where a newer one is.
-        let batches = self.batches.lock().clone();
-        let mut mirrored = Mirrored { until: flushed, gap_end: None };
-        for batch in &batches {
+        let mut mirrored = Mirrored { until: until.max(flushed), gap_end: None };
+        for batch in self.uncopied(&files).into_iter().flatten() {
             let total = batch.total();
-            let end = self.lsn_at(batch, total);
+            let end = self.lsn_at(&batch, total);
             if end <= flushed {
                 // Not forgotten yet. If it had no room here, nobody need wait for that.
                 continue;
             }
-            let [odd, even] = &mut *files;
-            let file = if batch.number.is_multiple_of(2) { even } else { odd };
-            let copied = file.copy(batch, total, || self.lsn_at(batch, 0), self.key);
-            mirrored.until = self.lsn_at(batch, copied);
+            let copied = files[file_of(&batch)].copy(&batch, total, || self.lsn_at(&batch, 0), self.key);
+            mirrored.until = mirrored.until.max(self.lsn_at(&batch, copied));
             if copied < total && !sabotaged(Defect::LongAsyncNotFlushed) {
                 mirrored.gap_end = Some(end);
                 break;
             }
         }
-        self.mirrored.fetch_max(mirrored.until.get(), Ordering::SeqCst);
+        // No read-modify-write: the lock of the files keeps others out.
+        self.mirrored.store(mirrored.until.get(), Ordering::SeqCst);
         mirrored
+    }
+
+    /// Batches of which something is to be copied, oldest first. Listed under the lock of the files: nobody puts an older
+    /// batch where a newer one is. One that is copied is left alone: its memory is to be used again as soon as it is durable.
+    fn uncopied(&self, files: &[PendingFile; 2]) -> [Option<Arc<BatchBytes>>; 2] {
+        let batches = self.batches.lock();
+        [&batches.leaving, &batches.filling]
+            .map(|batch| batch.as_ref().filter(|batch| !files[file_of(batch)].holds_all_of(batch)).cloned())
     }
 
     fn lsn_at(&self, batch: &BatchBytes, bytes: usize) -> Lsn {
@@ -122,7 +136,16 @@ impl Mirror {
     }
 }
 
+/// Which file a batch goes to.
+fn file_of(batch: &BatchBytes) -> usize {
+    usize::from(batch.number.is_multiple_of(2))
+}
+
 impl PendingFile {
+    fn holds_all_of(&self, batch: &BatchBytes) -> bool {
+        self.batch == batch.number && self.copied == batch.total()
+    }
+
     /// Copies what is missing of the first `total` bytes of `batch`, as far as there is room; returns how many it has.
     fn copy(&mut self, batch: &BatchBytes, total: usize, first: impl FnOnce() -> Lsn, key: LogKey) -> usize {
         if self.batch != batch.number {
