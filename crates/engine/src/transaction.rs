@@ -64,6 +64,10 @@ impl StatementSnapshot {
     }
 }
 
+/// The first read of a transaction that has written more rows by then waits for all commits in the log, not only for those
+/// that have written the same rows.
+const BLIND_ROWS_MAX: usize = 256;
+
 /// Reads and writes that become visible to others all at once, or not at all. Dropping it rolls it back.
 #[derive(Debug)]
 pub struct Transaction {
@@ -74,6 +78,8 @@ pub struct Transaction {
     snapshot: Option<RegisteredSnapshot>,
     /// The snapshot has to see at least this: rows written before it was taken may be that new.
     snapshot_floor: Lsn,
+    /// Rows were locked to be written before the snapshot was taken, and `snapshot_floor` says nothing of them yet.
+    has_blind_rows: bool,
     /// The newest version that `update` has read; may not be visible yet.
     pub(crate) depends_on: Lsn,
     pub(crate) writes: WriteSet,
@@ -106,6 +112,7 @@ impl Transaction {
             owner,
             snapshot: None,
             snapshot_floor: Lsn::ZERO,
+            has_blind_rows: false,
             depends_on: Lsn::ZERO,
             writes: WriteSet::default(),
             locks: Vec::new(),
@@ -221,7 +228,7 @@ impl Transaction {
         self.check_usable()?;
         row_key::check_sizes(key, value, self.engine.key_bytes_max())?;
         self.check_room(table, key, value)?;
-        let storage = self.lock_row(table, key)?;
+        let storage = self.lock_row_by(table, key, Transaction::lock_row_key_to_write)?;
         let mut row_key = std::mem::take(&mut self.row_key);
         row_key::encode_into(&mut row_key, storage, key);
         self.writes.write(&row_key, value);
@@ -278,12 +285,21 @@ impl Transaction {
 
     /// Locks the row and makes sure that writing it is allowed; the storage of its table.
     pub(crate) fn lock_row(&mut self, table: &Table, key: &[u8]) -> Result<TableId, Error> {
+        self.lock_row_by(table, key, Transaction::lock_row_key)
+    }
+
+    fn lock_row_by(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        lock: impl Fn(&mut Transaction, &[u8]) -> Result<(), Error>,
+    ) -> Result<TableId, Error> {
         self.engine.check_writable()?;
         let mut storage = self.storage_for_write(table)?;
         loop {
             let mut row_key = std::mem::take(&mut self.row_key);
             row_key::encode_into(&mut row_key, storage, key);
-            let result = self.lock_row_key(&row_key);
+            let result = lock(self, &row_key);
             self.row_key = row_key;
             result?;
             // While this one waited for the row, the table may have been truncated.
@@ -340,6 +356,31 @@ impl Transaction {
             ),
         }
         Ok(())
+    }
+
+    /// As `lock_row_key`, of a row that is written whatever it was: what that was is looked up when a snapshot is taken,
+    /// which may be never.
+    fn lock_row_key_to_write(&mut self, row_key: &[u8]) -> Result<(), Error> {
+        if self.snapshot.is_some() {
+            return self.lock_row_key(row_key);
+        }
+        self.has_blind_rows = true;
+        self.lock_without_conflict(row_key)
+    }
+
+    /// Raises the floor of the snapshot to what earlier holders of the locks have made of rows written since.
+    fn look_at_blind_rows(&mut self) {
+        let rows = self.writes.rows().len();
+        // Locks of rows that a savepoint has given back are still held.
+        let newest = if rows < self.locks.len() || rows > BLIND_ROWS_MAX {
+            self.engine.queue().last_entered()
+        } else {
+            let after = self.snapshot_floor;
+            let newest = |(row_key, _)| self.engine.newest_stamp_after(row_key, after);
+            self.writes.rows().filter_map(newest).max().unwrap_or_default()
+        };
+        self.raise_snapshot_floor(newest);
+        self.has_blind_rows = false;
     }
 
     fn raise_snapshot_floor(&mut self, stamp: Lsn) {
@@ -407,6 +448,9 @@ impl Transaction {
         }
         if let Some(snapshot) = &self.snapshot {
             return Ok(StatementSnapshot::OfTransaction(snapshot.lsn()));
+        }
+        if self.has_blind_rows {
+            self.look_at_blind_rows();
         }
         self.engine.require_visible(self.snapshot_floor)?;
         let snapshot = self.engine.register_snapshot_for(&self.session)?;

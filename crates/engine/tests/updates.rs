@@ -266,6 +266,41 @@ fn a_transaction_that_first_writes_a_cold_row_reads_without_waiting_for_the_comm
 }
 
 #[test]
+fn a_snapshot_sees_what_was_committed_before_to_the_rows_that_are_locked_written_or_given_back() {
+    for (isolation, is_given_back) in ALL.into_iter().flat_map(|one| [(one, false), (one, true)]) {
+        let disk = SimulatedDisk::new(1);
+        let (database, table) = open(&disk);
+        database.put(&table, "read", "1").unwrap();
+        let gate = hold_the_log(&disk);
+        let mut other = begin(&database, isolation);
+        other.put(&table, "written", "1").unwrap();
+        let other = other.commit_async().unwrap();
+        gate.await_waiting(1);
+        let mut transaction = begin(&database, isolation);
+        transaction.put(&table, "kept", "2").unwrap();
+        let before = transaction.savepoint();
+        transaction.put(&table, "written", "2").unwrap();
+        if is_given_back {
+            transaction.rollback_to(&before).unwrap();
+        }
+        std::thread::scope(|scope| {
+            let (table, database) = (&table, &database);
+            let reading = scope.spawn(move || {
+                assert_eq!(transaction.get(table, "read").unwrap().unwrap(), b"1");
+                // Refused if the snapshot did not see the other's version, which the lock was waited for.
+                transaction.put(table, "written", "3").unwrap();
+                transaction.commit().unwrap();
+            });
+            wait_until("it to wait", || database.statistics().commit_waiters > 0 || reading.is_finished());
+            gate.open();
+            reading.join().unwrap();
+        });
+        other.wait().unwrap();
+        assert_eq!(database.get(&table, "written").unwrap().unwrap(), b"3", "{isolation:?}");
+    }
+}
+
+#[test]
 fn a_truncate_or_drop_is_not_told_before_it_is_durable() {
     for drops in [false, true] {
         let disk = SimulatedDisk::new(1);
