@@ -40,7 +40,9 @@
 //! |    256 |   256 | name            | name of the file, UTF-8; the rest is zero                           |
 //!
 //! The checksum of an encrypted object's content would tell somebody who guesses the content that it is right: so it is
-//! encrypted. That the header is authenticated with the key means that whoever changes anything in it is found out.
+//! encrypted. That the header is authenticated with the key means that whoever changes anything in it is found out; and in an
+//! encrypted repository nothing counts that is not encrypted. What the keys cannot tell: that an object is missing, or that an
+//! older object of the same name has been put back.
 
 mod frame;
 mod header;
@@ -49,6 +51,7 @@ mod unpack;
 
 pub use header::{FORMAT_VERSION, HEADER_BYTES, Header, HeaderError, ObjectKind};
 pub use pack::{Packed, Packer, Packing, Sealed};
+pub(crate) use unpack::open_header;
 pub use unpack::{UnpackError, Unpacker};
 
 /// Plain bytes of a frame, if nobody asks for another length.

@@ -6,7 +6,7 @@ use seawall_keys::{MasterKeyError, RepositoryKeyError};
 
 use crate::envelope::UnpackError;
 use crate::segment::SegmentError;
-use crate::store::StoreError;
+use crate::store::{StoreCause, StoreError};
 use crate::url::RepositoryUrlError;
 
 /// Why something could not be archived or fetched.
@@ -29,6 +29,26 @@ pub enum ArchiveError {
     NoRepository {
         /// The place.
         url: String,
+    },
+    /// The repository that was opened is not there any more.
+    #[error(
+        "the repository {url} is gone: its seawall-repository is not there; is the file system mounted, does the bucket exist?"
+    )]
+    RepositoryGone {
+        /// The place.
+        url: String,
+    },
+    /// Another repository has taken the place of the one that was opened.
+    #[error(
+        "at {url} is another repository now: its id is {found}, and it was {opened}; open it anew if that is meant"
+    )]
+    OtherRepository {
+        /// The place.
+        url: String,
+        /// The id of the one that was opened.
+        opened: String,
+        /// The id of the one that is there.
+        found: String,
     },
     /// There is one already.
     #[error("there is a repository at {url} already; nothing was changed")]
@@ -127,6 +147,34 @@ pub enum ArchiveError {
 }
 
 impl ArchiveError {
+    /// Whether the repository should be opened anew, with settings and credentials read again, before it is asked for anything
+    /// else: it is gone or another one, it does not know the key, or the store does not know the credentials.
+    pub fn asks_for_reopening(&self) -> bool {
+        match self {
+            ArchiveError::NoRepository { .. }
+            | ArchiveError::RepositoryGone { .. }
+            | ArchiveError::OtherRepository { .. }
+            | ArchiveError::NeedsMasterKey { .. }
+            | ArchiveError::NotEncrypted { .. }
+            | ArchiveError::WrongMasterKey { .. }
+            | ArchiveError::MasterKey(_)
+            | ArchiveError::Key { .. } => true,
+            ArchiveError::Store(error) => {
+                matches!(error.cause, StoreCause::Denied | StoreCause::Unauthenticated)
+            }
+            ArchiveError::Url(_)
+            | ArchiveError::Settings { .. }
+            | ArchiveError::RepositoryExists { .. }
+            | ArchiveError::RepositoryVersion { .. }
+            | ArchiveError::NotFound { .. }
+            | ArchiveError::Damaged { .. }
+            | ArchiveError::OtherObject { .. }
+            | ArchiveError::OtherContent { .. }
+            | ArchiveError::Segment(_)
+            | ArchiveError::Output(_) => false,
+        }
+    }
+
     pub(crate) fn damaged(object: String, problem: &UnpackError) -> ArchiveError {
         ArchiveError::Damaged { object, problem: problem.to_string() }
     }

@@ -103,6 +103,7 @@ impl Repository {
     /// # Errors
     /// `Store`.
     pub fn record_gap(&self, system: System, record: &GapRecord) -> Result<(), ArchiveError> {
+        self.confirm_before_put()?;
         let text = Bytes::from(record.encode());
         let path = layout::gap(system, record.gap);
         match self.request(|storage| storage.put_new(&path, std::slice::from_ref(&text)))? {
@@ -116,7 +117,7 @@ impl Repository {
     /// # Errors
     /// `Store`.
     pub fn gaps(&self, system: System) -> Result<Vec<Gap>, ArchiveError> {
-        let entries = self.request(|storage| storage.list(&layout::gaps(system)))?;
+        let entries = self.entries(&layout::gaps(system))?;
         let gap = |path: &String| Gap::parse(path.rsplit('/').next()?);
         let mut gaps: Vec<Gap> = entries.iter().filter_map(|entry| gap(&entry.path)).collect();
         gaps.sort();

@@ -11,21 +11,23 @@
 
 mod keys;
 mod objects;
+mod presence;
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use seawall_codec::sealed_text::TextProblem;
 use seawall_io::{Clock, Disk, OsRandom, Random, SystemClock};
 use seawall_keys::{MasterKey, RepositoryKey};
 use seawall_types::TimelineId;
 
 use crate::connect::connect;
-use crate::envelope::{HEADER_BYTES, Header, Packed, UnpackError, Unpacker};
+use crate::envelope::{HEADER_BYTES, Header, Packed, UnpackError, Unpacker, open_header};
 use crate::error::ArchiveError;
 use crate::layout;
 use crate::name::LogFileName;
@@ -112,8 +114,10 @@ pub struct RequestStatistics {
 pub struct Repository {
     pub(crate) storage: Arc<dyn ObjectStorage>,
     header: RepositoryHeader,
-    /// Newest first; empty if the repository is not encrypted.
-    keys: Vec<RepositoryKey>,
+    /// Newest first; empty if the repository is not encrypted. Read again when an object has a key that is not among them.
+    keys: RwLock<Arc<Vec<RepositoryKey>>>,
+    /// When the header was last found to be the one that the repository was opened with.
+    confirmed: Mutex<Duration>,
     url: String,
     options: RepositoryOptions,
     statistics: Mutex<RequestStatistics>,
@@ -174,7 +178,9 @@ impl Repository {
         url: String,
         options: RepositoryOptions,
     ) -> Repository {
-        Repository { storage, header, keys: Vec::new(), url, options, statistics: Mutex::default() }
+        let confirmed = Mutex::new(options.clock.monotonic());
+        let (keys, statistics) = (RwLock::default(), Mutex::default());
+        Repository { storage, header, keys, confirmed, url, options, statistics }
     }
 
     fn create_in(
@@ -216,7 +222,7 @@ impl Repository {
         let header = repository.find_header()?;
         repository.header =
             header.ok_or_else(|| ArchiveError::NoRepository { url: repository.url.clone() })?;
-        repository.keys = repository.read_keys()?;
+        repository.reread_keys()?;
         Ok(repository)
     }
 
@@ -272,8 +278,9 @@ impl Repository {
     }
 
     fn put(&self, path: &str, packed: &Packed) -> Result<Pushed, ArchiveError> {
+        self.confirm_before_put()?;
         let header = packed.header();
-        let pieces = packed.seal(self.keys.first()).pieces();
+        let pieces = packed.seal(self.keys().first()).pieces();
         let is_there = || match self.compare(path, header) {
             Err(ArchiveError::Store(error)) => Err(error),
             result => Ok(result.map(|()| Pushed::AlreadyThere)),
@@ -305,10 +312,8 @@ impl Repository {
     /// Whether the object at `path` has the content that `given` describes.
     fn compare(&self, path: &str, given: &Header) -> Result<(), ArchiveError> {
         let object = || self.storage.location(path);
-        let found = self.read_header_once(path)?;
+        let (found, checksum) = self.read_header_once(path)?;
         check_identity(&found, given.system, &given.name, object)?;
-        let checksum =
-            self.plain_checksum(&found).map_err(|error| ArchiveError::damaged(object(), &error))?;
         if (found.plain_bytes, checksum) == (given.plain_bytes, given.plain_checksum) {
             return Ok(());
         }
@@ -320,23 +325,14 @@ impl Repository {
         })
     }
 
-    fn plain_checksum(&self, header: &Header) -> Result<u64, UnpackError> {
-        let Some(encryption) = &header.encryption else { return Ok(header.plain_checksum) };
-        let key = self.keys.iter().find(|key| key.id() == encryption.key);
-        let key = key.ok_or(UnpackError::Key(encryption.key))?;
-        let unwrapped = header.unwrap_key(key);
-        unwrapped
-            .map(|(_, checksum)| checksum)
-            .map_err(|_| UnpackError::NotAuthentic("its header".to_owned()))
-    }
-
     // ---- get ---------------------------------------------------------------------------------------------------
 
     /// Fetches a file into `sink`. Every byte was checked before `sink` sees it; the whole is good when this returns `Ok`, and
     /// not before.
     ///
     /// # Errors
-    /// `NotFound`, `Damaged`, `OtherObject`, `Output` or `Store`.
+    /// `NotFound`, `Damaged`, `OtherObject`, `Output`, `RepositoryGone`, `OtherRepository` or `Store`. `NotFound` means that
+    /// the repository is there and has no such file.
     pub fn fetch(
         &self,
         system: System,
@@ -357,10 +353,12 @@ impl Repository {
         loop {
             fetches += 1;
             let fetched = self.request_of(path, || {
-                sink.restart().map_err(Failure::Sink)?;
-                self.fetch_once(path, system, name, sink)
-            })?;
-            match fetched {
+                self.with_keys(|keys| {
+                    sink.restart().map_err(Failure::Sink)?;
+                    self.fetch_once(path, system, name, keys, sink)
+                })
+            });
+            match self.confirm_absence(fetched.and_then(|fetched| fetched)) {
                 Err(ArchiveError::Damaged { object, problem }) if fetches < FETCHES_OF_DAMAGED => {
                     tracing::warn!(%object, %problem, "an object came damaged: it is fetched again");
                 }
@@ -374,10 +372,11 @@ impl Repository {
         path: &str,
         system: System,
         name: &str,
+        keys: &[RepositoryKey],
         sink: &mut dyn ContentSink,
     ) -> Result<Header, Failure> {
         let mut reader = self.storage.open(path, None)?;
-        let mut unpacker = Unpacker::new(&self.keys);
+        let mut unpacker = Unpacker::new(keys);
         let mut is_identified = false;
         while let Some(bytes) = reader.next()? {
             if !is_identified && let Some(header) = unpacker.header() {
@@ -399,29 +398,39 @@ impl Repository {
     /// What is known of a file without its content; `None` if it is not there.
     ///
     /// # Errors
-    /// `Damaged`, `OtherObject` or `Store`.
+    /// `Damaged`, `OtherObject`, `RepositoryGone`, `OtherRepository` or `Store`.
     pub fn stat(&self, system: System, name: LogFileName) -> Result<Option<Header>, ArchiveError> {
+        Ok(self.look_up(system, name)?.map(|(header, _)| header))
+    }
+
+    /// As `stat`, with the checksum of the content, which the header of an encrypted object hides.
+    fn look_up(&self, system: System, name: LogFileName) -> Result<Option<(Header, u64)>, ArchiveError> {
         let path = layout::path(system, name);
-        let header = match self.read_header(&path) {
+        let (header, checksum) = match self.read_header(&path) {
             Err(ArchiveError::NotFound { .. }) => return Ok(None),
             other => other?,
         };
         check_identity(&header, system, &name.to_string(), || self.storage.location(&path))?;
-        Ok(Some(header))
+        Ok(Some((header, checksum)))
     }
 
-    /// The header at a path, whatever it says.
-    pub(crate) fn read_header(&self, path: &str) -> Result<Header, ArchiveError> {
-        self.retry(|| match self.read_header_once(path) {
+    /// The header at a path, whatever it says, and the checksum of the content.
+    pub(crate) fn read_header(&self, path: &str) -> Result<(Header, u64), ArchiveError> {
+        let read = self.retry(|| match self.read_header_once(path) {
             Err(ArchiveError::Store(error)) => Err(error),
             other => Ok(other),
-        })?
+        });
+        self.confirm_absence(read?)
     }
 
-    fn read_header_once(&self, path: &str) -> Result<Header, ArchiveError> {
+    fn read_header_once(&self, path: &str) -> Result<(Header, u64), ArchiveError> {
         let bytes = read_range(&*self.storage, path, HEADER_BYTES as u64).map_err(not_found)?;
-        let decoded = Header::decode(&bytes);
-        decoded.map_err(|error| ArchiveError::damaged(self.storage.location(path), &error.into()))
+        let opened = self.with_keys(|keys| {
+            let header = Header::decode(&bytes).map_err(UnpackError::from)?;
+            let (_, checksum) = open_header(&header, keys)?;
+            Ok((header, checksum))
+        });
+        opened.map_err(|failure| self.as_error(path, failure))
     }
 
     // ---- list --------------------------------------------------------------------------------------------------
@@ -431,7 +440,7 @@ impl Repository {
     /// # Errors
     /// `Store`.
     pub fn systems(&self) -> Result<Vec<System>, ArchiveError> {
-        let names = self.request(|storage| storage.list_directories(""))?;
+        let names = self.directories("")?;
         Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
     }
 
@@ -440,7 +449,7 @@ impl Repository {
     /// # Errors
     /// `Store`.
     pub fn timelines(&self, system: System) -> Result<Vec<TimelineId>, ArchiveError> {
-        let names = self.request(|storage| storage.list_directories(&layout::log(system)))?;
+        let names = self.directories(&layout::log(system))?;
         let timeline = |name: &String| TimelineId::new(u32::from_str_radix(name, 16).ok()?);
         Ok(names.iter().filter_map(timeline).collect())
     }
@@ -458,9 +467,27 @@ impl Repository {
             Some(timeline) => layout::timeline(system, timeline),
             None => format!("{system}/"),
         };
-        let entries = self.request(|storage| storage.list(&prefix))?;
+        let entries = self.entries(&prefix)?;
         let file = |entry: &ObjectEntry| Some((layout::parse(&entry.path)?.1, entry.bytes));
         Ok(entries.iter().filter_map(file).collect())
+    }
+
+    /// The objects below a prefix. Before there are none, the repository is known to be there.
+    pub(crate) fn entries(&self, prefix: &str) -> Result<Vec<ObjectEntry>, ArchiveError> {
+        let entries = self.request(|storage| storage.list(prefix))?;
+        if entries.is_empty() {
+            self.confirm()?;
+        }
+        Ok(entries)
+    }
+
+    /// As `entries`, the names of directories.
+    pub(crate) fn directories(&self, prefix: &str) -> Result<Vec<String>, ArchiveError> {
+        let names = self.request(|storage| storage.list_directories(prefix))?;
+        if names.is_empty() {
+            self.confirm()?;
+        }
+        Ok(names)
     }
 
     // ---- requests ----------------------------------------------------------------------------------------------
@@ -503,13 +530,44 @@ impl Repository {
         let result = self.retry(|| match attempt() {
             Ok(value) => Ok(Ok(value)),
             Err(Failure::Store(error)) => Err(error),
-            Err(Failure::Unpack(error)) => {
-                Ok(Err(ArchiveError::damaged(self.storage.location(path), &error)))
-            }
-            Err(Failure::Sink(error)) => Ok(Err(ArchiveError::Output(error))),
-            Err(Failure::Other(error)) => Ok(Err(error)),
+            Err(failure) => Ok(Err(self.as_error(path, failure))),
         });
         result.map_err(not_found)
+    }
+
+    fn as_error(&self, path: &str, failure: Failure) -> ArchiveError {
+        match failure {
+            Failure::Store(error) => not_found(error),
+            Failure::Unpack(error) => ArchiveError::damaged(self.storage.location(path), &error),
+            Failure::Sink(error) => ArchiveError::Output(error),
+            Failure::Other(error) => error,
+        }
+    }
+
+    // ---- keys --------------------------------------------------------------------------------------------------
+
+    fn keys(&self) -> Arc<Vec<RepositoryKey>> {
+        Arc::clone(&self.keys.read())
+    }
+
+    /// Runs `read` with the keys, and once more if it has met one that is not among them: another process may have renewed
+    /// the repository key meanwhile.
+    fn with_keys<T>(
+        &self,
+        mut read: impl FnMut(&[RepositoryKey]) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        match read(&self.keys()) {
+            Err(Failure::Unpack(UnpackError::Key(_))) => {}
+            other => return other,
+        }
+        self.reread_keys().map_err(Failure::Other)?;
+        read(&self.keys())
+    }
+
+    fn reread_keys(&self) -> Result<(), ArchiveError> {
+        let keys = Arc::new(self.read_keys()?);
+        *self.keys.write() = keys;
+        Ok(())
     }
 
     /// All of a short object.

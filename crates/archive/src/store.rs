@@ -64,6 +64,9 @@ pub(crate) trait ObjectStorage: Send + Sync + fmt::Debug {
 
     /// The full name of `path`, for messages.
     fn location(&self, path: &str) -> String;
+
+    /// Whether it is on this machine, so that a look at a small object costs next to nothing.
+    fn is_near(&self) -> bool;
 }
 
 /// Why a store did not do what was asked: what a caller may act upon, and what an administrator counts.

@@ -124,7 +124,7 @@ impl Repository {
     /// `Store`.
     pub fn stored(&self, system: Option<System>) -> Result<Vec<StoredObject>, ArchiveError> {
         let prefix = system.map_or_else(String::new, |system| format!("{system}/"));
-        let entries = self.request(|storage| storage.list(&prefix))?;
+        let entries = self.entries(&prefix)?;
         let object = |entry: crate::store::ObjectEntry| StoredObject {
             name: StoredName::parse(&entry.path),
             path: entry.path,
@@ -139,7 +139,7 @@ impl Repository {
     /// `Store`.
     pub fn is_listed(&self, path: &str) -> Result<bool, ArchiveError> {
         let directory = path.rsplit_once('/').map_or(String::new(), |(parent, _)| format!("{parent}/"));
-        let entries = self.request(|storage| storage.list(&directory))?;
+        let entries = self.entries(&directory)?;
         Ok(entries.iter().any(|entry| entry.path == path))
     }
 
@@ -151,7 +151,7 @@ impl Repository {
         let Some((system, name)) = object.name.as_ref().and_then(StoredName::name_in_header) else {
             return Ok(None);
         };
-        let header = self.read_header(&object.path)?;
+        let (header, _) = self.read_header(&object.path)?;
         check_identity(&header, system, &name, || self.storage.location(&object.path))?;
         Ok(Some(header))
     }

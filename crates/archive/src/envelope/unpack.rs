@@ -129,16 +129,8 @@ impl<'a> Unpacker<'a> {
 
     fn open(&mut self) -> Result<(), UnpackError> {
         let header = Header::decode(&self.pending)?;
-        let mut opened = Opened { plain_checksum: header.plain_checksum, key: None, header };
-        if let Some(encryption) = &opened.header.encryption {
-            let key = self.keys.iter().find(|key| key.id() == encryption.key);
-            let key = key.ok_or(UnpackError::Key(encryption.key))?;
-            let (object, plain_checksum) = opened
-                .header
-                .unwrap_key(key)
-                .map_err(|_| UnpackError::NotAuthentic("its header".to_owned()))?;
-            (opened.key, opened.plain_checksum) = (Some(object), plain_checksum);
-        }
+        let (key, plain_checksum) = open_header(&header, self.keys)?;
+        let opened = Opened { header, key, plain_checksum };
         self.header = Some(opened);
         Ok(())
     }
@@ -208,6 +200,20 @@ impl<'a> Unpacker<'a> {
         }
         Ok(opened.header)
     }
+}
+
+/// The key of an object, if it is encrypted, and the checksum of its content. `keys` are those of the repository, none if that is
+/// not encrypted.
+pub(crate) fn open_header(
+    header: &Header,
+    keys: &[RepositoryKey],
+) -> Result<(Option<ObjectKey>, u64), UnpackError> {
+    let Some(encryption) = &header.encryption else { return Ok((None, header.plain_checksum)) };
+    let key = keys.iter().find(|key| key.id() == encryption.key);
+    let key = key.ok_or(UnpackError::Key(encryption.key))?;
+    let unwrapped = header.unwrap_key(key);
+    let (object, checksum) = unwrapped.map_err(|_| UnpackError::NotAuthentic("its header".to_owned()))?;
+    Ok((Some(object), checksum))
 }
 
 /// No memory is taken for what a damaged frame says: its plain length follows from the header of the object.

@@ -22,11 +22,11 @@ const KEY_BYTES_MAX: u64 = WRAPPED_REPOSITORY_KEY_BYTES as u64 + 1;
 
 impl Repository {
     /// Draws the first repository key, and puts it.
-    pub(super) fn make_first_key(&mut self) -> Result<(), ArchiveError> {
+    pub(super) fn make_first_key(&self) -> Result<(), ArchiveError> {
         let master = self.master_key()?.expect("an encrypted repository is made with a master key");
         let key = self.draw_key();
         self.put_key(&key, &master)?;
-        self.keys = vec![key];
+        *self.keys.write() = Arc::new(vec![key]);
         Ok(())
     }
 
@@ -96,7 +96,7 @@ impl Repository {
             return Err(ArchiveError::NotEncrypted { url: self.url.clone() });
         }
         let master = master.read()?;
-        self.keys.iter().try_for_each(|key| self.put_key(key, &master))
+        self.keys().iter().try_for_each(|key| self.put_key(key, &master))
     }
 
     /// Lets no master key but the one that the repository was opened with open it from now on. Returns the fingerprints of
@@ -129,8 +129,7 @@ impl Repository {
         };
         let key = self.draw_key();
         self.put_key(&key, &master)?;
-        self.keys.insert(0, key);
-        Ok(())
+        self.reread_keys()
     }
 
     /// Fingerprints of the master keys that open the repository.

@@ -48,7 +48,7 @@ impl Repository {
         directory: &str,
     ) -> Result<Vec<(ObjectName, u64)>, ArchiveError> {
         let prefix = format!("{system}/");
-        let entries = self.request(|storage| storage.list(&format!("{prefix}{directory}/")))?;
+        let entries = self.entries(&format!("{prefix}{directory}/"))?;
         let object =
             |entry: &ObjectEntry| Some((ObjectName::parse(entry.path.strip_prefix(&prefix)?)?, entry.bytes));
         Ok(entries.iter().filter_map(object).collect())
@@ -59,7 +59,7 @@ impl Repository {
     /// # Errors
     /// `Store`.
     pub fn list_directories(&self, system: System, directory: &str) -> Result<Vec<String>, ArchiveError> {
-        Ok(self.request(|storage| storage.list_directories(&format!("{system}/{directory}/")))?)
+        self.directories(&format!("{system}/{directory}/"))
     }
 
     /// Whether a file of the log is there and has exactly this content, by its header alone.
@@ -72,10 +72,7 @@ impl Repository {
         name: LogFileName,
         content: &[u8],
     ) -> Result<bool, ArchiveError> {
-        let Some(header) = self.stat(system, name)? else { return Ok(false) };
-        let location = || self.storage.location(&layout::path(system, name));
-        let stored =
-            self.plain_checksum(&header).map_err(|error| ArchiveError::damaged(location(), &error))?;
+        let Some((header, stored)) = self.look_up(system, name)? else { return Ok(false) };
         let mut checksum = Crc64::new();
         checksum.update(content);
         Ok((header.plain_bytes, stored) == (content.len() as u64, checksum.finish()))
@@ -86,7 +83,7 @@ impl Repository {
     /// # Errors
     /// `Store`.
     pub fn list_histories(&self, system: System) -> Result<Vec<(LogFileName, u64)>, ArchiveError> {
-        let entries = self.request(|storage| storage.list(&layout::timelines(system)))?;
+        let entries = self.entries(&layout::timelines(system))?;
         Ok(entries.iter().filter_map(|entry| Some((layout::parse(&entry.path)?.1, entry.bytes))).collect())
     }
 

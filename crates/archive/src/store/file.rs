@@ -197,8 +197,10 @@ impl ObjectStorage for FileStorage {
     fn list(&self, prefix: &str) -> Result<Vec<ObjectEntry>, StoreError> {
         let directory = prefix.trim_end_matches('/');
         let mut entries = Vec::new();
-        absent_is_empty(self.walk(directory, &mut entries))
-            .map_err(|error| self.error("list", prefix, &error))?;
+        let walked = self.walk(directory, &mut entries);
+        // Nothing was ever put there. One that is gone in the middle of the walk was unmounted: that is an error.
+        let walked = if entries.is_empty() { absent_is_empty(walked) } else { walked };
+        walked.map_err(|error| self.error("list", prefix, &error))?;
         entries.sort();
         Ok(entries)
     }
@@ -235,6 +237,10 @@ impl ObjectStorage for FileStorage {
 
     fn location(&self, path: &str) -> String {
         self.disk.location(path)
+    }
+
+    fn is_near(&self) -> bool {
+        true
     }
 }
 

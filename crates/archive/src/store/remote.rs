@@ -178,6 +178,10 @@ impl ObjectStorage for RemoteStorage {
     fn location(&self, path: &str) -> String {
         if path.is_empty() { self.url.clone() } else { format!("{}/{path}", self.url) }
     }
+
+    fn is_near(&self) -> bool {
+        false
+    }
 }
 
 struct RemoteReader<'a> {

@@ -1,0 +1,58 @@
+//! Whether a repository that was opened is still there, and still the same.
+//!
+//! A file system that is not mounted, a bucket that was deleted and an address that leads elsewhere all answer that there is no
+//! such object. For a recovery that would be the end of the archive: it would open the server for writes. And what is put into
+//! another repository that has taken the place of the one that was opened is encrypted with a key that nobody has. So the header
+//! is read again, and compared:
+//!
+//! ```text
+//!   an object is not there, a listing is empty   before anybody is told so
+//!   a put into a directory                       each time: it costs as much as opening a file
+//!   a put into a store                           once a minute: an object costs no request more
+//! ```
+
+use std::time::Duration;
+
+use super::Repository;
+use crate::error::ArchiveError;
+
+/// How long puts into a store rely upon the last look at its header.
+const CONFIRMED_FOR: Duration = Duration::from_secs(60);
+
+impl Repository {
+    /// Looks whether the repository is still the one that was opened, and reads its keys again. For those that keep it open for
+    /// long; what is put and fetched looks by itself where it must. After an error that
+    /// [asks for it](ArchiveError::asks_for_reopening), open it anew: it keeps the credentials that it was opened with.
+    ///
+    /// # Errors
+    /// `RepositoryGone`, `OtherRepository`; those of `open`.
+    pub fn refresh(&self) -> Result<(), ArchiveError> {
+        self.confirm()?;
+        self.reread_keys()
+    }
+
+    /// The header is still the one that was read when the repository was opened.
+    pub(super) fn confirm(&self) -> Result<(), ArchiveError> {
+        let url = self.url.clone();
+        let found = self.find_header()?.ok_or_else(|| ArchiveError::RepositoryGone { url: url.clone() })?;
+        if found != self.header {
+            let (opened, found) = (self.header.id_text(), found.id_text());
+            return Err(ArchiveError::OtherRepository { url, opened, found });
+        }
+        *self.confirmed.lock() = self.clock().monotonic();
+        Ok(())
+    }
+
+    pub(crate) fn confirm_before_put(&self) -> Result<(), ArchiveError> {
+        let age = self.clock().monotonic().saturating_sub(*self.confirmed.lock());
+        if self.storage.is_near() || age >= CONFIRMED_FOR { self.confirm() } else { Ok(()) }
+    }
+
+    /// `result`, after a look at the header if it says that there is no such object.
+    pub(super) fn confirm_absence<T>(&self, result: Result<T, ArchiveError>) -> Result<T, ArchiveError> {
+        if let Err(ArchiveError::NotFound { .. }) = &result {
+            self.confirm()?;
+        }
+        result
+    }
+}
