@@ -4,15 +4,21 @@ use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
 use seawall_io::{Disk, OsDisk};
-use seawall_keys::{DatabaseKeys, KEYS_PATH, MasterKey, OtherMasterKeys, Purpose, RepositoryKey, SecretKey};
+use seawall_keys::{
+    DatabaseKeys, KEYS_PATH, KeyRing, MasterKey, OtherMasterKeys, Purpose, RepositoryKey, SecretKey,
+};
 use seawall_simulation::{SimulatedDisk, SimulatedRandom};
 use seawall_types::DatabaseId;
 
 use crate::input::{Choices, Entries, Input, mutate};
 
 /// The entry functions of this file, by the name of their target.
-pub const ENTRIES: &Entries =
-    &[("keys_file", keys_file), ("master_key", master_key), ("repository_key", repository_key)];
+pub const ENTRIES: &Entries = &[
+    ("keys_file", keys_file),
+    ("key_ring", key_ring),
+    ("master_key", master_key),
+    ("repository_key", repository_key),
+];
 
 const DATABASE: DatabaseId = DatabaseId::from_bytes([9; 16]);
 
@@ -101,6 +107,42 @@ pub fn repository_key(data: &[u8]) {
             Ok(found) => {
                 assert_eq!((known, found.id(), found.created_micros()), (1, key.id(), 7));
                 assert_eq!(bytes, wrapped, "a changed key was taken for the right one");
+            }
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    }
+}
+
+/// A ring of two keys for two master keys with changed bytes, checksum made right or not: it is refused, or opens with keys that
+/// were drawn and no others.
+pub fn key_ring(data: &[u8]) {
+    let mut input = Input::new(data);
+    let choices = Choices::of(&mut input);
+    let random: Arc<dyn seawall_io::Random> = random();
+    let keys = [7, 8].map(|created| RepositoryKey::draw(Arc::clone(&random), created));
+    let (one, two) = (master(1), master(2));
+    let masters = [&one, &two];
+    let ring = KeyRing::first(*DATABASE.as_bytes(), &keys[0], masters[0])
+        .next(&keys, &masters, OtherMasterKeys::Drop)
+        .expect("there is room");
+    let mut bytes = ring.encode();
+    if choices.has(1) {
+        let length = usize::from(input.u16()) % 1024;
+        bytes.resize(length, 0);
+    }
+    mutate(&mut bytes, &mut input);
+    if !choices.has(0) && bytes.len() >= 16 {
+        bytes[12..16].fill(0);
+        let checksum = crc32c(&bytes);
+        bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
+    }
+    let Ok(found) = KeyRing::decode(&bytes, DATABASE.as_bytes()) else { return };
+    assert_eq!(found.encode(), bytes);
+    for known in 1..3 {
+        match found.open(&master(known), &random) {
+            Ok(opened) => {
+                let is_known = |found: &RepositoryKey| keys.iter().any(|key| key.id() == found.id());
+                assert!(!opened.is_empty() && opened.iter().all(is_known), "a key that nobody has drawn");
             }
             Err(error) => assert!(!error.to_string().is_empty()),
         }

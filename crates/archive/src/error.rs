@@ -56,6 +56,43 @@ pub enum ArchiveError {
         /// The place.
         url: String,
     },
+    /// The store does not keep objects from being overwritten.
+    #[error(
+        "{url}: this store overwrites objects, since it ignores If-None-Match: nothing would protect an archive there from a second \
+         server. No repository was made; use another store, or a newer release of it"
+    )]
+    Overwrites {
+        /// The place.
+        url: String,
+    },
+    /// Another process has changed the master keys.
+    #[error(
+        "the master keys of the repository {url} were changed by another process at the same moment, and not by this one: run it again"
+    )]
+    RotatedMeanwhile {
+        /// The place.
+        url: String,
+    },
+    /// A new key cannot be made for master keys that are not given.
+    #[error(
+        "a new repository key cannot be made for the master keys {} of {url}, which are to be kept: only for those that are given. \
+         Renew without keeping them, or take them out first", .kept.join(", ")
+    )]
+    KeptMasterKeys {
+        /// The place.
+        url: String,
+        /// Their fingerprints.
+        kept: Vec<String>,
+    },
+    /// The source of a new master key gives another one each time.
+    #[error(
+        "the source of the new master key gave two different keys when it was asked twice: nobody could open the repository {url} \
+         with it. Nothing was changed; keep the key in a file"
+    )]
+    UnsteadyMasterKey {
+        /// The place.
+        url: String,
+    },
     /// Written by a newer release.
     #[error("the repository {url} has format version {version}: use a newer seawall")]
     RepositoryVersion {
@@ -107,8 +144,8 @@ pub enum ArchiveError {
     },
     /// A master key was given, and the repository is not encrypted.
     #[error(
-        "the repository {url} is not encrypted, and a master key was given: nothing is put there unencrypted by accident; leave the \
-         key out, or make a new repository"
+        "the repository {url} is not encrypted, and a master key was given: nothing is put there or believed without encryption. If it \
+         was encrypted, its seawall-repository was replaced; if it never was, leave the key out, or make a new repository"
     )]
     NotEncrypted {
         /// The place.
@@ -165,6 +202,10 @@ impl ArchiveError {
             ArchiveError::Url(_)
             | ArchiveError::Settings { .. }
             | ArchiveError::RepositoryExists { .. }
+            | ArchiveError::Overwrites { .. }
+            | ArchiveError::RotatedMeanwhile { .. }
+            | ArchiveError::UnsteadyMasterKey { .. }
+            | ArchiveError::KeptMasterKeys { .. }
             | ArchiveError::RepositoryVersion { .. }
             | ArchiveError::NotFound { .. }
             | ArchiveError::Damaged { .. }

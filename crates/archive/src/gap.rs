@@ -1,5 +1,6 @@
 //! Gaps: segments that were left out on purpose, because the store did not take them for so long that they would have filled the
-//! disk. What was left out is on record, so that nobody finds out when it is needed. A text, one for each stretch:
+//! disk. What was left out is on record, so that nobody finds out when it is needed. An object for each stretch, packed and encrypted
+//! as every other one, whose content is a text:
 //!
 //! ```text
 //! Seawall archive gap
@@ -15,14 +16,13 @@
 
 use std::fmt;
 
-use bytes::Bytes;
 use seawall_codec::sealed_text::{TextProblem, TextReader, TextWriter};
 
+use crate::envelope::{Header, ObjectKind, Packer, Packing};
 use crate::error::ArchiveError;
 use crate::layout;
 use crate::name::{LogFileName, SegmentPlace};
 use crate::repository::Repository;
-use crate::store::Put;
 use crate::system::System;
 
 const TITLE: &str = "Seawall archive gap";
@@ -101,25 +101,28 @@ impl Repository {
     /// Puts on record that segments are missing. One that is on record already is fine.
     ///
     /// # Errors
-    /// `Store`.
+    /// As [`Repository::push`], but for `OtherContent`.
     pub fn record_gap(&self, system: System, record: &GapRecord) -> Result<(), ArchiveError> {
-        self.confirm_before_put()?;
-        let text = Bytes::from(record.encode());
-        let path = layout::gap(system, record.gap);
-        match self.request(|storage| storage.put_new(&path, std::slice::from_ref(&text)))? {
-            // Recorded before, and the answer or the reminder was lost.
-            Put::Stored | Put::Exists => Ok(()),
+        let header = Header {
+            timeline: Some(record.gap.first.timeline),
+            created_micros: record.noticed_micros,
+            ..Header::unpacked(ObjectKind::GapRecord, system, record.gap.to_string())
+        };
+        let packed = Packer::new(Packing::default()).pack(header, record.encode().as_bytes());
+        match self.put(&layout::gap(system, record.gap), &packed) {
+            // Recorded before, at another moment or for another reason, and the answer or the reminder was lost.
+            Ok(_) | Err(ArchiveError::OtherContent { .. }) => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
     /// The gaps of a system, in their order.
     ///
     /// # Errors
-    /// `Store`.
+    /// `RepositoryGone`, `OtherRepository` or `Store`.
     pub fn gaps(&self, system: System) -> Result<Vec<Gap>, ArchiveError> {
-        let entries = self.entries(&layout::gaps(system))?;
-        let gap = |path: &String| Gap::parse(path.rsplit('/').next()?);
-        let mut gaps: Vec<Gap> = entries.iter().filter_map(|entry| gap(&entry.path)).collect();
+        let directory = layout::gaps(system);
+        let mut gaps = self.entries(&directory, |entry| Gap::parse(entry.path.strip_prefix(&directory)?))?;
         gaps.sort();
         Ok(gaps)
     }
@@ -127,13 +130,18 @@ impl Repository {
     /// When and why a gap was left.
     ///
     /// # Errors
-    /// `Damaged` or `Store`.
+    /// As [`Repository::fetch`].
     pub fn read_gap(&self, system: System, gap: Gap) -> Result<GapRecord, ArchiveError> {
         let path = layout::gap(system, gap);
-        let bytes = self.read_small(&path, TEXT_BYTES_MAX)?;
         let damaged =
             |problem: String| ArchiveError::Damaged { object: self.storage.location(&path), problem };
-        let record = GapRecord::decode(&bytes).map_err(|problem| damaged(problem.to_string()))?;
+        let (header, _) = self.read_header(&path)?;
+        if header.plain_bytes > TEXT_BYTES_MAX {
+            return Err(damaged(format!("a record of {} bytes", header.plain_bytes)));
+        }
+        let mut text = Vec::new();
+        self.fetch_path(&path, system, &gap.to_string(), &mut text)?;
+        let record = GapRecord::decode(&text).map_err(|problem| damaged(problem.to_string()))?;
         if record.gap != gap {
             return Err(damaged(format!("it is the record of {}", record.gap)));
         }

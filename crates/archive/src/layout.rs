@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   seawall-repository                                        text: format, id, encryption (`repository_header`)
-//!   keys/6d1f0a52c0ffee00-a1b2c3d4e5f60718                    repository key, wrapped by the master key with that fingerprint
+//!   keys/0123456789abcdef0123456789abcdef.00000001            all keys, for each master key: id of the repository, number of the ring
 //!   postgresql-7301234567890123456/                           system identifier of a PostgreSQL cluster
 //!     timelines/00000002.history
 //!     log/00000001/00000000/000000010000000000000001          timeline / upper half of the LSN / segment
@@ -18,7 +18,6 @@
 //! Names say nothing of compression or encryption: one file has one name, so that a put can tell whether it is there, also
 //! after settings have changed.
 
-use seawall_keys::RepositoryKeyId;
 use seawall_types::TimelineId;
 
 use crate::gap::Gap;
@@ -27,7 +26,7 @@ use crate::system::System;
 
 /// The object that makes a place a repository.
 pub(crate) const REPOSITORY_HEADER: &str = "seawall-repository";
-/// Directory of wrapped keys.
+/// Directory of rings of keys.
 pub(crate) const KEYS: &str = "keys/";
 /// Directory of what a check puts and removes.
 pub(crate) const CHECK: &str = "check/";
@@ -75,15 +74,17 @@ fn group(system: System, place: SegmentPlace) -> String {
     }
 }
 
-/// The path of a repository key, wrapped by the master key with this fingerprint.
-pub(crate) fn key(key: RepositoryKeyId, fingerprint: &str) -> String {
-    format!("{KEYS}{key}-{fingerprint}")
+/// The path of the ring of keys with this number, of the repository with the id `repository`.
+pub(crate) fn ring(repository: &[u8; 16], number: u32) -> String {
+    format!("{KEYS}{:032x}.{number:08}", u128::from_be_bytes(*repository))
 }
 
-/// The fingerprint in the path of a wrapped key.
-pub(crate) fn fingerprint_of_key(path: &str) -> Option<&str> {
-    let (key, fingerprint) = path.strip_prefix(KEYS)?.split_once('-')?;
-    (key.len() == 16 && fingerprint.len() == 16).then_some(fingerprint)
+/// The id of the repository and the number in the path of a ring.
+pub(crate) fn ring_of(path: &str) -> Option<([u8; 16], u32)> {
+    let (id, number) = path.strip_prefix(KEYS)?.split_once('.')?;
+    let id = u128::from_str_radix(id, 16).ok()?.to_be_bytes();
+    let number = number.parse().ok()?;
+    (ring(&id, number) == path).then_some((id, number))
 }
 
 /// The file that lies at a path, if it is the path of one.
@@ -133,7 +134,11 @@ mod tests {
         ] {
             assert_eq!(parse(other), None, "{other}");
         }
-        let key = key(RepositoryKeyId([1; 8]), "a1b2c3d4e5f60718");
-        assert_eq!(fingerprint_of_key(&key), Some("a1b2c3d4e5f60718"));
+        for number in [1, 99_999_999, u32::MAX] {
+            assert_eq!(ring_of(&ring(&[0xA1; 16], number)), Some(([0xA1; 16], number)));
+        }
+        for other in ["keys/1.00000001", "keys/0123456789abcdef0123456789ABCDEF.00000001", "keys/other"] {
+            assert_eq!(ring_of(other), None, "{other}");
+        }
     }
 }

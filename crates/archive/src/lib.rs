@@ -18,7 +18,7 @@
 //! * Requests run on a runtime that nobody outside sees: every call here is an ordinary one that waits.
 //!
 //! Start at [`Repository::push`] and [`Repository::fetch`]. Byte layouts are in `envelope`, `envelope::frame`,
-//! `repository_header` and `seawall_keys::repository_key`, places in `layout`.
+//! `repository_header` and `seawall_keys::key_ring`, places in `layout`.
 
 mod check;
 mod connect;
@@ -46,7 +46,9 @@ pub use error::ArchiveError;
 pub use gap::{Gap, GapRecord};
 pub use name::{LogFileName, SegmentPlace};
 pub use object_name::{ObjectName, ObjectPlace};
-pub use repository::{ContentSink, Pushed, Repository, RepositoryOptions, RequestStatistics};
+pub use repository::{
+    ContentSink, KeyInForce, Pushed, Repository, RepositoryOptions, RequestStatistics, Rotation,
+};
 pub use repository_header::RepositoryHeader;
 pub use seawall_codec::compression::Compression;
 pub use seawall_types::{Lsn, TimelineId};

@@ -13,6 +13,8 @@ mod keys;
 mod objects;
 mod presence;
 
+pub use keys::{KeyInForce, Rotation};
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
@@ -31,7 +33,7 @@ use crate::envelope::{HEADER_BYTES, Header, Packed, UnpackError, Unpacker, open_
 use crate::error::ArchiveError;
 use crate::layout;
 use crate::name::LogFileName;
-use crate::repository_header::{RepositoryHeader, TEXT_BYTES_MAX};
+use crate::repository_header::{RepositoryHeader, Seal, TEXT_BYTES_MAX};
 use crate::segment::Description;
 use crate::store::file::FileStorage;
 use crate::store::retry::{RetryPolicy, retry};
@@ -134,7 +136,7 @@ impl Repository {
     /// missing, a bucket is not.
     ///
     /// # Errors
-    /// `RepositoryExists`, `Settings`, `MasterKey` or `Store`.
+    /// `RepositoryExists`, `Overwrites`, `Settings`, `MasterKey` or `Store`.
     pub fn create(url: &RepositoryUrl, options: RepositoryOptions) -> Result<Repository, ArchiveError> {
         if let crate::url::Place::Directory(path) = &url.place {
             make_root(&seawall_io::OsDisk::new(path))?;
@@ -193,23 +195,39 @@ impl Repository {
         let is_encrypted = options.master_key.is_some();
         let created_micros = options.clock.wall_micros();
         let header = RepositoryHeader { id, created_micros, is_encrypted };
-        let mut repository = Repository::with_header(storage, header, url, options);
+        let repository = Repository::with_header(storage, header, url, options);
         if repository.find_header()?.is_some() {
             return Err(ArchiveError::RepositoryExists { url: repository.url });
         }
         // The key first: a repository that says that it is encrypted has one.
         if is_encrypted {
-            repository.make_first_key()?;
+            *repository.keys.write() = Arc::new(repository.make_first_ring()?);
         }
-        let text = Bytes::from(repository.header.encode());
-        let put = repository
-            .request(|storage| storage.put_new(layout::REPOSITORY_HEADER, std::slice::from_ref(&text)))?;
-        match put {
-            Put::Stored => Ok(repository),
+        let text = Bytes::from(repository.header.encode(repository.keys().first()));
+        match repository.put_header(&text)? {
+            Put::Stored => {}
             // A put that is tried again may find what it has put itself.
-            Put::Exists if repository.find_header()?.as_ref() == Some(&repository.header) => Ok(repository),
-            Put::Exists => Err(ArchiveError::RepositoryExists { url: repository.url }),
+            Put::Exists if repository.find_header()?.is_some_and(|(found, _)| found == repository.header) => {
+            }
+            Put::Exists => return Err(ArchiveError::RepositoryExists { url: repository.url }),
         }
+        // Once more, with the same bytes: only a store that overwrites takes it.
+        match repository.put_header(&text)? {
+            Put::Exists => Ok(repository),
+            Put::Stored => Err(repository.give_up_creation()),
+        }
+    }
+
+    fn put_header(&self, text: &Bytes) -> Result<Put, StoreError> {
+        self.request(|storage| storage.put_new(layout::REPOSITORY_HEADER, std::slice::from_ref(text)))
+    }
+
+    /// The store overwrites objects: there is to be no repository.
+    fn give_up_creation(&self) -> ArchiveError {
+        if let Err(error) = self.request(|storage| storage.remove(layout::REPOSITORY_HEADER)) {
+            tracing::warn!(%error, "a repository that must not be used stays");
+        }
+        ArchiveError::Overwrites { url: self.url.clone() }
     }
 
     fn open_in(
@@ -219,14 +237,25 @@ impl Repository {
     ) -> Result<Repository, ArchiveError> {
         let unknown = RepositoryHeader { id: [0; 16], created_micros: 0, is_encrypted: false };
         let mut repository = Repository::with_header(storage, unknown, url, options);
-        let header = repository.find_header()?;
-        repository.header =
-            header.ok_or_else(|| ArchiveError::NoRepository { url: repository.url.clone() })?;
+        let found = repository.find_header()?;
+        let no_repository = || ArchiveError::NoRepository { url: repository.url.clone() };
+        let (header, seal) = found.ok_or_else(no_repository)?;
+        repository.header = header;
         repository.reread_keys()?;
+        if let Some(seal) = seal {
+            repository.check_seal(&seal)?;
+        }
         Ok(repository)
     }
 
-    fn find_header(&self) -> Result<Option<RepositoryHeader>, ArchiveError> {
+    fn check_seal(&self, seal: &Seal) -> Result<(), ArchiveError> {
+        seal.check(&self.header, &self.keys()).map_err(|_| ArchiveError::Damaged {
+            object: self.storage.location(layout::REPOSITORY_HEADER),
+            problem: format!("it is not what the repository key {} has sealed: it was changed", seal.key),
+        })
+    }
+
+    fn find_header(&self) -> Result<Option<(RepositoryHeader, Option<Seal>)>, ArchiveError> {
         let bytes = match self.read_small(layout::REPOSITORY_HEADER, TEXT_BYTES_MAX) {
             Err(error) if error.cause == StoreCause::NotFound => return Ok(None),
             other => other?,
@@ -277,7 +306,7 @@ impl Repository {
         self.put(&layout::path(header.system, name), packed)
     }
 
-    fn put(&self, path: &str, packed: &Packed) -> Result<Pushed, ArchiveError> {
+    pub(crate) fn put(&self, path: &str, packed: &Packed) -> Result<Pushed, ArchiveError> {
         self.confirm_before_put()?;
         let header = packed.header();
         let pieces = packed.seal(self.keys().first()).pieces();
@@ -438,26 +467,24 @@ impl Repository {
     /// Whose logs it holds.
     ///
     /// # Errors
-    /// `Store`.
+    /// `RepositoryGone`, `OtherRepository` or `Store`.
     pub fn systems(&self) -> Result<Vec<System>, ArchiveError> {
-        let names = self.directories("")?;
-        Ok(names.iter().filter_map(|name| name.parse().ok()).collect())
+        self.directories("", |name| name.parse().ok())
     }
 
     /// The timelines of a system that there are segments of.
     ///
     /// # Errors
-    /// `Store`.
+    /// `RepositoryGone`, `OtherRepository` or `Store`.
     pub fn timelines(&self, system: System) -> Result<Vec<TimelineId>, ArchiveError> {
-        let names = self.directories(&layout::log(system))?;
-        let timeline = |name: &String| TimelineId::new(u32::from_str_radix(name, 16).ok()?);
-        Ok(names.iter().filter_map(timeline).collect())
+        let timeline = |name: String| TimelineId::new(u32::from_str_radix(&name, 16).ok()?);
+        self.directories(&layout::log(system), timeline)
     }
 
     /// All files of a system, or of one timeline of it, in order of name within each timeline.
     ///
     /// # Errors
-    /// `Store`.
+    /// `RepositoryGone`, `OtherRepository` or `Store`.
     pub fn list(
         &self,
         system: System,
@@ -467,27 +494,28 @@ impl Repository {
             Some(timeline) => layout::timeline(system, timeline),
             None => format!("{system}/"),
         };
-        let entries = self.entries(&prefix)?;
-        let file = |entry: &ObjectEntry| Some((layout::parse(&entry.path)?.1, entry.bytes));
-        Ok(entries.iter().filter_map(file).collect())
+        self.entries(&prefix, |entry| Some((layout::parse(&entry.path)?.1, entry.bytes)))
     }
 
-    /// The objects below a prefix. Before there are none, the repository is known to be there.
-    pub(crate) fn entries(&self, prefix: &str) -> Result<Vec<ObjectEntry>, ArchiveError> {
+    /// Of the objects below a prefix, those that `take` takes. Before it is said that there are none, the repository is known to be
+    /// there.
+    pub(crate) fn entries<T>(
+        &self,
+        prefix: &str,
+        take: impl Fn(ObjectEntry) -> Option<T>,
+    ) -> Result<Vec<T>, ArchiveError> {
         let entries = self.request(|storage| storage.list(prefix))?;
-        if entries.is_empty() {
-            self.confirm()?;
-        }
-        Ok(entries)
+        self.confirm_none(entries.into_iter().filter_map(take).collect())
     }
 
-    /// As `entries`, the names of directories.
-    pub(crate) fn directories(&self, prefix: &str) -> Result<Vec<String>, ArchiveError> {
+    /// As `entries`, of the names of directories.
+    pub(crate) fn directories<T>(
+        &self,
+        prefix: &str,
+        take: impl Fn(String) -> Option<T>,
+    ) -> Result<Vec<T>, ArchiveError> {
         let names = self.request(|storage| storage.list_directories(prefix))?;
-        if names.is_empty() {
-            self.confirm()?;
-        }
-        Ok(names)
+        self.confirm_none(names.into_iter().filter_map(take).collect())
     }
 
     // ---- requests ----------------------------------------------------------------------------------------------
@@ -644,8 +672,18 @@ fn vanished(object: String) -> StoreError {
 }
 
 fn make_root(disk: &dyn Disk) -> Result<(), ArchiveError> {
-    let made = disk.create_directory("");
-    made.map_err(|error| ArchiveError::Settings { url: disk.location(""), problem: error.to_string() })
+    let advice = |error: &io::Error| match error.kind() {
+        // It may be there, and one above it closed.
+        io::ErrorKind::PermissionDenied => format!(
+            "; is a directory above it closed to this user? As an administrator: install -d -o USER -m 700 {}",
+            disk.location("")
+        ),
+        _ => String::new(),
+    };
+    disk.create_directory("").map_err(|error| ArchiveError::Settings {
+        url: disk.location(""),
+        problem: format!("{error}{}", advice(&error)),
+    })
 }
 
 impl Description {

@@ -2,19 +2,24 @@
 //!
 //! ```text
 //! Seawall archive repository
-//! version 1
+//! version 2
 //! id 0123456789abcdef0123456789abcdef
 //! created 1763768400000000
 //! encryption aes-256-gcm
+//! key 6d1f0a52c0ffee00
+//! seal 00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff0011223344556677
 //! crc32c 1a2b3c4d
 //! ```
 //! `id` is drawn at random, `created` is in microseconds since 1970, `encryption` is that or `none`, and the checksum is
-//! CRC-32C of all bytes before its line.
+//! CRC-32C of all bytes before its line. An encrypted repository alone has `key`, the id of its first repository key, and `seal`: nonce
+//! and tag (XAES-256-GCM) of an empty message by that key, with all lines before `key` as the associated data. So who has no
+//! key cannot change what is said there; and who opens a repository with a master key goes on only if it is encrypted.
 
 use seawall_codec::sealed_text::{TextProblem, TextReader, TextWriter};
+use seawall_keys::{ENVELOPE_BYTES, Envelope, NotAuthentic, RepositoryKey, RepositoryKeyId};
 
 /// The version of repositories.
-pub(crate) const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 2;
 /// It is much shorter.
 pub(crate) const TEXT_BYTES_MAX: u64 = 4096;
 
@@ -32,45 +37,113 @@ pub struct RepositoryHeader {
     pub is_encrypted: bool,
 }
 
+/// What shows that the header of an encrypted repository is what was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seal {
+    /// The key that has sealed it.
+    pub(crate) key: RepositoryKeyId,
+    envelope: Envelope,
+}
+
 impl RepositoryHeader {
     /// The id as text.
     pub fn id_text(&self) -> String {
-        self.id.iter().map(|byte| format!("{byte:02x}")).collect()
+        hexadecimal(&self.id)
     }
 
-    pub(crate) fn encode(&self) -> String {
+    fn encryption(&self) -> &'static str {
+        if self.is_encrypted { ENCRYPTED } else { "none" }
+    }
+
+    /// What is sealed: the lines that say something.
+    fn sealed_lines(&self) -> String {
+        let (id, created, encryption) = (self.id_text(), self.created_micros, self.encryption());
+        format!("{TITLE}\nversion {FORMAT_VERSION}\nid {id}\ncreated {created}\nencryption {encryption}\n")
+    }
+
+    /// Its text, sealed by a key of the repository if that is encrypted.
+    pub(crate) fn encode(&self, key: Option<&RepositoryKey>) -> String {
         let mut text = TextWriter::new(TITLE, FORMAT_VERSION);
         text.line("id", &self.id_text());
         text.line("created", &self.created_micros);
-        text.line("encryption", &if self.is_encrypted { ENCRYPTED } else { "none" });
+        text.line("encryption", &self.encryption());
+        if let Some(key) = key {
+            text.line("key", &key.id());
+            text.line("seal", &hexadecimal(&key.seal(self.sealed_lines().as_bytes()).to_bytes()));
+        }
         text.seal()
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<RepositoryHeader, TextProblem> {
+    pub(crate) fn decode(bytes: &[u8]) -> Result<(RepositoryHeader, Option<Seal>), TextProblem> {
         let mut text = TextReader::open(bytes, TITLE, FORMAT_VERSION)?;
-        let id = Some(text.field("id")?).filter(|id| id.len() == 32);
-        let id = id.and_then(|id| u128::from_str_radix(id, 16).ok()).ok_or(TextProblem::Value("id"))?;
+        let id = from_hexadecimal(text.field("id")?).ok_or(TextProblem::Value("id"))?;
         let created_micros = text.parsed("created")?;
         let is_encrypted = match text.field("encryption")? {
             "none" => false,
             ENCRYPTED => true,
             _ => return Err(TextProblem::Value("encryption")),
         };
+        let seal = if is_encrypted { Some(Seal::decode(&mut text)?) } else { None };
         text.end()?;
-        Ok(RepositoryHeader { id: id.to_be_bytes(), created_micros, is_encrypted })
+        Ok((RepositoryHeader { id, created_micros, is_encrypted }, seal))
     }
+}
+
+impl Seal {
+    fn decode(text: &mut TextReader<'_>) -> Result<Seal, TextProblem> {
+        let key = from_hexadecimal(text.field("key")?).ok_or(TextProblem::Value("key"))?;
+        let envelope: Option<[u8; ENVELOPE_BYTES]> = from_hexadecimal(text.field("seal")?);
+        let envelope = Envelope::from_bytes(&envelope.ok_or(TextProblem::Value("seal"))?);
+        Ok(Seal { key: RepositoryKeyId(key), envelope })
+    }
+
+    /// Whether `header` is what was sealed with one of `keys`.
+    pub(crate) fn check(
+        &self,
+        header: &RepositoryHeader,
+        keys: &[RepositoryKey],
+    ) -> Result<(), NotAuthentic> {
+        let key = keys.iter().find(|key| key.id() == self.key).ok_or(NotAuthentic)?;
+        key.check_seal(&self.envelope, header.sealed_lines().as_bytes())
+    }
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Exactly `N` bytes in lower-case digits.
+fn from_hexadecimal<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digit = |byte: &u8| match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        _ => None,
+    };
+    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
+    let bytes: Option<Vec<u8>> =
+        pairs.iter().map(|[high, low]| Some(digit(high)? << 4 | digit(low)?)).collect();
+    bytes.filter(|_| rest.is_empty())?.try_into().ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use seawall_simulation::SimulatedRandom;
+
+    fn key(seed: u64) -> RepositoryKey {
+        RepositoryKey::draw(Arc::new(SimulatedRandom::new(seed)), 1)
+    }
 
     #[test]
     fn a_header_comes_back_and_no_other_text_does() {
-        for is_encrypted in [false, true] {
-            let header = RepositoryHeader { id: [0xAB; 16], created_micros: -5, is_encrypted };
-            let text = header.encode();
-            assert_eq!(RepositoryHeader::decode(text.as_bytes()), Ok(header));
+        let key = key(1);
+        for key in [None, Some(&key)] {
+            let header = RepositoryHeader { id: [0xAB; 16], created_micros: -5, is_encrypted: key.is_some() };
+            let text = header.encode(key);
+            let (found, seal) = RepositoryHeader::decode(text.as_bytes()).unwrap();
+            assert_eq!((&found, seal.is_some()), (&header, key.is_some()));
             for length in 0..text.len() {
                 assert!(RepositoryHeader::decode(&text.as_bytes()[..length]).is_err(), "length {length}");
             }
@@ -82,7 +155,25 @@ mod tests {
                 }
             }
         }
-        let newer = "Seawall archive repository\nversion 2\nanything\n";
-        assert_eq!(RepositoryHeader::decode(newer.as_bytes()), Err(TextProblem::Version(2)));
+        let newer = "Seawall archive repository\nversion 3\nanything\n";
+        assert_eq!(RepositoryHeader::decode(newer.as_bytes()), Err(TextProblem::Version(3)));
+    }
+
+    /// Somebody without the key changes a line, and makes the checksum right.
+    #[test]
+    fn a_changed_header_has_no_seal_that_fits() {
+        let key = key(1);
+        let header = RepositoryHeader { id: [1; 16], created_micros: 5, is_encrypted: true };
+        let (_, seal) = RepositoryHeader::decode(header.encode(Some(&key)).as_bytes()).unwrap();
+        let seal = seal.unwrap();
+        assert_eq!(seal.check(&header, std::slice::from_ref(&key)), Ok(()));
+        for changed in [
+            RepositoryHeader { id: [2; 16], ..header.clone() },
+            RepositoryHeader { created_micros: 6, ..header.clone() },
+            RepositoryHeader { is_encrypted: false, ..header.clone() },
+        ] {
+            assert_eq!(seal.check(&changed, std::slice::from_ref(&key)), Err(NotAuthentic));
+        }
+        assert_eq!(seal.check(&header, &[self::key(2)]), Err(NotAuthentic));
     }
 }

@@ -27,8 +27,8 @@ const REMOVED_AT_ONCE: usize = 1000;
 pub enum StoredName {
     /// The object that makes the place a repository.
     RepositoryHeader,
-    /// A repository key, wrapped by the master key with this fingerprint.
-    Key(String),
+    /// A ring of repository keys, by its number.
+    Key(u32),
     /// What a check has put and could not remove.
     Scratch,
     /// A file of a log.
@@ -45,8 +45,8 @@ impl StoredName {
         if path == layout::REPOSITORY_HEADER {
             return Some(StoredName::RepositoryHeader);
         }
-        if let Some(fingerprint) = layout::fingerprint_of_key(path) {
-            return Some(StoredName::Key(fingerprint.to_owned()));
+        if let Some((_, number)) = layout::ring_of(path) {
+            return Some(StoredName::Key(number));
         }
         if path.starts_with(layout::CHECK) {
             return Some(StoredName::Scratch);
@@ -85,14 +85,13 @@ impl StoredName {
         }
     }
 
-    /// The name in its header, of what has one: gaps, keys and the repository's own object have none.
+    /// The name in its header, of what has one: keys and the repository's own object have none.
     fn name_in_header(&self) -> Option<(System, String)> {
         match self {
             StoredName::LogFile(system, name) => Some((*system, name.to_string())),
             StoredName::Object(system, name) => Some((*system, name.to_string())),
-            StoredName::RepositoryHeader | StoredName::Key(_) | StoredName::Scratch | StoredName::Gap(..) => {
-                None
-            }
+            StoredName::Gap(system, gap) => Some((*system, gap.to_string())),
+            StoredName::RepositoryHeader | StoredName::Key(_) | StoredName::Scratch => None,
         }
     }
 }
@@ -121,29 +120,26 @@ impl Repository {
     /// All objects of a system, or of the whole repository, in order of path; what nobody knows too.
     ///
     /// # Errors
-    /// `Store`.
+    /// `RepositoryGone`, `OtherRepository` or `Store`.
     pub fn stored(&self, system: Option<System>) -> Result<Vec<StoredObject>, ArchiveError> {
         let prefix = system.map_or_else(String::new, |system| format!("{system}/"));
-        let entries = self.entries(&prefix)?;
-        let object = |entry: crate::store::ObjectEntry| StoredObject {
-            name: StoredName::parse(&entry.path),
-            path: entry.path,
-            bytes: entry.bytes,
-        };
-        Ok(entries.into_iter().map(object).collect())
+        self.entries(&prefix, |entry| {
+            let name = StoredName::parse(&entry.path);
+            Some(StoredObject { path: entry.path, bytes: entry.bytes, name })
+        })
     }
 
     /// Whether an object is listed.
     ///
     /// # Errors
-    /// `Store`.
+    /// `RepositoryGone`, `OtherRepository` or `Store`.
     pub fn is_listed(&self, path: &str) -> Result<bool, ArchiveError> {
         let directory = path.rsplit_once('/').map_or(String::new(), |(parent, _)| format!("{parent}/"));
-        let entries = self.entries(&directory)?;
-        Ok(entries.iter().any(|entry| entry.path == path))
+        let found = self.entries(&directory, |entry| (entry.path == path).then_some(()))?;
+        Ok(!found.is_empty())
     }
 
-    /// What an object says of itself. `None` for what has no such header: gaps, keys, the repository's own object, strangers.
+    /// What an object says of itself. `None` for what has no such header: keys, the repository's own object, strangers.
     ///
     /// # Errors
     /// `NotFound`, `Damaged`, `OtherObject` or `Store`.
@@ -219,8 +215,8 @@ mod tests {
         for path in paths {
             assert_eq!(StoredName::parse(path).and_then(|name| name.path()).as_deref(), Some(path));
         }
-        let key = StoredName::parse("keys/6d1f0a52c0ffee00-a1b2c3d4e5f60718");
-        assert_eq!(key, Some(StoredName::Key("a1b2c3d4e5f60718".to_owned())));
+        let key = StoredName::parse("keys/0123456789abcdef0123456789abcdef.00000007");
+        assert_eq!(key, Some(StoredName::Key(7)));
         assert_eq!(StoredName::parse("check/1/race-0"), Some(StoredName::Scratch));
     }
 

@@ -33,7 +33,9 @@ fn push(repository: &Repository) -> Result<Pushed, ArchiveError> {
 }
 
 fn empty(disk: &SimulatedDisk) {
-    disk.list_all().into_iter().for_each(|entry| drop(disk.remove_file(&entry.name)));
+    for entry in disk.list_all() {
+        disk.remove_file(&entry.name);
+    }
 }
 
 /// Everything that a repository is asked and may answer with "there is none".

@@ -74,7 +74,8 @@ fn an_upload_whose_answer_is_lost_is_found_and_not_sent_again() {
         let mut objects = objects.lock().unwrap();
         match (request.method.as_str(), objects.get(&request.path)) {
             // It refuses what it has before it has read it, and closes: the client does not get to see that.
-            ("PUT", Some(_)) => Reply::Cut,
+            ("PUT", Some(_)) if request.path == HISTORY_PATH => Reply::Cut,
+            ("PUT", Some(_)) => Reply::Status(412, Vec::new()),
             ("PUT", None) => {
                 objects.insert(request.path.clone(), request.body.clone());
                 if request.path == HISTORY_PATH { Reply::Cut } else { Reply::Status(200, Vec::new()) }

@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{SYSTEM, describe, history, master, name, options, pack, segments};
+use common::{SYSTEM, describe, history, name, options, pack, segments};
 use seawall_archive::{
     ArchiveError, Compression, Fencing, Packer, Packing, Pushed, Repository, RepositoryOptions,
     RepositoryUrl, StoreCause, System,
@@ -165,30 +165,17 @@ fn a_header_alone_tells_whether_content_is_the_same_encrypted_or_not() {
 }
 
 #[test]
-fn a_master_key_changes_without_a_byte_of_the_archive() {
+fn a_directory_that_may_not_be_made_is_told_with_what_to_do() {
     let disk = disk();
-    let (file, content) = &segments(1)[0];
-    let mut repository = Repository::create_on(arc(&disk), options(1, Some(1))).unwrap();
-    repository.push(&pack(file, content, Compression::Lz4)).unwrap();
-    let open = |master_key| Repository::open_on(arc(&disk), options(2, master_key));
-    assert!(matches!(open(None), Err(ArchiveError::NeedsMasterKey { .. })));
-    let error = open(Some(2)).unwrap_err();
-    assert!(matches!(error, ArchiveError::WrongMasterKey { .. }), "{error}");
-    repository.add_master_key(&master(2)).unwrap();
-    repository.add_master_key(&master(2)).unwrap();
-    assert_eq!(fetch(&open(Some(2)).unwrap(), file).unwrap(), *content);
-    // A new repository key: old objects keep theirs.
-    repository.renew_key().unwrap();
-    repository.add_master_key(&master(2)).unwrap();
-    let (history, text) = history("promoted");
-    repository.push(&pack(&history, &text, Compression::Lz4)).unwrap();
-    let new = open(Some(2)).unwrap();
-    assert_eq!(new.master_keys().unwrap().len(), 2);
-    assert_eq!(new.remove_other_master_keys().unwrap().len(), 1);
-    assert!(matches!(open(Some(1)), Err(ArchiveError::WrongMasterKey { .. })));
-    let new = open(Some(2)).unwrap();
-    assert_eq!((fetch(&new, file).unwrap(), fetch(&new, &history).unwrap()), (content.clone(), text));
-    assert_eq!(new.push(&pack(file, content, Compression::Lz4)).unwrap(), Pushed::AlreadyThere);
+    disk.inject(Fault {
+        target: FaultTarget::Call(0),
+        error: FaultError::Kind(std::io::ErrorKind::PermissionDenied),
+        skip: 0,
+        count: 1,
+    });
+    let error = Repository::create_on(arc(&disk), options(1, None)).unwrap_err();
+    assert!(matches!(error, ArchiveError::Settings { .. }), "{error}");
+    assert!(error.to_string().contains("install -d"), "{error}");
 }
 
 #[test]

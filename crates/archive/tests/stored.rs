@@ -77,6 +77,7 @@ fn a_store_that_removes_one_by_one_only_is_asked_so_and_locked_objects_are_told(
     let server = StoreServer::start(move |request| {
         let mut objects = objects.lock().unwrap();
         match request.method.as_str() {
+            "PUT" if objects.contains_key(&request.path) => Reply::Status(412, Vec::new()),
             "PUT" => {
                 objects.insert(request.path.clone(), request.body.clone());
                 Reply::Status(200, Vec::new())

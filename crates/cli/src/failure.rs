@@ -198,6 +198,8 @@ fn archive_exit_code(error: &seawall_archive::ArchiveError) -> u8 {
         ArchiveError::NeedsMasterKey { .. }
         | ArchiveError::NotEncrypted { .. }
         | ArchiveError::WrongMasterKey { .. }
+        | ArchiveError::KeptMasterKeys { .. }
+        | ArchiveError::UnsteadyMasterKey { .. }
         | ArchiveError::MasterKey(_) => 9,
         _ => 1,
     }

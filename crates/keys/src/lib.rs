@@ -18,13 +18,15 @@
 //!   has to survive a crash or a restore.
 //! * Changing the master key rewrites the file `keys` and nothing else; after a crash it is the old file or the new one.
 //!
-//! An archive has keys of its own, since it outlives the database and may hold those of others: [`RepositoryKey`].
+//! An archive has keys of its own, since it outlives the database and may hold those of others: [`RepositoryKey`], all of
+//! them in a [`KeyRing`].
 //!
 //! Start at [`DatabaseKeys`].
 
 mod cipher;
 mod database_keys;
 mod error;
+mod key_ring;
 mod keys_file;
 mod master_key;
 mod repository_key;
@@ -32,6 +34,7 @@ mod repository_key;
 pub use cipher::{Cipher, ENVELOPE_BYTES, Envelope};
 pub use database_keys::{DatabaseKeys, OtherMasterKeys, Purpose};
 pub use error::{KeysError, MasterKeyError};
+pub use key_ring::{KEY_RING_BYTES_MAX, KeyRing};
 pub use keys_file::KEYS_PATH;
 pub use master_key::MasterKey;
 pub use repository_key::{

@@ -1,5 +1,4 @@
-//! The key of an archive, wrapped by a master key: the content of an object `keys/<key>-<fingerprint>` of the archive.
-//! Integers little-endian:
+//! The key of an archive, wrapped by a master key: a copy in a [`KeyRing`](crate::KeyRing). Integers little-endian:
 //!
 //! | offset | bytes | field       | meaning                                                               |
 //! |-------:|------:|-------------|-----------------------------------------------------------------------|
@@ -17,10 +16,10 @@
 //! ```text
 //!   master key --wraps--> repository key --wraps--> key of one object --encrypts--> its frames
 //!        |                     |
-//!   rotated by one        a new one may follow: objects written before keep theirs, and none is rewritten
-//!   more such file
+//!   rotated by the        a new one may follow: objects written before keep theirs, and none is rewritten
+//!   next ring
 //! ```
-//! So a new master key costs one small object for each repository key, and nothing that exists is overwritten.
+//! So a new master key costs one small object, and nothing that exists is overwritten.
 
 use std::fmt;
 use std::sync::Arc;
@@ -70,6 +69,17 @@ pub enum RepositoryKeyError {
     /// Wrapped by another master key.
     #[error("it was written for the master key with the fingerprint {0}")]
     OtherMasterKey(String),
+    /// A new key cannot be wrapped by master keys that are not here.
+    #[error("the master keys {} are kept, and a new key can be made for them only where they are given", .0.join(", "))]
+    OtherMasterKeys(Vec<String>),
+    /// More keys and master keys than a ring has room for.
+    #[error(
+        "there is room for {limit} copies of keys: take master keys out first, by a rotation that drops the others"
+    )]
+    TooMany {
+        /// How many it can hold.
+        limit: usize,
+    },
 }
 
 /// The key of a repository, unwrapped in memory. Its `Debug` does not show it.
@@ -86,7 +96,7 @@ pub fn master_key_fingerprint(master: &SecretKey) -> String {
     hexadecimal(&fingerprint_of(master)[..8])
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -203,8 +213,67 @@ impl RepositoryKey {
         Ok((ObjectKey::new(SecretKey::from_bytes(*key)), secret))
     }
 
+    /// Authenticates a text of the repository that everybody may read.
+    pub fn seal(&self, text: &[u8]) -> Envelope {
+        self.text_cipher().encrypt(text, &mut [])
+    }
+
+    /// Whether `text` is what `seal` saw.
+    ///
+    /// # Errors
+    /// `NotAuthentic` if not, or if it was another key.
+    pub fn check_seal(&self, envelope: &Envelope, text: &[u8]) -> Result<(), NotAuthentic> {
+        self.text_cipher().decrypt(envelope, text, &mut [])
+    }
+
+    fn text_cipher(&self) -> Cipher {
+        Cipher::new(&self.key.derive(&self.id.0, "seawall repository texts v1"), Arc::clone(&self.random))
+    }
+
     fn cipher(&self) -> Cipher {
         Cipher::new(&self.key.derive(&self.id.0, "seawall object keys v1"), Arc::clone(&self.random))
+    }
+}
+
+/// A key as it is stored. What is in it was not found authentic before it is unwrapped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WrappedKey([u8; WRAPPED_REPOSITORY_KEY_BYTES]);
+
+impl WrappedKey {
+    pub(crate) fn new(key: &RepositoryKey, repository: &[u8; 16], master: &SecretKey) -> WrappedKey {
+        WrappedKey(key.wrap(repository, master))
+    }
+
+    pub(crate) fn decode(
+        bytes: &[u8; WRAPPED_REPOSITORY_KEY_BYTES],
+    ) -> Result<WrappedKey, RepositoryKeyError> {
+        check_form(bytes)?;
+        Ok(WrappedKey(*bytes))
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8; WRAPPED_REPOSITORY_KEY_BYTES] {
+        &self.0
+    }
+
+    pub(crate) fn repository(&self) -> &[u8; 16] {
+        self.0[16..32].try_into().expect("16 of 160 bytes")
+    }
+
+    pub(crate) fn key(&self) -> RepositoryKeyId {
+        RepositoryKeyId(array_at(&self.0, 32))
+    }
+
+    pub(crate) fn fingerprint(&self) -> Fingerprint {
+        array_at(&self.0, 48)
+    }
+
+    pub(crate) fn unwrap(
+        &self,
+        repository: &[u8; 16],
+        master: &SecretKey,
+        random: Arc<dyn Random>,
+    ) -> Result<RepositoryKey, RepositoryKeyError> {
+        RepositoryKey::unwrap(&self.0, repository, master, random)
     }
 }
 
@@ -350,6 +419,16 @@ mod tests {
         for length in 0..bytes.len() {
             assert!(RepositoryKey::unwrap(&bytes[..length], REPOSITORY, &master(1), random()).is_err());
         }
+    }
+
+    #[test]
+    fn a_sealed_text_is_known_again_and_no_other_is() {
+        let key = RepositoryKey::draw(random(), 7);
+        let seal = key.seal(b"some text");
+        assert_eq!(key.check_seal(&seal, b"some text"), Ok(()));
+        assert_eq!(key.check_seal(&seal, b"some Text"), Err(NotAuthentic));
+        let other = RepositoryKey::draw(Arc::new(SimulatedRandom::new(2)), 7);
+        assert_eq!(other.check_seal(&seal, b"some text"), Err(NotAuthentic));
     }
 
     #[test]

@@ -49,11 +49,13 @@ pub enum ObjectKind {
     BackupPart,
     /// How far a backup that is under way has come.
     BackupProgress,
+    /// That segments were left out on purpose.
+    GapRecord,
 }
 
 impl ObjectKind {
     /// Every one.
-    pub const ALL: [ObjectKind; 9] = [
+    pub const ALL: [ObjectKind; 10] = [
         ObjectKind::Segment,
         ObjectKind::PartialSegment,
         ObjectKind::TimelineHistory,
@@ -63,6 +65,7 @@ impl ObjectKind {
         ObjectKind::BackupManifest,
         ObjectKind::BackupPart,
         ObjectKind::BackupProgress,
+        ObjectKind::GapRecord,
     ];
 
     const fn code(self) -> u8 {
@@ -76,6 +79,7 @@ impl ObjectKind {
             ObjectKind::BackupManifest => 7,
             ObjectKind::BackupPart => 8,
             ObjectKind::BackupProgress => 9,
+            ObjectKind::GapRecord => 10,
         }
     }
 
@@ -95,6 +99,7 @@ impl ObjectKind {
             ObjectKind::BackupManifest => "backup manifest",
             ObjectKind::BackupPart => "backup part",
             ObjectKind::BackupProgress => "backup progress",
+            ObjectKind::GapRecord => "gap record",
         }
     }
 }

@@ -18,6 +18,11 @@ pub enum UnpackError {
     /// It is encrypted with a key that is not here.
     #[error("it is encrypted with repository key {0}, which is not among those that were read")]
     Key(RepositoryKeyId),
+    /// It is not encrypted, and the repository is.
+    #[error(
+        "it is not encrypted, and everything in this repository is: whoever has put it there did so without a key of the repository"
+    )]
+    NotEncrypted,
     /// The key is the right one, and the header or a frame is not what was encrypted.
     #[error("{0} does not authenticate: it was changed")]
     NotAuthentic(String),
@@ -70,7 +75,7 @@ struct Opened {
 }
 
 impl<'a> Unpacker<'a> {
-    /// For an object that is encrypted with one of `keys`, or not encrypted.
+    /// For an object that is encrypted with one of `keys`; or, if there are none, for one that is not encrypted.
     pub fn new(keys: &'a [RepositoryKey]) -> Unpacker<'a> {
         Unpacker {
             keys,
@@ -208,7 +213,14 @@ pub(crate) fn open_header(
     header: &Header,
     keys: &[RepositoryKey],
 ) -> Result<(Option<ObjectKey>, u64), UnpackError> {
-    let Some(encryption) = &header.encryption else { return Ok((None, header.plain_checksum)) };
+    let Some(encryption) = &header.encryption else {
+        // Checksums can be made by anybody. Of what is in an encrypted repository, only what was made with its keys is believed.
+        return if keys.is_empty() {
+            Ok((None, header.plain_checksum))
+        } else {
+            Err(UnpackError::NotEncrypted)
+        };
+    };
     let key = keys.iter().find(|key| key.id() == encryption.key);
     let key = key.ok_or(UnpackError::Key(encryption.key))?;
     let unwrapped = header.unwrap_key(key);

@@ -1,7 +1,14 @@
 //! The keys of an encrypted repository: made, read, handed over to another master key.
 //!
-//! A new master key costs one small object for each repository key, put beside those of the old one: both open the repository
-//! until the old one's are removed. What the repository holds is neither read nor written.
+//! All keys are in one small object, a ring ([`KeyRing`]). A rotation puts the next ring and then removes those before it. What
+//! the repository holds is neither read nor written. What is there if the power goes:
+//!
+//! ```text
+//!   before the put    the ring before: nothing has changed
+//!   after the put     the new ring, which counts, and older ones, which do not: the next rotation removes them, too
+//! ```
+//! Two rotations at the same moment put a ring with the same number: the store takes one of them, and the other is refused. So
+//! no rotation works from a ring that is not the newest, and none removes what another one has just put.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,25 +16,44 @@ use std::sync::Arc;
 use bytes::Bytes;
 use seawall_codec::encryption::SecretKey;
 use seawall_keys::{
-    MasterKey, RepositoryKey, RepositoryKeyError, WRAPPED_REPOSITORY_KEY_BYTES, master_key_fingerprint,
+    KEY_RING_BYTES_MAX, KeyRing, MasterKey, OtherMasterKeys, RepositoryKey, RepositoryKeyError,
+    master_key_fingerprint,
 };
 
 use super::Repository;
 use crate::error::ArchiveError;
 use crate::layout;
-use crate::store::Put;
+use crate::store::{Put, StoreCause, StoreError};
 
-/// Room for a wrapped key, and a byte more: a longer object is told from one.
-const KEY_BYTES_MAX: u64 = WRAPPED_REPOSITORY_KEY_BYTES as u64 + 1;
+/// How often a ring is looked for that another rotation has removed meanwhile.
+const LOOKS: u32 = 10;
+
+/// How a master key is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Rotation {
+    /// What becomes of the master keys that open the repository until now.
+    pub others: OtherMasterKeys,
+    /// Which repository key encrypts objects from then on.
+    pub key: KeyInForce,
+}
+
+/// Which repository key encrypts objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum KeyInForce {
+    /// The newest one that there is.
+    #[default]
+    Newest,
+    /// A new one. Objects that are there keep theirs.
+    Renewed,
+}
 
 impl Repository {
-    /// Draws the first repository key, and puts it.
-    pub(super) fn make_first_key(&self) -> Result<(), ArchiveError> {
+    /// Draws the first repository key, and puts the ring with it.
+    pub(super) fn make_first_ring(&self) -> Result<Vec<RepositoryKey>, ArchiveError> {
         let master = self.master_key()?.expect("an encrypted repository is made with a master key");
         let key = self.draw_key();
-        self.put_key(&key, &master)?;
-        *self.keys.write() = Arc::new(vec![key]);
-        Ok(())
+        self.put_ring(&KeyRing::first(self.header.id, &key, &master))?;
+        Ok(vec![key])
     }
 
     /// The keys that the master key opens, newest first; none if the repository is not encrypted.
@@ -39,34 +65,64 @@ impl Repository {
             (true, None) => return Err(ArchiveError::NeedsMasterKey { url: url() }),
             (true, Some(master)) => master,
         };
-        let given = master_key_fingerprint(&master);
-        let mut known = BTreeSet::new();
-        let mut keys = Vec::new();
-        for entry in self.request(|storage| storage.list(layout::KEYS))? {
-            let Some(fingerprint) = layout::fingerprint_of_key(&entry.path) else { continue };
-            if fingerprint != given {
-                known.insert(fingerprint.to_owned());
-            } else if let Some(key) = self.read_key(&entry.path, &master)? {
-                keys.push(key);
-            }
-        }
-        if keys.is_empty() {
-            let known = known.into_iter().collect::<Vec<_>>().join(", ");
-            return Err(ArchiveError::WrongMasterKey { url: url(), given, known });
-        }
-        keys.sort_by_key(|key| std::cmp::Reverse((key.created_micros(), key.id())));
+        let mut keys = self.open_ring(&self.newest_ring()?, &master)?;
+        keys.reverse();
         Ok(keys)
     }
 
-    /// `None` for the key of another repository, which a creation that did not come to its end left behind.
-    fn read_key(&self, path: &str, master: &SecretKey) -> Result<Option<RepositoryKey>, ArchiveError> {
-        let bytes = self.read_small(path, KEY_BYTES_MAX)?;
-        let random = Arc::clone(&self.options.random);
-        match RepositoryKey::unwrap(&bytes, &self.header.id, master, random) {
-            Ok(key) => Ok(Some(key)),
-            Err(RepositoryKeyError::OtherRepository) => Ok(None),
-            Err(source) => Err(ArchiveError::Key { object: self.storage.location(path), source }),
+    /// The keys in a ring, oldest first.
+    fn open_ring(&self, ring: &KeyRing, master: &SecretKey) -> Result<Vec<RepositoryKey>, ArchiveError> {
+        ring.open(master, &self.options.random).map_err(|error| match error {
+            RepositoryKeyError::OtherMasterKey(known) => ArchiveError::WrongMasterKey {
+                url: self.url.clone(),
+                given: master_key_fingerprint(master),
+                known,
+            },
+            source => self.key_error(ring.number(), source),
+        })
+    }
+
+    fn newest_ring(&self) -> Result<KeyRing, ArchiveError> {
+        let mut looks = 0;
+        loop {
+            looks += 1;
+            let Some(number) = self.rings()?.pop_last() else {
+                let object = self.storage.location(layout::KEYS);
+                return Err(ArchiveError::Damaged { object, problem: "there is no ring of keys".to_owned() });
+            };
+            match self.ring_if_there(number)? {
+                Some(ring) => return Ok(ring),
+                // It was removed after the listing: so there is a later one.
+                None if looks < LOOKS => {}
+                None => return self.read_ring(number),
+            }
         }
+    }
+
+    fn read_ring(&self, number: u32) -> Result<KeyRing, ArchiveError> {
+        let bytes = self.read_small(&self.ring_path(number), KEY_RING_BYTES_MAX as u64 + 1)?;
+        let ring = KeyRing::decode(&bytes, &self.header.id);
+        let ring = ring.map_err(|source| self.key_error(number, source))?;
+        if ring.number() != number {
+            let problem = "it has the number of another ring";
+            return Err(self.key_error(number, RepositoryKeyError::Damaged(problem)));
+        }
+        Ok(ring)
+    }
+
+    /// Numbers of the rings of this repository. A creation that did not come to its end leaves that of another one behind.
+    fn rings(&self) -> Result<BTreeSet<u32>, StoreError> {
+        let entries = self.request(|storage| storage.list(layout::KEYS))?;
+        let rings = entries.iter().filter_map(|entry| layout::ring_of(&entry.path));
+        Ok(rings.filter(|(id, _)| *id == self.header.id).map(|(_, number)| number).collect())
+    }
+
+    fn ring_path(&self, number: u32) -> String {
+        layout::ring(&self.header.id, number)
+    }
+
+    fn key_error(&self, number: u32, source: RepositoryKeyError) -> ArchiveError {
+        ArchiveError::Key { object: self.storage.location(&self.ring_path(number)), source }
     }
 
     fn master_key(&self) -> Result<Option<SecretKey>, ArchiveError> {
@@ -77,69 +133,88 @@ impl Repository {
         RepositoryKey::draw(Arc::clone(&self.options.random), self.options.clock.wall_micros())
     }
 
-    /// Puts `key`, wrapped by `master`. If it is there already, it stays: it holds the same key.
-    fn put_key(&self, key: &RepositoryKey, master: &SecretKey) -> Result<(), ArchiveError> {
-        let path = layout::key(key.id(), &master_key_fingerprint(master));
-        let wrapped = Bytes::copy_from_slice(&key.wrap(&self.header.id, master));
-        match self.request(|storage| storage.put_new(&path, std::slice::from_ref(&wrapped)))? {
+    /// Puts a ring, if there is none with this number.
+    fn put_ring(&self, ring: &KeyRing) -> Result<(), ArchiveError> {
+        let (path, bytes) = (self.ring_path(ring.number()), Bytes::from(ring.encode()));
+        match self.request(|storage| storage.put_new(&path, std::slice::from_ref(&bytes)))? {
             Put::Stored => Ok(()),
-            Put::Exists => self.read_key(&path, master).map(|_| ()),
+            // A put that is tried again may find what it has put itself.
+            Put::Exists if self.ring_if_there(ring.number())?.as_ref() == Some(ring) => Ok(()),
+            Put::Exists => Err(ArchiveError::RotatedMeanwhile { url: self.url.clone() }),
         }
     }
 
-    /// Lets `master` open the repository, too. The one that it was opened with goes on doing so.
-    ///
-    /// # Errors
-    /// `NotEncrypted`, `MasterKey`, `Key` or `Store`; after an error it may be run again.
-    pub fn add_master_key(&self, master: &MasterKey) -> Result<(), ArchiveError> {
-        if !self.header.is_encrypted {
-            return Err(ArchiveError::NotEncrypted { url: self.url.clone() });
+    /// `None`: a later rotation has removed it.
+    fn ring_if_there(&self, number: u32) -> Result<Option<KeyRing>, ArchiveError> {
+        match self.read_ring(number) {
+            Err(ArchiveError::Store(error)) if error.cause == StoreCause::NotFound => Ok(None),
+            read => read.map(Some),
         }
-        let master = master.read()?;
-        self.keys().iter().try_for_each(|key| self.put_key(key, &master))
     }
 
-    /// Lets no master key but the one that the repository was opened with open it from now on. Returns the fingerprints of
-    /// those that no longer do.
+    /// Lets `new` open the repository. Returns the fingerprints of the master keys that no longer do. After an error it may be run
+    /// again, with the old master key, or where that no longer opens the repository with the new one.
     ///
     /// # Errors
-    /// `MasterKey` or `Store`.
-    pub fn remove_other_master_keys(&self) -> Result<Vec<String>, ArchiveError> {
-        let Some(master) = self.master_key()? else { return Ok(Vec::new()) };
-        let own = master_key_fingerprint(&master);
-        let mut removed = BTreeSet::new();
-        for entry in self.request(|storage| storage.list(layout::KEYS))? {
-            let other = layout::fingerprint_of_key(&entry.path).filter(|fingerprint| *fingerprint != own);
-            if let Some(fingerprint) = other {
-                self.request(|storage| storage.remove(&entry.path))?;
-                removed.insert(fingerprint.to_owned());
-            }
+    /// `NotEncrypted`, `WrongMasterKey`, `UnsteadyMasterKey`, `RotatedMeanwhile`, `MasterKey`, `Key` or `Store`; `KeptMasterKeys` if the
+    /// key in force is to be renewed, and there are other master keys that are kept.
+    pub fn rotate_master_key(
+        &self,
+        new: &MasterKey,
+        rotation: Rotation,
+    ) -> Result<Vec<String>, ArchiveError> {
+        let own = self.master_key()?.filter(|_| self.header.is_encrypted);
+        let own = own.ok_or_else(|| ArchiveError::NotEncrypted { url: self.url.clone() })?;
+        let master = self.read_steady(new)?;
+        let ring = self.newest_ring()?;
+        let mut keys = self.open_ring(&ring, &own)?;
+        if rotation.key == KeyInForce::Renewed {
+            keys.push(self.draw_key());
         }
-        Ok(removed.into_iter().collect())
-    }
-
-    /// Draws a new repository key: objects that are put by whoever opens the repository from now on are encrypted with it.
-    /// Master keys other than the one it was opened with must be added again.
-    ///
-    /// # Errors
-    /// `NotEncrypted`, `MasterKey` or `Store`.
-    pub fn renew_key(&mut self) -> Result<(), ArchiveError> {
-        let Some(master) = self.master_key()? else {
-            return Err(ArchiveError::NotEncrypted { url: self.url.clone() });
+        let masters = match rotation.others {
+            OtherMasterKeys::Keep => vec![&own, &master],
+            OtherMasterKeys::Drop => vec![&master],
         };
-        let key = self.draw_key();
-        self.put_key(&key, &master)?;
-        self.reread_keys()
+        let next = ring.next(&keys, &masters, rotation.others);
+        let next = next.map_err(|error| match error {
+            RepositoryKeyError::OtherMasterKeys(kept) => {
+                ArchiveError::KeptMasterKeys { url: self.url.clone(), kept }
+            }
+            source => self.key_error(ring.number(), source),
+        })?;
+        self.put_ring(&next)?;
+        // Before anything goes, it is known that what counts now can be read and opened.
+        if let Some(put) = self.ring_if_there(next.number())? {
+            self.open_ring(&put, &master)?;
+        }
+        keys.reverse();
+        *self.keys.write() = Arc::new(keys);
+        self.remove_rings_before(next.number())?;
+        Ok(ring.masters().difference(&next.masters()).cloned().collect())
     }
 
-    /// Fingerprints of the master keys that open the repository.
+    /// A command that draws a key each time it is asked would lock everybody out.
+    fn read_steady(&self, source: &MasterKey) -> Result<SecretKey, ArchiveError> {
+        let (key, again) = (source.read()?, source.read()?);
+        match key.expose() == again.expose() {
+            true => Ok(key),
+            false => Err(ArchiveError::UnsteadyMasterKey { url: self.url.clone() }),
+        }
+    }
+
+    fn remove_rings_before(&self, number: u32) -> Result<(), StoreError> {
+        let remove = |old: &u32| self.request(|storage| storage.remove(&self.ring_path(*old)));
+        self.rings()?.range(..number).try_for_each(remove)
+    }
+
+    /// Fingerprints of the master keys that open the repository; none if it is not encrypted.
     ///
     /// # Errors
-    /// `Store`.
+    /// `Key` or `Store`.
     pub fn master_keys(&self) -> Result<Vec<String>, ArchiveError> {
-        let entries = self.request(|storage| storage.list(layout::KEYS))?;
-        let fingerprints = entries.iter().filter_map(|entry| layout::fingerprint_of_key(&entry.path));
-        let fingerprints: BTreeSet<String> = fingerprints.map(str::to_owned).collect();
-        Ok(fingerprints.into_iter().collect())
+        if !self.header.is_encrypted {
+            return Ok(Vec::new());
+        }
+        Ok(self.newest_ring()?.masters().into_iter().collect())
     }
 }

@@ -8,7 +8,6 @@ use crate::layout;
 use crate::name::LogFileName;
 use crate::object_name::ObjectName;
 use crate::repository::{ContentSink, Pushed, Repository};
-use crate::store::ObjectEntry;
 use crate::system::System;
 
 impl Repository {
@@ -41,25 +40,24 @@ impl Repository {
     /// The objects of a system in `directory`, such as `backups`, and below it, in order of name; with their stored lengths.
     ///
     /// # Errors
-    /// `Store`.
+    /// `RepositoryGone`, `OtherRepository` or `Store`.
     pub fn list_objects(
         &self,
         system: System,
         directory: &str,
     ) -> Result<Vec<(ObjectName, u64)>, ArchiveError> {
         let prefix = format!("{system}/");
-        let entries = self.entries(&format!("{prefix}{directory}/"))?;
-        let object =
-            |entry: &ObjectEntry| Some((ObjectName::parse(entry.path.strip_prefix(&prefix)?)?, entry.bytes));
-        Ok(entries.iter().filter_map(object).collect())
+        self.entries(&format!("{prefix}{directory}/"), |entry| {
+            Some((ObjectName::parse(entry.path.strip_prefix(&prefix)?)?, entry.bytes))
+        })
     }
 
     /// The names of the directories of a system in `directory`, in order.
     ///
     /// # Errors
-    /// `Store`.
+    /// `RepositoryGone`, `OtherRepository` or `Store`.
     pub fn list_directories(&self, system: System, directory: &str) -> Result<Vec<String>, ArchiveError> {
-        self.directories(&format!("{system}/{directory}/"))
+        self.directories(&format!("{system}/{directory}/"), Some)
     }
 
     /// Whether a file of the log is there and has exactly this content, by its header alone.
@@ -81,10 +79,9 @@ impl Repository {
     /// The histories of a system's timelines, with their stored lengths.
     ///
     /// # Errors
-    /// `Store`.
+    /// `RepositoryGone`, `OtherRepository` or `Store`.
     pub fn list_histories(&self, system: System) -> Result<Vec<(LogFileName, u64)>, ArchiveError> {
-        let entries = self.entries(&layout::timelines(system))?;
-        Ok(entries.iter().filter_map(|entry| Some((layout::parse(&entry.path)?.1, entry.bytes))).collect())
+        self.entries(&layout::timelines(system), |entry| Some((layout::parse(&entry.path)?.1, entry.bytes)))
     }
 
     /// Removes an object; one that is not there is fine.

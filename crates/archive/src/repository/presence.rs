@@ -34,7 +34,8 @@ impl Repository {
     /// The header is still the one that was read when the repository was opened.
     pub(super) fn confirm(&self) -> Result<(), ArchiveError> {
         let url = self.url.clone();
-        let found = self.find_header()?.ok_or_else(|| ArchiveError::RepositoryGone { url: url.clone() })?;
+        let found = self.find_header()?.map(|(header, _)| header);
+        let found = found.ok_or_else(|| ArchiveError::RepositoryGone { url: url.clone() })?;
         if found != self.header {
             let (opened, found) = (self.header.id_text(), found.id_text());
             return Err(ArchiveError::OtherRepository { url, opened, found });
@@ -46,6 +47,14 @@ impl Repository {
     pub(crate) fn confirm_before_put(&self) -> Result<(), ArchiveError> {
         let age = self.clock().monotonic().saturating_sub(*self.confirmed.lock());
         if self.storage.is_near() || age >= CONFIRMED_FOR { self.confirm() } else { Ok(()) }
+    }
+
+    /// `found`, after a look at the header if there is nothing in it.
+    pub(super) fn confirm_none<T>(&self, found: Vec<T>) -> Result<Vec<T>, ArchiveError> {
+        if found.is_empty() {
+            self.confirm()?;
+        }
+        Ok(found)
     }
 
     /// `result`, after a look at the header if it says that there is no such object.

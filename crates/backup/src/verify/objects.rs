@@ -157,7 +157,8 @@ impl Examiner<'_> {
             | ObjectKind::BackupLabel
             | ObjectKind::BackupRun
             | ObjectKind::BackupManifest
-            | ObjectKind::BackupProgress => true,
+            | ObjectKind::BackupProgress
+            | ObjectKind::GapRecord => true,
         };
         let capacity = usize::try_from(header.plain_bytes).unwrap_or(0);
         let bytes = is_parsed.then(|| Vec::with_capacity(capacity));

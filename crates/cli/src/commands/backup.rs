@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seawall::{DatabaseId, Environment, OpenMode, TimelineId};
-use seawall_archive::{Compression, Packing, Repository, RepositoryOptions, System};
+use seawall_archive::{Compression, Packing, Repository, System};
 use seawall_backup::postgresql::postgresql_backups;
 use seawall_backup::{
     BackupOptions, BackupStart, BackupStep, OnItsWay, RestoreProgress, RestoreReport, RestoreRequest,
@@ -15,7 +15,7 @@ use seawall_io::{Clock, OsDisk, SystemClock};
 use serde_json::{Value, json};
 
 use super::postgresql_backup;
-use super::repository::{VARIABLE, options as repository_options, url_of};
+use super::repository::VARIABLE;
 use crate::arguments::{BackupArguments, BackupCommand, OneRepository, RestoreArguments, Shared};
 use crate::failure::Failure;
 use crate::files::utc;
@@ -38,15 +38,10 @@ pub(crate) fn backup(
     }
 }
 
-/// The repository, with the master key if it is encrypted: that of the database may be given for the database alone.
+/// The repository. With a master key it must be encrypted: whoever gives one wants nothing to be put there in the clear, and nothing
+/// to be believed that anybody could have put there.
 pub(super) fn open_repository(shared: &Shared, given: &Option<String>) -> Result<Repository, Failure> {
-    let url = url_of(given)?;
-    match Repository::open(&url, repository_options(shared)) {
-        Err(seawall_archive::ArchiveError::NotEncrypted { .. }) => {
-            Ok(Repository::open(&url, RepositoryOptions::default())?)
-        }
-        opened => Ok(opened?),
-    }
+    super::repository::open(shared, given)
 }
 
 /// Those that are named, or those that the environment names, with spaces between.

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use seawall_archive::{
-    CheckReport, Compression, Fencing, GapRecord, Header, LogFileName, Repository, RepositoryOptions,
-    RepositoryUrl, SegmentPlace, System, TimelineSummary,
+    CheckReport, Compression, Fencing, GapRecord, Header, KeyInForce, LogFileName, Repository,
+    RepositoryOptions, RepositoryUrl, Rotation, SegmentPlace, System, TimelineSummary,
 };
+use seawall::OtherMasterKeys;
 use serde_json::{Value, json};
 
 use crate::arguments::{ListRepository, OneRepository, RepoCommand, RotateRepositoryKey, Shared};
@@ -283,18 +284,12 @@ fn file(
 fn rotate_key(shared: &Shared, rotate: &RotateRepositoryKey, output: &mut Output) -> Result<(), Failure> {
     let new = rotate.new.source().ok_or_else(|| Failure::Usage("give the new master key".to_owned()))?;
     let url = url_of(rotate.repository.given())?;
-    let mut repository = Repository::open(&url, options(shared))?;
-    if rotate.renew {
-        repository.renew_key()?;
-    }
-    repository.add_master_key(&new)?;
-    let removed = if rotate.keep_others {
-        Vec::new()
-    } else {
-        // By the new key, so that it is known to open the repository before the old ones go.
-        let options = RepositoryOptions { master_key: Some(new), ..options(shared) };
-        Repository::open(&url, options)?.remove_other_master_keys()?
+    let repository = Repository::open(&url, options(shared))?;
+    let rotation = Rotation {
+        others: if rotate.keep_others { OtherMasterKeys::Keep } else { OtherMasterKeys::Drop },
+        key: if rotate.renew { KeyInForce::Renewed } else { KeyInForce::Newest },
     };
+    let removed = repository.rotate_master_key(&new, rotation)?;
     output.note_done();
     let text = match removed.as_slice() {
         [] => "the new master key opens the repository, as those before do".to_owned(),
