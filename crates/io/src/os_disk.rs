@@ -219,6 +219,10 @@ fn create_one(place: &Place) -> io::Result<()> {
 fn create_with_parents(full: &Path) -> io::Result<()> {
     let missing: Vec<&Path> =
         full.ancestors().take_while(|path| !path.as_os_str().is_empty() && !path.exists()).collect();
+    // Those above it are not a database's: they have the mode that the user's mask gives.
+    if let Some(parent) = full.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        DirBuilder::new().recursive(true).create(parent)?;
+    }
     DirBuilder::new().recursive(true).mode(DIRECTORY_MODE_BITS).create(full)?;
     for created in missing.into_iter().rev() {
         let parent = match created.parent() {
