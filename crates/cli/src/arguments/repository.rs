@@ -17,17 +17,18 @@ AZURE_STORAGE_ACCOUNT_KEY, ...) or from the machine's identity. An encrypted rep
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RepoCommand {
-    /// Make a repository, encrypted if a master key is given. A bucket must exist, a directory is made.
+    /// Make a repository, encrypted if a master key is given. A bucket must exist, a directory is made. Exit code 1 if the store
+    /// overwrites objects.
     #[command(after_help = REPOSITORY_HELP)]
     Create(OneRepository),
     /// Put and get scratch objects: is anything ever overwritten, is it listed at once, how long does it take? Exit code 1 if
-    /// objects can be overwritten.
+    /// objects can be overwritten, or are not listed at once.
     #[command(after_help = REPOSITORY_HELP)]
     Check(OneRepository),
     /// Show whose logs it holds, from where to where, and what is missing.
     #[command(after_help = REPOSITORY_HELP)]
     Info(OneRepository),
-    /// List files.
+    /// List all objects.
     #[command(after_help = REPOSITORY_HELP)]
     Ls(ListRepository),
     /// Change the master key of an encrypted repository: puts a small object, and reads and writes nothing else.
@@ -76,7 +77,8 @@ pub(crate) struct RotateRepositoryKey {
     /// Master keys that open the repository now go on doing so, until a rotation without this option.
     #[arg(long)]
     pub(crate) keep_others: bool,
-    /// Encrypt objects with a new repository key from now on. Those that are there keep theirs.
+    /// Encrypt objects with a new repository key from now on. Those that are there keep theirs. With --keep-others only if there are
+    /// no master keys but the old one and the new one, since a new key can be made for those alone.
     #[arg(long)]
     pub(crate) renew: bool,
 }

@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
+use seawall::OtherMasterKeys;
 use seawall_archive::{
     CheckReport, Compression, Fencing, GapRecord, Header, KeyInForce, LogFileName, Repository,
-    RepositoryOptions, RepositoryUrl, Rotation, SegmentPlace, System, TimelineSummary,
+    RepositoryOptions, RepositoryUrl, Rotation, SegmentPlace, StoredName, StoredObject, System, TimelineId,
+    TimelineSummary,
 };
-use seawall::OtherMasterKeys;
 use serde_json::{Value, json};
 
 use crate::arguments::{ListRepository, OneRepository, RepoCommand, RotateRepositoryKey, Shared};
 use crate::failure::Failure;
 use crate::files::utc;
-use crate::output::{Output, duration, grouped, size};
+use crate::output::{Output, duration, escape, grouped, size};
 
 /// The environment variable that names the repository.
 pub(super) const VARIABLE: &str = "SEAWALL_REPOSITORY";
@@ -66,6 +67,11 @@ fn check(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<()
     // What was found out counts, whether somebody reads the report or not.
     let written = if output.json() { output.line(check_json(&report)) } else { check_text(&report, output) };
     match report.fencing {
+        Fencing::Atomic if !report.lists_at_once => Err(Failure::Broken(
+            "this store does not list at once what was put: tails of a log, backups and gaps are found by listing, so a restore may \
+             miss the newest; use another store"
+                .to_owned(),
+        )),
         Fencing::Atomic => written,
         Fencing::NotAtomic { .. } => Err(Failure::Broken(
             "this store may overwrite an object when two put it at the same moment: let one server only archive to it, or \
@@ -226,32 +232,50 @@ fn gap_json((first, last): &(SegmentPlace, SegmentPlace)) -> Value {
 
 fn ls(shared: &Shared, list: &ListRepository, output: &mut Output) -> Result<(), Failure> {
     let repository = open(shared, list.repository.given())?;
-    let systems = match list.system {
-        Some(system) => vec![system],
-        None => repository.systems()?,
-    };
-    let timeline = list.timeline.and_then(seawall_archive::TimelineId::new);
-    for system in systems {
-        for (name, bytes) in repository.list(system, timeline)? {
-            let header = if list.long { repository.stat(system, name)? } else { None };
-            file(system, name, bytes, header.as_ref(), output)?;
+    let timeline = list.timeline.and_then(TimelineId::new);
+    for object in repository.stored(list.system)? {
+        if timeline.is_some_and(|timeline| !is_of_timeline(&object, timeline)) {
+            continue;
         }
+        let header = if list.long { repository.header_of(&object)? } else { None };
+        entry(&object, header.as_ref(), output)?;
     }
     Ok(())
 }
 
-fn file(
-    system: System,
-    name: LogFileName,
-    bytes: u64,
-    header: Option<&Header>,
-    output: &mut Output,
-) -> Result<(), Failure> {
+fn is_of_timeline(object: &StoredObject, timeline: TimelineId) -> bool {
+    match &object.name {
+        Some(StoredName::LogFile(_, LogFileName::History(_))) => false,
+        Some(StoredName::LogFile(_, name)) => name.timeline() == timeline,
+        Some(_) | None => false,
+    }
+}
+
+/// What an object is, as far as its place tells.
+fn kind_of(name: Option<&StoredName>) -> &'static str {
+    match name {
+        Some(StoredName::RepositoryHeader) => "repository",
+        Some(StoredName::Key(_)) => "keys",
+        Some(StoredName::Scratch) => "scratch",
+        Some(StoredName::LogFile(_, name)) => name.kind().name(),
+        Some(StoredName::Gap(..)) => "gap record",
+        Some(StoredName::Object(_, name)) if name.as_str().starts_with("tails/") => "log tail",
+        Some(StoredName::Object(..)) => "part of a backup",
+        None => "unknown",
+    }
+}
+
+fn entry(object: &StoredObject, header: Option<&Header>, output: &mut Output) -> Result<(), Failure> {
+    let system = object.name.as_ref().and_then(StoredName::system).map(|system| system.to_string());
+    let kind = header.map_or_else(|| kind_of(object.name.as_ref()), |header| header.kind.name());
+    // Whatever lies there has the name that somebody gave it: a terminal must not obey it.
+    let (path, bytes) = (escape(object.path.as_bytes()), grouped(object.bytes));
+    let name = object.path.rsplit('/').next();
     let mut value = json!({
-        "system": system.to_string(), "name": name.to_string(), "kind": name.kind().name(), "object_bytes": bytes,
+        "system": system, "path": object.path, "name": name, "kind": kind, "object_bytes": object.bytes,
     });
     let Some(header) = header else {
-        return output.answer(&value, format_args!("{system}  {name}  {}", grouped(bytes)));
+        return output.answer(&value, format_args!("{path}  {kind}, {bytes} bytes"));
     };
     let compression = match header.compression {
         Compression::None => "not compressed",
@@ -271,8 +295,7 @@ fn file(
     output.answer(
         &value,
         format_args!(
-            "{system}  {name}  {} of {} bytes, {compression}{encrypted}, {} to {}{early}, {}",
-            grouped(bytes),
+            "{path}  {kind}, {bytes} of {} bytes, {compression}{encrypted}, {} to {}{early}, {}",
             grouped(header.plain_bytes),
             header.start,
             header.end,
