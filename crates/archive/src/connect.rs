@@ -109,7 +109,12 @@ fn s3(
     for (key, value) in known::<AmazonS3ConfigKey>(credentials) {
         builder = builder.with_config(key, value);
     }
-    let path_style = bucket.path_style.unwrap_or(bucket.endpoint.is_some());
+    // The environment may name one, too. It counts as one in the place does: the library would leave out the bucket.
+    let named_elsewhere = builder
+        .get_config_value(&AmazonS3ConfigKey::S3Endpoint)
+        .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint));
+    let endpoint = bucket.endpoint.clone().or(named_elsewhere);
+    let path_style = bucket.path_style.unwrap_or(endpoint.is_some());
     builder = builder
         .with_bucket_name(&bucket.name)
         .with_conditional_put(S3ConditionalPut::ETagMatch)
@@ -118,14 +123,15 @@ fn s3(
         .with_skip_signature(bucket.is_anonymous)
         .with_client_options(client)
         .with_retry(no_retries());
-    if let Some(endpoint) = &bucket.endpoint {
+    if let Some(endpoint) = &endpoint {
         let endpoint = endpoint.trim_end_matches('/');
         // The library wants the bucket in it, where it is in the host name.
         let named = match endpoint.split_once("://") {
             Some((scheme, host)) if !path_style => format!("{scheme}://{}.{host}", bucket.name),
             _ => endpoint.to_owned(),
         };
-        builder = builder.with_endpoint(named);
+        let is_plain = named.starts_with("http://");
+        builder = builder.with_allow_http(is_plain).with_config(AmazonS3ConfigKey::S3Endpoint, named);
     }
     if let Some(region) = &bucket.region {
         builder = builder.with_region(region);

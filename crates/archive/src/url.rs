@@ -8,12 +8,12 @@
 //! ```
 //! | option       | for   | meaning                                                                            |
 //! |--------------|-------|------------------------------------------------------------------------------------|
-//! | endpoint     | s3, gs, az | address of the store, if it is not the provider's own; `http://` is allowed    |
+//! | endpoint     | s3, gs, az | address of the store, if it is not the provider's own; `http://` is allowed. Default of s3: `AWS_ENDPOINT_URL_S3`, `AWS_ENDPOINT_URL` |
 //! | region       | s3    | default: `AWS_REGION`, else us-east-1                                               |
 //! | path_style   | s3    | `true`: bucket in the path; `false`: in the host name. Default: true with an endpoint |
 //! | account      | az    | storage account; default: `AZURE_STORAGE_ACCOUNT_NAME`                              |
 //! | emulator     | az    | `true`: Azurite with its well-known account                                         |
-//! | anonymous    | s3, gs, az | `true`: requests are not signed                                                |
+//! | anonymous    | s3, gs, az | `true`: requests are not signed; with gs reading ones only                     |
 //! | ca_file      | s3, gs, az | certificates (PEM) to trust besides those of the system                        |
 //! | timeout      | s3, gs, az | seconds for an answer; a put may take one more for each MiB; default 60        |
 //!
@@ -100,16 +100,19 @@ impl FromStr for RepositoryUrl {
 
     fn from_str(text: &str) -> Result<RepositoryUrl, RepositoryUrlError> {
         let place =
-            parse(text).map_err(|problem| RepositoryUrlError { text: without_password(text), problem })?;
+            parse(text).map_err(|problem| RepositoryUrlError { text: without_secrets(text), problem })?;
         Ok(RepositoryUrl { text: text.to_owned(), place })
     }
 }
 
-/// Somebody may have put credentials in, as other tools want them: they are not shown.
-fn without_password(text: &str) -> String {
-    match (text.find("://"), text.find('@')) {
-        (Some(scheme), Some(at)) if scheme < at => format!("{}://...{}", &text[..scheme], &text[at..]),
-        _ => text.to_owned(),
+/// Somebody may have put credentials in, as other tools want them, before the host or among the options: they are not shown.
+fn without_secrets(text: &str) -> String {
+    let (place, options) = text.split_once('?').map_or((text, ""), |(place, _)| (place, "?..."));
+    match (place.find("://"), place.rfind('@')) {
+        (Some(scheme), Some(at)) if scheme < at => {
+            format!("{}://...{}{options}", &place[..scheme], &place[at..])
+        }
+        _ => format!("{place}{options}"),
     }
 }
 
@@ -189,12 +192,22 @@ fn bucket(provider: Provider, url: &Url) -> Result<Bucket, String> {
         return Err(format!("{}:// has no option {unknown}", url.scheme()));
     }
     if let Some(endpoint) = &bucket.endpoint {
-        let parsed = Url::parse(endpoint).map_err(|error| format!("endpoint {endpoint}: {error}"))?;
-        if !matches!(parsed.scheme(), "http" | "https") {
-            return Err(format!("endpoint {endpoint}: expected http:// or https://"));
-        }
+        check_endpoint(endpoint)?;
     }
     Ok(bucket)
+}
+
+fn check_endpoint(endpoint: &str) -> Result<(), String> {
+    // It is not shown where it may have credentials.
+    let shown = if endpoint.contains('@') { "" } else { endpoint };
+    let parsed = Url::parse(endpoint).map_err(|error| format!("endpoint {shown}: {error}"))?;
+    if !parsed.username().is_empty() || parsed.password().is_some() {
+        return Err("credentials do not belong into an endpoint: give them in the environment".to_owned());
+    }
+    match parsed.scheme() {
+        "http" | "https" => Ok(()),
+        _ => Err(format!("endpoint {shown}: expected http:// or https://")),
+    }
 }
 
 fn flag(options: &mut BTreeMap<String, String>, name: &str) -> Result<Option<bool>, String> {
@@ -253,6 +266,11 @@ mod tests {
             ("s3:///prefix", "name of the bucket"),
             ("s3://bucket:9000/prefix", "endpoint"),
             ("s3://key:secret@bucket", "environment"),
+            ("s3://key:sec@ret@bucket?x", "environment"),
+            ("s3://bucket/x?secret=hunter2", "no option secret"),
+            ("s3://bucket/x?timeout=0&access_key=hunter2", "seconds"),
+            ("s3://bucket?endpoint=https://key:hunter2@store", "environment"),
+            ("s3://bucket?endpoint=https://key:hunter2@sto re", "endpoint"),
             ("s3://bucket/a//b", "prefix"),
             ("s3://bucket/a/.hidden", "prefix"),
             ("s3://bucket?regoin=x", "no option regoin"),
@@ -264,7 +282,9 @@ mod tests {
         ] {
             let error = text.parse::<RepositoryUrl>().unwrap_err().to_string();
             assert!(error.contains(problem), "{text}: {error}");
-            assert!(!error.contains("secret"), "{error}");
+            for secret in ["secret@", "sec@", "hunter2", "=x"] {
+                assert!(!error.contains(secret), "{text}: {error}");
+            }
         }
     }
 }
