@@ -27,6 +27,7 @@ use seawall_io::{Disk, DiskFile, OpenMode, Random};
 
 use crate::layout;
 
+use super::listing::shown;
 use super::{ObjectEntry, ObjectReader, ObjectStorage, Put, StoreCause, StoreError};
 
 /// What is read at once: so little that its memory is used again for the next piece, and not asked of the system each time.
@@ -236,7 +237,7 @@ impl ObjectStorage for FileStorage {
     }
 
     fn location(&self, path: &str) -> String {
-        self.disk.location(path)
+        self.disk.location(&shown(path))
     }
 
     fn is_near(&self) -> bool {

@@ -27,6 +27,7 @@ use object_store::{
 };
 use tokio::runtime::Runtime;
 
+use super::listing::{Listing, is_obeyed, shown};
 use super::{ObjectEntry, ObjectReader, ObjectStorage, Put, StoreCause, StoreError};
 
 /// Threads that drive requests: TLS and checksums are most of what they do.
@@ -74,11 +75,12 @@ impl RemoteStorage {
         }
     }
 
-    /// The path within the repository.
+    /// The path within the repository; whole, where it is not within.
     fn relative(&self, full: &Path) -> String {
         let full = full.as_ref();
-        let rest = full.strip_prefix(self.prefix.as_str()).unwrap_or(full);
-        rest.trim_start_matches('/').to_owned()
+        let rest = full.strip_prefix(self.prefix.as_str());
+        let rest = if self.prefix.is_empty() { rest } else { rest.and_then(|rest| rest.strip_prefix('/')) };
+        rest.unwrap_or(full).to_owned()
     }
 
     /// Waits for a request, for at most `limit`.
@@ -89,16 +91,21 @@ impl RemoteStorage {
         limit: Duration,
         request: impl Future<Output = object_store::Result<T>>,
     ) -> Result<T, StoreError> {
-        let failed = |cause, message| {
-            let object = self.location(path);
-            StoreError { operation, object, cause, message, attempts: 1 }
-        };
         // The limit's timer belongs to the runtime: it must be made inside of it.
         let timed = self.runtime.block_on(async { tokio::time::timeout(limit, request).await });
         match timed {
-            Ok(answer) => answer.map_err(|error| failed(cause_of(&error), message_of(&error))),
-            Err(_) => Err(failed(StoreCause::TimedOut, format!("no answer within {} s", limit.as_secs()))),
+            Ok(answer) => {
+                answer.map_err(|error| self.failed(operation, path, cause_of(&error), message_of(&error)))
+            }
+            Err(_) => {
+                let message = format!("no answer within {} s", limit.as_secs());
+                Err(self.failed(operation, path, StoreCause::TimedOut, message))
+            }
         }
+    }
+
+    fn failed(&self, operation: &'static str, path: &str, cause: StoreCause, message: String) -> StoreError {
+        StoreError { operation, object: self.location(path), cause, message, attempts: 1 }
     }
 }
 
@@ -126,14 +133,14 @@ impl ObjectStorage for RemoteStorage {
     fn list(&self, prefix: &str) -> Result<Vec<ObjectEntry>, StoreError> {
         let full = self.full(prefix);
         let mut stream = self.store.list(Some(&full));
-        let mut entries = Vec::new();
+        let mut listing = Listing::new(prefix);
         while let Some(entry) =
             self.run("list", prefix, self.timeout, async { stream.next().await.transpose() })?
         {
-            entries.push(ObjectEntry { path: self.relative(&entry.location), bytes: entry.size });
+            let taken = listing.take(self.relative(&entry.location), entry.size);
+            taken.map_err(|message| self.failed("list", prefix, StoreCause::Other, message))?;
         }
-        entries.sort();
-        Ok(entries)
+        Ok(listing.into_entries())
     }
 
     fn list_directories(&self, prefix: &str) -> Result<Vec<String>, StoreError> {
@@ -142,6 +149,7 @@ impl ObjectStorage for RemoteStorage {
         let last_part = |path: &Path| path.filename().map(str::to_owned);
         let mut names: Vec<String> = listed.common_prefixes.iter().filter_map(last_part).collect();
         names.sort();
+        names.dedup();
         Ok(names)
     }
 
@@ -176,7 +184,7 @@ impl ObjectStorage for RemoteStorage {
     }
 
     fn location(&self, path: &str) -> String {
-        if path.is_empty() { self.url.clone() } else { format!("{}/{path}", self.url) }
+        if path.is_empty() { self.url.clone() } else { format!("{}/{}", self.url, shown(path)) }
     }
 
     fn is_near(&self) -> bool {
@@ -211,7 +219,7 @@ fn message_of(error: &Error) -> String {
     let (outer, inner) = (error.to_string(), innermost.to_string());
     let message = if outer.contains(&inner) { outer } else { format!("{outer}: {inner}") };
     // Stores answer with pages of XML or HTML.
-    let line: String = message.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line: String = message.split_whitespace().collect::<Vec<_>>().join(" ").replace(is_obeyed, " ");
     match line.char_indices().nth(MESSAGE_CHARACTERS_MAX) {
         Some((end, _)) => format!("{}...", &line[..end]),
         None => line,

@@ -1,6 +1,8 @@
 //! What several tests need.
 #![allow(dead_code, reason = "no test needs all of it")]
 
+#[path = "object_server.rs"]
+pub(crate) mod object_server;
 #[path = "postgresql_log.rs"]
 pub(crate) mod postgresql_log;
 #[path = "store_server.rs"]

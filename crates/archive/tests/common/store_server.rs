@@ -11,6 +11,8 @@ pub(crate) struct Request {
     pub(crate) method: String,
     /// Without the query.
     pub(crate) path: String,
+    pub(crate) query: String,
+    /// As Google says the same: `x-goog-if-generation-match: 0`.
     pub(crate) if_none_match: bool,
     pub(crate) body: Vec<u8>,
     range: Option<(usize, usize)>,
@@ -95,7 +97,8 @@ fn read(connection: &TcpStream) -> Option<Request> {
     reader.read_line(&mut line).ok()?;
     let mut words = line.split_ascii_whitespace();
     let method = words.next()?.to_owned();
-    let path = words.next()?.split('?').next()?.to_owned();
+    let (path, query) = words.next().map(|target| target.split_once('?').unwrap_or((target, "")))?;
+    let (path, query) = (path.to_owned(), query.to_owned());
     let (mut length, mut if_none_match, mut range) = (0, false, None);
     loop {
         let mut header = String::new();
@@ -105,6 +108,7 @@ fn read(connection: &TcpStream) -> Option<Request> {
             None => break,
             Some(("content-length", value)) => length = value.trim().parse().unwrap(),
             Some(("if-none-match", value)) => if_none_match = value.trim() == "*",
+            Some(("x-goog-if-generation-match", value)) => if_none_match = value.trim() == "0",
             Some(("range", value)) => {
                 let (first, last) = value.trim().strip_prefix("bytes=").unwrap().split_once('-').unwrap();
                 range = Some((first.parse().unwrap(), last.parse().unwrap()));
@@ -114,7 +118,7 @@ fn read(connection: &TcpStream) -> Option<Request> {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).ok()?;
-    Some(Request { method, path, if_none_match, body, range })
+    Some(Request { method, path, query, if_none_match, body, range })
 }
 
 fn write(connection: &mut TcpStream, request: &Request, reply: Reply) {
@@ -144,8 +148,8 @@ fn write(connection: &mut TcpStream, request: &Request, reply: Reply) {
     }
     let is_get = request.method == "GET";
     let head = format!(
-        "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nETag: \"1\"\r\nLast-Modified: Sat, 21 Nov 2026 10:00:00 GMT\r\nConnection: \
-         close\r\n\r\n",
+        "HTTP/1.1 {status} X\r\nContent-Length: {}\r\nETag: \"1\"\r\nx-goog-generation: 1\r\nLast-Modified: Sat, 21 Nov 2026 10:00:00 \
+         GMT\r\nConnection: close\r\n\r\n",
         body.len()
     );
     // The client may be gone.
