@@ -21,6 +21,8 @@ const RUNNERS: usize = 8;
 const TIMED: usize = 5;
 const SMALL_BYTES: usize = 1 << 10;
 const LARGE_BYTES: usize = 4 << 20;
+/// Older than any put that is under way, also by the clock of another machine.
+const LEFTOVERS_AGE: Duration = Duration::from_secs(7 * 24 * 60 * 60);
 
 /// Whether a store keeps an object from being overwritten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +50,8 @@ pub struct CheckReport {
     pub lists_at_once: bool,
     /// Why objects cannot be removed, if they cannot: object lock, or a policy. Nothing but retention needs it.
     pub cannot_remove: Option<String>,
+    /// What puts that were cut short a week ago or earlier had left behind. It was removed.
+    pub leftovers: u64,
     /// Median time to put 1 KiB.
     pub put_small: Duration,
     /// Median time to put 4 MiB.
@@ -65,7 +69,20 @@ impl Repository {
         let probe = Probe { repository: self, directory: self.scratch_directory() };
         let checked = probe.run();
         let cannot_remove = probe.clean_up()?;
-        checked.map(|report| CheckReport { cannot_remove, ..report })
+        let report = checked?;
+        let leftovers = self.remove_leftovers(LEFTOVERS_AGE)?;
+        Ok(CheckReport { cannot_remove, leftovers, ..report })
+    }
+
+    /// Removes what puts that were cut short so long ago have left behind, which nothing else counts or lists. Returns how many there
+    /// were. An upload that is under way is much younger.
+    ///
+    /// # Errors
+    /// `Store`.
+    pub fn remove_leftovers(&self, age: Duration) -> Result<u64, ArchiveError> {
+        let age = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
+        let before = self.clock().wall_micros().saturating_sub(age);
+        Ok(self.request(|storage| storage.remove_leftovers(before))?)
     }
 
     fn scratch_directory(&self) -> String {
@@ -95,6 +112,7 @@ impl Probe<'_> {
             races: if is_kept { RACES } else { 0 },
             lists_at_once,
             cannot_remove: None,
+            leftovers: 0,
             put_small: self.median(|index| self.put_sized("small", index, SMALL_BYTES))?,
             put_large: self.median(|index| self.put_sized("large", index, LARGE_BYTES))?,
             get_large: self.median(|index| self.read(&format!("large-{index}")).map(|_| ()))?,

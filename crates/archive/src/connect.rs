@@ -9,9 +9,10 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey, S3ConditionalPut};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::{Certificate, ClientOptions, ObjectStore, RetryConfig};
-use seawall_io::{OsDisk, Random};
+use seawall_io::OsDisk;
 
 use crate::error::ArchiveError;
+use crate::repository::RepositoryOptions;
 use crate::store::ObjectStorage;
 use crate::store::file::FileStorage;
 use crate::store::remote::RemoteStorage;
@@ -25,13 +26,17 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(15);
 /// The store at `url`. Nothing is asked of it yet.
 pub(crate) fn connect(
     url: &RepositoryUrl,
-    credentials: &BTreeMap<String, String>,
-    random: &Arc<dyn Random>,
+    options: &RepositoryOptions,
 ) -> Result<Arc<dyn ObjectStorage>, ArchiveError> {
+    let credentials = &options.credentials;
     let bucket = match &url.place {
         Place::Directory(directory) => {
             let disk = Arc::new(OsDisk::new(directory));
-            return Ok(Arc::new(FileStorage::new(disk, Arc::clone(random))));
+            return Ok(Arc::new(FileStorage::new(
+                disk,
+                Arc::clone(&options.random),
+                Arc::clone(&options.clock),
+            )));
         }
         Place::Bucket(bucket) => bucket,
     };

@@ -141,7 +141,7 @@ impl Repository {
         if let crate::url::Place::Directory(path) = &url.place {
             make_root(&seawall_io::OsDisk::new(path))?;
         }
-        let storage = connect(url, &options.credentials, &options.random)?;
+        let storage = connect(url, &options)?;
         Repository::create_in(storage, url.location(), options)
     }
 
@@ -151,7 +151,7 @@ impl Repository {
     /// `NoRepository`, `RepositoryVersion`, `NeedsMasterKey`, `NotEncrypted`, `WrongMasterKey`, `Damaged`, `Settings`,
     /// `MasterKey`, `Key` or `Store`.
     pub fn open(url: &RepositoryUrl, options: RepositoryOptions) -> Result<Repository, ArchiveError> {
-        let storage = connect(url, &options.credentials, &options.random)?;
+        let storage = connect(url, &options)?;
         Repository::open_in(storage, url.location(), options)
     }
 
@@ -162,7 +162,7 @@ impl Repository {
     pub fn create_on(disk: Arc<dyn Disk>, options: RepositoryOptions) -> Result<Repository, ArchiveError> {
         make_root(&*disk)?;
         let url = disk.location("");
-        Repository::create_in(Arc::new(FileStorage::new(disk, Arc::clone(&options.random))), url, options)
+        Repository::create_in(file_storage(disk, &options), url, options)
     }
 
     /// As `open`, in the directory of a disk.
@@ -171,7 +171,7 @@ impl Repository {
     /// As `open`.
     pub fn open_on(disk: Arc<dyn Disk>, options: RepositoryOptions) -> Result<Repository, ArchiveError> {
         let url = disk.location("");
-        Repository::open_in(Arc::new(FileStorage::new(disk, Arc::clone(&options.random))), url, options)
+        Repository::open_in(file_storage(disk, &options), url, options)
     }
 
     fn with_header(
@@ -669,6 +669,10 @@ fn vanished(object: String) -> StoreError {
         message: "another put of it was under way and did not end well".to_owned(),
         attempts: 1,
     }
+}
+
+fn file_storage(disk: Arc<dyn Disk>, options: &RepositoryOptions) -> Arc<dyn ObjectStorage> {
+    Arc::new(FileStorage::new(disk, Arc::clone(&options.random), Arc::clone(&options.clock)))
 }
 
 fn make_root(disk: &dyn Disk) -> Result<(), ArchiveError> {

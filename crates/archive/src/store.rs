@@ -63,6 +63,9 @@ pub(crate) trait ObjectStorage: Send + Sync + fmt::Debug {
     /// tells why not.
     fn remove_many(&self, paths: &[String]) -> Vec<bool>;
 
+    /// Removes what puts that were cut short before this time, in microseconds since 1970, have left behind. How many there were.
+    fn remove_leftovers(&self, before_micros: i64) -> Result<u64, StoreError>;
+
     /// The full name of `path`, for messages.
     fn location(&self, path: &str) -> String;
 

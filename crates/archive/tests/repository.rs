@@ -4,6 +4,7 @@
 mod common;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::{SYSTEM, describe, history, name, options, pack, segments};
 use seawall_archive::{
@@ -189,6 +190,33 @@ fn a_full_disk_is_told_as_such_and_leaves_nothing_behind() {
     assert_eq!((error.cause, error.attempts), (StoreCause::Full, 1), "{error}");
     assert!(!disk.list_all().iter().any(|entry| entry.name.contains(".new-")));
     disk.set_capacity(None);
+    assert_eq!(repository.push(&pack(file, content, Compression::None)).unwrap(), Pushed::Stored);
+}
+
+#[test]
+fn what_a_put_left_that_a_crash_cut_short_is_removed_when_it_is_old() {
+    let disk = disk();
+    let clock = Arc::new(SimulatedClock::new(0));
+    let open = || RepositoryOptions { clock: Arc::clone(&clock) as Arc<dyn Clock>, ..options(1, None) };
+    let repository = Repository::create_on(arc(&disk), open()).unwrap();
+    let (file, content) = &segments(1)[0];
+    disk.inject(Fault {
+        target: FaultTarget::Path { prefix: String::new(), operations: Operations::Only(Operation::Remove) },
+        error: FaultError::Number(5),
+        skip: 0,
+        count: 1,
+    });
+    disk.set_capacity(Some(disk.allocated_bytes() + (512 << 10)));
+    repository.push(&pack(file, content, Compression::None)).unwrap_err();
+    disk.clear_faults();
+    disk.set_capacity(None);
+    let leftovers = || disk.list_all().into_iter().filter(|entry| entry.name.contains(".new-")).count();
+    assert_eq!(leftovers(), 1, "{:?}", disk.list_all());
+    let day = Duration::from_secs(24 * 60 * 60);
+    clock.advance(day);
+    assert_eq!((repository.remove_leftovers(2 * day).unwrap(), leftovers()), (0, 1));
+    clock.advance(2 * day);
+    assert_eq!((repository.remove_leftovers(2 * day).unwrap(), leftovers()), (1, 0));
     assert_eq!(repository.push(&pack(file, content, Compression::None)).unwrap(), Pushed::Stored);
 }
 

@@ -4,8 +4,8 @@
 //!
 //! 0. a look whether the repository is there at all;
 //! 1. the directories that the object's name needs, each made durable by a sync of its parent;
-//! 2. a file `.new-<random>` beside the object's place, written and synced. A crash leaves it, and nobody looks at it: no
-//!    object's name begins with a dot;
+//! 2. a file `.new-<time>-<random>` beside the object's place, written and synced. A crash leaves it, and nobody looks at it: no
+//!    object's name begins with a dot. `remove_leftovers` removes it when it is old;
 //! 3. a rename that never replaces: whoever comes second is told so, also by another process or machine;
 //! 4. a sync of the directory. Only now the put returns. A crash before it leaves the whole object or none.
 //!
@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
-use seawall_io::{Disk, DiskFile, OpenMode, Random};
+use seawall_io::{Clock, Disk, DiskFile, OpenMode, Random};
 
 use crate::layout;
 
@@ -36,12 +36,15 @@ const READ_BYTES: u64 = 256 << 10;
 const NAMES_MAX: u32 = 3;
 /// Names that begin so are no objects.
 const HIDDEN: char = '.';
+/// And so those that are not objects yet; then the time, in microseconds since 1970, and a random number.
+const NEW: &str = ".new-";
 
 /// A directory of a disk.
 #[derive(Debug)]
 pub(crate) struct FileStorage {
     disk: Arc<dyn Disk>,
     random: Arc<dyn Random>,
+    clock: Arc<dyn Clock>,
     /// Directories whose names are durable.
     known: Mutex<BTreeSet<String>>,
     /// A directory could not be synced.
@@ -49,8 +52,8 @@ pub(crate) struct FileStorage {
 }
 
 impl FileStorage {
-    pub(crate) fn new(disk: Arc<dyn Disk>, random: Arc<dyn Random>) -> FileStorage {
-        FileStorage { disk, random, known: Mutex::default(), is_doubtful: AtomicBool::new(false) }
+    pub(crate) fn new(disk: Arc<dyn Disk>, random: Arc<dyn Random>, clock: Arc<dyn Clock>) -> FileStorage {
+        FileStorage { disk, random, clock, known: Mutex::default(), is_doubtful: AtomicBool::new(false) }
     }
 
     fn error(&self, operation: &'static str, path: &str, error: &io::Error) -> StoreError {
@@ -140,7 +143,8 @@ impl FileStorage {
     fn name_of_new(&self, directory: &str) -> String {
         let mut number = [0; 8];
         self.random.fill(&mut number);
-        let name = format!("{HIDDEN}new-{:016x}", u64::from_le_bytes(number));
+        let (micros, number) = (self.clock.wall_micros(), u64::from_le_bytes(number));
+        let name = format!("{NEW}{micros}-{number:016x}");
         if directory.is_empty() { name } else { format!("{directory}/{name}") }
     }
 
@@ -165,6 +169,23 @@ impl FileStorage {
         let slices: Vec<IoSlice<'_>> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
         file.write_vectored_at(&slices, 0)?;
         file.sync_data()
+    }
+
+    fn remove_old(&self, directory: &str, before_micros: i64) -> io::Result<u64> {
+        let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
+        let mut removed = 0;
+        for name in self.disk.list_names(directory)? {
+            if time_of_new(&name).is_some_and(|micros| micros < before_micros) {
+                self.disk.remove(&format!("{prefix}{name}"))?;
+                removed += 1;
+            }
+        }
+        for name in self.disk.list_subdirectories(directory)? {
+            if !name.starts_with(HIDDEN) {
+                removed += self.remove_old(&format!("{prefix}{name}"), before_micros)?;
+            }
+        }
+        Ok(removed)
     }
 
     fn walk(&self, directory: &str, entries: &mut Vec<ObjectEntry>) -> io::Result<()> {
@@ -236,6 +257,10 @@ impl ObjectStorage for FileStorage {
         are_gone
     }
 
+    fn remove_leftovers(&self, before_micros: i64) -> Result<u64, StoreError> {
+        self.remove_old("", before_micros).map_err(|error| self.error("remove", "", &error))
+    }
+
     fn location(&self, path: &str) -> String {
         self.disk.location(&shown(path))
     }
@@ -264,6 +289,12 @@ impl ObjectReader for FileReader<'_> {
         self.range.start += bytes;
         Ok(Some(buffer.into()))
     }
+}
+
+/// When a put began that was not done when it left this file.
+fn time_of_new(name: &str) -> Option<i64> {
+    let (micros, _) = name.strip_prefix(NEW)?.rsplit_once('-')?;
+    micros.parse().ok()
 }
 
 /// In an object store there are no directories: one that is missing holds nothing.

@@ -98,6 +98,7 @@ fn check_json(report: &CheckReport) -> Value {
         "broken_races": broken,
         "lists_at_once": report.lists_at_once,
         "cannot_remove": report.cannot_remove,
+        "leftovers": report.leftovers,
         "put_1_kib_micros": micros(report.put_small),
         "put_4_mib_micros": micros(report.put_large),
         "get_4_mib_micros": micros(report.get_large),
@@ -121,6 +122,12 @@ fn check_text(report: &CheckReport, output: &mut Output) -> Result<(), Failure> 
     output.line(format_args!("objects are overwritten   {fencing}"))?;
     output.line(format_args!("listed at once            {listed}"))?;
     output.line(format_args!("removing                  {removal}"))?;
+    if report.leftovers > 0 {
+        let leftovers = grouped(report.leftovers);
+        output.line(format_args!(
+            "removed                   {leftovers} files that puts had left which were cut short"
+        ))?;
+    }
     output.line(format_args!("put of 1 KiB              {} (median)", duration(report.put_small)))?;
     output.line(format_args!("put of 4 MiB              {} (median)", duration(report.put_large)))?;
     output.line(format_args!("get of 4 MiB              {} (median)", duration(report.get_large)))
