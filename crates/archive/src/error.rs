@@ -67,7 +67,8 @@ pub enum ArchiveError {
     },
     /// Another process has changed the master keys.
     #[error(
-        "the master keys of the repository {url} were changed by another process at the same moment, and not by this one: run it again"
+        "the master keys of the repository {url} were changed by another process at the same moment: look which of them open it now, \
+         and run this again if need be"
     )]
     RotatedMeanwhile {
         /// The place.

@@ -166,20 +166,6 @@ fn a_header_alone_tells_whether_content_is_the_same_encrypted_or_not() {
 }
 
 #[test]
-fn a_directory_that_may_not_be_made_is_told_with_what_to_do() {
-    let disk = disk();
-    disk.inject(Fault {
-        target: FaultTarget::Call(0),
-        error: FaultError::Kind(std::io::ErrorKind::PermissionDenied),
-        skip: 0,
-        count: 1,
-    });
-    let error = Repository::create_on(arc(&disk), options(1, None)).unwrap_err();
-    assert!(matches!(error, ArchiveError::Settings { .. }), "{error}");
-    assert!(error.to_string().contains("install -d"), "{error}");
-}
-
-#[test]
 fn a_full_disk_is_told_as_such_and_leaves_nothing_behind() {
     let disk = disk();
     let repository = Repository::create_on(arc(&disk), options(1, None)).unwrap();

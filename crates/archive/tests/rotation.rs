@@ -4,13 +4,16 @@
 mod common;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use common::{SYSTEM, history, master, name, options, pack, segments};
-use seawall_archive::{ArchiveError, Compression, KeyInForce, Pushed, Repository, Rotation, System};
+use seawall_archive::{
+    ArchiveError, Compression, KeyInForce, Pushed, Repository, RepositoryOptions, Rotation, System,
+};
+use seawall_io::Random;
 use seawall_keys::{MasterKey, OtherMasterKeys};
-use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, seeds};
+use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, SimulatedRandom, seeds};
 
 const POSTGRESQL: System = System::PostgreSql(SYSTEM);
 const KEEP: Rotation = Rotation { others: OtherMasterKeys::Keep, key: KeyInForce::Newest };
@@ -178,6 +181,50 @@ fn a_power_loss_at_any_call_of_a_rotation_leaves_the_old_master_keys_or_the_new_
             }
         }
     }
+}
+
+/// Randomness that lets others work when it is asked for the first time after `interrupt`.
+struct Interrupted {
+    random: SimulatedRandom,
+    others: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+}
+
+impl std::fmt::Debug for Interrupted {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Interrupted")
+    }
+}
+
+impl Random for Interrupted {
+    fn fill(&self, bytes: &mut [u8]) {
+        let others = self.others.lock().unwrap().take();
+        if let Some(others) = others {
+            others();
+        }
+        self.random.fill(bytes);
+    }
+}
+
+/// A rotation has read the ring when two others take place: the number that it puts is free again by then.
+#[test]
+fn a_rotation_that_was_overtaken_twice_is_refused_and_its_key_is_not_used() {
+    let disk = SimulatedDisk::new(1);
+    create(&disk, 1);
+    let random = Arc::new(Interrupted { random: SimulatedRandom::new(50), others: Mutex::default() });
+    let slow = RepositoryOptions { random: Arc::clone(&random) as Arc<dyn Random>, ..options(50, Some(1)) };
+    let slow = Repository::open_on(Arc::new(disk.clone()), slow).unwrap();
+    let others = disk.clone();
+    *random.others.lock().unwrap() = Some(Box::new(move || {
+        open(&others, 1).unwrap().rotate_master_key(&master(2), DROP).unwrap();
+        open(&others, 2).unwrap().rotate_master_key(&master(3), DROP).unwrap();
+    }));
+    let renewed = Rotation { key: KeyInForce::Renewed, ..DROP };
+    let error = slow.rotate_master_key(&master(4), renewed).unwrap_err();
+    assert!(matches!(error, ArchiveError::RotatedMeanwhile { .. }), "{error}");
+    let file = push(&slow, 2);
+    assert!(has(&open(&disk, 3).unwrap(), &file));
+    open(&disk, 3).unwrap().rotate_master_key(&master(5), DROP).unwrap();
+    assert!(has(&open(&disk, 5).unwrap(), &file));
 }
 
 /// `openssl rand` as the command that gives the key would lock everybody out.

@@ -228,7 +228,8 @@ mod tests {
     fn a_ring_comes_back_and_opens_for_each_of_its_master_keys() {
         let (one, two) = (key(1), key(2));
         let first = KeyRing::first(REPOSITORY, &one, &master(1));
-        let both = first.next(&[one.clone()], &[&master(1), &master(2)], OtherMasterKeys::Keep).unwrap();
+        let both =
+            first.next(std::slice::from_ref(&one), &[&master(1), &master(2)], OtherMasterKeys::Keep).unwrap();
         let renewed =
             both.next(&[one.clone(), two.clone()], &[&master(1), &master(2)], OtherMasterKeys::Keep).unwrap();
         let last = renewed.next(&[one.clone(), two.clone()], &[&master(3)], OtherMasterKeys::Drop).unwrap();
@@ -251,7 +252,7 @@ mod tests {
     fn a_new_key_cannot_leave_out_a_master_key_that_is_kept() {
         let (one, two) = (key(1), key(2));
         let both = KeyRing::first(REPOSITORY, &one, &master(1))
-            .next(&[one.clone()], &[&master(2)], OtherMasterKeys::Keep)
+            .next(std::slice::from_ref(&one), &[&master(2)], OtherMasterKeys::Keep)
             .unwrap();
         let refused =
             both.next(&[one.clone(), two.clone()], &[&master(1), &master(3)], OtherMasterKeys::Keep);

@@ -7,8 +7,9 @@
 //!   before the put    the ring before: nothing has changed
 //!   after the put     the new ring, which counts, and older ones, which do not: the next rotation removes them, too
 //! ```
-//! Two rotations at the same moment put a ring with the same number: the store takes one of them, and the other is refused. So
-//! no rotation works from a ring that is not the newest, and none removes what another one has just put.
+//! Two rotations at the same moment put a ring with the same number: the store takes one of them, and the other is refused. One that
+//! was overtaken by several finds that its ring is not the newest, and is refused, too. So what a rotation uses and removes
+//! follows from the newest ring, and none removes what another one has just put.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -167,30 +168,44 @@ impl Repository {
         let own = own.ok_or_else(|| ArchiveError::NotEncrypted { url: self.url.clone() })?;
         let master = self.read_steady(new)?;
         let ring = self.newest_ring()?;
-        let mut keys = self.open_ring(&ring, &own)?;
+        let (next, keys) = self.ring_after(&ring, &own, &master, rotation)?;
+        self.put_ring(&next)?;
+        // Others may have gone on from the ring that was read, so far that this number was free again. What was put counts only if it
+        // is the newest. And before anything goes, it is known that it can be read and opened.
+        let newest = self.newest_ring()?;
+        if newest != next {
+            return Err(ArchiveError::RotatedMeanwhile { url: self.url.clone() });
+        }
+        self.open_ring(&newest, &master)?;
+        *self.keys.write() = Arc::new(keys);
+        self.remove_rings_before(next.number())?;
+        Ok(ring.masters().difference(&next.masters()).cloned().collect())
+    }
+
+    /// The ring that a rotation puts, and the keys in it, newest first.
+    fn ring_after(
+        &self,
+        ring: &KeyRing,
+        own: &SecretKey,
+        new: &SecretKey,
+        rotation: Rotation,
+    ) -> Result<(KeyRing, Vec<RepositoryKey>), ArchiveError> {
+        let mut keys = self.open_ring(ring, own)?;
         if rotation.key == KeyInForce::Renewed {
             keys.push(self.draw_key());
         }
         let masters = match rotation.others {
-            OtherMasterKeys::Keep => vec![&own, &master],
-            OtherMasterKeys::Drop => vec![&master],
+            OtherMasterKeys::Keep => vec![own, new],
+            OtherMasterKeys::Drop => vec![new],
         };
-        let next = ring.next(&keys, &masters, rotation.others);
-        let next = next.map_err(|error| match error {
+        let next = ring.next(&keys, &masters, rotation.others).map_err(|error| match error {
             RepositoryKeyError::OtherMasterKeys(kept) => {
                 ArchiveError::KeptMasterKeys { url: self.url.clone(), kept }
             }
             source => self.key_error(ring.number(), source),
         })?;
-        self.put_ring(&next)?;
-        // Before anything goes, it is known that what counts now can be read and opened.
-        if let Some(put) = self.ring_if_there(next.number())? {
-            self.open_ring(&put, &master)?;
-        }
         keys.reverse();
-        *self.keys.write() = Arc::new(keys);
-        self.remove_rings_before(next.number())?;
-        Ok(ring.masters().difference(&next.masters()).cloned().collect())
+        Ok((next, keys))
     }
 
     /// A command that draws a key each time it is asked would lock everybody out.
