@@ -94,8 +94,11 @@ pub enum ArchiveError {
         /// The place.
         url: String,
     },
-    /// Written by a newer release.
-    #[error("the repository {url} has format version {version}: use a newer seawall")]
+    /// Written by another release.
+    #[error(
+        "the repository {url} has format version {version}, and this release reads {}: use the release that made it",
+        crate::repository_header::FORMAT_VERSION
+    )]
     RepositoryVersion {
         /// The place.
         url: String,
