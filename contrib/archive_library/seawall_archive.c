@@ -7,6 +7,9 @@
  *   archive_file --socket--> agent --> durable in every repository --> ok
  *        '-- nobody listens, or with other options: `seawall archive-socket OPTIONS` starts it and says where it listens
  *
+ * `archive-socket` has looked that only this user and root could have put a socket there; who listens is looked at again with each
+ * connection: another user's "ok" would let PostgreSQL remove what is archived nowhere.
+ *
  * What is said on the socket is described in crates/archive_agent/src/protocol.rs. A file counts as archived only if the agent
  * says so. Nothing here raises an error, which would end the archiver: what fails is a warning, and is tried again.
  */
@@ -204,6 +207,25 @@ understand(char *answer)
 	return is_released ? ARCHIVED : NOT_ARCHIVED;
 }
 
+/* Whether whoever listens runs as this user or as root: nobody else is believed. */
+static bool
+is_ours(int agent)
+{
+	uid_t		user;
+	gid_t		group;
+
+	if (getpeereid(agent, &user, &group) != 0)
+	{
+		ereport(WARNING, (errmsg("could not find out who listens at \"%s\": %m", socket_path)));
+		return false;
+	}
+	if (user == geteuid() || user == 0)
+		return true;
+	ereport(WARNING, (errmsg("user %u listens at \"%s\", and is not believed", (unsigned int) user, socket_path),
+					  errhint("Name another spool in seawall.options, in a directory of this user's.")));
+	return false;
+}
+
 /* One question and its answer. */
 static Outcome
 ask(const char *path)
@@ -221,7 +243,17 @@ ask(const char *path)
 	}
 	strlcpy(address.sun_path, socket_path, sizeof(address.sun_path));
 	snprintf(question, sizeof(question), "push %s %s\n", mark, path);
-	if (connect(agent, (struct sockaddr *) &address, sizeof(address)) != 0 || !send_all(agent, question))
+	if (connect(agent, (struct sockaddr *) &address, sizeof(address)) != 0)
+	{
+		close(agent);
+		return AGENT_IS_GONE;
+	}
+	if (!is_ours(agent))
+	{
+		close(agent);
+		return NOT_ARCHIVED;
+	}
+	if (!send_all(agent, question))
 	{
 		close(agent);
 		return AGENT_IS_GONE;

@@ -30,6 +30,7 @@ use seawall_archive::System;
 use seawall_io::{Clock, SystemClock};
 
 use crate::data_directory::DataDirectory;
+use crate::peer::check_peer;
 use crate::protocol::{Answer, LINE_BYTES_MAX, Request, StatusForm, mark_of};
 use crate::say::say;
 use crate::settings::Settings;
@@ -225,8 +226,8 @@ impl Agent {
         *self.commands.lock() += 1;
         let agent = Arc::clone(self);
         let served = std::thread::Builder::new().name("command".to_owned()).spawn(move || {
-            if let Err(error) = agent.answer(&stream) {
-                say!("a command went away: {error}");
+            if let Err(error) = check_peer(&stream).and_then(|()| agent.answer(&stream)) {
+                say!("a command was not served: {error}");
             }
             *agent.commands.lock() -= 1;
             agent.answered.notify_all();

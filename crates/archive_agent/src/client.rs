@@ -27,6 +27,7 @@ use std::time::Duration;
 
 use seawall_io::SystemClock;
 
+use crate::peer::check_peer;
 use crate::protocol::{Answer, LINE_BYTES_MAX, Request, StatusForm, mark_of};
 use crate::say::say;
 use crate::settings::Settings;
@@ -163,9 +164,8 @@ fn try_socket(arguments: &[OsString]) -> Result<u8, Trouble> {
 fn try_ask(request: &Request, arguments: &[OsString]) -> Result<u8, Trouble> {
     let (settings, _) = load(arguments)?;
     let spool = spool_of(&settings)?;
-    let Ok(stream) = UnixStream::connect(spool.socket()) else {
-        return Err(Trouble::new("no agent runs for this data directory"));
-    };
+    let stream = connect(&spool)?;
+    let stream = stream.ok_or_else(|| Trouble::new("no agent runs for this data directory"))?;
     let line = request.to_line(mark_of(&settings));
     match exchange(stream, &line, settings.timeout().map_err(Trouble::new)?)? {
         Some(Answer::Ok) => Ok(DONE),
@@ -182,8 +182,12 @@ fn print(answer: &str) -> Result<u8, Trouble> {
     printed.map(|()| DONE).map_err(Trouble::io("write the answer"))
 }
 
+/// The spool, which nobody else could have written into: what it says is believed from here on.
 fn spool_of(settings: &Settings) -> Result<Spool, Trouble> {
-    Ok(Spool::new(settings.spool().map_err(Trouble::new)?, settings.repositories_mark()))
+    let spool = Spool::new(settings.spool().map_err(Trouble::new)?, settings.repositories_mark());
+    let place = spool.check().map_err(Trouble::io("use the spool (SEAWALL_SPOOL names another)"))?;
+    settings.check_memory(&place).map_err(Trouble::new)?;
+    Ok(spool)
 }
 
 fn confused() -> Trouble {
@@ -238,8 +242,16 @@ fn exchange(mut stream: UnixStream, line: &str, timeout: Duration) -> Result<Opt
     }
 }
 
+/// The agent, if one listens, and if it is one of ours.
+fn connect(spool: &Spool) -> Result<Option<UnixStream>, Trouble> {
+    let Ok(stream) = UnixStream::connect(spool.socket()) else { return Ok(None) };
+    let who = format!("believe who listens at {}", spool.socket().display());
+    check_peer(&stream).map_err(Trouble::io(who))?;
+    Ok(Some(stream))
+}
+
 fn connect_or_start(settings: &Settings, spool: &Spool) -> Result<UnixStream, Trouble> {
-    if let Ok(stream) = UnixStream::connect(spool.socket()) {
+    if let Some(stream) = connect(spool)? {
         return Ok(stream);
     }
     spool.prepare().map_err(Trouble::io("prepare the spool (SEAWALL_SPOOL names another)"))?;
@@ -247,11 +259,13 @@ fn connect_or_start(settings: &Settings, spool: &Spool) -> Result<UnixStream, Tr
     let timeout = settings.timeout().map_err(Trouble::new)?;
     let _start =
         spool.lock_within(Lock::Start, timeout, &SystemClock).map_err(Trouble::io("lock the spool"))?;
-    if let Ok(stream) = UnixStream::connect(spool.socket()) {
+    if let Some(stream) = connect(spool)? {
         return Ok(stream);
     }
     start(settings, spool)?;
-    UnixStream::connect(spool.socket()).map_err(Trouble::io("reach the agent that was just started"))
+    connect(spool)?.ok_or_else(|| {
+        Trouble::new(format!("the agent that was just started does not listen; see {}", spool.log().display()))
+    })
 }
 
 /// Starts an agent and waits until it listens, or says why it does not.

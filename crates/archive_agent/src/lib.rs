@@ -13,6 +13,7 @@
 //!
 //! Invariants:
 //! * A command says that a file is archived only if it is durable in every repository: this file, not one of the same name.
+//! * No word of another user's is believed, whoever got to the spool first: `trust`.
 //! * Nothing polls: a command waits on a socket, the agent on the directory it follows and on its commands.
 //! * A file that cannot be archived does not keep others from it, and is reported with its cause each time it is asked for.
 //! * To recovery, the end of the archive and a store that does not answer are not the same.
@@ -23,10 +24,12 @@
 pub mod agent;
 pub mod client;
 mod data_directory;
+mod peer;
 mod protocol;
 mod say;
 mod settings;
 mod spool;
+mod trust;
 
 pub use settings::{Settings, SettingsError};
 pub use spool::{FileIdentity, Lock, Spool, SpoolLock};

@@ -34,6 +34,8 @@ use seawall_keys::MasterKey;
 const FILE: &str = "/etc/seawall/archive.conf";
 /// A spool that a package may provide, for all clusters of a machine.
 const SYSTEM_SPOOL: &str = "/var/spool/seawall";
+/// What lies below these may be gone when the machine has started again, or was not used for some days.
+const PASSING_PLACES: [&str; 3] = ["/tmp", "/dev/shm", "/run"];
 /// It is a few lines.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
@@ -218,8 +220,33 @@ impl Settings {
         if Path::new(SYSTEM_SPOOL).is_dir() {
             return Ok(PathBuf::from(SYSTEM_SPOOL));
         }
-        let user = rustix::process::geteuid().as_raw();
-        Ok(std::env::temp_dir().join(format!("seawall-spool-{user}")))
+        let state = state_directory().ok_or_else(|| {
+            SettingsError(format!(
+                "there is no place for the spool, since this user has no home directory: make {SYSTEM_SPOOL} for the user that \
+                 PostgreSQL runs as (install -d -o postgres -m 700 {SYSTEM_SPOOL}), or name a directory with --spool or SEAWALL_SPOOL"
+            ))
+        })?;
+        Ok(state.join("seawall"))
+    }
+
+    /// Refuses settings that make the spool remember what is nowhere else, if its place is one where the system removes files by
+    /// itself. `place` is where it really is.
+    ///
+    /// # Errors
+    /// With the setting and the place.
+    pub(crate) fn check_memory(&self, place: &Path) -> Result<(), SettingsError> {
+        let remembers = ["queue_max", "optional_repository"];
+        let Some(setting) = remembers.into_iter().find(|name| self.value(name).is_some()) else {
+            return Ok(());
+        };
+        match PASSING_PLACES.iter().find(|passing| place.starts_with(passing)) {
+            None => Ok(()),
+            Some(passing) => Err(SettingsError(format!(
+                "{setting} needs a spool that stays, since what repositories lack is remembered there: {} lies below {passing}, which \
+                 the system empties; name another directory with --spool or SEAWALL_SPOOL",
+                place.display()
+            ))),
+        }
     }
 
     /// How segments are compressed.
@@ -320,6 +347,14 @@ impl Settings {
     pub fn credentials(&self) -> &BTreeMap<String, String> {
         &self.credentials
     }
+}
+
+/// The user's directory for what programs keep between their runs, as the XDG base directory specification has it.
+fn state_directory() -> Option<PathBuf> {
+    let named = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    // If the environment does not have it, the system's list of users does.
+    let home = || std::env::home_dir().filter(|path| path.is_absolute());
+    named.or_else(|| Some(home()?.join(".local/state")))
 }
 
 /// In capitals, as the environment variables of the providers.

@@ -1,5 +1,5 @@
-//! The spool: what commands and the agent tell each other through files. One directory for each data directory, readable by
-//! nobody else.
+//! The spool: what commands and the agent tell each other through files. One directory for each data directory, which this user
+//! alone can read and write.
 //!
 //! ```text
 //!   agent.lock             held by the agent while it runs
@@ -16,6 +16,7 @@
 //!   in/.NAME               being fetched
 //! ```
 //! Invariants:
+//! * Nothing in it is believed before it is known that nobody but this user and root could have written it (`trust`).
 //! * An acknowledgement is written after the object is durable in every repository, and speaks of one file: another one with
 //!   the same name, of a cluster that was made or restored in the same place, has another inode or time, and is not
 //!   acknowledged by it. Nor is it one where other repositories are set than those that have it.
@@ -31,6 +32,8 @@ use std::time::Duration;
 use seawall_archive::{LogFileName, SegmentPlace};
 use seawall_io::Clock;
 use seawall_io::sabotage::{Defect, sabotaged};
+
+use crate::trust;
 
 /// An acknowledgement is shorter.
 const LINE_BYTES_MAX: u64 = 200;
@@ -111,25 +114,38 @@ impl Spool {
         Spool { directory, repositories }
     }
 
-    /// Makes its directories, if they are missing, and refuses one that others may write to: they could acknowledge what is not
-    /// archived.
+    /// Refuses a spool that others may write to, or could put another one in the place of: they could acknowledge what is not
+    /// archived. One that is missing is fine. To be called before anything in it is believed. Returns where it really is, past all
+    /// links.
     ///
     /// # Errors
     /// What the system says, or `PermissionDenied`, with the directory.
+    pub fn check(&self) -> io::Result<PathBuf> {
+        let parent = self.directory.parent().unwrap_or(Path::new("/"));
+        let real = trust::check_directory(parent)?;
+        match std::fs::symlink_metadata(&self.directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            metadata => check_own(&self.directory, &metadata.map_err(at(&self.directory))?)?,
+        }
+        Ok(real.join(self.directory.file_name().unwrap_or_default()))
+    }
+
+    /// Makes its directories, if they are missing.
+    ///
+    /// # Errors
+    /// What the system says, or as [`Spool::check`].
     pub fn prepare(&self) -> io::Result<()> {
         let make = |path: &Path| match DirBuilder::new().recursive(true).mode(0o700).create(path) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
             _ => Ok(()),
         };
+        // Before, so that nothing is made in a place of others; and after, since others may have been quicker.
+        self.check()?;
         for path in [self.directory.clone(), self.directory.join("out"), self.directory.join("in")] {
             make(&path).map_err(at(&path))?;
-            let metadata = std::fs::symlink_metadata(&path).map_err(at(&path))?;
-            if let Some(problem) = problem_of(&metadata) {
-                let problem =
-                    format!("{} {problem}: it must be a directory of this user's alone", path.display());
-                return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
-            }
+            check_own(&path, &std::fs::symlink_metadata(&path).map_err(at(&path))?)?;
         }
+        self.check()?;
         self.sync_names()
     }
 
@@ -149,10 +165,6 @@ impl Spool {
     pub fn is_acknowledged(&self, name: &str, file: FileIdentity) -> bool {
         let read = || -> io::Result<Vec<u8>> {
             let acknowledgement = OpenOptions::new().read(true).open(self.acknowledgement(name))?;
-            // The spool may lie where others can make directories: they could acknowledge what is not archived.
-            if acknowledgement.metadata()?.uid() != rustix::process::geteuid().as_raw() {
-                return Err(io::ErrorKind::PermissionDenied.into());
-            }
             let mut line = Vec::new();
             acknowledgement.take(LINE_BYTES_MAX).read_to_end(&mut line)?;
             Ok(line)
@@ -395,18 +407,21 @@ impl Spool {
     }
 }
 
-/// Why this is no spool of ours, if so.
-fn problem_of(metadata: &std::fs::Metadata) -> Option<String> {
-    if metadata.is_symlink() {
-        return Some("is a symbolic link".to_owned());
-    }
-    if !metadata.is_dir() {
-        return Some("is no directory".to_owned());
-    }
-    if metadata.uid() != rustix::process::geteuid().as_raw() {
-        return Some(format!("belongs to user {}", metadata.uid()));
-    }
-    (metadata.mode() & 0o022 != 0).then(|| "is such that others can write to it".to_owned())
+/// Refuses what is not a directory that this user alone can write to.
+fn check_own(path: &Path, metadata: &std::fs::Metadata) -> io::Result<()> {
+    let problem = if metadata.is_symlink() {
+        "is a symbolic link".to_owned()
+    } else if !metadata.is_dir() {
+        "is no directory".to_owned()
+    } else if metadata.uid() != rustix::process::geteuid().as_raw() {
+        format!("belongs to user {}", metadata.uid())
+    } else if metadata.mode() & 0o022 != 0 {
+        "is such that others can write to it".to_owned()
+    } else {
+        return Ok(());
+    };
+    let problem = format!("{} {problem}: it must be a directory of this user's alone", path.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
 }
 
 /// Says which file it is, and what to do.

@@ -12,7 +12,8 @@ Options, and the environment variables and lines of /etc/seawall/archive.conf th
   --queue-max=BYTES      SEAWALL_QUEUE_MAX     queue_max = ...      64GiB: when more waits and the store takes nothing, segments
                                                                     are left out, as a gap that is on record; default: never
   --prometheus-file=FILE ...                   prometheus_file = .. statistics for Prometheus, written every ten seconds
-  --spool=DIRECTORY      SEAWALL_SPOOL         spool = ...          default: a directory of this user in /tmp
+  --spool=DIRECTORY      SEAWALL_SPOOL         spool = ...          default: /var/spool/seawall if it is there, else
+                                                                    seawall in $XDG_STATE_HOME or ~/.local/state
   --compression=NAME     SEAWALL_COMPRESSION   compression = ...    none, lz4 (default), zstd, zstd:1 to zstd:19
   --in-flight=NUMBER     SEAWALL_IN_FLIGHT     in_flight = ...      most uploads or downloads at once, default 32
   --prefetch=NUMBER      SEAWALL_PREFETCH      prefetch = ...       segments fetched ahead, default 32

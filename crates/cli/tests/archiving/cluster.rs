@@ -1,5 +1,6 @@
 //! A data directory that is made for the tests, a repository and a spool, and the commands on them.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -29,7 +30,8 @@ impl Cluster {
     }
 
     pub(crate) fn without_repository(segments: usize) -> Cluster {
-        let directory = tempfile::tempdir().unwrap();
+        // Not below /tmp: what a spool there remembers may be lost, so some settings are refused with it.
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         let mut log = PostgreSqlLog::new(SYSTEM);
         log.fill(segments, 300);
         let cluster = Cluster { directory, log, options: Vec::new(), environment: Vec::new() };
@@ -125,6 +127,12 @@ impl Cluster {
             let status = self.json("archive-status", &["--json"]);
             is_wanted(&status).then_some(status)
         })
+    }
+
+    /// The directory that the spool has, or will have, for this data directory.
+    pub(crate) fn leaf_of_spool(&self) -> PathBuf {
+        let data = std::fs::metadata(self.data()).unwrap();
+        PathBuf::from(self.place("spool")).join(format!("{:x}-{:x}", data.dev(), data.ino()))
     }
 
     /// The one directory that the spool has for this data directory.

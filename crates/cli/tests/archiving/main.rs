@@ -16,6 +16,7 @@ mod program;
 #[allow(dead_code, reason = "the tests of crate archive use all of it")]
 mod store_server;
 mod stores;
+mod trust;
 #[path = "../../../archive/tests/common/versitygw.rs"]
 mod versitygw;
 
