@@ -7,6 +7,8 @@
 //!                             fetch window --> workers                    <-- repositories --> in/NAME
 //!   every ten seconds         what was missed, gaps to record, the text file for Prometheus
 //! ```
+//! Before PostgreSQL has asked for a file to be archived once, it only downloads: see `push`.
+//!
 //! It ends when nothing is under way and nobody has asked for anything for some minutes, when the data directory is gone, or
 //! when a command comes with other settings.
 

@@ -6,6 +6,9 @@
 //!      |                                    +--> an optional one: owed to it, if it lacks the file then
 //!      +-- asked for again, or its time has come
 //! ```
+//! * Nothing is archived before PostgreSQL has asked for a file once: an agent that a recovery has started serves a copy, perhaps, whose
+//!   `archive_command` is none of ours. PostgreSQL asks for every file, so nothing on disk need say that it has asked before; and
+//!   nothing can say it wrongly of a copy. What it was told before is made good by every agent: what is owed, and gaps to record.
 //! * Those that a command waits for come first, then histories, then segments in the order of their names.
 //! * A repository that is down or slow holds up its own uploads, for a growing rest, and no other's; a command that comes meanwhile
 //!   is told at once what the last attempt said, so that PostgreSQL is not held up when it wants to shut down.
@@ -22,6 +25,7 @@ mod work;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
@@ -47,6 +51,8 @@ pub(super) struct Pusher {
     workers_max: usize,
     /// Bytes that may wait, if there is a limit.
     queue_max: Option<u64>,
+    /// PostgreSQL has asked for a file: whatever waits is archived from then on.
+    follows: AtomicBool,
     state: Mutex<State>,
     /// Something waits, has ended, or may be tried again.
     changed: Condvar,
@@ -76,10 +82,22 @@ impl Pusher {
             shared,
             workers_max,
             queue_max,
+            follows: AtomicBool::new(false),
             state: Mutex::new(state),
             changed: Condvar::new(),
             limits: Limits::new(packing),
         })
+    }
+
+    /// PostgreSQL has asked for a file: takes on what waits.
+    fn begin_to_follow(self: &Arc<Pusher>) {
+        if !self.follows.swap(true, Ordering::SeqCst) {
+            self.look_around();
+        }
+    }
+
+    fn follows(&self) -> bool {
+        self.follows.load(Ordering::SeqCst)
     }
 
     /// Takes on what an earlier agent has left owing to repositories.
@@ -99,6 +117,7 @@ impl Pusher {
 
     /// Archives the file at `path`, and waits for that.
     pub(super) fn request(self: &Arc<Pusher>, path: &str) -> Answer {
+        self.begin_to_follow();
         let name = path.rsplit('/').next().unwrap_or_default().to_owned();
         if self.is_acknowledged(&name, path) {
             return Answer::Ok;
@@ -231,7 +250,7 @@ impl Pusher {
 
     /// Takes the file with this name on, which PostgreSQL says is to be archived.
     pub(super) fn follow(self: &Arc<Pusher>, name: &str) {
-        if LogFileName::parse(name).is_none() {
+        if !self.follows() || LogFileName::parse(name).is_none() {
             return;
         }
         let mut state = self.state.lock();
@@ -243,8 +262,21 @@ impl Pusher {
         }
     }
 
-    /// Takes on all files that are to be archived, and forgets those that no longer are.
+    /// Finds what was missed, and makes good what can be made good.
     pub(super) fn look_around(self: &Arc<Pusher>) {
+        if self.follows() {
+            self.look_for_files();
+            self.watch_limit();
+        }
+        if self.state.lock().queue.running() == 0 {
+            self.limits.desks.clear();
+        }
+        self.changed.notify_all();
+        self.record_gaps();
+    }
+
+    /// Takes on all files that are to be archived, and forgets those that no longer are.
+    fn look_for_files(self: &Arc<Pusher>) {
         let ready = match self.shared.data.ready() {
             Ok(ready) => ready,
             Err(error) => {
@@ -272,17 +304,8 @@ impl Pusher {
         if let Err(error) = stale.try_for_each(|name| self.shared.spool.forget(name)) {
             say!("cannot tidy the spool up: {error}");
         }
-        self.watch_limit();
-        {
-            let mut state = self.state.lock();
-            // Given up by PostgreSQL, or by whoever archived by hand: nobody will ask again.
-            state.queue.forget_failed(|name| ready.contains(name));
-            if state.queue.running() == 0 {
-                self.limits.desks.clear();
-            }
-        }
-        self.changed.notify_all();
-        self.record_gaps();
+        // Given up by PostgreSQL, or by whoever archived by hand: nobody will ask again.
+        self.state.lock().queue.forget_failed(|name| ready.contains(name));
     }
 
     fn watch_limit(&self) {
@@ -477,6 +500,7 @@ impl Pusher {
             })
             .collect();
         let queue = QueueStatistics {
+            follows: self.follows(),
             archived: state.queue.archived,
             last_archived: state.queue.last_archived.clone(),
             last_error: state.queue.last_error.clone(),

@@ -21,6 +21,8 @@ pub(super) struct Statistics {
 /// What waits to be archived.
 #[derive(Clone, Debug, Default)]
 pub(super) struct QueueStatistics {
+    /// PostgreSQL has asked for a file to be archived.
+    pub(super) follows: bool,
     /// Durable in every required repository, since the agent began.
     pub(super) archived: u64,
     pub(super) last_archived: Option<String>,
@@ -75,6 +77,9 @@ impl Statistics {
             "archived {}, the last {last}; waiting {} files, {} bytes{oldest}; in flight {}",
             queue.archived, queue.segments, queue.bytes, queue.in_flight
         );
+        if !queue.follows {
+            text.push_str("\nnothing is archived before archive-push is called in this data directory");
+        }
         if queue.left_out > 0 || queue.gaps_to_record > 0 {
             text.push_str(&format!(
                 "\nGAPS: {} segments were left out, {} of which are not on record yet",
@@ -130,6 +135,7 @@ impl Statistics {
         };
         json!({
             "system": self.system,
+            "follows": queue.follows,
             "archived": queue.archived,
             "last_archived": queue.last_archived,
             "last_error": queue.last_error,

@@ -12,6 +12,7 @@ mod full_disk;
 mod postgresql_log;
 #[path = "../../../archive/tests/common/program.rs"]
 mod program;
+mod pushes;
 #[path = "../../../archive/tests/common/store_server.rs"]
 #[allow(dead_code, reason = "the tests of crate archive use all of it")]
 mod store_server;
