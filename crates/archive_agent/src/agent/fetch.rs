@@ -292,10 +292,7 @@ impl Fetcher {
                     if matches!(&error, ArchiveError::Store(error) if error.cause != StoreCause::NotFound) {
                         place.ask_last(self.shared.clock.monotonic());
                     }
-                    // An optional one has nothing that PostgreSQL was told is archived, and the others lack.
-                    if place.is_required || !matches!(error, ArchiveError::Store(_)) {
-                        failure = Some(error.to_string());
-                    }
+                    failure = may_have(place, name, &error).then(|| words(place, &error)).or(failure);
                 }
             }
             sink.discard();
@@ -452,6 +449,24 @@ impl Fetcher {
             in_spool: count(|stage| matches!(stage, Ahead::There)),
             in_flight: count(|stage| matches!(stage, Ahead::Running(_))),
         }
+    }
+}
+
+/// Whether a repository that could not be asked for a file may be the only one that has it. Segments may have been left out of the
+/// required ones, with a note that was lost with its machine; other files are in all of them, or PostgreSQL still has them.
+fn may_have(place: &Place, name: LogFileName, error: &ArchiveError) -> bool {
+    let is_silent = matches!(error, ArchiveError::Store(_));
+    place.is_required || !is_silent || matches!(name, LogFileName::Segment(_))
+}
+
+fn words(place: &Place, error: &ArchiveError) -> String {
+    match place.is_required {
+        true => error.to_string(),
+        false => format!(
+            "the optional repository {} cannot be asked, and may have what the others lack: {error}; to recover without it, leave it \
+             out of the settings",
+            place.location()
+        ),
     }
 }
 

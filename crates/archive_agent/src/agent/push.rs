@@ -15,7 +15,7 @@
 //! * A file that cannot be archived, whatever the stores do, waits by itself and keeps none from its turn.
 //! * Where a store asks for fewer requests, fewer are in flight, until it answers again as it should.
 //! * If the administrator has set a limit, and the queue is over it while a required repository takes nothing, the file that
-//!   PostgreSQL asks for is let go: to be copied from a repository that has it, else as a gap, which goes on record. Each is told.
+//!   PostgreSQL asks for is let go: to be copied from a required one that has it, else as a gap, which goes on record. Each is told.
 
 pub(super) mod gaps;
 mod lane;
@@ -178,7 +178,7 @@ impl Pusher {
         std::fs::metadata(self.shared.data.full(path)).map_or(0, |metadata| metadata.len())
     }
 
-    /// PostgreSQL may remove the segment. One that a repository has is copied to the others later; else it is a gap.
+    /// PostgreSQL may remove the segment. One that a required repository has is copied to the others later; else it is a gap.
     fn let_go(&self, state: &mut State, name: &str, path: &str, reason: String) -> Answer {
         if let Some(owed) = state.queue.owe(name) {
             if let Err(problem) = self.note_owed(name, &owed) {
@@ -201,10 +201,15 @@ impl Pusher {
             return Answer::Failed(format!("{reason}; and that {name} is left out cannot be noted: {error}"));
         }
         state.left_out += 1;
+        let only_there: Vec<String> = (0..self.shared.places.len())
+            .filter(|lane| state.queue.is_in(name, *lane))
+            .map(|lane| format!("; the optional repository {} has it", self.shared.places[lane].location()))
+            .collect();
         state.queue.give_up(name);
         Answer::Released(format!(
-            "GAP: {name} is NOT archived and will be missing: {reason}. No recovery goes beyond it: take a new base backup as soon \
-             as the repository answers again"
+            "GAP: {name} is NOT archived where that is required, and will be missing{}: {reason}. No recovery goes beyond it: take a \
+             new base backup as soon as the repository answers again",
+            only_there.concat()
         ))
     }
 

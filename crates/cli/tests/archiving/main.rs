@@ -7,6 +7,7 @@ mod agents;
 mod cluster;
 mod faults;
 mod full_disk;
+mod optional;
 #[path = "../../../archive/tests/common/postgresql_log.rs"]
 #[allow(dead_code, reason = "the tests of crate archive use all of it")]
 mod postgresql_log;

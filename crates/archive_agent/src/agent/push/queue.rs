@@ -265,11 +265,11 @@ impl Queue {
         askers.unwrap_or_default()
     }
 
-    /// PostgreSQL is told that the file is archived, although repositories lack it: one has it, and the others are owed it. `None`
-    /// if none has it.
+    /// PostgreSQL is told that the file is archived, although repositories lack it: one that is required has it, and the others are
+    /// owed it. `None` if none of those has it: an optional one need not be there when somebody recovers.
     pub(super) fn owe(&mut self, name: &str) -> Option<Vec<usize>> {
         let lacking = self.jobs.get(name)?.lacking();
-        if lacking.len() == self.lanes.len() {
+        if !(0..self.lanes.len()).any(|lane| self.lanes[lane].is_required && !lacking.contains(&lane)) {
             return None;
         }
         self.jobs.change(name, |job| job.released = Some(Source::Repository));
@@ -310,6 +310,11 @@ impl Queue {
     /// How many they are.
     pub(super) fn waiting_count(&self) -> usize {
         self.jobs.unreleased()
+    }
+
+    /// Whether a repository has the file already.
+    pub(super) fn is_in(&self, name: &str, lane: usize) -> bool {
+        self.jobs.get(name).is_some_and(|job| job.stages[lane] == Stage::Done)
     }
 
     /// How many files a repository lacks, and how many of them rest because they cannot be put there.
@@ -458,6 +463,18 @@ mod tests {
         queue.add("b", "b");
         assert!(queue.give_up("b").is_empty());
         assert_eq!(queue.waiting_count(), 0);
+    }
+
+    /// The machine may be lost, and the optional repository need not be there when somebody recovers.
+    #[test]
+    fn what_only_an_optional_repository_has_is_owed_to_nobody() {
+        let mut queue = queue(&[true, false], 8);
+        queue.add("a", "a");
+        chosen(&mut queue).unwrap();
+        queue.finish("a", 0, None, Err(&store_is_down()), NOW);
+        queue.finish("a", 1, None, Ok(()), NOW);
+        assert_eq!(queue.owe("a"), None);
+        assert_eq!(queue.waiting_count(), 1);
     }
 
     #[test]

@@ -1,0 +1,80 @@
+//! Repositories that are optional: what they have is not what PostgreSQL was promised, and they hold nobody up.
+
+use crate::cluster::{Cluster, SYSTEM, code, is_done, message, wait_for};
+use crate::postgresql_log::PostgreSqlLog;
+
+fn log_of(segments: usize) -> PostgreSqlLog {
+    let mut log = PostgreSqlLog::new(SYSTEM);
+    log.fill(segments, 300);
+    log
+}
+
+/// Pushes a segment until PostgreSQL may go on without it; returns what it is told.
+fn push_until_let_go(cluster: &Cluster, name: &str) -> String {
+    seawall_testing::wait_for("the segment to be let go", || {
+        let output = cluster.push(name);
+        (code(&output) == 0).then(|| message(&output))
+    })
+}
+
+fn remove(cluster: &Cluster, name: &str) {
+    std::fs::remove_file(cluster.data().join("pg_wal").join(name)).unwrap();
+    std::fs::remove_file(cluster.data().join(format!("pg_wal/archive_status/{name}.ready"))).unwrap();
+}
+
+/// With the required repository down, an optional one has got a segment, and PostgreSQL has gone on without it. Then this machine is
+/// lost, with its spool; and the optional repository does not answer.
+#[test]
+fn what_only_an_optional_repository_has_is_not_the_end_of_the_archive() {
+    let mut cluster = Cluster::new(0);
+    cluster.make("optional");
+    cluster.options =
+        vec!["--queue-max=2MiB".to_owned(), format!("--optional-repository={}", cluster.place("optional"))];
+    is_done(&cluster.push_other("00000002.history"));
+    cluster.rename("repository", "unmounted");
+    let log = log_of(4);
+    for index in 0..4 {
+        cluster.add(&log.name(index), &log.segment(index));
+    }
+    let name = log.name(0);
+    wait_for(&cluster.path_in("optional", &name));
+    let said = push_until_let_go(&cluster, &name);
+    assert!(said.contains("GAP") && said.contains("optional"), "{said}");
+    remove(&cluster, &name);
+    cluster.kill_agent();
+    std::fs::remove_dir_all(cluster.place("spool")).unwrap();
+    cluster.rename("unmounted", "repository");
+    cluster.rename("optional", "away");
+    let output = cluster.get(&name, "pg_wal/RECOVERYXLOG");
+    assert_eq!(code(&output), 126, "{}", message(&output));
+    assert!(message(&output).contains("optional"), "{}", message(&output));
+    // It has the segment all the same.
+    cluster.rename("away", "optional");
+    is_done(&cluster.get(&name, "pg_wal/RECOVERYXLOG"));
+}
+
+/// The spool is there: the required repository learns of the gap as soon as it answers.
+#[test]
+fn a_segment_that_only_an_optional_repository_has_is_a_gap_of_the_required_one() {
+    let mut cluster = Cluster::new(0);
+    cluster.make("optional");
+    cluster.options =
+        vec!["--queue-max=2MiB".to_owned(), format!("--optional-repository={}", cluster.place("optional"))];
+    is_done(&cluster.push_other("00000002.history"));
+    cluster.rename("repository", "unmounted");
+    let log = log_of(4);
+    for index in 0..4 {
+        cluster.add(&log.name(index), &log.segment(index));
+    }
+    let name = log.name(0);
+    wait_for(&cluster.path_in("optional", &name));
+    push_until_let_go(&cluster, &name);
+    remove(&cluster, &name);
+    cluster.rename("unmounted", "repository");
+    seawall_testing::wait_until("a segment to be archived", || code(&cluster.push(&log.name(1))) == 0);
+    let info = cluster.json("repo", &["--json", "info", &cluster.repository()]);
+    assert_eq!(info["systems"][0]["left_out"][0]["first"].as_str(), Some(&*name), "{info}");
+    cluster.rename("optional", "away");
+    let output = cluster.get(&name, "pg_wal/RECOVERYXLOG");
+    assert_eq!(code(&output), 126, "{}", message(&output));
+}
