@@ -123,7 +123,7 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
     let lock = spool.lock_within(Lock::Agent, timeout, &SystemClock);
     let lock = lock.map_err(|error| format!("cannot lock the spool: {error}"))?;
     let places = open_places(&settings)?;
-    let gaps = Gaps::read(&spool).map_err(|error| format!("cannot read what was left out: {error}"))?;
+    let gaps = Gaps::read(&spool, places.len()).map_err(|error| format!("cannot read what was left out: {error}"))?;
     let listener = listen(&spool)?;
     spool.clear_fetched().map_err(|error| format!("cannot clear the spool: {error}"))?;
     let watch = Watch::new(&data.archive_status());

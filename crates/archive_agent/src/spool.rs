@@ -10,8 +10,9 @@
 //!                          and a number for the repositories
 //!   out/NAME.error         why the last attempt to archive NAME failed
 //!   owed/REPOSITORY/NAME   NAME is acknowledged, and this repository, by a number made of its URL, has not got it yet
-//!   gaps                   segments that were left out on purpose, and are not on record in the repositories yet: a line each of
-//!                          name, length, time in microseconds, reason
+//!   gaps                   segments that were left out on purpose, and are not on record in every repository yet: a line each of
+//!                          cluster, name, length, time in microseconds, the repositories that have it on record (numbers as above
+//!                          with commas between, or `-`), reason
 //!   in/NAME                fetched ahead, whole and checked
 //!   in/.NAME               being fetched
 //! ```
@@ -23,13 +24,14 @@
 //! * Acknowledgements and what is fetched ahead may be lost, by a crash or by hand: it is done again. What is owed and what was left
 //!   out is synced before PostgreSQL is told that it may remove the file. What is torn is not taken for anything.
 
+use std::collections::BTreeSet;
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use seawall_archive::{LogFileName, SegmentPlace};
+use seawall_archive::{LogFileName, SegmentPlace, System};
 use seawall_io::Clock;
 use seawall_io::sabotage::{Defect, sabotaged};
 
@@ -72,31 +74,40 @@ impl FileIdentity {
 /// A segment that was left out on purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GapNote {
+    /// Of which cluster: another one may be in the same data directory by now.
+    pub system: System,
     /// Which.
     pub place: SegmentPlace,
     /// Its length.
     pub segment_bytes: u32,
     /// When, microseconds since 1970.
     pub noticed_micros: i64,
+    /// Numbers of the repositories that have it on record.
+    pub recorded: BTreeSet<String>,
     /// Why, in one line.
     pub reason: String,
 }
 
+/// Stands for no repository.
+const NOWHERE: &str = "-";
+
 impl GapNote {
     fn to_line(&self) -> String {
-        let GapNote { place, segment_bytes, noticed_micros, reason } = self;
-        format!("{place} {segment_bytes} {noticed_micros} {}\n", reason.replace(['\n', '\r'], " "))
+        let GapNote { system, place, segment_bytes, noticed_micros, recorded, reason } = self;
+        let recorded: Vec<&str> = recorded.iter().map(String::as_str).collect();
+        let recorded = if recorded.is_empty() { NOWHERE.to_owned() } else { recorded.join(",") };
+        let reason = reason.replace(['\n', '\r'], " ");
+        format!("{system} {place} {segment_bytes} {noticed_micros} {recorded} {reason}\n")
     }
 
     fn parse(line: &str) -> Option<GapNote> {
-        let mut words = line.splitn(4, ' ');
+        let mut words = line.splitn(6, ' ');
+        let system = words.next()?.parse().ok()?;
         let Some(LogFileName::Segment(place)) = LogFileName::parse(words.next()?) else { return None };
-        Some(GapNote {
-            place,
-            segment_bytes: words.next()?.parse().ok()?,
-            noticed_micros: words.next()?.parse().ok()?,
-            reason: words.next()?.to_owned(),
-        })
+        let (segment_bytes, noticed_micros) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        let recorded = words.next()?.split(',').filter(|key| *key != NOWHERE).map(str::to_owned).collect();
+        let reason = words.next()?.to_owned();
+        Some(GapNote { system, place, segment_bytes, noticed_micros, recorded, reason })
     }
 }
 

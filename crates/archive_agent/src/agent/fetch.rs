@@ -50,7 +50,7 @@ pub(super) struct Fetcher {
     state: Mutex<State>,
     /// There is something to fetch, which one worker is woken for; or the end, or a worker's end.
     changed: Condvar,
-    /// When the gaps were listed, and those of all repositories.
+    /// When the gaps were listed, and those of all required repositories.
     gaps: Mutex<Option<(Duration, Vec<Gap>)>>,
 }
 
@@ -232,10 +232,9 @@ impl Fetcher {
 
     /// A segment is in no repository: at the end of the archive, or in a gap.
     fn missing(&self, system: System, place: SegmentPlace) -> Fetched {
-        let noted = self.shared.gaps.find(place).map(|_| Gap { first: place, last: place });
-        let gap = match noted {
-            Some(gap) => gap,
-            None => match self.gap_of(system, place) {
+        let gap = match self.shared.gaps.has(system, place) {
+            true => Gap { first: place, last: place },
+            false => match self.gap_of(system, place) {
                 Ok(Some(gap)) => gap,
                 Ok(None) => return Fetched::Missing,
                 Err(error) => return Fetched::Failed(error.to_string()),
@@ -252,12 +251,9 @@ impl Fetcher {
         let mut known = self.gaps.lock();
         if known.as_ref().is_none_or(|(listed, _)| now.saturating_sub(*listed) >= GAPS_KNOWN_FOR) {
             let mut gaps = Vec::new();
-            for place in &self.shared.places {
-                match place.open().and_then(|repository| repository.gaps(system)) {
-                    Ok(found) => gaps.extend(found),
-                    Err(error) if place.is_required => return Err(error),
-                    Err(error) => say!("the gaps of an optional repository are not known: {error}"),
-                }
+            // An optional repository has no gap on record that those that are required have not.
+            for place in self.shared.places.iter().filter(|place| place.is_required) {
+                gaps.extend(place.open().and_then(|repository| repository.gaps(system))?);
             }
             *known = Some((now, gaps));
         }

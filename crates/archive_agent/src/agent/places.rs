@@ -38,7 +38,8 @@ pub(crate) struct Place {
     pub(crate) fetches: Stock,
 }
 
-/// Those that the settings name, the required ones first. At least one of them answers.
+/// Those that the settings name, the required ones first. At least one of them answers. An optional one, which may hang, is asked only
+/// where none of the others answers.
 pub(crate) fn open_places(settings: &Settings) -> Result<Vec<Place>, String> {
     let refuse = |error: crate::settings::SettingsError| error.to_string();
     let required = settings.repositories().map_err(refuse)?.into_iter().map(|url| (url, true));
@@ -55,10 +56,17 @@ pub(crate) fn open_places(settings: &Settings) -> Result<Vec<Place>, String> {
         };
         places.push(Place::new(url, options, is_required, in_flight));
     }
-    let problems: Vec<String> =
-        places.iter().filter_map(|place| place.open().err()).map(|error| error.to_string()).collect();
-    if problems.len() == places.len() {
-        return Err(problems.into_iter().next().expect("there is a repository"));
+    let problems_of = |is_required: bool| -> (usize, Vec<String>) {
+        let asked: Vec<&Place> = places.iter().filter(|place| place.is_required == is_required).collect();
+        let problems = asked.iter().filter_map(|place| place.open().err()).map(|error| error.to_string());
+        (asked.len(), problems.collect())
+    };
+    let (required, problems) = problems_of(true);
+    if problems.len() == required {
+        let (optional, others) = problems_of(false);
+        if others.len() == optional {
+            return Err(problems.into_iter().next().expect("there is a required repository"));
+        }
     }
     problems.iter().for_each(|problem| say!("a repository cannot be opened yet: {problem}"));
     Ok(places)

@@ -191,10 +191,16 @@ impl Pusher {
         let Some(LogFileName::Segment(place)) = LogFileName::parse(name) else {
             return Answer::Failed(format!("{name} is no segment"));
         };
+        let system = match self.shared.system() {
+            Ok(system) => system,
+            Err(problem) => return Answer::Failed(problem),
+        };
         let note = GapNote {
+            system,
             place,
             segment_bytes: u32::try_from(self.bytes_of(path)).unwrap_or(0),
             noticed_micros: self.shared.clock.wall_micros(),
+            recorded: BTreeSet::new(),
             reason: reason.clone(),
         };
         if let Err(error) = self.shared.gaps.note(&self.shared.spool, note) {
@@ -223,32 +229,39 @@ impl Pusher {
         Ok(())
     }
 
-    /// Puts gaps on record, when the stores answer again.
+    /// Puts gaps on record, where a store answers again: by a thread for each that there is something for.
     fn record_gaps(self: &Arc<Pusher>) {
-        let is_in_trouble = self
-            .state
-            .lock()
-            .queue
-            .lanes
-            .iter()
-            .any(|lane| lane.is_required && lane.last_trouble().is_some());
-        if self.shared.gaps.count() == 0 || is_in_trouble {
+        if self.shared.gaps.count() == 0 {
             return;
         }
-        let pusher = Arc::clone(self);
-        let started =
-            std::thread::Builder::new().name("gaps".to_owned()).spawn(move || pusher.try_to_record_gaps());
-        if let Err(error) = started {
-            say!("no thread to record gaps: {error}");
+        let is_in_trouble: Vec<bool> =
+            self.state.lock().queue.lanes.iter().map(|lane| lane.last_trouble().is_some()).collect();
+        for (place, is_in_trouble) in is_in_trouble.into_iter().enumerate() {
+            if is_in_trouble || !self.shared.gaps.are_to_be_recorded(&self.shared, place) {
+                continue;
+            }
+            let pusher = Arc::clone(self);
+            let started = std::thread::Builder::new()
+                .name("gaps".to_owned())
+                .spawn(move || pusher.try_to_record_gaps([place]));
+            if let Err(error) = started {
+                say!("no thread to record gaps: {error}");
+            }
         }
     }
 
-    fn try_to_record_gaps(&self) {
-        if self.shared.gaps.count() > 0
-            && let Err(problem) = self.shared.gaps.record(&self.shared)
-        {
-            say!("gaps are not on record everywhere yet: {problem}");
+    fn try_to_record_gaps(&self, places: impl IntoIterator<Item = usize>) {
+        for place in places {
+            if let Err(problem) = self.shared.gaps.record(&self.shared, place) {
+                say!("gaps are not on record everywhere yet: {problem}");
+            }
         }
+    }
+
+    /// The repositories that a file is archived in before PostgreSQL is told so.
+    fn required(&self) -> impl Iterator<Item = usize> {
+        let places = self.shared.places.iter().enumerate();
+        places.filter(|(_, place)| place.is_required).map(|(index, _)| index)
     }
 
     // ---- what is to be archived -----------------------------------------------------------------------------------
@@ -401,8 +414,9 @@ impl Pusher {
         let outcome = self.state.lock().queue.finish(name, lane, identity, result.as_ref().copied(), now);
         let (answer, askers) = match (outcome, result) {
             (Outcome::Durable { owed }, _) => {
-                // The stores answer again: before PostgreSQL goes on, what it went on without is on record.
-                self.try_to_record_gaps();
+                // The stores answer again: before PostgreSQL goes on, what it went on without is on record. Nobody waits for an
+                // optional repository.
+                self.try_to_record_gaps(self.required());
                 let answer = self.acknowledge(task, identity, &owed);
                 (answer, self.state.lock().queue.settle(name))
             }

@@ -70,13 +70,15 @@ fn what_was_left_out_is_read_back_and_nothing_else_is() {
     assert!(spool.gap_notes().unwrap().is_empty());
     let Some(LogFileName::Segment(place)) = LogFileName::parse("000000010000000000000007") else { panic!() };
     let note = |noticed_micros| GapNote {
+        system: System::PostgreSql(7),
         place,
         segment_bytes: 1 << 24,
         noticed_micros,
+        recorded: (1..noticed_micros).map(|number| format!("{number:08x}")).collect(),
         reason: "the store is down: 503 Slow Down".to_owned(),
     };
-    spool.write_gap_notes(&[note(1), note(2)]).unwrap();
-    assert_eq!(spool.gap_notes().unwrap(), [note(1), note(2)]);
+    spool.write_gap_notes(&[note(1), note(2), note(3)]).unwrap();
+    assert_eq!(spool.gap_notes().unwrap(), [note(1), note(2), note(3)]);
     spool.write_gap_notes(&[]).unwrap();
     assert!(spool.gap_notes().unwrap().is_empty());
     std::fs::write(directory.path().join("gaps"), "000000010000000000000007 16\n").unwrap();
@@ -108,9 +110,11 @@ fn a_lock_is_held_by_one() {
 #[test]
 fn what_is_owed_and_what_was_left_out_survive_a_power_loss() {
     let note = |digits: u64| GapNote {
+        system: System::PostgreSql(7),
         place: SegmentPlace { timeline: TimelineId::FIRST, digits },
         segment_bytes: 16 << 20,
         noticed_micros: 7,
+        recorded: BTreeSet::new(),
         reason: "a limit".to_owned(),
     };
     let name = "000000010000000000000001";
