@@ -48,6 +48,8 @@ use watch::{Event, Watch};
 const IDLE: Duration = Duration::from_secs(600);
 /// What inotify may have missed is found this often.
 const LOOK_AROUND: Duration = Duration::from_secs(10);
+/// A repository that was replaced, or has other keys, is found out this often.
+const LOOK_AT_REPOSITORIES: Duration = Duration::from_secs(60);
 /// A command that does not send its line is not waited for.
 const LINE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -122,7 +124,8 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
     let timeout = settings.timeout().map_err(|error| error.to_string())?;
     let lock = spool.lock_within(Lock::Agent, timeout, &SystemClock);
     let lock = lock.map_err(|error| format!("cannot lock the spool: {error}"))?;
-    let places = open_places(&settings)?;
+    let known = spool.repositories().map_err(|error| format!("cannot read which repositories there were: {error}"))?;
+    let places = open_places(&settings, &known)?;
     let gaps = Gaps::read(&spool, places.len()).map_err(|error| format!("cannot read what was left out: {error}"))?;
     let listener = listen(&spool)?;
     spool.clear_fetched().map_err(|error| format!("cannot clear the spool: {error}"))?;
@@ -135,6 +138,7 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
     let (prefetch, queue_max) = (settings.prefetch().map_err(refuse)?, settings.queue_max().map_err(refuse)?);
     let system = data.system().ok();
     let shared = Arc::new(Shared { data, system, spool, places, gaps, clock: SystemClock });
+    shared.note_repositories();
     // For as long as the process lives.
     std::mem::forget(lock);
     let agent = Agent {
@@ -171,6 +175,7 @@ impl Agent {
         self.pusher.look_around();
         self.write_prometheus();
         let mut looked_around = self.shared.clock.monotonic();
+        let mut looked_at_repositories = looked_around;
         while !self.is_ending.load(Ordering::SeqCst) {
             match watch.wait(listener, LOOK_AROUND) {
                 Ok(events) => events.into_iter().for_each(|event| self.handle(event, listener)),
@@ -185,6 +190,10 @@ impl Agent {
                 self.pusher.look_around();
                 self.fetcher.look_around();
                 self.write_prometheus();
+                if now.saturating_sub(looked_at_repositories) >= LOOK_AT_REPOSITORIES {
+                    looked_at_repositories = now;
+                    self.pusher.look_at_repositories();
+                }
                 if self.is_idle(now) || !self.shared.data.exists() {
                     break;
                 }
@@ -293,6 +302,15 @@ impl Agent {
 }
 
 impl Shared {
+    /// Notes durably which repositories these are. What was acknowledged for others is acknowledged no more.
+    pub(crate) fn note_repositories(&self) {
+        let required = self.places.iter().filter(|place| place.is_required);
+        let ids = required.filter_map(|place| Some((place.key(), place.id()?))).collect();
+        if let Err(error) = self.spool.note_repositories(&ids) {
+            say!("which repositories there are cannot be noted, so nothing can be acknowledged ahead: {error}");
+        }
+    }
+
     /// Whose files these are.
     pub(crate) fn system(&self) -> Result<System, String> {
         // The control file may have come after the agent: a restore is under way.

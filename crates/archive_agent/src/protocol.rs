@@ -8,7 +8,7 @@
 //!   status 1a2b3c4d text|json          -->     status MESSAGE
 //!   stop 1a2b3c4d                      -->     ok
 //! ```
-//! The eight digits stand for the settings: `other` means that the agent runs with other ones and is about to end, so that the
+//! The eight digits stand for the settings, and for credentials in the environment: `other` means that the agent runs with other ones and is about to end, so that the
 //! next one can be started with these. In paths and messages `%`, spaces and line feeds are written as `%XX`.
 
 use std::fmt::Write;
@@ -59,9 +59,11 @@ pub(crate) enum Answer {
     OtherSettings,
 }
 
-/// What settings are told apart by.
+/// What settings are told apart by, with what they take from the environment: an agent keeps the environment that it was started with.
 pub(crate) fn mark_of(settings: &Settings) -> u32 {
-    crc32c(settings.to_text().as_bytes())
+    let environment = settings.environment().into_iter().flat_map(|(name, value)| [name, value]);
+    let parts: Vec<Vec<u8>> = std::iter::once(settings.to_text().into_bytes()).chain(environment).collect();
+    crc32c(&parts.join(&0))
 }
 
 impl Request {

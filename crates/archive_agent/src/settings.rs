@@ -23,6 +23,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write;
 use std::io;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -341,6 +342,15 @@ impl Settings {
         }
         seawall_io::forbid_core_files()
             .map_err(|error| SettingsError(format!("cannot keep the master key out of core files: {error}")))
+    }
+
+    /// The environment variables that are used beside these settings, with their values: credentials, and the master key if one has
+    /// it.
+    pub(crate) fn environment(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
+        let master_key = self.value("master_key_env");
+        let is_used = |name: &str| is_credential(name) || Some(name) == master_key;
+        let used = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_used));
+        used.map(|(name, value)| (name.into_vec(), value.into_vec())).collect()
     }
 
     /// Credentials from the file.

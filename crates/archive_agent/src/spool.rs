@@ -6,8 +6,9 @@
 //!   start.lock             held by a command while it starts one
 //!   agent.socket           where it listens
 //!   agent.log              what it says; `agent.log.old`: before
+//!   repositories           those that are required, a line each: a number made of the URL, and the id that it has or had last
 //!   out/NAME.ok            NAME is durable in every repository: the file that was, as a line of size, time of change, inode,
-//!                          and a number for the repositories
+//!                          and a number made of the setting that names the repositories and of the file `repositories`
 //!   out/NAME.error         why the last attempt to archive NAME failed
 //!   owed/REPOSITORY/NAME   NAME is acknowledged, and this repository, by a number made of its URL, has not got it yet
 //!   gaps                   segments that were left out on purpose, and are not on record in every repository yet: a line each of
@@ -20,11 +21,12 @@
 //! * Nothing in it is believed before it is known that nobody but this user and root could have written it (`trust`).
 //! * An acknowledgement is written after the object is durable in every repository, and speaks of one file: another one with
 //!   the same name, of a cluster that was made or restored in the same place, has another inode or time, and is not
-//!   acknowledged by it. Nor is it one where other repositories are set than those that have it.
+//!   acknowledged by it. Nor is it one where other repositories are set than those that have it, or where another repository has
+//!   taken the place of one of them: `repositories` is replaced, and synced, before anything is put into that.
 //! * Acknowledgements and what is fetched ahead may be lost, by a crash or by hand: it is done again. What is owed and what was left
 //!   out is synced before PostgreSQL is told that it may remove the file. What is torn is not taken for anything.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -32,6 +34,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use seawall_archive::{LogFileName, SegmentPlace, System};
+use seawall_codec::checksum::crc32c;
 use seawall_io::Clock;
 use seawall_io::sabotage::{Defect, sabotaged};
 
@@ -115,14 +118,49 @@ impl GapNote {
 #[derive(Clone, Debug)]
 pub struct Spool {
     directory: PathBuf,
-    /// Which repositories acknowledgements speak of.
-    repositories: u32,
+    /// Which repositories are set.
+    setting: u32,
 }
 
 impl Spool {
-    /// The spool at `directory`, for `repositories`: a number that others do not have. Touches nothing.
-    pub fn new(directory: PathBuf, repositories: u32) -> Spool {
-        Spool { directory, repositories }
+    /// The spool at `directory`. `setting` is a number that stands for the repositories that are set. Touches nothing.
+    pub fn new(directory: PathBuf, setting: u32) -> Spool {
+        Spool { directory, setting }
+    }
+
+    /// A number for the repositories that acknowledgements speak of: those that are set, with the ids that they had when an agent
+    /// opened them. `None` if that is not noted: then nothing is acknowledged.
+    pub(crate) fn mark(&self) -> Option<u32> {
+        let ids = std::fs::read(self.directory.join("repositories")).ok()?;
+        Some(crc32c(&[&self.setting.to_le_bytes(), &ids[..]].concat()))
+    }
+
+    /// The ids of the required repositories, by their numbers.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn repositories(&self) -> io::Result<BTreeMap<String, String>> {
+        let text = match std::fs::read_to_string(self.directory.join("repositories")) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+            text => text?,
+        };
+        let line = |line: &str| line.split_once(' ').map(|(key, id)| (key.to_owned(), id.to_owned()));
+        Ok(text.lines().filter_map(line).collect())
+    }
+
+    /// Notes durably which ids the required repositories have. Where it is noted already, nothing is written.
+    ///
+    /// # Errors
+    /// What the system says; then none is noted, and nothing is acknowledged.
+    pub(crate) fn note_repositories(&self, ids: &BTreeMap<String, String>) -> io::Result<()> {
+        let path = self.directory.join("repositories");
+        if self.repositories()? == *ids && path.exists() {
+            return Ok(());
+        }
+        // First, what is acknowledged counts no more: on a disk that is full that takes no space.
+        self.remove(&path)?;
+        sync(&self.directory)?;
+        self.replace_durably("repositories", ids.iter().map(|(key, id)| format!("{key} {id}\n")))
     }
 
     /// Refuses a spool that others may write to, or could put another one in the place of: they could acknowledge what is not
@@ -180,15 +218,17 @@ impl Spool {
             acknowledgement.take(LINE_BYTES_MAX).read_to_end(&mut line)?;
             Ok(line)
         };
-        read().is_ok_and(|line| line == file.to_line(self.repositories).as_bytes())
+        let expected = self.mark().map(|mark| file.to_line(mark));
+        expected.is_some_and(|expected| read().is_ok_and(|line| line == expected.as_bytes()))
     }
 
-    /// Acknowledges `file`. Everything that it promises must be durable.
+    /// Acknowledges `file`, which the repositories have that [`Spool::mark`] stood for when it was put. Everything that it promises must
+    /// be durable.
     ///
     /// # Errors
     /// What the system says; then there is no acknowledgement.
-    pub fn acknowledge(&self, name: &str, file: FileIdentity) -> io::Result<()> {
-        self.replace(&self.acknowledgement(name), file.to_line(self.repositories).as_bytes())?;
+    pub(crate) fn acknowledge(&self, name: &str, file: FileIdentity, mark: u32) -> io::Result<()> {
+        self.replace(&self.acknowledgement(name), file.to_line(mark).as_bytes())?;
         self.remove(&self.directory.join("out").join(format!("{name}.error")))
     }
 
@@ -290,9 +330,13 @@ impl Spool {
     /// # Errors
     /// What the system says; then what was noted before may still be.
     pub fn write_gap_notes(&self, notes: &[GapNote]) -> io::Result<()> {
-        let path = self.directory.join("gaps");
-        let new = self.directory.join("gaps.new");
-        let text: String = notes.iter().map(GapNote::to_line).collect();
+        self.replace_durably("gaps", notes.iter().map(GapNote::to_line))
+    }
+
+    /// After a power loss, there is all of it or what was before.
+    fn replace_durably(&self, name: &str, lines: impl Iterator<Item = String>) -> io::Result<()> {
+        let (path, new) = (self.directory.join(name), self.directory.join(format!("{name}.new")));
+        let text: String = lines.collect();
         let write = || -> io::Result<()> {
             let mut file =
                 OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;

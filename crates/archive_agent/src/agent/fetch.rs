@@ -253,7 +253,7 @@ impl Fetcher {
             let mut gaps = Vec::new();
             // An optional repository has no gap on record that those that are required have not.
             for place in self.shared.places.iter().filter(|place| place.is_required) {
-                gaps.extend(place.open().and_then(|repository| repository.gaps(system))?);
+                gaps.extend(place.ask(|repository| repository.gaps(system))?);
             }
             *known = Some((now, gaps));
         }
@@ -280,12 +280,12 @@ impl Fetcher {
                 Ok(sink) => sink,
                 Err(error) => return Fetched::Failed(format!("cannot create {}: {error}", target.display())),
             };
-            match place.open().and_then(|repository| repository.fetch(system, name, &mut sink)) {
+            match place.ask(|repository| repository.fetch(system, name, &mut sink)) {
                 Ok(header) => return Fetched::There(Box::new(header)),
                 Err(ArchiveError::NotFound { .. }) => {}
                 Err(error) => {
                     say!("{name}: {error}");
-                    if matches!(&error, ArchiveError::Store(error) if error.cause != StoreCause::NotFound) {
+                    if is_of_store(&error) {
                         place.ask_last(self.shared.clock.monotonic());
                     }
                     failure = may_have(place, name, &error).then(|| words(place, &error)).or(failure);
@@ -451,8 +451,12 @@ impl Fetcher {
 /// Whether a repository that could not be asked for a file may be the only one that has it. Segments may have been left out of the
 /// required ones, with a note that was lost with its machine; other files are in all of them, or PostgreSQL still has them.
 fn may_have(place: &Place, name: LogFileName, error: &ArchiveError) -> bool {
-    let is_silent = matches!(error, ArchiveError::Store(_));
-    place.is_required || !is_silent || matches!(name, LogFileName::Segment(_))
+    place.is_required || !is_of_store(error) || matches!(name, LogFileName::Segment(_))
+}
+
+/// Whether other files would fare no better.
+fn is_of_store(error: &ArchiveError) -> bool {
+    matches!(error, ArchiveError::Store(error) if error.cause != StoreCause::NotFound) || error.asks_for_reopening()
 }
 
 fn words(place: &Place, error: &ArchiveError) -> String {

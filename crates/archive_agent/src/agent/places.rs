@@ -1,12 +1,17 @@
-//! The repositories: each opened when it answers, so that one that is down keeps nobody from using the others.
+//! The repositories: each opened when it answers, so that one that is down keeps nobody from using the others; and opened anew when
+//! another one has taken its place, or when its keys or the credentials are others.
+//!
+//! A repository that was replaced has nothing of what the one before had. [`Place::take_change`] says so once.
 
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use seawall_archive::{
-    ArchiveError, Repository, RepositoryOptions, RepositoryUrl, RetryPolicy, StoreCause, StoreError,
+    ArchiveError, Repository, RepositoryOptions, RepositoryUrl, RequestStatistics, RetryPolicy, StoreCause,
+    StoreError,
 };
 use seawall_codec::checksum::crc32c;
 
@@ -26,7 +31,15 @@ pub(crate) struct Place {
     options: RepositoryOptions,
     /// A file is archived when all that are required have it.
     pub(crate) is_required: bool,
-    repository: OnceLock<Repository>,
+    repository: RwLock<Option<Arc<Repository>>>,
+    /// Id of the repository that was opened last, by this agent or one before.
+    id: Mutex<Option<String>>,
+    /// That is another one than before.
+    is_changed: AtomicBool,
+    /// Somebody looks whether it is still the one that was opened.
+    is_looked_at: AtomicBool,
+    /// Of the times that it was open before.
+    past: Mutex<RequestStatistics>,
     /// Why it could not be opened the last time. Held by the one that opens it.
     opening: Mutex<Option<StoreError>>,
     /// How often it could not be opened.
@@ -40,7 +53,12 @@ pub(crate) struct Place {
 
 /// Those that the settings name, the required ones first. At least one of them answers. An optional one, which may hang, is asked only
 /// where none of the others answers.
-pub(crate) fn open_places(settings: &Settings) -> Result<Vec<Place>, String> {
+///
+/// `known` has the ids of those that an earlier agent has opened, by [`Place::key`].
+pub(crate) fn open_places(
+    settings: &Settings,
+    known: &BTreeMap<String, String>,
+) -> Result<Vec<Place>, String> {
     let refuse = |error: crate::settings::SettingsError| error.to_string();
     let required = settings.repositories().map_err(refuse)?.into_iter().map(|url| (url, true));
     let optional = settings.optional_repositories().into_iter().map(|url| (url, false));
@@ -54,7 +72,9 @@ pub(crate) fn open_places(settings: &Settings) -> Result<Vec<Place>, String> {
             retry: RetryPolicy { give_up_after: GIVE_UP_AFTER, ..RetryPolicy::default() },
             ..RepositoryOptions::default()
         };
-        places.push(Place::new(url, options, is_required, in_flight));
+        let place = Place::new(url, options, is_required, in_flight);
+        *place.id.lock() = known.get(&place.key()).cloned();
+        places.push(place);
     }
     let problems_of = |is_required: bool| -> (usize, Vec<String>) {
         let asked: Vec<&Place> = places.iter().filter(|place| place.is_required == is_required).collect();
@@ -80,21 +100,43 @@ impl Place {
             url,
             options,
             is_required,
-            repository: OnceLock::new(),
+            repository: RwLock::default(),
+            id: Mutex::default(),
+            is_changed: AtomicBool::new(false),
+            is_looked_at: AtomicBool::new(false),
+            past: Mutex::default(),
             opening: Mutex::default(),
             failures: AtomicU64::new(0),
             asked_last_until: Mutex::default(),
         }
     }
 
-    /// The repository; opens it, if it has not answered so far.
-    pub(crate) fn open(&self) -> Result<&Repository, ArchiveError> {
-        if let Some(repository) = self.repository.get() {
+    /// Asks the repository for something; opens it before, if it is not open. After a failure that says that it is another one by now,
+    /// or has other keys, or that the credentials are others, it is opened anew for the next request.
+    ///
+    /// # Errors
+    /// Those of `request`, and of opening.
+    pub(crate) fn ask<T>(
+        &self,
+        request: impl FnOnce(&Repository) -> Result<T, ArchiveError>,
+    ) -> Result<T, ArchiveError> {
+        let repository = self.open()?;
+        let result = request(&repository);
+        if let Err(error) = &result
+            && error.asks_for_reopening()
+        {
+            self.close(&repository);
+        }
+        result
+    }
+
+    fn open(&self) -> Result<Arc<Repository>, ArchiveError> {
+        if let Some(repository) = self.opened() {
             return Ok(repository);
         }
         let failures = self.failures.load(Ordering::SeqCst);
         let mut last = self.opening.lock();
-        if let Some(repository) = self.repository.get() {
+        if let Some(repository) = self.opened() {
             return Ok(repository);
         }
         // Whoever waited for one that failed has its answer: each of many trying in turn would take many times as long.
@@ -102,13 +144,67 @@ impl Place {
             return Err(error.clone().into());
         }
         match Repository::open(&self.url, self.options.clone()) {
-            Ok(repository) => Ok(self.repository.get_or_init(|| repository)),
+            Ok(repository) => Ok(self.take_on(repository)),
             Err(error) => {
+                let error = match error {
+                    // One was opened there before: to make another is not what helps.
+                    ArchiveError::NoRepository { url } if self.id().is_some() => {
+                        ArchiveError::RepositoryGone { url }
+                    }
+                    other => other,
+                };
                 *last = Some(self.as_store_error(&error));
                 self.failures.fetch_add(1, Ordering::SeqCst);
                 Err(error)
             }
         }
+    }
+
+    fn take_on(&self, repository: Repository) -> Arc<Repository> {
+        let (id, repository) = (repository.header().id_text(), Arc::new(repository));
+        // Before anybody can put something into it.
+        let before = self.id.lock().replace(id.clone());
+        if before.as_ref() != Some(&id) {
+            self.is_changed.store(true, Ordering::SeqCst);
+            if let Some(before) = before {
+                let location = self.location();
+                say!("{location} is another repository now, {id}: it was {before}, and what that had counts no more");
+            }
+        }
+        *self.repository.write() = Some(Arc::clone(&repository));
+        repository
+    }
+
+    /// It is opened anew by whoever asks next, if that has not happened already.
+    fn close(&self, repository: &Arc<Repository>) {
+        let mut opened = self.repository.write();
+        if opened.as_ref().is_some_and(|opened| Arc::ptr_eq(opened, repository)) {
+            *opened = None;
+            add(&mut self.past.lock(), repository.statistics());
+        }
+    }
+
+    /// Looks whether the repository is still the one that was opened, with the same keys, unless somebody does so already.
+    pub(crate) fn look_at(&self) {
+        if self.is_looked_at.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        if let Some(repository) = self.opened()
+            && let Err(error) = self.ask(|_| repository.refresh())
+        {
+            say!("{} was looked at: {error}", self.location());
+        }
+        self.is_looked_at.store(false, Ordering::SeqCst);
+    }
+
+    /// Whether the repository is another one than at the last time that this was asked.
+    pub(crate) fn take_change(&self) -> bool {
+        self.is_changed.swap(false, Ordering::SeqCst)
+    }
+
+    /// Id of the repository that was opened last.
+    pub(crate) fn id(&self) -> Option<String> {
+        self.id.lock().clone()
     }
 
     fn as_store_error(&self, error: &ArchiveError) -> StoreError {
@@ -124,9 +220,17 @@ impl Place {
         }
     }
 
-    /// The repository, if it has answered once.
-    pub(crate) fn opened(&self) -> Option<&Repository> {
-        self.repository.get()
+    fn opened(&self) -> Option<Arc<Repository>> {
+        self.repository.read().clone()
+    }
+
+    /// Requests that failed, since the agent began.
+    pub(crate) fn statistics(&self) -> RequestStatistics {
+        let mut all = self.past.lock().clone();
+        if let Some(repository) = self.opened() {
+            add(&mut all, repository.statistics());
+        }
+        all
     }
 
     /// Where it is, without options.
@@ -149,5 +253,79 @@ impl Place {
         let mut ordered: Vec<&Place> = places.iter().collect();
         ordered.sort_by_key(|place| *place.asked_last_until.lock() > now);
         ordered
+    }
+}
+
+fn add(all: &mut RequestStatistics, more: RequestStatistics) {
+    all.retries += more.retries;
+    for (cause, count) in more.failures {
+        *all.failures.entry(cause).or_default() += count;
+    }
+    all.last_failure = more.last_failure.or(all.last_failure.take());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use seawall_archive::{Expected, LogFileName, Packer, Packing, System, identify};
+
+    const HISTORY: &str = "00000002.history";
+    const CONTENT: &[u8] = b"1\t0/3000158\tx\n";
+
+    fn place(directory: &std::path::Path) -> Place {
+        Place::new(directory.to_str().unwrap().parse().unwrap(), options(), true, 1)
+    }
+
+    fn options() -> RepositoryOptions {
+        let key = seawall_codec::encryption::SecretKey::from_bytes([7; 32]);
+        RepositoryOptions {
+            master_key: Some(seawall_keys::MasterKey::Bytes(key)),
+            retry: RetryPolicy::once(),
+            ..RepositoryOptions::default()
+        }
+    }
+
+    fn push(repository: &Repository) -> Result<(), ArchiveError> {
+        let expected = Expected { system: Some(System::PostgreSql(7)), fork: None };
+        let described = identify(HISTORY, CONTENT, &expected).unwrap();
+        repository.push(&Packer::new(Packing::default()).pack(described.header(1), CONTENT)).map(|_| ())
+    }
+
+    /// Lost and made again, with the same master key at the same place: what is put now must be readable there.
+    #[test]
+    fn a_repository_that_was_made_again_is_opened_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = place(&directory.path().join("repository"));
+        Repository::create(&place.url, options()).unwrap();
+        place.ask(push).unwrap();
+        let first = place.id();
+        assert!(first.is_some() && place.take_change() && !place.take_change());
+        std::fs::remove_dir_all(directory.path().join("repository")).unwrap();
+        assert!(place.ask(push).is_err());
+        let again = Repository::create(&place.url, options()).unwrap();
+        // With whatever was noticed already.
+        assert!(place.ask(push).or_else(|_| place.ask(push)).is_ok());
+        assert!(place.take_change());
+        assert_eq!(place.id(), Some(again.header().id_text()));
+        let mut content = Vec::new();
+        let name = LogFileName::parse(HISTORY).unwrap();
+        again.fetch(System::PostgreSql(7), name, &mut content).unwrap();
+        assert_eq!(content, CONTENT);
+    }
+
+    #[test]
+    fn a_look_finds_out_that_a_repository_was_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = place(&directory.path().join("repository"));
+        Repository::create(&place.url, options()).unwrap();
+        place.ask(push).unwrap();
+        place.look_at();
+        assert!(place.take_change() && place.opened().is_some());
+        std::fs::remove_dir_all(directory.path().join("repository")).unwrap();
+        Repository::create(&place.url, options()).unwrap();
+        place.look_at();
+        assert!(place.opened().is_none());
+        place.ask(|_| Ok(())).unwrap();
+        assert!(place.take_change());
     }
 }

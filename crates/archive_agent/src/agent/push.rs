@@ -282,6 +282,7 @@ impl Pusher {
 
     /// Finds what was missed, and makes good what can be made good.
     pub(super) fn look_around(self: &Arc<Pusher>) {
+        self.take_on_changes();
         if self.follows() {
             self.look_for_files();
             self.watch_limit();
@@ -345,6 +346,32 @@ impl Pusher {
         metadata.is_ok_and(|metadata| self.shared.spool.is_acknowledged(name, FileIdentity::of(&metadata)))
     }
 
+    // ---- repositories that were replaced --------------------------------------------------------------------------
+
+    /// Looks whether the repositories are those that were opened, each by a thread of its own: one may hang.
+    pub(super) fn look_at_repositories(&self) {
+        for index in 0..self.shared.places.len() {
+            let shared = Arc::clone(&self.shared);
+            let looked = std::thread::Builder::new()
+                .name("look".to_owned())
+                .spawn(move || shared.places[index].look_at());
+            if let Err(error) = looked {
+                say!("no thread to look at a repository: {error}");
+            }
+        }
+    }
+
+    /// What a repository that was replaced had got counts no more: nothing is acknowledged for it, and what is not acknowledged yet
+    /// is put again.
+    fn take_on_changes(&self) {
+        for (lane, place) in self.shared.places.iter().enumerate() {
+            if place.take_change() {
+                self.state.lock().queue.repository_changed(lane);
+                self.shared.note_repositories();
+            }
+        }
+    }
+
     // ---- workers --------------------------------------------------------------------------------------------------
 
     /// Starts threads for what waits, up to the limit. They stay.
@@ -397,8 +424,10 @@ impl Pusher {
     /// Into all of its repositories at once: each is done with it by itself.
     fn put(&self, task: &Task, prepared: &Prepared) {
         let put = |lane: usize| {
+            // What is acknowledged is what was put into the repositories that there were then.
+            let content = prepared.identity.map(|identity| (identity, self.shared.spool.mark()));
             let result = work::put(&self.shared.places[lane], &prepared.packed);
-            self.finish(task, lane, prepared.identity, result);
+            self.finish(task, lane, content, result);
         };
         let Some((first, others)) = task.lanes.split_first() else { return };
         std::thread::scope(|scope| {
@@ -409,15 +438,23 @@ impl Pusher {
         });
     }
 
-    fn finish(&self, task: &Task, lane: usize, identity: Option<FileIdentity>, result: Result<(), Failure>) {
+    fn finish(
+        &self,
+        task: &Task,
+        lane: usize,
+        content: Option<(FileIdentity, Option<u32>)>,
+        result: Result<(), Failure>,
+    ) {
+        self.take_on_changes();
         let (name, now) = (&*task.name, self.shared.clock.monotonic());
+        let identity = content.map(|(identity, _)| identity);
         let outcome = self.state.lock().queue.finish(name, lane, identity, result.as_ref().copied(), now);
         let (answer, askers) = match (outcome, result) {
             (Outcome::Durable { owed }, _) => {
                 // The stores answer again: before PostgreSQL goes on, what it went on without is on record. Nobody waits for an
                 // optional repository.
                 self.try_to_record_gaps(self.required());
-                let answer = self.acknowledge(task, identity, &owed);
+                let answer = self.acknowledge(task, content, &owed);
                 (answer, self.state.lock().queue.settle(name))
             }
             (Outcome::Paid, _) => {
@@ -438,12 +475,12 @@ impl Pusher {
     }
 
     /// It is durable wherever that is required. What is owed is noted before PostgreSQL may remove the file.
-    fn acknowledge(&self, task: &Task, identity: Option<FileIdentity>, owed: &[usize]) -> Answer {
+    fn acknowledge(&self, task: &Task, content: Option<(FileIdentity, Option<u32>)>, owed: &[usize]) -> Answer {
         let name = &task.name;
         if let Err(problem) = self.note_owed(name, owed) {
             return Answer::Failed(problem);
         }
-        let Some(identity) = identity else { return Answer::Ok };
+        let Some((identity, mark)) = content else { return Answer::Ok };
         let now = std::fs::metadata(self.shared.data.full(&task.path));
         if now.map_or(true, |now| FileIdentity::of(&now) != identity) {
             return Answer::Failed(format!(
@@ -451,7 +488,9 @@ impl Pusher {
             ));
         }
         // It is archived all the same, and whoever waits is told so; the next who asks will find it there.
-        if let Err(error) = self.shared.spool.acknowledge(name, identity) {
+        if let Some(mark) = mark
+            && let Err(error) = self.shared.spool.acknowledge(name, identity, mark)
+        {
             say!("{name} is archived, and not acknowledged: {error}");
         }
         Answer::Ok
@@ -514,7 +553,7 @@ impl Pusher {
                     in_flight: lane.running,
                     in_flight_limit: lane.limit(),
                     resting: lane.trouble(now).map(str::to_owned),
-                    requests: place.opened().map(|repository| repository.statistics()).unwrap_or_default(),
+                    requests: place.statistics(),
                 }
             })
             .collect();

@@ -14,13 +14,15 @@ fn an_acknowledgement_is_of_one_file() {
     let spool = Spool::new(directory.path().join("spool"), 7);
     spool.prepare().unwrap();
     spool.prepare().unwrap();
+    assert_eq!(spool.mark(), None, "no agent has opened a repository");
+    spool.note_repositories(&BTreeMap::from([("1a2b3c4d".to_owned(), "an id".to_owned())])).unwrap();
     let file = directory.path().join("000000010000000000000001");
     let identity = || FileIdentity::of(&std::fs::metadata(&file).unwrap());
     std::fs::write(&file, b"content").unwrap();
     let first = identity();
     assert!(!spool.is_acknowledged("000000010000000000000001", first));
     spool.note_error("000000010000000000000001", "the store is down").unwrap();
-    spool.acknowledge("000000010000000000000001", first).unwrap();
+    spool.acknowledge("000000010000000000000001", first, spool.mark().unwrap()).unwrap();
     assert!(spool.is_acknowledged("000000010000000000000001", first));
     assert_eq!(spool.acknowledged().unwrap(), ["000000010000000000000001"]);
     assert!(!spool.is_acknowledged("000000010000000000000002", first));
@@ -46,6 +48,27 @@ fn an_acknowledgement_is_of_one_file() {
     spool.forget("000000010000000000000001").unwrap();
     spool.forget("000000010000000000000001").unwrap();
     assert!(spool.acknowledged().unwrap().is_empty());
+}
+
+/// It is in a repository that is not there any more.
+#[test]
+fn an_acknowledgement_counts_no_more_when_a_repository_was_replaced() {
+    let directory = tempfile::tempdir().unwrap();
+    let spool = Spool::new(directory.path().join("spool"), 7);
+    spool.prepare().unwrap();
+    let ids = |id: &str| BTreeMap::from([("1a2b3c4d".to_owned(), id.to_owned())]);
+    spool.note_repositories(&ids("first")).unwrap();
+    let identity = FileIdentity::of(&std::fs::metadata(directory.path()).unwrap());
+    let before = spool.mark().unwrap();
+    spool.acknowledge("a", identity, before).unwrap();
+    spool.note_repositories(&ids("first")).unwrap();
+    assert!(spool.is_acknowledged("a", identity));
+    spool.note_repositories(&ids("second")).unwrap();
+    assert_eq!(spool.repositories().unwrap(), ids("second"));
+    assert!(!spool.is_acknowledged("a", identity));
+    // It was put before, and is acknowledged after.
+    spool.acknowledge("a", identity, before).unwrap();
+    assert!(!spool.is_acknowledged("a", identity));
 }
 
 #[test]
@@ -125,6 +148,9 @@ fn what_is_owed_and_what_was_left_out_survive_a_power_loss() {
         spool.write_gap_notes(&[note(1)]).unwrap();
         spool.write_gap_notes(&[note(1), note(2)]).unwrap();
         spool.note_owed("second", name).unwrap();
+        for id in ["before", "after"] {
+            spool.note_repositories(&BTreeMap::from([("1a2b3c4d".to_owned(), id.to_owned())])).unwrap();
+        }
     });
     let left = match left {
         Ok(left) => left,
@@ -134,6 +160,8 @@ fn what_is_owed_and_what_was_left_out_survive_a_power_loss() {
         let owed = format!("new/spool/owed/{repository}/{name}");
         assert!(left.read_file(&owed).is_some(), "{owed} was lost");
     }
+    // Else a repository that was replaced would count again.
+    assert_eq!(left.read_file("new/spool/repositories").as_deref(), Some(&b"1a2b3c4d after\n"[..]));
     let directory = tempfile::tempdir().unwrap();
     let gaps = left.read_file("new/spool/gaps").expect("the notes were lost");
     std::fs::write(directory.path().join("gaps"), gaps).unwrap();

@@ -14,6 +14,7 @@ mod postgresql_log;
 #[path = "../../../archive/tests/common/program.rs"]
 mod program;
 mod pushes;
+mod replaced;
 #[path = "../../../archive/tests/common/store_server.rs"]
 #[allow(dead_code, reason = "the tests of crate archive use all of it")]
 mod store_server;

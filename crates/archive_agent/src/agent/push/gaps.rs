@@ -75,7 +75,7 @@ impl Gaps {
         let place = &shared.places[place];
         let notes = self.not_recorded_in(place);
         for (system, record) in records(&notes) {
-            let recorded = place.open().and_then(|repository| repository.record_gap(system, &record));
+            let recorded = place.ask(|repository| repository.record_gap(system, &record));
             recorded.map_err(|error| error.to_string())?;
         }
         if !notes.is_empty() {

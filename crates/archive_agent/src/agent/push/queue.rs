@@ -276,6 +276,16 @@ impl Queue {
         Some(lacking)
     }
 
+    /// Another repository has taken the place of one: it has nothing of what that had got.
+    pub(super) fn repository_changed(&mut self, lane: usize) {
+        let has = |job: &Job| job.released.is_none() && job.stages[lane] == Stage::Done;
+        let jobs = self.jobs.iter().filter(|(_, job)| has(job));
+        let names: Vec<String> = jobs.map(|(name, _)| name.to_owned()).collect();
+        for name in names {
+            self.jobs.change(&name, |job| job.stages[lane] = Stage::Waiting);
+        }
+    }
+
     /// Nobody will archive this file.
     pub(super) fn give_up(&mut self, name: &str) -> Vec<Sender<Answer>> {
         self.jobs.remove(name).map(|job| job.askers).unwrap_or_default()
@@ -475,6 +485,21 @@ mod tests {
         queue.finish("a", 1, None, Ok(()), NOW);
         assert_eq!(queue.owe("a"), None);
         assert_eq!(queue.waiting_count(), 1);
+    }
+
+    #[test]
+    fn a_repository_that_was_replaced_gets_again_what_is_not_acknowledged() {
+        let mut queue = queue(&[true, true], 8);
+        queue.add("a", "a");
+        chosen(&mut queue).unwrap();
+        queue.finish("a", 0, None, Ok(()), NOW);
+        queue.finish("a", 1, None, Err(&store_is_down()), NOW);
+        queue.repository_changed(0);
+        assert_eq!(chosen(&mut queue), Some(("a".to_owned(), vec![0])));
+        let later = NOW + Duration::from_secs(2);
+        let Choice::Task(_) = queue.choose(later) else { panic!() };
+        assert!(matches!(queue.finish("a", 1, None, Ok(()), later), Outcome::Nothing));
+        assert!(matches!(queue.finish("a", 0, None, Ok(()), later), Outcome::Durable { .. }));
     }
 
     #[test]

@@ -42,7 +42,7 @@ impl Failure {
         };
         Failure {
             message: error.to_string(),
-            is_of_store: cause.is_some(),
+            is_of_store: cause.is_some() || error.asks_for_reopening(),
             is_too_much: cause == Some(StoreCause::Busy),
         }
     }
@@ -99,9 +99,22 @@ fn pack(shared: &Shared, name: &str, tools: &mut Tools) -> Result<Packed, Failur
 
 /// Puts a file into one repository. When this returns, it is durable there.
 pub(super) fn put(place: &Place, packed: &Packed) -> Result<(), Failure> {
-    // A repository that cannot be opened takes no other file, either.
-    let repository = place.open().map_err(|error| Failure { is_of_store: true, ..Failure::of(&error) })?;
-    repository.push(packed).map(|_| ()).map_err(|error| Failure::of(&error))
+    let mut is_open = false;
+    let put = place.ask(|repository| {
+        is_open = true;
+        repository.push(packed).map(|_| repository.header().id_text())
+    });
+    match put {
+        Ok(id) if place.id().as_ref() == Some(&id) => Ok(()),
+        Ok(_) => Err(Failure {
+            message: format!("{} was replaced while a file was put there", place.location()),
+            is_of_store: true,
+            is_too_much: false,
+        }),
+        // A repository that cannot be opened takes no other file, either.
+        Err(error) if !is_open => Err(Failure { is_of_store: true, ..Failure::of(&error) }),
+        Err(error) => Err(Failure::of(&error)),
+    }
 }
 
 /// Puts the content of a file into `content`, and says which file that was, if it was one.
@@ -131,7 +144,7 @@ fn from_repository(shared: &Shared, name: &str, content: &mut Vec<u8>) -> Result
     let mut failure = Failure::of_file(format!("{name} is in no repository that answers"));
     for place in Place::in_order(&shared.places, shared.clock.monotonic()) {
         // Every fetch begins with none of it.
-        let fetched = place.open().and_then(|repository| repository.fetch(system, parsed, content));
+        let fetched = place.ask(|repository| repository.fetch(system, parsed, content));
         match fetched {
             Ok(_) => return Ok(()),
             Err(ArchiveError::NotFound { .. }) => {}
