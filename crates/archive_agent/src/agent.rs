@@ -10,7 +10,7 @@
 //! Before PostgreSQL has asked for a file to be archived once, it only downloads: see `push`.
 //!
 //! It ends when nothing is under way and nobody has asked for anything for some minutes, when the data directory is gone, or
-//! when a command comes with other settings.
+//! when a command comes with other settings or from another cluster in the same directory.
 
 mod fetch;
 mod places;
@@ -23,7 +23,7 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -56,7 +56,8 @@ const LINE_TIMEOUT: Duration = Duration::from_secs(10);
 /// What all threads of the agent share.
 pub(crate) struct Shared {
     pub(crate) data: DataDirectory,
-    pub(crate) system: Option<System>,
+    /// Whose the data directory was when that was first known.
+    system: OnceLock<System>,
     pub(crate) spool: Spool,
     pub(crate) places: Vec<Place>,
     pub(crate) gaps: Gaps,
@@ -136,7 +137,7 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
     let refuse = |error: crate::settings::SettingsError| error.to_string();
     let (packing, in_flight) = (settings.packing().map_err(refuse)?, settings.in_flight().map_err(refuse)?);
     let (prefetch, queue_max) = (settings.prefetch().map_err(refuse)?, settings.queue_max().map_err(refuse)?);
-    let system = data.system().ok();
+    let system = data.system().map_or_else(|_| OnceLock::new(), OnceLock::from);
     let shared = Arc::new(Shared { data, system, spool, places, gaps, clock: SystemClock });
     shared.note_repositories();
     // For as long as the process lives.
@@ -171,7 +172,6 @@ fn listen(spool: &Spool) -> Result<UnixListener, String> {
 
 impl Agent {
     fn run(self: Arc<Agent>, listener: &UnixListener, mut watch: Watch) {
-        self.pusher.take_on_owed();
         self.pusher.look_around();
         self.write_prometheus();
         let mut looked_around = self.shared.clock.monotonic();
@@ -267,6 +267,11 @@ impl Agent {
                 self.wake_to_end();
                 Answer::OtherSettings
             }
+            // The next agent begins with nothing of the cluster that was there before.
+            Some(_) if self.shared.is_of_another_cluster() => {
+                self.wake_to_end();
+                Answer::OtherSettings
+            }
             Some((Request::Hello, _)) => Answer::Ok,
             Some((Request::Push { path }, _)) => self.pusher.request(&path),
             Some((Request::Fetch { name, path }, _)) => self.fetcher.request(&name, &path),
@@ -311,15 +316,22 @@ impl Shared {
         }
     }
 
-    /// Whose files these are.
+    /// Whose files these are. Read each time: another cluster may be restored into the same directory.
     pub(crate) fn system(&self) -> Result<System, String> {
         // The control file may have come after the agent: a restore is under way.
-        let found = self.system.map(Ok).unwrap_or_else(|| self.data.system());
-        found.map_err(|error| {
-            format!(
-                "cannot read the system identifier in {}: {error}",
-                self.data.full("global/pg_control").display()
-            )
-        })
+        let found = self.data.system().map_err(|error| {
+            let control = self.data.full("global/pg_control");
+            format!("cannot read the system identifier in {}: {error}", control.display())
+        })?;
+        let known = *self.system.get_or_init(|| found);
+        match known == found {
+            true => Ok(found),
+            false => Err(format!("the data directory was {known}'s and is {found}'s now: this agent ends, and another goes on")),
+        }
+    }
+
+    /// Whether another cluster is in the data directory than the one whose files are queued, and fetched ahead.
+    fn is_of_another_cluster(&self) -> bool {
+        self.system.get().is_some_and(|known| self.data.system().is_ok_and(|found| found != *known))
     }
 }

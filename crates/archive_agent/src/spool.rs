@@ -10,7 +10,7 @@
 //!   out/NAME.ok            NAME is durable in every repository: the file that was, as a line of size, time of change, inode,
 //!                          and a number made of the setting that names the repositories and of the file `repositories`
 //!   out/NAME.error         why the last attempt to archive NAME failed
-//!   owed/REPOSITORY/NAME   NAME is acknowledged, and this repository, by a number made of its URL, has not got it yet
+//!   owed/CLUSTER/REPOSITORY/NAME   NAME is acknowledged, and this repository, by a number made of its URL, has not got it yet
 //!   gaps                   segments that were left out on purpose, and are not on record in every repository yet: a line each of
 //!                          cluster, name, length, time in microseconds, the repositories that have it on record (numbers as above
 //!                          with commas between, or `-`), reason
@@ -265,15 +265,14 @@ impl Spool {
     ///
     /// # Errors
     /// What the system says.
-    pub fn note_owed(&self, repository: &str, name: &str) -> io::Result<()> {
-        let directory = self.owed_to(repository);
+    pub fn note_owed(&self, system: System, repository: &str, name: &str) -> io::Result<()> {
+        let directory = self.owed_to(system, repository);
         let note = || -> io::Result<()> {
             DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
             let mut options = OpenOptions::new();
             options.write(true).create(true).truncate(true).mode(0o600).open(directory.join(name))?;
-            sync(&directory)?;
-            sync(&self.directory.join("owed"))?;
-            sync(&self.directory)
+            // From the note up to the spool, whose own name is durable.
+            directory.ancestors().take_while(|above| above.starts_with(&self.directory)).try_for_each(sync)
         };
         note().map_err(at(&directory))
     }
@@ -282,16 +281,16 @@ impl Spool {
     ///
     /// # Errors
     /// What the system says.
-    pub fn note_paid(&self, repository: &str, name: &str) -> io::Result<()> {
-        self.remove(&self.owed_to(repository).join(name))
+    pub fn note_paid(&self, system: System, repository: &str, name: &str) -> io::Result<()> {
+        self.remove(&self.owed_to(system, repository).join(name))
     }
 
     /// Names of the files that a repository has yet to get.
     ///
     /// # Errors
     /// What the system says.
-    pub fn owed(&self, repository: &str) -> io::Result<Vec<String>> {
-        let entries = match std::fs::read_dir(self.owed_to(repository)) {
+    pub fn owed(&self, system: System, repository: &str) -> io::Result<Vec<String>> {
+        let entries = match std::fs::read_dir(self.owed_to(system, repository)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
             entries => entries?,
         };
@@ -304,8 +303,8 @@ impl Spool {
         Ok(names)
     }
 
-    fn owed_to(&self, repository: &str) -> PathBuf {
-        self.directory.join("owed").join(repository)
+    fn owed_to(&self, system: System, repository: &str) -> PathBuf {
+        self.directory.join("owed").join(system.to_string()).join(repository)
     }
 
     /// Segments that were left out and are not on record yet.

@@ -53,6 +53,7 @@ pub(super) struct Pusher {
     queue_max: Option<u64>,
     /// PostgreSQL has asked for a file: whatever waits is archived from then on.
     follows: AtomicBool,
+    has_taken_on_owed: AtomicBool,
     state: Mutex<State>,
     /// Something waits, has ended, or may be tried again.
     changed: Condvar,
@@ -83,6 +84,7 @@ impl Pusher {
             workers_max,
             queue_max,
             follows: AtomicBool::new(false),
+            has_taken_on_owed: AtomicBool::new(false),
             state: Mutex::new(state),
             changed: Condvar::new(),
             limits: Limits::new(packing),
@@ -100,10 +102,14 @@ impl Pusher {
         self.follows.load(Ordering::SeqCst)
     }
 
-    /// Takes on what an earlier agent has left owing to repositories.
-    pub(super) fn take_on_owed(self: &Arc<Pusher>) {
+    /// Takes on what an earlier agent has left owing to repositories, as soon as it is known whose files these are.
+    fn take_on_owed(self: &Arc<Pusher>) {
+        let Ok(system) = self.shared.system() else { return };
+        if self.has_taken_on_owed.swap(true, Ordering::SeqCst) {
+            return;
+        }
         for (lane, place) in self.shared.places.iter().enumerate() {
-            match self.shared.spool.owed(&place.key()) {
+            match self.shared.spool.owed(system, &place.key()) {
                 Ok(names) => {
                     let mut state = self.state.lock();
                     names.iter().for_each(|name| state.queue.add_owed(name, lane));
@@ -221,8 +227,8 @@ impl Pusher {
 
     fn note_owed(&self, name: &str, lanes: &[usize]) -> Result<(), String> {
         for lane in lanes {
-            let place = &self.shared.places[*lane];
-            self.shared.spool.note_owed(&place.key(), name).map_err(|error| {
+            let (place, system) = (&self.shared.places[*lane], self.shared.system()?);
+            self.shared.spool.note_owed(system, &place.key(), name).map_err(|error| {
                 format!("cannot note that {} has yet to get {name}: {error}", place.location())
             })?;
         }
@@ -283,6 +289,7 @@ impl Pusher {
     /// Finds what was missed, and makes good what can be made good.
     pub(super) fn look_around(self: &Arc<Pusher>) {
         self.take_on_changes();
+        self.take_on_owed();
         if self.follows() {
             self.look_for_files();
             self.watch_limit();
@@ -459,8 +466,11 @@ impl Pusher {
             }
             (Outcome::Paid, _) => {
                 let key = self.shared.places[lane].key();
-                if let Err(error) = self.shared.spool.note_paid(&key, name) {
-                    say!("what was owed is paid, and not noted: {error}");
+                let paid = self.shared.system().and_then(|system| {
+                    self.shared.spool.note_paid(system, &key, name).map_err(|error| error.to_string())
+                });
+                if let Err(problem) = paid {
+                    say!("what was owed is paid, and not noted: {problem}");
                 }
                 (Answer::Ok, Vec::new())
             }
@@ -574,5 +584,81 @@ impl Pusher {
         let (bytes, oldest_seconds) =
             files.fold((0, None), |(bytes, oldest), (more, age)| (bytes + more, oldest.max(Some(age))));
         (QueueStatistics { bytes, oldest_seconds, ..queue }, destinations)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+    use std::path::Path;
+    use std::sync::OnceLock;
+
+    use seawall_archive::{Repository, RepositoryOptions, System};
+    use seawall_io::SystemClock;
+
+    use crate::agent::places::open_places;
+    use crate::agent::push::gaps::Gaps;
+    use crate::data_directory::DataDirectory;
+    use crate::settings::Settings;
+    use crate::spool::Spool;
+
+    /// A data directory and a required repository; whatever else the settings say.
+    fn shared(directory: &Path, more: &str) -> Arc<Shared> {
+        let data = directory.join("data");
+        std::fs::create_dir_all(data.join("global")).unwrap();
+        std::fs::write(data.join("global/pg_control"), 7_u64.to_le_bytes()).unwrap();
+        let url = directory.join("repository").display().to_string();
+        Repository::create(&url.parse().unwrap(), RepositoryOptions::default()).unwrap();
+        let settings = Settings::parse(&format!("repository = {url}\n{more}\n"), "test").unwrap();
+        let spool = Spool::new(directory.join("spool"), 1);
+        spool.prepare().unwrap();
+        let places = open_places(&settings, &spool.repositories().unwrap()).unwrap();
+        let gaps = Gaps::read(&spool, places.len()).unwrap();
+        let (data, system) = (DataDirectory::new(data), OnceLock::new());
+        Arc::new(Shared { data, system, spool, places, gaps, clock: SystemClock })
+    }
+
+    fn gap_threads() -> usize {
+        let threads = std::fs::read_dir("/proc/self/task").unwrap();
+        let paths = threads.map(|entry| entry.unwrap().path().join("comm"));
+        // One may end while it is looked at.
+        paths.filter(|path| std::fs::read_to_string(path).is_ok_and(|name| name == "gaps\n")).count()
+    }
+
+    /// A gap is to be put on record in a store that takes connections and says nothing.
+    #[test]
+    fn a_repository_that_hangs_holds_up_one_thread_and_no_other_repository() {
+        let directory = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let shared = shared(
+            directory.path(),
+            &format!(
+                "optional_repository = s3://b/p?endpoint=http://127.0.0.1:{port}&region=x&anonymous=true&timeout=600"
+            ),
+        );
+        let Some(LogFileName::Segment(place)) = LogFileName::parse("000000010000000000000007") else { panic!() };
+        let note = GapNote {
+            system: System::PostgreSql(7),
+            place,
+            segment_bytes: 1 << 24,
+            noticed_micros: 1,
+            recorded: BTreeSet::new(),
+            reason: "down".to_owned(),
+        };
+        shared.gaps.note(&shared.spool, note).unwrap();
+        let pusher = Pusher::new(Arc::clone(&shared), Packing::default(), 1, None);
+        for _ in 0..20 {
+            pusher.look_around();
+        }
+        let recorded = || shared.spool.gap_notes().unwrap()[0].recorded.clone();
+        seawall_testing::wait_until("the required repository to have it on record", || {
+            recorded() == BTreeSet::from([shared.places[0].key()])
+        });
+        pusher.look_around();
+        assert!(gap_threads() <= shared.places.len(), "{} threads", gap_threads());
+        // What waits for the required ones before each acknowledgement.
+        pusher.try_to_record_gaps(pusher.required());
     }
 }

@@ -8,6 +8,8 @@ use seawall_types::TimelineId;
 
 use super::*;
 
+const SYSTEM: System = System::PostgreSql(7);
+
 #[test]
 fn an_acknowledgement_is_of_one_file() {
     let directory = tempfile::tempdir().unwrap();
@@ -76,14 +78,15 @@ fn what_is_owed_is_known_until_it_is_paid() {
     let directory = tempfile::tempdir().unwrap();
     let spool = Spool::new(directory.path().join("spool"), 7);
     spool.prepare().unwrap();
-    assert!(spool.owed("1a2b3c4d").unwrap().is_empty());
-    spool.note_owed("1a2b3c4d", "000000010000000000000001").unwrap();
-    spool.note_owed("1a2b3c4d", "000000010000000000000001").unwrap();
-    assert_eq!(spool.owed("1a2b3c4d").unwrap(), ["000000010000000000000001"]);
-    assert!(spool.owed("4d3c2b1a").unwrap().is_empty());
-    spool.note_paid("1a2b3c4d", "000000010000000000000001").unwrap();
-    spool.note_paid("1a2b3c4d", "000000010000000000000001").unwrap();
-    assert!(spool.owed("1a2b3c4d").unwrap().is_empty());
+    assert!(spool.owed(SYSTEM, "1a2b3c4d").unwrap().is_empty());
+    spool.note_owed(SYSTEM, "1a2b3c4d", "000000010000000000000001").unwrap();
+    spool.note_owed(SYSTEM, "1a2b3c4d", "000000010000000000000001").unwrap();
+    assert_eq!(spool.owed(SYSTEM, "1a2b3c4d").unwrap(), ["000000010000000000000001"]);
+    assert!(spool.owed(SYSTEM, "4d3c2b1a").unwrap().is_empty());
+    assert!(spool.owed(System::PostgreSql(8), "1a2b3c4d").unwrap().is_empty());
+    spool.note_paid(SYSTEM, "1a2b3c4d", "000000010000000000000001").unwrap();
+    spool.note_paid(SYSTEM, "1a2b3c4d", "000000010000000000000001").unwrap();
+    assert!(spool.owed(SYSTEM, "1a2b3c4d").unwrap().is_empty());
 }
 
 #[test]
@@ -93,7 +96,7 @@ fn what_was_left_out_is_read_back_and_nothing_else_is() {
     assert!(spool.gap_notes().unwrap().is_empty());
     let Some(LogFileName::Segment(place)) = LogFileName::parse("000000010000000000000007") else { panic!() };
     let note = |noticed_micros| GapNote {
-        system: System::PostgreSql(7),
+        system: SYSTEM,
         place,
         segment_bytes: 1 << 24,
         noticed_micros,
@@ -133,7 +136,7 @@ fn a_lock_is_held_by_one() {
 #[test]
 fn what_is_owed_and_what_was_left_out_survive_a_power_loss() {
     let note = |digits: u64| GapNote {
-        system: System::PostgreSql(7),
+        system: SYSTEM,
         place: SegmentPlace { timeline: TimelineId::FIRST, digits },
         segment_bytes: 16 << 20,
         noticed_micros: 7,
@@ -144,10 +147,10 @@ fn what_is_owed_and_what_was_left_out_survive_a_power_loss() {
     let left = files_after_power_loss(|directory| {
         let spool = Spool::new(directory.join("new/spool"), 1);
         spool.prepare().unwrap();
-        spool.note_owed("first", name).unwrap();
+        spool.note_owed(SYSTEM, "first", name).unwrap();
         spool.write_gap_notes(&[note(1)]).unwrap();
         spool.write_gap_notes(&[note(1), note(2)]).unwrap();
-        spool.note_owed("second", name).unwrap();
+        spool.note_owed(SYSTEM, "second", name).unwrap();
         for id in ["before", "after"] {
             spool.note_repositories(&BTreeMap::from([("1a2b3c4d".to_owned(), id.to_owned())])).unwrap();
         }
@@ -157,7 +160,7 @@ fn what_is_owed_and_what_was_left_out_survive_a_power_loss() {
         Err(error) => return Need::Fuse.skip(error),
     };
     for repository in ["first", "second"] {
-        let owed = format!("new/spool/owed/{repository}/{name}");
+        let owed = format!("new/spool/owed/{SYSTEM}/{repository}/{name}");
         assert!(left.read_file(&owed).is_some(), "{owed} was lost");
     }
     // Else a repository that was replaced would count again.

@@ -110,6 +110,9 @@ impl Queue {
                 return;
             }
             let is_new = job.released.take().is_some();
+            if is_new {
+                job.identity = None;
+            }
             for stage in &mut job.stages {
                 match stage {
                     Stage::Failed(_) => *stage = Stage::Waiting,
@@ -216,6 +219,10 @@ impl Queue {
             job.stages[lane] = Stage::Done;
             if job.released.is_some() {
                 return Outcome::Paid;
+            }
+            if !job.is_still(identity) {
+                job.begin_anew();
+                return Outcome::Nothing;
             }
             let owed = job.lacking();
             if owed.iter().any(|lane| lanes[*lane].is_required) {
@@ -397,6 +404,32 @@ mod tests {
         assert_eq!((task.lanes, task.source), (vec![2], Source::Repository));
         assert!(matches!(queue.finish("a", 2, None, Ok(()), later), Outcome::Paid));
         assert_eq!((queue.lacking(2), queue.unstarted()), ((0, 0), 0));
+    }
+
+    /// The data directory was rolled back in place: one repository has got the file that was there, the other the one that is.
+    #[test]
+    fn files_that_repositories_got_at_different_times_are_held_against_each_other() {
+        let directory = tempfile::tempdir().unwrap();
+        let identity = |name: &str, content: &[u8]| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, content).unwrap();
+            Some(FileIdentity::of(&std::fs::metadata(&path).unwrap()))
+        };
+        let (before, after) = (identity("before", b"1"), identity("after", b"22"));
+        let mut queue = queue(&[true, true], 8);
+        queue.add("a", "a");
+        assert_eq!(chosen(&mut queue), Some(("a".to_owned(), vec![0, 1])));
+        assert!(matches!(queue.finish("a", 0, before, Ok(()), NOW), Outcome::Nothing));
+        queue.finish("a", 1, None, Err(&store_is_down()), NOW);
+        let later = NOW + Duration::from_secs(2);
+        let Choice::Task(task) = queue.choose(later) else { panic!() };
+        assert_eq!(task.lanes, [1]);
+        assert!(matches!(queue.finish("a", 1, after, Ok(()), later), Outcome::Nothing));
+        // Each compares what it has with what is there now.
+        let Choice::Task(task) = queue.choose(later) else { panic!() };
+        assert_eq!(task.lanes, [0, 1]);
+        assert!(matches!(queue.finish("a", 0, after, Ok(()), later), Outcome::Nothing));
+        assert!(matches!(queue.finish("a", 1, after, Ok(()), later), Outcome::Durable { .. }));
     }
 
     #[test]

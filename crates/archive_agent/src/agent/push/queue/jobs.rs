@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::Source;
 use crate::protocol::Answer;
+use crate::spool::FileIdentity;
 
 /// A file that is to be archived.
 #[derive(Debug)]
@@ -17,6 +18,8 @@ pub(super) struct Job {
     pub(super) path: String,
     /// One for each repository.
     pub(super) stages: Vec<Stage>,
+    /// The file that the repositories that are done with it have got.
+    pub(super) identity: Option<FileIdentity>,
     /// PostgreSQL has been told that it is archived: whatever lacks it is owed it, whether the file is still there or not.
     pub(super) released: Option<Source>,
     /// It is durable wherever that is required, and its acknowledgement is being written.
@@ -44,9 +47,25 @@ impl Job {
             name: name.into(),
             path: path.to_owned(),
             stages,
+            identity: None,
             released,
             is_settling: false,
             askers: Vec::new(),
+        }
+    }
+
+    /// Whether a repository has got the same file as those before it. Another one may be under its name by now: in a data directory
+    /// that was rolled back, or restored, in place.
+    pub(super) fn is_still(&mut self, identity: Option<FileIdentity>) -> bool {
+        let Some(identity) = identity else { return true };
+        *self.identity.get_or_insert(identity) == identity
+    }
+
+    /// Each repository is to compare what it has with the file that is there now.
+    pub(super) fn begin_anew(&mut self) {
+        self.identity = None;
+        for stage in self.stages.iter_mut().filter(|stage| **stage != Stage::Running) {
+            *stage = Stage::Waiting;
         }
     }
 
