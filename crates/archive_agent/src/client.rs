@@ -21,12 +21,13 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::panic::AssertUnwindSafe;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use seawall_io::SystemClock;
 
+use crate::data_directory;
 use crate::peer::check_peer;
 use crate::protocol::{Answer, LINE_BYTES_MAX, Request, StatusForm, mark_of};
 use crate::say::say;
@@ -62,20 +63,21 @@ impl Trouble {
 
 /// Runs `archive-push` with its arguments; returns the exit code.
 pub fn push(arguments: &[OsString]) -> u8 {
-    report("archive-push", FAILED, || try_push(arguments))
+    report("archive-push", FAILED, || try_push(Call::of_file(arguments)?))
 }
 
 /// Runs `archive-get` with its arguments; returns the exit code.
 pub fn get(arguments: &[OsString]) -> u8 {
-    let is_standby = Path::new("standby.signal").exists();
+    let place = Place::of_file(arguments);
+    let is_standby = place.as_ref().is_ok_and(|place| place.data.join("standby.signal").exists());
     let of_trouble = if is_standby { FAILED } else { STOPS_RECOVERY };
-    report("archive-get", of_trouble, || try_get(arguments))
+    report("archive-get", of_trouble, || try_get(Call::at(place?)?))
 }
 
 /// Runs `archive-socket`, for programs that talk to the agent themselves: starts one, if there is none, and says what stands for the
 /// settings, and where it listens. Returns the exit code.
 pub fn socket(arguments: &[OsString]) -> u8 {
-    report("archive-socket", FAILED, || try_socket(arguments))
+    report("archive-socket", FAILED, || try_socket(Call::of_directory(arguments)?))
 }
 
 /// Runs `archive-status` or `archive-stop`; returns the exit code.
@@ -88,7 +90,7 @@ pub fn ask(command: &str, arguments: &[OsString]) -> u8 {
         (_, true) => Request::Status(StatusForm::Json),
         (_, false) => Request::Status(StatusForm::Text),
     };
-    report(command, FAILED, || try_ask(&request, &arguments))
+    report(command, FAILED, || try_ask(&request, &Call::of_directory(&arguments)?))
 }
 
 /// The message goes to PostgreSQL's log. A panic, too, must not end with an exit code of its own: to a recovery that is the end of the
@@ -101,28 +103,102 @@ fn report(command: &str, of_trouble: u8, attempt: impl FnOnce() -> Result<u8, Tr
     })
 }
 
-/// The settings, and the arguments that are none.
-fn load(arguments: &[OsString]) -> Result<(Settings, Vec<OsString>), Trouble> {
-    let (settings, rest) = Settings::load(arguments).map_err(Trouble::new)?;
-    settings.guard_master_key().map_err(Trouble::new)?;
-    Ok((settings, rest))
+/// The data directory that a command is about.
+struct Place {
+    /// Its full name.
+    data: PathBuf,
+    /// All arguments but the one that named it.
+    arguments: Vec<OsString>,
 }
 
-fn try_push(arguments: &[OsString]) -> Result<u8, Trouble> {
-    let (settings, rest) = load(arguments)?;
-    let [path] = rest.as_slice() else {
+impl Place {
+    /// The last argument is the path of a file.
+    fn of_file(arguments: &[OsString]) -> Result<Place, Trouble> {
+        let (named, arguments) = take_data_directory(arguments)?;
+        let path = arguments.last().map(PathBuf::from);
+        let data = data_directory::find(named.as_deref(), path.as_deref()).map_err(Trouble::new)?;
+        Ok(Place { data, arguments })
+    }
+
+    fn of_directory(arguments: &[OsString]) -> Result<Place, Trouble> {
+        let (named, arguments) = take_data_directory(arguments)?;
+        let data = data_directory::find(named.as_deref(), None).map_err(Trouble::new)?;
+        Ok(Place { data, arguments })
+    }
+}
+
+/// The value of the option that names the data directory, and the other arguments. No setting: it belongs to one call.
+fn take_data_directory(arguments: &[OsString]) -> Result<(Option<PathBuf>, Vec<OsString>), Trouble> {
+    const OPTION: &str = "--data-directory";
+    let (mut named, mut rest) = (None, Vec::new());
+    let mut arguments = arguments.iter();
+    while let Some(argument) = arguments.next() {
+        let value = argument.as_bytes().strip_prefix(OPTION.as_bytes());
+        match value.map(|value| value.split_first()) {
+            Some(Some((b'=', value))) => named = Some(PathBuf::from(OsStr::from_bytes(value))),
+            Some(None) => {
+                let value = arguments.next();
+                named = Some(value.ok_or_else(|| Trouble::new(format!("{OPTION} has no value")))?.into());
+            }
+            None | Some(Some(_)) => rest.push(argument.clone()),
+        }
+    }
+    Ok((named, rest))
+}
+
+/// What a command works with.
+struct Call {
+    settings: Settings,
+    spool: Spool,
+    data: PathBuf,
+    /// The arguments that are no options.
+    rest: Vec<OsString>,
+}
+
+impl Call {
+    fn of_file(arguments: &[OsString]) -> Result<Call, Trouble> {
+        Call::at(Place::of_file(arguments)?)
+    }
+
+    fn of_directory(arguments: &[OsString]) -> Result<Call, Trouble> {
+        Call::at(Place::of_directory(arguments)?)
+    }
+
+    /// With the spool, which nobody else could have written into: what it says is believed from here on.
+    fn at(place: Place) -> Result<Call, Trouble> {
+        let Place { data, arguments } = place;
+        let (settings, rest) = Settings::load(&arguments).map_err(Trouble::new)?;
+        settings.guard_master_key().map_err(Trouble::new)?;
+        let spool = Spool::new(settings.spool(&data).map_err(Trouble::new)?, settings.repositories_mark());
+        let real = spool.check().map_err(Trouble::io("use the spool (SEAWALL_SPOOL names another)"))?;
+        settings.check_memory(&real).map_err(Trouble::new)?;
+        Ok(Call { settings, spool, data, rest })
+    }
+
+    /// The path of a file for the agent, which works in the data directory.
+    fn path_for_agent(&self, path: &OsString) -> Result<String, Trouble> {
+        let text = text_of(path)?;
+        let here = std::env::current_dir().map_err(Trouble::io("look at the current directory"))?;
+        if here == self.data {
+            return Ok(text);
+        }
+        text_of(&here.join(text).into_os_string())
+    }
+}
+
+fn try_push(call: Call) -> Result<u8, Trouble> {
+    let [path] = call.rest.as_slice() else {
         return Err(Trouble::new("expected one file: archive_command = 'seawall archive-push %p'"));
     };
-    let spool = spool_of(&settings)?;
     let file = Path::new(path);
     let name =
         file.file_name().and_then(OsStr::to_str).ok_or_else(|| Trouble::new("the file has no name"))?;
     let metadata = std::fs::metadata(file).map_err(Trouble::io(format!("look at {}", file.display())))?;
-    if spool.is_acknowledged(name, FileIdentity::of(&metadata)) {
+    if call.spool.is_acknowledged(name, FileIdentity::of(&metadata)) {
         return Ok(DONE);
     }
-    let request = Request::Push { path: text_of(path)? };
-    match ask_agent(&settings, &spool, &request)? {
+    let request = Request::Push { path: call.path_for_agent(path)? };
+    match ask_agent(&call, &request)? {
         Answer::Ok => Ok(DONE),
         // It goes on without this segment, and its log says so.
         Answer::Released(message) => {
@@ -134,15 +210,13 @@ fn try_push(arguments: &[OsString]) -> Result<u8, Trouble> {
     }
 }
 
-fn try_get(arguments: &[OsString]) -> Result<u8, Trouble> {
-    let (settings, rest) = load(arguments)?;
-    let [name, path] = rest.as_slice() else {
+fn try_get(call: Call) -> Result<u8, Trouble> {
+    let [name, path] = call.rest.as_slice() else {
         let usage = "expected a name and a path: restore_command = 'seawall archive-get %f %p'";
         return Err(Trouble::new(usage));
     };
-    let spool = spool_of(&settings)?;
-    let request = Request::Fetch { name: text_of(name)?, path: text_of(path)? };
-    match ask_agent(&settings, &spool, &request)? {
+    let request = Request::Fetch { name: text_of(name)?, path: call.path_for_agent(path)? };
+    match ask_agent(&call, &request)? {
         Answer::Ok => Ok(DONE),
         // Asked for at the end of each archive, and by a standby every few seconds: nothing to say.
         Answer::Missing => Ok(FAILED),
@@ -151,23 +225,21 @@ fn try_get(arguments: &[OsString]) -> Result<u8, Trouble> {
     }
 }
 
-fn try_socket(arguments: &[OsString]) -> Result<u8, Trouble> {
-    let (settings, _) = load(arguments)?;
-    let spool = spool_of(&settings)?;
-    match ask_agent(&settings, &spool, &Request::Hello)? {
-        Answer::Ok => print(&format!("{:08x} {}", mark_of(&settings), spool.socket().display())),
+fn try_socket(call: Call) -> Result<u8, Trouble> {
+    match ask_agent(&call, &Request::Hello)? {
+        Answer::Ok => print(&format!("{:08x} {}", mark_of(&call.settings), call.spool.socket().display())),
         Answer::Failed(message) => Err(Trouble::new(message)),
         Answer::Released(_) | Answer::Missing | Answer::Status(_) | Answer::OtherSettings => Err(confused()),
     }
 }
 
-fn try_ask(request: &Request, arguments: &[OsString]) -> Result<u8, Trouble> {
-    let (settings, _) = load(arguments)?;
-    let spool = spool_of(&settings)?;
-    let stream = connect(&spool)?;
-    let stream = stream.ok_or_else(|| Trouble::new("no agent runs for this data directory"))?;
-    let line = request.to_line(mark_of(&settings));
-    match exchange(stream, &line, settings.timeout().map_err(Trouble::new)?)? {
+fn try_ask(request: &Request, call: &Call) -> Result<u8, Trouble> {
+    let stream = connect(&call.spool)?;
+    let stream = stream.ok_or_else(|| {
+        Trouble::new(format!("no agent runs for the data directory {}", call.data.display()))
+    })?;
+    let line = request.to_line(mark_of(&call.settings));
+    match exchange(stream, &line, call.settings.timeout().map_err(Trouble::new)?)? {
         Some(Answer::Ok) => Ok(DONE),
         Some(Answer::Status(message)) => print(&message),
         Some(Answer::Failed(message)) => Err(Trouble::new(message)),
@@ -182,14 +254,6 @@ fn print(answer: &str) -> Result<u8, Trouble> {
     printed.map(|()| DONE).map_err(Trouble::io("write the answer"))
 }
 
-/// The spool, which nobody else could have written into: what it says is believed from here on.
-fn spool_of(settings: &Settings) -> Result<Spool, Trouble> {
-    let spool = Spool::new(settings.spool().map_err(Trouble::new)?, settings.repositories_mark());
-    let place = spool.check().map_err(Trouble::io("use the spool (SEAWALL_SPOOL names another)"))?;
-    settings.check_memory(&place).map_err(Trouble::new)?;
-    Ok(spool)
-}
-
 fn confused() -> Trouble {
     Trouble::new(
         "the agent gave an answer that does not belong to the question; stop it with `seawall archive-stop`",
@@ -202,11 +266,12 @@ fn text_of(argument: &OsString) -> Result<String, Trouble> {
 }
 
 /// Asks the agent, starting one where there is none.
-fn ask_agent(settings: &Settings, spool: &Spool, request: &Request) -> Result<Answer, Trouble> {
+fn ask_agent(call: &Call, request: &Request) -> Result<Answer, Trouble> {
+    let Call { settings, spool, .. } = call;
     let line = request.to_line(mark_of(settings));
     let timeout = settings.timeout().map_err(Trouble::new)?;
     for _ in 0..AGENTS_TRIED {
-        let stream = connect_or_start(settings, spool)?;
+        let stream = connect_or_start(call)?;
         match exchange(stream, &line, timeout)? {
             // It was just ending, or runs with other settings and ends now: the next one is ours.
             None => {}
@@ -250,7 +315,8 @@ fn connect(spool: &Spool) -> Result<Option<UnixStream>, Trouble> {
     Ok(Some(stream))
 }
 
-fn connect_or_start(settings: &Settings, spool: &Spool) -> Result<UnixStream, Trouble> {
+fn connect_or_start(call: &Call) -> Result<UnixStream, Trouble> {
+    let Call { settings, spool, .. } = call;
     if let Some(stream) = connect(spool)? {
         return Ok(stream);
     }
@@ -262,16 +328,16 @@ fn connect_or_start(settings: &Settings, spool: &Spool) -> Result<UnixStream, Tr
     if let Some(stream) = connect(spool)? {
         return Ok(stream);
     }
-    start(settings, spool)?;
+    start(call)?;
     connect(spool)?.ok_or_else(|| {
         Trouble::new(format!("the agent that was just started does not listen; see {}", spool.log().display()))
     })
 }
 
 /// Starts an agent and waits until it listens, or says why it does not.
-fn start(settings: &Settings, spool: &Spool) -> Result<(), Trouble> {
+fn start(call: &Call) -> Result<(), Trouble> {
+    let Call { settings, spool, data, .. } = call;
     let program = std::env::current_exe().map_err(Trouble::io("find the program"))?;
-    let here = std::env::current_dir().map_err(Trouble::io("look at the current directory"))?;
     spool.turn_log().map_err(Trouble::io("put the agent's log aside"))?;
     let log = spool.log();
     let log = std::fs::OpenOptions::new().create(true).append(true).open(&log);
@@ -279,7 +345,7 @@ fn start(settings: &Settings, spool: &Spool) -> Result<(), Trouble> {
     let mut agent = Command::new(program)
         .arg(AGENT_COMMAND)
         .arg(spool.socket().parent().expect("the socket lies in the spool"))
-        .arg(OsStr::from_bytes(here.as_os_str().as_bytes()))
+        .arg(data)
         .current_dir("/")
         // The C library keeps what a thread frees for that thread, up to the longest it has ever freed: with many uploads in
         // flight that is many times what they need. Told so, it gives long stretches back.

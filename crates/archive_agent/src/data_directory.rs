@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use seawall_archive::{LogFileName, Lsn, System, TimelineId};
 
+/// In each data directory, and first in it: whose it is.
+const CONTROL_FILE: &str = "global/pg_control";
 /// Histories are short.
 const HISTORY_BYTES_MAX: u64 = 1 << 20;
 
@@ -12,6 +14,32 @@ const HISTORY_BYTES_MAX: u64 = 1 << 20;
 #[derive(Clone, Debug)]
 pub(crate) struct DataDirectory {
     path: PathBuf,
+}
+
+/// The full name of the data directory that a command is about: the one that is named, else the current directory, else the first one
+/// above `path`. `pg_rewind`, Patroni and people run `restore_command` elsewhere than PostgreSQL does.
+///
+/// # Errors
+/// With what is missing, and what to do.
+pub(crate) fn find(named: Option<&Path>, path: Option<&Path>) -> Result<PathBuf, String> {
+    let is_data = |directory: &Path| directory.join(CONTROL_FILE).exists();
+    if let Some(named) = named {
+        let cannot = |error| format!("cannot look at --data-directory {}: {error}", named.display());
+        return std::fs::canonicalize(named).map_err(cannot);
+    }
+    let here = std::env::current_dir().map_err(|error| format!("cannot look at the current directory: {error}"))?;
+    let Some(path) = path.filter(|_| !is_data(&here)) else { return Ok(here) };
+    let path = here.join(path);
+    let above = path.ancestors().skip(1).find(|directory| is_data(directory));
+    let above = above.ok_or_else(|| {
+        format!(
+            "no data directory: there is no {CONTROL_FILE} in {}, nor in any directory above {}; run this in PostgreSQL's data directory, \
+             or name it with --data-directory",
+            here.display(),
+            path.display()
+        )
+    })?;
+    std::fs::canonicalize(above).map_err(|error| format!("cannot look at {}: {error}", above.display()))
 }
 
 impl DataDirectory {
@@ -27,7 +55,7 @@ impl DataDirectory {
     /// Whose it is: the first eight bytes of `global/pg_control`, in every release.
     pub(crate) fn system(&self) -> io::Result<System> {
         let mut identifier = [0; 8];
-        let file = std::fs::OpenOptions::new().read(true).open(self.path.join("global/pg_control"));
+        let file = std::fs::OpenOptions::new().read(true).open(self.path.join(CONTROL_FILE));
         file?.read_exact(&mut identifier)?;
         Ok(System::PostgreSql(u64::from_le_bytes(identifier)))
     }

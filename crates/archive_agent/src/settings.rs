@@ -197,16 +197,16 @@ impl Settings {
         crc32c(self.value("repository").unwrap_or_default().as_bytes())
     }
 
-    /// The spool of the cluster whose data directory is the current one.
+    /// The spool of the cluster with this data directory.
     ///
     /// # Errors
-    /// If the current directory cannot be told from others.
-    pub fn spool(&self) -> Result<PathBuf, SettingsError> {
-        let here = std::fs::metadata(".");
-        let here =
-            here.map_err(|error| SettingsError(format!("cannot look at the current directory: {error}")))?;
+    /// If the directory cannot be told from others, or there is no place for the spool.
+    pub fn spool(&self, data: &Path) -> Result<PathBuf, SettingsError> {
+        let metadata = std::fs::metadata(data);
+        let metadata = metadata
+            .map_err(|error| SettingsError(format!("cannot look at {}: {error}", data.display())))?;
         // By the directory itself, not by its name: two names of one directory are one cluster.
-        let name = format!("{:x}-{:x}", here.dev(), here.ino());
+        let name = format!("{:x}-{:x}", metadata.dev(), metadata.ino());
         Ok(self.spool_root()?.join(name))
     }
 

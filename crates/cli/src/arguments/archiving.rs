@@ -3,7 +3,7 @@
 use clap::Args;
 
 pub(crate) const ARCHIVE_HELP: &str = "\
-Run in PostgreSQL's data directory, as PostgreSQL does. The first call starts an agent, which uploads whatever waits to be
+Run in PostgreSQL's data directory, as PostgreSQL does; or anywhere, if the file lies in a data directory. The first call starts an agent, which uploads whatever waits to be
 archived, many files at once, and fetches ahead for recovery; later calls mostly find that it is done.
 
 Options, and the environment variables and lines of /etc/seawall/archive.conf that do the same:
@@ -20,6 +20,7 @@ Options, and the environment variables and lines of /etc/seawall/archive.conf th
   --timeout=SECONDS      SEAWALL_TIMEOUT       timeout = ...        how long a command waits, default 60
   --master-key-file=FILE ...                   master_key_file = .. of an encrypted repository, also -env and -command
   --config=FILE          SEAWALL_CONFIG                             another file than /etc/seawall/archive.conf
+  --data-directory=DIR                                              PostgreSQL's, if this is not run in it, and the file is elsewhere
 
 Exit codes of archive-get: 0 fetched   1 not in the archive   126 cannot be told, or in a gap: a recovery stops and does not end
 early (1 on a standby, which asks again).

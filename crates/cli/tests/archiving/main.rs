@@ -4,6 +4,7 @@
 
 #[path = "../common/agents.rs"]
 mod agents;
+mod anywhere;
 mod cluster;
 mod faults;
 mod full_disk;
