@@ -337,6 +337,10 @@ fn connect_or_start(call: &Call) -> Result<UnixStream, Trouble> {
 /// Starts an agent and waits until it listens, or says why it does not.
 fn start(call: &Call) -> Result<(), Trouble> {
     let Call { settings, spool, data, .. } = call;
+    // Said once for each agent: a command runs for each segment.
+    if let Some(warning) = settings.warning() {
+        say!("seawall: warning: {warning}");
+    }
     let program = std::env::current_exe().map_err(Trouble::io("find the program"))?;
     spool.turn_log().map_err(Trouble::io("put the agent's log aside"))?;
     let log = spool.log();

@@ -14,6 +14,9 @@
 //! | --master-key-file, -env, -command | SEAWALL_MASTER_KEY_FILE, ... | master_key_file, ... | of an encrypted repository |
 //! | --config      | SEAWALL_CONFIG       |               | the file; default `/etc/seawall/archive.conf`, if it is there        |
 //!
+//! What comes first replaces what comes later: the repositories that an option names are all; and of the three sources that a master key
+//! may have, those of the environment and the file count for nothing if an option names any.
+//!
 //! The file has lines `name = value`; `#` begins a comment. Names in capitals are credentials, such as `AWS_ACCESS_KEY_ID`:
 //! they are used as if they stood in the environment.
 //!
@@ -56,6 +59,9 @@ const NAMES: [&str; 12] = [
     "master_key_command",
 ];
 
+/// The sources that a master key may have, of which one is named.
+const MASTER_KEY: [&str; 3] = ["master_key_file", "master_key_env", "master_key_command"];
+
 /// What is wrong with the settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
@@ -67,6 +73,8 @@ pub struct Settings {
     /// By the names of the file.
     values: BTreeMap<String, String>,
     credentials: BTreeMap<String, String>,
+    /// The file, if it has credentials that everybody may read.
+    exposed: Option<PathBuf>,
 }
 
 impl Settings {
@@ -81,14 +89,18 @@ impl Settings {
             Some(path) => read_file(Path::new(&path), Missing::IsAnError)?,
             None => read_file(Path::new(FILE), Missing::IsFine)?,
         };
-        for name in NAMES {
-            let variable = format!("SEAWALL_{}", name.to_ascii_uppercase());
-            let from_environment = std::env::var(variable).ok().filter(|value| !value.is_empty());
-            if let Some(value) = given.get(name).cloned().or(from_environment) {
-                settings.values.insert(name.to_owned(), value);
-            }
-        }
+        settings.overlay(from_environment());
+        settings.overlay(given);
         Ok((settings, rest))
+    }
+
+    /// Takes on values that come before those that are there. A master key has one source: whichever is named replaces all of them.
+    fn overlay(&mut self, values: BTreeMap<String, String>) {
+        if MASTER_KEY.iter().any(|name| values.contains_key(*name)) {
+            MASTER_KEY.iter().for_each(|name| drop(self.values.remove(*name)));
+        }
+        let settings = values.into_iter().filter(|(name, _)| NAMES.contains(&name.as_str()));
+        self.values.extend(settings);
     }
 
     fn value(&self, name: &str) -> Option<&str> {
@@ -353,6 +365,12 @@ impl Settings {
         used.map(|(name, value)| (name.into_vec(), value.into_vec())).collect()
     }
 
+    /// What should be put right, though everything works.
+    pub(crate) fn warning(&self) -> Option<String> {
+        let path = self.exposed.as_ref()?.display();
+        Some(format!("everybody may read the credentials in {path}: take that right away, as `chmod o-rwx {path}` does"))
+    }
+
     /// Credentials from the file.
     pub fn credentials(&self) -> &BTreeMap<String, String> {
         &self.credentials
@@ -405,6 +423,16 @@ fn take_options(arguments: &[OsString]) -> Result<(BTreeMap<String, String>, Vec
     Ok((settings.values, rest))
 }
 
+/// Settings by the names of the file. A variable that is empty says nothing.
+fn from_environment() -> BTreeMap<String, String> {
+    let value = |name: &str| std::env::var(format!("SEAWALL_{}", name.to_ascii_uppercase())).ok();
+    let set = NAMES.iter().filter_map(|name| Some(((*name).to_owned(), value(name)?)));
+    set.filter(|(_, value)| !value.is_empty()).collect()
+}
+
+/// The file may be its group's.
+const OTHERS_READ: u32 = 0o004;
+
 enum Missing {
     IsFine,
     IsAnError,
@@ -421,8 +449,12 @@ fn read_file(path: &Path, missing: Missing) -> Result<Settings, SettingsError> {
         (opened, _) => opened.map_err(refuse)?,
     };
     let mut text = String::new();
+    let mode = file.metadata().map_err(refuse)?.mode();
     file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(refuse)?;
-    Settings::parse(&text, &place)
+    let mut settings = Settings::parse(&text, &place)?;
+    let is_exposed = mode & OTHERS_READ != 0 && !settings.credentials.is_empty();
+    settings.exposed = is_exposed.then(|| path.to_owned());
+    Ok(settings)
 }
 
 #[cfg(test)]
@@ -453,7 +485,9 @@ mod tests {
         assert_eq!(settings.credentials()["AWS_ACCESS_KEY_ID"], "me");
         let (settings, _) = load(&["--config", &file, "--repository", "/one", "--repository=/two"]).unwrap();
         assert_eq!(settings.repositories().unwrap(), ["/one", "/two"]);
-        assert_eq!(Settings::parse(&settings.to_text(), "text").unwrap(), settings);
+        // Whether everybody may read the file is nothing that is handed on.
+        let handed_on = Settings { exposed: None, ..settings };
+        assert_eq!(Settings::parse(&handed_on.to_text(), "text").unwrap(), handed_on);
         let (settings, _) =
             load(&["--config", &file, "--optional-repository=/x", "--queue-max=64GiB"]).unwrap();
         assert_eq!(
@@ -461,6 +495,27 @@ mod tests {
             (vec!["/x"], Ok(Some(64 << 30)))
         );
         assert_eq!(Settings::default().queue_max(), Ok(None));
+    }
+
+    /// A restored cluster's `restore_command` names its key, whatever the file says.
+    #[test]
+    fn an_option_for_the_master_key_replaces_every_source_of_the_file() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("archive.conf");
+        std::fs::write(&file, "repository = /var/a\nmaster_key_file = /etc/key\n").unwrap();
+        let file = format!("--config={}", file.display());
+        for (options, expected) in [
+            (&[][..], MasterKey::File("/etc/key".into())),
+            (&["--master-key-env=KEY"], MasterKey::Environment("KEY".to_owned())),
+            (&["--master-key-command=cat key"], MasterKey::Command("cat key".to_owned())),
+            (&["--master-key-file=/other"], MasterKey::File("/other".into())),
+        ] {
+            let (settings, _) = load(&[&[file.as_str()], options].concat()).unwrap();
+            let key = settings.master_key().unwrap().map(|key| key.to_string());
+            assert_eq!(key, Some(expected.to_string()), "{options:?}");
+        }
+        let (settings, _) = load(&[&file, "--master-key-env=KEY", "--master-key-file=/other"]).unwrap();
+        assert!(settings.master_key().is_err(), "two at one place are a mistake");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! How things are: for people, as JSON, and as a text file that Prometheus reads.
 
-use std::fmt::Write;
-use std::io;
+use std::fmt::Write as _;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
 use std::path::Path;
 
 use seawall_archive::RequestStatistics;
@@ -194,10 +195,16 @@ impl Statistics {
         metrics.text
     }
 
-    /// Writes the text file for Prometheus: whoever reads it finds all of it.
+    /// Writes the text file for Prometheus: whoever reads it finds all of it. The directory may be another user's, who must not get
+    /// this process to write elsewhere: no link is followed, and what has the name is replaced, and not written to.
     pub(super) fn write_prometheus(&self, path: &Path) -> io::Result<()> {
         let new = path.with_extension("new");
-        std::fs::write(&new, self.to_prometheus())?;
+        match rustix::fs::unlink(&new) {
+            Err(error) if error != rustix::io::Errno::NOENT => return Err(error.into()),
+            _ => {}
+        }
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&new)?;
+        file.write_all(self.to_prometheus().as_bytes())?;
         Ok(rustix::fs::rename(&new, path)?)
     }
 }

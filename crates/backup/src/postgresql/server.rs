@@ -107,14 +107,21 @@ impl ArchiverState {
             0 => "has not failed".to_owned(),
             count => format!("failed {count} times, last {}", at(&self.last_failed, &self.last_failed_time)),
         };
-        let command =
-            self.archive_command.as_deref().filter(|command| !command.is_empty()).unwrap_or("not shown");
+        let command = self.archive_command.as_deref().and_then(program_of).unwrap_or("not shown");
         format!(
             "PostgreSQL (archive_mode {}, archive_command {command}) has archived {archived} last, and {failed}; the cause is in \
              its log",
             self.archive_mode
         )
     }
+}
+
+/// The program that a shell command runs, if that is its first word. Assignments before it and arguments after it may be secrets, and
+/// messages get into logs.
+fn program_of(command: &str) -> Option<&str> {
+    let word = command.split_whitespace().next()?;
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._-".contains(&byte);
+    word.bytes().all(is_plain).then_some(word)
 }
 
 impl PostgreSqlServer {
@@ -246,5 +253,39 @@ impl Drop for BaseBackup {
         if let Err(error) = self.child.kill().and_then(|()| self.child.wait()) {
             tracing::warn!(%error, "pg_basebackup could not be ended");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(archive_command: &str) -> String {
+        let state = ArchiverState {
+            waits: false,
+            archive_mode: "on".to_owned(),
+            archive_command: Some(archive_command.to_owned()),
+            last_archived: None,
+            last_archived_time: None,
+            failed_count: 0,
+            last_failed: None,
+            last_failed_time: None,
+        };
+        state.words()
+    }
+
+    #[test]
+    fn no_secret_of_a_command_gets_into_a_message() {
+        for command in [
+            "/usr/bin/seawall archive-push --repository=s3://b?x=hunter2 %p",
+            "AWS_SECRET_ACCESS_KEY=hunter2 /usr/bin/seawall archive-push %p",
+            "\"hunter2\"",
+            "cd x; TOKEN='hunter2' push %p",
+        ] {
+            assert!(!words(command).contains("hunter2"), "{}", words(command));
+        }
+        assert!(words("/usr/bin/seawall archive-push %p").contains("archive_command /usr/bin/seawall)"));
+        assert!(words("false").contains("archive_command false)"));
+        assert!(words("").contains("not shown"));
     }
 }

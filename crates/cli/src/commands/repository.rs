@@ -31,6 +31,12 @@ pub(crate) fn repository(shared: &Shared, command: &RepoCommand, output: &mut Ou
 pub(super) fn url_of(given: &Option<String>) -> Result<RepositoryUrl, Failure> {
     let text = given.clone().or_else(|| std::env::var(VARIABLE).ok());
     let text = text.ok_or_else(|| Failure::Usage(format!("name a repository, or set {VARIABLE}")))?;
+    // The archive commands take several there.
+    if given.is_none() && text.split_whitespace().count() > 1 {
+        return Err(Failure::Usage(format!(
+            "{VARIABLE} names several repositories, and this command works with one: name it with --repository"
+        )));
+    }
     // A relative path is what somebody types at a shell; settings have absolute ones.
     let text = match text.contains("://") || text.starts_with('/') {
         true => text,

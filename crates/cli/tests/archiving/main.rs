@@ -6,6 +6,7 @@
 mod agents;
 mod anywhere;
 mod cluster;
+mod commands;
 mod faults;
 mod full_disk;
 mod optional;
