@@ -23,8 +23,8 @@ use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -33,7 +33,7 @@ use seawall_io::{Clock, SystemClock};
 
 use crate::data_directory::DataDirectory;
 use crate::peer::check_peer;
-use crate::protocol::{Answer, LINE_BYTES_MAX, Request, StatusForm, mark_of};
+use crate::protocol::{Answer, Form, LINE_BYTES_MAX, Request, mark_of};
 use crate::say::say;
 use crate::settings::Settings;
 use crate::spool::{Lock, Spool};
@@ -125,9 +125,12 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
     let timeout = settings.timeout().map_err(|error| error.to_string())?;
     let lock = spool.lock_within(Lock::Agent, timeout, &SystemClock);
     let lock = lock.map_err(|error| format!("cannot lock the spool: {error}"))?;
-    let known = spool.repositories().map_err(|error| format!("cannot read which repositories there were: {error}"))?;
+    let known = spool
+        .repositories()
+        .map_err(|error| format!("cannot read which repositories there were: {error}"))?;
     let places = open_places(&settings, &known)?;
-    let gaps = Gaps::read(&spool, places.len()).map_err(|error| format!("cannot read what was left out: {error}"))?;
+    let gaps = Gaps::read(&spool, places.len())
+        .map_err(|error| format!("cannot read what was left out: {error}"))?;
     let listener = listen(&spool)?;
     spool.clear_fetched().map_err(|error| format!("cannot clear the spool: {error}"))?;
     let watch = Watch::new(&data.archive_status());
@@ -259,10 +262,8 @@ impl Agent {
                 self.wake_to_end();
                 Answer::Ok
             }
-            Some((Request::Status(StatusForm::Text), _)) => Answer::Status(self.statistics().to_text()),
-            Some((Request::Status(StatusForm::Json), _)) => {
-                Answer::Status(self.statistics().to_json().to_string())
-            }
+            Some((Request::Status(Form::Text), _)) => Answer::Status(self.statistics().to_text()),
+            Some((Request::Status(Form::Json), _)) => Answer::Status(self.statistics().to_json().to_string()),
             Some((_, mark)) if mark != self.mark => {
                 self.wake_to_end();
                 Answer::OtherSettings
@@ -312,7 +313,9 @@ impl Shared {
         let required = self.places.iter().filter(|place| place.is_required);
         let ids = required.filter_map(|place| Some((place.key(), place.id()?))).collect();
         if let Err(error) = self.spool.note_repositories(&ids) {
-            say!("which repositories there are cannot be noted, so nothing can be acknowledged ahead: {error}");
+            say!(
+                "which repositories there are cannot be noted, so nothing can be acknowledged ahead: {error}"
+            );
         }
     }
 
@@ -326,7 +329,9 @@ impl Shared {
         let known = *self.system.get_or_init(|| found);
         match known == found {
             true => Ok(found),
-            false => Err(format!("the data directory was {known}'s and is {found}'s now: this agent ends, and another goes on")),
+            false => Err(format!(
+                "the data directory was {known}'s and is {found}'s now: this agent ends, and another goes on"
+            )),
         }
     }
 

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use seawall_archive::{LogFileName, Lsn, System, TimelineId};
 
+use crate::regular;
+
 /// In each data directory, and first in it: whose it is.
 const CONTROL_FILE: &str = "global/pg_control";
 /// Histories are short.
@@ -27,7 +29,8 @@ pub(crate) fn find(named: Option<&Path>, path: Option<&Path>) -> Result<PathBuf,
         let cannot = |error| format!("cannot look at --data-directory {}: {error}", named.display());
         return std::fs::canonicalize(named).map_err(cannot);
     }
-    let here = std::env::current_dir().map_err(|error| format!("cannot look at the current directory: {error}"))?;
+    let here =
+        std::env::current_dir().map_err(|error| format!("cannot look at the current directory: {error}"))?;
     let Some(path) = path.filter(|_| !is_data(&here)) else { return Ok(here) };
     let path = here.join(path);
     let above = path.ancestors().skip(1).find(|directory| is_data(directory));
@@ -55,8 +58,7 @@ impl DataDirectory {
     /// Whose it is: the first eight bytes of `global/pg_control`, in every release.
     pub(crate) fn system(&self) -> io::Result<System> {
         let mut identifier = [0; 8];
-        let file = std::fs::OpenOptions::new().read(true).open(self.path.join(CONTROL_FILE));
-        file?.read_exact(&mut identifier)?;
+        regular::open(&self.path.join(CONTROL_FILE))?.read_exact(&mut identifier)?;
         Ok(System::PostgreSql(u64::from_le_bytes(identifier)))
     }
 
@@ -113,8 +115,7 @@ impl DataDirectory {
 
 fn fork_in(path: &Path, timeline: TimelineId) -> io::Result<Option<Lsn>> {
     let mut text = String::new();
-    let file = std::fs::OpenOptions::new().read(true).open(path)?;
-    file.take(HISTORY_BYTES_MAX).read_to_string(&mut text)?;
+    regular::open(path)?.take(HISTORY_BYTES_MAX).read_to_string(&mut text)?;
     let fork = |line: &str| {
         let mut fields = line.split_ascii_whitespace();
         let parent: u32 = fields.next()?.parse().ok()?;

@@ -26,6 +26,7 @@ pub mod client;
 mod data_directory;
 mod peer;
 mod protocol;
+mod regular;
 mod say;
 mod settings;
 mod spool;

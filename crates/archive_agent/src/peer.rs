@@ -16,7 +16,8 @@ pub(crate) fn check_peer(stream: &UnixStream) -> io::Result<()> {
     match is_believed(user)? {
         true => Ok(()),
         false => {
-            let problem = format!("the process at the other end runs as user {user}, and not as this user or root");
+            let problem =
+                format!("the process at the other end runs as user {user}, and not as this user or root");
             Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
         }
     }

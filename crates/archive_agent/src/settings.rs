@@ -215,8 +215,8 @@ impl Settings {
     /// If the directory cannot be told from others, or there is no place for the spool.
     pub fn spool(&self, data: &Path) -> Result<PathBuf, SettingsError> {
         let metadata = std::fs::metadata(data);
-        let metadata = metadata
-            .map_err(|error| SettingsError(format!("cannot look at {}: {error}", data.display())))?;
+        let metadata =
+            metadata.map_err(|error| SettingsError(format!("cannot look at {}: {error}", data.display())))?;
         // By the directory itself, not by its name: two names of one directory are one cluster.
         let name = format!("{:x}-{:x}", metadata.dev(), metadata.ino());
         Ok(self.spool_root()?.join(name))
@@ -368,7 +368,9 @@ impl Settings {
     /// What should be put right, though everything works.
     pub(crate) fn warning(&self) -> Option<String> {
         let path = self.exposed.as_ref()?.display();
-        Some(format!("everybody may read the credentials in {path}: take that right away, as `chmod o-rwx {path}` does"))
+        Some(format!(
+            "everybody may read the credentials in {path}: take that right away, as `chmod o-rwx {path}` does"
+        ))
     }
 
     /// Credentials from the file.

@@ -84,7 +84,9 @@ fn check(path: &Path, metadata: &Metadata) -> io::Result<()> {
         return Err(named(path, io::ErrorKind::NotADirectory, "is no directory"));
     }
     if metadata.mode() & OTHERS_WRITE != 0 && metadata.mode() & STICKY == 0 {
-        return deny("is such that others can write to it: take their rights to the directory away (chmod go-w)");
+        return deny(
+            "is such that others can write to it: take their rights to the directory away (chmod go-w)",
+        );
     }
     Ok(())
 }
@@ -114,18 +116,17 @@ mod tests {
         let inner = directory.path().join("a/b/c");
         std::fs::create_dir_all(&inner).unwrap();
         assert_eq!(check_directory(&inner).unwrap(), inner.canonicalize().unwrap());
-        let set = |mode| std::fs::set_permissions(directory.path().join("a"), PermissionsExt::from_mode(mode));
-        for (mode, is_fine) in [(0o777, false), (0o720, false), (0o702, false), (0o1777, true), (0o755, true)] {
+        let set =
+            |mode| std::fs::set_permissions(directory.path().join("a"), PermissionsExt::from_mode(mode));
+        for (mode, is_fine) in [(0o777, false), (0o720, false), (0o702, false), (0o1777, true), (0o755, true)]
+        {
             set(mode).unwrap();
             let checked = check_directory(&inner);
             assert_eq!(checked.is_ok(), is_fine, "{mode:o}: {checked:?}");
             let missing = check_directory(&inner.join("d/e"));
             assert_eq!(missing.is_ok(), is_fine, "{mode:o}: {missing:?}");
         }
-        assert_eq!(
-            check_directory(&inner.join("d/e")).unwrap(),
-            inner.canonicalize().unwrap().join("d/e")
-        );
+        assert_eq!(check_directory(&inner.join("d/e")).unwrap(), inner.canonicalize().unwrap().join("d/e"));
     }
 
     #[test]
@@ -141,7 +142,9 @@ mod tests {
         symlink("circle", root.join("circle")).unwrap();
         std::fs::write(root.join("file"), b"").unwrap();
         assert_eq!(check_directory(&root.join("good/x")).unwrap(), root.join("shut/inner/x"));
-        for (name, problem) in [("bad", "others can write"), ("circle", "too many"), ("file/x", "no directory")] {
+        for (name, problem) in
+            [("bad", "others can write"), ("circle", "too many"), ("file/x", "no directory")]
+        {
             let error = check_directory(&root.join(name)).unwrap_err().to_string();
             assert!(error.contains(problem), "{name}: {error}");
         }

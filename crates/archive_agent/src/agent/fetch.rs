@@ -456,7 +456,8 @@ fn may_have(place: &Place, name: LogFileName, error: &ArchiveError) -> bool {
 
 /// Whether other files would fare no better.
 fn is_of_store(error: &ArchiveError) -> bool {
-    matches!(error, ArchiveError::Store(error) if error.cause != StoreCause::NotFound) || error.asks_for_reopening()
+    matches!(error, ArchiveError::Store(error) if error.cause != StoreCause::NotFound)
+        || error.asks_for_reopening()
 }
 
 fn words(place: &Place, error: &ArchiveError) -> String {

@@ -168,7 +168,9 @@ impl Place {
             self.is_changed.store(true, Ordering::SeqCst);
             if let Some(before) = before {
                 let location = self.location();
-                say!("{location} is another repository now, {id}: it was {before}, and what that had counts no more");
+                say!(
+                    "{location} is another repository now, {id}: it was {before}, and what that had counts no more"
+                );
             }
         }
         *self.repository.write() = Some(Arc::clone(&repository));

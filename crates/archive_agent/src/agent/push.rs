@@ -485,7 +485,12 @@ impl Pusher {
     }
 
     /// It is durable wherever that is required. What is owed is noted before PostgreSQL may remove the file.
-    fn acknowledge(&self, task: &Task, content: Option<(FileIdentity, Option<u32>)>, owed: &[usize]) -> Answer {
+    fn acknowledge(
+        &self,
+        task: &Task,
+        content: Option<(FileIdentity, Option<u32>)>,
+        owed: &[usize],
+    ) -> Answer {
         let name = &task.name;
         if let Err(problem) = self.note_owed(name, owed) {
             return Answer::Failed(problem);

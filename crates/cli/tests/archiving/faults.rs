@@ -182,3 +182,30 @@ fn files_from_before_the_clock_was_set_back_are_archived() {
         is_done(&cluster.get(&cluster.log.name(index), "pg_wal/RECOVERYXLOG"));
     }
 }
+
+/// To open a pipe waits for somebody at its other end: the agent hung there for ever, and could not be ended.
+#[test]
+fn a_pipe_with_the_name_of_a_segment_is_refused_and_keeps_nobody() {
+    let mut cluster = Cluster::new(1);
+    cluster.options = vec!["--timeout=10".to_owned()];
+    let (pipe, history) = ("000000010000000000000077", "00000009.history");
+    for name in [pipe, history] {
+        cluster.add(name, b"");
+        let path = cluster.data().join("pg_wal").join(name);
+        std::fs::remove_file(&path).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(&path).status().unwrap();
+        assert!(made.success());
+    }
+    for name in [pipe, history] {
+        let output = cluster.push(name);
+        let said = message(&output);
+        assert!(code(&output) == 1 && said.contains("no regular file") && said.contains(name), "{said}");
+    }
+    is_done(&cluster.push(&cluster.log.name(0)));
+    // Nor can anything be fetched into one.
+    let path = format!("pg_wal/{pipe}");
+    let output = cluster.get(&cluster.log.name(0), &path);
+    assert!(code(&output) == 126 && message(&output).contains(&path), "{}", message(&output));
+    is_done(&cluster.run("archive-stop", &[]));
+    drop(locked(&cluster.spool()));
+}

@@ -1,10 +1,10 @@
 //! Files that are being fetched.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Seek, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use crate::regular;
 use crate::say::say;
 use rustix::io::Errno;
 use seawall_archive::ContentSink;
@@ -19,8 +19,7 @@ pub(super) struct FileSink {
 
 impl FileSink {
     pub(super) fn create(path: &Path) -> io::Result<FileSink> {
-        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
-        Ok(FileSink { file, path: path.to_owned(), is_empty: true })
+        Ok(FileSink { file: regular::create(path)?, path: path.to_owned(), is_empty: true })
     }
 
     /// Removes what was written: it is not whole.

@@ -1,6 +1,6 @@
 //! One upload: read, identified, packed once, for however many repositories.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
@@ -12,6 +12,7 @@ use super::queue::{Source, Task};
 use crate::agent::Shared;
 use crate::agent::places::Place;
 use crate::agent::stock::Share;
+use crate::regular;
 use crate::spool::FileIdentity;
 
 /// A file of a log is no longer: segments have at most 1 GiB.
@@ -171,7 +172,7 @@ struct Reading<'a> {
 
 impl<'a> Reading<'a> {
     fn begin(path: &'a Path) -> Result<Reading<'a>, Failure> {
-        let file = OpenOptions::new().read(true).open(path).map_err(failed(path))?;
+        let file = regular::open(path).map_err(failed(path))?;
         let metadata = file.metadata().map_err(failed(path))?;
         let bytes = metadata.len();
         if bytes > FILE_BYTES_MAX {
@@ -203,6 +204,7 @@ fn failed(path: &Path) -> impl FnOnce(std::io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::OpenOptions;
 
     /// Writes `content`, later than before by the file's time.
     fn write_later(path: &Path, content: &[u8]) {

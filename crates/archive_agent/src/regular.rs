@@ -1,0 +1,31 @@
+//! Files of the data directory, opened without waiting: a pipe with the name of a segment would wait for somebody at its other end.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+/// Opens a file that is to be there.
+///
+/// # Errors
+/// What the system says; `InvalidInput` for a pipe, a device or a directory.
+pub(crate) fn open(path: &Path) -> io::Result<File> {
+    checked(OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?)
+}
+
+/// Opens a file that is to be written anew, and makes it if it is missing.
+///
+/// # Errors
+/// As [`open`].
+pub(crate) fn create(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NONBLOCK);
+    checked(options.open(path)?)
+}
+
+fn checked(file: File) -> io::Result<File> {
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
+    }
+}
