@@ -26,10 +26,11 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use seawall_io::SystemClock;
+use serde_json::json;
 
 use crate::data_directory;
 use crate::peer::check_peer;
-use crate::protocol::{Answer, LINE_BYTES_MAX, Request, StatusForm, mark_of};
+use crate::protocol::{Answer, Form, LINE_BYTES_MAX, Request, mark_of};
 use crate::say::say;
 use crate::settings::Settings;
 use crate::spool::{FileIdentity, Lock, Spool};
@@ -62,43 +63,46 @@ impl Trouble {
 }
 
 /// Runs `archive-push` with its arguments; returns the exit code.
-pub fn push(arguments: &[OsString]) -> u8 {
-    report("archive-push", FAILED, || try_push(Call::of_file(arguments)?))
+pub fn push(arguments: &[OsString], form: Form) -> u8 {
+    report("archive-push", form, FAILED, || try_push(Call::of_file(arguments)?))
 }
 
 /// Runs `archive-get` with its arguments; returns the exit code.
-pub fn get(arguments: &[OsString]) -> u8 {
+pub fn get(arguments: &[OsString], form: Form) -> u8 {
     let place = Place::of_file(arguments);
     let is_standby = place.as_ref().is_ok_and(|place| place.data.join("standby.signal").exists());
     let of_trouble = if is_standby { FAILED } else { STOPS_RECOVERY };
-    report("archive-get", of_trouble, || try_get(Call::at(place?)?))
+    report("archive-get", form, of_trouble, || try_get(Call::at(place?)?))
 }
 
 /// Runs `archive-socket`, for programs that talk to the agent themselves: starts one, if there is none, and says what stands for the
 /// settings, and where it listens. Returns the exit code.
-pub fn socket(arguments: &[OsString]) -> u8 {
-    report("archive-socket", FAILED, || try_socket(Call::of_directory(arguments)?))
+pub fn socket(arguments: &[OsString], form: Form) -> u8 {
+    report("archive-socket", form, FAILED, || try_socket(Call::of_directory(arguments)?))
 }
 
-/// Runs `archive-status` or `archive-stop`; returns the exit code.
-pub fn ask(command: &str, arguments: &[OsString]) -> u8 {
-    let is_json = arguments.iter().any(|argument| argument == "--json");
-    let arguments: Vec<OsString> =
-        arguments.iter().filter(|argument| *argument != "--json").cloned().collect();
-    let request = match (command, is_json) {
-        ("archive-stop", _) => Request::Stop,
-        (_, true) => Request::Status(StatusForm::Json),
-        (_, false) => Request::Status(StatusForm::Text),
-    };
-    report(command, FAILED, || try_ask(&request, &Call::of_directory(&arguments)?))
+/// Runs `archive-status`; returns the exit code.
+pub fn status(arguments: &[OsString], form: Form) -> u8 {
+    let attempt = || try_ask(&Request::Status(form), &Call::of_directory(arguments)?);
+    report("archive-status", form, FAILED, attempt)
+}
+
+/// Runs `archive-stop`; returns the exit code.
+pub fn stop(arguments: &[OsString], form: Form) -> u8 {
+    report("archive-stop", form, FAILED, || try_ask(&Request::Stop, &Call::of_directory(arguments)?))
 }
 
 /// The message goes to PostgreSQL's log. A panic, too, must not end with an exit code of its own: to a recovery that is the end of the
 /// archive.
-fn report(command: &str, of_trouble: u8, attempt: impl FnOnce() -> Result<u8, Trouble>) -> u8 {
-    let panicked = |_| Err(Trouble::new("a defect of seawall, which is described above"));
-    std::panic::catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(panicked).unwrap_or_else(|trouble| {
-        say!("seawall {command}: {trouble}");
+fn report(command: &str, form: Form, of_trouble: u8, attempt: impl FnOnce() -> Result<u8, Trouble>) -> u8 {
+    let panicked = |_| Err(Trouble::new("a defect of seawall: its message is above; please report it"));
+    let done = std::panic::catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(panicked);
+    done.unwrap_or_else(|trouble| {
+        let message = format!("{command}: {trouble}");
+        match form {
+            Form::Text => say!("seawall {message}"),
+            Form::Json => say!("{}", json!({ "error": message, "exit_code": of_trouble })),
+        }
         of_trouble
     })
 }
@@ -330,7 +334,10 @@ fn connect_or_start(call: &Call) -> Result<UnixStream, Trouble> {
     }
     start(call)?;
     connect(spool)?.ok_or_else(|| {
-        Trouble::new(format!("the agent that was just started does not listen; see {}", spool.log().display()))
+        Trouble::new(format!(
+            "the agent that was just started does not listen; see {}",
+            spool.log().display()
+        ))
     })
 }
 
@@ -382,7 +389,10 @@ mod tests {
 
     #[test]
     fn a_defect_does_not_look_like_the_end_of_the_archive() {
-        assert_eq!(report("archive-get", STOPS_RECOVERY, || panic!("on purpose")), STOPS_RECOVERY);
-        assert_eq!(report("archive-get", STOPS_RECOVERY, || Ok(FAILED)), FAILED);
+        assert_eq!(
+            report("archive-get", Form::Text, STOPS_RECOVERY, || panic!("on purpose")),
+            STOPS_RECOVERY
+        );
+        assert_eq!(report("archive-get", Form::Text, STOPS_RECOVERY, || Ok(FAILED)), FAILED);
     }
 }

@@ -32,5 +32,6 @@ mod settings;
 mod spool;
 mod trust;
 
+pub use protocol::Form;
 pub use settings::{Settings, SettingsError};
 pub use spool::{FileIdentity, Lock, Spool, SpoolLock};

@@ -30,15 +30,17 @@ pub(crate) enum Request {
     /// Say that you are there.
     Hello,
     /// Say how things are.
-    Status(StatusForm),
+    Status(Form),
     /// End, when nothing is under way.
     Stop,
 }
 
-/// For whom.
+/// What an answer looks like, and a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StatusForm {
+pub enum Form {
+    /// For people.
     Text,
+    /// For programs.
     Json,
 }
 
@@ -72,8 +74,8 @@ impl Request {
             Request::Push { path } => format!("push {mark:08x} {}\n", escape(path)),
             Request::Fetch { name, path } => format!("fetch {mark:08x} {} {}\n", escape(name), escape(path)),
             Request::Hello => format!("hello {mark:08x}\n"),
-            Request::Status(StatusForm::Text) => format!("status {mark:08x} text\n"),
-            Request::Status(StatusForm::Json) => format!("status {mark:08x} json\n"),
+            Request::Status(Form::Text) => format!("status {mark:08x} text\n"),
+            Request::Status(Form::Json) => format!("status {mark:08x} json\n"),
             Request::Stop => format!("stop {mark:08x}\n"),
         }
     }
@@ -86,8 +88,8 @@ impl Request {
             ("push", [path]) => Request::Push { path: unescape(path)? },
             ("fetch", [name, path]) => Request::Fetch { name: unescape(name)?, path: unescape(path)? },
             ("hello", []) => Request::Hello,
-            ("status", ["text"]) => Request::Status(StatusForm::Text),
-            ("status", ["json"]) => Request::Status(StatusForm::Json),
+            ("status", ["text"]) => Request::Status(Form::Text),
+            ("status", ["json"]) => Request::Status(Form::Json),
             ("stop", []) => Request::Stop,
             _ => return None,
         };
@@ -156,8 +158,8 @@ mod tests {
             Request::Push { path: odd.to_owned() },
             Request::Fetch { name: "0000".to_owned(), path: odd.to_owned() },
             Request::Hello,
-            Request::Status(StatusForm::Text),
-            Request::Status(StatusForm::Json),
+            Request::Status(Form::Text),
+            Request::Status(Form::Json),
             Request::Stop,
         ] {
             let line = request.to_line(7);

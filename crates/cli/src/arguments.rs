@@ -73,6 +73,9 @@ pub(crate) struct Shared {
     /// Answer in JSON, one value a line; errors are JSON on standard error.
     #[arg(long, global = true, display_order = 1000)]
     pub(crate) json: bool,
+    /// Say more on standard error of what happens; twice, still more. The variable RUST_LOG says it in detail, and comes first.
+    #[arg(long, short, global = true, action = clap::ArgAction::Count, display_order = 1000)]
+    pub(crate) verbose: u8,
     /// Memory for cached pages, in MiB. Default 256.
     #[arg(long, global = true, value_name = "MIB", hide_short_help = true, display_order = 1001)]
     pub(crate) cache_mib: Option<u64>,

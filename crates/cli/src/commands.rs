@@ -63,10 +63,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Command::NewTimeline(new) => timelines::new_timeline(shared, new, output),
         Command::ReleaseHold(hold) => timelines::release_hold(shared, hold, output),
         Command::RotateKey(rotate) => tables::rotate_key(shared, rotate, output),
-        Command::ArchivePush(rest) => archive("archive-push", rest),
-        Command::ArchiveGet(rest) => archive("archive-get", rest),
-        Command::ArchiveStatus(rest) => archive("archive-status", rest),
-        Command::ArchiveStop(rest) => archive("archive-stop", rest),
+        Command::ArchivePush(rest) => archive("archive-push", rest, shared),
+        Command::ArchiveGet(rest) => archive("archive-get", rest, shared),
+        Command::ArchiveStatus(rest) => archive("archive-status", rest, shared),
+        Command::ArchiveStop(rest) => archive("archive-stop", rest, shared),
         Command::Repo(command) => repository::repository(shared, command, output),
         Command::Checkpoint(directory) => inspect::checkpoint(shared, &directory.dir, output),
         Command::Backup(backup) => backup::backup(shared, backup, output),
@@ -94,9 +94,10 @@ fn guard_key(key: &MasterKey, output: &Output) -> Result<(), Failure> {
 }
 
 /// With an option of another command before it: the usual way is in `archiving`.
-fn archive(command: &str, rest: &ArchiveArguments) -> Result<(), Failure> {
-    let arguments: Vec<OsString> =
-        ["seawall", command].into_iter().map(OsString::from).chain(rest.rest.iter().cloned()).collect();
+fn archive(command: &str, rest: &ArchiveArguments, shared: &Shared) -> Result<(), Failure> {
+    let json = shared.json.then_some("--json");
+    let words = ["seawall", command].into_iter().chain(json).map(OsString::from);
+    let arguments: Vec<OsString> = words.chain(rest.rest.iter().cloned()).collect();
     match archiving::run(&arguments) {
         Some(0) | None => Ok(()),
         Some(code) => Err(Failure::Told(code)),

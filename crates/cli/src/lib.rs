@@ -10,6 +10,7 @@
 //!
 //! Invariants:
 //! * Standard output holds the answer and nothing else; messages and progress bars go to standard error.
+//! * Events are shown on standard error, warnings by default: whatever the engine has to say reaches who runs the command.
 //! * `committed ROWS` is printed only after the transaction that holds these rows is durable.
 //! * `dump` writes what `load` reads back to the same bytes.
 //!
@@ -18,6 +19,7 @@
 mod archiving;
 mod arguments;
 mod commands;
+mod events;
 mod failure;
 mod files;
 mod output;
@@ -64,6 +66,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(error) => error.exit(),
     };
     let json = arguments.shared.json;
+    events::show(arguments.shared.verbose, json);
     let mut output = Output::stdout(json);
     let result = commands::run(&arguments, &mut output).and_then(|()| output.flush());
     match result {

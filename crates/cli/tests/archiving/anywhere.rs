@@ -55,7 +55,10 @@ fn the_data_directory_can_be_named() {
     assert_eq!(status["archived"], 1, "{status}");
     let output = run_in(&cluster, root, "archive-get", &[&name, &elsewhere]);
     let said = message(&output);
-    assert!(code(&output) == 126 && said.contains("--data-directory") && said.contains("pg_control"), "{said}");
+    assert!(
+        code(&output) == 126 && said.contains("--data-directory") && said.contains("pg_control"),
+        "{said}"
+    );
     let output = run_in(&cluster, root, "archive-get", &["--data-directory=/nowhere", &name, &elsewhere]);
     assert!(code(&output) == 126 && message(&output).contains("/nowhere"), "{}", message(&output));
 }

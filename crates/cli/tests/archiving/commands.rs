@@ -1,9 +1,51 @@
-//! What people and programs see of the archive commands: warnings, files of statistics.
+//! What people and programs see of the archive commands: JSON, warnings, files of statistics.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Output;
+
+use serde_json::Value;
 
 use crate::cluster::{Cluster, code, is_done, message};
+
+fn seawall(cluster: &Cluster, arguments: &[&str]) -> Output {
+    // `command` gives the name of the command first, and the settings of the cluster.
+    cluster.command(arguments[0], &arguments[1..]).output().unwrap()
+}
+
+#[test]
+fn json_is_asked_for_before_or_after_the_command() {
+    let cluster = Cluster::new(1);
+    is_done(&cluster.push(&cluster.log.name(0)));
+    for arguments in [["--json", "archive-status"], ["archive-status", "--json"]] {
+        let output = seawall(&cluster, &arguments);
+        let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(status["archived"], 1, "{arguments:?}");
+    }
+    is_done(&seawall(&cluster, &["--json", "archive-push", &format!("pg_wal/{}", cluster.log.name(0))]));
+    is_done(&seawall(&cluster, &["--json", "archive-stop"]));
+}
+
+#[test]
+fn failures_are_json_where_that_is_asked_for() {
+    let cluster = Cluster::new(1);
+    for (arguments, expected) in [
+        (&["--json", "archive-status"][..], 1),
+        (&["archive-status", "--json"], 1),
+        (&["archive-stop", "--json"], 1),
+        (&["--json", "archive-push", "pg_wal/none"], 1),
+        (&["--json", "archive-get", "only one"], 126),
+        (&["archive-get", "--json", "--no-such-option"], 126),
+    ] {
+        let output = seawall(&cluster, arguments);
+        assert_eq!(code(&output), expected, "{arguments:?}");
+        let said = message(&output);
+        let error: Value =
+            serde_json::from_str(said.trim()).unwrap_or_else(|_| panic!("{arguments:?}: {said}"));
+        assert_eq!(error["exit_code"], expected, "{error}");
+        assert!(error["error"].is_string(), "{error}");
+    }
+}
 
 /// A directory of statistics belongs to the user of whatever reads them: a link there must not lead a more powerful writer elsewhere.
 #[test]
@@ -47,16 +89,44 @@ fn several_repositories_in_the_variable_are_refused_by_commands_for_one() {
     let cluster = Cluster::new(0);
     cluster.make("second");
     let both = format!("{} {}", cluster.repository(), cluster.place("second"));
-    for arguments in [
-        &["repo", "info"][..],
-        &["restore", "nowhere"],
-        &["backup", "list"],
-        &["backup", "--postgresql"],
-    ] {
+    for arguments in
+        [&["repo", "info"][..], &["restore", "nowhere"], &["backup", "list"], &["backup", "--postgresql"]]
+    {
         let mut command = cluster.command(arguments[0], &arguments[1..]);
         let output = command.env("SEAWALL_REPOSITORY", &both).output().unwrap();
         let said = message(&output);
         assert_eq!(code(&output), 2, "{arguments:?}: {said}");
         assert!(said.contains("SEAWALL_REPOSITORY") && said.contains("--repository"), "{said}");
     }
+}
+
+/// Events of the engine reach whoever runs the command.
+#[test]
+fn events_are_shown_on_standard_error() {
+    let cluster = Cluster::without_repository(0);
+    let database = cluster.place("database");
+    assert_eq!(code(&cluster.run("init", &[&database])), 0);
+    // One of the two copies, as a disk may lose it.
+    let path = std::path::Path::new(&database).join("superblock");
+    let mut superblock = std::fs::read(&path).unwrap();
+    superblock[100] ^= 1;
+    std::fs::write(&path, superblock).unwrap();
+    let run = |words: &[&str], variable: &str| {
+        let mut command = cluster.command(words[0], &words[1..]);
+        let output = command.env("RUST_LOG", variable).output().unwrap();
+        assert_eq!(code(&output), 0, "{}", message(&output));
+        message(&output)
+    };
+    let event = "a copy of the superblock is damaged";
+    let said = run(&["info", &database], "");
+    assert!(said.starts_with(&format!("seawall: warning: {event}")), "{said}");
+    let said = run(&["--json", "info", &database], "");
+    let warning: Value = serde_json::from_str(said.lines().next().unwrap()).unwrap();
+    assert!(warning["warning"].as_str().unwrap().contains(event), "{warning}");
+    assert_eq!(run(&["info", &database], "error"), "", "RUST_LOG says what is shown");
+    assert!(run(&["info", &database], "seawall_engine=warn").contains(event));
+    let said = run(&["info", &database], "=;=");
+    assert!(said.contains("RUST_LOG") && said.contains(event), "{said}");
+    let counted = |words: &[&str]| run(words, "").lines().count();
+    assert!(counted(&["-v", "create", &database, "one"]) > counted(&["create", &database, "two"]));
 }

@@ -1,0 +1,101 @@
+//! Events of the engine, of archives and of backups, on standard error: warnings and errors; with `-v` or `RUST_LOG` more. One line each,
+//! or one JSON value.
+
+use std::fmt;
+
+use serde_json::json;
+use tracing::field::{Field, Visit};
+use tracing::level_filters::LevelFilter;
+use tracing::{Event, Level, Subscriber};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::output::tell;
+
+/// Which events are shown: `warn`, or `seawall_wal=debug,seawall_backup=info`. It comes before `-v`.
+const VARIABLE: &str = "RUST_LOG";
+
+/// Shows events from here on, `verbosity` steps more than warnings. The first call counts.
+pub(crate) fn show(verbosity: u8, json: bool) {
+    let filter = asked_for(json).unwrap_or_else(|| by_default(verbosity));
+    let lines = ToStandardError { json }.with_filter(filter);
+    if tracing_subscriber::registry().with(lines).try_init().is_err() {
+        tracing::debug!("events are shown already");
+    }
+}
+
+fn asked_for(json: bool) -> Option<Targets> {
+    let text = std::env::var(VARIABLE).ok().filter(|text| !text.is_empty())?;
+    let refuse = |error| {
+        let problem = format!("{VARIABLE} says {text:?}, which does not say what to show: {error}");
+        tell_event(&Level::WARN, &problem, json);
+    };
+    text.parse().map_err(refuse).ok()
+}
+
+fn by_default(verbosity: u8) -> Targets {
+    let level = match verbosity {
+        0 => LevelFilter::WARN,
+        1 => LevelFilter::INFO,
+        2 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    };
+    // Of a key file that others may read the command itself warns, once, however often the key is read.
+    Targets::new().with_target("seawall", level).with_target("seawall_keys::master_key", LevelFilter::ERROR)
+}
+
+struct ToStandardError {
+    json: bool,
+}
+
+impl<S: Subscriber> Layer<S> for ToStandardError {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut words = Words::default();
+        event.record(&mut words);
+        tell_event(event.metadata().level(), &words.to_string(), self.json);
+    }
+}
+
+fn tell_event(level: &Level, text: &str, json: bool) {
+    let name = match *level {
+        Level::ERROR | Level::WARN => "warning",
+        Level::INFO => "info",
+        Level::DEBUG | Level::TRACE => "debug",
+    };
+    match json {
+        true => tell(json!({ name: text })),
+        false => tell(format_args!("seawall: {name}: {text}")),
+    }
+}
+
+/// The message of an event, and its fields after that.
+#[derive(Default)]
+struct Words {
+    message: String,
+    fields: Vec<String>,
+}
+
+impl Visit for Words {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        match field.name() {
+            "message" => self.message = format!("{value:?}"),
+            name => self.fields.push(format!("{name}: {value:?}")),
+        }
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+}
+
+impl fmt::Display for Words {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Whatever a field holds, an event is one line.
+        let line = match self.fields.is_empty() {
+            true => self.message.clone(),
+            false => format!("{} ({})", self.message, self.fields.join(", ")),
+        };
+        formatter.write_str(&line.replace(['\n', '\r'], " "))
+    }
+}
