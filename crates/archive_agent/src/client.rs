@@ -16,6 +16,7 @@
 //! archive. 126 and more stops the recovery with an error, and nothing is lost. A standby, on the other hand, asks again and
 //! again, and may have a primary to stream from: it is told 1.
 
+use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -64,46 +65,57 @@ impl Trouble {
 
 /// Runs `archive-push` with its arguments; returns the exit code.
 pub fn push(arguments: &[OsString], form: Form) -> u8 {
-    report("archive-push", form, FAILED, || try_push(Call::of_file(arguments)?))
+    report("archive-push", form, &Cell::new(FAILED), || try_push(Call::of_file(arguments)?))
 }
 
 /// Runs `archive-get` with its arguments; returns the exit code.
 pub fn get(arguments: &[OsString], form: Form) -> u8 {
-    let place = Place::of_file(arguments);
-    let is_standby = place.as_ref().is_ok_and(|place| place.data.join("standby.signal").exists());
-    let of_trouble = if is_standby { FAILED } else { STOPS_RECOVERY };
-    report("archive-get", form, of_trouble, || try_get(Call::at(place?)?))
+    let of_trouble = Cell::new(STOPS_RECOVERY);
+    report("archive-get", form, &of_trouble, || {
+        let place = Place::of_file(arguments)?;
+        if place.data.join("standby.signal").exists() {
+            of_trouble.set(FAILED);
+        }
+        try_get(Call::at(place)?)
+    })
 }
 
 /// Runs `archive-socket`, for programs that talk to the agent themselves: starts one, if there is none, and says what stands for the
 /// settings, and where it listens. Returns the exit code.
 pub fn socket(arguments: &[OsString], form: Form) -> u8 {
-    report("archive-socket", form, FAILED, || try_socket(Call::of_directory(arguments)?))
+    report("archive-socket", form, &Cell::new(FAILED), || try_socket(Call::of_directory(arguments)?))
 }
 
 /// Runs `archive-status`; returns the exit code.
 pub fn status(arguments: &[OsString], form: Form) -> u8 {
     let attempt = || try_ask(&Request::Status(form), &Call::of_directory(arguments)?);
-    report("archive-status", form, FAILED, attempt)
+    report("archive-status", form, &Cell::new(FAILED), attempt)
 }
 
 /// Runs `archive-stop`; returns the exit code.
 pub fn stop(arguments: &[OsString], form: Form) -> u8 {
-    report("archive-stop", form, FAILED, || try_ask(&Request::Stop, &Call::of_directory(arguments)?))
+    report("archive-stop", form, &Cell::new(FAILED), || {
+        try_ask(&Request::Stop, &Call::of_directory(arguments)?)
+    })
 }
 
-/// The message goes to PostgreSQL's log. A panic, too, must not end with an exit code of its own: to a recovery that is the end of the
+/// Makes an attempt, of which `of_trouble` is the exit code if it fails. The message goes to PostgreSQL's log. A panic, too, must not end with an exit code of its own: to a recovery that is the end of the
 /// archive.
-fn report(command: &str, form: Form, of_trouble: u8, attempt: impl FnOnce() -> Result<u8, Trouble>) -> u8 {
+fn report(
+    command: &str,
+    form: Form,
+    of_trouble: &Cell<u8>,
+    attempt: impl FnOnce() -> Result<u8, Trouble>,
+) -> u8 {
     let panicked = |_| Err(Trouble::new("a defect of seawall: its message is above; please report it"));
     let done = std::panic::catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(panicked);
     done.unwrap_or_else(|trouble| {
         let message = format!("{command}: {trouble}");
         match form {
             Form::Text => say!("seawall {message}"),
-            Form::Json => say!("{}", json!({ "error": message, "exit_code": of_trouble })),
+            Form::Json => say!("{}", json!({ "error": message, "exit_code": of_trouble.get() })),
         }
-        of_trouble
+        of_trouble.get()
     })
 }
 
@@ -390,9 +402,9 @@ mod tests {
     #[test]
     fn a_defect_does_not_look_like_the_end_of_the_archive() {
         assert_eq!(
-            report("archive-get", Form::Text, STOPS_RECOVERY, || panic!("on purpose")),
+            report("archive-get", Form::Text, &Cell::new(STOPS_RECOVERY), || panic!("on purpose")),
             STOPS_RECOVERY
         );
-        assert_eq!(report("archive-get", Form::Text, STOPS_RECOVERY, || Ok(FAILED)), FAILED);
+        assert_eq!(report("archive-get", Form::Text, &Cell::new(STOPS_RECOVERY), || Ok(FAILED)), FAILED);
     }
 }

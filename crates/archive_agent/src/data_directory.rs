@@ -18,8 +18,9 @@ pub(crate) struct DataDirectory {
     path: PathBuf,
 }
 
-/// The full name of the data directory that a command is about: the one that is named, else the current directory, else the first one
-/// above `path`. `pg_rewind`, Patroni and people run `restore_command` elsewhere than PostgreSQL does.
+/// The full name of the data directory that a command is about: the one that is named, else the first one above `path`, else the
+/// current directory. `pg_rewind`, Patroni and people run `restore_command` elsewhere than PostgreSQL does, perhaps in the data
+/// directory of another cluster.
 ///
 /// # Errors
 /// With what is missing, and what to do.
@@ -31,10 +32,9 @@ pub(crate) fn find(named: Option<&Path>, path: Option<&Path>) -> Result<PathBuf,
     }
     let here =
         std::env::current_dir().map_err(|error| format!("cannot look at the current directory: {error}"))?;
-    let Some(path) = path.filter(|_| !is_data(&here)) else { return Ok(here) };
-    let path = here.join(path);
+    let Some(path) = path.map(|path| here.join(path)) else { return Ok(here) };
     let above = path.ancestors().skip(1).find(|directory| is_data(directory));
-    let above = above.ok_or_else(|| {
+    let above = above.or_else(|| Some(&*here).filter(|here| is_data(here))).ok_or_else(|| {
         format!(
             "no data directory: there is no {CONTROL_FILE} in {}, nor in any directory above {}; run this in PostgreSQL's data directory, \
              or name it with --data-directory",

@@ -643,7 +643,9 @@ mod tests {
                 "optional_repository = s3://b/p?endpoint=http://127.0.0.1:{port}&region=x&anonymous=true&timeout=600"
             ),
         );
-        let Some(LogFileName::Segment(place)) = LogFileName::parse("000000010000000000000007") else { panic!() };
+        let Some(LogFileName::Segment(place)) = LogFileName::parse("000000010000000000000007") else {
+            panic!()
+        };
         let note = GapNote {
             system: System::PostgreSql(7),
             place,

@@ -62,3 +62,19 @@ fn the_data_directory_can_be_named() {
     let output = run_in(&cluster, root, "archive-get", &["--data-directory=/nowhere", &name, &elsewhere]);
     assert!(code(&output) == 126 && message(&output).contains("/nowhere"), "{}", message(&output));
 }
+
+/// As when `pg_rewind -D B` is run in A.
+#[test]
+fn the_path_counts_more_than_the_current_directory() {
+    let (cluster, other) = (Cluster::new(1), Cluster::new(0));
+    let name = cluster.log.name(0);
+    is_done(&cluster.push(&name));
+    let path = cluster.data().join("pg_wal").join(&name);
+    std::fs::remove_file(&path).unwrap();
+    is_done(&run_in(&cluster, &other.data(), "archive-get", &[&name, path.to_str().unwrap()]));
+    assert_eq!(
+        std::fs::read_dir(cluster.place("spool")).unwrap().count(),
+        1,
+        "the other cluster has an agent"
+    );
+}
