@@ -51,8 +51,9 @@ pub(crate) struct Place {
     pub(crate) fetches: Stock,
 }
 
-/// Those that the settings name, the required ones first. At least one of them answers. An optional one, which may hang, is asked only
-/// where none of the others answers.
+/// Those that the settings name, the required ones first. At least one of them answers, or has answered an earlier agent: what is to
+/// happen while a store is down must not depend on when the agent was started. An optional one, which may hang, is asked only where
+/// nothing is known of the others.
 ///
 /// `known` has the ids of those that an earlier agent has opened, by [`Place::key`].
 pub(crate) fn open_places(
@@ -82,7 +83,8 @@ pub(crate) fn open_places(
         (asked.len(), problems.collect())
     };
     let (required, problems) = problems_of(true);
-    if problems.len() == required {
+    let was_open = places.iter().any(|place| place.is_required && place.id().is_some());
+    if problems.len() == required && !was_open {
         let (optional, others) = problems_of(false);
         if others.len() == optional {
             return Err(problems.into_iter().next().expect("there is a required repository"));

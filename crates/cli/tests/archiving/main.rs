@@ -352,6 +352,28 @@ fn beyond_the_limit_segments_are_left_out_loudly_and_on_record() {
     is_done(&cluster.get(&names[2], "pg_wal/RECOVERYXLOG"));
 }
 
+/// The machine was started anew, and the store is still down: PostgreSQL must not fill its disk.
+#[test]
+fn the_limit_holds_for_an_agent_that_is_started_while_the_store_is_down() {
+    let mut cluster = Cluster::new(0);
+    cluster.options = vec!["--queue-max=2MiB".to_owned()];
+    is_done(&cluster.push_other("00000002.history"));
+    cluster.kill_agent();
+    cluster.rename("repository", "unmounted");
+    let mut log = PostgreSqlLog::new(SYSTEM);
+    log.fill(3, 300);
+    for index in 0..3 {
+        cluster.add(&log.name(index), &log.segment(index));
+    }
+    let name = log.name(0);
+    seawall_testing::wait_until("the segment to be let go", || {
+        let output = cluster.push(&name);
+        let said = message(&output);
+        assert!(said.contains(if code(&output) == 0 { "GAP" } else { "mounted" }), "{said}");
+        code(&output) == 0
+    });
+}
+
 #[test]
 fn statistics_are_there_for_programs() {
     let mut cluster = Cluster::new(2);
