@@ -212,14 +212,18 @@ impl Spool {
 
     /// Whether `file` is acknowledged under this name. Anything that is not an acknowledgement of just this file is none.
     pub fn is_acknowledged(&self, name: &str, file: FileIdentity) -> bool {
+        self.mark().is_some_and(|mark| self.is_acknowledged_for(mark, name, file))
+    }
+
+    /// As `is_acknowledged`, for a caller that looks at many files, and has asked for [`Spool::mark`] once.
+    pub(crate) fn is_acknowledged_for(&self, mark: u32, name: &str, file: FileIdentity) -> bool {
         let read = || -> io::Result<Vec<u8>> {
             let acknowledgement = OpenOptions::new().read(true).open(self.acknowledgement(name))?;
             let mut line = Vec::new();
             acknowledgement.take(LINE_BYTES_MAX).read_to_end(&mut line)?;
             Ok(line)
         };
-        let expected = self.mark().map(|mark| file.to_line(mark));
-        expected.is_some_and(|expected| read().is_ok_and(|line| line == expected.as_bytes()))
+        read().is_ok_and(|line| line == file.to_line(mark).as_bytes())
     }
 
     /// Acknowledges `file`, which the repositories have that [`Spool::mark`] stood for when it was put. Everything that it promises must

@@ -320,11 +320,13 @@ impl Pusher {
             Vec::new()
         });
         let acknowledged: BTreeSet<&String> = acknowledged.iter().collect();
-        for name in unknown {
-            if !acknowledged.contains(name) || !self.is_acknowledged(name, &format!("pg_wal/{name}")) {
-                self.follow(name);
-            }
-        }
+        let mark = self.shared.spool.mark();
+        let is_acknowledged = |name: &String| {
+            let file = || self.identity_of(&format!("pg_wal/{name}"));
+            let is_of = |(mark, file)| self.shared.spool.is_acknowledged_for(mark, name, file);
+            acknowledged.contains(name) && mark.zip(file()).is_some_and(is_of)
+        };
+        unknown.into_iter().filter(|name| !is_acknowledged(name)).for_each(|name| self.follow(name));
         let ready: BTreeSet<&str> = ready.iter().map(String::as_str).collect();
         let mut stale = acknowledged.iter().filter(|name| !ready.contains(name.as_str()));
         if let Err(error) = stale.try_for_each(|name| self.shared.spool.forget(name)) {
@@ -349,8 +351,11 @@ impl Pusher {
     }
 
     fn is_acknowledged(&self, name: &str, path: &str) -> bool {
-        let metadata = std::fs::metadata(self.shared.data.full(path));
-        metadata.is_ok_and(|metadata| self.shared.spool.is_acknowledged(name, FileIdentity::of(&metadata)))
+        self.identity_of(path).is_some_and(|file| self.shared.spool.is_acknowledged(name, file))
+    }
+
+    fn identity_of(&self, path: &str) -> Option<FileIdentity> {
+        std::fs::metadata(self.shared.data.full(path)).ok().map(|metadata| FileIdentity::of(&metadata))
     }
 
     // ---- repositories that were replaced --------------------------------------------------------------------------
