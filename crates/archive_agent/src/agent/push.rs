@@ -54,6 +54,8 @@ pub(super) struct Pusher {
     /// PostgreSQL has asked for a file: whatever waits is archived from then on.
     follows: AtomicBool,
     has_taken_on_owed: AtomicBool,
+    /// One for each repository: a thread puts gaps on record there.
+    has_recorder: Vec<AtomicBool>,
     state: Mutex<State>,
     /// Something waits, has ended, or may be tried again.
     changed: Condvar,
@@ -79,8 +81,10 @@ impl Pusher {
         let queue = Queue::new(shared.places.iter().map(|place| place.is_required), in_flight);
         let workers_max = in_flight * shared.places.len();
         let state = State { queue, workers: 0, is_ending: false, over_limit: None, left_out: 0 };
+        let has_recorder = shared.places.iter().map(|_| AtomicBool::new(false)).collect();
         Arc::new(Pusher {
             shared,
+            has_recorder,
             workers_max,
             queue_max,
             follows: AtomicBool::new(false),
@@ -243,15 +247,21 @@ impl Pusher {
         let is_in_trouble: Vec<bool> =
             self.state.lock().queue.lanes.iter().map(|lane| lane.last_trouble().is_some()).collect();
         for (place, is_in_trouble) in is_in_trouble.into_iter().enumerate() {
-            if is_in_trouble || !self.shared.gaps.are_to_be_recorded(&self.shared, place) {
+            if is_in_trouble || !self.shared.gaps.are_to_be_recorded(&self.shared.places[place]) {
+                continue;
+            }
+            // The last one may hang.
+            if self.has_recorder[place].swap(true, Ordering::SeqCst) {
                 continue;
             }
             let pusher = Arc::clone(self);
-            let started = std::thread::Builder::new()
-                .name("gaps".to_owned())
-                .spawn(move || pusher.try_to_record_gaps([place]));
+            let started = std::thread::Builder::new().name("gaps".to_owned()).spawn(move || {
+                pusher.try_to_record_gaps([place]);
+                pusher.has_recorder[place].store(false, Ordering::SeqCst);
+            });
             if let Err(error) = started {
                 say!("no thread to record gaps: {error}");
+                self.has_recorder[place].store(false, Ordering::SeqCst);
             }
         }
     }

@@ -61,9 +61,9 @@ impl Gaps {
         notes.iter().filter(|note| !note.recorded.contains(&key)).cloned().collect()
     }
 
-    /// Whether this repository lacks a record, and nobody is just about to put it there.
-    pub(crate) fn are_to_be_recorded(&self, shared: &Shared, place: usize) -> bool {
-        !self.recording[place].is_locked() && !self.not_recorded_in(&shared.places[place]).is_empty()
+    /// Whether this repository lacks a record.
+    pub(crate) fn are_to_be_recorded(&self, place: &Place) -> bool {
+        !self.not_recorded_in(place).is_empty()
     }
 
     /// Puts on record in one repository what is noted, after whoever does so already.
