@@ -1,10 +1,7 @@
 //! The backups that a repository has.
 
-use std::collections::BTreeMap;
-
-use seawall_archive::{ArchiveError, LogFileName, Repository, System};
-use seawall_types::{DatabaseId, TimelineId};
-use seawall_wal::TimelineHistory;
+use seawall_archive::{ArchiveError, Repository, System};
+use seawall_types::DatabaseId;
 
 use crate::error::BackupError;
 use crate::manifest::Manifest;
@@ -76,23 +73,4 @@ pub fn databases(repository: &Repository) -> Result<Vec<DatabaseId>, BackupError
         System::PostgreSql(_) => None,
     };
     Ok(systems.into_iter().filter_map(database).collect())
-}
-
-/// The histories of all timelines of a database, but for the first, which has none.
-pub(crate) fn histories(
-    repository: &Repository,
-    database: DatabaseId,
-) -> Result<BTreeMap<TimelineId, TimelineHistory>, BackupError> {
-    let system = System::Seawall(database);
-    let mut found = BTreeMap::new();
-    for (name, _) in repository.list_histories(system)? {
-        let LogFileName::History(timeline) = name else { continue };
-        let mut text = Vec::new();
-        repository.fetch(system, name, &mut text)?;
-        let text = String::from_utf8(text).map_err(|_| BackupError::damaged(name, "it is no text"))?;
-        let history = TimelineHistory::parse(&text, timeline, &name.to_string());
-        let history = history.map_err(|error| BackupError::damaged(name, error.to_string()))?;
-        found.insert(timeline, history);
-    }
-    Ok(found)
 }

@@ -30,6 +30,15 @@ pub enum BackupError {
         /// What there is.
         problem: String,
     },
+    /// Several timelines have data that the others lack, and none was named.
+    #[error(
+        "several timelines have data that the others lack, and nothing in the repository says which of them production is on: \
+         {choices}. Name one with --timeline. A backup of what is in production now decides it for the next restore"
+    )]
+    WhichTimeline {
+        /// What there is of each.
+        choices: String,
+    },
     /// No backup fits.
     #[error("no backup in the repository can be restored to the place asked for: {problem}")]
     NoBackup {

@@ -18,8 +18,9 @@ use seawall_io::Clock;
 use seawall_types::{DatabaseId, Lsn};
 use seawall_wal::TimelineHistory;
 
-use crate::catalog::{StoredBackup, backups, histories};
+use crate::catalog::{StoredBackup, backups};
 use crate::error::BackupError;
+use crate::lineage::Timelines;
 use crate::restore::is_on;
 use crate::take::{BackupOptions, back_up};
 
@@ -218,9 +219,12 @@ fn last_open_gap(
         return Ok(None);
     }
     let (timeline, segment_bytes) = (database.timeline(), database.info()?.segment_bytes);
-    let history = histories(repository, id)?.remove(&timeline);
-    // One that has not gone up yet: then the log before its fork is not known to be there either.
-    let history = history.unwrap_or_else(|| TimelineHistory { timeline, ..TimelineHistory::first() });
+    let history =
+        match Timelines::load(repository, System::Seawall(id), std::iter::empty())?.history(timeline) {
+            // It has not gone up yet: then the log before its fork is not known to be there either.
+            Err(BackupError::NoBackup { .. }) => TimelineHistory { timeline, ..TimelineHistory::first() },
+            history => history?,
+        };
     let is_before_fork = |gap: &Gap| {
         let begin = Lsn::new(gap.first.digits.saturating_mul(segment_bytes));
         history.forks.iter().any(|fork| fork.parent == gap.first.timeline && begin < fork.fork)

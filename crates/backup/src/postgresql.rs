@@ -31,7 +31,7 @@ mod server;
 mod stream;
 mod take;
 
-pub use catalog::{StoredPostgreSqlBackup, clusters, postgresql_backups};
+pub use catalog::{StoredPostgreSqlBackup, StoredPostgreSqlBackups, clusters, postgresql_backups};
 pub use choose::PostgreSqlTarget;
 pub use drill::{
     PostgreSqlDrillPhases, PostgreSqlDrillProgress, PostgreSqlDrillReport, PostgreSqlDrillRequest,

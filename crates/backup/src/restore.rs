@@ -9,23 +9,24 @@
 //! A restore that was cut short is gone on with by one that asks for the same (`engine::restore` has what is on disk): with the backup
 //! that it chose, if that is still there; log that is there as the repository has it is not fetched again, nor are runs whose rows are all there.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use seawall_archive::{Repository, System};
 use seawall_codec::checksum::Crc64;
 use seawall_engine::{
-    Environment, Error, NewTimeline, Options, Restore, RestoreEnd, RestoreMarker, RestoreOptions,
-    RestoreTarget, RowsThere, check_restore_directory,
+    ArchiveMode, Environment, Error, NewTimeline, Options, Restore, RestoreEnd, RestoreMarker,
+    RestoreOptions, RestoreTarget, RowsThere, check_restore_directory,
 };
 use seawall_types::{DatabaseId, Lsn, TimelineId, utc};
 use seawall_wal::{LogGeometry, TimelineHistory};
 
-use crate::catalog::{StoredBackup, backups, databases, histories};
+use crate::catalog::{StoredBackup, backups, databases};
 use crate::chain::ChainReader;
 use crate::error::BackupError;
 use crate::layer::{Layer, chain_of};
+use crate::lineage::{self, Destination, OwnBackup, PassedOver, Timelines};
 use crate::places;
 use crate::run::RunReader;
 use crate::stored_log::{OnItsWay, PassedLog, StoredLog};
@@ -35,10 +36,12 @@ use crate::stored_log::{OnItsWay, PassedLog, StoredLog};
 pub struct RestoreRequest {
     /// How far.
     pub target: RestoreTarget,
-    /// Along the history of this timeline. Default: the last one.
+    /// Along the history of this timeline. Default: the one that production is on, as far as the repository tells (`lineage`).
     pub timeline: Option<TimelineId>,
     /// Begin a timeline with this number: see [`seawall_engine::NewTimeline`]. Default: one above all that the repository has.
     pub new_timeline: Option<TimelineId>,
+    /// Whether the restored database may archive and be backed up. Default: not before somebody allows it.
+    pub archive_mode: ArchiveMode,
     /// Of this database, if the repository has several.
     pub database: Option<DatabaseId>,
     /// From this backup. Default: the newest one that will do.
@@ -58,6 +61,7 @@ impl Default for RestoreRequest {
             target: RestoreTarget::Latest,
             timeline: None,
             new_timeline: None,
+            archive_mode: ArchiveMode::Off,
             database: None,
             backup: None,
             threads: 4,
@@ -113,6 +117,8 @@ pub struct RestoreReport {
     pub on_its_way: Option<OnItsWay>,
     /// It went on with an attempt that was cut short.
     pub went_on: bool,
+    /// Timelines with data that a restore to the latest has left out.
+    pub passed_over: Vec<PassedOver>,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -129,7 +135,7 @@ impl RestoreRequest {
         let backup = self.backup.as_deref().unwrap_or("any backup");
         let timeline = self
             .timeline
-            .map_or_else(|| "the last timeline".to_owned(), |number| format!("timeline {number}"));
+            .map_or_else(|| "the timeline of production".to_owned(), |number| format!("timeline {number}"));
         format!("the database {database}, up to {target}, along {timeline}, from {backup}")
     }
 }
@@ -138,7 +144,7 @@ impl RestoreRequest {
 /// that was cut short has left: this goes on with it. It is an ordinary database when this returns, and cannot be opened before.
 ///
 /// # Errors
-/// `NoBackup`, `Gap`, `LeftOut`, `LogTooShort`, `WhichDatabase`, `Damaged`; what the repository or the database says.
+/// `NoBackup`, `Gap`, `LeftOut`, `LogTooShort`, `WhichDatabase`, `WhichTimeline`, `Damaged`; what the repository or the database says.
 pub fn restore(
     repository: &Repository,
     environment: &Environment,
@@ -150,12 +156,16 @@ pub fn restore(
     let started = environment.clock.monotonic();
     let database = which_database(repository, request.database)?;
     let found = backups(repository, database)?;
+    let system = System::Seawall(database);
+    let of_backups = found.complete.iter().map(|backup| backup.manifest.base.timeline);
     let stored = Stored {
-        histories: histories(repository, database)?,
+        timelines: Timelines::load(repository, system, of_backups)?,
         backups: found.complete,
         has_damaged: !found.damaged.is_empty(),
     };
-    let (timeline, candidates) = stored.candidates(request, left.as_ref())?;
+    let Followed { history, passed_over } = stored.follow(repository, system, request)?;
+    let timeline = history.timeline;
+    let candidates = stored.candidates(request, &history, left.as_ref())?;
     let asked_for = request.words(database);
     let mut refused = None;
     for backup in candidates {
@@ -170,7 +180,7 @@ pub fn restore(
             stored: &stored,
             backup,
             chain,
-            timeline,
+            history: history.clone(),
             marker,
         };
         let Begun { restore, end, unread, on_its_way } = match plan.begin(progress) {
@@ -186,12 +196,13 @@ pub fn restore(
         return Ok(RestoreReport {
             backup: backup.id.clone(),
             end,
-            from_timeline: plan.timeline,
+            from_timeline: history.timeline,
             timeline,
             rows,
             unread,
             on_its_way,
             went_on,
+            passed_over,
             elapsed: environment.clock.monotonic().saturating_sub(started),
         });
     }
@@ -215,33 +226,59 @@ fn which_database(repository: &Repository, given: Option<DatabaseId>) -> Result<
 
 /// What the repository has of the database.
 struct Stored {
-    histories: BTreeMap<TimelineId, TimelineHistory>,
+    timelines: Timelines,
     backups: Vec<StoredBackup>,
     /// There are some whose manifest cannot be read.
     has_damaged: bool,
 }
 
+/// The timeline that a restore follows.
+struct Followed {
+    history: TimelineHistory,
+    passed_over: Vec<PassedOver>,
+}
+
 impl Stored {
-    fn history(&self, timeline: TimelineId) -> Option<TimelineHistory> {
-        let first = (timeline == TimelineId::FIRST).then(TimelineHistory::first);
-        self.histories.get(&timeline).cloned().or(first)
+    /// The timeline to follow: the one that was asked for, or that of production.
+    fn follow(
+        &self,
+        repository: &Repository,
+        system: System,
+        request: &RestoreRequest,
+    ) -> Result<Followed, BackupError> {
+        let Some(first) = self.backups.first() else {
+            return Err(BackupError::NoBackup {
+                problem: "the repository has none that is complete".to_owned(),
+            });
+        };
+        let own: Vec<OwnBackup> = self.backups.iter().map(own_backup).collect();
+        let segment_bytes = first.manifest.base.segment_bytes;
+        let branches = self.timelines.branches(repository, system, segment_bytes, &own)?;
+        let destination = match &request.target {
+            RestoreTarget::Latest | RestoreTarget::RestorePoint(_) => Destination::End,
+            RestoreTarget::Lsn(lsn) => Destination::Lsn(*lsn),
+            RestoreTarget::Time(micros) => Destination::Time(*micros),
+        };
+        let timeline = match request.timeline {
+            Some(timeline) => timeline,
+            None => lineage::choose(&branches, destination)?,
+        };
+        let passed_over = match request.target {
+            RestoreTarget::Latest => lineage::passed_over(&branches, timeline),
+            RestoreTarget::Lsn(_) | RestoreTarget::Time(_) | RestoreTarget::RestorePoint(_) => Vec::new(),
+        };
+        Ok(Followed { history: self.timelines.history(timeline)?, passed_over })
     }
 
-    /// The timeline to follow, and the backups that may do, the best one first: the one that an attempt before this has chosen.
+    /// The backups that may do along `history`, the best one first: the one that an attempt before this has chosen.
     fn candidates(
         &self,
         request: &RestoreRequest,
+        history: &TimelineHistory,
         left: Option<&RestoreMarker>,
-    ) -> Result<(TimelineId, Vec<&StoredBackup>), BackupError> {
+    ) -> Result<Vec<&StoredBackup>, BackupError> {
         let refuse = |problem: String| Err(BackupError::NoBackup { problem });
-        let Some(first) = self.backups.first() else {
-            return refuse("the repository has none that is complete".to_owned());
-        };
-        let last = self.histories.last_key_value().map_or(TimelineId::FIRST, |(timeline, _)| *timeline);
-        let timeline = request.timeline.unwrap_or(last);
-        let Some(history) = self.history(timeline) else {
-            return refuse(format!("there is no timeline {timeline}; the last one is {last}"));
-        };
+        let timeline = history.timeline;
         let is_named = |backup: &&StoredBackup| request.backup.as_ref().is_none_or(|id| backup.id == *id);
         if let Some(id) =
             request.backup.as_ref().filter(|_| !self.backups.iter().any(|backup| is_named(&backup)))
@@ -249,11 +286,13 @@ impl Stored {
             return refuse(format!("the repository has none that is called {id} and can be read"));
         }
         let on_it: Vec<_> =
-            self.backups.iter().filter(is_named).filter(|backup| is_on(&history, backup)).collect();
+            self.backups.iter().filter(is_named).filter(|backup| is_on(history, backup)).collect();
         if on_it.is_empty() {
+            let others: BTreeSet<u32> =
+                self.backups.iter().map(|backup| backup.manifest.base.timeline.get()).collect();
             return refuse(format!(
-                "none was taken on timeline {timeline}, or on an ancestor before it was left; there are some on timeline {}",
-                first.manifest.base.timeline
+                "none was taken on timeline {timeline}, or on an ancestor before it was left; there are some on these timelines: \
+                 {others:?}"
             ));
         }
         let is_before = |backup: &&&StoredBackup| match &request.target {
@@ -281,7 +320,17 @@ impl Stored {
             fitting.retain(|backup| !is_begun(backup));
             fitting.insert(0, begun);
         }
-        Ok((timeline, fitting))
+        Ok(fitting)
+    }
+}
+
+fn own_backup(backup: &StoredBackup) -> OwnBackup {
+    let manifest = &backup.manifest;
+    OwnBackup {
+        id: backup.id.clone(),
+        timeline: manifest.base.timeline,
+        end: manifest.end.end,
+        ended_micros: manifest.end.time_micros,
     }
 }
 
@@ -319,7 +368,8 @@ struct Plan<'a> {
     backup: &'a StoredBackup,
     /// It, and before it what it builds on.
     chain: Vec<Layer>,
-    timeline: TimelineId,
+    /// Of the timeline that is followed.
+    history: TimelineHistory,
     marker: RestoreMarker,
 }
 
@@ -330,9 +380,12 @@ impl Plan<'_> {
         let base = &manifest.base;
         let geometry = LogGeometry::new(base.segment_bytes)
             .map_err(|error| BackupError::damaged(&self.backup.id, error.to_string()))?;
-        let history = self.stored.history(self.timeline).expect("the timeline was found before");
-        let options =
-            RestoreOptions { database: self.options.clone(), graft_bytes: self.request.durable_bytes.max(1) };
+        let history = self.history.clone();
+        let options = RestoreOptions {
+            database: self.options.clone(),
+            graft_bytes: self.request.durable_bytes.max(1),
+            archive_mode: self.request.archive_mode,
+        };
         let mut restore = Restore::begin(
             self.environment.clone(),
             options,
@@ -341,9 +394,9 @@ impl Plan<'_> {
             manifest.end.next_table,
             &self.marker,
         )?;
-        // All of them: so the new timeline gets a number that none has.
-        for (timeline, history) in &self.stored.histories {
-            let path = TimelineHistory::path(*timeline);
+        // All that can be read: they are needed along the way, and by others that follow the new timeline.
+        for history in self.stored.timelines.histories() {
+            let path = TimelineHistory::path(history.timeline);
             let name = path.rsplit('/').next().unwrap_or(&path);
             restore.put_log_file(name, history.encode().as_bytes())?;
         }
@@ -393,9 +446,8 @@ impl Plan<'_> {
     /// Whether log that is missing may come still: what lies behind it is young, and no backup needs that, as far as is known.
     fn may_be_on_its_way(&self, log: &StoredLog<'_>, passed: &PassedLog) -> Result<bool, BackupError> {
         let Some(settle) = self.request.settle else { return Ok(false) };
-        let history = self.stored.history(self.timeline);
         let is_behind = |backup: &&StoredBackup| backup.manifest.end.end > passed.missing.from;
-        let is_on_it = |backup| history.as_ref().is_some_and(|history| is_on(history, backup));
+        let is_on_it = |backup| is_on(&self.history, backup);
         if self.stored.has_damaged || self.stored.backups.iter().filter(is_behind).any(is_on_it) {
             return Ok(false);
         }
@@ -456,13 +508,22 @@ impl Plan<'_> {
         progress: &mut dyn FnMut(RestoreProgress),
     ) -> Result<(TimelineId, u64), BackupError> {
         let reason = format!("restored from the backup {} to {}", self.backup.id, end.end);
-        let new = NewTimeline { reason: &reason, number: self.request.new_timeline };
+        let number = self.request.new_timeline.or_else(|| self.free_timeline());
+        let new = NewTimeline { reason: &reason, number };
         let timeline = restore.finish(end.end, new, &mut |step| {
             let start = step.redo_point;
             let (bytes, total) = (step.replayed.bytes_since(start), end.end.bytes_since(start));
             progress(RestoreProgress::Replay { bytes, total });
         })?;
         Ok((timeline, rows))
+    }
+
+    /// A number that no timeline in the repository has, if histories in the log directory do not keep it from being taken: that of
+    /// the last one cannot be read.
+    fn free_timeline(&self) -> Option<TimelineId> {
+        let last = self.stored.timelines.last();
+        let is_unreadable = self.stored.timelines.history(last).is_err();
+        is_unreadable.then(|| TimelineId::new(last.get().checked_add(1)?)).flatten()
     }
 
     fn fetch_run(&self, backup: &Layer, number: u32) -> Result<RunReader, BackupError> {

@@ -184,10 +184,14 @@ fn a_restored_database_goes_on_on_a_timeline_of_its_own_and_both_can_be_restored
     let new = state_of(&restored);
     restored.close().unwrap();
 
-    // The last timeline by itself, from the backup that was taken on the first one.
-    assert!(world.restored_state(RestoreTarget::Latest) == new);
-    assert!(world.restored_state(RestoreTarget::Lsn(second)) == new);
-    // A place before the fork, although the last timeline is asked for.
+    // From the backup that was taken on the first timeline.
+    let along = |target| RestoreRequest { target, timeline: TimelineId::new(2), ..RestoreRequest::default() };
+    for (seed, target) in [(10, RestoreTarget::Latest), (11, RestoreTarget::Lsn(second))] {
+        let disk = SimulatedDisk::new(seed);
+        world.restore_to(&disk, &along(target)).unwrap();
+        assert!(state_of(&world.open_restored(&disk)) == new);
+    }
+    // A place before the fork, where both timelines have the same.
     let request = RestoreRequest { target: RestoreTarget::Lsn(early), ..RestoreRequest::default() };
     let disk = SimulatedDisk::new(6);
     let report = world.restore_to(&disk, &request).unwrap();

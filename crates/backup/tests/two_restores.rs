@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::{World, state_of};
 use seawall_backup::{RestoreRequest, restore};
-use seawall_engine::{Database, Durability, Environment, Error, RestoreTarget};
+use seawall_engine::{ArchiveMode, Database, Durability, Environment, Error, RestoreTarget};
 use seawall_simulation::{SimulatedDisk, SimulatedRandom};
 
 /// Restores to the latest, as a process of its own.
@@ -16,7 +16,7 @@ fn restored(world: &World, process: u64) -> (SimulatedDisk, u32) {
     let disk = SimulatedDisk::new(process);
     let environment =
         Environment { random: Arc::new(SimulatedRandom::new(process)), ..world.environment(&disk) };
-    let request = RestoreRequest::default();
+    let request = RestoreRequest { archive_mode: ArchiveMode::Preserve, ..RestoreRequest::default() };
     let report = restore(&world.repository(), &environment, &world.options(), &request, &mut |_| {}).unwrap();
     (disk, report.timeline.get())
 }

@@ -14,7 +14,9 @@ use clap::{Args, Parser, Subcommand};
 use seawall::{ImageCompression, PageProtection};
 
 pub(crate) use archiving::{ARCHIVE_HELP, ArchiveArguments};
-pub(crate) use backup::{BackupArguments, BackupCommand, RestoreArguments};
+pub(crate) use backup::{
+    ArchiveModeArguments, BackupArguments, BackupCommand, RestoreArguments, RestoredArchiveMode, Switch,
+};
 pub(crate) use master_key::{MasterKeyArguments, NewMasterKey};
 pub(crate) use repository::{
     ListRepository, OneRepository, REPOSITORY_HELP, RepoCommand, RotateRepositoryKey,
@@ -154,6 +156,8 @@ pub(crate) enum Command {
     /// End the archive agent of the data directory (the current directory), when its uploads are through.
     #[command(after_help = ARCHIVE_HELP)]
     ArchiveStop(ArchiveArguments),
+    /// Let a restored database archive and be backed up, or keep a copy of a database from it.
+    ArchiveMode(ArchiveModeArguments),
     /// Make and examine repositories: where archives lie.
     #[command(subcommand)]
     Repo(RepoCommand),

@@ -67,6 +67,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Command::ArchiveGet(rest) => archive("archive-get", rest, shared),
         Command::ArchiveStatus(rest) => archive("archive-status", rest, shared),
         Command::ArchiveStop(rest) => archive("archive-stop", rest, shared),
+        Command::ArchiveMode(mode) => backup::archive_mode(mode, output),
         Command::Repo(command) => repository::repository(shared, command, output),
         Command::Checkpoint(directory) => inspect::checkpoint(shared, &directory.dir, output),
         Command::Backup(backup) => backup::backup(shared, backup, output),

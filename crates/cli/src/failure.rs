@@ -165,7 +165,9 @@ impl From<seawall_backup::ExpireError> for Failure {
 fn backup_exit_code(error: &seawall_backup::BackupError) -> u8 {
     use seawall_backup::BackupError;
     match error {
-        BackupError::WhichDatabase { .. } | BackupError::NoBackup { .. } => 3,
+        BackupError::WhichDatabase { .. }
+        | BackupError::WhichTimeline { .. }
+        | BackupError::NoBackup { .. } => 3,
         BackupError::Damaged { .. }
         | BackupError::Gap { .. }
         | BackupError::LeftOut { .. }

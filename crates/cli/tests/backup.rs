@@ -65,15 +65,27 @@ impl Scene {
         Arc::new(Repository::open(&url.parse().unwrap(), RepositoryOptions::default()).unwrap())
     }
 
-    /// A database that archives.
-    fn open(&self, name: &str) -> Database {
+    /// What a command that fails says.
+    fn fails(&self, code: i32, arguments: &[&str]) -> String {
+        let output = self.seawall(arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {said}");
+        said
+    }
+
+    /// Those of a database that archives.
+    fn options(&self) -> Options {
         let archive = RepositoryArchive::new(self.repository(), Packing::default(), Arc::new(SystemClock));
-        let options = Options {
+        Options {
             segment_bytes: 1 << 20,
             archives: vec![ArchiveOptions::new(Arc::new(archive))],
             ..Options::default()
-        };
-        Database::open(self.path(name), options).unwrap()
+        }
+    }
+
+    /// A database that archives.
+    fn open(&self, name: &str) -> Database {
+        Database::open(self.path(name), self.options()).unwrap()
     }
 
     fn back_up(&self, database: &Database, is_incremental: bool) -> StoredBackup {
@@ -191,13 +203,25 @@ fn a_dropped_table_comes_back_and_both_timelines_can_be_restored() {
     for name in ["by-name", "by-lsn"] {
         assert!(scene.accounts_in(name) == before, "{name}: other rows");
     }
-    // It goes on into the same repository, on a timeline of its own.
+    // It takes the place of the other one in the same repository, on a timeline of its own, when it is told to.
+    let refused = Database::open(scene.path("by-name"), scene.options()).unwrap_err();
+    assert!(matches!(refused, Error::ArchivingOff { .. }), "{refused}");
+    let refused = scene.fails(1, &["backup", "by-name"]);
+    assert!(refused.contains("archive-mode"), "{refused}");
+    scene.ok(&["archive-mode", "by-name", "on"]);
     let database = scene.open("by-name");
     assert_eq!(database.timeline().get(), 2);
     under_load(&database, || database.checkpoint().unwrap());
+    database.archive_now().unwrap();
+    // Either has data that the other lacks, until a backup says which of them is in production.
+    let refused = scene.fails(3, &["restore", "new-way"]);
+    assert!(refused.contains("timeline 2, which left timeline 1 at"), "{refused}");
+    scene.fails(3, &["drill"]);
+    scene.back_up(&database, false);
     let after = accounts(&database);
     database.close().unwrap();
     scene.ok(&["restore", "new-way"]);
+    scene.ok(&["drill"]);
     assert!(scene.accounts_in("new-way") == after, "other rows");
     scene.ok(&["restore", "old-way", "--timeline", "1"]);
     let old_way = Database::open(scene.path("old-way"), Options::default()).unwrap();

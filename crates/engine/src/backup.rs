@@ -52,6 +52,7 @@ use crate::error::Error;
 use crate::load_log::LoadsLogged;
 use crate::log_archive::{ArchivedLog, LogArchive, LogArchiveError, LogFile};
 use crate::log_hold::LogHold;
+use crate::restore::check_archiving;
 use crate::row_key;
 use walk::{Walk, key_of};
 
@@ -174,6 +175,7 @@ pub struct Backup {
 impl Backup {
     pub(crate) fn begin(engine: &Arc<Engine>, name: &str) -> Result<Backup, Error> {
         engine.check_writable()?;
+        check_archiving(&*engine.environment.disk)?;
         let options =
             HoldOptions { kind: HoldKind::Backup, lifetime: HoldLifetime::Process, ..HoldOptions::default() };
         let hold = engine.hold_log(name, options, None)?;

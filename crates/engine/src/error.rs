@@ -126,6 +126,16 @@ pub enum Error {
         /// The directory.
         directory: String,
     },
+    /// The database was restored, and nobody has said yet that it may archive.
+    #[error(
+        "the database in {directory} was restored, and does not archive: it may be a copy that was made to try something out, and \
+         what it archives would become a part of the history of the original. If it takes the original's place, \
+         `seawall archive-mode {directory} on` lets it archive and be backed up; if it does not, open it without archives"
+    )]
+    ArchivingOff {
+        /// The directory.
+        directory: String,
+    },
     /// In the directory is what is left of a restore that was asked for something else.
     #[error(
         "in {directory} is what is left of a restore of {found}; this one is of {asked_for}: ask for the former again, and it goes on, \

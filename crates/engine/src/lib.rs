@@ -110,8 +110,8 @@ pub use reclaim_statistics::ReclaimStatistics;
 pub use recovery::{RecoveryProgress, RecoveryStatistics};
 pub use recovery_time::RecoveryTimeStatistics;
 pub use restore::{
-    EndSearch, Restore, RestoreEnd, RestoreMarker, RestoreOptions, RestoreTarget, RowsThere,
-    check_restore_directory, restored_log_file,
+    ArchiveMode, EndSearch, Restore, RestoreEnd, RestoreMarker, RestoreOptions, RestoreTarget, RowsThere,
+    allow_archiving, check_restore_directory, forbid_archiving, is_archiving_off, restored_log_file,
 };
 pub use row_key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use scan::{LentRow, Range};

@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::options::{Background, OpenMode, Options};
 use crate::page_protection::{LogImages, LogSource};
 use crate::recovery::{RecoveryProgress, Replay};
+use crate::restore::check_archiving;
 use crate::row_sorter::{RUN_DIRECTORY, RUN_PREFIX};
 use crate::timeline::{self, Continuation};
 
@@ -197,6 +198,9 @@ impl Engine {
             (Found::Nothing | Found::Remains, OpenMode::Existing | OpenMode::ReadOnly) => {
                 return Err(Error::NoDatabase { directory: disk.location("") });
             }
+        }
+        if !options.archives.is_empty() && options.mode != OpenMode::ReadOnly {
+            check_archiving(&*disk)?;
         }
         let engine = Arc::new(open_existing(environment, options, lock, continuation, &mut progress)?);
         engine.take_up_log_holds();

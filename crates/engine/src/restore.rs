@@ -6,7 +6,7 @@
 //!   3. segments of the log, into log/, one after another, until one is there that has the place to stop at (`end_search`)
 //!   4. rows, in order, packed into leaves
 //!   5. the database is opened there on a new timeline, with a replay of a kind of its own, and takes a checkpoint
-//!   6. the marker goes
+//!   6. the file `archiving-off` (`archive_mode`), then the marker goes
 //! ```
 //! **If the power goes** before 6 is durable, the directory has the marker, which says what was asked for. The next restore goes on
 //! if it asks for the same, and is refused otherwise (`marker`). After 6, this is a database like any other: its redo point is behind
@@ -28,6 +28,7 @@
 //!   a range of the backup may have been read before the cut. The checkpoint at the end cuts it out once more; numbers of
 //!   storages are never used again.
 
+mod archive_mode;
 mod end_search;
 mod marker;
 mod tree_left;
@@ -50,6 +51,8 @@ use crate::options::{Background, OpenMode, Options};
 use crate::recovery::RecoveryProgress;
 use crate::timeline::{Continuation, NewTimeline};
 
+pub(crate) use archive_mode::check_archiving;
+pub use archive_mode::{ArchiveMode, allow_archiving, forbid_archiving, is_archiving_off};
 pub use end_search::EndSearch;
 use end_search::SearchedLog;
 pub use marker::RestoreMarker;
@@ -116,6 +119,8 @@ pub struct RestoreOptions {
     pub database: Options,
     /// Rows of so many bytes become durable at a time.
     pub graft_bytes: usize,
+    /// Whether the database may archive then.
+    pub archive_mode: ArchiveMode,
 }
 
 /// A restore under way.
@@ -131,6 +136,7 @@ pub struct Restore {
     /// Rows of so many bytes are linked into the tree at a time.
     graft_bytes: usize,
     rows_there: RowsThere,
+    archive_mode: ArchiveMode,
     /// Something is in the tree.
     has_rows: bool,
     /// Files of the log that are what they should be.
@@ -203,7 +209,7 @@ impl Restore {
         next_table: TableId,
         marker: &RestoreMarker,
     ) -> Result<Restore, Error> {
-        let RestoreOptions { database: options, graft_bytes } = options;
+        let RestoreOptions { database: options, graft_bytes, archive_mode } = options;
         let disk = &*environment.disk;
         if let Some(found) = check_restore_directory(disk)? {
             marker.check(&found, disk)?;
@@ -248,6 +254,7 @@ impl Restore {
             loader: None,
             loaded_bytes: 0,
             graft_bytes,
+            archive_mode,
             has_rows: rows != RowsThere::None,
             rows_there: rows,
             log_files: BTreeSet::new(),
@@ -400,7 +407,7 @@ impl Restore {
         new: NewTimeline<'_>,
         progress: &mut dyn FnMut(RecoveryProgress),
     ) -> Result<TimelineId, Error> {
-        let Restore { environment, options, base, tree, lock, loader, .. } = self;
+        let Restore { environment, options, base, tree, lock, loader, archive_mode, .. } = self;
         drop(loader);
         // It is opened once more: the engine owns its files.
         tree.close();
@@ -414,6 +421,10 @@ impl Restore {
         let timeline = engine.timeline();
         // Whatever is to be merged: the redo point has to pass the end of the replay.
         engine.checkpoint_now()?;
+        match archive_mode {
+            ArchiveMode::Off => forbid_archiving(&*disk)?,
+            ArchiveMode::Preserve => allow_archiving(&*disk)?,
+        }
         // While the directory is locked: another restore may only clear one that has the marker.
         disk.remove(RESTORING_PATH).map_err(io)?;
         disk.sync_directory("").map_err(io)?;

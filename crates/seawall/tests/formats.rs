@@ -22,6 +22,7 @@ bank/
   measurements    the speed of replay and the last checkpoints; nothing depends on it
   creating        there while the database is being created
   restoring       there while it is being restored
+  archiving-off   of a restored database: it does not archive, and no backup of it is taken, until that is allowed
 ```
 Only `superblock`, `pages`, `recovery/chunk`, `log/` and `keys` are the database: copy them together, with the database
 closed. What an archive holds comes last.

@@ -1,10 +1,6 @@
-//! The backups of clusters that a repository has, and the histories of their timelines.
+//! The backups of clusters that a repository has.
 
-use std::collections::BTreeMap;
-
-use seawall_archive::{ArchiveError, LogFileName, Repository, System, postgresql_forks};
-use seawall_types::{TimelineId, TimelineMark};
-use seawall_wal::{TimelineFork, TimelineHistory};
+use seawall_archive::{ArchiveError, Repository, System};
 
 use super::manifest::PostgreSqlManifest;
 use crate::error::BackupError;
@@ -31,16 +27,25 @@ pub fn clusters(repository: &Repository) -> Result<Vec<u64>, BackupError> {
     Ok(repository.systems()?.into_iter().filter_map(cluster).collect())
 }
 
-/// The backups of a cluster that are complete, oldest first.
+/// The backups of a cluster in a repository.
+#[derive(Debug, Default)]
+pub struct StoredPostgreSqlBackups {
+    /// Those that are complete, oldest first.
+    pub complete: Vec<StoredPostgreSqlBackup>,
+    /// What is wrong with manifests that cannot be read: others are none the worse for it.
+    pub damaged: Vec<BackupError>,
+}
+
+/// The backups of a cluster.
 ///
 /// # Errors
-/// What the repository says; `Damaged` for a manifest that is none.
+/// What the repository says.
 pub fn postgresql_backups(
     repository: &Repository,
     identifier: u64,
-) -> Result<Vec<StoredPostgreSqlBackup>, BackupError> {
+) -> Result<StoredPostgreSqlBackups, BackupError> {
     let system = System::PostgreSql(identifier);
-    let mut found = Vec::new();
+    let mut found = StoredPostgreSqlBackups::default();
     for id in repository.list_directories(system, BACKUPS)? {
         // Somebody else's directory.
         let Some(name) = places::manifest(&id) else { continue };
@@ -48,73 +53,20 @@ pub fn postgresql_backups(
         match repository.fetch_object(system, &name, &mut content) {
             // Under way, or given up.
             Err(ArchiveError::NotFound { .. }) => continue,
+            Err(error @ ArchiveError::Damaged { .. }) => {
+                found.damaged.push(error.into());
+                continue;
+            }
             fetched => drop(fetched?),
         }
-        let decoded = PostgreSqlManifest::decode(&content);
-        let manifest = decoded.map_err(|problem| BackupError::damaged(&name, problem))?;
-        if manifest.system != identifier {
-            return Err(BackupError::damaged(&name, "it is of another cluster"));
+        match PostgreSqlManifest::decode(&content) {
+            Ok(manifest) if manifest.system == identifier => {
+                found.complete.push(StoredPostgreSqlBackup { id, manifest });
+            }
+            Ok(_) => found.damaged.push(BackupError::damaged(&name, "it is of another cluster")),
+            Err(problem) => found.damaged.push(BackupError::damaged(&name, problem)),
         }
-        found.push(StoredPostgreSqlBackup { id, manifest });
     }
-    found.sort_by_key(|backup| (backup.manifest.end, backup.manifest.started_micros));
+    found.complete.sort_by_key(|backup| (backup.manifest.end, backup.manifest.started_micros));
     Ok(found)
-}
-
-/// The timelines of a cluster, by their histories in a repository.
-#[derive(Debug, Default)]
-pub(super) struct Timelines {
-    histories: BTreeMap<TimelineId, TimelineHistory>,
-    /// When each was begun, microseconds since 1970: about when its history was archived.
-    begun: BTreeMap<TimelineId, i64>,
-}
-
-impl Timelines {
-    /// Those whose histories or segments are archived.
-    pub(super) fn load(repository: &Repository, system: System) -> Result<Timelines, BackupError> {
-        let mut timelines = Timelines::default();
-        for timeline in repository.timelines(system)? {
-            timelines.add(TimelineHistory { timeline, forks: Vec::new() }, i64::MIN);
-        }
-        for (name, _) in repository.list_histories(system)? {
-            let LogFileName::History(timeline) = name else { continue };
-            let mut text = Vec::new();
-            let header = repository.fetch(system, name, &mut text)?;
-            let text = String::from_utf8(text).map_err(|_| BackupError::damaged(name, "it is no text"))?;
-            let forks =
-                postgresql_forks(&text, timeline).map_err(|problem| BackupError::damaged(name, problem))?;
-            let fork = |(parent, fork)| TimelineFork {
-                parent,
-                fork,
-                mark: TimelineMark::NONE,
-                reason: String::new(),
-            };
-            let forks = forks.into_iter().map(fork).collect();
-            timelines.add(TimelineHistory { timeline, forks }, header.created_micros);
-        }
-        Ok(timelines)
-    }
-
-    pub(super) fn add(&mut self, history: TimelineHistory, begun_micros: i64) {
-        self.begun.insert(history.timeline, begun_micros);
-        self.histories.insert(history.timeline, history);
-    }
-
-    /// The last one.
-    pub(super) fn last(&self) -> TimelineId {
-        self.last_at(i64::MAX)
-    }
-
-    /// The one that was the last at this time.
-    pub(super) fn last_at(&self, micros: i64) -> TimelineId {
-        let begun = self.begun.iter().rev().find(|(_, begun)| **begun <= micros);
-        begun.map_or(TimelineId::FIRST, |(timeline, _)| *timeline)
-    }
-
-    /// The history of a timeline. One that was begun before the cluster was archived has none in the repository: then nothing is
-    /// known of its ancestors, and nothing of them is there.
-    pub(super) fn history(&self, timeline: TimelineId) -> TimelineHistory {
-        let unknown = || TimelineHistory { timeline, forks: Vec::new() };
-        self.histories.get(&timeline).cloned().unwrap_or_else(unknown)
-    }
 }

@@ -6,14 +6,17 @@
 //!                                   fork      ^ target on timeline 2: from a
 //! ```
 
+use std::collections::BTreeSet;
+
 use seawall_archive::{Header, LogFileName, Repository, System};
 use seawall_types::{Lsn, TimelineId, utc};
 use seawall_wal::TimelineHistory;
 
-use super::catalog::{StoredPostgreSqlBackup, Timelines};
+use super::catalog::StoredPostgreSqlBackup;
 use super::error::PostgreSqlBackupError;
 use super::segments::{Reach, SegmentSize, StoredSegments};
 use crate::error::BackupError;
+use crate::lineage::{self, Destination, OwnBackup, PassedOver, Timelines};
 
 /// How far a cluster is to be recovered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,31 +39,57 @@ pub(super) struct Stored {
     pub(super) timelines: Timelines,
 }
 
+/// The timeline that a restore follows.
+pub(super) struct Followed {
+    pub(super) history: TimelineHistory,
+    /// Timelines with data that a restore to the latest leaves out.
+    pub(super) passed_over: Vec<PassedOver>,
+}
+
 impl Stored {
-    /// The history to follow, by default that of the last timeline, and the backup to begin with: the newest one that ends at or
-    /// before the target.
+    /// The history to follow: that of the timeline that was asked for, or of the one that production is on.
+    pub(super) fn follow(
+        &self,
+        repository: &Repository,
+        system: System,
+        target: &PostgreSqlTarget,
+        timeline: Option<TimelineId>,
+    ) -> Result<Followed, BackupError> {
+        let Some(first) = self.backups.first() else {
+            let problem = "the repository has none of this cluster that is complete".to_owned();
+            return Err(BackupError::NoBackup { problem });
+        };
+        let own: Vec<OwnBackup> = self.backups.iter().map(own_backup).collect();
+        let segment_bytes = u64::from(first.manifest.segment_bytes);
+        let branches = self.timelines.branches(repository, system, segment_bytes, &own)?;
+        let destination = match target {
+            PostgreSqlTarget::Latest | PostgreSqlTarget::RestorePoint(_) => Destination::End,
+            PostgreSqlTarget::Lsn(lsn) => Destination::Lsn(*lsn),
+            PostgreSqlTarget::Time(micros) => Destination::Time(*micros),
+        };
+        let timeline = match timeline {
+            Some(timeline) => timeline,
+            None => lineage::choose(&branches, destination)?,
+        };
+        let passed_over = match target {
+            PostgreSqlTarget::Latest => lineage::passed_over(&branches, timeline),
+            PostgreSqlTarget::Lsn(_) | PostgreSqlTarget::Time(_) | PostgreSqlTarget::RestorePoint(_) => {
+                Vec::new()
+            }
+        };
+        Ok(Followed { history: self.timelines.history(timeline)?, passed_over })
+    }
+
+    /// The backup to begin with along a history: the newest one that ends at or before the target.
     pub(super) fn choose(
         &self,
         target: &PostgreSqlTarget,
-        timeline: Option<TimelineId>,
+        history: &TimelineHistory,
         named: Option<&str>,
-    ) -> Result<(TimelineHistory, &StoredPostgreSqlBackup), BackupError> {
+    ) -> Result<&StoredPostgreSqlBackup, BackupError> {
         let refuse = |problem: String| Err(BackupError::NoBackup { problem });
-        let Some(oldest) = self.backups.first() else {
-            return refuse("the repository has none of this cluster that is complete".to_owned());
-        };
-        let last = self.timelines.last();
-        // Somebody who names a time means what was there at that time, and not what a restore has made of it since.
-        let meant = match target {
-            PostgreSqlTarget::Time(micros) => self.timelines.last_at(*micros),
-            PostgreSqlTarget::Latest | PostgreSqlTarget::Lsn(_) | PostgreSqlTarget::RestorePoint(_) => last,
-        };
-        let timeline = timeline.unwrap_or(meant);
-        if timeline > last {
-            return refuse(format!("there is no timeline {timeline}; the last one is {last}"));
-        }
-        let history = self.timelines.history(timeline);
-        let on_it = |backup: &&StoredPostgreSqlBackup| is_on(&history, backup);
+        let timeline = history.timeline;
+        let on_it = |backup: &&StoredPostgreSqlBackup| is_on(history, backup);
         let is_named = |backup: &&StoredPostgreSqlBackup| named.is_none_or(|name| backup.id == name);
         let fitting: Vec<&StoredPostgreSqlBackup> =
             self.backups.iter().filter(on_it).filter(is_named).collect();
@@ -69,10 +98,14 @@ impl Stored {
                 Some(name) if !self.backups.iter().any(|backup| backup.id == name) => {
                     format!("there is none with the name {name}")
                 }
-                _ => format!(
-                    "none was taken on timeline {timeline}, or on an ancestor before it was left; {} was taken on timeline {}",
-                    oldest.id, oldest.manifest.timeline
-                ),
+                _ => {
+                    let others: BTreeSet<u32> =
+                        self.backups.iter().map(|backup| backup.manifest.timeline.get()).collect();
+                    format!(
+                        "none was taken on timeline {timeline}, or on an ancestor before it was left; there are some on these \
+                         timelines: {others:?}"
+                    )
+                }
             });
         };
         let is_before = |backup: &&&StoredPostgreSqlBackup| match target {
@@ -81,7 +114,7 @@ impl Stored {
             PostgreSqlTarget::Latest | PostgreSqlTarget::RestorePoint(_) => true,
         };
         match fitting.iter().rfind(is_before) {
-            Some(backup) => Ok((history, backup)),
+            Some(backup) => Ok(backup),
             None => refuse(format!(
                 "the oldest one on the way to it, {}, ends at {} ({}), later than that",
                 first.id,
@@ -96,6 +129,16 @@ impl Stored {
     /// The backups that a timeline with this history has all of, oldest first.
     pub(super) fn on_the_way(&self, history: &TimelineHistory) -> Vec<&StoredPostgreSqlBackup> {
         self.backups.iter().filter(|backup| is_on(history, backup)).collect()
+    }
+}
+
+fn own_backup(backup: &StoredPostgreSqlBackup) -> OwnBackup {
+    let manifest = &backup.manifest;
+    OwnBackup {
+        id: backup.id.clone(),
+        timeline: manifest.timeline,
+        end: manifest.end,
+        ended_micros: manifest.ended_micros,
     }
 }
 
@@ -188,6 +231,8 @@ fn too_far(problem: String) -> BackupError {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::super::manifest::PostgreSqlManifest;
     use seawall_types::TimelineMark;
 
@@ -214,73 +259,55 @@ mod tests {
         StoredPostgreSqlBackup { id: id.to_owned(), manifest }
     }
 
-    /// Timeline 2 left 1 at 250, at a time of 350; 3 left it at 150, at a time of 500.
-    fn stored() -> Stored {
+    /// Timeline 2 left 1 at 250; 3 left it at 150.
+    fn stored() -> (Stored, BTreeMap<u32, TimelineHistory>) {
         let first = TimelineHistory::first();
-        let mut timelines = Timelines::default();
-        timelines.add(first.clone(), i64::MIN);
-        timelines.add(first.fork(timeline(2), Lsn::new(250), TimelineMark::NONE, ""), 350);
-        timelines.add(first.fork(timeline(3), Lsn::new(150), TimelineMark::NONE, ""), 500);
+        let fork = |number, at| first.fork(timeline(number), Lsn::new(at), TimelineMark::NONE, "");
+        let histories = [(1, first.clone()), (2, fork(2, 250)), (3, fork(3, 150))].into();
         let backups =
             vec![backup("a", 1, 100), backup("b", 1, 200), backup("c", 1, 300), backup("d", 2, 400)];
-        Stored { backups, timelines }
+        (Stored { backups, timelines: Timelines::default() }, histories)
     }
 
     #[test]
     fn the_newest_backup_before_the_target_on_the_way_is_chosen() {
         use PostgreSqlTarget::{Latest, RestorePoint, Time};
-        let stored = stored();
+        let (stored, histories) = stored();
         let at = |lsn| PostgreSqlTarget::Lsn(Lsn::new(lsn));
         let named = || RestorePoint("x".to_owned());
         for (target, on, expected) in [
-            (Latest, None, "a"),
-            (Latest, Some(1), "c"),
-            (Latest, Some(2), "d"),
-            (named(), Some(2), "d"),
-            (at(400), Some(2), "d"),
-            (at(399), Some(2), "b"),
-            (at(300), Some(1), "c"),
-            (at(299), Some(1), "b"),
-            (at(100), Some(3), "a"),
-            (Time(300), Some(1), "c"),
-            (Time(299), Some(1), "b"),
-            // The timeline that was the last at that time.
-            (Time(349), None, "c"),
-            (Time(450), None, "d"),
-            (Time(500), None, "a"),
+            (Latest, 3, "a"),
+            (Latest, 1, "c"),
+            (Latest, 2, "d"),
+            (named(), 2, "d"),
+            (at(400), 2, "d"),
+            (at(399), 2, "b"),
+            (at(300), 1, "c"),
+            (at(299), 1, "b"),
+            (at(100), 3, "a"),
+            (Time(300), 1, "c"),
+            (Time(299), 1, "b"),
+            (Time(450), 2, "d"),
         ] {
-            let chosen = stored.choose(&target, on.map(timeline), None).unwrap();
-            assert_eq!(chosen.1.id, expected, "{target:?} {on:?}");
+            let chosen = stored.choose(&target, &histories[&on], None).unwrap();
+            assert_eq!(chosen.id, expected, "{target:?} {on:?}");
         }
-        let chosen = stored.choose(&Latest, Some(timeline(2)), Some("a")).unwrap();
-        assert_eq!((chosen.1.id.as_str(), chosen.0.timeline), ("a", timeline(2)));
+        assert_eq!(stored.choose(&Latest, &histories[&2], Some("a")).unwrap().id, "a");
     }
 
     #[test]
     fn what_no_backup_leads_to_is_refused_with_what_there_is() {
         use PostgreSqlTarget::{Latest, Lsn as At, Time};
-        let stored = stored();
+        let (stored, histories) = stored();
         for (target, on, named, expected) in [
-            (At(Lsn::new(99)), Some(1), None, "the oldest one on the way to it, a"),
-            (Time(99), Some(2), None, "ends at 0/64"),
-            (Latest, Some(4), None, "the last one is 3"),
-            (Latest, Some(3), Some("b"), "none was taken on timeline 3"),
-            (Latest, None, Some("z"), "none with the name z"),
-            (At(Lsn::new(150)), Some(1), Some("b"), "later than that"),
+            (At(Lsn::new(99)), 1, None, "the oldest one on the way to it, a"),
+            (Time(99), 2, None, "ends at 0/64"),
+            (Latest, 3, Some("b"), "none was taken on timeline 3"),
+            (Latest, 1, Some("z"), "none with the name z"),
+            (At(Lsn::new(150)), 1, Some("b"), "later than that"),
         ] {
-            let error = stored.choose(&target, on.map(timeline), named).unwrap_err().to_string();
+            let error = stored.choose(&target, &histories[&on], named).unwrap_err().to_string();
             assert!(error.contains(expected), "{error}");
         }
-        let none = Stored { backups: Vec::new(), ..stored };
-        assert!(none.choose(&Latest, None, None).unwrap_err().to_string().contains("none of this cluster"));
-    }
-
-    #[test]
-    fn a_timeline_whose_history_was_never_archived_has_its_own_backups() {
-        let mut timelines = Timelines::default();
-        timelines.add(TimelineHistory { timeline: timeline(5), forks: Vec::new() }, i64::MIN);
-        let stored = Stored { backups: vec![backup("a", 5, 100)], timelines };
-        let (history, chosen) = stored.choose(&PostgreSqlTarget::Latest, None, None).unwrap();
-        assert_eq!((history.timeline, chosen.id.as_str()), (timeline(5), "a"));
     }
 }

@@ -6,7 +6,7 @@
 //! directory that has the one and lacks the other, and in no other one that is not empty: what has a `global/pg_control` may be a
 //! cluster that somebody uses.
 
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{DirEntry, File, OpenOptions, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -47,17 +47,26 @@ impl Drop for NewCluster {
     }
 }
 
+/// The entries of a directory, which must be missing or empty, or have what a restore that was cut short has left. Changes nothing.
+pub(super) fn check_directory(root: &Path) -> Result<Vec<DirEntry>, PostgreSqlBackupError> {
+    let entries = match std::fs::read_dir(root) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        read => read.and_then(Iterator::collect::<io::Result<Vec<_>>>),
+    };
+    let entries = entries.map_err(PostgreSqlBackupError::io(format!("cannot list {}", root.display())))?;
+    let is_cut_short = root.join(MARKER).exists() && !root.join(CONTROL).exists();
+    if entries.is_empty() || is_cut_short {
+        return Ok(entries);
+    }
+    Err(PostgreSqlBackupError::NotEmpty { directory: root.display().to_string() })
+}
+
 impl NewCluster {
     /// Begins: marks the directory, which must be missing or empty, or have what a restore that was cut short has left.
     pub(super) fn begin(root: &Path) -> Result<NewCluster, PostgreSqlBackupError> {
         let attempt = |what: &str| PostgreSqlBackupError::io(format!("cannot {what} {}", root.display()));
         make_directory(root).map_err(attempt("create"))?;
-        let entries = std::fs::read_dir(root).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-        let entries = entries.map_err(attempt("list"))?;
-        let is_cut_short = root.join(MARKER).exists() && !root.join(CONTROL).exists();
-        if !entries.is_empty() && !is_cut_short {
-            return Err(PostgreSqlBackupError::NotEmpty { directory: root.display().to_string() });
-        }
+        let entries = check_directory(root)?;
         let marker = mark(&root.join(MARKER)).map_err(attempt("mark"))?;
         // PostgreSQL starts in no directory that others may look into.
         std::fs::set_permissions(root, Permissions::from_mode(0o700)).map_err(attempt("protect"))?;

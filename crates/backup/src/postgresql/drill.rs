@@ -198,7 +198,7 @@ fn programs_for(
     identifier: u64,
     request: &PostgreSqlDrillRequest,
 ) -> Result<Programs, BackupError> {
-    let backups = postgresql_backups(repository, identifier)?;
+    let backups = postgresql_backups(repository, identifier)?.complete;
     let Some(backup) = backups.first() else {
         let problem = "the repository has none of this cluster that is complete".to_owned();
         return Err(BackupError::NoBackup { problem });

@@ -1,6 +1,7 @@
 //! What tells PostgreSQL how to recover: lines in `postgresql.auto.conf`, which come after those in `postgresql.conf`, and an empty
 //! file, `recovery.signal` or `standby.signal`.
 
+use seawall_engine::ArchiveMode;
 use seawall_types::TimelineId;
 
 use super::choose::PostgreSqlTarget;
@@ -34,6 +35,7 @@ pub(super) struct Recovery<'a> {
     pub(super) target: &'a PostgreSqlTarget,
     pub(super) action: TargetAction,
     pub(super) role: RestoredRole,
+    pub(super) archive_mode: ArchiveMode,
     /// `None`: that of the backup.
     pub(super) timeline: Option<TimelineId>,
 }
@@ -111,6 +113,11 @@ impl Recovery<'_> {
             (RestoredRole::Primary, None) => "current".to_owned(),
         };
         lines.push(("recovery_target_timeline", timeline));
+        match self.archive_mode {
+            // The copy of a trial archives nothing, whatever `postgresql.conf` says: its timeline is not that of production.
+            ArchiveMode::Off => lines.push(("archive_mode", "off".to_owned())),
+            ArchiveMode::Preserve => {}
+        }
         lines
     }
 }
@@ -126,6 +133,7 @@ mod tests {
             target,
             action: TargetAction::Promote,
             role: RestoredRole::Primary,
+            archive_mode: ArchiveMode::Off,
             timeline: timeline.map(|number| TimelineId::new(number).unwrap()),
         }
     }
@@ -139,7 +147,8 @@ mod tests {
             text,
             "work_mem = '1GB'\n# recovery_target\nshared_buffers=1\n# Added by seawall restore\n\
              restore_command = '''/a b/seawall'' archive-get %f %p'\nrecovery_target_lsn = '1/AB'\n\
-             recovery_target_inclusive = 'off'\nrecovery_target_action = 'promote'\nrecovery_target_timeline = '2'\n"
+             recovery_target_inclusive = 'off'\nrecovery_target_action = 'promote'\nrecovery_target_timeline = '2'\n\
+             archive_mode = 'off'\n"
         );
     }
 
@@ -161,7 +170,8 @@ mod tests {
     #[test]
     fn a_standby_follows_the_last_timeline() {
         let target = PostgreSqlTarget::Latest;
-        let standby = Recovery { role: RestoredRole::Standby, ..recovery(&target, Some(2)) };
+        let (role, archive_mode) = (RestoredRole::Standby, ArchiveMode::Preserve);
+        let standby = Recovery { role, archive_mode, ..recovery(&target, Some(2)) };
         assert_eq!(standby.signal(), "standby.signal");
         let text = String::from_utf8(standby.settings(b"")).unwrap();
         assert!(text.ends_with("recovery_target_timeline = 'latest'\n"), "{text}");

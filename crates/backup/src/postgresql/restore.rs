@@ -12,18 +12,20 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use seawall_archive::{Repository, System};
+use seawall_engine::ArchiveMode;
 use seawall_io::Clock;
 use seawall_types::TimelineId;
 
-use super::catalog::{StoredPostgreSqlBackup, Timelines, postgresql_backups};
-use super::choose::{LogCheck, PostgreSqlTarget, Stored};
-use super::directory::{Kept, NewCluster, Unpacker, sync_files};
+use super::catalog::{StoredPostgreSqlBackup, postgresql_backups};
+use super::choose::{Followed, LogCheck, PostgreSqlTarget, Stored};
+use super::directory::{Kept, NewCluster, Unpacker, check_directory, sync_files};
 use super::error::PostgreSqlBackupError;
 use super::parts::{PartReader, StoredParts};
 use super::recovery::{Recovery, RestoredRole, TargetAction};
 use super::restore_points::Search;
 use super::stream::{Contents, read_archive};
 use crate::error::BackupError;
+use crate::lineage::{PassedOver, Timelines};
 
 /// Files that are synced at a time: a journal takes several at once.
 const SYNCING_THREADS: usize = 8;
@@ -35,7 +37,8 @@ const SYNCING_QUEUE: usize = 64;
 pub struct PostgreSqlRestoreRequest {
     /// How far.
     pub target: PostgreSqlTarget,
-    /// Along the history of this timeline. Default: the last one, or for a time the one that was the last at that time.
+    /// Along the history of this timeline. Default: the one that production is on, or was on at the time asked for, as far as the
+    /// repository tells (`lineage`).
     pub timeline: Option<TimelineId>,
     /// From this backup. Default: the newest one that ends at or before the target; for a restore point, the log is read to find that.
     pub backup: Option<String>,
@@ -45,12 +48,14 @@ pub struct PostgreSqlRestoreRequest {
     pub action: TargetAction,
     /// What it becomes.
     pub role: RestoredRole,
+    /// Whether it archives. Default: not before somebody sets `archive_mode`.
+    pub archive_mode: ArchiveMode,
     /// Parts that are fetched at a time. Default 4.
     pub threads: usize,
 }
 
 impl PostgreSqlRestoreRequest {
-    /// Up to the end of the log, along the last timeline.
+    /// Up to the end of the log, along the timeline of production; the restored cluster archives nothing.
     pub fn new(restore_command: String) -> PostgreSqlRestoreRequest {
         PostgreSqlRestoreRequest {
             target: PostgreSqlTarget::Latest,
@@ -59,6 +64,7 @@ impl PostgreSqlRestoreRequest {
             restore_command,
             action: TargetAction::Pause,
             role: RestoredRole::Primary,
+            archive_mode: ArchiveMode::Off,
             threads: 4,
         }
     }
@@ -90,6 +96,8 @@ pub struct PostgreSqlRestoreReport {
     pub backup: StoredPostgreSqlBackup,
     /// The timeline that its recovery follows.
     pub timeline: TimelineId,
+    /// Timelines with data that a restore to the latest has left out.
+    pub passed_over: Vec<PassedOver>,
     /// How long it took.
     pub elapsed: Duration,
 }
@@ -98,7 +106,7 @@ pub struct PostgreSqlRestoreReport {
 /// left; and how it is to recover. PostgreSQL can be started there when this returns, and not before.
 ///
 /// # Errors
-/// `NoBackup`, `LogTooShort`, `Damaged`, `PostgreSql`; what the repository says.
+/// `NoBackup`, `WhichTimeline`, `LogTooShort`, `Damaged`, `PostgreSql`; what the repository says.
 pub fn restore_postgresql(
     repository: &Repository,
     identifier: u64,
@@ -108,13 +116,15 @@ pub fn restore_postgresql(
     progress: &mut dyn FnMut(PostgreSqlRestoreProgress),
 ) -> Result<PostgreSqlRestoreReport, BackupError> {
     let started = clock.monotonic();
+    check_directory(directory)?;
     let system = System::PostgreSql(identifier);
-    let stored = Stored {
-        backups: postgresql_backups(repository, identifier)?,
-        timelines: Timelines::load(repository, system)?,
-    };
-    let (history, mut backup) =
-        stored.choose(&request.target, request.timeline, request.backup.as_deref())?;
+    let backups = postgresql_backups(repository, identifier)?.complete;
+    let of_backups = backups.iter().map(|backup| backup.manifest.timeline);
+    let timelines = Timelines::load(repository, system, of_backups)?;
+    let stored = Stored { backups, timelines };
+    let Followed { history, passed_over } =
+        stored.follow(repository, system, &request.target, request.timeline)?;
+    let mut backup = stored.choose(&request.target, &history, request.backup.as_deref())?;
     if let (PostgreSqlTarget::RestorePoint(name), None) = (&request.target, &request.backup) {
         let search = Search { repository, system, history: &history, name, threads: request.threads };
         backup = search.backup(&stored.on_the_way(&history), &mut |segments| {
@@ -129,6 +139,7 @@ pub fn restore_postgresql(
         target: &request.target,
         action: request.action,
         role: request.role,
+        archive_mode: request.archive_mode,
         timeline: (!is_of_backup).then_some(history.timeline),
     };
     let cluster = NewCluster::begin(directory)?;
@@ -150,7 +161,8 @@ pub fn restore_postgresql(
     }
     cluster.finish(&control)?;
     let elapsed = clock.monotonic().saturating_sub(started);
-    Ok(PostgreSqlRestoreReport { backup: backup.clone(), timeline: history.timeline, elapsed })
+    let timeline = history.timeline;
+    Ok(PostgreSqlRestoreReport { backup: backup.clone(), timeline, passed_over, elapsed })
 }
 
 /// Writes all files, durably but for their names.

@@ -19,7 +19,7 @@ use seawall_archive::{LogFileName, ObjectKind, ObjectPlace, Packer, Packing, Rep
 use seawall_io::Clock;
 use seawall_types::TimelineId;
 
-use super::catalog::{StoredPostgreSqlBackup, Timelines};
+use super::catalog::StoredPostgreSqlBackup;
 use super::error::PostgreSqlBackupError;
 use super::file_list::FileList;
 use super::manifest::{PartInfo, PostgreSqlManifest};
@@ -28,6 +28,7 @@ use super::segments::{SegmentSize, StoredSegments};
 use super::server::{BaseBackup, PostgreSqlServer, ServerState};
 use super::stream::{Contents, Nobody, read_archive};
 use crate::error::BackupError;
+use crate::lineage::Timelines;
 use crate::places;
 
 /// The oldest release whose base backups have a list of their files.
@@ -356,7 +357,8 @@ impl NeededLog<'_> {
         let mut first = self.size.number(self.list.start());
         loop {
             // Of a timeline that has just begun, the history comes before the segments.
-            let history = Timelines::load(self.repository, self.system)?.history(timeline);
+            let history = Timelines::load(self.repository, self.system, std::iter::once(timeline))?
+                .history(timeline)?;
             let segments = StoredSegments::list(self.repository, self.system, &history, self.size)?;
             let reach = segments.reach(&history, first);
             first = self.size.number(reach.end);

@@ -10,7 +10,9 @@ use seawall_backup::{
     BackupError, BackupOptions, RepositoryArchive, RestoreReport, RestoreRequest, StoredBackup, back_up,
     restore,
 };
-use seawall_engine::{ArchiveOptions, Background, Database, Environment, LockWait, Options, RestoreTarget};
+use seawall_engine::{
+    ArchiveMode, ArchiveOptions, Background, Database, Environment, LockWait, Options, RestoreTarget,
+};
 use seawall_io::{Clock, Disk};
 use seawall_keys::{MasterKey, SecretKey};
 use seawall_simulation::{
@@ -158,7 +160,8 @@ impl World {
         target: RestoreTarget,
     ) -> Result<(SimulatedDisk, RestoreReport), BackupError> {
         let disk = SimulatedDisk::new(9);
-        let request = RestoreRequest { target, ..RestoreRequest::default() };
+        let archive_mode = ArchiveMode::Preserve;
+        let request = RestoreRequest { target, archive_mode, ..RestoreRequest::default() };
         let report = self.restore_to(&disk, &request)?;
         Ok((disk, report))
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::postgresql::{PostgreSqlBackupArguments, PostgreSqlRestoreArguments};
 use super::repository::OneRepository;
@@ -61,12 +61,16 @@ pub(crate) struct RestoreArguments {
     /// Up to the end of the log in the repository: the default.
     #[arg(long, group = "target")]
     pub(crate) latest: bool,
-    /// Along the history of this timeline. Default: the last one.
+    /// Along the history of this timeline. Default: the one that production is on; refused, with the choices, if the repository
+    /// does not tell.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) timeline: Option<u32>,
     /// Number of the timeline that the restored database begins. Default: one above all in the repository.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) new_timeline: Option<u32>,
+    /// Whether what is restored archives. Default: off; of a standby, preserve.
+    #[arg(long, value_name = "MODE", value_enum)]
+    pub(crate) archive_mode: Option<RestoredArchiveMode>,
     /// The id of the database, if the repository has several.
     #[arg(long, value_name = "ID")]
     pub(crate) database: Option<String>,
@@ -78,4 +82,36 @@ pub(crate) struct RestoreArguments {
     pub(crate) backup: Option<String>,
     #[command(flatten)]
     pub(crate) postgresql: PostgreSqlRestoreArguments,
+}
+
+/// Whether what is restored archives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RestoredArchiveMode {
+    /// Not before it is told to: a copy to try something out.
+    Off,
+    /// As the original did: it takes the original's place.
+    Preserve,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "A restored database does not archive, and no backup of it is taken, until it is switched on: what the copy of \
+a trial archives would become a part of the history of the original. From the next open on.
+
+Example:
+  seawall archive-mode bank on"
+)]
+pub(crate) struct ArchiveModeArguments {
+    /// Directory of the database.
+    pub(crate) dir: PathBuf,
+    /// `on`: it archives where its program says so. `off`: it is not opened with archives, and no backup of it is taken.
+    #[arg(value_enum)]
+    pub(crate) mode: Switch,
+}
+
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Switch {
+    On,
+    Off,
 }

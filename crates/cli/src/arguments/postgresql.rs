@@ -43,7 +43,7 @@ pub(crate) struct PostgreSqlRestoreArguments {
     #[arg(long, value_name = "ACTION", value_enum)]
     pub(crate) target_action: Option<TargetAction>,
     /// Make a standby, which follows the archive.
-    #[arg(long, conflicts_with_all = ["to_lsn", "to_time", "to_name", "timeline", "target_action"])]
+    #[arg(long, conflicts_with_all = ["to_lsn", "to_time", "to_name", "target_action"])]
     pub(crate) standby: bool,
     /// What PostgreSQL is to fetch its log with. Default: `archive-get` of this program, from this repository.
     #[arg(long, value_name = "COMMAND")]

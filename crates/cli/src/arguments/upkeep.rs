@@ -105,7 +105,8 @@ pub(crate) struct DrillArguments {
     /// Restore up to the end of the log in the repository: the default.
     #[arg(long, group = "drill_target")]
     pub(crate) latest: bool,
-    /// Along the history of this timeline. Default: the last one.
+    /// Along the history of this timeline. Default: the one that production is on; refused, with the choices, if the repository
+    /// does not tell.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) timeline: Option<u32>,
     /// From this backup, as `backup list` names it. Default: the newest one that ends before the target.

@@ -4,19 +4,22 @@ use std::sync::Arc;
 
 use seawall::{DatabaseId, Environment, OpenMode, TimelineId};
 use seawall_archive::{Compression, Packing, Repository, System};
-use seawall_backup::postgresql::postgresql_backups;
+use seawall_backup::postgresql::{StoredPostgreSqlBackups, postgresql_backups};
 use seawall_backup::{
-    BackupOptions, BackupStart, BackupStep, OnItsWay, RestoreProgress, RestoreReport, RestoreRequest,
-    StoredBackup, StoredBackups,
+    BackupError, BackupOptions, BackupStart, BackupStep, OnItsWay, PassedOver, RestoreProgress,
+    RestoreReport, RestoreRequest, StoredBackup, StoredBackups,
 };
 use seawall_backup::{back_up, backups};
-use seawall_engine::RestoreTarget;
-use seawall_io::{Clock, OsDisk, SystemClock};
+use seawall_engine::{ArchiveMode, RestoreTarget, allow_archiving, forbid_archiving};
+use seawall_io::{Clock, Disk, OsDisk, SystemClock};
 use serde_json::{Value, json};
 
 use super::postgresql_backup;
 use super::repository::VARIABLE;
-use crate::arguments::{BackupArguments, BackupCommand, OneRepository, RestoreArguments, Shared};
+use crate::arguments::{
+    ArchiveModeArguments, BackupArguments, BackupCommand, OneRepository, RestoreArguments,
+    RestoredArchiveMode, Shared, Switch,
+};
 use crate::failure::Failure;
 use crate::files::utc;
 use crate::output::{Output, duration, grouped, size, tell};
@@ -154,16 +157,19 @@ pub(super) fn shown(repository: &Repository, system: System) -> Result<Vec<(Valu
         System::Seawall(database) => {
             let StoredBackups { complete, damaged, .. } = backups(repository, database)?;
             let complete = complete.iter().map(|backup| (backup_json(backup), backup_text(backup)));
-            let damaged =
-                damaged.iter().map(|error| (json!({ "damaged": error.to_string() }), error.to_string()));
-            complete.chain(damaged).collect()
+            complete.chain(damaged.iter().map(damaged_backup)).collect()
         }
         System::PostgreSql(cluster) => {
             use postgresql_backup::{backup_json, backup_text};
-            let backups = postgresql_backups(repository, cluster)?;
-            backups.iter().map(|backup| (backup_json(backup), backup_text(backup))).collect()
+            let StoredPostgreSqlBackups { complete, damaged } = postgresql_backups(repository, cluster)?;
+            let complete = complete.iter().map(|backup| (backup_json(backup), backup_text(backup)));
+            complete.chain(damaged.iter().map(damaged_backup)).collect()
         }
     })
+}
+
+fn damaged_backup(error: &BackupError) -> (Value, String) {
+    (json!({ "damaged": error.to_string() }), error.to_string())
 }
 
 fn backup_text(backup: &StoredBackup) -> String {
@@ -206,7 +212,72 @@ pub(crate) fn restore(
     bars.clear();
     let report = restored?;
     output.note_done();
-    output.answer(&report_json(&report), format_args!("{}", report_text(&report)))
+    warn_of_passed_over(&report.passed_over, report.from_timeline, output);
+    let mut answer = report_json(&report);
+    answer["archive_mode"] = archive_mode_word(request.archive_mode).into();
+    let archiving = match request.archive_mode {
+        ArchiveMode::Preserve => String::new(),
+        ArchiveMode::Off => format!(
+            "\nit does not archive, and no backup of it is taken: `seawall archive-mode {} on` if it takes the place of the original",
+            arguments.dir.display()
+        ),
+    };
+    output.answer(&answer, format_args!("{}{archiving}", report_text(&report)))
+}
+
+/// A standby archives nothing before it is promoted, and then it is production.
+pub(super) fn archive_mode_of(arguments: &RestoreArguments) -> ArchiveMode {
+    match arguments.archive_mode {
+        Some(RestoredArchiveMode::Off) => ArchiveMode::Off,
+        Some(RestoredArchiveMode::Preserve) => ArchiveMode::Preserve,
+        None if arguments.postgresql.standby => ArchiveMode::Preserve,
+        None => ArchiveMode::Off,
+    }
+}
+
+/// Says on standard error which data a restore to the latest has left out.
+pub(super) fn warn_of_passed_over(passed_over: &[PassedOver], timeline: TimelineId, output: &Output) {
+    for other in passed_over {
+        let newer = if other.is_newer { "NEWER DATA is" } else { "other data is" };
+        output.warn(format_args!(
+            "this follows timeline {timeline}, and {newer} in the repository that it does not have, of {}; --timeline {} restores \
+             that",
+            other.what, other.timeline
+        ));
+    }
+}
+
+pub(super) fn archive_mode_word(mode: ArchiveMode) -> &'static str {
+    match mode {
+        ArchiveMode::Off => "off",
+        ArchiveMode::Preserve => "preserve",
+    }
+}
+
+pub(super) fn passed_over_json(passed_over: &[PassedOver]) -> Value {
+    let one = |other: &PassedOver| json!({ "timeline": other.timeline.get(), "newer": other.is_newer, "what": other.what });
+    passed_over.iter().map(one).collect()
+}
+
+pub(crate) fn archive_mode(arguments: &ArchiveModeArguments, output: &mut Output) -> Result<(), Failure> {
+    let disk = OsDisk::new(&arguments.dir);
+    // A directory without a database has nothing to switch.
+    if !disk.list_names("").is_ok_and(|names| names.iter().any(|name| name == "superblock")) {
+        return Err(seawall::Error::NoDatabase { directory: disk.location("") }.into());
+    }
+    let (word, what) = match arguments.mode {
+        Switch::On => {
+            allow_archiving(&disk)?;
+            ("on", "archives where its program says so, and can be backed up")
+        }
+        Switch::Off => {
+            forbid_archiving(&disk)?;
+            ("off", "is not opened with archives, and no backup of it is taken")
+        }
+    };
+    output.note_done();
+    let text = format_args!("from its next open on, the database in {} {what}", arguments.dir.display());
+    output.answer(&json!({ "archive_mode": word }), text)
 }
 
 fn request_of(arguments: &RestoreArguments) -> Result<RestoreRequest, Failure> {
@@ -224,6 +295,7 @@ fn request_of(arguments: &RestoreArguments) -> Result<RestoreRequest, Failure> {
         target,
         timeline: arguments.timeline.and_then(TimelineId::new),
         new_timeline: arguments.new_timeline.and_then(TimelineId::new),
+        archive_mode: archive_mode_of(arguments),
         database,
         backup: arguments.backup.clone(),
         threads: usize::from(arguments.threads),
@@ -245,7 +317,8 @@ fn report_json(report: &RestoreReport) -> Value {
         "backup": report.backup, "end": report.end.end.to_string(),
         "last_commit_micros": report.end.last_commit_micros, "from_timeline": report.from_timeline.get(),
         "timeline": report.timeline.get(), "rows": report.rows, "went_on": report.went_on,
-        "seconds": report.elapsed.as_secs_f64(),        "unread": report.unread, "on_its_way": on_its_way_json(report),
+        "seconds": report.elapsed.as_secs_f64(), "unread": report.unread, "on_its_way": on_its_way_json(report),
+        "passed_over": passed_over_json(&report.passed_over),
     })
 }
 

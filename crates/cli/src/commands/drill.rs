@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use seawall::{Environment, OpenMode, TimelineId};
 use seawall_archive::{Repository, System};
-use seawall_backup::{DrillReport, RestoreRequest, VerifyOptions};
+use seawall_backup::{DrillReport, PassedOver, RestoreRequest, VerifyOptions};
 use seawall_engine::RestoreTarget;
 use seawall_io::{Clock, Disk, OsDisk, SystemClock};
 use serde_json::json;
 
-use super::backup::{Bars, database_id, left_behind, on_its_way_json, open_repository};
+use super::backup::{
+    Bars, database_id, left_behind, on_its_way_json, open_repository, passed_over_json, warn_of_passed_over,
+};
 use super::inspect::damage_text;
 use super::{postgresql_backup, postgresql_drill};
 use crate::arguments::{DrillArguments, Shared};
@@ -27,6 +29,8 @@ pub(super) struct Outcome {
     /// In their order, with their names.
     pub(super) phases: Vec<(&'static str, Duration)>,
     pub(super) damages: u64,
+    /// Why what was tried out is not what production would need, if it is not.
+    pub(super) stale: Option<String>,
     /// Whether the report could be written: what the drill has found counts in any case.
     pub(super) written: Result<(), Failure>,
 }
@@ -37,11 +41,25 @@ pub(crate) fn drill(shared: &Shared, arguments: &DrillArguments, output: &mut Ou
         let written = write_prometheus(file, drilled.as_ref().ok());
         written.map_err(Failure::io(format!("cannot write {}", file.display())))?;
     }
-    let Outcome { damages, written, .. } = drilled?;
-    match damages {
-        0 => written,
-        count => Err(Failure::Damage { findings: format!("{} damages", grouped(count)) }),
+    let Outcome { damages, stale, written, .. } = drilled?;
+    match (damages, stale) {
+        (0, None) => written,
+        (0, Some(why)) => Err(Failure::Broken(why)),
+        (count, _) => Err(Failure::Damage { findings: format!("{} damages", grouped(count)) }),
     }
+}
+
+/// Why a drill along a timeline that nobody has named says nothing of production: another has newer data.
+pub(super) fn stale(
+    arguments: &DrillArguments,
+    timeline: TimelineId,
+    passed_over: &[PassedOver],
+) -> Option<String> {
+    let newer = passed_over.iter().find(|other| other.is_newer && arguments.timeline.is_none())?;
+    Some(format!(
+        "the drill went along timeline {timeline}, and there is newer data of {}: name the one of production with --timeline",
+        newer.what
+    ))
 }
 
 /// The directory goes when this returns, whatever has happened.
@@ -118,8 +136,11 @@ fn run_own(
     );
     bars.clear();
     let report = drilled?;
-    let kept = arguments.keep.then(|| scratch.display().to_string());
-    let written = answer(&report, repository.url(), &damages, kept.as_deref(), output);
+    let (restored, kept) = (&report.restored, arguments.keep.then(|| scratch.display().to_string()));
+    warn_of_passed_over(&restored.passed_over, restored.from_timeline, output);
+    let stale = stale(arguments, restored.from_timeline, &restored.passed_over);
+    let place = Place { url: repository.url(), kept: kept.as_deref(), is_stale: stale.is_some() };
+    let written = answer(&report, &place, &damages, output);
     if report.checked.damages == 0 && report.checked.unreadable > 0 {
         return Err(Failure::Unreadable { places: format!("{} places", grouped(report.checked.unreadable)) });
     }
@@ -133,20 +154,28 @@ fn run_own(
             ("check", phases.check),
         ],
         damages: report.checked.damages,
+        stale,
         written,
     })
 }
 
+/// What a drill was of.
+struct Place<'a> {
+    url: &'a str,
+    /// Where it is left.
+    kept: Option<&'a str>,
+    is_stale: bool,
+}
+
 fn answer(
     report: &DrillReport,
-    url: &str,
+    place: &Place<'_>,
     damages: &[String],
-    kept: Option<&str>,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let (phases, restored) = (&report.phases, &report.restored);
     let value = json!({
-        "repository": url, "backup": restored.backup, "end": restored.end.end.to_string(),
+        "repository": place.url, "backup": restored.backup, "end": restored.end.end.to_string(),
         "last_commit_micros": restored.end.last_commit_micros, "from_timeline": restored.from_timeline.get(),
         "rows": restored.rows, "recovery_seconds": phases.recovery().as_secs_f64(),
         "phases_seconds": {
@@ -154,7 +183,8 @@ fn answer(
             "replay": phases.replay.as_secs_f64(), "check": phases.check.as_secs_f64(),
         },
         "checked_pages": report.checked.pages, "checked_rows": report.checked.rows, "damages": damages,
-        "ok": damages.is_empty(), "kept": kept, "unread": restored.unread, "on_its_way": on_its_way_json(restored),
+        "ok": damages.is_empty() && !place.is_stale, "kept": place.kept, "unread": restored.unread,
+        "on_its_way": on_its_way_json(restored), "passed_over": passed_over_json(&restored.passed_over),
     });
     if output.json() {
         return output.line(value);
@@ -185,7 +215,7 @@ const LAST_SUCCESS: &str = "seawall_drill_last_success_seconds";
 /// Whoever reads it finds all of it. When the last drill succeeded stays in it when a later one does not.
 fn write_prometheus(path: &Path, outcome: Option<&Outcome>) -> io::Result<()> {
     let now = SystemClock.wall_micros() / 1_000_000;
-    let is_good = outcome.is_some_and(|outcome| outcome.damages == 0);
+    let is_good = outcome.is_some_and(|outcome| outcome.damages == 0 && outcome.stale.is_none());
     let before = std::fs::read_to_string(path).unwrap_or_default();
     let before = before.lines().find_map(|line| line.strip_prefix(LAST_SUCCESS)?.trim().parse::<i64>().ok());
     let last_success = if is_good { Some(now) } else { before };

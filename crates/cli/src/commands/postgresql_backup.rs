@@ -12,9 +12,11 @@ use seawall_backup::postgresql::{
     StoredPostgreSqlBackup, TargetAction, back_up_postgresql, clusters, restore_postgresql,
 };
 use seawall_backup::{BackupError, databases};
+use seawall_engine::ArchiveMode;
 use seawall_io::SystemClock;
 use serde_json::{Value, json};
 
+use super::backup::{archive_mode_of, archive_mode_word, passed_over_json, warn_of_passed_over};
 use super::repository::url_of;
 use crate::arguments::postgresql as arguments;
 use crate::arguments::{BackupArguments, RestoreArguments, Shared};
@@ -156,6 +158,7 @@ pub(super) fn restore(
             Some(arguments::TargetAction::Pause) | None => TargetAction::Pause,
         },
         role: if arguments.standby { RestoredRole::Standby } else { RestoredRole::Primary },
+        archive_mode: archive_mode_of(given),
         threads: usize::from(given.threads),
         ..PostgreSqlRestoreRequest::new(restore_command)
     };
@@ -167,7 +170,17 @@ pub(super) fn restore(
     bar.finish_and_clear();
     let report = restored?;
     output.note_done();
-    output.answer(&report_json(&report), report_text(&report, &given.dir))
+    warn_of_passed_over(&report.passed_over, report.timeline, output);
+    let mut answer = report_json(&report);
+    answer["archive_mode"] = archive_mode_word(request.archive_mode).into();
+    let archiving = match request.archive_mode {
+        ArchiveMode::Preserve => "",
+        ArchiveMode::Off => {
+            "\narchive_mode is off in it: if it takes the place of the original, `alter system set archive_mode = on`, restart it, and \
+             take a backup"
+        }
+    };
+    output.answer(&answer, format_args!("{}{archiving}", report_text(&report, &given.dir)))
 }
 
 pub(super) fn target(to_lsn: Option<Lsn>, to_time: Option<i64>, to_name: Option<&str>) -> PostgreSqlTarget {
@@ -234,6 +247,7 @@ fn report_json(report: &PostgreSqlRestoreReport) -> Value {
         "backup": report.backup.id, "system": System::PostgreSql(manifest.system).to_string(),
         "timeline": report.timeline.get(), "consistent_from": manifest.end.to_string(), "files": manifest.files,
         "bytes": manifest.bytes(), "seconds": report.elapsed.as_secs_f64(),
+        "passed_over": passed_over_json(&report.passed_over),
     })
 }
 

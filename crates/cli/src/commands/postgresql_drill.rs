@@ -12,7 +12,8 @@ use seawall_backup::postgresql::{
 use seawall_io::SystemClock;
 use serde_json::json;
 
-use super::drill::Outcome;
+use super::backup::{passed_over_json, warn_of_passed_over};
+use super::drill::{Outcome, stale};
 use super::postgresql_backup::{restore_command, show, target};
 use crate::arguments::{DrillArguments, Shared};
 use crate::failure::Failure;
@@ -41,12 +42,16 @@ pub(super) fn run(
         });
     bar.finish_and_clear();
     let report = drilled?;
-    let written = answer(&report, repository.url(), arguments.keep.then_some(scratch), output);
+    let (restored, kept) = (&report.restored, arguments.keep.then_some(scratch));
+    warn_of_passed_over(&restored.passed_over, restored.timeline, output);
+    let stale = stale(arguments, restored.timeline, &restored.passed_over);
+    let written = answer(&report, repository.url(), kept, stale.is_some(), output);
     let phases = report.phases;
     Ok(Outcome {
         recovery: phases.recovery(),
         phases: vec![("fetch", phases.fetch), ("replay", phases.replay), ("check", phases.check)],
         damages: report.checked.damages.len() as u64,
+        stale,
         written,
     })
 }
@@ -94,6 +99,7 @@ fn answer(
     report: &PostgreSqlDrillReport,
     url: &str,
     kept: Option<&Path>,
+    is_stale: bool,
     output: &mut Output,
 ) -> Result<(), Failure> {
     let (phases, checked, restored) = (&report.phases, &report.checked, &report.restored);
@@ -110,7 +116,8 @@ fn answer(
             },
             "checked_databases": checked.databases, "checked_tables": checked.tables, "checked_rows": checked.rows,
             "checked_pages": checked.pages, "answer": checked.answer, "damages": checked.damages,
-            "ok": checked.damages.is_empty(), "kept": kept.map(|path| path.display().to_string()),
+            "ok": checked.damages.is_empty() && !is_stale, "kept": kept.map(|path| path.display().to_string()),
+            "passed_over": passed_over_json(&restored.passed_over),
         }));
     }
     checked.damages.iter().try_for_each(|damage| output.line(damage))?;

@@ -51,7 +51,7 @@ fn a_dropped_table_comes_back_by_a_recovery_to_just_before() {
     let along = ["--timeline", "1"];
     let promote = ["--target-action", "promote"];
     for (name, port, target) in [
-        ("by-name", 5433, &["--to-name", "before the mistake"][..]),
+        ("by-name", 5433, &["--to-name", "before the mistake", "--archive-mode", "preserve"][..]),
         ("by-lsn", 5434, &["--to-lsn", &position, "--timeline", "1"]),
         // The timeline that was the last at that time, though there are others now.
         ("by-time", 5435, &["--to-time", &time]),
@@ -151,7 +151,7 @@ fn after_a_failover_a_restore_follows_the_timeline_that_it_is_told() {
     let old_rows = primary.sql(ACCOUNTS);
     primary.stop();
 
-    // By default the last timeline, and the newest backup on the way.
+    // By default the timeline that was backed up since they parted, and the newest backup on the way.
     for (name, port, arguments, backup, rows, only_here) in [
         ("newest", 5434, &[][..], &of_standby, &new_rows, "f"),
         ("through", 5435, &["--backup", first["backup"].as_str().unwrap()], &first, &new_rows, "f"),
@@ -168,6 +168,86 @@ fn after_a_failover_a_restore_follows_the_timeline_that_it_is_told() {
     }
     let arguments = ["--timeline", "1", "--backup", of_standby["backup"].as_str().unwrap()];
     fails(&scene.restore("none", &arguments), 3, &["none was taken on timeline 1"]);
+}
+
+/// Somebody restores production to try something out, while it goes on.
+#[test]
+fn a_trial_restore_does_not_become_the_history_of_production() {
+    let Some(scene) = Scene::new() else { return };
+    let primary = Server::create(&scene, &scene.text("repository"));
+    succeeds(primary.tool("pgbench", &["-i", "-q"]).output().unwrap());
+    primary.back_up(&[]);
+    primary.load(300);
+    primary.sql("select pg_switch_wal()");
+    primary.stop();
+    let before = succeeds(scene.seawall(&["repo", "ls", &scene.text("repository")]));
+    let trial = scene.restored("trial", 5433, &["--target-action", "promote"]);
+    assert_eq!(trial.sql("show archive_mode"), "off");
+    trial.load(100);
+    trial.sql("select pg_switch_wal()");
+    trial.stop();
+    let after = succeeds(scene.seawall(&["repo", "ls", &scene.text("repository")]));
+    assert_eq!(after, before, "the trial has archived something");
+
+    // One that archives all the same.
+    let trial = scene.restored("preserved", 5434, &["--archive-mode", "preserve"]);
+    assert_eq!(trial.sql("show archive_mode"), "on");
+    trial.load(100);
+    trial.sql("select pg_switch_wal()");
+    trial.stop();
+    primary.start();
+    primary.load(500);
+    primary.sql("select pg_switch_wal()");
+    fails(
+        &scene.restore("which", &[]),
+        3,
+        &["timeline 1", "timeline 2, which left timeline 1", "--timeline"],
+    );
+    assert!(!scene.path("which").exists());
+    let of_production = primary.back_up(&[]);
+    let rows = primary.sql(ACCOUNTS);
+    primary.stop();
+    let output = scene.restore("newest", &[]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let report: Value = serde_json::from_str(&succeeds(output)).unwrap();
+    assert_eq!((&report["backup"], &report["timeline"]), (&of_production["backup"], &Value::from(1)));
+    assert_eq!(report["passed_over"][0]["timeline"], 2, "{report}");
+    assert!(said.contains("timeline 2"), "{said}");
+    let newest = Server::at(&scene, "newest", 5435);
+    newest.configure("");
+    newest.start();
+    assert_eq!(newest.sql(ACCOUNTS), rows);
+    newest.stop();
+}
+
+/// A damaged manifest, or a damaged history, of something else.
+#[test]
+fn what_is_damaged_keeps_only_those_restores_from_working_that_need_it() {
+    let Some(scene) = Scene::new() else { return };
+    let primary = Server::create(&scene, &scene.text("repository"));
+    succeeds(primary.tool("pgbench", &["-i", "-q"]).output().unwrap());
+    let old = primary.back_up(&[]);
+    let trial = scene.restored("trial", 5433, &["--archive-mode", "preserve"]);
+    trial.sql("select pg_switch_wal()");
+    trial.stop();
+    primary.load(100);
+    let new = primary.back_up(&[]);
+    primary.stop();
+    let system = scene.path("repository").join(new["system"].as_str().unwrap());
+    let change_last_byte = |path: PathBuf| {
+        let mut content = std::fs::read(&path).unwrap();
+        *content.last_mut().unwrap() ^= 1;
+        std::fs::write(path, content).unwrap();
+    };
+    change_last_byte(system.join("backups").join(old["backup"].as_str().unwrap()).join("manifest"));
+    change_last_byte(system.join("timelines/00000002.history"));
+    let repository = scene.text("repository");
+    let list = succeeds(scene.seawall(&["--json", "backup", "list", &repository]));
+    assert!(list.contains("damaged") && list.contains(new["backup"].as_str().unwrap()), "{list}");
+    succeeds(scene.seawall(&["repo", "info", &repository]));
+    succeeds(scene.restore("newest", &["--timeline", "1"]));
+    fails(&scene.restore("damaged", &["--timeline", "2"]), 4, &["00000002.history"]);
+    fails(&scene.restore("which", &[]), 3, &["whose history cannot be read"]);
 }
 
 #[test]

@@ -1,0 +1,375 @@
+//! The timelines of a system, and which of them a restore follows when none is named. Databases and clusters alike.
+//!
+//! ```text
+//!   timeline 1  ------+-------------------------------   goes on, with a backup: production
+//!   timeline 2        `----                              a copy that was restored to try something out
+//! ```
+//! A timeline is *contained* in one that descends from it if it has nothing past the place where it was left. Timelines that are
+//! contained in no other compete: each has data that the others lack. If there is one, it is followed. If there are several, the
+//! one that was backed up after all of them had begun is followed, for that is what is done with production. If none was, or
+//! several were, nothing in the repository says where production is: the restore is refused and names the choices. The highest
+//! number says nothing: the copy of a trial has it, too.
+//!
+//! Only what the target leaves open competes: below a position, only log before it counts; for a time, only timelines that had
+//! begun by then and whose log reaches it.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use seawall_archive::{ArchiveError, Header, LogFileName, Repository, SegmentNumbers, StoredName, System};
+use seawall_archive::{SegmentPlace, StoredObject};
+use seawall_types::{Lsn, TimelineId, utc};
+use seawall_wal::TimelineHistory;
+
+use crate::error::BackupError;
+use crate::lines::parse_history;
+use crate::places;
+
+/// The timelines of a system, by their histories in a repository and the log that is there.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Timelines {
+    known: BTreeMap<TimelineId, KnownTimeline>,
+}
+
+/// A timeline of a repository.
+#[derive(Clone, Debug)]
+struct KnownTimeline {
+    /// Its ancestors, or what is wrong with its history.
+    history: Result<TimelineHistory, String>,
+    /// When it was begun, in microseconds since 1970: about when its history was archived.
+    begun_micros: i64,
+}
+
+impl Timelines {
+    /// The timelines whose histories, segments or backups are in the repository. A history that is damaged is remembered: only
+    /// those who follow that timeline need it.
+    pub(crate) fn load(
+        repository: &Repository,
+        system: System,
+        of_backups: impl Iterator<Item = TimelineId>,
+    ) -> Result<Timelines, BackupError> {
+        let mut timelines = Timelines::default();
+        for timeline in repository.timelines(system)?.into_iter().chain(of_backups) {
+            timelines.add(root_of(system, timeline), timeline, i64::MIN);
+        }
+        for (name, _) in repository.list_histories(system)? {
+            let LogFileName::History(timeline) = name else { continue };
+            let mut text = Vec::new();
+            let (history, begun_micros) = match repository.fetch(system, name, &mut text) {
+                Ok(header) => (parse_history(system, timeline, &text), header.created_micros),
+                Err(ArchiveError::NotFound { .. }) => continue,
+                Err(ArchiveError::Damaged { problem, .. }) => (Err(problem), i64::MIN),
+                Err(error) => return Err(error.into()),
+            };
+            timelines.add(history, timeline, begun_micros);
+        }
+        Ok(timelines)
+    }
+
+    pub(crate) fn add(
+        &mut self,
+        history: Result<TimelineHistory, String>,
+        timeline: TimelineId,
+        begun_micros: i64,
+    ) {
+        self.known.insert(timeline, KnownTimeline { history, begun_micros });
+    }
+
+    /// The one with the highest number.
+    pub(crate) fn last(&self) -> TimelineId {
+        self.known.last_key_value().map_or(TimelineId::FIRST, |(timeline, _)| *timeline)
+    }
+
+    /// The history of a timeline.
+    ///
+    /// # Errors
+    /// `NoBackup` if there is no such timeline, `Damaged` if its history cannot be read.
+    pub(crate) fn history(&self, timeline: TimelineId) -> Result<TimelineHistory, BackupError> {
+        match self.known.get(&timeline) {
+            Some(known) => known
+                .history
+                .clone()
+                .map_err(|problem| BackupError::damaged(LogFileName::History(timeline), problem)),
+            None => Err(BackupError::NoBackup {
+                problem: format!("there is no timeline {timeline}; the last one is {}", self.last()),
+            }),
+        }
+    }
+
+    /// Those that can be read, of all timelines but those that have no ancestor.
+    pub(crate) fn histories(&self) -> impl Iterator<Item = &TimelineHistory> {
+        let readable = self.known.values().filter_map(|known| known.history.as_ref().ok());
+        readable.filter(|history| !history.forks.is_empty())
+    }
+
+    /// What competes to be followed: each timeline with what the repository has of it. Looks at the log only if there are several.
+    pub(crate) fn branches(
+        &self,
+        repository: &Repository,
+        system: System,
+        segment_bytes: u64,
+        backups: &[OwnBackup],
+    ) -> Result<Vec<Branch>, BackupError> {
+        let is_alone = self.known.len() <= 1;
+        let branch = |(timeline, known): (&TimelineId, &KnownTimeline)| {
+            let numbers = SegmentNumbers::new(system, u32::try_from(segment_bytes).unwrap_or(0));
+            let log = match is_alone {
+                true => None,
+                false => OwnLog::read(repository, system, *timeline, segment_bytes, &numbers)?,
+            };
+            let own = backups.iter().filter(|backup| backup.timeline == *timeline).cloned().collect();
+            let KnownTimeline { history, begun_micros } = known.clone();
+            Ok(Branch { timeline: *timeline, history, begun_micros, log, backups: own })
+        };
+        self.known.iter().map(branch).collect()
+    }
+}
+
+/// Of a timeline without a history in the repository. A database's first one has none. One that a cluster was on before it was
+/// archived has none either: nothing is known of its ancestors, and nothing of them is there.
+fn root_of(system: System, timeline: TimelineId) -> Result<TimelineHistory, String> {
+    match system {
+        System::Seawall(_) if timeline != TimelineId::FIRST => Err("it is missing".to_owned()),
+        System::Seawall(_) | System::PostgreSql(_) => Ok(TimelineHistory { timeline, forks: Vec::new() }),
+    }
+}
+
+/// A timeline, with what a repository has of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Branch {
+    pub(crate) timeline: TimelineId,
+    pub(crate) history: Result<TimelineHistory, String>,
+    pub(crate) begun_micros: i64,
+    pub(crate) log: Option<OwnLog>,
+    /// Backups that were taken on it.
+    pub(crate) backups: Vec<OwnBackup>,
+}
+
+/// A complete backup.
+#[derive(Clone, Debug)]
+pub(crate) struct OwnBackup {
+    pub(crate) id: String,
+    pub(crate) timeline: TimelineId,
+    pub(crate) end: Lsn,
+    pub(crate) ended_micros: i64,
+}
+
+/// The log that was archived on a timeline.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OwnLog {
+    /// There is certainly log before this position. PostgreSQL archives the segment in which a timeline was left as a whole, so
+    /// of its last segment no more than the first byte is certain.
+    pub(crate) certain: Lsn,
+    /// There is none from here on.
+    pub(crate) end: Lsn,
+    /// When the last of it was archived.
+    pub(crate) newest_micros: i64,
+}
+
+impl OwnLog {
+    fn read(
+        repository: &Repository,
+        system: System,
+        timeline: TimelineId,
+        segment_bytes: u64,
+        numbers: &SegmentNumbers,
+    ) -> Result<Option<OwnLog>, BackupError> {
+        let start = |number: u64| number.saturating_mul(segment_bytes);
+        let segment = |(name, _): (LogFileName, u64)| match name {
+            LogFileName::Segment(place) => Some(place),
+            LogFileName::Partial(_) | LogFileName::BackupLabel(..) | LogFileName::History(_) => None,
+        };
+        let segments = repository.list(system, Some(timeline))?.into_iter().filter_map(segment);
+        let mut last = None;
+        if let Some(place) = segments.max_by_key(|place: &SegmentPlace| place.digits) {
+            let number = numbers.of(place.digits);
+            let end = start(number.saturating_add(1));
+            let certain = match system {
+                System::Seawall(_) => end,
+                System::PostgreSql(_) => start(number).saturating_add(1),
+            };
+            last = Some((certain, end, StoredName::LogFile(system, LogFileName::Segment(place))));
+        }
+        let tails = match system {
+            System::Seawall(_) => repository.list_objects(system, &places::tails(timeline))?,
+            System::PostgreSql(_) => Vec::new(),
+        };
+        for (name, _) in tails {
+            let Some((segment, _, to)) = places::parse_tail(&name) else { continue };
+            let end = start(segment.number).saturating_add(to);
+            if last.as_ref().is_none_or(|(_, other, _)| end > *other) {
+                last = Some((end, end, StoredName::Object(system, name)));
+            }
+        }
+        let Some((certain, end, name)) = last else { return Ok(None) };
+        let newest_micros = header(repository, name)?.map_or(i64::MIN, |header| header.created_micros);
+        Ok(Some(OwnLog { certain: Lsn::new(certain), end: Lsn::new(end), newest_micros }))
+    }
+}
+
+/// `None` if the object is gone by now, or damaged: then it does not say when it was archived.
+fn header(repository: &Repository, name: StoredName) -> Result<Option<Header>, BackupError> {
+    let Some(path) = name.path() else { return Ok(None) };
+    match repository.header_of(&StoredObject { path, bytes: 0, name: Some(name) }) {
+        Err(ArchiveError::NotFound { .. } | ArchiveError::Damaged { .. }) => Ok(None),
+        header => Ok(header?),
+    }
+}
+
+/// How far a restore is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Destination {
+    /// As far as there is log.
+    End,
+    /// To this position.
+    Lsn(Lsn),
+    /// To this time, in microseconds since 1970.
+    Time(i64),
+}
+
+impl Destination {
+    /// Log from here on does not matter.
+    fn limit(self) -> Lsn {
+        match self {
+            Destination::Lsn(lsn) => lsn,
+            Destination::End | Destination::Time(_) => Lsn::MAX,
+        }
+    }
+}
+
+impl Branch {
+    /// Whether it was there when the target was, and reaches it.
+    fn reaches(&self, to: Destination) -> bool {
+        match to {
+            Destination::End => true,
+            Destination::Lsn(lsn) => {
+                let left = self.history.iter().flat_map(|history| &history.forks).map(|fork| fork.fork).max();
+                self.log.is_some_and(|log| log.end >= lsn) || left.is_some_and(|left| left >= lsn)
+            }
+            Destination::Time(micros) => self.had_begun(to) && self.newest_micros() >= micros,
+        }
+    }
+
+    fn had_begun(&self, to: Destination) -> bool {
+        match to {
+            Destination::End | Destination::Lsn(_) => true,
+            Destination::Time(micros) => self.begun_micros <= micros,
+        }
+    }
+
+    /// Whether it has something past `fork`, before `limit`.
+    fn goes_beyond(&self, fork: Lsn, limit: Lsn) -> bool {
+        let has_log = self.log.is_some_and(|log| log.certain > fork);
+        fork < limit && (has_log || self.backups.iter().any(|backup| backup.end > fork))
+    }
+
+    /// Whether all that matters of it is in `other`, too.
+    fn is_contained_in(&self, other: &Branch, limit: Lsn) -> bool {
+        let Ok(history) = &other.history else { return false };
+        let left = history.forks.iter().find(|fork| fork.parent == self.timeline);
+        left.is_some_and(|left| !self.goes_beyond(left.fork, limit))
+    }
+
+    /// When something of it was archived or backed up last.
+    fn newest_micros(&self) -> i64 {
+        let backup = self.newest_backup().map(|backup| backup.ended_micros);
+        self.log.map(|log| log.newest_micros).max(backup).unwrap_or(self.begun_micros)
+    }
+
+    fn newest_backup(&self) -> Option<&OwnBackup> {
+        self.backups.iter().max_by_key(|backup| backup.ended_micros)
+    }
+}
+
+impl fmt::Display for Branch {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "timeline {}", self.timeline)?;
+        match &self.history {
+            Ok(history) => {
+                if let Some(left) = history.forks.last() {
+                    write!(formatter, ", which left timeline {} at {}", left.parent, left.fork)?;
+                }
+            }
+            Err(problem) => write!(formatter, ", whose history cannot be read ({problem})")?,
+        }
+        match self.log {
+            Some(log) => write!(formatter, " (log up to {}, archived {}", log.end, utc(log.newest_micros))?,
+            None => write!(formatter, " (no log of its own")?,
+        }
+        match self.newest_backup() {
+            Some(backup) => write!(formatter, "; newest backup {})", backup.id),
+            None => write!(formatter, "; no backup)"),
+        }
+    }
+}
+
+/// The timeline to follow if none is named.
+///
+/// # Errors
+/// `WhichTimeline` if the repository does not tell.
+pub(crate) fn choose(branches: &[Branch], to: Destination) -> Result<TimelineId, BackupError> {
+    let all: Vec<&Branch> = branches.iter().collect();
+    let began: Vec<&Branch> = branches.iter().filter(|branch| branch.had_begun(to)).collect();
+    let reaching: Vec<&Branch> = began.iter().copied().filter(|branch| branch.reaches(to)).collect();
+    // If none reaches it, the restore is refused later, with how far the log goes.
+    let meant = [reaching, began, all].into_iter().find(|some| !some.is_empty()).unwrap_or_default();
+    let competing = leaves(&meant, to.limit());
+    let all_readable = competing.iter().all(|branch| branch.history.is_ok());
+    match &competing[..] {
+        [] => Ok(TimelineId::FIRST),
+        [only] if all_readable => Ok(only.timeline),
+        _ => match &backed_up_since_all_began(&competing)[..] {
+            [one] if all_readable => Ok(one.timeline),
+            _ => Err(which(&competing)),
+        },
+    }
+}
+
+/// Those that are contained in no other.
+fn leaves<'a>(branches: &[&'a Branch], limit: Lsn) -> Vec<&'a Branch> {
+    let is_leaf = |branch: &&&Branch| !branches.iter().any(|other| branch.is_contained_in(other, limit));
+    branches.iter().filter(is_leaf).copied().collect()
+}
+
+fn backed_up_since_all_began<'a>(competing: &[&'a Branch]) -> Vec<&'a Branch> {
+    let all_begun = competing.iter().map(|branch| branch.begun_micros).max();
+    let is_later = |branch: &&&Branch| branch.newest_backup().map(|backup| backup.ended_micros) > all_begun;
+    competing.iter().filter(is_later).copied().collect()
+}
+
+fn which(competing: &[&Branch]) -> BackupError {
+    let choices: Vec<String> = competing.iter().map(ToString::to_string).collect();
+    BackupError::WhichTimeline { choices: choices.join("; ") }
+}
+
+/// A timeline with data that a restore to the end of the log leaves out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PassedOver {
+    /// The timeline.
+    pub timeline: TimelineId,
+    /// Something was archived or backed up on it later than on the timeline that is followed.
+    pub is_newer: bool,
+    /// What there is of it, in words.
+    pub what: String,
+}
+
+/// What a restore to the end of `timeline` leaves out.
+pub(crate) fn passed_over(branches: &[Branch], timeline: TimelineId) -> Vec<PassedOver> {
+    let Some(followed) = branches.iter().find(|branch| branch.timeline == timeline) else {
+        return Vec::new();
+    };
+    let all: Vec<&Branch> = branches.iter().collect();
+    let has_data = |branch: &&Branch| branch.log.is_some() || !branch.backups.is_empty();
+    let leaves = leaves(&all, Lsn::MAX).into_iter().filter(has_data);
+    let others = leaves.filter(|branch| branch.timeline != timeline);
+    others
+        .map(|other| PassedOver {
+            timeline: other.timeline,
+            is_newer: other.newest_micros() > followed.newest_micros(),
+            what: other.to_string(),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;
