@@ -16,6 +16,18 @@ pub struct StoredBackup {
     pub manifest: Manifest,
 }
 
+impl StoredBackup {
+    /// The log in the repository is not the one that it was taken with.
+    pub(crate) fn other_log(&self) -> BackupError {
+        BackupError::OtherLog {
+            timeline: self.manifest.base.timeline.get(),
+            from: self.manifest.base.redo_point,
+            to: self.manifest.end.end,
+            backup: self.id.clone(),
+        }
+    }
+}
+
 /// The backups of a database in a repository.
 #[derive(Debug, Default)]
 pub struct StoredBackups {

@@ -72,6 +72,22 @@ pub enum BackupError {
         /// Why.
         reason: String,
     },
+    /// The log in the repository is not the one that the backup was taken with.
+    #[error(
+        "the log of timeline {timeline} from {from} to {to} in the repository is not the log that this backup was taken with ({backup}): \
+         another copy of this database has put its own there. A restore would mix both; use another backup, or another repository, \
+         and give each copy a repository of its own"
+    )]
+    OtherLog {
+        /// The timeline of the backup.
+        timeline: u32,
+        /// Its redo point.
+        from: Lsn,
+        /// Where it ended.
+        to: Lsn,
+        /// The backup.
+        backup: String,
+    },
     /// The log does not reach the end of the backup.
     #[error("the repository has the log up to {log_end} only, and the backup needs it up to {needed}")]
     LogTooShort {
@@ -104,7 +120,10 @@ impl BackupError {
     pub(crate) fn is_of_content(&self) -> bool {
         use seawall_engine::Error::{LoadedPastLog, Log};
         match self {
-            BackupError::Damaged { .. } | BackupError::Gap { .. } | BackupError::LeftOut { .. } => true,
+            BackupError::Damaged { .. }
+            | BackupError::Gap { .. }
+            | BackupError::LeftOut { .. }
+            | BackupError::OtherLog { .. } => true,
             BackupError::Archive(error) => {
                 matches!(error, ArchiveError::Damaged { .. } | ArchiveError::NotFound { .. })
             }

@@ -208,6 +208,7 @@ mod tests {
             timeline: timeline(number),
             first: Lsn::new(end - 50),
             end: Lsn::new(end),
+            log_checksum: None,
             segment_bytes: 100,
             started_micros: 0,
             ended_micros: 0,

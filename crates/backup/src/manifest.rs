@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! Seawall backup
-//! version 1
+//! version 2
 //! database 0123456789abcdef0123456789abcdef
 //! timeline 1
 //! page_bytes 8192
@@ -20,6 +20,7 @@
 //! end 0/2B3C4D5
 //! next_table 81
 //! ended 1763781390000000
+//! log 0011223344556677
 //! keys none
 //! run 0 12 1093 0f1e2d3c4b5a6978
 //! run 1 91204 8388702 1122334455667788
@@ -27,7 +28,8 @@
 //! runs 3
 //! crc32c 1a2b3c4d
 //! ```
-//! Times are in microseconds since 1970; LSNs and `complete_from` as in `engine::backup`. `keys` is the file of that name of an
+//! `log` is the checksum of the log from `redo_point` to `end` (`engine::log_checksum`): a restore onto another one, that of a copy of
+//! the database, is refused. Times are in microseconds since 1970; LSNs and `complete_from` as in `engine::backup`. `keys` is the file of that name of an
 //! encrypted database, in hexadecimal digits, or `none`; so is `loading`. `parent` is what an increment builds on, or `none`. `goes_on_with`
 //! is a backup that was cut short and the number of its progress object (`progress`), or `none`: what that has is a part of this
 //! one. A run has its number, rows, bytes and the CRC-64/NVME of its content; so has a run of the ranges that an increment keeps. Those of a kind
@@ -45,7 +47,7 @@ pub(crate) use text::{
 };
 
 const TITLE: &str = "Seawall backup";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What a backup consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,6 +56,8 @@ pub struct Manifest {
     pub base: BackupBase,
     /// Where it has ended.
     pub end: BackupEnd,
+    /// Checksum of the log from the redo point to the end.
+    pub log_checksum: u64,
     /// When it began, in microseconds since 1970.
     pub started_micros: i64,
     /// The backup that it is an increment of, by name.
@@ -116,6 +120,7 @@ impl Manifest {
         text.line("end", &end.end);
         text.line("next_table", &end.next_table.get());
         text.line("ended", &end.time_micros);
+        text.line("log", &format_args!("{:016x}", self.log_checksum));
         text.line("keys", &base.keys.as_ref().map_or_else(|| "none".to_owned(), |keys| hexadecimal(keys)));
         write_runs(&mut text, &self.runs);
         text.seal()
@@ -135,6 +140,8 @@ impl Manifest {
             next_table: TableId::new(text.parsed("next_table")?),
             time_micros: text.parsed("ended")?,
         };
+        let log_checksum = u64::from_str_radix(text.field("log")?, 16);
+        let log_checksum = log_checksum.map_err(|_| "its log is no checksum".to_owned())?;
         let keys = match text.field("keys")? {
             "none" => None,
             digits => Some(bytes_of(digits).ok_or("keys are no hexadecimal digits")?),
@@ -148,7 +155,7 @@ impl Manifest {
             return Err("it keeps ranges of no parent".to_owned());
         }
         let base = BackupBase { keys, ..base };
-        Ok(Manifest { base, end, started_micros, parent, goes_on_with, runs })
+        Ok(Manifest { base, end, log_checksum, started_micros, parent, goes_on_with, runs })
     }
 }
 
@@ -185,6 +192,7 @@ mod tests {
                 loading: vec![TableId::new(77), TableId::new(79)],
             },
             end: BackupEnd { end: Lsn::new(1 << 33), next_table: TableId::new(81), time_micros: 8 },
+            log_checksum: 0xABC,
             started_micros: 7,
             parent: Some("20261121T031500.000000Z-0000000001A00000".to_owned()),
             goes_on_with: Some(CutShort { id: "20261122T020000.000000Z-1".to_owned(), progress: 4 }),
@@ -235,7 +243,8 @@ mod tests {
             ("goes_on_with 20261122T020000.000000Z-1 4", "goes_on_with 20261122T020000.000000Z-1"),
             ("goes_on_with 20261122T020000.000000Z-1 4", "goes_on_with ../elsewhere 4"),
             (" 1093 ", " 18446744073709551615 "),
-            ("version 1", "version 2"),
+            ("version 2", "version 1"),
+            ("log 0000000000000abc", "log none"),
             ("page_bytes 8192", "page_bytes 8193"),
             ("timeline 1", "timeline 0"),
             ("keys 0001ff", "keys 0001f"),

@@ -29,6 +29,8 @@ pub struct BackupNeeds {
     pub first: Lsn,
     /// A restore goes at least up to here.
     pub end: Lsn,
+    /// Checksum of the log from `first` to `end`, of a database's.
+    pub log_checksum: Option<u64>,
     /// The size of the log's segments.
     pub segment_bytes: u64,
     /// When it began, in microseconds since 1970.
@@ -93,6 +95,7 @@ fn needs_of_database(manifest: &Manifest, layer: &Layer, cut_short: &[Layer]) ->
         timeline: base.timeline,
         first: base.redo_point,
         end: manifest.end.end,
+        log_checksum: Some(manifest.log_checksum),
         segment_bytes: base.segment_bytes,
         started_micros: manifest.started_micros,
         ended_micros: manifest.end.time_micros,
@@ -113,6 +116,7 @@ fn needs_of_cluster(id: &str, manifest: &PostgreSqlManifest) -> Result<BackupNee
         timeline: manifest.timeline,
         first: manifest.start,
         end: manifest.end,
+        log_checksum: None,
         segment_bytes: u64::from(manifest.segment_bytes),
         started_micros: manifest.started_micros,
         ended_micros: manifest.ended_micros,

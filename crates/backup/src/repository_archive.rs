@@ -1,18 +1,60 @@
 //! A repository as an archive of a database's log.
+//!
+//! **Two copies of a directory** are one database to a repository, as long as they are on the same timeline. Whole segments of both have one
+//! name, and the second one is refused. Tails are named by their bytes, so tails of different lengths would lie beside each other, and a
+//! restore would take the longest. So the first tail that this puts of a segment, and each whole segment, is compared with what the
+//! repository has of that segment: one must be the beginning of the other. The comparison is made before the tail goes up, and once more
+//! after it, for two that put their first at the same moment: one of them, or both, take theirs back.
 
-use std::sync::Arc;
+use std::cmp::Reverse;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use seawall_archive::{
-    ArchiveError, Expected, Gap, GapRecord, ObjectKind, ObjectPlace, Packed, Packer, Packing, Repository,
-    SegmentPlace, System, identify,
+    ArchiveError, Expected, Gap, GapRecord, LogFileName, ObjectKind, ObjectPlace, Packed, Packer, Packing,
+    Pushed, Repository, SegmentPlace, System, identify,
 };
 use seawall_io::Clock;
 use seawall_types::Lsn;
-use seawall_wal::{SegmentName, TimelineHistory};
+use seawall_wal::{HEADER_BYTES, SegmentName, TimelineHistory};
 
 use seawall_engine::{ArchivedLog, LogArchive, LogArchiveError, LogFile, LogGap};
 
 use crate::places;
+
+/// Bytes of a segment file.
+struct Tail<'a> {
+    segment: SegmentName,
+    from: u64,
+    content: &'a [u8],
+}
+
+/// What a repository has of a segment file, from a byte of it on.
+struct StoredTail {
+    object: String,
+    from: u64,
+    content: Vec<u8>,
+}
+
+impl Tail<'_> {
+    /// Offset in the segment file after its last byte.
+    fn end(&self) -> u64 {
+        self.from.saturating_add(self.content.len() as u64)
+    }
+
+    /// Whether it has the same log as what is stored from `from` on, as far as both have it.
+    fn goes_with(&self, from: u64, stored: &[u8]) -> bool {
+        let first = self.from.max(from).max(HEADER_BYTES);
+        let end = self.end().min(from.saturating_add(stored.len() as u64));
+        first >= end || part(self.content, self.from, first..end) == part(stored, from, first..end)
+    }
+}
+
+/// A part of a file, of which there are bytes from `begin` on.
+fn part(bytes: &[u8], begin: u64, wanted: Range<u64>) -> Option<&[u8]> {
+    let index = |position: u64| usize::try_from(position.checked_sub(begin)?).ok();
+    bytes.get(index(wanted.start)?..index(wanted.end)?)
+}
 
 /// Puts the log into a repository.
 #[derive(Debug)]
@@ -20,12 +62,119 @@ pub struct RepositoryArchive {
     repository: Arc<Repository>,
     packing: Packing,
     clock: Arc<dyn Clock>,
+    /// The segment whose tails are this archive's own, or go on with them.
+    compared: Mutex<Option<SegmentName>>,
 }
 
 impl RepositoryArchive {
     /// Of this repository.
     pub fn new(repository: Arc<Repository>, packing: Packing, clock: Arc<dyn Clock>) -> RepositoryArchive {
-        RepositoryArchive { repository, packing, clock }
+        RepositoryArchive { repository, packing, clock, compared: Mutex::default() }
+    }
+
+    /// Puts a tail; of the first of a segment it is known then that no other copy of the database has put another one.
+    fn store_tail(&self, log: &ArchivedLog, tail: &Tail<'_>, packed: &Packed) -> Result<(), LogArchiveError> {
+        let is_first = tail.from == 0 || *self.lock_compared() != Some(tail.segment);
+        if is_first {
+            self.compare(log, tail)?;
+        }
+        let pushed = self.repository.push_object(packed).map_err(|error| match error {
+            ArchiveError::OtherContent { object, .. } => self.other_copy(&object),
+            error => words(&error),
+        })?;
+        if is_first {
+            if let Err(error) = self.compare(log, tail) {
+                self.take_back(log, tail, pushed)?;
+                return Err(error);
+            }
+            *self.lock_compared() = Some(tail.segment);
+        }
+        Ok(())
+    }
+
+    fn lock_compared(&self) -> MutexGuard<'_, Option<SegmentName>> {
+        self.compared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes what was just put, and was not there before.
+    fn take_back(&self, log: &ArchivedLog, tail: &Tail<'_>, pushed: Pushed) -> Result<(), LogArchiveError> {
+        let name = places::tail(tail.segment, tail.from, tail.end());
+        match pushed {
+            Pushed::AlreadyThere => Ok(()),
+            Pushed::Stored => self
+                .repository
+                .remove_object(System::Seawall(log.database), &name)
+                .map_err(|error| words(&error)),
+        }
+    }
+
+    /// Whether what the repository has of a segment begins as this does, or the other way round.
+    fn compare(&self, log: &ArchivedLog, tail: &Tail<'_>) -> Result<(), LogArchiveError> {
+        let stored = match self.farthest_tail(log, tail)? {
+            Some(stored) => Some(stored),
+            None => self.whole_segment(log, tail)?,
+        };
+        match stored {
+            Some(StoredTail { object, from, content }) if !tail.goes_with(from, &content) => {
+                Err(self.other_copy(&object))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Of the tails that overlap with this one, the one that reaches farthest. It tells of those before it, since the bytes of a record
+    /// say where it is and when it was written.
+    fn farthest_tail(
+        &self,
+        log: &ArchivedLog,
+        tail: &Tail<'_>,
+    ) -> Result<Option<StoredTail>, LogArchiveError> {
+        let system = System::Seawall(log.database);
+        let own = (tail.from, tail.end());
+        let listed = self.repository.list_objects(system, &places::tails(tail.segment.timeline));
+        let of_it = listed.map_err(|error| words(&error))?.into_iter().filter_map(|(name, _)| {
+            let (segment, from, to) = places::parse_tail(&name)?;
+            let is_other = (from, to) != own && from < own.1 && to > own.0;
+            (segment == tail.segment && is_other).then_some((name, from, to))
+        });
+        let Some((name, from, _)) = of_it.max_by_key(|(_, from, to)| (*to, Reverse(*from))) else {
+            return Ok(None);
+        };
+        let mut content = Vec::new();
+        match self.repository.fetch_object(system, &name, &mut content) {
+            Ok(_) => Ok(Some(StoredTail { object: name.to_string(), from, content })),
+            // It has given way to the whole segment.
+            Err(ArchiveError::NotFound { .. }) => Ok(None),
+            Err(error) => Err(words(&error)),
+        }
+    }
+
+    /// The segment of a tail, if that is there as a whole. A whole segment is compared when it is put.
+    fn whole_segment(
+        &self,
+        log: &ArchivedLog,
+        tail: &Tail<'_>,
+    ) -> Result<Option<StoredTail>, LogArchiveError> {
+        if tail.end() >= log.segment_bytes {
+            return Ok(None);
+        }
+        let place = SegmentPlace { timeline: tail.segment.timeline, digits: tail.segment.number };
+        let name = LogFileName::Segment(place);
+        let system = System::Seawall(log.database);
+        if self.repository.stat(system, name).map_err(|error| words(&error))?.is_none() {
+            return Ok(None);
+        }
+        let mut content = Vec::new();
+        self.repository.fetch(system, name, &mut content).map_err(|error| words(&error))?;
+        Ok(Some(StoredTail { object: name.to_string(), from: 0, content }))
+    }
+
+    fn other_copy(&self, object: &str) -> LogArchiveError {
+        LogArchiveError(format!(
+            "{} has the log of another copy of this database: {object} has other bytes. The copy that archives or is backed up first has \
+             the repository. Give this one a repository of its own, or a timeline of its own (seawall new-timeline)",
+            self.repository.url()
+        ))
     }
 
     fn pack(&self, log: &ArchivedLog, file: LogFile, content: &[u8]) -> Result<Packed, ArchiveError> {
@@ -63,8 +212,14 @@ impl LogArchive for RepositoryArchive {
     fn store(&self, log: &ArchivedLog, file: LogFile, content: &[u8]) -> Result<(), LogArchiveError> {
         let packed = self.pack(log, file, content).map_err(|error| words(&error))?;
         let pushed = match file {
-            LogFile::Tail { .. } => self.repository.push_object(&packed),
-            LogFile::Segment(_) | LogFile::History(_) => self.repository.push(&packed),
+            LogFile::Tail { segment, from, .. } => {
+                return self.store_tail(log, &Tail { segment, from, content }, &packed);
+            }
+            LogFile::Segment(segment) => {
+                self.compare(log, &Tail { segment, from: 0, content })?;
+                self.repository.push(&packed)
+            }
+            LogFile::History(_) => self.repository.push(&packed),
         };
         let refused = |error: ArchiveError| match (file, &error) {
             (LogFile::History(timeline), ArchiveError::OtherContent { .. }) => LogArchiveError(format!(

@@ -16,7 +16,7 @@ use std::time::Duration;
 use seawall_archive::{Repository, System};
 use seawall_codec::checksum::Crc64;
 use seawall_engine::{
-    ArchiveMode, Environment, Error, NewTimeline, Options, Restore, RestoreEnd, RestoreMarker,
+    ArchiveMode, Environment, Error, LogChecksum, NewTimeline, Options, Restore, RestoreEnd, RestoreMarker,
     RestoreOptions, RestoreTarget, RowsThere, check_restore_directory,
 };
 use seawall_types::{DatabaseId, Lsn, TimelineId, utc};
@@ -407,9 +407,14 @@ impl Plan<'_> {
             RestoreTarget::Latest | RestoreTarget::Time(_) | RestoreTarget::RestorePoint(_) => Lsn::MAX,
         };
         let mut search = restore.find_end(self.request.target.clone());
+        let mut checksum = LogChecksum::new(base.segment_bytes, base.redo_point, manifest.end.end);
         let mut segments = 0;
         let fetched = log.fetch(base.redo_point, to, self.request.threads, &mut |fetched, arrived| {
             let file_name = fetched.name.file_name();
+            checksum.add(fetched.name.number, &fetched.content, arrived);
+            if checksum.complete().is_some_and(|found| found != manifest.log_checksum) {
+                return Err(self.backup.other_log());
+            }
             if fetched.is_here {
                 restore.keep_log_file(&file_name);
             } else {

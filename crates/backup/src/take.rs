@@ -137,10 +137,11 @@ pub fn back_up(
     })?;
     let end = backup.finish()?;
     let archive = RepositoryArchive::new(Arc::clone(repository), options.packing, Arc::clone(clock));
-    backup.store_log(&archive)?;
+    let log_checksum = backup.store_log(&archive)?;
     foundation.check_parts(repository)?;
     let Foundation { parent, goes_on_with, .. } = foundation.clone();
-    let manifest = Manifest { base: base.clone(), end, started_micros, parent, goes_on_with, runs };
+    let base = base.clone();
+    let manifest = Manifest { base, end, log_checksum, started_micros, parent, goes_on_with, runs };
     uploader.put_manifest(&manifest)?;
     Ok(StoredBackup { id, manifest })
 }

@@ -6,7 +6,8 @@
 //!      +--> strangers        manifests, histories, gaps --> what is missing: segments, log of backups, objects of backups
 //! ```
 //! With [`VerifyDepth::Headers`], 512 bytes of each object are read and held against its name and its length; with
-//! [`VerifyDepth::Content`] all of it, every checksum, every record of the log, every row of a backup's runs.
+//! [`VerifyDepth::Content`] all of it, every checksum, every record of the log, every row of a backup's runs, and whether the log of
+//! each backup of a database is the one that it was taken with.
 //!
 //! A repository that is in use changes meanwhile. What is gone when it is asked for, and from the listing too, was removed by
 //! retention or merged by an archiver, and is no finding. A segment that is missing just before one that was archived within
@@ -14,6 +15,7 @@
 //!
 //! Memory: some 200 bytes for each object, and for each thread the content of one segment or run.
 
+mod backup_log;
 mod backups;
 mod log;
 mod objects;
@@ -229,6 +231,9 @@ pub fn verify(
             log.check_backup(backup, &mut tell);
         }
         backups::check(repository, system, &facts, &mut tell)?;
+        if options.depth == VerifyDepth::Content {
+            backup_log::check(repository, system, &facts, options.threads, &mut tell)?;
+        }
     }
     report.damages = damages;
     report.doubts = doubts;

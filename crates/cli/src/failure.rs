@@ -171,6 +171,7 @@ fn backup_exit_code(error: &seawall_backup::BackupError) -> u8 {
         BackupError::Damaged { .. }
         | BackupError::Gap { .. }
         | BackupError::LeftOut { .. }
+        | BackupError::OtherLog { .. }
         | BackupError::LogTooShort { .. } => 4,
         BackupError::RepositoryNotEncrypted { .. } => 9,
         BackupError::PostgreSql(error) => postgresql_exit_code(error),

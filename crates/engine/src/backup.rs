@@ -51,6 +51,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::load_log::LoadsLogged;
 use crate::log_archive::{ArchivedLog, LogArchive, LogArchiveError, LogFile};
+use crate::log_checksum::LogChecksum;
 use crate::log_hold::LogHold;
 use crate::restore::check_archiving;
 use crate::row_key;
@@ -291,33 +292,36 @@ impl Backup {
     }
 
     /// Puts the log that a restore needs into an archive: from the redo point to where the backup has ended. What is there already
-    /// is fine.
+    /// is fine. The checksum of that log ([`LogChecksum`]).
     ///
     /// # Errors
     /// `Archive`.
-    pub fn store_log(&self, archive: &dyn LogArchive) -> Result<(), Error> {
+    pub fn store_log(&self, archive: &dyn LogArchive) -> Result<u64, Error> {
         let engine = &self.engine;
         let superblock = engine.superblock.lock().clone();
         let history = crate::timeline::history_of(&engine.environment.disk, &superblock)?;
         let geometry = LogGeometry::new(superblock.segment_bytes).map_err(|error| Error::log(&error))?;
         let log = ArchivedLog { database: superblock.database, segment_bytes: superblock.segment_bytes };
         let disk = &*engine.environment.disk;
-        let store = |file| upload(disk, archive, &log, file).map(drop);
+        let store = |file| upload(disk, archive, &log, file);
         let failed = |LogArchiveError(message)| Error::Archive { message };
         let pieces = LogPieces { history, geometry };
         for timeline in pieces.timelines_with_history() {
             store(LogFile::History(timeline)).map_err(failed)?;
         }
         let mut after = self.base.redo_point;
+        let mut checksum = LogChecksum::new(superblock.segment_bytes, after, self.end);
         while let Some(piece) = pieces.next(after, self.end) {
-            store(piece.file).map_err(failed)?;
+            let content = store(piece.file).map_err(failed)?;
+            checksum.add(pieces.geometry.segment_of(after), &content, piece.end);
             after = piece.end;
         }
         let (segment, _) = pieces.current(self.end);
-        match pieces.durable_bytes(self.end) {
-            Some(to) => store(LogFile::Tail { segment, from: 0, to }).map_err(failed),
-            None => Ok(()),
+        if let Some(to) = pieces.durable_bytes(self.end) {
+            let content = store(LogFile::Tail { segment, from: 0, to }).map_err(failed)?;
+            checksum.add(segment.number, &content, self.end);
         }
+        Ok(checksum.complete().expect("the pieces have the log up to where the backup ended"))
     }
 }
 

@@ -143,6 +143,7 @@ impl World {
             timeline: branch.history.timeline,
             first,
             end: Lsn::new(branch.lsn),
+            log_checksum: None,
             segment_bytes: SEGMENT,
             started_micros: started,
             ended_micros: self.micros,

@@ -129,14 +129,16 @@ impl Uploads {
     }
 }
 
-/// Reads a file and stores it.
+/// Reads a file and stores it; its content.
 pub(crate) fn upload(
     disk: &dyn Disk,
     archive: &dyn LogArchive,
     log: &ArchivedLog,
     file: LogFile,
-) -> Uploaded {
-    store(archive, log, file, &read(disk, log, file)?)
+) -> Result<Vec<u8>, LogArchiveError> {
+    let content = read(disk, log, file)?;
+    store(archive, log, file, &content)?;
+    Ok(content)
 }
 
 fn store(archive: &dyn LogArchive, log: &ArchivedLog, file: LogFile, content: &[u8]) -> Uploaded {

@@ -1,0 +1,109 @@
+//! Two copies of one directory, on the same timeline, that both put something into one repository: nothing of both is ever mixed.
+#![allow(clippy::unwrap_used, reason = "a test that fails panics")]
+
+mod common;
+
+use common::{World, state_of};
+use seawall_backup::{Finding, RestoreRequest, Severity, StoredBackup, VerifyDepth, VerifyOptions, verify};
+use seawall_engine::{Database, Durability, Error};
+use seawall_io::{Disk, OpenMode};
+use seawall_simulation::SimulatedDisk;
+
+fn put(database: &Database, count: u32, value: &str) {
+    let table = database.table("t").or_else(|_| database.create_table("t")).unwrap();
+    for key in 0..count {
+        database.put(&table, format!("k{key}"), value).unwrap();
+    }
+}
+
+/// A database with a row, and a copy of its directory.
+fn two_copies(world: &World) -> (Database, Database) {
+    let database = world.open();
+    put(&database, 1, "common");
+    database.close().unwrap();
+    let copy = world.disk.copy();
+    (world.open(), world.open_at(&copy))
+}
+
+fn restored(world: &World, backup: &StoredBackup) -> common::State {
+    let disk = SimulatedDisk::new(41);
+    let request = RestoreRequest { backup: Some(backup.id.clone()), ..RestoreRequest::default() };
+    world.restore_to(&disk, &request).unwrap();
+    state_of(&world.open_restored(&disk))
+}
+
+fn damages(world: &World) -> Vec<String> {
+    let mut found = Vec::new();
+    let options = VerifyOptions { depth: VerifyDepth::Content, ..VerifyOptions::default() };
+    let mut tell = |finding: Finding| {
+        if finding.kind.severity() == Severity::Damage {
+            found.push(format!("{finding:?}"));
+        }
+    };
+    verify(&world.repository(), &world.clock, &options, &mut tell, &mut |_| ()).unwrap();
+    found
+}
+
+#[test]
+fn a_backup_of_a_copy_that_went_its_own_way_is_refused_and_leaves_the_other_whole() {
+    for (rows, rows_of_copy) in [(3, 5), (5, 3), (3, 3), (1, 400)] {
+        let world = World { archives: false, ..World::new() };
+        let (database, copy) = two_copies(&world);
+        put(&database, rows, "original");
+        put(&copy, rows_of_copy, "copy");
+        let backup = world.back_up(&database);
+        let before = world.store.list_all().len();
+        let refused = world.back_up_while(&copy, 1000, || {}).unwrap_err().to_string();
+        assert!(refused.contains("another copy of this database"), "{refused}");
+        assert!(restored(&world, &backup) == state_of(&database), "{rows} and {rows_of_copy} rows");
+        assert_eq!(damages(&world), [""; 0]);
+        // Runs without a manifest at most.
+        let manifests = world.store.list_all();
+        let manifests = manifests.iter().filter(|entry| entry.name.ends_with("/manifest"));
+        assert_eq!(manifests.count(), 1, "of {before} objects before");
+    }
+}
+
+#[test]
+fn a_copy_that_archives_second_is_refused_at_its_first_tail() {
+    let world = World::new();
+    let (database, copy) = two_copies(&world);
+    let put = |database: &Database, value: &str| {
+        let table = database.table("t")?;
+        database.put_with(&table, "k", value, Durability::Archived).map(drop)
+    };
+    put(&database, "original").unwrap();
+    let refused = put(&copy, "a copy with a longer value").unwrap_err();
+    assert!(matches!(refused, Error::DoneNotArchived { .. }), "{refused}");
+    let refused = copy.archive_now().unwrap_err().to_string();
+    assert!(refused.contains("another copy of this database"), "{refused}");
+    put(&database, "original again").unwrap();
+    drop(copy);
+    world.back_up(&database);
+    let state = world.restored_state(seawall_engine::RestoreTarget::Latest);
+    assert!(state == state_of(&database));
+}
+
+/// An earlier program, or somebody's hand, has put the longer log of another copy there.
+#[test]
+fn a_backup_whose_log_is_that_of_another_copy_is_not_restored() {
+    let world = World { archives: false, ..World::new() };
+    let (database, copy) = two_copies(&world);
+    put(&database, 3, "original");
+    put(&copy, 5, "copy");
+    world.back_up(&database);
+    assert_eq!(damages(&world), [""; 0]);
+    let elsewhere = World { archives: false, ..World::new() };
+    elsewhere.back_up(&copy);
+    for entry in elsewhere.store.list_all().iter().filter(|entry| entry.name.contains("/tails/")) {
+        let from = elsewhere.store.open(&entry.name, OpenMode::Read).unwrap();
+        let mut content = vec![0; usize::try_from(from.length().unwrap()).unwrap()];
+        from.read_exact_at(&mut content, 0).unwrap();
+        let to = world.store.open(&entry.name, OpenMode::Create).unwrap();
+        to.write_all_at(&content, 0).unwrap();
+    }
+    let refused = world.restore_to(&SimulatedDisk::new(42), &RestoreRequest::default()).unwrap_err();
+    assert!(refused.to_string().contains("is not the log that this backup was taken with"), "{refused}");
+    let found = damages(&world);
+    assert!(found.iter().any(|finding| finding.contains("not the log that")), "{found:?}");
+}
