@@ -105,6 +105,15 @@ pub enum BackupError {
         /// What was cut short.
         id: String,
     },
+    /// An expiry has taken this backup for given up while it was taken.
+    #[error(
+        "{id} has taken longer than `expire --keep-unfinished` allows, and an expiry has begun to remove it: nothing of it counts. Take the \
+         backup again, and give --keep-unfinished more time"
+    )]
+    GivenUp {
+        /// The backup.
+        id: String,
+    },
     /// An object is not what a backup put there.
     #[error("{object} is damaged: {problem}; use another backup, or another repository")]
     Damaged {

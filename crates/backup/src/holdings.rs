@@ -59,6 +59,8 @@ pub struct UnfinishedBackup {
     pub cut_short: Vec<String>,
     /// What it has said of that is damaged: it may go on with anything.
     pub is_unreadable: bool,
+    /// An expiry has begun to remove it, and was cut short.
+    pub is_being_removed: bool,
 }
 
 /// What there is of a timeline.
@@ -94,7 +96,7 @@ impl Holdings {
             let needs = if directory.has_manifest { read_needs(repository, system, id)? } else { None };
             match needs {
                 Some(needs) => backups.push(needs),
-                None => unfinished.extend(read_unfinished(repository, system, id, &directory.objects)?),
+                None => unfinished.extend(read_unfinished(repository, system, id, directory)?),
             }
         }
         let histories = read_histories(repository, system, &objects)?;
@@ -128,6 +130,7 @@ impl Holdings {
 #[derive(Default)]
 struct BackupDirectory<'a> {
     has_manifest: bool,
+    has_removal_mark: bool,
     objects: Vec<&'a StoredObject>,
 }
 
@@ -163,6 +166,7 @@ impl<'a> Sorted<'a> {
                         if places::manifest(id).as_ref() == Some(name) {
                             directory.has_manifest = true;
                         } else {
+                            directory.has_removal_mark |= places::is_removal_mark(name);
                             directory.objects.push(object);
                         }
                     } else if places::parse_tail(name).is_some() {
@@ -249,8 +253,9 @@ fn read_unfinished(
     repository: &Repository,
     system: System,
     id: &str,
-    objects: &[&StoredObject],
+    directory: &BackupDirectory<'_>,
 ) -> Result<Option<UnfinishedBackup>, BackupError> {
+    let objects = &directory.objects;
     for object in objects {
         let Some(header) = header_if_there(repository, object)? else { continue };
         let below = layers_of_unfinished(repository, system, id, objects);
@@ -258,6 +263,7 @@ fn read_unfinished(
         let below = if is_unreadable { Vec::new() } else { below? };
         return Ok(Some(UnfinishedBackup {
             is_unreadable,
+            is_being_removed: directory.has_removal_mark,
             id: id.to_owned(),
             timeline: header.timeline.unwrap_or(TimelineId::FIRST),
             first: header.start,

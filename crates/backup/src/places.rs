@@ -8,6 +8,7 @@ use seawall_wal::SegmentName;
 pub(crate) const BACKUPS: &str = "backups";
 const MANIFEST: &str = "manifest";
 const PROGRESS: &str = "progress-";
+const REMOVED: &str = "removed";
 
 fn checked(name: String) -> ObjectName {
     ObjectName::parse(&name).expect("names made here have the form of names")
@@ -36,6 +37,16 @@ pub(crate) fn directory(backup: &str) -> String {
 /// How far a backup has come, said for the `number`th time.
 pub(crate) fn progress(backup: &str, number: u32) -> ObjectName {
     checked(format!("{BACKUPS}/{backup}/{PROGRESS}{number:08}"))
+}
+
+/// What says that a backup is being removed.
+pub(crate) fn removal_mark(backup: &str) -> ObjectName {
+    checked(format!("{BACKUPS}/{backup}/{REMOVED}"))
+}
+
+/// Whether an object says that a backup is being removed.
+pub(crate) fn is_removal_mark(name: &ObjectName) -> bool {
+    backup_of(name).is_some_and(|backup| removal_mark(backup) == *name)
 }
 
 /// The number of a progress object, by its name.

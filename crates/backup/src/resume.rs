@@ -200,6 +200,10 @@ impl Search<'_> {
     /// Of an attempt, the last thing that it has said.
     fn newest_progress(&self, id: &str) -> Result<Option<CutShort>, BackupError> {
         let names = self.repository.list_objects(self.system(), &places::directory(id))?;
+        // An expiry removes it.
+        if names.iter().any(|(name, _)| places::is_removal_mark(name)) {
+            return Ok(None);
+        }
         let newest = names.iter().filter_map(|(name, _)| places::parse_progress(name)).max();
         Ok(newest.map(|progress| CutShort { id: id.to_owned(), progress }))
     }

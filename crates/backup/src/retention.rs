@@ -3,6 +3,7 @@
 //! ```text
 //!   Holdings, policy, now --plan--> RetentionPlan --expire--> 1 manifests   2 objects of backups   3 gaps on record
 //!             (a function of values)                          4 log, oldest first   5 records of gaps that lie before all log
+//!                                        marks of removal (`removal_mark`) before 1, and after 5
 //! ```
 //! **What stays.** Backups: those that the policy names, those that they build on, and always the newest. Log: from the first byte
 //! that a backup which stays needs, on every timeline that can be reached from it. With a window, all of that is kept for the newest
@@ -12,7 +13,8 @@
 //! **What is in the repository if the power goes** at any moment: nothing that looks restorable and is not, and nothing missing that
 //! is not on record.
 //! * A manifest goes first, that of a backup before that of one it builds on, durably: what loses its objects or its log later has no
-//!   manifest. One that the store does not let go keeps all it needs: the plan is made anew with it.
+//!   manifest. One that the store does not let go keeps all it needs: the plan is made anew with it. What is left of a backup without its
+//!   manifest has a mark that tells it from a backup under way.
 //! * Before any log goes, the stretch that goes is on record as a gap, "removed by retention": a segment that is missing then is told
 //!   from one that was lost. Records that lie before all log of their timeline have nothing to tell any more and go last.
 //! * Nothing else is written. Whoever runs it again after a crash ends where one run would have.
@@ -42,7 +44,7 @@
 //! takes none that may be given up soon, and looks once more before its manifest goes up (`resume`).
 //!
 //! A backup that is under way for longer than `keep_unfinished` is taken for one that was given up, and its objects go. If it ends
-//! after all, it has a manifest and no objects: a restore refuses it, and `verify` names it.
+//! meanwhile, it or the expiry sees the other (`removal_mark`).
 //!
 //! The clock: ages are those that backups and objects have written down. A clock that is before the newest of them is wrong, or they
 //! are: nothing is removed. One that is ahead makes everything look old; the newest backup and its log stay in any case.

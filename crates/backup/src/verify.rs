@@ -28,11 +28,13 @@ use std::time::Duration;
 use seawall_archive::{Gap, LogFileName, Repository, StoredName, StoredObject, System};
 use seawall_engine::Error;
 use seawall_io::Clock;
-use seawall_types::TimelineId;
+use seawall_types::{Lsn, TimelineId};
 use seawall_wal::TimelineHistory;
 
 use crate::error::BackupError;
 use crate::needs::BackupNeeds;
+use crate::places;
+use crate::removal_mark::RemovalMark;
 use objects::{Examined, Examiner};
 
 /// How much of each object is read.
@@ -168,6 +170,28 @@ pub struct VerifyReport {
     pub doubts: u64,
 }
 
+/// The log that a backup has put, as far as one of its objects tells.
+#[derive(Clone, Debug)]
+struct OtherBackupLog {
+    backup: String,
+    timeline: TimelineId,
+    first: Lsn,
+    /// `None`: it may have put any of the log from `first` on.
+    end: Option<Lsn>,
+}
+
+impl OtherBackupLog {
+    fn of(object: &StoredObject, examined: &Examined) -> Option<OtherBackupLog> {
+        let Some(StoredName::Object(_, name)) = &object.name else { return None };
+        let backup = places::backup_of(name)?.to_owned();
+        if let Some(RemovalMark { timeline, first, end }) = examined.removal {
+            return Some(OtherBackupLog { backup, timeline, first, end });
+        }
+        let header = examined.header.as_ref()?;
+        Some(OtherBackupLog { backup, timeline: header.timeline?, first: header.start, end: None })
+    }
+}
+
 /// What is known of a system when all of its objects were examined.
 #[derive(Debug, Default)]
 struct SystemFacts {
@@ -175,6 +199,8 @@ struct SystemFacts {
     histories: BTreeMap<TimelineId, TimelineHistory>,
     gaps: Vec<Gap>,
     backups: Vec<BackupNeeds>,
+    /// By objects of all backups: some have no manifest, or have lost it to an expiry that was cut short.
+    log_of_others: Vec<OtherBackupLog>,
     /// Objects of backups, by path.
     backup_objects: BTreeMap<String, backups::ObjectFacts>,
     /// Paths of all manifests that are listed, good or not.
@@ -316,6 +342,7 @@ fn collect(systems: &mut Vec<(System, SystemFacts)>, object: &StoredObject, exam
         facts.gaps.push(*gap);
     }
     facts.backups.extend(examined.backup.clone());
+    facts.log_of_others.extend(OtherBackupLog::of(object, examined));
     if let Some(of_backup) = backups::ObjectFacts::of(object, examined) {
         if of_backup.is_manifest {
             facts.manifests.push(object.path.clone());

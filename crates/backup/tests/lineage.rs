@@ -153,6 +153,8 @@ fn a_time_is_restored_along_the_timeline_that_was_there_then() {
     world.clock.advance(Duration::from_secs(70));
     let successor = world.open_at(&disk);
     assert!(state_of(&successor) == states[0]);
+    // From now on, the repository knows of the second timeline.
+    successor.archive_now().unwrap();
     for name in ["110 s", "120 s"] {
         world.clock.advance(Duration::from_secs(10));
         put(&successor, name);

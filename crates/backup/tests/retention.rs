@@ -12,7 +12,7 @@ use seawall_backup::{
     backups, verify,
 };
 use seawall_engine::{Database, RestoreTarget};
-use seawall_io::Clock;
+use seawall_io::{Clock, Disk};
 use seawall_simulation::{
     Fault, FaultError, FaultTarget, Operation, Operations, PowerLoss, SimulatedDisk, crash_step,
 };
@@ -175,9 +175,7 @@ fn after_a_power_loss_at_any_call_all_that_has_a_manifest_restores_and_another_r
                 assert!(after.restores_to(*end), "{what}: {id}");
             }
             assert_eq!(after.damages(), 0, "{what}");
-            // What lost its manifest may be under way for all that anybody knows, until it is old.
-            let sure = RetentionPolicy { keep_unfinished: HOUR, ..policy };
-            after.expire(sure).unwrap();
+            after.expire(policy).unwrap();
             assert_eq!(after.world.repository().stored(None).unwrap(), left, "{what}");
         }
     }
@@ -274,4 +272,98 @@ fn what_a_backup_that_was_given_up_has_left_goes_when_it_is_old() {
     assert_eq!(report.plan.removed_unfinished, [last.as_str()]);
     let stored = story.world.repository().stored(None).unwrap();
     assert!(stored.iter().all(|object| !object.path.contains(last.as_str())));
+}
+
+/// Four backups of a database that does not archive, with segments between them that are nowhere.
+fn backups_without_archive() -> Story {
+    let world = World { archives: false, ..World::new() };
+    let database = world.open();
+    let table = database.create_table("t").unwrap();
+    let mut taken = Vec::new();
+    for number in 0..4_u32 {
+        let backup = world.back_up(&database);
+        taken.push((backup.id, backup.manifest.end.end));
+        for key in 0..12_u32 {
+            database.put(&table, (number * 100 + key).to_be_bytes(), [7; 20_000]).unwrap();
+        }
+        database.checkpoint().unwrap();
+        world.clock.advance(10 * HOUR);
+    }
+    let id = database.info().unwrap().database;
+    database.close().unwrap();
+    Story { world, database: id, backups: taken, moments: Vec::new() }
+}
+
+#[test]
+fn an_expiry_that_is_cut_short_is_gone_on_with_by_the_next_one_and_is_no_damage() {
+    for story in [story(), backups_without_archive()] {
+        let calls = {
+            let whole = story.on(story.world.store.copy());
+            let before = whole.world.store.calls();
+            whole.expire(policy(1)).unwrap();
+            whole.world.store.calls() - before
+        };
+        for call in (0..calls).step_by(crash_step(calls, 40)) {
+            let story = story.on(story.world.store.copy());
+            story.world.store.crash_at(story.world.store.calls() + call);
+            let ended = story.expire(policy(1));
+            let left = story.on(story.world.store.after_power_loss(PowerLoss::LoseAll));
+            assert_eq!(left.damages(), 0, "call {call} of {calls}, {:?}", ended.is_ok());
+            let report = left.expire(policy(1)).unwrap();
+            assert_eq!(report.plan.kept_unfinished, [""; 0], "call {call} of {calls}: what is left is kept");
+            assert_eq!((left.kept().len(), left.damages()), (1, 0), "call {call} of {calls}");
+            assert!(left.is_settled(policy(1)), "call {call} of {calls}");
+            let objects = left.world.repository().stored(None).unwrap();
+            let of_backups = objects.iter().filter(|object| object.path.contains("/backups/"));
+            let kept = &story.backups.last().unwrap().0;
+            assert!(of_backups.clone().all(|object| object.path.contains(kept)), "call {call}: leftovers");
+        }
+    }
+}
+
+#[test]
+fn a_backup_that_ends_while_it_is_taken_for_given_up_never_has_a_manifest_without_objects() {
+    let story = story();
+    let database = story.world.open();
+    story.world.refuse_backups_after(&database, 2);
+    story.world.back_up_while(&database, 1000, || {}).unwrap_err();
+    story.world.store.clear_faults();
+    story.world.clock.advance(8 * 24 * HOUR);
+    let sure = RetentionPolicy { keep_unfinished: HOUR, ..policy(1) };
+    // Its listing is from before the backup ended.
+    let expiry = story.prepare(sure).unwrap();
+    let id = expiry.plan().removed_unfinished[0].clone();
+    let manifest = format!("{}/backups/{id}/manifest", story.system());
+    story.world.store.open(&manifest, seawall_io::OpenMode::Create).unwrap();
+    let refused = expiry.run(&mut |_| {}).unwrap_err();
+    assert!(matches!(&refused, ExpireError::EndedMeanwhile { id: found } if *found == id), "{refused}");
+    assert_eq!(story.kept().len(), 4, "nothing was removed");
+}
+
+#[test]
+fn a_backup_that_is_given_up_while_it_is_taken_says_so() {
+    let world = World::new();
+    let database = world.open();
+    let table = database.create_table("t").unwrap();
+    for key in 0..200_u32 {
+        database.put(&table, key.to_be_bytes(), [7; 500]).unwrap();
+    }
+    database.checkpoint().unwrap();
+    world.back_up(&database);
+    let is_first = std::cell::Cell::new(true);
+    let system = System::Seawall(database.info().unwrap().database);
+    let refused = world.back_up_while(&database, 1000, || {
+        let objects = world.repository().stored(Some(system)).unwrap();
+        let has_runs = backups(&world.repository(), database.info().unwrap().database).unwrap();
+        if !objects.is_empty() && !has_runs.unfinished.is_empty() && is_first.replace(false) {
+            world.clock.advance(8 * 24 * HOUR);
+            let expiry = Expiry::prepare(world.repository(), system, policy(1), &world.clock).unwrap();
+            assert_eq!(expiry.plan().removed_unfinished.len(), 1);
+            expiry.run(&mut |_| {}).unwrap();
+        }
+    });
+    assert!(!is_first.get(), "the expiry has not run");
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("--keep-unfinished"), "{refused}");
+    assert_eq!(backups(&world.repository(), database.info().unwrap().database).unwrap().complete.len(), 1);
 }

@@ -9,8 +9,9 @@ use seawall_io::Clock;
 use super::plan::{is_before_all, plan};
 use super::{CLOCKS_DIFFER_MAX, RETENTION_REASON, RemovedLog, RetentionPlan, RetentionPolicy};
 use crate::error::BackupError;
-use crate::holdings::Holdings;
+use crate::holdings::{Holdings, UnfinishedBackup};
 use crate::places;
+use crate::removal_mark::RemovalMark;
 
 /// Why nothing more was removed.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +25,14 @@ pub enum ExpireError {
         "no policy is given: say how many backups, how old ones, or which window is to be kept; nothing was removed"
     )]
     NoPolicy,
+    /// A backup that was taken for given up has ended.
+    #[error(
+        "the backup {id} was taken for given up, since it began long ago, and has ended meanwhile: nothing was removed; run it again"
+    )]
+    EndedMeanwhile {
+        /// The backup.
+        id: String,
+    },
     /// The clock, or that of another machine, is wrong.
     #[error(
         "the clock of this machine says {now_micros}, and something in the repository was made at {newest_micros} (microseconds \
@@ -106,25 +115,34 @@ impl Expiry {
     /// What the repository says. Whatever was removed until then, the repository is as the module says; it may be run again.
     pub fn run(self, progress: &mut dyn FnMut(ExpireProgress)) -> Result<ExpireReport, ExpireError> {
         let mut run = Run { expiry: &self, report: ExpireReport::default(), total: self.objects(), progress };
+        run.give_up_unfinished()?;
         run.report.plan = run.remove_manifests()?;
         let plan = run.report.plan.clone();
-        let of_backup = |id: &String| self.holdings.backup_objects.get(id).cloned().unwrap_or_default();
         let removed = plan.removed.iter().map(|backup| &backup.id);
-        let objects: Vec<String> = removed.chain(&plan.removed_unfinished).flat_map(of_backup).collect();
+        let going: Vec<&String> = removed.chain(&plan.removed_unfinished).collect();
+        let objects: Vec<String> = going.iter().flat_map(|id| self.objects_of(id)).collect();
         run.remove(&objects)?;
         let gaps = run.record_gaps(&plan.removed_log)?;
         for log in &plan.removed_log {
             run.remove(&log.paths)?;
         }
         run.remove_gaps(&plan, &gaps)?;
+        // Until now, they say whose log is missing.
+        run.remove_marks(&going)?;
         Ok(run.report)
+    }
+
+    /// Paths of the objects of a backup, but for its manifest and the mark of its removal.
+    fn objects_of(&self, id: &str) -> Vec<String> {
+        let mark = mark_path(self.holdings.system, id);
+        let objects = self.holdings.backup_objects.get(id).into_iter().flatten();
+        objects.filter(|path| **path != mark).cloned().collect()
     }
 
     fn objects(&self) -> u64 {
         let plan = &self.plan;
-        let of_backup = |id: &String| self.holdings.backup_objects.get(id).map_or(0, Vec::len);
-        let backups: usize = plan.removed.iter().map(|backup| 1 + of_backup(&backup.id)).sum();
-        let unfinished: usize = plan.removed_unfinished.iter().map(of_backup).sum();
+        let backups: usize = plan.removed.iter().map(|backup| 1 + self.objects_of(&backup.id).len()).sum();
+        let unfinished: usize = plan.removed_unfinished.iter().map(|id| self.objects_of(id).len()).sum();
         let log: usize = plan.removed_log.iter().map(|log| log.paths.len()).sum();
         (backups + unfinished + log + plan.removed_gaps.len()) as u64
     }
@@ -161,6 +179,48 @@ impl Run<'_> {
         Ok(left)
     }
 
+    /// Says of each backup that has not ended and goes that it does. One that has ended since is somebody's.
+    fn give_up_unfinished(&self) -> Result<(), ExpireError> {
+        let Expiry { repository, holdings, now_micros, plan, .. } = self.expiry;
+        let going = |backup: &&UnfinishedBackup| plan.removed_unfinished.contains(&backup.id);
+        for backup in holdings.unfinished.iter().filter(going) {
+            let UnfinishedBackup { id, timeline, first, is_being_removed, .. } = backup;
+            if !is_being_removed {
+                let mark = RemovalMark { timeline: *timeline, first: *first, end: None };
+                mark.put(repository, holdings.system, id, *now_micros)?;
+            }
+            // After the mark: see there.
+            let manifest = manifest_path(holdings.system, id);
+            if repository.is_listed(&manifest).map_err(BackupError::from)? {
+                return Err(ExpireError::EndedMeanwhile { id: id.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Before the manifest of a backup goes, it is on record that what is left of it goes, too.
+    fn mark_removed(&self, ids: &[String]) -> Result<(), ExpireError> {
+        let Expiry { repository, holdings, now_micros, .. } = self.expiry;
+        for backup in holdings.backups.iter().filter(|backup| ids.contains(&backup.id)) {
+            let mark = RemovalMark { timeline: backup.timeline, first: backup.first, end: Some(backup.end) };
+            mark.put(repository, holdings.system, &backup.id, *now_micros)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing is left of these backups.
+    fn remove_marks(&mut self, ids: &[&String]) -> Result<(), ExpireError> {
+        let is_left = |id: &str| {
+            let objects = self.expiry.objects_of(id);
+            self.report.not_removed.iter().any(|not_removed| objects.contains(&not_removed.path))
+        };
+        let gone = ids.iter().filter(|id| !is_left(id));
+        let paths: Vec<String> = gone.map(|id| mark_path(self.expiry.holdings.system, id)).collect();
+        let left = self.expiry.repository.remove_stored(&paths).map_err(BackupError::from)?;
+        self.report.not_removed.extend(left);
+        Ok(())
+    }
+
     /// Those that build on most first. If the store keeps one, the plan is made anew with it. Returns what is left to be done.
     fn remove_manifests(&mut self) -> Result<RetentionPlan, ExpireError> {
         let Expiry { holdings, policy, now_micros, .. } = self.expiry;
@@ -176,6 +236,7 @@ impl Run<'_> {
                 .map(|backup| backup.id.clone())
                 .collect();
             let paths: Vec<String> = ids.iter().map(|id| manifest_path(holdings.system, id)).collect();
+            self.mark_removed(&ids)?;
             let left = self.remove(&paths)?;
             let is_left = |path: &String| left.iter().any(|not_removed| not_removed.path == *path);
             let (kept, removed): (Vec<_>, Vec<_>) =
@@ -226,6 +287,10 @@ impl Run<'_> {
             going.filter_map(|gap| StoredName::Gap(holdings.system, gap).path()).collect();
         self.remove(&paths).map(drop)
     }
+}
+
+fn mark_path(system: System, id: &str) -> String {
+    StoredName::Object(system, places::removal_mark(id)).path().expect("objects have a path")
 }
 
 fn manifest_path(system: System, id: &str) -> String {

@@ -172,7 +172,8 @@ impl<'a> Planner<'a> {
 
     fn may_be_under_way(&self) -> impl Iterator<Item = &'a UnfinishedBackup> {
         let began_late = self.before(self.policy.keep_unfinished);
-        self.holdings.unfinished.iter().filter(move |backup| backup.began_micros >= began_late)
+        let unfinished = self.holdings.unfinished.iter();
+        unfinished.filter(move |backup| backup.began_micros >= began_late && !backup.is_being_removed)
     }
 
     /// Names of those without a manifest that stay, and of those that go.

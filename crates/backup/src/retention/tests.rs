@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use seawall_archive::{Gap, SegmentPlace, System};
 use seawall_simulation::{SeededRandom, seeds};
-use seawall_types::{Lsn, TimelineId, TimelineMark};
+use seawall_types::{DatabaseId, Lsn, TimelineId, TimelineMark};
 use seawall_wal::TimelineHistory;
 
 use super::*;
@@ -15,7 +15,7 @@ use crate::needs::BackupNeeds;
 
 const SEGMENT: u64 = 100;
 const HOUR: i64 = 3_600_000_000;
-const SYSTEM: System = System::PostgreSql(7);
+const SYSTEM: System = System::Seawall(DatabaseId::from_bytes([7; 16]));
 
 /// A backup under way.
 #[derive(Clone)]
@@ -177,6 +177,7 @@ impl World {
                 parent: None,
                 cut_short: Vec::new(),
                 is_unreadable: false,
+                is_being_removed: false,
             })
         };
         self.branches.iter().flat_map(running).collect()
@@ -418,6 +419,7 @@ fn backup(id: &str, first: u64, end: u64, ended_hours: i64) -> BackupNeeds {
         timeline: timeline(1),
         first: Lsn::new(first),
         end: Lsn::new(end),
+        log_checksum: None,
         segment_bytes: SEGMENT,
         started_micros: ended_hours * HOUR - 1,
         ended_micros: ended_hours * HOUR,
@@ -517,6 +519,7 @@ fn the_log_of_a_backup_under_way_stays_whether_it_is_seen_or_not() {
         parent: None,
         cut_short: Vec::new(),
         is_unreadable: false,
+        is_being_removed: false,
     };
     holdings.unfinished.push(slow);
     let found = plan(&holdings, &policy, 99 * HOUR, &BTreeSet::new());

@@ -17,6 +17,7 @@ pub(super) struct ObjectFacts {
     pub(super) is_manifest: bool,
     /// It says how far the backup was, when that was under way.
     is_progress: bool,
+    is_removal_mark: bool,
     /// Length of its content, if its header is good.
     plain_bytes: Option<u64>,
     /// CRC-64/NVME of its content, as far as that is known without reading it, or it was read.
@@ -33,6 +34,7 @@ impl ObjectFacts {
         Some(ObjectFacts {
             is_manifest: places::manifest(&backup).as_ref() == Some(name),
             is_progress: places::parse_progress(name).is_some(),
+            is_removal_mark: places::is_removal_mark(name),
             backup,
             plain_bytes: header.map(|header| header.plain_bytes),
             checksum: examined.checksum.or(plain),
@@ -64,6 +66,8 @@ pub(super) fn check(
         .collect();
     // Not all of what they have put need be of use to the backup that goes on with them.
     let parts: BTreeSet<&String> = facts.backups.iter().flat_map(|backup| &backup.cut_short).collect();
+    let marks = facts.backup_objects.values().filter(|object| object.is_removal_mark);
+    let removed: BTreeSet<&str> = marks.map(|object| object.backup.as_str()).collect();
     let mut unfinished = BTreeSet::new();
     for (path, object) in
         facts.backup_objects.iter().filter(|(path, object)| !object.is_manifest && !needed.contains(*path))
@@ -82,9 +86,14 @@ pub(super) fn check(
         }
     }
     for backup in unfinished {
-        let problem = "it has no manifest: it is under way, or was given up".to_owned();
+        let (kind, problem) = match removed.contains(backup.as_str()) {
+            true => {
+                (FindingKind::Leftover, "an expiry was cut short while it removed it: the next one goes on")
+            }
+            false => (FindingKind::Unfinished, "it has no manifest: it is under way, or was given up"),
+        };
         let object = format!("backup {backup} of {system}");
-        tell(Finding { kind: FindingKind::Unfinished, object, problem });
+        tell(Finding { kind, object, problem: problem.to_owned() });
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use seawall_archive::{Header, LogFileName, SegmentNumbers, SegmentPlace, StoredName, StoredObject, System};
 use seawall_types::{Lsn, TimelineId};
 
-use super::{Finding, FindingKind, SystemFacts};
+use super::{Finding, FindingKind, OtherBackupLog, SystemFacts};
 use crate::lines::Lines;
 use crate::needs::BackupNeeds;
 use crate::places;
@@ -221,9 +221,19 @@ impl<'a> Log<'a> {
     /// Whether it is the log between two backups of a database that does not archive: they have put what they need themselves, and
     /// of the segment that the first one ended in, no more than was there then.
     fn is_between_backups(&self, timeline: TimelineId, from: u64, to: u64) -> bool {
+        let segment = |lsn| self.lines.segment_of(lsn);
         let on_it = || self.facts.backups.iter().filter(|backup| backup.timeline == timeline);
-        let has_ended = on_it().any(|backup| self.lines.segment_of(backup.end) == from);
-        let begins = on_it().any(|backup| Some(self.lines.segment_of(backup.first)) == to.checked_add(1));
+        let has_manifest = |id: &String| self.facts.backups.iter().any(|backup| backup.id == *id);
+        let others = self.facts.log_of_others.iter().filter(|other| other.timeline == timeline);
+        let others: Vec<_> = others.filter(|other| !has_manifest(&other.backup)).collect();
+        let has_other_ended = |other: &&OtherBackupLog| match other.end {
+            Some(end) => segment(end) == from,
+            None => segment(other.first) <= from,
+        };
+        let has_ended =
+            on_it().any(|backup| segment(backup.end) == from) || others.iter().any(has_other_ended);
+        let mut first = on_it().map(|backup| backup.first).chain(others.iter().map(|other| other.first));
+        let begins = first.any(|first| Some(segment(first)) == to.checked_add(1));
         let is_part = self.timelines.get(&timeline).is_some_and(|files| files.parts.contains_key(&from));
         matches!(self.system, System::Seawall(_)) && has_ended && begins && is_part
     }

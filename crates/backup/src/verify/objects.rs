@@ -14,6 +14,7 @@ use crate::error::BackupError;
 use crate::needs::{BackupNeeds, needs_of};
 use crate::places;
 use crate::progress::Progress;
+use crate::removal_mark::RemovalMark;
 use crate::run::check_backup_run;
 
 /// Reads objects.
@@ -35,6 +36,8 @@ pub(super) struct Examined {
     pub(super) checked_bytes: u64,
     /// Of a manifest that is good.
     pub(super) backup: Option<BackupNeeds>,
+    /// What the mark of a backup that is being removed says.
+    pub(super) removal: Option<RemovalMark>,
 }
 
 /// Takes content: its checksum, and its bytes if they are wanted.
@@ -180,6 +183,8 @@ impl Examiner<'_> {
                 } else if header.kind == ObjectKind::BackupManifest {
                     let id = places::backup_of(name).unwrap_or_default();
                     examined.backup = self.needs_of(*system, id, &bytes, object)?;
+                } else if places::is_removal_mark(name) {
+                    examined.removal = Some(RemovalMark::decode(&bytes).map_err(damaged)?);
                 } else if header.kind == ObjectKind::BackupProgress {
                     Progress::decode(&bytes).map_err(damaged)?;
                 }

@@ -1,0 +1,135 @@
+//! The object `removed` of a backup that is being removed, put before anything of the backup goes. It goes last. A text:
+//!
+//! ```text
+//! Seawall backup being removed
+//! version 1
+//! timeline 1
+//! first 0/1A2B3C4
+//! end 0/2B3C4D5
+//! crc32c 1a2b3c4d
+//! ```
+//! `first` to `end` is the log that the backup needed; of one that never ended, `end` is `none`. The last line has the CRC-32C of all
+//! bytes before it.
+//!
+//! **If an expiry is cut short** between the manifest and the rest, what is left looks like a backup under way. The mark tells the two
+//! apart: the next expiry goes on removing, nobody resumes what is left, and its log is not kept for it.
+//!
+//! **A backup that ends while it is taken for given up** meets its removal here. An expiry puts the mark, then looks for a manifest, and
+//! leaves alone what has one; its objects go after that, and then the mark. A backup puts its manifest, then looks whether there is a
+//! mark, or an object is missing, and takes the manifest back if so. So at least one of them sees the other, and no manifest stays
+//! whose objects go. A mark beside a manifest that stays, since the store
+//! did not let that go, says nothing.
+
+use std::collections::BTreeSet;
+
+use seawall_archive::{
+    ArchiveError, ObjectKind, ObjectName, ObjectPlace, Packer, Packing, Repository, System,
+};
+use seawall_codec::sealed_text::{TextReader, TextWriter};
+use seawall_types::{Lsn, TimelineId};
+
+use crate::error::BackupError;
+use crate::places;
+
+const TITLE: &str = "Seawall backup being removed";
+const VERSION: u32 = 1;
+const NONE: &str = "none";
+
+/// What is said of a backup that is being removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RemovalMark {
+    /// The timeline that it was taken on.
+    pub(crate) timeline: TimelineId,
+    /// It needed the log from here on.
+    pub(crate) first: Lsn,
+    /// Up to here; `None`: it had not ended.
+    pub(crate) end: Option<Lsn>,
+}
+
+impl RemovalMark {
+    pub(crate) fn encode(&self) -> String {
+        let mut text = TextWriter::new(TITLE, VERSION);
+        text.line("timeline", &self.timeline);
+        text.line("first", &self.first);
+        text.line("end", &self.end.map_or_else(|| NONE.to_owned(), |end| end.to_string()));
+        text.seal()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<RemovalMark, String> {
+        let mut text = TextReader::open(bytes, TITLE, VERSION)?;
+        let timeline = TimelineId::new(text.parsed("timeline")?).ok_or("its timeline cannot be")?;
+        let first = text.parsed("first")?;
+        let end = match text.field("end")? {
+            NONE => None,
+            end => Some(end.parse().map_err(|_| "its end is no position".to_owned())?),
+        };
+        text.end()?;
+        Ok(RemovalMark { timeline, first, end })
+    }
+
+    /// Puts it for the backup `id`, durably. One that is there already is fine.
+    pub(crate) fn put(
+        &self,
+        repository: &Repository,
+        system: System,
+        id: &str,
+        now_micros: i64,
+    ) -> Result<(), BackupError> {
+        let end = self.end.unwrap_or(self.first);
+        let place = ObjectPlace {
+            timeline: self.timeline,
+            segment_bytes: 0,
+            start: self.first,
+            end,
+            created_micros: now_micros,
+        };
+        let header = places::removal_mark(id).header(ObjectKind::BackupProgress, system, place);
+        let packed = Packer::new(Packing::default()).pack(header, self.encode().as_bytes());
+        match repository.push_object(&packed) {
+            // An earlier attempt has put it, before or after the backup ended.
+            Err(ArchiveError::OtherContent { .. }) => Ok(()),
+            pushed => Ok(pushed.map(drop)?),
+        }
+    }
+}
+
+/// Looks, after the manifest of a backup with these objects was put, whether an expiry has taken the backup for given up: then the
+/// manifest goes again.
+///
+/// # Errors
+/// `GivenUp`; what the repository says.
+pub(crate) fn check_not_given_up(
+    repository: &Repository,
+    system: System,
+    id: &str,
+    mut objects: impl Iterator<Item = ObjectName>,
+) -> Result<(), BackupError> {
+    let listed = repository.list_objects(system, &places::directory(id))?;
+    let listed: BTreeSet<ObjectName> = listed.into_iter().map(|(name, _)| name).collect();
+    if !listed.contains(&places::removal_mark(id)) && objects.all(|object| listed.contains(&object)) {
+        return Ok(());
+    }
+    let manifest = places::manifest(id).expect("a backup's name has the form of names");
+    repository.remove_object(system, &manifest)?;
+    Err(BackupError::GivenUp { id: id.to_owned() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mark_comes_back_from_its_text_and_every_changed_byte_is_noticed() {
+        for end in [None, Some(Lsn::new(1 << 33))] {
+            let mark = RemovalMark { timeline: TimelineId::FIRST, first: Lsn::new(7), end };
+            let text = mark.encode().into_bytes();
+            assert_eq!(RemovalMark::decode(&text), Ok(mark));
+            for at in 0..text.len() {
+                let mut other = text.clone();
+                other[at] ^= 1;
+                assert!(RemovalMark::decode(&other).is_err(), "byte {at}");
+                assert!(RemovalMark::decode(&text[..at]).is_err(), "{at} bytes");
+            }
+        }
+    }
+}
