@@ -141,6 +141,11 @@ impl BackupError {
         }
     }
 
+    /// Whether what was asked for cannot be had of what is in the repository now.
+    pub(crate) fn is_refusal(&self) -> bool {
+        self.is_of_content() || self.is_behind_log() || matches!(self, BackupError::LogTooShort { .. })
+    }
+
     /// Whether a restore may do without what is missing, if it stops before.
     pub(crate) fn is_behind_log(&self) -> bool {
         use BackupError::{Database, Gap, LeftOut};

@@ -182,6 +182,7 @@ pub fn restore(
             chain,
             history: history.clone(),
             marker,
+            is_first: left.is_none(),
         };
         let Begun { restore, end, unread, on_its_way } = match plan.begin(progress) {
             // A restore point may lie behind an older backup.
@@ -349,6 +350,13 @@ fn of_log(error: Error) -> BackupError {
     }
 }
 
+/// Where a restore stops.
+struct Found {
+    end: RestoreEnd,
+    unread: Option<String>,
+    on_its_way: Option<OnItsWay>,
+}
+
 /// A restore that knows where to stop.
 struct Begun {
     restore: Restore,
@@ -371,16 +379,14 @@ struct Plan<'a> {
     /// Of the timeline that is followed.
     history: TimelineHistory,
     marker: RestoreMarker,
+    /// No attempt before this one has left anything.
+    is_first: bool,
 }
 
 impl Plan<'_> {
-    /// Begins, fetches the log, and finds where to stop.
+    /// Begins, fetches the log, and finds where to stop. A restore that is refused here leaves a directory as empty as it was.
     fn begin(&self, progress: &mut dyn FnMut(RestoreProgress)) -> Result<Begun, BackupError> {
-        let manifest = &self.backup.manifest;
-        let base = &manifest.base;
-        let geometry = LogGeometry::new(base.segment_bytes)
-            .map_err(|error| BackupError::damaged(&self.backup.id, error.to_string()))?;
-        let history = self.history.clone();
+        let base = &self.backup.manifest.base;
         let options = RestoreOptions {
             database: self.options.clone(),
             graft_bytes: self.request.durable_bytes.max(1),
@@ -390,10 +396,32 @@ impl Plan<'_> {
             self.environment.clone(),
             options,
             base.clone(),
-            &history,
-            manifest.end.next_table,
+            &self.history,
+            self.backup.manifest.end.next_table,
             &self.marker,
         )?;
+        match self.find_end(&mut restore, progress) {
+            Ok(Found { end, unread, on_its_way }) => Ok(Begun { restore, end, unread, on_its_way }),
+            Err(error) => {
+                if self.is_first && error.is_refusal() {
+                    restore.abandon()?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Fetches the log, and finds where to stop.
+    fn find_end(
+        &self,
+        restore: &mut Restore,
+        progress: &mut dyn FnMut(RestoreProgress),
+    ) -> Result<Found, BackupError> {
+        let manifest = &self.backup.manifest;
+        let base = &manifest.base;
+        let geometry = LogGeometry::new(base.segment_bytes)
+            .map_err(|error| BackupError::damaged(&self.backup.id, error.to_string()))?;
+        let history = self.history.clone();
         // All that can be read: they are needed along the way, and by others that follow the new timeline.
         for history in self.stored.timelines.histories() {
             let path = TimelineHistory::path(history.timeline);
@@ -445,7 +473,7 @@ impl Plan<'_> {
             return Err(BackupError::LogTooShort { log_end: end.end, needed: manifest.end.end });
         }
         restore.stop_at(&end, manifest.end.end)?;
-        Ok(Begun { restore, end, unread, on_its_way })
+        Ok(Found { end, unread, on_its_way })
     }
 
     /// Whether log that is missing may come still: what lies behind it is young, and no backup needs that, as far as is known.

@@ -108,6 +108,31 @@ fn positions_out_of_reach_are_refused_with_what_there_is() {
 }
 
 #[test]
+fn a_restore_that_is_refused_leaves_nothing_in_the_way() {
+    let world = World::new();
+    let database = world.open();
+    put(&database, 1, b"x");
+    world.back_up(&database);
+    put(&database, 2, b"y");
+    let end = database.archive_now().unwrap();
+    let disk = SimulatedDisk::new(21);
+    let ask = |target| RestoreRequest { target, ..RestoreRequest::default() };
+    for target in [
+        RestoreTarget::Lsn(Lsn::new(end.get() + 1)),
+        RestoreTarget::Time(world.clock.wall_micros() + 1_000_000_000),
+        RestoreTarget::RestorePoint("never".to_owned()),
+    ] {
+        let refused = world.restore_to(&disk, &ask(target.clone())).unwrap_err();
+        assert!(matches!(refused, BackupError::Database(Error::RestoreTarget { .. })), "{target:?}: {refused}");
+        let left: Vec<String> = disk.list_all().into_iter().map(|entry| entry.name).collect();
+        assert!(left.iter().all(|name| name == "lock"), "{target:?}: {left:?}");
+    }
+    // What was meant.
+    world.restore_to(&disk, &ask(RestoreTarget::Lsn(end))).unwrap();
+    assert!(state_of(&world.open_restored(&disk)) == state_of(&database));
+}
+
+#[test]
 fn only_an_empty_directory_is_restored_into() {
     let world = World::new();
     let database = world.open();

@@ -49,6 +49,7 @@ use crate::error::Error;
 use crate::open::{LOCK_PATH, LOG_DIRECTORY, RESTORING_PATH, open_existing};
 use crate::options::{Background, OpenMode, Options};
 use crate::recovery::RecoveryProgress;
+use crate::row_sorter::RUN_DIRECTORY;
 use crate::timeline::{Continuation, NewTimeline};
 
 pub(crate) use archive_mode::check_archiving;
@@ -168,7 +169,14 @@ pub fn check_restore_directory(disk: &dyn Disk) -> Result<Option<RestoreMarker>,
     if names.iter().any(|name| name == RESTORING_PATH) {
         return read_marker(disk).map(Some);
     }
-    let directories = disk.list_subdirectories("").map_err(io)?;
+    let mut directories = Vec::new();
+    for directory in disk.list_subdirectories("").map_err(io)? {
+        // A restore that was refused has left them.
+        let is_own = directory == LOG_DIRECTORY || directory == RUN_DIRECTORY;
+        if !is_own || !disk.list_names(&directory).map_err(io)?.is_empty() {
+            directories.push(directory);
+        }
+    }
     let is_found = |name: &String| name != LOCK_PATH && name != MARKER_SCRATCH_PATH;
     let mut found = names.into_iter().chain(directories).filter(is_found);
     match found.next() {
@@ -394,6 +402,28 @@ impl Restore {
         for _copy in 0..2 {
             self.tree.store_superblock(&self.superblock).map_err(|error| Error::tree(&error))?;
         }
+        Ok(())
+    }
+
+    /// Gives up before any row was added, and removes all that was made: another restore may be asked for something else here. If the
+    /// power goes meanwhile, the marker is there, and a restore of the same begins anew.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn abandon(self) -> Result<(), Error> {
+        let Restore { environment, tree, loader, lock, .. } = self;
+        let disk = &*environment.disk;
+        drop(loader);
+        tree.close();
+        drop(tree);
+        clear_tree(disk)?;
+        for name in disk.list_names(LOG_DIRECTORY).map_err(io)? {
+            disk.remove(&format!("{LOG_DIRECTORY}/{name}")).map_err(io)?;
+        }
+        disk.sync_directory(LOG_DIRECTORY).map_err(io)?;
+        disk.remove(RESTORING_PATH).map_err(io)?;
+        disk.sync_directory("").map_err(io)?;
+        drop(lock);
         Ok(())
     }
 
