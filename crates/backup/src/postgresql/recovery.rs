@@ -40,6 +40,15 @@ pub(super) struct Recovery<'a> {
     pub(super) timeline: Option<TimelineId>,
 }
 
+/// Where a recovery may stop. PostgreSQL takes one of them; an empty one is none.
+const TARGETS: [&str; 5] = [
+    "recovery_target",
+    "recovery_target_lsn",
+    "recovery_target_name",
+    "recovery_target_time",
+    "recovery_target_xid",
+];
+
 /// Settings that belong to a recovery: those of an earlier one would get in the way.
 fn is_of_recovery(line: &str) -> bool {
     let name =
@@ -85,27 +94,31 @@ impl Recovery<'_> {
         settings
     }
 
+    /// All that belongs to a recovery is said, also what is not wanted: `postgresql.conf` may have it of an earlier one.
     fn lines(&self) -> Vec<(&'static str, String)> {
+        let (target, value) = match self.target {
+            PostgreSqlTarget::Latest => (None, String::new()),
+            PostgreSqlTarget::Lsn(lsn) => (Some("recovery_target_lsn"), lsn.to_string()),
+            PostgreSqlTarget::Time(micros) => (Some("recovery_target_time"), crate::places::utc(*micros)),
+            PostgreSqlTarget::RestorePoint(name) => (Some("recovery_target_name"), name.clone()),
+        };
         let mut lines = vec![("restore_command", self.restore_command.to_owned())];
-        match self.target {
-            PostgreSqlTarget::Latest => {}
-            PostgreSqlTarget::Lsn(lsn) => {
-                lines.push(("recovery_target_lsn", lsn.to_string()));
-                // The record at this place is the first one too many.
-                lines.push(("recovery_target_inclusive", "off".to_owned()));
-            }
-            PostgreSqlTarget::Time(micros) => {
-                lines.push(("recovery_target_time", crate::places::utc(*micros)))
-            }
-            PostgreSqlTarget::RestorePoint(name) => lines.push(("recovery_target_name", name.clone())),
-        }
-        if *self.target != PostgreSqlTarget::Latest {
-            let action = match self.action {
-                TargetAction::Pause => "pause",
-                TargetAction::Promote => "promote",
-                TargetAction::Shutdown => "shutdown",
-            };
-            lines.push(("recovery_target_action", action.to_owned()));
+        // The one that is wanted comes last: PostgreSQL refuses a second one, be it empty.
+        let others = TARGETS.into_iter().filter(|name| target != Some(name));
+        lines.extend(others.map(|name| (name, String::new())));
+        lines.extend(target.map(|name| (name, value)));
+        // The record at a position is the first one too many.
+        let inclusive = if matches!(self.target, PostgreSqlTarget::Lsn(_)) { "off" } else { "on" };
+        let action = match self.action {
+            TargetAction::Pause => "pause",
+            TargetAction::Promote => "promote",
+            TargetAction::Shutdown => "shutdown",
+        };
+        lines.push(("recovery_target_inclusive", inclusive.to_owned()));
+        lines.push(("recovery_target_action", action.to_owned()));
+        lines.push(("recovery_end_command", String::new()));
+        if self.role == RestoredRole::Primary {
+            lines.push(("archive_cleanup_command", String::new()));
         }
         let timeline = match (self.role, self.timeline) {
             (RestoredRole::Standby, _) => "latest".to_owned(),
@@ -146,9 +159,10 @@ mod tests {
         assert_eq!(
             text,
             "work_mem = '1GB'\n# recovery_target\nshared_buffers=1\n# Added by seawall restore\n\
-             restore_command = '''/a b/seawall'' archive-get %f %p'\nrecovery_target_lsn = '1/AB'\n\
-             recovery_target_inclusive = 'off'\nrecovery_target_action = 'promote'\nrecovery_target_timeline = '2'\n\
-             archive_mode = 'off'\n"
+             restore_command = '''/a b/seawall'' archive-get %f %p'\nrecovery_target = ''\nrecovery_target_name = ''\n\
+             recovery_target_time = ''\nrecovery_target_xid = ''\nrecovery_target_lsn = '1/AB'\n\
+             recovery_target_inclusive = 'off'\nrecovery_target_action = 'promote'\nrecovery_end_command = ''\n\
+             archive_cleanup_command = ''\nrecovery_target_timeline = '2'\narchive_mode = 'off'\n"
         );
     }
 
@@ -161,10 +175,11 @@ mod tests {
         let name = text(&PostgreSqlTarget::RestorePoint("it's \\ here".to_owned()));
         assert!(name.contains("recovery_target_name = 'it''s \\\\ here'\n"), "{name}");
         let latest = text(&PostgreSqlTarget::Latest);
-        assert!(
-            !latest.contains("recovery_target_action") && latest.contains("timeline = 'current'"),
-            "{latest}"
-        );
+        assert!(latest.contains("recovery_target_timeline = 'current'"), "{latest}");
+        // Whatever `postgresql.conf` has of an earlier recovery.
+        for name in TARGETS {
+            assert!(latest.contains(&format!("\n{name} = ''\n")), "{name}: {latest}");
+        }
     }
 
     #[test]

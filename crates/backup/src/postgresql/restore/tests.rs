@@ -122,7 +122,9 @@ fn a_cluster_comes_back_with_what_tells_it_how_to_recover() {
                 let text = String::from_utf8(world.read(name).unwrap()).unwrap();
                 assert!(text.starts_with("work_mem = '1GB'\n# Added"), "{text}");
                 assert!(
-                    text.contains("restore_command = 'get %f %p'\nrecovery_target_lsn = '0/800000'\n"),
+                    text.contains("restore_command = 'get %f %p'\n")
+                        && text.contains("recovery_target_lsn = '0/800000'\n")
+                        && text.contains("recovery_target_name = ''\n"),
                     "{text}"
                 );
             }
