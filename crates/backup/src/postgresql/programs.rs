@@ -11,6 +11,8 @@ use super::scratch_guard::guarded;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Programs {
     directory: PathBuf,
+    /// Their major release.
+    pub(super) major: u32,
 }
 
 impl Programs {
@@ -24,7 +26,7 @@ impl Programs {
         let mut others = Vec::new();
         for directory in places.into_iter().filter_map(|place| behind_links(&place)) {
             match major_in(&directory) {
-                Some(found) if found == major => return Ok(Programs { directory }),
+                Some(found) if found == major => return Ok(Programs { directory, major }),
                 Some(found) => others.push(format!("{} has release {found}", directory.display())),
                 None => {}
             }

@@ -60,6 +60,9 @@ const SETTINGS: [&str; 18] = [
     "log_destination=stderr",
 ];
 
+/// From release 17 on: a trigger on login is somebody's code.
+const NO_EVENT_TRIGGERS: (u32, &str) = (17, "event_triggers=off");
+
 /// Of these also what a database or a role of the cluster has for its sessions does not decide: damage must look like damage, in
 /// words that are known here, and a library that is not here is none. Whoever looks says so, which comes before those.
 const SESSION_SETTINGS: [&str; 6] = [
@@ -125,7 +128,7 @@ impl<'a> ScratchServer<'a> {
         }
         command.current_dir(scratch).envs(start.environment.iter().cloned()).stdout(output).stderr(errors);
         let guard = command.spawn().map_err(|source| no_guard(start.guard, source))?;
-        let session_options = session_options(start.settings);
+        let session_options = session_options(programs.major, start.settings);
         Ok(ScratchServer { programs, user, scratch, clock, program, session_options, log, guard })
     }
 
@@ -283,7 +286,8 @@ fn no_guard(guard: &Path, source: io::Error) -> PostgreSqlBackupError {
 /// What the command line sets, which comes before what files say; last what the caller wants.
 fn own_settings(start: &ServerStart<'_>) -> Result<Vec<OsString>, PostgreSqlBackupError> {
     let (scratch, data) = (start.scratch, data_directory(start.scratch));
-    let mut settings: Vec<OsString> = SETTINGS.iter().chain(&SESSION_SETTINGS).map(OsString::from).collect();
+    let own = SETTINGS.into_iter().chain(session_settings(start.programs.major));
+    let mut settings: Vec<OsString> = own.map(OsString::from).collect();
     let mut is_path = |name: &str, path: &Path| {
         let mut setting = OsString::from(format!("{name}="));
         setting.push(path);
@@ -301,16 +305,22 @@ fn own_settings(start: &ServerStart<'_>) -> Result<Vec<OsString>, PostgreSqlBack
     Ok(settings)
 }
 
+/// Those that a server of this release knows.
+fn session_settings(major: u32) -> impl Iterator<Item = &'static str> {
+    let (since, setting) = NO_EVENT_TRIGGERS;
+    SESSION_SETTINGS.into_iter().chain((major >= since).then_some(setting))
+}
+
 /// `PGOPTIONS` of whoever looks: what the caller wants comes first here, too.
-fn session_options(wanted: &[String]) -> String {
+fn session_options(major: u32, wanted: &[String]) -> String {
     let wants = |name: &str| {
         wanted.iter().rev().find(|setting| {
             setting.split_once('=').is_some_and(|(wanted, _)| wanted.trim().eq_ignore_ascii_case(name))
         })
     };
-    let options = SESSION_SETTINGS.iter().map(|setting| {
+    let options = session_settings(major).map(|setting| {
         let name = setting.split('=').next().expect("the first of any number of parts is there");
-        let setting = wants(name).map_or(*setting, String::as_str);
+        let setting = wants(name).map_or(setting, String::as_str);
         // A blank ends one.
         format!("-c {}", setting.replace('\\', "\\\\").replace(' ', "\\ "))
     });
@@ -366,9 +376,14 @@ mod tests {
 
     #[test]
     fn sessions_have_what_the_caller_wants_and_else_what_finds_damage() {
-        let options = session_options(&[]);
+        let options = session_options(17, &[]);
+        assert!(options.ends_with(" -c event_triggers=off"), "{options}");
+        // An older server would refuse it.
+        let options = session_options(16, &[]);
+        assert!(!options.contains("event_triggers"), "{options}");
         assert!(options.starts_with("-c lc_messages=C -c zero_damaged_pages=off -c "), "{options}");
-        let options = session_options(&["Zero_Damaged_Pages=on".to_owned(), "lc_messages=a b\\".to_owned()]);
+        let options =
+            session_options(15, &["Zero_Damaged_Pages=on".to_owned(), "lc_messages=a b\\".to_owned()]);
         assert!(options.starts_with("-c lc_messages=a\\ b\\\\ -c Zero_Damaged_Pages=on -c "), "{options}");
     }
 
