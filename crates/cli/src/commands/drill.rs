@@ -1,7 +1,7 @@
 //! `drill`.
 
 use std::fmt::Write as _;
-use std::io;
+use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -225,8 +225,18 @@ fn write_prometheus(path: &Path, outcome: Option<&Outcome>) -> io::Result<()> {
     let disk = OsDisk::new(directory);
     // The collector reads files that end in `.prom`.
     let new = format!("{name}.new");
-    std::fs::write(directory.join(&new), text)?;
+    write_new(&directory.join(&new), &text)?;
     disk.rename(&new, name)
+}
+
+/// Writes a file that is not there. The directory may be somebody else's, and a link there lead anywhere: what is there of an earlier
+/// attempt goes, and is not written to.
+fn write_new(path: &Path, text: &str) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        removed => removed?,
+    }
+    std::fs::File::options().write(true).create_new(true).open(path)?.write_all(text.as_bytes())
 }
 
 fn prometheus_text(now: i64, is_good: bool, last_success: Option<i64>, outcome: Option<&Outcome>) -> String {
