@@ -70,6 +70,8 @@ pub struct TimelineLog {
     pub files: Vec<LogFile>,
     /// When the newest of them was archived, or its history, in microseconds since 1970.
     pub newest_micros: Option<i64>,
+    /// When its history was archived: about when it began.
+    pub begun_micros: Option<i64>,
 }
 
 /// A file of the log.
@@ -147,6 +149,7 @@ struct Sorted<'a> {
 #[derive(Clone, Copy, Default)]
 struct Newest {
     created_micros: Option<i64>,
+    begun_micros: Option<i64>,
     segment_bytes: u64,
 }
 
@@ -190,12 +193,14 @@ impl<'a> Sorted<'a> {
             }
         }
         let mut newest: BTreeMap<TimelineId, Newest> = BTreeMap::new();
-        let objects = last.iter().map(|(timeline, (.., object))| (timeline, *object));
-        for (timeline, object) in
-            objects.chain(self.histories.iter().map(|(timeline, object)| (timeline, *object)))
-        {
+        let objects = last.iter().map(|(timeline, (.., object))| (timeline, *object, false));
+        let histories = self.histories.iter().map(|(timeline, object)| (timeline, *object, true));
+        for (timeline, object, is_history) in objects.chain(histories) {
             let Some(header) = header_if_there(repository, object)? else { continue };
             let entry = newest.entry(*timeline).or_default();
+            if is_history {
+                entry.begun_micros = Some(header.created_micros);
+            }
             entry.created_micros = entry.created_micros.max(Some(header.created_micros));
             entry.segment_bytes = entry.segment_bytes.max(u64::from(header.segment_bytes));
         }
@@ -216,7 +221,8 @@ impl<'a> Sorted<'a> {
             log.entry(timeline).or_default().files.push(file);
         }
         for (timeline, newest) in newest {
-            log.entry(*timeline).or_default().newest_micros = newest.created_micros;
+            let entry = log.entry(*timeline).or_default();
+            (entry.newest_micros, entry.begun_micros) = (newest.created_micros, newest.begun_micros);
         }
         log.values_mut().for_each(|timeline| timeline.files.sort_by_key(|file| file.number));
         log

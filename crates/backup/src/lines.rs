@@ -74,6 +74,14 @@ impl Lines {
         self.histories.get(&timeline).cloned().or(first)
     }
 
+    /// The timelines that left this one.
+    pub fn children(&self, timeline: TimelineId) -> impl Iterator<Item = TimelineId> + '_ {
+        let is_child = move |history: &&TimelineHistory| {
+            history.forks.last().is_some_and(|fork| fork.parent == timeline)
+        };
+        self.histories.values().filter(is_child).map(|history| history.timeline)
+    }
+
     /// Whether a restore along `timeline` may begin with the backup: whether all of the backup and of its log is on that line.
     pub fn has(&self, timeline: TimelineId, backup: &BackupNeeds) -> bool {
         let Some(history) = self.history(timeline) else { return backup.timeline == timeline };

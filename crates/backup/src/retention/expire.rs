@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use seawall_archive::{Gap, GapRecord, NotRemoved, Repository, SegmentPlace, StoredName, System};
 use seawall_io::Clock;
+use seawall_types::utc;
 
 use super::plan::{is_before_all, plan};
 use super::{CLOCKS_DIFFER_MAX, RETENTION_REASON, RemovedLog, RetentionPlan, RetentionPolicy};
@@ -35,12 +36,14 @@ pub enum ExpireError {
     },
     /// The clock, or that of another machine, is wrong.
     #[error(
-        "the clock of this machine says {now_micros}, and something in the repository was made at {newest_micros} (microseconds \
-         since 1970), {} s later: one of the clocks is wrong, and ages mean nothing; nothing was removed",
-        (newest_micros - now_micros) / 1_000_000
+        "the clock of this machine says {}, and something in the repository was made at {}, {} s later: one of the clocks is wrong, \
+         and ages mean nothing; nothing was removed",
+        utc(*now_micros),
+        utc(*newest_micros),
+        newest_micros.saturating_sub(*now_micros) / 1_000_000
     )]
     Clock {
-        /// Here.
+        /// Here, in microseconds since 1970.
         now_micros: i64,
         /// The newest that is in the repository.
         newest_micros: i64,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use seawall_archive::Gap;
+use seawall_archive::{Gap, System};
 use seawall_types::{Lsn, TimelineId};
 
 use super::{
@@ -82,10 +82,15 @@ impl<'a> Planner<'a> {
         meant.max_by_key(|backup| (backup.end, backup.started_micros, &backup.id))
     }
 
-    /// Whether something of the timeline was archived since then, or may be: it is the last one.
+    /// Whether the timeline was in use then or later: something of it was archived since, or may be, for it is the last one or has the
+    /// newest backup; or it stood idle, and none had left it yet.
     fn is_in_use_since(&self, timeline: TimelineId, micros: i64) -> bool {
-        let newest = self.holdings.log.get(&timeline).and_then(|log| log.newest_micros);
-        self.holdings.lines.last() == Some(timeline) || newest.is_some_and(|newest| newest >= micros)
+        let lines = &self.holdings.lines;
+        let log = |timeline| self.holdings.log.get(&timeline);
+        let is_archived = log(timeline).and_then(|log| log.newest_micros) >= Some(micros);
+        let has_newest = self.by_age().first().is_some_and(|backup| backup.timeline == timeline);
+        let mut begun = lines.children(timeline).filter_map(|child| log(child)?.begun_micros);
+        lines.last() == Some(timeline) || is_archived || has_newest || begun.any(|begun| begun >= micros)
     }
 
     fn kept_backups(&self, locked: &BTreeSet<String>) -> Kept {
@@ -124,6 +129,10 @@ impl<'a> Planner<'a> {
 
     /// Whatever was the newest backup of its timeline when an increment that is under way may have looked.
     fn may_be_built_on(&self) -> Vec<&'a BackupNeeds> {
+        // A backup of a cluster builds on no other.
+        if matches!(self.holdings.system, System::PostgreSql(_)) {
+            return Vec::new();
+        }
         let recent = i64::try_from(self.policy.keep_recent.as_micros()).unwrap_or(i64::MAX);
         let began_late = self.before(self.policy.keep_unfinished);
         let seen = self.may_be_under_way().map(|backup| (backup.timeline, backup.began_micros));

@@ -432,7 +432,7 @@ fn backup(id: &str, first: u64, end: u64, ended_hours: i64) -> BackupNeeds {
 /// One timeline with a segment an hour, 0 to 99, and backups.
 fn one_timeline(backups: Vec<BackupNeeds>) -> Holdings {
     let files = (0..100).map(|number| LogFile { number, path: path(timeline(1), number), is_whole: true });
-    let log = TimelineLog { files: files.collect(), newest_micros: Some(99 * HOUR) };
+    let log = TimelineLog { files: files.collect(), newest_micros: Some(99 * HOUR), begun_micros: None };
     Holdings {
         system: SYSTEM,
         segment_bytes: SEGMENT,
@@ -573,4 +573,56 @@ fn records_of_gaps_go_when_nothing_lies_before_them() {
     let policy = RetentionPolicy { keep_count: Some(2), ..RetentionPolicy::default() };
     let found = plan(&holdings, &policy, 99 * HOUR, &BTreeSet::new());
     assert_eq!(found.removed_gaps, [gap(20, 22), gap(38, 39)]);
+}
+
+/// Timeline 2 left timeline 1 long after the last of that was archived.
+#[test]
+fn a_timeline_that_stood_idle_is_in_use_until_another_leaves_it() {
+    let mut holdings = idle_and_left(50 * HOUR);
+    let hours = |hours: u64| Duration::from_secs(3600 * hours);
+    let policy = RetentionPolicy {
+        keep_window: Some(hours(60)),
+        keep_unfinished: hours(1),
+        ..RetentionPolicy::default()
+    };
+    let goes = |holdings: &Holdings| {
+        let plan = plan(holdings, &policy, 100 * HOUR, &BTreeSet::new());
+        let log = plan.removed_log.iter().filter(|log| log.stretch.timeline == timeline(1));
+        (plan.removed.iter().any(|backup| backup.id == "a"), log.map(|log| log.stretch.last).max())
+    };
+    // A restore to a moment in the window before timeline 2 began needs all from the last backup of timeline 1 on.
+    assert_eq!(goes(&holdings), (false, Some(24)));
+    // In all of the window, timeline 2 was in use.
+    holdings.log.get_mut(&timeline(2)).unwrap().begun_micros = Some(30 * HOUR);
+    assert_eq!(goes(&holdings), (true, Some(34)));
+}
+
+/// Timeline 1 has segments 0 to 34, the last of 35 h, and a backup of 30 h in segment 25; timeline 2 left it in segment 20, and has a
+/// backup of 95 h.
+fn idle_and_left(begun_micros: i64) -> Holdings {
+    let (first, second) = (timeline(1), timeline(2));
+    let fork = Lsn::new(20 * SEGMENT + 5);
+    let history = TimelineHistory::first().fork(second, fork, TimelineMark::NONE, "");
+    let files = |on: TimelineId, numbers: std::ops::Range<u64>| -> Vec<LogFile> {
+        numbers.map(|number| LogFile { number, path: path(on, number), is_whole: true }).collect()
+    };
+    let of_first =
+        TimelineLog { files: files(first, 0..35), newest_micros: Some(35 * HOUR), begun_micros: None };
+    let of_second = TimelineLog {
+        files: files(second, 20..40),
+        newest_micros: Some(99 * HOUR),
+        begun_micros: Some(begun_micros),
+    };
+    let log: BTreeMap<TimelineId, TimelineLog> = [(first, of_first), (second, of_second)].into();
+    let on_second = BackupNeeds { timeline: second, ..backup("b", 30 * SEGMENT, 31 * SEGMENT, 95) };
+    Holdings {
+        system: SYSTEM,
+        segment_bytes: SEGMENT,
+        backups: vec![backup("a", 25 * SEGMENT, 26 * SEGMENT, 30), on_second],
+        unfinished: Vec::new(),
+        backup_objects: BTreeMap::new(),
+        lines: Lines::new(SEGMENT, log.keys().copied(), [(second, history)].into()),
+        log,
+        gaps: Vec::new(),
+    }
 }
