@@ -105,6 +105,16 @@ impl Manifest {
         self.runs.iter().filter(|run| run.kind == RunKind::Rows).map(|run| run.rows).sum()
     }
 
+    /// Rows in its runs that somebody has put, without those that the database keeps for itself: the first run has them.
+    pub fn user_rows(&self) -> u64 {
+        self.rows().saturating_sub(self.runs.first().map_or(0, |run| run.rows))
+    }
+
+    /// Bytes of log from the redo point to its end, which a restore replays.
+    pub fn log_bytes(&self) -> u64 {
+        self.end.end.bytes_since(self.base.redo_point)
+    }
+
     /// Bytes in all runs, before compression.
     pub fn bytes(&self) -> u64 {
         self.runs.iter().map(|run| run.bytes).sum()

@@ -129,7 +129,7 @@ impl RestoreRequest {
         let target = match &self.target {
             RestoreTarget::Latest => "the end of the log".to_owned(),
             RestoreTarget::Lsn(lsn) => lsn.to_string(),
-            RestoreTarget::Time(micros) => format!("{micros} microseconds after 1970"),
+            RestoreTarget::Time(micros) => utc(*micros),
             RestoreTarget::RestorePoint(name) => format!("the restore point {name:?}"),
         };
         let backup = self.backup.as_deref().unwrap_or("any backup");

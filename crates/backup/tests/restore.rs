@@ -123,7 +123,10 @@ fn a_restore_that_is_refused_leaves_nothing_in_the_way() {
         RestoreTarget::RestorePoint("never".to_owned()),
     ] {
         let refused = world.restore_to(&disk, &ask(target.clone())).unwrap_err();
-        assert!(matches!(refused, BackupError::Database(Error::RestoreTarget { .. })), "{target:?}: {refused}");
+        assert!(
+            matches!(refused, BackupError::Database(Error::RestoreTarget { .. })),
+            "{target:?}: {refused}"
+        );
         let left: Vec<String> = disk.list_all().into_iter().map(|entry| entry.name).collect();
         assert!(left.iter().all(|name| name == "lock"), "{target:?}: {left:?}");
     }

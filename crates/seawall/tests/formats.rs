@@ -69,8 +69,10 @@ const FORMATS: &[(&str, &str)] = &[
     ("Archive: spool", "archive_agent/src/spool.rs"),
     ("Backup: run", "backup/src/run.rs"),
     ("Restore: marker", "engine/src/restore/marker.rs"),
+    ("Restore: archiving off", "engine/src/restore/archive_mode.rs"),
     ("Backup: manifest", "backup/src/manifest.rs"),
     ("Backup: progress", "backup/src/progress.rs"),
+    ("Backup: mark of removal", "backup/src/removal_mark.rs"),
     ("Backup of PostgreSQL: manifest", "backup/src/postgresql/manifest.rs"),
 ];
 

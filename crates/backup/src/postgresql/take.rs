@@ -87,6 +87,8 @@ impl Default for PostgreSqlBackupOptions {
 /// How far a backup is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PostgreSqlBackupProgress {
+    /// Nothing has come for some seconds: the server makes the checkpoint that the backup begins with. Said once.
+    WaitingForCheckpoint,
     /// The cluster is being read.
     Reading {
         /// Bytes so far.
@@ -133,6 +135,7 @@ pub fn back_up_postgresql(
         clock,
         archive_timeout: options.archive_timeout,
         waits_since: None,
+        has_told_of_checkpoint: false,
         bytes: 0,
         total: state.bytes,
         is_over: false,
@@ -237,6 +240,7 @@ struct ClusterReader<'a> {
     archive_timeout: Duration,
     /// When it was seen first that the server waits for its archiver.
     waits_since: Option<Duration>,
+    has_told_of_checkpoint: bool,
     bytes: u64,
     total: Option<u64>,
     /// Nothing more will come.
@@ -251,6 +255,9 @@ impl ClusterReader<'_> {
         let archiver = self.server.archiver()?;
         if !archiver.waits {
             self.waits_since = None;
+            if self.bytes == 0 && !std::mem::replace(&mut self.has_told_of_checkpoint, true) {
+                (self.progress)(PostgreSqlBackupProgress::WaitingForCheckpoint);
+            }
             return Ok(());
         }
         let now = self.clock.monotonic();

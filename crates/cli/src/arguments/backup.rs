@@ -12,7 +12,6 @@ pub(crate) struct BackupArguments {
     #[command(subcommand)]
     pub(crate) command: Option<BackupCommand>,
     /// The database's directory.
-    #[arg(required_unless_present = "postgresql")]
     pub(crate) dir: Option<PathBuf>,
     /// Where to. Default: SEAWALL_REPOSITORY.
     #[arg(long, value_name = "REPOSITORY")]

@@ -37,7 +37,9 @@ pub(crate) fn backup(
             postgresql_backup::take(&repository, arguments, packing(arguments), output)
         }
         (None, Some(dir)) => take(shared, arguments, dir, output),
-        (None, None) => Err(Failure::Usage("name the directory of the database".to_owned())),
+        (None, None) => Err(Failure::Usage(
+            "name the directory of the database, or give --postgresql for a cluster; `backup list` lists what there is".to_owned(),
+        )),
     }
 }
 
@@ -107,11 +109,12 @@ fn take(
     output.answer(
         &answer,
         format_args!(
-            "backup {}{}: {} rows, {}, up to {}",
+            "backup {}{}: {} rows, {}, and {} of log, up to {}",
             taken.id,
             origin(&taken),
-            grouped(manifest.rows()),
+            grouped(manifest.user_rows()),
             size(manifest.bytes()),
+            size(manifest.log_bytes()),
             manifest.end.end
         ),
     )
@@ -136,7 +139,8 @@ fn backup_json(backup: &StoredBackup) -> Value {
         "backup": backup.id, "database": base.database.to_string(), "timeline": base.timeline.get(),
         "redo_point": base.redo_point.to_string(), "end": manifest.end.end.to_string(),
         "started_micros": manifest.started_micros, "ended_micros": manifest.end.time_micros,
-        "parent": manifest.parent, "goes_on_with": manifest.goes_on_with.as_ref().map(|part| &part.id), "rows": manifest.rows(), "bytes": manifest.bytes(), "runs": manifest.runs.len(),
+        "parent": manifest.parent, "goes_on_with": manifest.goes_on_with.as_ref().map(|part| &part.id), "rows": manifest.user_rows(), "bytes": manifest.bytes(),
+        "log_bytes": manifest.log_bytes(), "runs": manifest.runs.len(),
         "encrypted": base.keys.is_some(),
     })
 }
@@ -175,7 +179,7 @@ fn damaged_backup(error: &BackupError) -> (Value, String) {
 fn backup_text(backup: &StoredBackup) -> String {
     let (manifest, base) = (&backup.manifest, &backup.manifest.base);
     format!(
-        "{}{}  database {}, timeline {}, {} to {}, ended {}: {} rows, {}",
+        "{}{}  database {}, timeline {}, {} to {}, ended {}: {} rows, {}, and {} of log",
         backup.id,
         origin(backup),
         base.database,
@@ -183,8 +187,9 @@ fn backup_text(backup: &StoredBackup) -> String {
         base.redo_point,
         manifest.end.end,
         utc(manifest.end.time_micros),
-        grouped(manifest.rows()),
-        size(manifest.bytes())
+        grouped(manifest.user_rows()),
+        size(manifest.bytes()),
+        size(manifest.log_bytes())
     )
 }
 

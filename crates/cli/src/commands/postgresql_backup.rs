@@ -22,7 +22,7 @@ use crate::arguments::postgresql as arguments;
 use crate::arguments::{BackupArguments, RestoreArguments, Shared};
 use crate::failure::Failure;
 use crate::files::utc;
-use crate::output::{Output, duration, grouped, size};
+use crate::output::{Output, duration, grouped, size, tell};
 use crate::progress;
 
 pub(super) fn take(
@@ -54,6 +54,9 @@ pub(super) fn take(
             // An estimate: what is read beyond it is still shown.
             bar.set_length(total.unwrap_or(0).max(bytes));
             bar.set_position(bytes);
+        }
+        PostgreSqlBackupProgress::WaitingForCheckpoint => {
+            bar.suspend(|| tell("waiting for the server's checkpoint; --checkpoint fast begins it at once"));
         }
         PostgreSqlBackupProgress::WaitingForLog { file } => {
             bar.set_message(format!("waiting until {file} is archived"));
@@ -180,7 +183,25 @@ pub(super) fn restore(
              take a backup"
         }
     };
-    output.answer(&answer, format_args!("{}{archiving}", report_text(&report, &given.dir)))
+    let pauses = if request.action == TargetAction::Pause && request.target != PostgreSqlTarget::Latest {
+        "\nit will pause at the target, and can be read there: `select pg_wal_replay_resume()` promotes it; --target-action promote does \
+         so by itself"
+    } else {
+        ""
+    };
+    answer["target_action"] = match request.target {
+        PostgreSqlTarget::Latest => Value::Null,
+        _ => action_word(request.action).into(),
+    };
+    output.answer(&answer, format_args!("{}{pauses}{archiving}", report_text(&report, &given.dir)))
+}
+
+fn action_word(action: TargetAction) -> &'static str {
+    match action {
+        TargetAction::Pause => "pause",
+        TargetAction::Promote => "promote",
+        TargetAction::Shutdown => "shutdown",
+    }
 }
 
 pub(super) fn target(to_lsn: Option<Lsn>, to_time: Option<i64>, to_name: Option<&str>) -> PostgreSqlTarget {
