@@ -238,6 +238,31 @@ fn a_gap_becomes_longer_while_the_store_takes_not_even_a_record() {
     assert_eq!(database.statistics().archives[0].gaps, 1);
 }
 
+/// The hold is released while the archive lacks less than a segment, so there is no gap: but it lacks that.
+#[test]
+fn a_released_hold_archives_nothing_by_itself() {
+    let archive = Arc::new(MemoryArchive::default());
+    let disk = SimulatedDisk::new(1);
+    let database = try_open(&disk, limited(&archive, Background::Manual)).unwrap();
+    let table = database.create_table("t").unwrap();
+    database.put(&table, "k", "archived").unwrap();
+    let archived = database.archive_now().unwrap();
+    let later = database.put(&table, "k", "not archived").unwrap();
+    database.checkpoint().unwrap();
+    database.release_log_hold("archiver").unwrap();
+    archive.set(|state| state.is_down = true);
+    database.archive_now().unwrap_err();
+    let seen = database.statistics().archives.remove(0);
+    assert!(seen.archived < later, "{} is said to be archived, and only {archived} is", seen.archived);
+    assert_eq!(seen.last_gap, None, "nothing is lost");
+    archive.set(|state| state.is_down = false);
+    database.archive_now().unwrap();
+    let end = database.statistics().archives.remove(0).archived;
+    let at = |lsn: Lsn| lsn.get() % SEGMENT_BYTES;
+    assert!(end >= later, "{end}");
+    assert!(archive.tails().iter().any(|(_, from, to)| *from <= at(archived) && *to >= at(later)));
+}
+
 #[test]
 fn a_hold_that_somebody_released_is_a_gap_too_and_another_limit_is_taken_up() {
     let archive = Arc::new(MemoryArchive::default());

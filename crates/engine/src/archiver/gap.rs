@@ -119,11 +119,11 @@ impl Archiver {
         OpeningGap { hold, to, missing }
     }
 
-    /// The log is kept from behind the gap on, and goes up again.
+    /// The log is kept from `to` on, after the gap, and goes up again. Where no piece of it was lost, there is no gap: the archive has the
+    /// log up to where it had it, and gets the rest from the file that is still there.
     fn go_on(&self, hold: Arc<HoldPosition>, to: Lsn) {
         let mut state = self.state.lock();
         state.hold = Some(hold);
-        (state.position, state.planned) = (to, to);
         state.tail = Tail::default();
         state.uploads_wanted = UPLOADS_AT_FIRST.min(self.uploads_max);
         (state.retry, state.not_before) = (RETRY_FIRST, Duration::ZERO);
@@ -132,9 +132,11 @@ impl Archiver {
         if let Some(gap) = state.gaps.last_mut().filter(|gap| !gap.is_on_record) {
             gap.is_on_record = true;
             state.counts.gaps += 1;
+            state.position = to;
+            self.archived.fetch_max(to.get(), Ordering::SeqCst);
         }
+        state.planned = state.position;
         drop(state);
-        self.archived.fetch_max(to.get(), Ordering::SeqCst);
         self.became_archived.wake_all();
         self.news.wake_all();
     }
