@@ -11,6 +11,7 @@
 //!
 //! Start at [`back_up_postgresql`] and [`restore_postgresql`].
 
+mod bad_pages;
 mod catalog;
 mod choose;
 mod directory;
@@ -31,6 +32,7 @@ mod server;
 mod stream;
 mod take;
 
+pub use bad_pages::BadFile;
 pub use catalog::{StoredPostgreSqlBackup, StoredPostgreSqlBackups, clusters, postgresql_backups};
 pub use choose::PostgreSqlTarget;
 pub use drill::{

@@ -183,6 +183,7 @@ fn postgresql_exit_code(error: &seawall_backup::postgresql::PostgreSqlBackupErro
     use seawall_backup::postgresql::PostgreSqlBackupError;
     match error {
         PostgreSqlBackupError::Target { .. } => 3,
+        PostgreSqlBackupError::BadPages { .. } => 4,
         PostgreSqlBackupError::NotEmpty { .. } => 6,
         PostgreSqlBackupError::Io { source, .. } if is_disk_full(source) => 8,
         _ => 1,

@@ -254,6 +254,7 @@ mod tests {
             ended_micros: i64::try_from(end).unwrap(),
             label: String::new(),
             files: 1,
+            bad_files: Vec::new(),
             parts: Vec::new(),
         };
         StoredPostgreSqlBackup { id: id.to_owned(), manifest }

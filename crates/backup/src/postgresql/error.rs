@@ -2,6 +2,8 @@
 
 use std::io;
 
+use super::bad_pages::BadFile;
+
 /// Why a PostgreSQL cluster was not backed up or restored, beyond what [`crate::BackupError`] says of all backups.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -33,6 +35,17 @@ pub enum PostgreSqlBackupError {
     Stream {
         /// What is wrong.
         problem: String,
+    },
+    /// The server found pages with wrong checksums.
+    #[error(
+        "pg_basebackup met pages of the cluster with wrong checksums{}: nothing of the backup counts. The cluster is damaged: look at the \
+         disk, and restore from an older backup if it has these pages whole. --accept-bad-pages takes the backup all the same, with the \
+         list of the files in it",
+        words(files)
+    )]
+    BadPages {
+        /// Their files, as far as the server names them.
+        files: Vec<BadFile>,
     },
     /// The log of the backup has not come into the repository.
     #[error("{waits_for} is not in the repository after {seconds} s, and the backup needs it: {cause}")]
@@ -70,6 +83,18 @@ pub enum PostgreSqlBackupError {
         /// Why it failed.
         source: io::Error,
     },
+}
+
+/// The first files, and how many more there are.
+fn words(files: &[BadFile]) -> String {
+    const SHOWN: usize = 10;
+    let shown: Vec<String> =
+        files.iter().take(SHOWN).map(|file| format!("{} of {}", file.pages, file.path)).collect();
+    match files.len().checked_sub(SHOWN) {
+        _ if files.is_empty() => String::new(),
+        Some(more) if more > 0 => format!(" ({}, and of {more} more files)", shown.join(", ")),
+        _ => format!(" ({})", shown.join(", ")),
+    }
 }
 
 impl PostgreSqlBackupError {

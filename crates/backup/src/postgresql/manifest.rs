@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! Seawall backup of PostgreSQL
-//! version 1
+//! version 2
 //! system 7301234567890123456
 //! release 150014
 //! timeline 1
@@ -13,6 +13,8 @@
 //! ended 1763781390000000
 //! label before the upgrade
 //! files 967
+//! bad_file 0 base/5/16384 7
+//! bad_files 1
 //! bytes 23642112
 //! part 0 16777216 0f1e2d3c4b5a6978
 //! part 1 6864896 1122334455667788
@@ -23,17 +25,19 @@
 //! from the one to the other is what it takes to make the files consistent; `timeline` is that of the end. Times are in
 //! microseconds since 1970, by the clock of the server: no commit before `end` is later than `ended`. A part has its number, its
 //! bytes and the CRC-64/NVME of its content; all parts, one after the other, are the tar archive that `pg_basebackup` wrote, of
-//! `bytes` bytes, with `files` files. The last line has the CRC-32C of all bytes before it.
+//! `bytes` bytes, with `files` files. A bad file has its number, its path, and how many of its pages had wrong checksums when the backup
+//! was taken, which was accepted then. The last line has the CRC-32C of all bytes before it.
 
 use std::fmt::Display;
 
 use seawall_codec::sealed_text::{TextReader, TextWriter};
 use seawall_types::{Lsn, TimelineId};
 
+use super::bad_pages::BadFile;
 use super::segments::SegmentSize;
 
 const TITLE: &str = "Seawall backup of PostgreSQL";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// What a backup of a cluster consists of, and which log it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +62,8 @@ pub struct PostgreSqlManifest {
     pub label: String,
     /// Files in it.
     pub files: u64,
+    /// Files that had pages with wrong checksums, which was accepted.
+    pub bad_files: Vec<BadFile>,
     /// Its parts, by number.
     pub parts: Vec<PartInfo>,
 }
@@ -91,6 +97,10 @@ impl PostgreSqlManifest {
         line("ended", &self.ended_micros);
         line("label", &self.label);
         line("files", &self.files);
+        for (number, BadFile { path, pages }) in self.bad_files.iter().enumerate() {
+            line("bad_file", &format_args!("{number} {path} {pages}"));
+        }
+        line("bad_files", &self.bad_files.len());
         line("bytes", &self.bytes());
         for (number, PartInfo { bytes, checksum }) in self.parts.iter().enumerate() {
             line("part", &format_args!("{number} {bytes} {checksum:016x}"));
@@ -116,6 +126,7 @@ impl PostgreSqlManifest {
             ended_micros: text.parsed("ended")?,
             label: text.field("label")?.to_owned(),
             files: text.parsed("files")?,
+            bad_files: text.list(&["bad_file"], "bad_files", |_, fields| bad_file(fields))?,
             parts: Vec::new(),
         };
         let bytes = text.parsed("bytes")?;
@@ -139,6 +150,11 @@ impl PostgreSqlManifest {
         }
         Ok(())
     }
+}
+
+fn bad_file(fields: &[&str]) -> Option<BadFile> {
+    let [path, pages] = fields else { return None };
+    Some(BadFile { path: (*path).to_owned(), pages: pages.parse().ok()? })
 }
 
 impl PartInfo {
@@ -165,6 +181,7 @@ mod tests {
             ended_micros: 8,
             label: "before the upgrade".to_owned(),
             files: 967,
+            bad_files: vec![BadFile { path: "base/5/16384".to_owned(), pages: 7 }],
             parts: vec![PartInfo { bytes: 1 << 20, checksum: 9 }, PartInfo { bytes: 5, checksum: u64::MAX }],
         }
     }
@@ -194,11 +211,13 @@ mod tests {
             ("part 1 5", "part 1 0"),
             ("part 1 5", "part 1 6"),
             ("part 1 5", "part 1 18446744073709551615"),
-            ("version 1", "version 2"),
+            ("version 2", "version 1"),
+            ("bad_files 1", "bad_files 2"),
+            ("16384 7", "16384 x"),
             ("segment_bytes 16777216", "segment_bytes 16777217"),
             ("timeline 1", "timeline 0"),
             ("end 0/2000138", "end 0/2000028"),
-            ("files", "piles"),
+            ("\nfiles", "\npiles"),
         ] {
             assert!(body.contains(from), "{from}");
             assert!(PostgreSqlManifest::decode(sealed(&body.replace(from, to)).as_bytes()).is_err(), "{to}");

@@ -12,6 +12,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use seawall_types::Lsn;
 use serde::Deserialize;
 
+use super::bad_pages::BadPages;
 use super::error::PostgreSqlBackupError;
 
 /// Lines that a program's message is made of, if it fails: its last ones.
@@ -181,30 +182,39 @@ impl PostgreSqlServer {
             "--manifest-checksums=CRC32C",
             "--no-sync",
         ]);
+        // Its own words are looked at, and not those of a translation.
+        command.env("LC_ALL", "C");
         command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
         let started = command.spawn();
         let mut child =
             started.map_err(|source| PostgreSqlBackupError::Program { program: program.clone(), source })?;
         let stdout = child.stdout.take().expect("it was started with a pipe");
         let stderr = child.stderr.take().expect("it was started with a pipe");
-        let messages = std::thread::spawn(move || last_lines(stderr));
+        let messages = std::thread::spawn(move || listen(stderr));
         Ok(BaseBackup { program, child, stdout: Some(stdout), messages: Some(messages) })
     }
 }
 
-/// What a program says, its last lines.
-fn last_lines(source: impl Read) -> Vec<String> {
-    let mut kept = Vec::new();
+/// What a program says: its last lines, and what it says of bad pages.
+#[derive(Debug, Default)]
+struct Said {
+    last_lines: Vec<String>,
+    bad_pages: BadPages,
+}
+
+fn listen(source: impl Read) -> Said {
+    let Said { last_lines: mut kept, mut bad_pages } = Said::default();
     for line in BufReader::new(source).split(b'\n') {
         let Ok(line) = line else { break };
         let line = String::from_utf8_lossy(&line).into_owned();
         tracing::info!(line, "pg_basebackup");
+        bad_pages.look_at(&line);
         if kept.len() == LINES_KEPT {
             kept.remove(0);
         }
         kept.push(line);
     }
-    kept
+    Said { last_lines: kept, bad_pages }
 }
 
 /// A `pg_basebackup` that runs; it is killed if this is dropped before it has ended.
@@ -214,7 +224,7 @@ pub(super) struct BaseBackup {
     child: Child,
     /// Until it is waited for.
     stdout: Option<ChildStdout>,
-    messages: Option<JoinHandle<Vec<String>>>,
+    messages: Option<JoinHandle<Said>>,
 }
 
 impl BaseBackup {
@@ -231,14 +241,21 @@ impl BaseBackup {
     }
 
     /// Waits for its end, which must be a good one.
+    ///
+    /// # Errors
+    /// `BadPages` if all was written, and pages have wrong checksums.
     pub(super) fn finish(mut self) -> Result<(), PostgreSqlBackupError> {
         // If it still writes, it must not wait for a reader.
         self.stdout = None;
         let status = self.child.wait();
-        let lines = self.messages.take().and_then(|messages| messages.join().ok()).unwrap_or_default();
+        let said = self.messages.take().and_then(|messages| messages.join().ok()).unwrap_or_default();
+        let Said { last_lines: lines, bad_pages } = said;
         match status {
             Ok(status) if status.success() => Ok(()),
             Ok(status) => {
+                if let Some(files) = bad_pages.reason() {
+                    return Err(PostgreSqlBackupError::BadPages { files });
+                }
                 let message = if lines.is_empty() { status.to_string() } else { lines.join("\n") };
                 Err(PostgreSqlBackupError::Failed { program: self.program.clone(), message })
             }

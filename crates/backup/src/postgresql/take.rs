@@ -68,6 +68,8 @@ pub struct PostgreSqlBackupOptions {
     pub packing: Packing,
     /// How long may nothing of the log that the backup needs come into the repository. Default 60 s.
     pub archive_timeout: Duration,
+    /// Pages with wrong checksums do not end it: their files are listed in the manifest. Default: they do.
+    pub accepts_bad_pages: bool,
 }
 
 impl Default for PostgreSqlBackupOptions {
@@ -80,6 +82,7 @@ impl Default for PostgreSqlBackupOptions {
             bytes_per_second: None,
             packing: Packing::default(),
             archive_timeout: Duration::from_secs(60),
+            accepts_bad_pages: false,
         }
     }
 }
@@ -145,9 +148,11 @@ pub fn back_up_postgresql(
     let written = write_parts(&mut reader, &writer, options);
     let ClusterReader { source, is_over, .. } = reader;
     // If it has ended too early, the program knows why.
-    if is_over {
-        source.finish()?;
-    }
+    let bad_files = match is_over.then(|| source.finish()) {
+        Some(Err(PostgreSqlBackupError::BadPages { files })) if options.accepts_bad_pages => files,
+        Some(finished) => finished.map(|()| Vec::new())?,
+        None => Vec::new(),
+    };
     let (contents, parts) = written?;
     let stream = |problem| PostgreSqlBackupError::Stream { problem };
     let list = contents.check().map_err(stream)?;
@@ -166,6 +171,7 @@ pub fn back_up_postgresql(
         ended_micros,
         label: label.replace(char::is_control, " "),
         files: contents.files(),
+        bad_files,
         parts,
     };
     put_manifest(&writer, &manifest)?;

@@ -21,6 +21,9 @@ pub(crate) struct PostgreSqlBackupArguments {
     /// Seconds to wait for the log that the backup needs, while nothing of it comes into the repository.
     #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) archive_timeout: u64,
+    /// Take the backup though pages have wrong checksums: their files are listed in it, and the exit code is 4.
+    #[arg(long, requires = "postgresql")]
+    pub(crate) accept_bad_pages: bool,
     /// Where pg_basebackup and psql are. Default: in the PATH.
     #[arg(long, value_name = "DIRECTORY", requires = "postgresql")]
     pub(crate) postgresql_programs: Option<PathBuf>,

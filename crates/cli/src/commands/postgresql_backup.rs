@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 use seawall::{Lsn, TimelineId};
 use seawall_archive::{Repository, System};
 use seawall_backup::postgresql::{
-    BackupCheckpoint, PostgreSqlBackupOptions, PostgreSqlBackupProgress, PostgreSqlRestoreProgress,
+    BackupCheckpoint, BadFile, PostgreSqlBackupOptions, PostgreSqlBackupProgress, PostgreSqlRestoreProgress,
     PostgreSqlRestoreReport, PostgreSqlRestoreRequest, PostgreSqlServer, PostgreSqlTarget, RestoredRole,
     StoredPostgreSqlBackup, TargetAction, back_up_postgresql, clusters, restore_postgresql,
 };
@@ -46,6 +46,7 @@ pub(super) fn take(
         bytes_per_second: given.rate.map(|mib| mib.saturating_mul(1 << 20)),
         packing,
         archive_timeout: Duration::from_secs(arguments.archive_timeout),
+        accepts_bad_pages: arguments.accept_bad_pages,
         ..PostgreSqlBackupOptions::default()
     };
     let bar = progress::bytes(None, "backing up");
@@ -69,14 +70,36 @@ pub(super) fn take(
     output.answer(
         &backup_json(&taken),
         format_args!(
-            "backup {}: {} files, {}, with the log from {} to {}",
+            "backup {}: {} files, {}, with the log from {} to {}{}",
             taken.id,
             grouped(manifest.files),
             size(manifest.bytes()),
             manifest.start,
-            manifest.end
+            manifest.end,
+            bad_files_text(&taken)
         ),
-    )
+    )?;
+    match manifest.bad_files[..] {
+        [] => Ok(()),
+        [..] => {
+            Err(Failure::Verified { findings: format!("the backup was taken{}", bad_files_text(&taken)) })
+        }
+    }
+}
+
+/// What was damaged in the cluster already.
+fn bad_files_text(backup: &StoredPostgreSqlBackup) -> String {
+    let files = &backup.manifest.bad_files;
+    if files.is_empty() {
+        return String::new();
+    }
+    let shown: Vec<String> = files.iter().map(|file| format!("{} of {}", file.pages, file.path)).collect();
+    format!(", with BAD PAGES: {}", shown.join(", "))
+}
+
+fn bad_files_json(backup: &StoredPostgreSqlBackup) -> Value {
+    let file = |file: &BadFile| json!({ "file": file.path, "pages": file.pages });
+    backup.manifest.bad_files.iter().map(file).collect()
 }
 
 pub(super) fn backup_json(backup: &StoredPostgreSqlBackup) -> Value {
@@ -86,14 +109,14 @@ pub(super) fn backup_json(backup: &StoredPostgreSqlBackup) -> Value {
         "release": manifest.release, "timeline": manifest.timeline.get(), "start": manifest.start.to_string(),
         "end": manifest.end.to_string(), "started_micros": manifest.started_micros,
         "ended_micros": manifest.ended_micros, "files": manifest.files, "bytes": manifest.bytes(),
-        "parts": manifest.parts.len(),
+        "parts": manifest.parts.len(), "bad_files": bad_files_json(backup),
     })
 }
 
 pub(super) fn backup_text(backup: &StoredPostgreSqlBackup) -> String {
     let manifest = &backup.manifest;
     format!(
-        "{}  {}, timeline {}, {} to {}, ended {}: {} files, {}, {:?}",
+        "{}  {}, timeline {}, {} to {}, ended {}: {} files, {}, {:?}{}",
         backup.id,
         System::PostgreSql(manifest.system),
         manifest.timeline,
@@ -102,7 +125,8 @@ pub(super) fn backup_text(backup: &StoredPostgreSqlBackup) -> String {
         utc(manifest.ended_micros),
         grouped(manifest.files),
         size(manifest.bytes()),
-        manifest.label
+        manifest.label,
+        bad_files_text(backup)
     )
 }
 
@@ -174,6 +198,12 @@ pub(super) fn restore(
     let report = restored?;
     output.note_done();
     warn_of_passed_over(&report.passed_over, report.timeline, output);
+    if !report.backup.manifest.bad_files.is_empty() {
+        output.warn(format_args!(
+            "the backup was taken of a damaged cluster{}",
+            bad_files_text(&report.backup)
+        ));
+    }
     let mut answer = report_json(&report);
     answer["archive_mode"] = archive_mode_word(request.archive_mode).into();
     let archiving = match request.archive_mode {

@@ -220,6 +220,40 @@ fn a_trial_restore_does_not_become_the_history_of_production() {
     newest.stop();
 }
 
+#[test]
+fn a_cluster_with_a_bad_page_is_backed_up_if_that_is_asked_for() {
+    let Some(scene) = Scene::new() else { return };
+    let primary = Server::create(&scene, &scene.text("repository"));
+    primary.sql("create table t as select generate_series(1, 10000) n");
+    primary.sql("checkpoint");
+    let file = primary.sql("select pg_relation_filepath('t')");
+    primary.stop();
+    let data = scene.text("primary");
+    let mut checksums = scene.command(scene.programs.join("pg_checksums"));
+    succeeds(checksums.args(["--enable", "-D", &data]).output().unwrap());
+    let path = scene.path("primary").join(&file);
+    let mut content = std::fs::read(&path).unwrap();
+    content[8192 + 5000] ^= 0xFF;
+    std::fs::write(&path, content).unwrap();
+    primary.start();
+    fails(&primary.try_back_up(&[]), 4, &["wrong checksums", &file, "--accept-bad-pages"]);
+    let list = || succeeds(scene.seawall(&["--json", "backup", "list", &scene.text("repository")]));
+    assert_eq!(list(), "");
+    let taken = primary.try_back_up(&["--accept-bad-pages"]);
+    fails(&taken, 4, &["BAD PAGES", &file]);
+    let backup: Value = serde_json::from_slice(&taken.stdout).unwrap();
+    assert_eq!(
+        (&backup["bad_files"][0]["file"], &backup["bad_files"][0]["pages"]),
+        (&file.into(), &1.into())
+    );
+    assert_eq!(serde_json::from_str::<Value>(&list()).unwrap(), backup);
+    primary.stop();
+    let restored = scene.restore("restored", &[]);
+    let said = String::from_utf8_lossy(&restored.stderr).into_owned();
+    succeeds(restored);
+    assert!(said.contains("BAD PAGES"), "{said}");
+}
+
 /// A damaged manifest, or a damaged history, of something else.
 #[test]
 fn what_is_damaged_keeps_only_those_restores_from_working_that_need_it() {

@@ -74,6 +74,7 @@ impl World {
             ended_micros: 10,
             label: "a label".to_owned(),
             files: 5,
+            bad_files: Vec::new(),
             parts,
         };
         let header = places::manifest(ID).unwrap().header(ObjectKind::BackupManifest, system, place);
