@@ -96,10 +96,17 @@ impl Timelines {
         }
     }
 
-    /// Those that can be read, of all timelines but those that have no ancestor.
+    /// Those that can be read; of a timeline without an ancestor, one without forks.
     pub(crate) fn histories(&self) -> impl Iterator<Item = &TimelineHistory> {
-        let readable = self.known.values().filter_map(|known| known.history.as_ref().ok());
-        readable.filter(|history| !history.forks.is_empty())
+        self.known.values().filter_map(|known| known.history.as_ref().ok())
+    }
+
+    /// The timelines with log that a restore along `history` does not come by.
+    pub(crate) fn beside<'a>(
+        &'a self,
+        history: &'a TimelineHistory,
+    ) -> impl Iterator<Item = &'a TimelineHistory> {
+        self.histories().filter(|other| other.timeline != history.timeline)
     }
 
     /// What competes to be followed: each timeline with what the repository has of it. Looks at the log only if there are several.

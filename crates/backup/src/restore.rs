@@ -207,7 +207,22 @@ pub fn restore(
             elapsed: environment.clock.monotonic().saturating_sub(started),
         });
     }
-    Err(refused.unwrap_or_else(|| BackupError::NoBackup { problem: "there is none".to_owned() }))
+    Err(match refused {
+        Some(BackupError::Database(Error::RestoreTarget { problem })) => {
+            let beside: Vec<String> =
+                stored.timelines.beside(&history).map(|other| other.timeline.to_string()).collect();
+            let hint = match beside.is_empty() {
+                true => String::new(),
+                false => format!(
+                    ". This is timeline {timeline}; the log of others was not read: --timeline {}",
+                    beside.join(", or ")
+                ),
+            };
+            Error::RestoreTarget { problem: format!("{problem}{hint}") }.into()
+        }
+        Some(refused) => refused,
+        None => BackupError::NoBackup { problem: "there is none".to_owned() },
+    })
 }
 
 fn which_database(repository: &Repository, given: Option<DatabaseId>) -> Result<DatabaseId, BackupError> {
@@ -423,7 +438,7 @@ impl Plan<'_> {
             .map_err(|error| BackupError::damaged(&self.backup.id, error.to_string()))?;
         let history = self.history.clone();
         // All that can be read: they are needed along the way, and by others that follow the new timeline.
-        for history in self.stored.timelines.histories() {
+        for history in self.stored.timelines.histories().filter(|history| !history.forks.is_empty()) {
             let path = TimelineHistory::path(history.timeline);
             let name = path.rsplit('/').next().unwrap_or(&path);
             restore.put_log_file(name, history.encode().as_bytes())?;

@@ -127,9 +127,10 @@ pub fn restore_postgresql(
     let mut backup = stored.choose(&request.target, &history, request.backup.as_deref())?;
     if let (PostgreSqlTarget::RestorePoint(name), None) = (&request.target, &request.backup) {
         let search = Search { repository, system, history: &history, name, threads: request.threads };
-        backup = search.backup(&stored.on_the_way(&history), &mut |segments| {
+        let found = search.backup(&stored.on_the_way(&history), &mut |segments| {
             progress(PostgreSqlRestoreProgress::Searching { segments });
-        })?;
+        });
+        backup = found.map_err(|error| search.with_timeline_that_has_it(&stored, error))?;
     }
     LogCheck { repository, system, history: &history, backup }.check(&request.target)?;
     let manifest = &backup.manifest;

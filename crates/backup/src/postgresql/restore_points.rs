@@ -10,6 +10,7 @@ use seawall_types::Lsn;
 use seawall_wal::TimelineHistory;
 
 use super::catalog::StoredPostgreSqlBackup;
+use super::choose::Stored;
 use super::error::PostgreSqlBackupError;
 use super::segments::{SegmentSize, StoredSegments};
 use crate::error::BackupError;
@@ -54,6 +55,22 @@ impl Search<'_> {
             before = Some(backup.manifest.end);
         }
         Err(self.none(count))
+    }
+
+    /// The same refusal, with the timeline that has the restore point, if there is one.
+    pub(super) fn with_timeline_that_has_it(&self, stored: &Stored, refused: BackupError) -> BackupError {
+        let BackupError::PostgreSql(PostgreSqlBackupError::Target { problem }) = refused else {
+            return refused;
+        };
+        let has_it = |history: &&TimelineHistory| {
+            let search = Search { history, ..*self };
+            search.backup(&stored.on_the_way(history), &mut |_| ()).is_ok()
+        };
+        let hint = match stored.timelines.beside(self.history).find(has_it) {
+            Some(other) => format!(". Timeline {0} has it: --timeline {0}", other.timeline),
+            None => String::new(),
+        };
+        PostgreSqlBackupError::Target { problem: format!("{problem}{hint}") }.into()
     }
 
     fn none(&self, count: u64) -> BackupError {

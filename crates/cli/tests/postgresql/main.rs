@@ -204,6 +204,8 @@ fn a_trial_restore_does_not_become_the_history_of_production() {
         &["timeline 1", "timeline 2, which left timeline 1", "--timeline"],
     );
     assert!(!scene.path("which").exists());
+    primary.sql("select pg_create_restore_point('in production')");
+    primary.sql("select pg_switch_wal()");
     let of_production = primary.back_up(&[]);
     let rows = primary.sql(ACCOUNTS);
     primary.stop();
@@ -213,6 +215,8 @@ fn a_trial_restore_does_not_become_the_history_of_production() {
     assert_eq!((&report["backup"], &report["timeline"]), (&of_production["backup"], &Value::from(1)));
     assert_eq!(report["passed_over"][0]["timeline"], 2, "{report}");
     assert!(said.contains("timeline 2"), "{said}");
+    let along_trial = ["--timeline", "2", "--to-name", "in production"];
+    fails(&scene.restore("named", &along_trial), 3, &["of timeline 2", "Timeline 1 has it: --timeline 1"]);
     let newest = Server::at(&scene, "newest", 5435);
     newest.configure("");
     newest.start();
