@@ -27,6 +27,9 @@ const SETTINGS: &str = "postgresql.auto.conf";
 /// Whatever the backup was taken from, the restore says what becomes of it.
 const SIGNALS: [&str; 2] = ["recovery.signal", "standby.signal"];
 
+/// Bytes of a member that is kept in memory: `pg_control` has 8 KiB, settings a few.
+const KEPT_BYTES_MAX: usize = 16 << 20;
+
 /// A file on its way to the disk.
 pub(super) type Written = (File, PathBuf);
 
@@ -246,6 +249,10 @@ impl Receiver for Unpacker<'_> {
         match &mut self.place {
             Place::Nowhere => Ok(()),
             Place::Control(content) | Place::Settings(content) => {
+                if content.len() + bytes.len() > KEPT_BYTES_MAX {
+                    let problem = format!("{CONTROL} or {SETTINGS} has more than {KEPT_BYTES_MAX} bytes");
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
+                }
                 content.extend_from_slice(bytes);
                 Ok(())
             }
@@ -347,6 +354,21 @@ mod tests {
             unpacker.content(content).unwrap();
             unpacker.member_ended().unwrap();
         }
+    }
+
+    #[test]
+    fn a_member_that_is_kept_in_memory_has_a_limit() {
+        let directory = tempfile::tempdir().unwrap();
+        let cluster = NewCluster::begin(&directory.path().join("cluster")).unwrap();
+        let (sender, _queue) = std::sync::mpsc::sync_channel(1);
+        let mut written = |_: u64| ();
+        let mut unpacker = Unpacker::new(&cluster, sender, &mut written);
+        let member = Member { path: SETTINGS.into(), is_directory: false, mode: 0o600 };
+        unpacker.member(&member).unwrap();
+        let piece = vec![b'#'; KEPT_BYTES_MAX / 2];
+        unpacker.content(&piece).unwrap();
+        unpacker.content(&piece).unwrap();
+        assert!(unpacker.content(b"#").unwrap_err().to_string().contains("more than"));
     }
 
     /// PostgreSQL starts wherever there is a `global/pg_control`.
