@@ -13,10 +13,10 @@
 //! A backup goes on with the newest attempt of its kind: a full one with a full one that began after the last complete full backup,
 //! an increment with an increment of the same parent.
 //!
-//! **What if a directory was copied?** Two databases of one name and timeline may put backups into one repository, and to go on with
-//! one of the other would mix both. So the log that leads to the end of a parent is compared with what the repository has of it, as
-//! long as the database still has that. A copy should not get to the same repository in the first place: a restore is on a
-//! timeline of its own, a copy is not.
+//! **What if a directory was copied, or put back from a copy?** Two databases of one name and timeline may put backups into one
+//! repository, and to go on with one of the other would mix both. So a backup builds only on what was begun in its own directory, which
+//! has a list (`engine::backup::begun`). A copy has the list of the time when it was made. Beside that, the log that leads to the end
+//! of a parent is compared with what the repository has of it, as long as the database still has that.
 //!
 //! **What if the attempt is removed meanwhile?** Retention keeps what a backup names, be it in its manifest or in its progress objects.
 //! The first one of those is put before anything else, so retention sees it; an attempt that is older than [`GOES_ON_WITHIN`] may be
@@ -63,7 +63,8 @@ impl Foundation {
             return Ok(Foundation::default());
         }
         let stored = backups(repository, backup.base().database)?;
-        let search = Search { backup, repository, options, stored: &stored, now_micros };
+        let begun = backup.begun_here()?;
+        let search = Search { backup, repository, options, stored: &stored, begun, now_micros };
         let mut found = Foundation::default();
         if options.is_incremental {
             search.complete(&mut found)?;
@@ -114,6 +115,8 @@ struct Search<'a> {
     repository: &'a Repository,
     options: &'a BackupOptions,
     stored: &'a StoredBackups,
+    /// What was begun in this directory.
+    begun: Vec<String>,
     now_micros: i64,
 }
 
@@ -125,7 +128,7 @@ impl Search<'_> {
             base.timeline == self.backup.base().timeline && end.end <= self.backup.end()
         };
         let Some(newest) = self.stored.complete.iter().rfind(fits) else { return Ok(()) };
-        if self.is_of_other_history(newest.manifest.end.end)? {
+        if !self.begun.contains(&newest.id) || self.is_of_other_history(newest.manifest.end.end)? {
             let note = format!("this is a full backup, not an increment of {}: {OTHER_HISTORY}", newest.id);
             found.notes.push(note);
             return Ok(());
@@ -160,7 +163,7 @@ impl Search<'_> {
                     if !self.is_of_kind(&progress, found.parent.as_deref()) {
                         continue;
                     }
-                    if self.is_of_other_history(progress.stamp)? {
+                    if !self.begun.contains(id) || self.is_of_other_history(progress.stamp)? {
                         found.notes.push(not_gone_on_with(id, OTHER_HISTORY));
                         continue;
                     }

@@ -122,6 +122,7 @@ pub fn back_up(
     backup.build_on(foundation.parents())?;
     progress(BackupStep::Begins(foundation.start()));
     let id = places::backup_id(started_micros, base.redo_point);
+    backup.note_begun(&id)?;
     let place = ObjectPlace {
         timeline: base.timeline,
         segment_bytes: u32::try_from(base.segment_bytes).unwrap_or(0),

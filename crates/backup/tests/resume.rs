@@ -460,3 +460,33 @@ fn a_copy_of_the_directory_does_not_build_on_what_the_other_has_put() {
     let refused = taken.unwrap_err().to_string();
     assert!(refused.contains("another copy of this database"), "{refused}");
 }
+
+#[test]
+fn a_directory_that_was_put_back_from_a_copy_goes_on_with_nothing_that_was_begun_since() {
+    let world = World { archives: false, ..World::new() };
+    let database = settled(&world);
+    let first = world.back_up_with(&database, &options(), || {}).unwrap();
+    database.close().unwrap();
+    let copy = world.disk.copy();
+    // The directory that is lost: an attempt, a complete increment, and so much log since that none of it is there any more.
+    let database = world.open();
+    put(&database, "first", 1, b"lost");
+    database.checkpoint().unwrap();
+    let (_, increment) = told(&world, &database, &incremental());
+    cut_short(&world, &database, &options(), 3);
+    drop(database);
+    let database = world.open_at(&copy);
+    for round in 0..40_u32 {
+        put(&database, "first", round + 1, &[9; 9_000]);
+    }
+    database.checkpoint().unwrap();
+    database.checkpoint().unwrap();
+    assert!(database.statistics().appended > increment.manifest.end.end);
+    let mut ours = vec![first.id];
+    for wanted in [incremental(), options(), incremental()] {
+        let (start, taken) = try_told(&world, &database, &wanted);
+        assert!(start.parent.as_ref().is_none_or(|parent| ours.contains(parent)), "{start:?}");
+        assert_eq!(start.goes_on_with, None, "{start:?}");
+        ours.extend(taken.ok().map(|backup| backup.id));
+    }
+}

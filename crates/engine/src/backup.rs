@@ -31,6 +31,7 @@
 //! What is kept of the parent is said as ranges from the first row of a leaf to its last one, and not between the fences of the leaf:
 //! what was between two leaves may be gone without either having changed. Where the page above both has not changed, nothing was.
 
+mod begun;
 mod walk;
 
 use std::convert::Infallible;
@@ -289,6 +290,22 @@ impl Backup {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof) => Ok(None),
             Err(error) => Err(Error::io(&error)),
         }
+    }
+
+    /// Notes that a backup with this name begins, durably: before anything of it is in a repository.
+    ///
+    /// # Errors
+    /// `Io`, `DiskFull`.
+    pub fn note_begun(&self, name: &str) -> Result<(), Error> {
+        begun::add(&*self.engine.environment.disk, name)
+    }
+
+    /// The names of the last backups that were noted in this directory: others are of another copy of it.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn begun_here(&self) -> Result<Vec<String>, Error> {
+        begun::read(&*self.engine.environment.disk)
     }
 
     /// Puts the log that a restore needs into an archive: from the redo point to where the backup has ended. What is there already

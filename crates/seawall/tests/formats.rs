@@ -23,6 +23,7 @@ bank/
   creating        there while the database is being created
   restoring       there while it is being restored
   archiving-off   of a restored database: it does not archive, and no backup of it is taken, until that is allowed
+  backups-begun   names of the last backups that were begun of it
 ```
 Only `superblock`, `pages`, `recovery/chunk`, `log/` and `keys` are the database: copy them together, with the database
 closed. What an archive holds comes last.
@@ -72,6 +73,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("Restore: archiving off", "engine/src/restore/archive_mode.rs"),
     ("Backup: manifest", "backup/src/manifest.rs"),
     ("Backup: progress", "backup/src/progress.rs"),
+    ("Backup: those that were begun", "engine/src/backup/begun.rs"),
     ("Backup: mark of removal", "backup/src/removal_mark.rs"),
     ("Backup of PostgreSQL: manifest", "backup/src/postgresql/manifest.rs"),
 ];

@@ -74,7 +74,8 @@ pub(crate) struct VerifyArguments {
 pub(crate) const DRILL_HELP: &str = "\
 Restores into a directory of its own, reads and checks every page and record, removes the directory, and says how long it took to
 recover. Of a PostgreSQL cluster, a server of its release recovers there, out of everybody's reach, and every table is read, and
-every page if pages have checksums; or --query is asked. Exit codes: 0 if all is well, else those of restore and check. To be
+every page if pages have checksums; or --query is asked. Exit codes: 0 if all is well; 1 if
+a timeline was followed while another has newer data, and none was named; else those of restore and check. To be
 scheduled; with --prometheus-file a monitor sees when it last succeeded.
 
 Examples:
