@@ -48,6 +48,12 @@ pub struct Database {
 #[derive(Debug)]
 struct OpenEngine(Arc<Engine>);
 
+/// Why a run of a transaction came to nothing, and whether another run may succeed.
+struct Refused<E> {
+    error: E,
+    is_retryable: bool,
+}
+
 impl Drop for OpenEngine {
     fn drop(&mut self) {
         if let Err(error) = self.0.close() {
@@ -231,14 +237,18 @@ impl Database {
         Transaction::new(Arc::clone(self.engine()), Arc::clone(&self.session), options)
     }
 
-    /// Runs `body` in a transaction and commits. When either fails with an error that a new try may mend
-    /// ([`Error::is_retryable`]), it is tried again: `body` may run many times. No try begins when `retry_for` of the options
-    /// has passed since the first one did.
+    /// Runs `body` in a transaction and commits. If `body` returns an error, nothing is committed, and the caller gets the error.
+    /// A `body` that returns `Ok` commits, also `Ok(Err(..))`: for errors of your own there is [`Database::try_transact`].
+    ///
+    /// If another transaction was in the way ([`Error::is_retryable`]), in a call of `body` or at the commit, all of it is run
+    /// again, whatever error `body` made of that. So `body` may run many times and must have no effects but on the
+    /// transaction. A new run begins as soon as what was in the way is visible. None begins when `retry_for` of the options has
+    /// passed since the first one did; their number has no limit.
     ///
     /// # Errors
-    /// The first error that is not retryable, or the last one that is.
+    /// That of `body`, or of the commit: the first one that is not retryable, or the last one that is.
     pub fn transact<T>(&self, body: impl FnMut(&mut Transaction) -> Result<T, Error>) -> Result<T, Error> {
-        self.transact_with(self.engine().options().transaction(), body)
+        self.try_transact(body)
     }
 
     /// As [`Database::transact`], with options.
@@ -248,13 +258,71 @@ impl Database {
     pub fn transact_with<T>(
         &self,
         options: TransactionOptions,
+        body: impl FnMut(&mut Transaction) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.try_transact_with(options, body)
+    }
+
+    /// As [`Database::transact`], with any error that can be made of an [`Error`]: so a program ends a transaction for a reason
+    /// of its own.
+    ///
+    /// ```
+    /// # use seawall_engine::{Database, Error, Transaction};
+    /// #[derive(Debug)]
+    /// enum TransferError {
+    ///     NotEnough,
+    ///     Database(Error),
+    /// }
+    ///
+    /// impl From<Error> for TransferError {
+    ///     fn from(error: Error) -> TransferError {
+    ///         TransferError::Database(error)
+    ///     }
+    /// }
+    ///
+    /// # fn main() -> Result<(), TransferError> {
+    /// # let directory = tempfile::tempdir().expect("a scratch directory");
+    /// # let database = Database::open(directory.path(), Default::default())?;
+    /// # let accounts = database.create_table("accounts")?;
+    /// let transferred: Result<(), TransferError> = database.try_transact(|transaction| {
+    ///     transaction.put(&accounts, "bob", "100")?;
+    ///     match transaction.get_for_update(&accounts, "alice")? {
+    ///         Some(_) => Ok(transaction.put(&accounts, "alice", "0")?),
+    ///         None => Err(TransferError::NotEnough), // what was written to bob is not committed
+    ///     }
+    /// });
+    /// assert!(matches!(transferred, Err(TransferError::NotEnough)));
+    /// assert_eq!(database.get(&accounts, "bob")?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As `transact`.
+    pub fn try_transact<T, E: From<Error>>(
+        &self,
+        body: impl FnMut(&mut Transaction) -> Result<T, E>,
+    ) -> Result<T, E> {
+        self.try_transact_with(self.engine().options().transaction(), body)
+    }
+
+    /// As [`Database::try_transact`], with options.
+    ///
+    /// # Errors
+    /// As `transact`.
+    pub fn try_transact_with<T, E: From<Error>>(
+        &self,
+        options: TransactionOptions,
         mut body: impl FnMut(&mut Transaction) -> Result<T, Error>,
     ) -> Result<T, Error> {
         let (clock, retry_for) = (self.engine().clock(), self.engine().options().retry_for);
         let began = clock.monotonic();
         loop {
-            match self.try_transact(options, &mut body) {
-                Err(error) if error.is_retryable() && clock.monotonic().saturating_sub(began) < retry_for => {
+            match self.run_once(options, &mut body) {
+                Ok(value) => return Ok(value),
+                Err(refused)
+                    if refused.is_retryable && clock.monotonic().saturating_sub(began) < retry_for =>
+                {
                     // Whoever was in the way is logged. Until that is visible, a new snapshot would fail again.
                     self.engine().wait_for_all_logged()?;
                 }
@@ -263,14 +331,17 @@ impl Database {
         }
     }
 
-    fn try_transact<T>(
+    fn run_once<T, E: From<Error>>(
         &self,
         options: TransactionOptions,
-        body: &mut impl FnMut(&mut Transaction) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        body: &mut impl FnMut(&mut Transaction) -> Result<T, E>,
+    ) -> Result<T, Refused<E>> {
         let mut transaction = self.begin_with(options);
-        let value = body(&mut transaction)?;
-        transaction.commit()?;
+        let value = body(&mut transaction)
+            .map_err(|error| Refused { error, is_retryable: transaction.met_a_conflict() })?;
+        transaction
+            .commit()
+            .map_err(|error| Refused { is_retryable: error.is_retryable(), error: error.into() })?;
         Ok(value)
     }
 

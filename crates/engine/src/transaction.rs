@@ -93,8 +93,17 @@ pub struct Transaction {
     locked_row_bytes: u64,
     reads: ReadSet,
     memory: MemoryShare,
-    failed: Option<String>,
+    failed: Option<Failed>,
+    /// The snapshot of its last read.
+    read_at: Option<Lsn>,
     row_key: Vec<u8>,
+}
+
+/// Why a transaction has ended before its commit.
+#[derive(Debug)]
+struct Failed {
+    cause: String,
+    is_retryable: bool,
 }
 
 impl Transaction {
@@ -123,6 +132,7 @@ impl Transaction {
             reads: ReadSet::default(),
             memory,
             failed: None,
+            read_at: None,
             row_key: Vec::new(),
         }
     }
@@ -443,6 +453,12 @@ impl Transaction {
 
     /// What a read sees: the transaction's snapshot, taken now if this is its first read, or what is current.
     pub(crate) fn statement_snapshot(&mut self) -> Result<StatementSnapshot, Error> {
+        let snapshot = self.take_statement_snapshot()?;
+        self.read_at = Some(snapshot.lsn());
+        Ok(snapshot)
+    }
+
+    fn take_statement_snapshot(&mut self) -> Result<StatementSnapshot, Error> {
         if self.options.isolation == Isolation::ReadCommitted {
             return Ok(StatementSnapshot::Own(self.engine.register_snapshot_for(&self.session)?));
         }
@@ -629,16 +645,23 @@ impl Transaction {
 
     pub(crate) fn check_usable(&self) -> Result<(), Error> {
         match &self.failed {
-            Some(cause) => Err(Error::TransactionFailed { cause: cause.clone() }),
+            Some(failed) => Err(Error::TransactionFailed { cause: failed.cause.clone() }),
             None => self.engine.check_open(),
         }?;
         // Conflicts are found by what is kept for the snapshot, so one that has only written cannot go on either.
         self.snapshot.as_ref().map_or(Ok(()), |snapshot| self.engine.check_snapshot(snapshot.lsn()))
     }
 
+    /// Whether one of its calls has failed with a retryable error, whatever the caller has made of that error.
+    pub(crate) fn met_a_conflict(&self) -> bool {
+        let has_failed = self.failed.as_ref().is_some_and(|failed| failed.is_retryable);
+        // A read whose snapshot was cancelled leaves no other trace.
+        has_failed || self.read_at.is_some_and(|lsn| self.engine.is_cancelled(lsn))
+    }
+
     /// Ends the transaction: what it holds is given up, and only a rollback is left.
     fn fail(&mut self, error: Error) -> Error {
-        self.failed = Some(error.to_string());
+        self.failed = Some(Failed { cause: error.to_string(), is_retryable: error.is_retryable() });
         self.release();
         error
     }

@@ -4,7 +4,6 @@
 mod common;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use seawall_engine::{
     Database, Durability, Environment, Error, Isolation, OpenMode, Options, TransactionOptions,
@@ -283,26 +282,4 @@ fn rows_written_to_a_table_that_another_truncates_are_reclaimed() {
     database.checkpoint().unwrap();
     let summary = database.check(&mut |damage| panic!("{damage}")).unwrap();
     assert_eq!(summary.rows, 2, "the catalog's two rows of the table are all that is left");
-}
-
-#[test]
-fn a_transaction_that_never_gets_through_is_given_up_after_the_time_for_it() {
-    for (retry_for, expected) in [(Duration::ZERO, 1), (Duration::from_secs(60), 6)] {
-        let clock = Arc::new(SimulatedClock::default());
-        let environment = Environment {
-            disk: Arc::new(SimulatedDisk::new(1)),
-            clock: clock.clone(),
-            random: Arc::new(SimulatedRandom::new(1)),
-        };
-        let database = Database::open_in(environment, Options { retry_for, ..options() }, |_| {}).unwrap();
-        let mut runs = 0;
-        let result: Result<(), Error> = database.transact(|_| {
-            runs += 1;
-            assert!(runs < 100, "it is never given up");
-            clock.advance(Duration::from_secs(10));
-            Err(Error::Deadlock)
-        });
-        assert!(matches!(result, Err(Error::Deadlock)), "{result:?}");
-        assert_eq!(runs, expected);
-    }
 }
