@@ -57,7 +57,6 @@ fn run_seed(seed: u64, sets: u64, report: &mut Report) -> Result<(), Finding> {
         report.count("calls", answers.len() as u64);
         report.count("histories under an option set", 1);
         let Some((first_name, expected)) = &first else {
-            count_answers(&script, &answers, report);
             first = Some((name, answers));
             continue;
         };
@@ -65,6 +64,7 @@ fn run_seed(seed: u64, sets: u64, report: &mut Report) -> Result<(), Finding> {
             return Err(found(format!("{difference}\n  A: {first_name}\n  B: {name}")));
         }
     }
+    first.iter().for_each(|(_, answers)| count_answers(&script, answers, report));
     Ok(())
 }
 
@@ -79,9 +79,12 @@ fn compare(script: &Script, left: &[String], right: &[String]) -> Option<String>
 fn count_answers(script: &Script, answers: &[String], report: &mut Report) {
     for (call, answer) in script.calls.iter().zip(answers) {
         if let Some(error) = answer.strip_prefix("error ") {
-            report.count(format!("error answers: {error}"), 1);
+            report.count(format!("calls answered with error {error}, the same under all sets"), 1);
         } else {
-            report.count(format!("other answers of {}", call.name()), 1);
+            report.count(
+                format!("calls of {} answered without an error, the same under all sets", call.name()),
+                1,
+            );
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
 
-use crate::finding::{Finding, Report};
+use crate::finding::{Finding, Report, say};
 
 /// Whether somebody wants to know.
 static IS_TOLD: AtomicBool = AtomicBool::new(false);
@@ -45,6 +45,6 @@ pub(crate) fn seed<T>(seed: u64, report: &mut Report, work: impl FnOnce(&mut Rep
 
 fn tell(event: impl FnOnce() -> Event) {
     if IS_TOLD.load(Ordering::SeqCst) {
-        println!("{}", serde_json::to_string(&event()).expect("numbers and texts are JSON"));
+        say(serde_json::to_string(&event()).expect("numbers and texts are JSON"));
     }
 }

@@ -13,6 +13,7 @@ use super::table::{Find, MARKDOWN_HEAD, Row};
 use crate::arguments::SabotageOptions;
 use crate::child::{self, Ended, Outcome};
 use crate::error::TortureError;
+use crate::finding::say;
 
 /// Who takes so many times as long as on the healthy engine, and this much more, hangs.
 const SLOWER_MAX: u32 = 6;
@@ -47,7 +48,9 @@ enum Healthy {
 /// Hunts for the defects that the options name, or for all; whether each was found, by a torture, too, if it is not beyond them.
 pub(super) fn hunt_all(options: &SabotageOptions, as_json: bool) -> Result<bool, TortureError> {
     if options.list {
-        Defect::ALL.iter().for_each(|defect| println!("{:<32} {}", defect.name(), defect.broken()));
+        Defect::ALL.iter().for_each(|defect| {
+            say(format_args!("{:<32} {}", defect.name(), defect.broken()));
+        });
         return Ok(true);
     }
     let defects = chosen(&options.defect)?;
@@ -56,7 +59,7 @@ pub(super) fn hunt_all(options: &SabotageOptions, as_json: bool) -> Result<bool,
         .map(|hunter| Controlled { hunter, options, healthy: OnceCell::new() })
         .collect();
     if options.markdown {
-        println!("{MARKDOWN_HEAD}");
+        say(MARKDOWN_HEAD);
     }
     let has_tortures = hunters.iter().any(|controlled| controlled.hunter.is_torture);
     let mut all_found = true;
@@ -67,22 +70,20 @@ pub(super) fn hunt_all(options: &SabotageOptions, as_json: bool) -> Result<bool,
         found += usize::from(row.first.is_some());
         by_tortures += usize::from(row.torture.is_some());
         beyond += usize::from(row.why_no_torture.is_some());
-        println!(
-            "{}",
-            match (as_json, options.markdown) {
-                (true, _) => row.json(),
-                (false, true) => row.markdown(),
-                (false, false) => row.text(),
-            }
-        );
+        say(match (as_json, options.markdown) {
+            (true, _) => row.json(),
+            (false, true) => row.markdown(),
+            (false, false) => row.text(),
+        });
     }
     if as_json {
-        println!(
-            "{}",
-            json!({ "found": found, "found_by_tortures": by_tortures, "beyond_tortures": beyond, "total": total })
+        say(
+            json!({ "found": found, "found_by_tortures": by_tortures, "beyond_tortures": beyond, "total": total }),
         );
     } else {
-        println!("\n{found} of {total} defects found, {by_tortures} by tortures; {beyond} are beyond them");
+        say(format_args!(
+            "\n{found} of {total} defects found, {by_tortures} by tortures; {beyond} are beyond them"
+        ));
     }
     Ok(all_found)
 }
