@@ -152,6 +152,24 @@ impl Database {
         self.define(|transaction| transaction.create_table(name))
     }
 
+    /// The table of this name, created if it does not exist.
+    ///
+    /// # Errors
+    /// `TableName`, and those of a commit.
+    pub fn open_or_create_table(&self, name: &str) -> Result<Table, Error> {
+        loop {
+            match self.table(name) {
+                Err(Error::NoSuchTable { .. }) => {}
+                found => return found,
+            }
+            match self.create_table(name) {
+                // Another thread was faster. By the time it is looked for, it may have been dropped again.
+                Err(Error::TableExists { .. }) => {}
+                created => return created,
+            }
+        }
+    }
+
     /// The table of this name.
     ///
     /// # Errors
@@ -313,8 +331,8 @@ impl Database {
     pub fn try_transact_with<T, E: From<Error>>(
         &self,
         options: TransactionOptions,
-        mut body: impl FnMut(&mut Transaction) -> Result<T, Error>,
-    ) -> Result<T, Error> {
+        mut body: impl FnMut(&mut Transaction) -> Result<T, E>,
+    ) -> Result<T, E> {
         let (clock, retry_for) = (self.engine().clock(), self.engine().options().retry_for);
         let began = clock.monotonic();
         loop {
@@ -326,7 +344,7 @@ impl Database {
                     // Whoever was in the way is logged. Until that is visible, a new snapshot would fail again.
                     self.engine().wait_for_all_logged()?;
                 }
-                other => return other,
+                Err(refused) => return Err(refused.error),
             }
         }
     }

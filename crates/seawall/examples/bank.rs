@@ -4,7 +4,7 @@ use seawall::{Database, Options};
 
 fn main() -> Result<(), seawall::Error> {
     let database = Database::open("bank", Options::default())?; // made if it is not there
-    let accounts = database.table("accounts").or_else(|_| database.create_table("accounts"))?;
+    let accounts = database.open_or_create_table("accounts")?;
 
     let mut transaction = database.begin();
     transaction.put(&accounts, "alice", "100")?;

@@ -86,12 +86,9 @@ impl<K: Key, V: Value> TypedTable<K, V> {
     /// The table `name`, made if it does not exist.
     ///
     /// # Errors
-    /// Those of [`Database::create_table`] other than that it exists.
+    /// Those of [`Database::open_or_create_table`].
     pub fn open_or_create(database: &Database, name: &str) -> Result<TypedTable<K, V>, Error> {
-        match database.create_table(name) {
-            Err(Error::TableExists { .. }) => database.table(name).map(TypedTable::new),
-            created => created.map(TypedTable::new),
-        }
+        database.open_or_create_table(name).map(TypedTable::new)
     }
 
     /// The table of byte strings underneath.
