@@ -13,6 +13,21 @@ pub(crate) fn tell(line: impl fmt::Display) {
     io::stderr().write_all(format!("{line}\n").as_bytes()).unwrap_or(());
 }
 
+/// Standard error, for what is no failure.
+#[derive(Clone, Copy)]
+pub(crate) struct Warnings {
+    json: bool,
+}
+
+impl Warnings {
+    pub(crate) fn warn(self, text: impl fmt::Display) {
+        match self.json {
+            true => tell(serde_json::json!({ "warning": text.to_string() })),
+            false => tell(format_args!("seawall: warning: {text}")),
+        }
+    }
+}
+
 /// Standard output.
 pub(crate) struct Output {
     writer: BufWriter<io::Stdout>,
@@ -45,10 +60,12 @@ impl Output {
 
     /// A line on standard error that is no failure.
     pub(crate) fn warn(&self, text: impl fmt::Display) {
-        match self.json {
-            true => tell(serde_json::json!({ "warning": text.to_string() })),
-            false => tell(format_args!("seawall: warning: {text}")),
-        }
+        self.warnings().warn(text);
+    }
+
+    /// Where warnings go, for those who outlive this borrow.
+    pub(crate) fn warnings(&self) -> Warnings {
+        Warnings { json: self.json }
     }
 
     /// One line of text.
@@ -184,6 +201,12 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
+/// `1 row`, `1,234,567 rows`: of a word whose plural has an s.
+pub(crate) fn counted(number: u64, what: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {what}{ending}", grouped(number))
+}
+
 /// `5242880` as `5.0 MiB`.
 pub(crate) fn size(bytes: u64) -> String {
     indicatif::BinaryBytes(bytes).to_string()
@@ -231,5 +254,6 @@ mod tests {
         assert_eq!(grouped(0), "0");
         assert_eq!(grouped(999), "999");
         assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!([0, 1, 1_000].map(|number| counted(number, "row")), ["0 rows", "1 row", "1,000 rows"]);
     }
 }

@@ -10,9 +10,14 @@
 
 mod delimited;
 mod json_lines;
+mod well_formed;
 mod writer;
 
+use std::collections::HashMap;
+use std::io::{self, Read};
 use std::path::Path;
+
+use seawall::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 use crate::arguments::Format;
 use crate::failure::Failure;
@@ -21,6 +26,11 @@ pub(crate) use writer::RowWriter;
 
 /// Key and value, as a table stores them.
 pub(crate) type Row = (Vec<u8>, Vec<u8>);
+
+/// More columns of a file are refused: each takes memory, however little is in it.
+const COLUMNS_MAX: usize = 1 << 20;
+/// Bytes of the longest row, with room for the names of its columns and what stands between them.
+const ROW_BYTES_MAX: usize = KEY_BYTES_MAX + VALUE_BYTES_MAX + (1 << 20);
 
 /// Which columns are the key, and what the first line is.
 #[derive(Debug, Clone)]
@@ -48,11 +58,12 @@ pub(crate) enum RowReader {
 impl RowReader {
     /// Rows of `input`, called `name` in messages.
     pub(crate) fn new(
-        input: Box<dyn std::io::Read>,
+        input: Box<dyn Read>,
         name: String,
         format: Format,
         shape: &Shape,
     ) -> Result<RowReader, Failure> {
+        let input = without_byte_order_mark(input).map_err(Failure::io(format!("cannot read {name}")))?;
         match format {
             Format::Csv => {
                 delimited::DelimitedReader::new(input, name, b',', shape).map(RowReader::Delimited)
@@ -71,6 +82,39 @@ impl RowReader {
             RowReader::JsonLines(reader) => reader.next_row(),
         }
     }
+}
+
+/// `input` without the byte order mark that some programs write before UTF-8.
+fn without_byte_order_mark(mut input: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
+    const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
+    let mut start = Vec::new();
+    input.by_ref().take(BYTE_ORDER_MARK.len() as u64).read_to_end(&mut start)?;
+    if start == BYTE_ORDER_MARK {
+        start.clear();
+    }
+    Ok(Box::new(io::Cursor::new(start).chain(input)))
+}
+
+/// The columns by their names. A `kind` is what the format calls them: "columns", "fields".
+fn places<'a>(
+    names: impl ExactSizeIterator<Item = &'a str>,
+    kind: &str,
+) -> Result<HashMap<&'a str, usize>, String> {
+    let mut places = HashMap::with_capacity(names.len());
+    for (place, name) in names.enumerate() {
+        if places.insert(name, place).is_some() {
+            return Err(format!("two {kind} are named {name:?}"));
+        }
+    }
+    Ok(places)
+}
+
+/// Refuses a value over the limit before it is copied.
+fn check_value_length(bytes: usize) -> Result<(), String> {
+    if bytes > VALUE_BYTES_MAX {
+        return Err(format!("the value is longer than {VALUE_BYTES_MAX} bytes, which is the limit"));
+    }
+    Ok(())
 }
 
 /// The format that a file's extension stands for.

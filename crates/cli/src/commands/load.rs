@@ -8,7 +8,7 @@ use super::{close, close_unfinished, open};
 use crate::arguments::{Format, Load, Shared};
 use crate::failure::Failure;
 use crate::files::{self, Stopwatch};
-use crate::output::{Output, duration, escape, grouped, rate};
+use crate::output::{Output, counted, duration, escape, grouped, rate};
 use crate::progress;
 use crate::rows::{Header, Row, RowReader, Shape, format_of};
 
@@ -29,28 +29,41 @@ pub(crate) fn load(shared: &Shared, load: &Load, output: &mut Output) -> Result<
     let format = load.format.or_else(|| format_of(&load.file)).unwrap_or(Format::Csv);
     let header = if load.no_header { Header::Absent } else { Header::Present };
     let shape = Shape { key: load.key.clone(), separator: load.separator.clone(), header };
-    let mut reader = RowReader::new(input, name, format, &shape)?;
+    let mut reader = RowReader::new(input, name.clone(), format, &shape)?;
 
-    let table = table_or_new(&database, &load.table)?;
+    let table = database.open_or_create_table(&load.table)?;
     let stopwatch = Stopwatch::start();
-    let mut loader =
-        Loader { database: &database, table: &table, batch: Vec::new(), rows: 0, transactions: 0 };
+    let mut loader = Loader {
+        database: &database,
+        table: &table,
+        name: &name,
+        batch: Vec::new(),
+        rows: 0,
+        transactions: 0,
+        empty_keys: 0,
+    };
     let result = loader.run(&mut reader, load, output, &bar);
     bar.finish_and_clear();
-    let (rows, transactions) = (loader.rows, loader.transactions);
+    let (rows, transactions, empty_keys) = (loader.rows, loader.transactions, loader.empty_keys);
     // Also after an error: what was committed stays, and the next start has nothing to replay.
     if let Err(failure) = result {
         close_unfinished(database, &load.dir, output);
         return Err(with_rows_loaded(failure, load.skip + rows));
     }
     close(database, &load.dir, output);
+    if empty_keys > 0 {
+        let (these, have) = (counted(empty_keys, "row"), if empty_keys == 1 { "has" } else { "have" });
+        output.warn(format_args!(
+            "{these} {have} an empty key, which is a key like any other: the table has the last of them"
+        ));
+    }
 
     let elapsed = stopwatch.elapsed();
     let text = format!(
-        "loaded {} rows into table {} in {} transactions, {} ({} rows/s)",
-        grouped(rows),
+        "loaded {} into table {} in {}, {} ({} rows/s)",
+        counted(rows, "row"),
         escape(load.table.as_bytes()),
-        grouped(transactions),
+        counted(transactions, "transaction"),
         duration(elapsed),
         grouped(rate(rows, elapsed))
     );
@@ -64,8 +77,12 @@ pub(crate) fn load(shared: &Shared, load: &Load, output: &mut Output) -> Result<
 fn with_rows_loaded(failure: Failure, rows: u64) -> Failure {
     match failure {
         Failure::Input { name, place, problem } => {
-            let problem =
-                format!("{problem} (the {rows} rows before it are loaded; go on with --skip {rows})");
+            let before = match rows {
+                0 => "nothing is loaded".to_owned(),
+                1 => "the row before it is loaded; resume with --skip 1".to_owned(),
+                rows => format!("the {rows} rows before it are loaded; resume with --skip {rows}"),
+            };
+            let problem = format!("{problem} ({before})");
             Failure::Input { name, place, problem }
         }
         other => other,
@@ -91,14 +108,6 @@ fn skip(reader: &mut RowReader, rows: u64) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The table of this name, made if it is not there.
-pub(crate) fn table_or_new(database: &Database, name: &str) -> Result<Table, Failure> {
-    match database.table(name) {
-        Err(Error::NoSuchTable { .. }) => Ok(database.create_table(name)?),
-        found => Ok(found?),
-    }
-}
-
 /// Where the batch that starts at row `start` ends.
 pub(crate) fn batch_end(rows: &[Row], start: usize, batch_rows: usize) -> usize {
     let mut batch_bytes = 0;
@@ -113,10 +122,19 @@ pub(crate) fn batch_end(rows: &[Row], start: usize, batch_rows: usize) -> usize 
 struct Loader<'a> {
     database: &'a Database,
     table: &'a Table,
+    /// What the file is called in messages.
+    name: &'a str,
     batch: Vec<Row>,
     /// Rows committed by this run.
     rows: u64,
     transactions: u64,
+    empty_keys: u64,
+}
+
+/// A row of a batch that is over a limit.
+struct RefusedRow {
+    index: usize,
+    error: Error,
 }
 
 impl Loader<'_> {
@@ -134,6 +152,7 @@ impl Loader<'_> {
         let outcome = loop {
             match reader.next_row() {
                 Ok(Some(row)) => {
+                    self.empty_keys += u64::from(row.0.is_empty());
                     batch_bytes += row.0.len() + row.1.len();
                     self.batch.push(row);
                 }
@@ -152,15 +171,38 @@ impl Loader<'_> {
         outcome
     }
 
-    /// Commits the batch, and says so only once it is durable.
+    /// Commits the batch, or what comes before a row that no table takes.
     fn commit(&mut self, load: &Load, output: &mut Output) -> Result<(), Failure> {
-        let (table, batch) = (self.table, &self.batch);
+        let Some(refused) = self.put_batch()? else { return self.committed(load, output) };
+        self.batch.truncate(refused.index);
+        if !self.batch.is_empty() {
+            if let Some(another) = self.put_batch()? {
+                return Err(another.error.into());
+            }
+            self.committed(load, output)?;
+        }
+        let (name, place) = (self.name.to_owned(), format!("row {}", load.skip + self.rows + 1));
+        Err(Failure::Input { name, place, problem: refused.error.to_string() })
+    }
+
+    /// Commits the batch. If a key or a value in it is over its limit, nothing is committed.
+    fn put_batch(&mut self) -> Result<Option<RefusedRow>, Failure> {
         let options = TransactionOptions { durability: Durability::Sync, ..Options::default().transaction() };
         let mut transaction = self.database.begin_with(options);
-        for (key, value) in batch {
-            transaction.put(table, key, value)?;
+        for (index, (key, value)) in self.batch.iter().enumerate() {
+            match transaction.put(self.table, key, value) {
+                Err(error @ (Error::KeyTooLarge { .. } | Error::ValueTooLarge { .. })) => {
+                    return Ok(Some(RefusedRow { index, error }));
+                }
+                put => put?,
+            }
         }
         transaction.commit()?;
+        Ok(None)
+    }
+
+    /// Counts the batch, which is durable, and says so.
+    fn committed(&mut self, load: &Load, output: &mut Output) -> Result<(), Failure> {
         self.rows += u64::try_from(self.batch.len()).unwrap_or(u64::MAX);
         self.transactions += 1;
         self.batch.clear();

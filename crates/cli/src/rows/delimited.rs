@@ -1,16 +1,20 @@
 //! Rows of CSV and TSV. Cells are bytes; they need to be UTF-8 only where they become part of a JSON object.
 
+use std::collections::HashSet;
 use std::io::Read;
 
 use csv::{ByteRecord, ErrorKind};
 
-use super::{Header, Row, Shape, join_key};
+use super::well_formed::{WellFormed, malformed};
+use super::{Header, Row, Shape, check_value_length, join_key, places};
 use crate::failure::Failure;
 use crate::output::parse_hex;
 
+type Cells = csv::Reader<WellFormed<Box<dyn Read>>>;
+
 /// Reads rows of cells with a delimiter between them.
 pub(crate) struct DelimitedReader {
-    reader: csv::Reader<Box<dyn Read>>,
+    reader: Cells,
     name: String,
     plan: Plan,
     record: ByteRecord,
@@ -48,7 +52,7 @@ impl DelimitedReader {
             .delimiter(delimiter)
             .has_headers(false)
             .buffer_capacity(1 << 16)
-            .from_reader(input);
+            .from_reader(WellFormed::new(input, delimiter));
         let mut record = ByteRecord::new();
         let empty = !read(&mut reader, &mut record, &name)?;
         if empty && shape.header == Header::Present {
@@ -82,7 +86,8 @@ impl DelimitedReader {
 
 impl Plan {
     fn new(columns: &[String], shape: &Shape) -> Result<Plan, String> {
-        let place = |name: &str| columns.iter().position(|column| column == name);
+        let places = places(columns.iter().map(String::as_str), "columns")?;
+        let place = |name: &str| places.get(name).copied();
         let key = if shape.key.is_empty() {
             vec![place("key").or_else(|| place("key_hex")).unwrap_or(0)]
         } else {
@@ -91,7 +96,8 @@ impl Plan {
             shape.key.iter().map(|name| place(name).ok_or_else(|| missing(name))).collect::<Result<_, _>>()?
         };
         let key_hex = matches!(key[..], [column] if columns[column] == "key_hex");
-        let left: Vec<_> = (0..columns.len()).filter(|column| !key.contains(column)).collect();
+        let is_key: HashSet<usize> = key.iter().copied().collect();
+        let left: Vec<_> = (0..columns.len()).filter(|column| !is_key.contains(column)).collect();
         let value = match left[..] {
             [] => ValuePlan::Nothing,
             [column] if columns[column] == "value" => ValuePlan::Cell { column, hex: false },
@@ -114,8 +120,12 @@ impl Plan {
         };
         let value = match &self.value {
             ValuePlan::Nothing => Vec::new(),
-            ValuePlan::Cell { column, hex: false } => record[*column].to_vec(),
+            ValuePlan::Cell { column, hex: false } => {
+                check_value_length(record[*column].len())?;
+                record[*column].to_vec()
+            }
             ValuePlan::Cell { column, hex: true } => {
+                check_value_length(record[*column].len() / 2)?;
                 parse_hex(&record[*column]).map_err(|problem| format!("column value_hex: {problem}"))?
             }
             ValuePlan::Object(columns) => object(columns, record)?,
@@ -125,15 +135,14 @@ impl Plan {
 }
 
 /// Reads the next record; `false` at the end of the file.
-fn read(
-    reader: &mut csv::Reader<Box<dyn Read>>,
-    record: &mut ByteRecord,
-    name: &str,
-) -> Result<bool, Failure> {
+fn read(reader: &mut Cells, record: &mut ByteRecord, name: &str) -> Result<bool, Failure> {
     reader.read_byte_record(record).map_err(|error| {
         let line = error.position().map_or(0, csv::Position::line);
         match error.into_kind() {
-            ErrorKind::Io(source) => Failure::Io { what: format!("cannot read {name}"), source },
+            ErrorKind::Io(source) => match malformed(&source) {
+                Some(found) => input_error(name, found.line, &found.problem),
+                None => Failure::Io { what: format!("cannot read {name}"), source },
+            },
             ErrorKind::UnequalLengths { expected_len, len, .. } => {
                 input_error(name, line, format!("{len} cells, but the first line has {expected_len}"))
             }
@@ -143,15 +152,10 @@ fn read(
 }
 
 fn column_names(record: &ByteRecord) -> Result<Vec<String>, String> {
-    let mut names: Vec<String> = Vec::with_capacity(record.len());
-    for cell in record {
-        let name = std::str::from_utf8(cell).map_err(|_| "the name of a column is not UTF-8".to_owned())?;
-        if names.iter().any(|other| other == name) {
-            return Err(format!("two columns are named {name:?}"));
-        }
-        names.push(name.to_owned());
-    }
-    Ok(names)
+    let name = |cell| std::str::from_utf8(cell).map_err(|_| "the name of a column is not UTF-8".to_owned());
+    let names = record.iter().map(name).collect::<Result<Vec<&str>, _>>()?;
+    places(names.iter().copied(), "columns")?;
+    Ok(names.into_iter().map(str::to_owned).collect())
 }
 
 fn object(columns: &[(usize, String)], record: &ByteRecord) -> Result<Vec<u8>, String> {
@@ -165,6 +169,7 @@ fn object(columns: &[(usize, String)], record: &ByteRecord) -> Result<Vec<u8>, S
         }
         text.push_str(name);
         text.push(':');
+        check_value_length(text.len() + cell.len())?;
         text.push_str(&json_string(cell));
     }
     text.push('}');

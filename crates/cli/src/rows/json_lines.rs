@@ -1,17 +1,18 @@
 //! Rows of JSON lines. Numbers and nested values keep their text: nothing is rounded or reordered on the way.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::io::{BufRead, BufReader, Read};
 
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{Row, Shape, join_key};
+use super::{COLUMNS_MAX, ROW_BYTES_MAX, Row, Shape, check_value_length, join_key, places};
 use crate::failure::Failure;
 use crate::output::parse_hex;
 
-/// The longest line: more than the largest row in hexadecimal, less than what a broken file could make us hold.
-const LINE_BYTES_MAX: u64 = 512 << 20;
+/// More bytes than the longest row has with each of its bytes written as `\u0000`.
+const LINE_BYTES_MAX: usize = 6 * ROW_BYTES_MAX;
 
 /// Reads one row a line; empty lines are skipped.
 pub(crate) struct JsonLinesReader {
@@ -38,25 +39,30 @@ impl JsonLinesReader {
     pub(crate) fn next_row(&mut self) -> Result<Option<Row>, Failure> {
         loop {
             self.line.clear();
-            let read = (&mut self.reader).take(LINE_BYTES_MAX).read_until(b'\n', &mut self.line);
+            let most = LINE_BYTES_MAX as u64 + 1;
+            let read = (&mut self.reader).take(most).read_until(b'\n', &mut self.line);
             let bytes = read.map_err(Failure::io(format!("cannot read {}", self.name)))?;
             if bytes == 0 {
                 return Ok(None);
             }
             self.line_number += 1;
+            if bytes > LINE_BYTES_MAX {
+                return Err(self.refused(format!("more than {LINE_BYTES_MAX} bytes, which is the limit")));
+            }
             if !self.line.trim_ascii().is_empty() {
-                return self.row().map(Some).map_err(|problem| Failure::Input {
-                    name: self.name.clone(),
-                    place: format!("line {}", self.line_number),
-                    problem,
-                });
+                return self.row().map(Some).map_err(|problem| self.refused(problem));
             }
         }
     }
 
+    fn refused(&self, problem: String) -> Failure {
+        Failure::Input { name: self.name.clone(), place: format!("line {}", self.line_number), problem }
+    }
+
     fn row(&self) -> Result<Row, String> {
         let Fields(fields) = serde_json::from_slice(&self.line).map_err(|error| error.to_string())?;
-        let find = |name: &str| fields.iter().position(|(field, _)| field == name);
+        let places = places(fields.iter().map(|(name, _)| name.as_str()), "fields")?;
+        let find = |name: &str| places.get(name).copied();
         let key_columns = if self.key.is_empty() {
             let unnamed = "no field `key` or `key_hex`; name the field of the key with --key";
             vec![find("key").or_else(|| find("key_hex")).ok_or(unnamed)?]
@@ -67,7 +73,7 @@ impl JsonLinesReader {
         let texts = key_columns
             .iter()
             .map(|column| {
-                scalar(&fields[*column].1).map_err(|problem| format!("{}: {problem}", fields[*column].0))
+                scalar(fields[*column].1).map_err(|problem| format!("{}: {problem}", fields[*column].0))
             })
             .collect::<Result<Vec<_>, _>>()?;
         let key = match (&texts[..], &key_columns[..]) {
@@ -77,22 +83,24 @@ impl JsonLinesReader {
             ([text], _) => text.as_bytes().to_vec(),
             _ => join_key(&texts.iter().map(String::as_bytes).collect::<Vec<_>>(), &self.separator)?,
         };
-        let left = fields.iter().enumerate().filter(|(column, _)| !key_columns.contains(column));
+        let is_key: HashSet<usize> = key_columns.iter().copied().collect();
+        let left = fields.iter().enumerate().filter(|(column, _)| !is_key.contains(column));
         let left: Vec<_> = left.map(|(_, field)| field).collect();
         Ok((key, value(&left)?))
     }
 }
 
 /// The value of a row that has these fields left.
-fn value(left: &[&(String, Box<RawValue>)]) -> Result<Vec<u8>, String> {
+fn value(left: &[&Field<'_>]) -> Result<Vec<u8>, String> {
     match left {
         [] => Ok(Vec::new()),
         [(name, json)] if name == "value" => match serde_json::from_str::<String>(json.get()) {
-            Ok(text) => Ok(text.into_bytes()),
-            Err(_) => Ok(json.get().as_bytes().to_vec()),
+            Ok(text) => check_value_length(text.len()).map(|()| text.into_bytes()),
+            Err(_) => check_value_length(json.get().len()).map(|()| json.get().as_bytes().to_vec()),
         },
         [(name, json)] if name == "value_hex" => {
             let text = serde_json::from_str::<String>(json.get()).map_err(|_| "value_hex is not a string")?;
+            check_value_length(text.len() / 2)?;
             parse_hex(text.as_bytes()).map_err(|problem| format!("value_hex: {problem}"))
         }
         fields => {
@@ -103,6 +111,7 @@ fn value(left: &[&(String, Box<RawValue>)]) -> Result<Vec<u8>, String> {
                 }
                 text.push_str(&serde_json::Value::from(name.as_str()).to_string());
                 text.push(':');
+                check_value_length(text.len() + json.get().len())?;
                 text.push_str(json.get());
             }
             text.push('}');
@@ -123,27 +132,31 @@ fn scalar(json: &RawValue) -> Result<String, String> {
     }
 }
 
-/// The fields of an object in the order of the file, values as they are written.
-struct Fields(Vec<(String, Box<RawValue>)>);
+/// Name and value, as the value is written.
+type Field<'de> = (String, &'de RawValue);
 
-impl<'de> Deserialize<'de> for Fields {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields, D::Error> {
+/// The fields of an object in the order of the file.
+struct Fields<'de>(Vec<Field<'de>>);
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fields<'de>, D::Error> {
         struct FieldsVisitor;
 
         impl<'de> Visitor<'de> for FieldsVisitor {
-            type Value = Fields;
+            type Value = Fields<'de>;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("a JSON object")
             }
 
-            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Fields, M::Error> {
-                let mut fields: Vec<(String, Box<RawValue>)> = Vec::new();
-                while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
-                    if fields.iter().any(|(other, _)| *other == name) {
-                        return Err(serde::de::Error::custom(format!("two fields are named {name:?}")));
+            fn visit_map<M: MapAccess<'de>>(self, mut map: M) -> Result<Fields<'de>, M::Error> {
+                let mut fields: Vec<Field<'de>> = Vec::new();
+                while let Some(field) = map.next_entry()? {
+                    if fields.len() == COLUMNS_MAX {
+                        let problem = format!("more than {COLUMNS_MAX} fields, which is the limit");
+                        return Err(serde::de::Error::custom(problem));
                     }
-                    fields.push((name, value));
+                    fields.push(field);
                 }
                 Ok(Fields(fields))
             }

@@ -9,6 +9,7 @@ mod documents;
 mod encryption;
 mod exit_codes;
 mod in_doubt;
+mod input;
 mod kill;
 mod load_and_dump;
 mod moved;

@@ -1,0 +1,197 @@
+//! Files that are not what they should be: refused with their line and exit code 7, as soon as that is known, in little time and
+//! memory.
+
+use std::io::{Read, Write};
+use std::process::{Child, Command, Stdio};
+
+use seawall_testing::wait_until;
+
+use crate::support::{SEAWALL, Scratch};
+
+/// Loads `content` as `format`; what the command says of it, and the table afterwards.
+fn refused(content: &[u8], format: &str) -> (String, String) {
+    let scratch = Scratch::with_database();
+    scratch.write("rows", content);
+    let message = scratch.fails(7, ["load", "db", "t", "rows", "--format", format]);
+    let tables = scratch.ok(["tables", "db"]);
+    let rows = if tables.is_empty() { String::new() } else { scratch.ok(["scan", "db", "t"]) };
+    (message, rows)
+}
+
+#[test]
+fn a_quote_that_is_never_closed_is_refused_where_it_opens() {
+    for (content, line) in [
+        ("key,value\na,\"1\nb,2\nc,3\n", "line 2"),
+        ("key,value\na,\"x", "line 2"),
+        ("key,value\n\"a,1\nb,2\n", "line 2"),
+        ("key,\"value\na,1\n", "line 1"),
+        ("key,value\n\"a\nb\",\"c\n\n", "line 3"),
+        ("key,value\na,\"1\"\"", "line 2"),
+    ] {
+        for (content, format) in [(content.to_owned(), "csv"), (content.replace(',', "\t"), "tsv")] {
+            let (message, rows) = refused(content.as_bytes(), format);
+            assert!(message.contains(line) && message.contains("closed"), "{content:?}: {message}");
+            assert_eq!(rows, "", "{content:?}");
+        }
+    }
+}
+
+#[test]
+fn text_beside_the_quotes_of_a_cell_is_refused() {
+    for content in ["key,value\na,1\nb,\"x\"y\n", "key,value\na,1\nb,x\"y\n", "key,value\na,1\n\"b\" ,x\n"] {
+        for (content, format) in [(content.to_owned(), "csv"), (content.replace(',', "\t"), "tsv")] {
+            let (message, rows) = refused(content.as_bytes(), format);
+            assert!(message.contains("line 3") && message.contains("quote"), "{content:?}: {message}");
+            assert!(message.contains("--skip 1"), "{content:?}: {message}");
+            assert_eq!(rows, "a\t1\n", "{content:?}: the row before it is loaded");
+        }
+    }
+}
+
+#[test]
+fn cells_in_quotes_are_what_is_between_them() {
+    let scratch = Scratch::with_database();
+    let content = b"key,value\r\n\"a\",\"1,2\"\r\nb,\"\"\"\"\r\n\"c\",\"\"\n\"d\nd\",\"x\r\ny\"\n\ne,";
+    scratch.pipe(content, ["load", "db", "t", "-"]);
+    assert_eq!(scratch.ok(["scan", "db", "t"]), "a\t1,2\nb\t\"\nc\t\nd\\nd\tx\\r\\ny\ne\t\n");
+}
+
+#[test]
+fn a_byte_order_mark_is_no_part_of_any_format() {
+    let scratch = Scratch::with_database();
+    for (format, content) in [
+        ("csv", "\u{feff}\"key\",value\na,1\n"),
+        ("tsv", "\u{feff}key\tvalue\na\t1\n"),
+        ("jsonl", "\u{feff}{\"key\":\"a\",\"value\":\"1\"}\n"),
+    ] {
+        scratch.pipe(content.as_bytes(), ["load", "db", format, "-", "--format", format]);
+        assert_eq!(scratch.ok(["scan", "db", format]), "a\t1\n", "{format}");
+    }
+    for format in ["csv", "jsonl"] {
+        let load = ["load", "db", "empty", "-", "--no-header", "--format", format];
+        scratch.pipe("\u{feff}".as_bytes(), load);
+    }
+}
+
+#[test]
+fn rows_with_an_empty_key_are_loaded_with_a_warning() {
+    let scratch = Scratch::with_database();
+    scratch.write("rows.csv", b"id,value\na,1\n,2\nb,3\n,4\n");
+    let loaded = scratch.run(["load", "db", "t", "rows.csv"]);
+    let message = String::from_utf8(loaded.stderr).unwrap();
+    assert!(loaded.status.success(), "{message}");
+    assert!(message.contains("warning") && message.contains("2 rows have an empty key"), "{message}");
+    assert_eq!(scratch.ok(["scan", "db", "t"]), "\t4\na\t1\nb\t3\n");
+    scratch.write("rows.csv", b"id,value\na,1\n");
+    assert_eq!(scratch.run(["load", "db", "t", "rows.csv"]).stderr, b"");
+}
+
+#[test]
+fn a_key_or_value_over_its_limit_keeps_the_rows_before_it() {
+    let scratch = Scratch::with_database();
+    scratch.write("rows.csv", format!("key,value\na,1\nb,2\n{},3\nd,4\n", "k".repeat(5000)).as_bytes());
+    let message = scratch.fails(7, ["load", "db", "t", "rows.csv"]);
+    assert!(message.contains("row 3") && message.contains("5000"), "{message}");
+    assert!(message.contains("--skip 2"), "{message}");
+    assert_eq!(scratch.ok(["scan", "db", "t"]), "a\t1\nb\t2\n");
+}
+
+/// Memory that a command may take for its data: the longest line as it grows, beside the gigabyte of addresses that a database takes.
+const DATA_BYTES: u64 = 2 << 30;
+/// Longer than any line that could hold a row.
+const ENDLESS_BYTES: usize = 500 << 20;
+
+/// A load from a pipe, with a limit on its memory.
+fn bounded_load(scratch: &Scratch, format: &str) -> Limited {
+    let mut limited = Command::new("prlimit");
+    limited.arg(format!("--data={DATA_BYTES}")).arg(SEAWALL);
+    limited.args(["load", "db", "t", "-", "--format", format, "--cache-mib", "16", "--memtable-mib", "16"]);
+    limited.current_dir(scratch.path("")).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped());
+    Limited(limited.spawn().unwrap())
+}
+
+#[test]
+fn a_line_over_its_limit_is_refused_before_it_has_taken_the_memory() {
+    for (format, start, repeated) in [
+        ("csv", "key,value\na,1\n", ","),
+        ("csv", "key,value\na,1\nb,", "x"),
+        ("csv", "key,value\na,1\nb,\"", "x\n"),
+        ("csv", "", "k,"),
+        ("tsv", "key\tvalue\na\t1\n", "\t"),
+        ("jsonl", "{\"key\":\"a\",\"value\":\"1\"}\n{\"key\":\"", "x"),
+        ("jsonl", "{\"key\":\"a\",\"value\":\"1\"}\n", " "),
+    ] {
+        let scratch = Scratch::with_database();
+        let mut child = bounded_load(&scratch, format);
+        let mut input = child.0.stdin.take().unwrap();
+        let piece = repeated.repeat((1 << 20) / repeated.len());
+        // Until it ends: then nobody takes the rest.
+        let mut written = input.write_all(start.as_bytes()).is_ok();
+        let mut bytes = 0;
+        while written && bytes < ENDLESS_BYTES {
+            written = input.write_all(piece.as_bytes()).is_ok();
+            bytes += piece.len();
+        }
+        drop(input);
+        let (code, message) = child.end();
+        let case = format!("{format}, {start:?}, {repeated:?} for {bytes} bytes");
+        assert_eq!(code, Some(7), "{case}: {message}");
+        assert!(!written, "{case}: it read all of it");
+        assert!(message.contains("limit") && message.contains("line"), "{case}: {message}");
+        if !start.is_empty() {
+            assert_eq!(scratch.ok(["scan", "db", "t"]), "a\t1\n", "{case}");
+        }
+    }
+}
+
+#[test]
+fn fields_without_end_are_refused_before_they_have_taken_the_memory() {
+    let scratch = Scratch::with_database();
+    let mut child = bounded_load(&scratch, "jsonl");
+    let mut input = child.0.stdin.take().unwrap();
+    let fields: String = (0..3_000_000).map(|number| format!(",\"{number}\":{number}")).collect();
+    // It may have ended before it has taken all of it.
+    input.write_all(format!("{{\"key\":\"a\"{fields}}}\n").as_bytes()).unwrap_or(());
+    drop(input);
+    let (code, message) = child.end();
+    assert_eq!(code, Some(7), "{message}");
+    assert!(message.contains("limit") && message.contains("line 1"), "{message}");
+}
+
+/// With time that grows by the square of the columns this is minutes.
+#[test]
+fn very_many_columns_take_no_more_time_than_as_many_rows() {
+    const COLUMNS: usize = 1_000_000;
+    let scratch = Scratch::with_database();
+    let names: Vec<String> = (0..COLUMNS).map(|number| number.to_string()).collect();
+    scratch.write("rows.csv", format!("{}\n{}\n", names.join(","), vec!["x"; COLUMNS].join(",")).as_bytes());
+    let fields: Vec<String> = (0..COLUMNS).map(|number| format!("\"{number}\":1")).collect();
+    scratch.write("rows.jsonl", format!("{{{}}}\n", fields.join(",")).as_bytes());
+    for file in ["rows.csv", "rows.jsonl"] {
+        let mut load = scratch.command(["load", "db", file, file, "--key", "7"]);
+        let mut load = Limited(load.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap());
+        assert_eq!(load.end(), (Some(0), String::new()), "{file}");
+        assert_eq!(scratch.ok(["scan", "db", file, "--keys-only"]).lines().count(), 1);
+    }
+}
+
+/// A process that does not outlive its test.
+struct Limited(Child);
+
+impl Limited {
+    /// Its exit code and messages.
+    fn end(&mut self) -> (Option<i32>, String) {
+        wait_until("the load to end", || self.0.try_wait().unwrap().is_some());
+        let mut messages = String::new();
+        self.0.stderr.take().unwrap().read_to_string(&mut messages).unwrap();
+        (self.0.wait().unwrap().code(), messages)
+    }
+}
+
+impl Drop for Limited {
+    fn drop(&mut self) {
+        // It has ended, as a rule.
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
