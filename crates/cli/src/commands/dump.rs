@@ -17,7 +17,8 @@ pub(crate) fn dump(shared: &Shared, dump: &Dump) -> Result<(), Failure> {
     let database = open(shared, &dump.dir, OpenMode::ReadOnly)?;
     let table = database.table(&dump.table)?;
     let snapshot = database.snapshot();
-    let format = dump.format.or_else(|| dump.output.as_deref().and_then(format_of)).unwrap_or(Format::Csv);
+    let by_default = if shared.json { Format::Jsonl } else { Format::Csv };
+    let format = dump.format.or_else(|| dump.output.as_deref().and_then(format_of)).unwrap_or(by_default);
     let notation = Notation::new(dump.hex);
     let mut rows = snapshot.range::<&[u8]>(&table, ..);
     let mut write_all = |writer: &mut dyn Write, failed: &dyn Fn(io::Error) -> Failure, visible: bool| {

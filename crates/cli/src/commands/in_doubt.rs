@@ -13,7 +13,7 @@ use super::{close, close_unfinished, open};
 use crate::arguments::{InDoubt, OneGid, Shared};
 use crate::failure::Failure;
 use crate::files::utc;
-use crate::output::{Output, duration, grouped, size, tell};
+use crate::output::{Output, Warnings, counted, duration, size};
 
 pub(crate) fn in_doubt(shared: &Shared, arguments: &InDoubt, output: &mut Output) -> Result<(), Failure> {
     if arguments.forget.is_some() || arguments.forget_older_than.is_some() {
@@ -21,7 +21,7 @@ pub(crate) fn in_doubt(shared: &Shared, arguments: &InDoubt, output: &mut Output
     }
     let age = seconds("--older-than", arguments.older_than.unwrap_or(0.0))?;
     let action = match (&arguments.ask, arguments.roll_back) {
-        (Some(command), _) => InDoubtAction::Ask(ask_by(command)),
+        (Some(command), _) => InDoubtAction::Ask(ask_by(command, output.warnings())),
         (None, true) => InDoubtAction::RollBack,
         (None, false) => return list(shared, arguments, age, output),
     };
@@ -48,7 +48,7 @@ pub(crate) fn in_doubt(shared: &Shared, arguments: &InDoubt, output: &mut Output
         }
         Some(FailedRule { gid, error }) => {
             close_unfinished(database, &arguments.dir, output);
-            tell(format_args!("{gid:?} stays in doubt, and {others} more that could not be decided"));
+            output.warn(format_args!("{gid:?} stays in doubt, and {others} more that could not be decided"));
             Err(error.into())
         }
     }
@@ -66,7 +66,10 @@ fn forget(shared: &Shared, arguments: &InDoubt, output: &mut Output) -> Result<(
         None => database.forget_old_automatic_decisions(age)?,
     };
     close(database, &arguments.dir, output);
-    output.answer(&json!({ "forgotten": forgotten }), format_args!("forgot {forgotten} decisions"))
+    output.answer(
+        &json!({ "forgotten": forgotten }),
+        format_args!("forgot {}", counted(forgotten as u64, "decision")),
+    )
 }
 
 fn list(shared: &Shared, arguments: &InDoubt, age: Duration, output: &mut Output) -> Result<(), Failure> {
@@ -77,21 +80,32 @@ fn list(shared: &Shared, arguments: &InDoubt, age: Duration, output: &mut Output
             && one.gid.starts_with(&arguments.gid_prefix)
             && arguments.owner.as_ref().is_none_or(|owner| *owner == one.owner)
     });
+    let mut listed = 0;
     for one in wanted {
         output.answer(&transaction_json(one), transaction_text(one))?;
+        listed += 1;
     }
-    Ok(())
+    if output.json() || listed > 0 {
+        return Ok(());
+    }
+    match all.len() {
+        0 => output.line("nothing is in doubt"),
+        others => {
+            let others = counted(others as u64, "other transaction");
+            output.line(format_args!("nothing of that kind is in doubt; {others}, without these options"))
+        }
+    }
 }
 
 fn transaction_text(one: &InDoubtTransaction) -> String {
     let owner = if one.owner.is_empty() { String::new() } else { format!(" by {:?}", one.owner) };
     let tables = one.tables.iter().map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
     format!(
-        "{:?}  prepared{owner} {}, {} ago: {} rows, {}, in {tables}; at {}",
+        "{:?}  prepared{owner} {}, {} ago: {}, {}, in {tables}; at {}",
         one.gid,
         utc(one.prepared_micros),
         duration(one.age),
-        grouped(one.rows),
+        counted(one.rows, "row"),
         size(one.bytes),
         one.lsn
     )
@@ -130,7 +144,7 @@ pub(crate) fn decision_text(decision: &AutomaticDecision) -> String {
 
 /// Asks a command, which says on standard output what the coordinator has decided. Whatever else it says or does, nothing is
 /// decided.
-fn ask_by(command: &str) -> InDoubtHook {
+fn ask_by(command: &str, warnings: Warnings) -> InDoubtHook {
     let command = command.to_owned();
     InDoubtHook::new(move |transaction| {
         let mut shell = Command::new("sh");
@@ -150,8 +164,8 @@ fn ask_by(command: &str) -> InDoubtHook {
             Ok(output) => format!("it ended with {}", output.status),
             Err(error) => error.to_string(),
         };
-        tell(format_args!(
-            "seawall: {:?} stays in doubt: the command is to say commit, rollback or wait; {problem}",
+        warnings.warn(format_args!(
+            "{:?} stays in doubt: the command is to say commit, rollback or wait; {problem}",
             transaction.gid
         ));
         Verdict::Wait

@@ -30,6 +30,7 @@ pub(crate) fn repository(shared: &Shared, command: &RepoCommand, output: &mut Ou
 
 pub(super) fn url_of(given: &Option<String>) -> Result<RepositoryUrl, Failure> {
     let text = given.clone().or_else(|| std::env::var(VARIABLE).ok());
+    let text = text.filter(|text| !text.trim().is_empty());
     let text = text.ok_or_else(|| Failure::Usage(format!("name a repository, or set {VARIABLE}")))?;
     // The archive commands take several there.
     if given.is_none() && text.split_whitespace().count() > 1 {

@@ -25,13 +25,16 @@ fn gids(scratch: &Scratch, arguments: &[&str]) -> Vec<String> {
 fn they_are_listed_and_decided() {
     let scratch = Scratch::with_database();
     scratch.ok(["create", "db", "t"]);
-    assert_eq!(scratch.ok(["in-doubt", "db"]), "");
+    assert_eq!(scratch.ok(["in-doubt", "db"]), "nothing is in doubt\n");
+    assert_eq!(scratch.ok(["in-doubt", "db", "--json"]), "");
     prepare(&scratch, "billing", &["one", "two"]);
     prepare(&scratch, "", &["tree"]);
     assert_eq!(gids(&scratch, &[]), ["one", "two", "tree"]);
     assert_eq!(gids(&scratch, &["--owner", "billing"]), ["one", "two"]);
     assert_eq!(gids(&scratch, &["--gid-prefix", "t"]), ["two", "tree"]);
     assert!(gids(&scratch, &["--older-than", "3600"]).is_empty());
+    let none = scratch.ok(["in-doubt", "db", "--older-than", "3600"]);
+    assert!(none.starts_with("nothing of that kind is in doubt; 3 other transactions"), "{none}");
     let shown = scratch.ok(["in-doubt", "db", "--gid-prefix", "one"]);
     assert!(shown.starts_with("\"one\"  prepared by \"billing\" ") && shown.contains("in \"t\""), "{shown}");
     let shown = scratch.ok(["log", "db", "--records"]);
@@ -74,7 +77,7 @@ fn a_rule_or_a_command_decides_on_record() {
     assert_eq!(shown, ["committed", "rolled back", "rolled back"]);
     assert!(scratch.ok(["info", "db"]).contains("3, the last: \"test-1\" rolled back by a rule, "));
     assert_eq!(scratch.ok(["get", "db", "t", "ask yes"]), "value\n");
-    assert_eq!(scratch.ok(["in-doubt", "db", "--forget", "ask yes"]), "forgot 1 decisions\n");
+    assert_eq!(scratch.ok(["in-doubt", "db", "--forget", "ask yes"]), "forgot 1 decision\n");
     assert_eq!(scratch.ok(["in-doubt", "db", "--forget", "ask yes"]), "forgot 0 decisions\n");
     assert_eq!(scratch.ok(["in-doubt", "db", "--forget-older-than", "3600"]), "forgot 0 decisions\n");
     assert_eq!(scratch.ok(["in-doubt", "db", "--forget-older-than", "0"]), "forgot 2 decisions\n");

@@ -7,6 +7,7 @@ mod agents;
 mod damage;
 mod documents;
 mod encryption;
+mod every_command;
 mod exit_codes;
 mod in_doubt;
 mod input;

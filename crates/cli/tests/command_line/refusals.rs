@@ -209,6 +209,27 @@ fn more_rows_to_skip_than_there_are_is_a_wrong_command_line() {
 }
 
 #[test]
+fn a_repository_without_a_name_is_a_wrong_command_line() {
+    let scratch = Scratch::new();
+    for arguments in [
+        &["repo", "info"][..],
+        &["repo", "create", ""],
+        &["verify"],
+        &["verify", "--repository", ""],
+        &["backup", "list"],
+        &["restore", "db"],
+        &["expire", "--keep-count", "1"],
+    ] {
+        for value in ["", " "] {
+            let output = scratch.command(arguments).env("SEAWALL_REPOSITORY", value).output().unwrap();
+            let message = text(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{arguments:?}: {message}");
+            assert!(message.contains("SEAWALL_REPOSITORY"), "{arguments:?}: {message}");
+        }
+    }
+}
+
+#[test]
 fn a_wrong_command_line_is_told_in_json_where_that_is_asked_for() {
     let scratch = Scratch::with_database();
     for arguments in [

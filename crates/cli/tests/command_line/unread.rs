@@ -79,7 +79,7 @@ fn check_changes(scratch: &Scratch) {
     assert_eq!(scratch.ok(["scan", "db", "u"]), "", "it was truncated last");
     assert_eq!(scratch.ok(["scan", "copy", "u", "--keys-only"]), "a\nb\n");
     assert_eq!(scratch.ok(["scan", "doubtful", "t", "--keys-only"]), "doubt-1\n");
-    assert_eq!(scratch.ok(["in-doubt", "doubtful"]), "");
+    assert_eq!(scratch.ok(["in-doubt", "doubtful"]), "nothing is in doubt\n");
     assert_eq!(scratch.ok(["in-doubt", "doubtful", "--forget", "doubt-3"]), "forgot 0 decisions\n");
     scratch.fails(3, ["release-hold", "doubtful", "held"]);
     assert_eq!(scratch.ok(["backup", "list", "repo"]).lines().count(), 1);

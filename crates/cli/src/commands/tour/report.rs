@@ -1,9 +1,9 @@
 //! What the tour says: steps and facts for people, one JSON object at the end for programs.
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::failure::Failure;
-use crate::output::Output;
+use crate::output::{Output, tell};
 
 /// Collects what was measured, and says it as it happens.
 pub(super) struct Report<'a> {
@@ -41,7 +41,10 @@ impl Report<'_> {
     /// Something beside the story; also where the output is JSON.
     pub(super) fn note(&mut self, text: &str) -> Result<(), Failure> {
         self.output.flush()?;
-        eprintln!("{text}");
+        match self.output.json() {
+            true => tell(json!({ "note": text })),
+            false => tell(text),
+        }
         Ok(())
     }
 
