@@ -53,6 +53,8 @@ Exit codes:
   5 database in use by another process   6 exists already   7 input file not as expected   8 disk full
   9 master key missing, wrong or not needed
 
+docs/command-line.md says which command has which exit code.
+
 Keys and values are text; `--hex` reads and shows bytes. With `--json` every answer is JSON, one value a line.";
 
 /// Make, fill, read and examine Seawall databases.
@@ -82,14 +84,14 @@ pub(crate) struct Shared {
     #[arg(long, global = true, value_name = "MIB", hide_short_help = true, display_order = 1001)]
     pub(crate) cache_mib: Option<u64>,
     /// Memory for rows changed since the last checkpoint, in MiB. Default 256.
-    #[arg(long, global = true, value_name = "MIB", hide_short_help = true, display_order = 1001)]
+    #[arg(long, global = true, value_name = "MIB", hide_short_help = true, display_order = 1002)]
     pub(crate) memtable_mib: Option<u64>,
-    /// Where the second copy of a page is while a checkpoint overwrites it: recovery-file or log-images. Default
+    /// Where the second copy of a page is while a checkpoint overwrites the page: recovery-file or log-images. Default
     /// recovery-file; what an earlier run has left is found wherever it is.
-    #[arg(long, global = true, value_name = "WHERE", hide_short_help = true, display_order = 1001)]
+    #[arg(long, global = true, value_name = "WHERE", hide_short_help = true, display_order = 1003)]
     pub(crate) page_protection: Option<PageProtection>,
-    /// How these copies are made smaller: none, skip-garbage, lz4, zstd or snappy. Default lz4.
-    #[arg(long, global = true, value_name = "NAME", hide_short_help = true, display_order = 1001)]
+    /// How the copies of --page-protection are compressed: none, skip-garbage, lz4, zstd or snappy. Default lz4.
+    #[arg(long, global = true, value_name = "NAME", hide_short_help = true, display_order = 1004)]
     pub(crate) page_image_compression: Option<ImageCompression>,
     #[command(flatten)]
     pub(crate) master_key: MasterKeyArguments,
@@ -239,7 +241,7 @@ Examples:
   seawall in-doubt bank
   seawall in-doubt bank --older-than 3600 --owner billing
   seawall in-doubt bank --older-than 3600 --gid-prefix test- --roll-back
-  seawall in-doubt bank --older-than 60 --ask 'coordinator outcome \"$SEAWALL_GID\"'
+  seawall in-doubt bank --older-than 60 --ask 'outcome \"$SEAWALL_GID\"'
   seawall in-doubt bank --forget transfer-4711"
 )]
 pub(crate) struct InDoubt {
@@ -403,5 +405,36 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Arguments::command().debug_assert();
+    }
+
+    fn with_subcommands(command: &clap::Command) -> Vec<&clap::Command> {
+        command.get_subcommands().flat_map(with_subcommands).chain([command]).collect()
+    }
+
+    /// Long lines are broken where the terminal ends, so a sentence must not be broken by hand, too. What stands in columns, or is to
+    /// be pasted, begins with two spaces and is no wider than a terminal.
+    #[test]
+    fn help_has_a_line_for_a_paragraph() {
+        let root = Arguments::command();
+        for command in with_subcommands(&root) {
+            for help in [command.get_after_help(), command.get_after_long_help()].into_iter().flatten() {
+                let help = help.to_string();
+                let fits = |line: &&str| match line.starts_with("  ") && !line.starts_with("  * ") {
+                    true => line.chars().count() <= 80,
+                    false => line.ends_with(['.', ':', ';']),
+                };
+                let broken: Vec<&str> =
+                    help.lines().filter(|line| !line.is_empty()).filter(|line| !fits(line)).collect();
+                assert!(broken.is_empty(), "{}: {broken:#?}", command.get_name());
+            }
+        }
+    }
+
+    /// An option that is explained by another one comes after it.
+    #[test]
+    fn options_of_pages_are_in_the_order_of_their_explanation() {
+        let help = Arguments::command().render_long_help().to_string();
+        let place = |option: &str| help.find(&format!("\n      {option} ")).unwrap();
+        assert!(place("--page-protection") < place("--page-image-compression"), "{help}");
     }
 }

@@ -312,7 +312,8 @@ pub enum Error {
     Closed,
     /// Another process (or another handle of this one) has the directory open.
     #[error(
-        "{directory} is in use by another process; close it there first, or open it read-only if no writer has it"
+        "{directory} is in use by another process: close it there first. One process at a time may write, and several may read \
+         while none writes"
     )]
     InUse {
         /// The directory.

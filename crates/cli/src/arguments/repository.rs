@@ -5,14 +5,16 @@ use clap::{Args, Subcommand};
 use super::master_key::NewMasterKey;
 
 pub(crate) const REPOSITORY_HELP: &str = "\
-REPOSITORY is a directory or a URL; without it, the environment variable SEAWALL_REPOSITORY says:
+REPOSITORY is a directory or a URL. Without it, the environment variable SEAWALL_REPOSITORY names the repository:
   /var/lib/archive, file:///var/lib/archive
   s3://bucket/prefix?region=eu-central-1
-  s3://bucket/prefix?endpoint=http://127.0.0.1:9000       any other S3 store; path_style=false if it wants host names
+  s3://bucket/prefix?endpoint=http://127.0.0.1:9000      any other S3 store
+  s3://bucket/prefix?endpoint=...&path_style=false       one that wants host names
   gs://bucket/prefix
   az://container/prefix?account=name
-Credentials come from the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS,
-AZURE_STORAGE_ACCOUNT_KEY, ...) or from the machine's identity. An encrypted repository needs one of --master-key-file,
+
+Credentials come from the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS, \
+AZURE_STORAGE_ACCOUNT_KEY, ...) or from the machine's identity. An encrypted repository needs one of --master-key-file, \
 --master-key-env and --master-key-command.";
 
 #[derive(Debug, Subcommand)]

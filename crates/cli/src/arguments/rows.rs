@@ -26,7 +26,7 @@ pub(crate) struct OneRow {
 pub(crate) struct Put {
     #[command(flatten)]
     pub(crate) row: OneRow,
-    /// The value.
+    /// The value as it is, a hyphen too: --value-file takes one from a file or standard input.
     #[arg(allow_hyphen_values = true, required_unless_present = "value_file")]
     pub(crate) value: Option<String>,
     /// Take the value from this file, byte for byte; `-` is standard input.
@@ -97,15 +97,16 @@ pub(crate) enum Format {
 
 const LOAD_HELP: &str = "\
 How a row becomes a key and a value:
-  * The key is the column named by --key; without it, the column `key` (or `key_hex`: hexadecimal), or else the first
-    one. JSON lines have no first field: name it with --key unless it is `key` or `key_hex`.
+  * The key is the column named by --key. Without --key, it is the column `key` (or `key_hex`, in hexadecimal), or else \
+the first column. JSON lines have no first field: name it with --key unless it is `key` or `key_hex`.
   * With several --key columns, the key is their texts joined by --separator, as in `CA/LAX`.
-  * If the one column left is `value` (or `value_hex`), the value is its text. Otherwise the value is a JSON object of
-    the columns left, in their order: {\"name\":\"Los Angeles International\",\"state\":\"CA\"}.
+  * If only the column `value` (or `value_hex`) is left, the value is its text. Otherwise the value is a JSON object of the \
+columns that are left, in their order: {\"name\":\"Los Angeles International\",\"state\":\"CA\"}.
+
 A row whose key is in the table already replaces it. A table that does not exist is made.
 
-Each batch is one durable transaction, committed in the order of the file: after a crash the table holds whole batches,
-and every batch that --acks has announced. To go on from there, give the announced number to --skip.
+Each batch is one durable transaction, committed in the order of the file: after a crash the table holds whole batches, \
+and every batch that --acks has announced. To resume there, give the announced number to --skip.
 
 Examples:
   seawall load bank airports data/airports.csv
@@ -147,9 +148,9 @@ pub(crate) struct Load {
 
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
-The columns are `key` and `value`, in one consistent snapshot, in key order. CSV and TSV hold the bytes as they are
-(quoted where needed), so that what is loaded again is the same to the byte; --hex makes them `key_hex` and `value_hex`
-in hexadecimal for tools that want text. JSON lines use hexadecimal for the rows that are not text, and only for those.
+The columns are `key` and `value`, of one consistent snapshot, in key order. CSV and TSV hold the bytes as they are \
+(quoted where needed), so that what is loaded again is the same to the byte. --hex writes `key_hex` and `value_hex` in \
+hexadecimal, for tools that want text. JSON lines use hexadecimal for the rows that are not text, and only for those.
 
 Examples:
   seawall dump bank airports > airports.csv
@@ -159,7 +160,7 @@ pub(crate) struct Dump {
     pub(crate) dir: PathBuf,
     /// Name of the table.
     pub(crate) table: String,
-    /// Format of the output. Default: by the extension of --output, else CSV.
+    /// Format of the output. Default: by the extension of --output, else CSV, or JSON lines with --json.
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
     /// Write to this file (replaced if it exists; on disk when the command returns) and not to standard output.

@@ -8,9 +8,9 @@ use clap::Args;
 use super::postgresql::PostgreSqlDrillArguments;
 
 pub(crate) const EXPIRE_HELP: &str = "\
-What any of the --keep options names stays, with all that a restore of it needs; the newest backup always stays. Without
---keep-window, so does all log from the oldest backup that stays: a restore to any moment since then goes on to work. With it,
-log older than the window stays only as far as a backup that stays cannot do without.
+What any of the --keep options names stays, with all that a restore of it needs. The newest backup always stays. Without \
+--keep-window, so does all log from the oldest backup that stays: a restore to any moment since then still works. With \
+--keep-window, log older than the window stays only where a backup that stays cannot do without.
 
 Examples:
   seawall expire --repository s3://bank/main --keep-window 14d --dry-run
@@ -48,12 +48,12 @@ pub(crate) struct ExpireArguments {
 }
 
 pub(crate) const VERIFY_HELP: &str = "\
-Exit codes: 4 if something is damaged or missing, 1 if there is only something that nobody has put there who belongs to it. Segments that were
-left out on purpose or removed by retention are shown, and are no damage.
+Exit codes: 4 if something is damaged or missing, 1 if there are only objects that Seawall did not put there. Segments that \
+were left out on purpose or removed by retention are shown, and are no damage.
 
 Examples:
   seawall verify --repository s3://bank/main
-  seawall verify --repository s3://bank/main --repository /srv/second --full --json";
+  seawall verify --repository s3://bank/main --full --json";
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArguments {
@@ -72,16 +72,15 @@ pub(crate) struct VerifyArguments {
 }
 
 pub(crate) const DRILL_HELP: &str = "\
-Restores into a directory of its own, reads and checks every page and record, removes the directory, and says how long it took to
-recover. Of a PostgreSQL cluster, a server of its release recovers there, out of everybody's reach, and every table is read, and
-every page if pages have checksums; or --query is asked. Exit codes: 0 if all is well; 1 if
-a timeline was followed while another has newer data, and none was named; else those of restore and check. To be
-scheduled; with --prometheus-file a monitor sees when it last succeeded.
+Restores into a directory of its own, reads and checks every page and record, removes the directory, and says how long it \
+took to recover. Of a PostgreSQL cluster, a server of its release recovers there, out of everybody's reach, and every table \
+is read, and every page if pages have checksums; or --query is asked. Exit codes: 0 if all is well; 1 if \
+a timeline was followed while another has newer data, and none was named; else those of restore and check. Schedule it: with --prometheus-file a monitor sees when it last succeeded.
 
 Examples:
   seawall drill --repository s3://bank/main --scratch /var/tmp
-  seawall drill --repository s3://bank/main --prometheus-file /var/lib/node_exporter/seawall_drill.prom
-  seawall drill --repository s3://wal/main --query 'select max(time) from orders' --query-database shop";
+  seawall drill --repository s3://bank/main --prometheus-file drill.prom
+  seawall drill --repository s3://wal/main --query 'select max(id) from orders'";
 
 #[derive(Debug, Args)]
 pub(crate) struct DrillArguments {

@@ -14,7 +14,7 @@ use super::{close, not_a_database, open, options};
 use crate::arguments::Shared;
 use crate::failure::Failure;
 use crate::files::utc;
-use crate::output::{Output, duration, escape, grouped, hex, size};
+use crate::output::{Output, counted, duration, escape, grouped, hex, size};
 use crate::progress;
 
 pub(crate) fn info(shared: &Shared, directory: &Path, output: &mut Output) -> Result<(), Failure> {
@@ -62,14 +62,17 @@ fn in_doubt_text(info: &DatabaseInfo) -> String {
 
 /// What a recovery would take, and what that rests on.
 fn recovery_text(time: &RecoveryTimeStatistics) -> String {
+    if time.rows == 0 {
+        return "no rows to replay".to_owned();
+    }
     let measured = match time.measured_rows_per_second {
-        0 => "not measured yet".to_owned(),
+        0 => "by a default speed, as none was measured here yet".to_owned(),
         rows => {
             let bytes = size(time.measured_bytes_per_second);
             format!("measured: {} rows/s, {bytes}/s", grouped(rows))
         }
     };
-    format!("about {} for {} rows ({measured})", duration(time.estimated), grouped(time.rows))
+    format!("about {} for {} ({measured})", duration(time.estimated), counted(time.rows, "row"))
 }
 
 fn info_json(info: &DatabaseInfo, tables: usize) -> Value {
@@ -124,21 +127,19 @@ pub(crate) fn check(shared: &Shared, directory: &Path, output: &mut Output) -> R
     // Damage is damage, whether somebody reads where it is or not.
     match (summary.damages, summary.unreadable) {
         (0, 0) => written.and_then(|()| output.answer(&json!({ "ok": true }), "no damage found")),
-        (0, 1) => Err(Failure::Unreadable { places: "1 place".to_owned() }),
-        (0, more) => Err(Failure::Unreadable { places: format!("{} places", grouped(more)) }),
-        (1, _) => Err(Failure::Damage { findings: "1 damage".to_owned() }),
-        (more, _) => Err(Failure::Damage { findings: format!("{} damages", grouped(more)) }),
+        (0, unreadable) => Err(Failure::Unreadable { places: counted(unreadable, "place") }),
+        (damages, _) => Err(Failure::Damage { findings: counted(damages, "damage") }),
     }
 }
 
 /// What a check has read.
 pub(crate) fn read_by(summary: &CheckSummary) -> String {
     format!(
-        "{} pages with {} rows in {} tables, {} log records",
-        grouped(summary.pages),
-        grouped(summary.rows),
-        grouped(summary.tables),
-        grouped(summary.log_records)
+        "{} with {} in {}, {}",
+        counted(summary.pages, "page"),
+        counted(summary.rows, "row"),
+        counted(summary.tables, "table"),
+        counted(summary.log_records, "log record")
     )
 }
 
@@ -179,11 +180,11 @@ pub(crate) fn checkpoint(shared: &Shared, directory: &Path, output: &mut Output)
 
 fn checkpoint_text(checkpoint: &CheckpointStatistics) -> String {
     format!(
-        "redo point {}: {} rows merged in {} chunks, {} pages written, {} ({})",
+        "redo point {}: {} merged in {}, {} written, {} ({})",
         checkpoint.redo_point,
-        grouped(checkpoint.rows),
-        grouped(checkpoint.chunks),
-        grouped(checkpoint.pages_written()),
+        counted(checkpoint.rows, "row"),
+        counted(checkpoint.chunks, "chunk"),
+        counted(checkpoint.pages_written(), "page"),
         duration(checkpoint.duration),
         checkpoint.trigger.name()
     )

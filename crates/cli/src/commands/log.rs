@@ -12,7 +12,7 @@ use super::open;
 use crate::arguments::{Log, Shared};
 use crate::failure::Failure;
 use crate::files::utc;
-use crate::output::{Notation, Output, escape, grouped};
+use crate::output::{Notation, Output, counted, escape, grouped};
 
 /// Changes of one commit that are shown to people; programs get all.
 const CHANGES_SHOWN: usize = 20;
@@ -56,7 +56,7 @@ fn show(record: &LogRecordInfo, names: &BTreeMap<u64, String>, output: &mut Outp
     let bytes = record.end.bytes_since(record.lsn);
     let text = match &record.content {
         LogContent::Commit { time_micros, changes } => {
-            format!("commit of {} changes, {}", grouped(changes.len() as u64), utc(*time_micros))
+            format!("commit of {}, {}", counted(changes.len() as u64, "change"), utc(*time_micros))
         }
         LogContent::Checkpoint { redo_point, time_micros } => {
             format!("checkpoint, replay started at {redo_point} before it, {}", utc(*time_micros))
@@ -70,8 +70,8 @@ fn show(record: &LogRecordInfo, names: &BTreeMap<u64, String>, output: &mut Outp
         LogContent::Prepare { gid, owner, time_micros, changes } => {
             let by = if owner.is_empty() { String::new() } else { format!(" by {owner:?}") };
             format!(
-                "prepare{by} of {} changes as {gid:?}, {}",
-                grouped(changes.len() as u64),
+                "prepare{by} of {} as {gid:?}, {}",
+                counted(changes.len() as u64, "change"),
                 utc(*time_micros)
             )
         }

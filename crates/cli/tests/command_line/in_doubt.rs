@@ -38,7 +38,7 @@ fn they_are_listed_and_decided() {
     let shown = scratch.ok(["in-doubt", "db", "--gid-prefix", "one"]);
     assert!(shown.starts_with("\"one\"  prepared by \"billing\" ") && shown.contains("in \"t\""), "{shown}");
     let shown = scratch.ok(["log", "db", "--records"]);
-    assert!(shown.contains("prepare by \"billing\" of 1 changes as \"one\""), "{shown}");
+    assert!(shown.contains("prepare by \"billing\" of 1 change as \"one\""), "{shown}");
     scratch.fails(1, ["put", "db", "t", "one", "locked"]);
     scratch.fails(1, ["drop", "db", "t"]);
     scratch.ok(["commit-prepared", "db", "one"]);

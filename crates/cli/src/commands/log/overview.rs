@@ -105,7 +105,7 @@ fn hold_text(hold: &HoldInfo, overview: &LogOverview) -> String {
         }
     };
     let lifetime = match hold.options.lifetime {
-        HoldLifetime::Process => ", ends with the process",
+        HoldLifetime::Process => ", only while its process has the database open",
         HoldLifetime::Permanent => "",
     };
     format!("{kind} {name:?}, from {}: {held}, {limit}{lifetime}", hold.position)
