@@ -29,22 +29,26 @@
 //! ```
 //! Start at [`Database`]. No async runtime is needed or started: waiting calls block their thread, and
 //! [`Transaction::commit_async`] lets one thread keep thousands of commits in flight.
+//!
+//! Feature `backup` adds module `backup`: repositories for the log, backups, restores. It costs HTTP, TLS and a runtime for them.
 
+#[cfg(feature = "backup")]
+pub mod backup;
 mod typed;
 pub mod xa;
 
 pub use seawall_codec::{key, value};
 pub use seawall_engine::{
-    AtLimit, AutomaticDecision, Background, BulkLoad, CheckSummary, CheckpointDurations,
-    CheckpointStatistics, CommitHandle, DECISIONS_MAX, Damage, DamageKind, Database, DatabaseInfo,
-    DecisionReason, Durability, Effect, Environment, Error, FailedRule, HoldInfo, HoldKind, HoldLifetime,
-    HoldOptions, ImageCompression, InDoubtAction, InDoubtHook, InDoubtRule, InDoubtTransaction, Isolation,
-    KEY_BYTES_MAX, KeyRange, LentRow, LockWait, LogChange, LogContent, LogHold, LogOverview, LogRecordInfo,
-    NewTimeline, OpenMode, Options, PageProtection, Range, ReclaimStatistics, RecoveryProgress,
-    RecoveryStatistics, RecoveryTimeStatistics, RestorePointInfo, RulesApplied, Savepoint, SegmentInfo,
-    SegmentState, Snapshot, Statistics, Table, TableChange, TableInfo, ThrottleReason, ThrottleStatistics,
-    TimelineFork, Transaction, TransactionOptions, Trigger, VALUE_BYTES_MAX, Verdict, log_overview,
-    log_records, restore_points,
+    ArchiveGap, ArchiveOptions, ArchiveStatistics, ArchivedLog, AtLimit, AutomaticDecision, Background,
+    BulkLoad, CheckSummary, CheckpointDurations, CheckpointStatistics, CommitHandle, DECISIONS_MAX, Damage,
+    DamageKind, Database, DatabaseInfo, DecisionReason, Durability, Effect, Environment, Error, FailedRule,
+    HoldInfo, HoldKind, HoldLifetime, HoldOptions, ImageCompression, InDoubtAction, InDoubtHook, InDoubtRule,
+    InDoubtTransaction, Isolation, KEY_BYTES_MAX, KeyRange, LentRow, LockWait, LogArchive, LogArchiveError,
+    LogChange, LogContent, LogFile, LogGap, LogHold, LogOverview, LogRecordInfo, NewTimeline, OpenMode,
+    Options, PageProtection, Range, ReclaimStatistics, RecoveryProgress, RecoveryStatistics,
+    RecoveryTimeStatistics, RestorePointInfo, RulesApplied, Savepoint, SegmentInfo, SegmentState, Snapshot,
+    Statistics, Table, TableChange, TableInfo, ThrottleReason, ThrottleStatistics, TimelineFork, Transaction,
+    TransactionOptions, Trigger, VALUE_BYTES_MAX, Verdict, log_overview, log_records, restore_points,
 };
 pub use seawall_keys::{MasterKey, MasterKeyError, OtherMasterKeys, SecretKey};
 pub use seawall_types::{DatabaseId, Lsn, TimelineId};

@@ -38,6 +38,7 @@ fn rust_blocks_are_the_examples() {
     for (document, example) in [
         ("README.md", "crates/seawall/examples/bank.rs"),
         ("docs/embedding.md", "crates/seawall/examples/orders.rs"),
+        ("docs/backup.md", "crates/seawall/examples/backup_and_restore.rs"),
     ] {
         let text = std::fs::read_to_string(repository(document)).unwrap();
         let program = std::fs::read_to_string(repository(example)).unwrap();

@@ -1,0 +1,39 @@
+//! Archives, backups and restores from a program, with feature `backup`.
+//!
+//! ```text
+//!   Repository::create, Repository::open      a directory, S3, GCS or Azure
+//!      |
+//!      +-- RepositoryArchive --> Options::archives      the log goes into it while the database works
+//!      +-- back_up, BackupKeeper                        backups; one as soon as a gap makes it needed
+//!      +-- restore                                      a new directory, as of any commit
+//!      +-- verify, plan                                 what is damaged; what need not be kept
+//! ```
+//! `examples/backup_and_restore.rs` has all of it in one program.
+//!
+//! The feature brings HTTP, TLS and an async runtime, which runs only inside of a [`Repository`]: all calls here block.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+pub use seawall_archive::{
+    ArchiveError, Compression, Packing, Repository, RepositoryOptions, RepositoryUrl, RepositoryUrlError,
+    System,
+};
+pub use seawall_backup::{
+    BackupError, BackupKeeper, BackupOptions, BackupProgress, BackupStart, BackupStep, DrillReport,
+    ExpireError, Expiry, Finding, FindingKind, KeeperOptions, KeeperReport, Manifest, RepositoryArchive,
+    RestoreProgress, RestoreReport, RestoreRequest, RetentionPlan, RetentionPolicy, Severity, StoredBackup,
+    StoredBackups, VerifyDepth, VerifyOptions, VerifyReport, back_up, backups, databases, drill, plan,
+    restore, verify,
+};
+pub use seawall_engine::RestoreTarget;
+pub use seawall_io::{Clock, SystemClock};
+
+use seawall_io::OsDisk;
+
+use crate::Environment;
+
+/// A directory of this machine, for [`restore`], which makes it.
+pub fn directory(path: impl Into<PathBuf>) -> Environment {
+    Environment::of_the_system(Arc::new(OsDisk::new(path)))
+}
