@@ -53,8 +53,12 @@ fn links_between_documents_lead_somewhere() {
         "ARCHITECTURE.md",
         "CHANGELOG.md",
         "CONTRIBUTING.md",
+        "docs/archiving.md",
+        "docs/backup.md",
         "docs/checkpoints-measured.md",
+        "docs/command-line.md",
         "docs/embedding.md",
+        "docs/from-pgbackrest.md",
         "docs/operating.md",
         "docs/testing.md",
     ] {

@@ -5,6 +5,7 @@
 
 #[path = "../common/agents.rs"]
 mod agents;
+mod beside;
 mod drill;
 mod scene;
 
