@@ -74,8 +74,8 @@ impl Causes {
         }
     }
 
-    /// From now on the disk has only so much space.
-    pub(super) fn disk_fills_up(&mut self) {
+    /// The disk was full until now. A thread may have met that, whatever was opened meanwhile.
+    pub(super) fn disk_has_room_again(&mut self) {
         if self.done_later == DoneLater::Anything {
             self.of_the_step_or_later.insert(ENOSPC);
         }
@@ -187,6 +187,21 @@ mod tests {
         assert!(causes.explain(&Error::Stopped { cause: "a write failed".to_owned() }, false));
         causes.opened();
         assert!(!causes.explain(&Error::Stopped { cause: "a write failed".to_owned() }, false));
+    }
+
+    #[test]
+    fn that_the_disk_was_full_may_become_known_when_it_has_room_again_if_there_are_threads() {
+        let full = Error::DiskFull { message: "no space".to_owned() };
+        for done_later in [DoneLater::Nothing, DoneLater::Pages, DoneLater::Anything] {
+            let mut causes = Causes::new(done_later);
+            causes.opened();
+            assert!(causes.explain(&full, true));
+            causes.disk_has_room_again();
+            causes.step_begins();
+            assert_eq!(causes.explain(&full, false), done_later == DoneLater::Anything, "{done_later:?}");
+            causes.opened();
+            assert!(!causes.explain(&full, false));
+        }
     }
 
     #[test]

@@ -482,7 +482,6 @@ impl Run {
         trouble.begin(&self.disk, &self.clock);
         if matches!(trouble, Trouble::Full { .. }) {
             self.is_full = true;
-            self.causes.disk_fills_up();
         }
         if let Some(name) = trouble.name() {
             self.count(name);
@@ -492,7 +491,9 @@ impl Run {
 
     fn end_troubles(&mut self) {
         fault::end_all(&self.disk);
-        self.is_full = false;
+        if std::mem::take(&mut self.is_full) {
+            self.causes.disk_has_room_again();
+        }
     }
 
     // ---- accounts --------------------------------------------------------------------------------------------
