@@ -277,7 +277,7 @@ impl Run {
         self.end_troubles();
         let found = match model::find(database, self.account.shown_once_stopped()) {
             Ok(found) => found,
-            Err(Difference::Error(Error::Tree { .. })) if self.causes.may_have_lost_pages() => {
+            Err(difference) if self.is_of_a_lost_page(&difference) => {
                 self.count("databases that stopped and refuse damaged pages");
                 return Ok(());
             }
@@ -299,7 +299,16 @@ impl Run {
                 return Err(format!("once stopped, write {number} is answered with {answer:?}"));
             }
         }
-        found.compare(database).map_err(|difference| format!("after refused writes: {difference}"))
+        match found.compare(database) {
+            // It was in the cache before.
+            Err(difference) if self.is_of_a_lost_page(&difference) => Ok(()),
+            other => other.map_err(|difference| format!("after refused writes: {difference}")),
+        }
+    }
+
+    /// Whether a page is refused that a failed sync may have lost.
+    fn is_of_a_lost_page(&self, difference: &Difference) -> bool {
+        matches!(difference, Difference::Error(Error::Tree { .. })) && self.causes.may_have_lost_pages()
     }
 
     // ---- ending ----------------------------------------------------------------------------------------------
