@@ -64,10 +64,6 @@ impl StatementSnapshot {
     }
 }
 
-/// The first read of a transaction that has written more rows by then waits for all commits in the log, not only for those
-/// that have written the same rows.
-const BLIND_ROWS_MAX: usize = 256;
-
 /// Reads and writes that become visible to others all at once, or not at all. Dropping it rolls it back.
 #[derive(Debug)]
 pub struct Transaction {
@@ -380,12 +376,11 @@ impl Transaction {
 
     /// Raises the floor of the snapshot to what earlier holders of the locks have made of rows written since.
     fn look_at_blind_rows(&mut self) {
-        let rows = self.writes.rows().len();
-        // Locks of rows that a savepoint has given back are still held.
-        let newest = if rows < self.locks.len() || rows > BLIND_ROWS_MAX {
+        let after = self.snapshot_floor;
+        let newest = if self.locks.len() > self.writes.rows().len() {
+            // Locks of rows that a savepoint has given back are still held, and which rows those are is forgotten.
             self.engine.queue().last_entered()
         } else {
-            let after = self.snapshot_floor;
             let newest = |(row_key, _)| self.engine.newest_stamp_after(row_key, after);
             self.writes.rows().filter_map(newest).max().unwrap_or_default()
         };
