@@ -12,6 +12,7 @@ mod exit_codes;
 mod in_doubt;
 mod input;
 mod kill;
+mod kill_backup;
 mod load_and_dump;
 mod moved;
 mod refusals;
