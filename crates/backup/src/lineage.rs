@@ -16,8 +16,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use seawall_archive::{ArchiveError, Header, LogFileName, Repository, SegmentNumbers, StoredName, System};
-use seawall_archive::{SegmentPlace, StoredObject};
+use seawall_archive::{
+    ArchiveError, Header, LogFileName, ObjectName, Repository, SegmentNumbers, StoredName, StoredObject,
+    System,
+};
 use seawall_types::{Lsn, TimelineId, utc};
 use seawall_wal::TimelineHistory;
 
@@ -119,10 +121,9 @@ impl Timelines {
     ) -> Result<Vec<Branch>, BackupError> {
         let is_alone = self.known.len() <= 1;
         let branch = |(timeline, known): (&TimelineId, &KnownTimeline)| {
-            let numbers = SegmentNumbers::new(system, u32::try_from(segment_bytes).unwrap_or(0));
             let log = match is_alone {
                 true => None,
-                false => OwnLog::read(repository, system, *timeline, segment_bytes, &numbers)?,
+                false => OwnLog::read(repository, system, *timeline, segment_bytes)?,
             };
             let own = backups.iter().filter(|backup| backup.timeline == *timeline).cloned().collect();
             let KnownTimeline { history, begun_micros } = known.clone();
@@ -173,45 +174,68 @@ pub(crate) struct OwnLog {
     pub(crate) newest_micros: i64,
 }
 
+/// An object of the log that reaches farther than others.
+struct Farthest {
+    certain: u64,
+    end: u64,
+    name: StoredName,
+}
+
 impl OwnLog {
     fn read(
         repository: &Repository,
         system: System,
         timeline: TimelineId,
         segment_bytes: u64,
-        numbers: &SegmentNumbers,
     ) -> Result<Option<OwnLog>, BackupError> {
-        let start = |number: u64| number.saturating_mul(segment_bytes);
-        let segment = |(name, _): (LogFileName, u64)| match name {
-            LogFileName::Segment(place) => Some(place),
-            LogFileName::Partial(_) | LogFileName::BackupLabel(..) | LogFileName::History(_) => None,
+        let segment = last_segment(repository, system, timeline, segment_bytes)?;
+        let tail = match system {
+            System::Seawall(_) => last_tail(repository, system, timeline, segment_bytes)?,
+            System::PostgreSql(_) => None,
         };
-        let segments = repository.list(system, Some(timeline))?.into_iter().filter_map(segment);
-        let mut last = None;
-        if let Some(place) = segments.max_by_key(|place: &SegmentPlace| place.digits) {
-            let number = numbers.of(place.digits);
-            let end = start(number.saturating_add(1));
-            let certain = match system {
-                System::Seawall(_) => end,
-                System::PostgreSql(_) => start(number).saturating_add(1),
-            };
-            last = Some((certain, end, StoredName::LogFile(system, LogFileName::Segment(place))));
-        }
-        let tails = match system {
-            System::Seawall(_) => repository.list_objects(system, &places::tails(timeline))?,
-            System::PostgreSql(_) => Vec::new(),
-        };
-        for (name, _) in tails {
-            let Some((segment, _, to)) = places::parse_tail(&name) else { continue };
-            let end = start(segment.number).saturating_add(to);
-            if last.as_ref().is_none_or(|(_, other, _)| end > *other) {
-                last = Some((end, end, StoredName::Object(system, name)));
-            }
-        }
-        let Some((certain, end, name)) = last else { return Ok(None) };
+        let farthest = [segment, tail].into_iter().flatten().max_by_key(|object| object.end);
+        let Some(Farthest { certain, end, name }) = farthest else { return Ok(None) };
         let newest_micros = header(repository, name)?.map_or(i64::MIN, |header| header.created_micros);
         Ok(Some(OwnLog { certain: Lsn::new(certain), end: Lsn::new(end), newest_micros }))
     }
+}
+
+fn last_segment(
+    repository: &Repository,
+    system: System,
+    timeline: TimelineId,
+    segment_bytes: u64,
+) -> Result<Option<Farthest>, BackupError> {
+    let numbers = SegmentNumbers::new(system, u32::try_from(segment_bytes).unwrap_or(0));
+    let segment = |(name, _): (LogFileName, u64)| match name {
+        LogFileName::Segment(place) => Some(place),
+        LogFileName::Partial(_) | LogFileName::BackupLabel(..) | LogFileName::History(_) => None,
+    };
+    let segments = repository.list(system, Some(timeline))?.into_iter().filter_map(segment);
+    Ok(segments.max_by_key(|place| place.digits).map(|place| {
+        let start = numbers.of(place.digits).saturating_mul(segment_bytes);
+        let end = start.saturating_add(segment_bytes);
+        let certain = match system {
+            System::Seawall(_) => end,
+            System::PostgreSql(_) => start.saturating_add(1),
+        };
+        Farthest { certain, end, name: StoredName::LogFile(system, LogFileName::Segment(place)) }
+    }))
+}
+
+fn last_tail(
+    repository: &Repository,
+    system: System,
+    timeline: TimelineId,
+    segment_bytes: u64,
+) -> Result<Option<Farthest>, BackupError> {
+    let tail = |(name, _): (ObjectName, u64)| {
+        let (segment, _, to) = places::parse_tail(&name)?;
+        let end = segment.number.saturating_mul(segment_bytes).saturating_add(to);
+        Some(Farthest { certain: end, end, name: StoredName::Object(system, name) })
+    };
+    let tails = repository.list_objects(system, &places::tails(timeline))?.into_iter().filter_map(tail);
+    Ok(tails.max_by_key(|tail| tail.end))
 }
 
 /// `None` if the object is gone by now, or damaged: then it does not say when it was archived.

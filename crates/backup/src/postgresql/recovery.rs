@@ -36,7 +36,7 @@ pub(super) struct Recovery<'a> {
     pub(super) action: TargetAction,
     pub(super) role: RestoredRole,
     pub(super) archive_mode: ArchiveMode,
-    /// `None`: that of the backup.
+    /// `None`: that of the backup; of a standby, the last one, and those that are begun later.
     pub(super) timeline: Option<TimelineId>,
 }
 
@@ -121,8 +121,8 @@ impl Recovery<'_> {
             lines.push(("archive_cleanup_command", String::new()));
         }
         let timeline = match (self.role, self.timeline) {
-            (RestoredRole::Standby, _) => "latest".to_owned(),
-            (RestoredRole::Primary, Some(timeline)) => timeline.to_string(),
+            (_, Some(timeline)) => timeline.to_string(),
+            (RestoredRole::Standby, None) => "latest".to_owned(),
             (RestoredRole::Primary, None) => "current".to_owned(),
         };
         lines.push(("recovery_target_timeline", timeline));
@@ -186,9 +186,13 @@ mod tests {
     fn a_standby_follows_the_last_timeline() {
         let target = PostgreSqlTarget::Latest;
         let (role, archive_mode) = (RestoredRole::Standby, ArchiveMode::Preserve);
-        let standby = Recovery { role, archive_mode, ..recovery(&target, Some(2)) };
+        let standby = Recovery { role, archive_mode, ..recovery(&target, None) };
         assert_eq!(standby.signal(), "standby.signal");
         let text = String::from_utf8(standby.settings(b"")).unwrap();
         assert!(text.ends_with("recovery_target_timeline = 'latest'\n"), "{text}");
+        // PostgreSQL's latest is that with the highest number, which may be that of a trial.
+        let beside = Recovery { role, archive_mode, ..recovery(&target, Some(2)) };
+        let text = String::from_utf8(beside.settings(b"")).unwrap();
+        assert!(text.ends_with("recovery_target_timeline = '2'\n"), "{text}");
     }
 }

@@ -134,14 +134,17 @@ pub fn restore_postgresql(
     }
     LogCheck { repository, system, history: &history, backup }.check(&request.target)?;
     let manifest = &backup.manifest;
-    let is_of_backup = history.timeline_at(manifest.start) == history.timeline;
+    let is_default = match request.role {
+        RestoredRole::Primary => history.timeline_at(manifest.start) == history.timeline,
+        RestoredRole::Standby => history.timeline == stored.timelines.last(),
+    };
     let recovery = Recovery {
         restore_command: &request.restore_command,
         target: &request.target,
         action: request.action,
         role: request.role,
         archive_mode: request.archive_mode,
-        timeline: (!is_of_backup).then_some(history.timeline),
+        timeline: (!is_default).then_some(history.timeline),
     };
     let cluster = NewCluster::begin(directory)?;
     let (mut bytes, total) = (0, manifest.bytes());

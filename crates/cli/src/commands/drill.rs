@@ -16,7 +16,7 @@ use serde_json::json;
 use super::backup::{
     Bars, database_id, left_behind, on_its_way_json, open_repository, passed_over_json, warn_of_passed_over,
 };
-use super::inspect::damage_text;
+use super::inspect::{Tables, damage_text};
 use super::{postgresql_backup, postgresql_drill};
 use crate::arguments::{DrillArguments, Shared};
 use crate::failure::Failure;
@@ -131,7 +131,7 @@ fn run_own(
         &environment,
         &options,
         &request,
-        &mut |damage| damages.push(damage_text(&damage)),
+        &mut |damage| damages.push(damage_text(&damage, &Tables::new())),
         &mut |step| bars.show(step),
     );
     bars.clear();
@@ -225,18 +225,19 @@ fn write_prometheus(path: &Path, outcome: Option<&Outcome>) -> io::Result<()> {
     let disk = OsDisk::new(directory);
     // The collector reads files that end in `.prom`.
     let new = format!("{name}.new");
-    write_new(&directory.join(&new), &text)?;
+    write_new(&disk, directory, &new, &text)?;
     disk.rename(&new, name)
 }
 
 /// Writes a file that is not there. The directory may be somebody else's, and a link there lead anywhere: what is there of an earlier
 /// attempt goes, and is not written to.
-fn write_new(path: &Path, text: &str) -> io::Result<()> {
-    match std::fs::remove_file(path) {
+fn write_new(disk: &OsDisk, directory: &Path, name: &str, text: &str) -> io::Result<()> {
+    match disk.remove(name) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
         removed => removed?,
     }
-    std::fs::File::options().write(true).create_new(true).open(path)?.write_all(text.as_bytes())
+    let mut file = std::fs::File::options().write(true).create_new(true).open(directory.join(name))?;
+    file.write_all(text.as_bytes())
 }
 
 fn prometheus_text(now: i64, is_good: bool, last_success: Option<i64>, outcome: Option<&Outcome>) -> String {

@@ -1,5 +1,6 @@
 //! `info`, `check`, `checkpoint`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use seawall::{
@@ -111,9 +112,11 @@ fn info_json(info: &DatabaseInfo, tables: usize) -> Value {
 pub(crate) fn check(shared: &Shared, directory: &Path, output: &mut Output) -> Result<(), Failure> {
     let bar = progress::rows("checking");
     let mut written = Ok(());
+    let mut tables = None;
     let summary = Database::check_directory(directory, options(shared, OpenMode::ReadOnly), &mut |damage| {
         if written.is_ok() {
-            written = output.answer(&damage_json(&damage), damage_text(&damage));
+            let tables = tables.get_or_insert_with(|| tables_of(shared, directory));
+            written = output.answer(&damage_json(&damage, tables), damage_text(&damage, tables));
         }
     });
     bar.finish_and_clear();
@@ -143,12 +146,30 @@ pub(crate) fn read_by(summary: &CheckSummary) -> String {
     )
 }
 
+/// Names of tables by the storage that has their rows.
+pub(crate) type Tables = BTreeMap<u64, String>;
+
+/// As far as a damaged database tells.
+fn tables_of(shared: &Shared, directory: &Path) -> Tables {
+    let read = || {
+        let database = Database::open(directory, options(shared, OpenMode::ReadOnly))?;
+        let tables = database.tables()?;
+        database.close()?;
+        Ok::<_, seawall::Error>(tables)
+    };
+    let tables = read().unwrap_or_default();
+    tables.into_iter().map(|table| (table.storage, table.name)).collect()
+}
+
 /// File, offset, what, and which rows.
-pub(crate) fn damage_text(damage: &Damage) -> String {
+pub(crate) fn damage_text(damage: &Damage, tables: &Tables) -> String {
     let offset = damage.offset.map_or_else(String::new, |offset| format!(", offset {offset}"));
     let rows = damage.keys.as_ref().map_or_else(String::new, |keys| {
         let place = |bound: &Option<(u64, Vec<u8>)>, open: &str| match bound {
-            Some((storage, key)) => format!("key {} of storage {storage}", escape(key)),
+            Some((storage, key)) => {
+                let table = tables.get(storage).map(|name| format!(" (table {name:?})")).unwrap_or_default();
+                format!("key {} of storage {storage}{table}", escape(key))
+            }
             None => open.to_owned(),
         };
         format!("; affects rows from {} to {}", place(&keys.from, "the first"), place(&keys.to, "the last"))
@@ -157,9 +178,11 @@ pub(crate) fn damage_text(damage: &Damage) -> String {
     format!("{}{offset}:{could_not} {}{rows}", damage.path, damage.what)
 }
 
-fn damage_json(damage: &Damage) -> Value {
+fn damage_json(damage: &Damage, tables: &Tables) -> Value {
     let bound = |bound: &Option<(u64, Vec<u8>)>| match bound {
-        Some((storage, key)) => json!({ "storage": storage, "key_hex": hex(key) }),
+        Some((storage, key)) => {
+            json!({ "storage": storage, "table": tables.get(storage), "key_hex": hex(key) })
+        }
         None => Value::Null,
     };
     let keys = damage.keys.as_ref().map(|keys| json!({ "from": bound(&keys.from), "to": bound(&keys.to) }));

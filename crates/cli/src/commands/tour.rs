@@ -136,7 +136,7 @@ fn recover(shared: &Shared, directory: &Path, report: &mut Report<'_>) -> Result
 fn check(shared: &Shared, directory: &Path, report: &mut Report<'_>) -> Result<(), Failure> {
     let mut damage = Vec::new();
     let summary = Database::check_directory(directory, options(shared, OpenMode::ReadOnly), &mut |found| {
-        damage.push(super::inspect::damage_text(&found));
+        damage.push(super::inspect::damage_text(&found, &super::inspect::Tables::new()));
     })?;
     if let Some(first) = damage.first() {
         return Err(Failure::Broken(format!("check found {} places damaged, first: {first}", damage.len())));

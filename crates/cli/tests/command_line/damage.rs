@@ -19,6 +19,7 @@ fn a_flipped_bit_in_a_page_is_4() {
     assert_eq!(output.status.code(), Some(4), "{output:?}");
     let found = String::from_utf8(output.stdout).unwrap();
     assert!(found.contains("pages"), "{found}");
+    assert!(found.contains("(table \"t\")"), "which table the storage is: {found}");
     scratch.fails(4, ["dump", "db", "t", "--output", "out.csv"]);
     // Rows elsewhere stay readable.
     assert_eq!(scratch.ok(["get", "db", "t", "000000"]), "value 0\n");
