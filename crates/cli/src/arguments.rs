@@ -219,7 +219,7 @@ may have the database open. Keep the old key until the command returns, and for 
 database made before.
 
 Example:
-  seawall rotate-key bank --master-key-file old.key --new-master-key-file new.key"
+  seawall rotate-key bank --master-key-file old --new-master-key-file new"
 )]
 pub(crate) struct RotateKey {
     /// Directory of the database.
