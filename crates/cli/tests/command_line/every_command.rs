@@ -44,6 +44,7 @@ const EXAMPLES: [(&str, &str, i32); 39] = [
     ("verify --repository repo --full", "verify --repository nowhere", 3),
     ("expire --repository repo --keep-count 1", "expire --repository repo", 2),
     ("restore copy --repository repo", "restore db --repository repo", 6),
+    ("archive-mode copy on", "archive-mode nowhere on", 3),
     ("drill --repository repo", "drill --repository repo --backup none", 3),
     (
         "rotate-key vault --master-key-file old.key --new-master-key-file new.key",
