@@ -381,13 +381,16 @@ impl Repository {
         let mut fetches = 0;
         loop {
             fetches += 1;
-            let fetched = self.request_of(path, || {
-                self.with_keys(|keys| {
-                    sink.restart().map_err(Failure::Sink)?;
-                    self.fetch_once(path, system, name, keys, sink)
-                })
+            let fetched = self.confirm_absence(|| {
+                let fetched = self.request_of(path, || {
+                    self.with_keys(|keys| {
+                        sink.restart().map_err(Failure::Sink)?;
+                        self.fetch_once(path, system, name, keys, sink)
+                    })
+                });
+                fetched.and_then(|fetched| fetched)
             });
-            match self.confirm_absence(fetched.and_then(|fetched| fetched)) {
+            match fetched {
                 Err(ArchiveError::Damaged { object, problem }) if fetches < FETCHES_OF_DAMAGED => {
                     tracing::warn!(%object, %problem, "an object came damaged: it is fetched again");
                 }
@@ -445,11 +448,12 @@ impl Repository {
 
     /// The header at a path, whatever it says, and the checksum of the content.
     pub(crate) fn read_header(&self, path: &str) -> Result<(Header, u64), ArchiveError> {
-        let read = self.retry(|| match self.read_header_once(path) {
-            Err(ArchiveError::Store(error)) => Err(error),
-            other => Ok(other),
-        });
-        self.confirm_absence(read?)
+        self.confirm_absence(|| {
+            self.retry(|| match self.read_header_once(path) {
+                Err(ArchiveError::Store(error)) => Err(error),
+                other => Ok(other),
+            })?
+        })
     }
 
     fn read_header_once(&self, path: &str) -> Result<(Header, u64), ArchiveError> {
@@ -504,8 +508,10 @@ impl Repository {
         prefix: &str,
         take: impl Fn(ObjectEntry) -> Option<T>,
     ) -> Result<Vec<T>, ArchiveError> {
-        let entries = self.request(|storage| storage.list(prefix))?;
-        self.confirm_none(entries.into_iter().filter_map(take).collect())
+        self.confirm_none(|| {
+            let entries = self.request(|storage| storage.list(prefix))?;
+            Ok(entries.into_iter().filter_map(&take).collect())
+        })
     }
 
     /// As `entries`, of the names of directories.
@@ -514,8 +520,10 @@ impl Repository {
         prefix: &str,
         take: impl Fn(String) -> Option<T>,
     ) -> Result<Vec<T>, ArchiveError> {
-        let names = self.request(|storage| storage.list_directories(prefix))?;
-        self.confirm_none(names.into_iter().filter_map(take).collect())
+        self.confirm_none(|| {
+            let names = self.request(|storage| storage.list_directories(prefix))?;
+            Ok(names.into_iter().filter_map(&take).collect())
+        })
     }
 
     // ---- requests ----------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use common::object_server::{ObjectServer, listing};
 use common::store_server::{Reply, StoreServer};
 use common::{SYSTEM, history, name, options, pack};
 use seawall_archive::{
@@ -131,7 +132,7 @@ fn store() -> (StoreServer, Arc<AtomicBool>) {
 }
 
 #[test]
-fn a_store_that_answers_404_to_everything_is_not_the_end_of_the_archive() {
+fn a_store_that_is_away_to_everything_is_not_the_end_of_the_archive() {
     let (server, is_gone) = store();
     let clock = SimulatedClock::default();
     let url: RepositoryUrl = server.url().parse().unwrap();
@@ -143,7 +144,7 @@ fn a_store_that_answers_404_to_everything_is_not_the_end_of_the_archive() {
     let repository = Repository::create(&url, options).unwrap();
     let before = server.requests().len();
     assert!(matches!(fetch(&repository), Err(ArchiveError::NotFound { .. })));
-    assert_eq!(server.requests().len(), before + 2, "the object, and the header");
+    assert_eq!(server.requests().len(), before + 3, "the object, the header, and the object again");
     is_gone.store(true, Ordering::SeqCst);
     assert!(matches!(fetch(&repository), Err(ArchiveError::RepositoryGone { .. })));
     is_gone.store(false, Ordering::SeqCst);
@@ -154,4 +155,32 @@ fn a_store_that_answers_404_to_everything_is_not_the_end_of_the_archive() {
     clock.advance(Duration::from_secs(61));
     is_gone.store(true, Ordering::SeqCst);
     assert!(matches!(push(&repository), Err(ArchiveError::RepositoryGone { .. })));
+}
+
+/// The store is away when the object or the listing is asked for, and back when the header is.
+#[test]
+fn a_store_that_comes_back_between_two_answers_is_not_the_end_of_the_archive() {
+    let is_away = Arc::new(AtomicBool::new(false));
+    let switch = Arc::clone(&is_away);
+    let store = ObjectServer::start(move |request, _| {
+        let is_list = request.query.contains("list-type");
+        let reply = if is_list { Reply::Status(200, listing(&[], "")) } else { Reply::Status(404, Vec::new()) };
+        switch.swap(false, Ordering::SeqCst).then_some(reply)
+    });
+    let url: RepositoryUrl = store.server.url().parse().unwrap();
+    let credentials = [("AWS_ACCESS_KEY_ID", "key"), ("AWS_SECRET_ACCESS_KEY", "secret")];
+    let credentials = credentials.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let options = RepositoryOptions { credentials, retry: RetryPolicy::once(), ..options(1, None) };
+    let repository = Repository::create(&url, options).unwrap();
+    assert_eq!(push(&repository).unwrap(), Pushed::Stored);
+    let away_once = || is_away.store(true, Ordering::SeqCst);
+    away_once();
+    assert_eq!(fetch(&repository).unwrap(), history("promoted").1);
+    away_once();
+    assert!(repository.stat(POSTGRESQL, name("00000002.history")).unwrap().is_some());
+    away_once();
+    assert_eq!(repository.list(POSTGRESQL, None).unwrap().len(), 1);
+    away_once();
+    assert_eq!(repository.systems().unwrap(), [POSTGRESQL]);
+    assert!(!is_away.load(Ordering::SeqCst), "each question was asked while it was away");
 }

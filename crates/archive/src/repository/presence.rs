@@ -10,6 +10,8 @@
 //!   a put into a directory                       each time: it costs as much as opening a file
 //!   a put into a store                           once a minute: an object costs no request more
 //! ```
+//! The first answer may be from the moment before the store came back, and the header from the one after: only an answer that was
+//! given after the header was good says that there is no such object. That costs one request where an archive ends.
 
 use std::time::Duration;
 
@@ -49,19 +51,29 @@ impl Repository {
         if self.storage.is_near() || age >= CONFIRMED_FOR { self.confirm() } else { Ok(()) }
     }
 
-    /// `found`, after a look at the header if there is nothing in it.
-    pub(super) fn confirm_none<T>(&self, found: Vec<T>) -> Result<Vec<T>, ArchiveError> {
-        if found.is_empty() {
-            self.confirm()?;
+    /// What `list` finds. If that is nothing, the header is looked at, and what a second look finds counts.
+    pub(super) fn confirm_none<T>(
+        &self,
+        list: impl Fn() -> Result<Vec<T>, ArchiveError>,
+    ) -> Result<Vec<T>, ArchiveError> {
+        let found = list()?;
+        if !found.is_empty() {
+            return Ok(found);
         }
-        Ok(found)
+        self.confirm()?;
+        list()
     }
 
-    /// `result`, after a look at the header if it says that there is no such object.
-    pub(super) fn confirm_absence<T>(&self, result: Result<T, ArchiveError>) -> Result<T, ArchiveError> {
-        if let Err(ArchiveError::NotFound { .. }) = &result {
-            self.confirm()?;
+    /// What `look` finds. If it says that there is no such object, the header is looked at, and what a second look finds counts.
+    pub(super) fn confirm_absence<T>(
+        &self,
+        mut look: impl FnMut() -> Result<T, ArchiveError>,
+    ) -> Result<T, ArchiveError> {
+        match look() {
+            Err(ArchiveError::NotFound { .. }) => {}
+            other => return other,
         }
-        result
+        self.confirm()?;
+        look()
     }
 }
