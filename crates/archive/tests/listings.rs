@@ -85,6 +85,28 @@ fn is_obeyed(character: char) -> bool {
     character.is_control() || character == '\u{202E}'
 }
 
+/// Consoles of providers, and tools that show a bucket as directories, put an empty object for each of them, with a slash at its end.
+#[test]
+fn an_empty_object_for_a_directory_does_not_hide_what_is_in_it() {
+    let store = ObjectServer::start(|_, _| None);
+    let url: RepositoryUrl = store.server.url().parse().unwrap();
+    let encrypted = || RepositoryOptions { master_key: Some(common::master(1)), ..with_credentials(&[]) };
+    let repository = Repository::create(&url, encrypted()).unwrap();
+    let (file, content) = &segments(1)[0];
+    repository.push(&pack(file, content, Compression::Lz4)).unwrap();
+    let own = "prefix/postgresql-7301234567890123456/";
+    for directory in ["prefix/", "prefix/keys/", own, &format!("{own}log/"), &format!("{own}gaps/")] {
+        store.objects.lock().unwrap().insert(directory.to_owned(), Vec::new());
+    }
+    let repository = Repository::open(&url, encrypted()).unwrap();
+    assert_eq!(repository.systems().unwrap(), [POSTGRESQL]);
+    assert_eq!(repository.list(POSTGRESQL, None).unwrap().len(), 1);
+    assert_eq!(repository.gaps(POSTGRESQL).unwrap(), []);
+    assert_eq!(repository.timelines(POSTGRESQL).unwrap().len(), 1);
+    assert!(repository.stored(None).unwrap().iter().all(|object| !object.path.is_empty()));
+    repository.rotate_master_key(&common::master(2), seawall_archive::Rotation::default()).unwrap();
+}
+
 #[test]
 fn a_listing_that_never_ends_is_found_out() {
     let pages = Arc::new(AtomicUsize::new(0));

@@ -164,7 +164,8 @@ fn a_store_that_comes_back_between_two_answers_is_not_the_end_of_the_archive() {
     let switch = Arc::clone(&is_away);
     let store = ObjectServer::start(move |request, _| {
         let is_list = request.query.contains("list-type");
-        let reply = if is_list { Reply::Status(200, listing(&[], "")) } else { Reply::Status(404, Vec::new()) };
+        let reply =
+            if is_list { Reply::Status(200, listing(&[], "")) } else { Reply::Status(404, Vec::new()) };
         switch.swap(false, Ordering::SeqCst).then_some(reply)
     });
     let url: RepositoryUrl = store.server.url().parse().unwrap();

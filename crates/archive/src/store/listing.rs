@@ -1,7 +1,8 @@
 //! What a store lists, as far as it can be believed.
 //!
 //! A name that is listed twice counts once, one that was not asked for is an error, and a store that lists the same names over and
-//! over, so that a listing never ends, is found out. What a store leaves out cannot be known: it is missed where it is needed.
+//! over, so that a listing never ends, is found out, and so is one that never runs out of new ones. What a store leaves out cannot be known: it is missed where it is needed.
+//! The directory itself, which some tools put as an empty object with a slash at its end, is no object.
 //! Names are the store's word: what is put into a message is [`shown`] as one short line that no terminal obeys.
 
 use std::borrow::Cow;
@@ -13,6 +14,8 @@ use super::ObjectEntry;
 const NAME_BYTES_MAX: usize = 4096;
 /// How many names more may be repeated than there are: pages of a listing overlap where objects are put meanwhile.
 const REPEATED_MAX: usize = 1000;
+/// The most that all names take: those of a hundred terabytes of segments do not.
+const NAMES_BYTES_MAX: usize = 2 << 30;
 /// What is shown of a name.
 const SHOWN_CHARACTERS_MAX: usize = 300;
 
@@ -22,12 +25,15 @@ pub(super) struct Listing<'a> {
     prefix: &'a str,
     entries: BTreeMap<String, u64>,
     repeated: usize,
+    names_bytes: usize,
+    names_bytes_max: usize,
 }
 
 impl Listing<'_> {
     /// Of the objects whose path begins with `prefix`.
     pub(super) fn new(prefix: &str) -> Listing<'_> {
-        Listing { prefix, entries: BTreeMap::new(), repeated: 0 }
+        let (entries, names_bytes_max) = (BTreeMap::new(), NAMES_BYTES_MAX);
+        Listing { prefix, entries, repeated: 0, names_bytes: 0, names_bytes_max }
     }
 
     /// Takes the next one.
@@ -38,11 +44,19 @@ impl Listing<'_> {
         if path.len() > NAME_BYTES_MAX {
             return Err(format!("it lists a name of {} bytes: {}", path.len(), shown(&path)));
         }
-        if !path.starts_with(self.prefix) {
+        let is_directory = path == self.prefix.trim_end_matches('/');
+        if !is_directory && !path.starts_with(self.prefix) {
             return Err(format!("it lists {}, which it was not asked for", shown(&path)));
         }
-        if self.entries.insert(path, bytes).is_some() {
+        let name_bytes = path.len();
+        if is_directory || self.entries.insert(path, bytes).is_some() {
             self.repeated += 1;
+        } else {
+            self.names_bytes += name_bytes;
+        }
+        if self.names_bytes > self.names_bytes_max {
+            let count = self.entries.len();
+            return Err(format!("it has listed {count} names, and lists more: there is no end to be seen"));
         }
         if self.repeated > self.entries.len() + REPEATED_MAX {
             return Err(format!("it lists the same {} names over and over", self.entries.len()));
@@ -105,6 +119,28 @@ mod tests {
         let refused = taken.enumerate().find_map(|(count, taken)| Some((count, taken.err()?)));
         let (count, problem) = refused.expect("it would never end");
         assert!(count < 1100 && problem.contains("over and over"), "{count}: {problem}");
+    }
+
+    #[test]
+    fn ever_new_names_come_to_an_end() {
+        let mut listing = Listing { names_bytes_max: 1000, ..Listing::new("a/") };
+        let mut taken = (0..1000).map(|number| listing.take(format!("a/{number:08}"), 1));
+        let problem = taken.find_map(Result::err).expect("it would never end");
+        assert!(problem.contains("101 names"), "{problem}");
+    }
+
+    #[test]
+    fn the_directory_itself_is_no_object() {
+        for (prefix, directory, object) in [("a/", "a", "a/b"), ("", "", "b")] {
+            let mut listing = Listing::new(prefix);
+            listing.take(directory.to_owned(), 0).unwrap();
+            listing.take(object.to_owned(), 1).unwrap();
+            let entries = listing.into_entries();
+            assert!(entries.len() == 1 && entries[0].path == object, "{entries:?}");
+        }
+        let mut listing = Listing::new("a/");
+        let mut taken = (0..10_000).map(|_| listing.take("a".to_owned(), 0));
+        assert!(taken.any(|taken| taken.is_err()), "it would never end");
     }
 
     #[test]

@@ -75,11 +75,14 @@ impl RemoteStorage {
         }
     }
 
-    /// The path within the repository; whole, where it is not within.
+    /// The path within the repository, which is empty for its own directory; whole, where it is not within.
     fn relative(&self, full: &Path) -> String {
         let full = full.as_ref();
-        let rest = full.strip_prefix(self.prefix.as_str());
-        let rest = if self.prefix.is_empty() { rest } else { rest.and_then(|rest| rest.strip_prefix('/')) };
+        let rest = match full.strip_prefix(self.prefix.as_str()) {
+            Some(rest) if self.prefix.is_empty() || rest.is_empty() => Some(rest),
+            Some(rest) => rest.strip_prefix('/'),
+            None => None,
+        };
         rest.unwrap_or(full).to_owned()
     }
 
