@@ -48,7 +48,8 @@ pub struct CheckReport {
     pub races: usize,
     /// What was put is found in a listing at once.
     pub lists_at_once: bool,
-    /// Why objects cannot be removed, if they cannot: object lock, or a policy. Nothing but retention needs it.
+    /// Why objects cannot be removed, if they cannot: object lock, or a policy. Retention needs it; a rotation of keys leaves
+    /// older rings.
     pub cannot_remove: Option<String>,
     /// What puts that were cut short a week ago or earlier had left behind. It was removed.
     pub leftovers: u64,

@@ -176,6 +176,29 @@ pub enum ArchiveError {
         /// What is wrong.
         source: RepositoryKeyError,
     },
+    /// A ring has no room for more keys.
+    #[error(
+        "the keys of {url} have room for {limit} copies, one of each key for each master key: nothing was changed. Take master keys out \
+         (`rotate-key` without --keep-others), do not renew, or make a new repository"
+    )]
+    TooManyKeys {
+        /// The place.
+        url: String,
+        /// How many it can hold.
+        limit: usize,
+    },
+    /// The newest ring of keys has fewer keys than were known before.
+    #[error(
+        "{object} lacks the repository key {key}, which was known before: somebody has put an older ring of keys as the newest. What is \
+         encrypted with the keys in it may be readable to whoever knows an old one. Nothing was changed; look who may write to the store, \
+         and remove this object if that key is in a ring of a lower number"
+    )]
+    KeysPutBack {
+        /// The full name of the ring.
+        object: String,
+        /// The key that it lacks.
+        key: String,
+    },
     /// The store did not do what was asked.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -210,6 +233,9 @@ impl ArchiveError {
             | ArchiveError::RotatedMeanwhile { .. }
             | ArchiveError::UnsteadyMasterKey { .. }
             | ArchiveError::KeptMasterKeys { .. }
+            | ArchiveError::TooManyKeys { .. }
+            // Opened anew, it would not know that a key is missing.
+            | ArchiveError::KeysPutBack { .. }
             | ArchiveError::RepositoryVersion { .. }
             | ArchiveError::NotFound { .. }
             | ArchiveError::Damaged { .. }

@@ -47,7 +47,8 @@ pub use gap::{Gap, GapRecord};
 pub use name::{LogFileName, SegmentPlace};
 pub use object_name::{ObjectName, ObjectPlace};
 pub use repository::{
-    ContentSink, KeyInForce, Pushed, Repository, RepositoryOptions, RequestStatistics, Rotation,
+    ContentSink, KeyInForce, LeftRing, Pushed, Repository, RepositoryOptions, RequestStatistics, Rotated,
+    Rotation,
 };
 pub use repository_header::RepositoryHeader;
 pub use seawall_codec::compression::Compression;

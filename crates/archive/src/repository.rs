@@ -13,7 +13,7 @@ mod keys;
 mod objects;
 mod presence;
 
-pub use keys::{KeyInForce, Rotation};
+pub use keys::{KeyInForce, LeftRing, Rotated, Rotation};
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -120,6 +120,8 @@ pub struct Repository {
     keys: RwLock<Arc<Vec<RepositoryKey>>>,
     /// When the header was last found to be the one that the repository was opened with.
     confirmed: Mutex<Duration>,
+    /// When its keys were last compared with those of the newest ring.
+    keys_compared: Mutex<Duration>,
     url: String,
     options: RepositoryOptions,
     statistics: Mutex<RequestStatistics>,
@@ -180,9 +182,10 @@ impl Repository {
         url: String,
         options: RepositoryOptions,
     ) -> Repository {
-        let confirmed = Mutex::new(options.clock.monotonic());
+        let now = options.clock.monotonic();
+        let (confirmed, keys_compared) = (Mutex::new(now), Mutex::new(now));
         let (keys, statistics) = (RwLock::default(), Mutex::default());
-        Repository { storage, header, keys, confirmed, url, options, statistics }
+        Repository { storage, header, keys, confirmed, keys_compared, url, options, statistics }
     }
 
     fn create_in(

@@ -3,17 +3,21 @@
 
 mod common;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
+use common::object_server::ObjectServer;
+use common::store_server::Reply;
 use common::{SYSTEM, history, master, name, options, pack, segments};
 use seawall_archive::{
-    ArchiveError, Compression, KeyInForce, Pushed, Repository, RepositoryOptions, Rotation, System,
+    ArchiveError, Compression, KeyInForce, Pushed, Repository, RepositoryOptions, RepositoryUrl, RetryPolicy,
+    Rotation, System,
 };
 use seawall_io::Random;
 use seawall_keys::{MasterKey, OtherMasterKeys};
-use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, SimulatedRandom, seeds};
+use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom, seeds};
 
 const POSTGRESQL: System = System::PostgreSql(SYSTEM);
 const KEEP: Rotation = Rotation { others: OtherMasterKeys::Keep, key: KeyInForce::Newest };
@@ -56,7 +60,7 @@ fn a_master_key_changes_without_a_byte_of_the_archive() {
     let error = open(&disk, 2).unwrap_err();
     assert!(matches!(error, ArchiveError::WrongMasterKey { .. }), "{error}");
     for _ in 0..2 {
-        assert!(repository.rotate_master_key(&master(2), KEEP).unwrap().is_empty());
+        assert!(repository.rotate_master_key(&master(2), KEEP).unwrap().removed_master_keys.is_empty());
         assert_eq!(open(&disk, 2).unwrap().master_keys().unwrap().len(), 2);
     }
     // A new repository key: old objects keep theirs.
@@ -64,7 +68,7 @@ fn a_master_key_changes_without_a_byte_of_the_archive() {
     repository.rotate_master_key(&master(2), renewed).unwrap();
     let history = push(&repository, 2);
     let removed = open(&disk, 2).unwrap().rotate_master_key(&master(2), DROP).unwrap();
-    assert_eq!(removed.len(), 1);
+    assert_eq!((removed.removed_master_keys.len(), removed.left_rings.len()), (1, 0));
     assert!(matches!(open(&disk, 1), Err(ArchiveError::WrongMasterKey { .. })));
     let new = open(&disk, 2).unwrap();
     let mut fetched = Vec::new();
@@ -221,6 +225,7 @@ fn a_rotation_that_was_overtaken_twice_is_refused_and_its_key_is_not_used() {
     let renewed = Rotation { key: KeyInForce::Renewed, ..DROP };
     let error = slow.rotate_master_key(&master(4), renewed).unwrap_err();
     assert!(matches!(error, ArchiveError::RotatedMeanwhile { .. }), "{error}");
+    assert_eq!(rings(&disk).len(), 1, "it has taken back what does not count");
     let file = push(&slow, 2);
     assert!(has(&open(&disk, 3).unwrap(), &file));
     open(&disk, 3).unwrap().rotate_master_key(&master(5), DROP).unwrap();
@@ -257,4 +262,130 @@ fn an_open_repository_takes_up_a_renewed_key_by_itself() {
     assert_eq!(reader.push(&packed).unwrap(), Pushed::AlreadyThere, "its header is read with the new key");
     let ids: BTreeSet<String> = disk.list_all().into_iter().map(|entry| entry.name).collect();
     assert_eq!(ids.iter().filter(|path| path.starts_with("keys/")).count(), 1, "{ids:?}");
+}
+
+/// A database's archiver keeps a repository open for months.
+#[test]
+fn what_is_put_a_minute_after_a_renewal_has_the_new_key() {
+    let disk = SimulatedDisk::new(1);
+    create(&disk, 1);
+    let clock = SimulatedClock::default();
+    let own = RepositoryOptions { clock: Arc::new(clock.clone()), ..options(7, Some(1)) };
+    let archiver = Repository::open_on(Arc::new(disk.clone()), own).unwrap();
+    let key_of = |file: &str| {
+        let header = archiver.stat(POSTGRESQL, name(file)).unwrap().unwrap();
+        header.encryption.unwrap().key
+    };
+    let before = key_of(&push(&archiver, 2));
+    // Only the master key changes: what is archived goes on without it.
+    open(&disk, 1).unwrap().rotate_master_key(&master(2), DROP).unwrap();
+    clock.advance(Duration::from_secs(61));
+    assert_eq!(key_of(&push(&archiver, 3)), before);
+    open(&disk, 2).unwrap().rotate_master_key(&master(1), KEEP).unwrap();
+    let both = Rotation { key: KeyInForce::Renewed, ..KEEP };
+    open(&disk, 2).unwrap().rotate_master_key(&master(1), both).unwrap();
+    clock.advance(Duration::from_secs(61));
+    assert_ne!(key_of(&push(&archiver, 4)), before);
+    // A key that it cannot open: it must not go on with the old one.
+    open(&disk, 1)
+        .unwrap()
+        .rotate_master_key(&master(3), Rotation { key: KeyInForce::Renewed, ..DROP })
+        .unwrap();
+    clock.advance(Duration::from_secs(61));
+    let (file, content) = history("late");
+    let error = archiver.push(&pack(&file.replace("02", "05"), &content, Compression::Lz4)).unwrap_err();
+    assert!(matches!(error, ArchiveError::WrongMasterKey { .. }), "{error}");
+}
+
+fn rings(disk: &SimulatedDisk) -> Vec<String> {
+    let names = disk.list_all().into_iter().map(|entry| entry.name);
+    names.filter(|name| name.starts_with("keys/") && !name.contains("/.")).collect()
+}
+
+/// What everybody can do who may write to the store: `ring` under another number, its checksum made right.
+fn renumbered(ring: &[u8], number: u32) -> Vec<u8> {
+    let mut bytes = ring.to_vec();
+    bytes[32..36].copy_from_slice(&number.to_le_bytes());
+    bytes[12..16].fill(0);
+    let checksum = seawall_codec::checksum::crc32c(&bytes);
+    bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn an_older_ring_as_the_newest_is_refused_by_those_who_know_more_and_costs_no_key() {
+    let disk = SimulatedDisk::new(1);
+    let repository = create(&disk, 1);
+    let [first]: [String; 1] = rings(&disk).try_into().unwrap();
+    let old = disk.read_file(&first).unwrap();
+    let renew = Rotation { key: KeyInForce::Renewed, ..DROP };
+    repository.rotate_master_key(&master(1), renew).unwrap();
+    let file = push(&repository, 2);
+    disk.write_file(&first.replace("00000001", "00000003"), &renumbered(&old, 3));
+    for result in [repository.refresh(), repository.rotate_master_key(&master(1), renew).map(drop)] {
+        let error = result.unwrap_err();
+        assert!(matches!(error, ArchiveError::KeysPutBack { .. }), "{error}");
+        assert!(!error.asks_for_reopening(), "opened anew, it would take the old key");
+    }
+    assert!(has(&repository, &file), "what it knows it goes on to use");
+    // Somebody who has never seen the second key rotates.
+    let rotated = open(&disk, 1).unwrap().rotate_master_key(&master(1), renew).unwrap();
+    assert!(
+        rotated.left_rings.len() == 1 && rotated.left_rings[0].object.contains("00000002"),
+        "{rotated:?}"
+    );
+    // It can be mended: the ring with the key is still there.
+    disk.remove_file(&first.replace("00000001", "00000004"));
+    assert!(has(&open(&disk, 1).unwrap(), &file));
+}
+
+/// Credentials that may put, and not remove.
+#[test]
+fn a_rotation_succeeds_where_nothing_can_be_removed() {
+    let store = ObjectServer::start(|request, _| {
+        (request.method == "DELETE")
+            .then(|| Reply::Status(403, b"<Error><Code>AccessDenied</Code></Error>".to_vec()))
+    });
+    let url: RepositoryUrl = store.server.url().parse().unwrap();
+    let credentials = [("AWS_ACCESS_KEY_ID", "key"), ("AWS_SECRET_ACCESS_KEY", "secret")];
+    let credentials: BTreeMap<String, String> =
+        credentials.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let options = |key| RepositoryOptions {
+        credentials: credentials.clone(),
+        retry: RetryPolicy::once(),
+        ..options(1, Some(key))
+    };
+    let repository = Repository::create(&url, options(1)).unwrap();
+    for rings in 1..4 {
+        let rotated = repository.rotate_master_key(&master(1), DROP).unwrap();
+        assert_eq!(rotated.left_rings.len(), rings, "{rotated:?}");
+    }
+    let rotated = repository.rotate_master_key(&master(2), DROP).unwrap();
+    assert_eq!(rotated.removed_master_keys.len(), 1);
+    Repository::open(&url, options(2)).unwrap();
+    assert!(matches!(Repository::open(&url, options(1)), Err(ArchiveError::WrongMasterKey { .. })));
+}
+
+#[test]
+fn a_damaged_ring_still_opens_and_a_rotation_mends_it() {
+    let disk = SimulatedDisk::new(1);
+    let file = push(&create(&disk, 1), 2);
+    let [ring]: [String; 1] = rings(&disk).try_into().unwrap();
+    let whole = disk.read_file(&ring).unwrap();
+    // In the checksum of the whole.
+    let mut damaged = whole.clone();
+    damaged[13] ^= 1;
+    disk.write_file(&ring, &damaged);
+    let repository = open(&disk, 1).unwrap();
+    assert!(has(&repository, &file));
+    let error = open(&disk, 2).unwrap_err();
+    assert!(matches!(error, ArchiveError::Key { .. }), "{error}");
+    assert!(repository.rotate_master_key(&master(2), DROP).unwrap().left_rings.is_empty());
+    assert!(has(&open(&disk, 2).unwrap(), &file));
+    // In the wrapped key itself.
+    damaged = whole.clone();
+    damaged[160] ^= 1;
+    disk.write_file(&ring.replace("00000001", "00000003"), &damaged);
+    let error = open(&disk, 2).unwrap_err();
+    assert!(matches!(error, ArchiveError::Key { .. }), "{error}");
 }

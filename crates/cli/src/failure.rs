@@ -195,7 +195,10 @@ fn archive_exit_code(error: &seawall_archive::ArchiveError) -> u8 {
     match error {
         ArchiveError::Url(_) | ArchiveError::Settings { .. } => 2,
         ArchiveError::NoRepository { .. } | ArchiveError::NotFound { .. } => 3,
-        ArchiveError::Damaged { .. } | ArchiveError::OtherObject { .. } | ArchiveError::Key { .. } => 4,
+        ArchiveError::Damaged { .. }
+        | ArchiveError::OtherObject { .. }
+        | ArchiveError::KeysPutBack { .. }
+        | ArchiveError::Key { .. } => 4,
         ArchiveError::RepositoryExists { .. } | ArchiveError::OtherContent { .. } => 6,
         ArchiveError::Segment(_) => 7,
         ArchiveError::Store(error) if error.cause == StoreCause::Full => 8,
@@ -203,6 +206,7 @@ fn archive_exit_code(error: &seawall_archive::ArchiveError) -> u8 {
         | ArchiveError::NotEncrypted { .. }
         | ArchiveError::WrongMasterKey { .. }
         | ArchiveError::KeptMasterKeys { .. }
+        | ArchiveError::TooManyKeys { .. }
         | ArchiveError::UnsteadyMasterKey { .. }
         | ArchiveError::MasterKey(_) => 9,
         _ => 1,

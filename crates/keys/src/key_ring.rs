@@ -8,7 +8,7 @@
 //! |     12 |     4 | checksum   | CRC-32C of all bytes, this field as zero                              |
 //! |     16 |    16 | repository | id of the archive; the ring of another one is refused                 |
 //! |     32 |     4 | number     | from 1 on, as in its name                                             |
-//! |     36 |     4 | copies     | how many follow, 1 to 256                                             |
+//! |     36 |     4 | copies     | how many follow, 1 to 4096                                            |
 //! |     40 |       | copies     | 160 bytes each, a key wrapped by a master key; oldest key first. Each master key has a copy of each key |
 //!
 //! ```text
@@ -19,6 +19,9 @@
 //! Invariants:
 //! * A ring has every key of the ring before it. So no key is lost, whatever rotations there are and wherever they end.
 //! * Every master key of a ring opens every key in it.
+//!
+//! One damaged byte locks nobody out whose own copies are whole: each has a checksum of its own, and a tag. `decode_damaged` takes the
+//! copies of those master keys that have all keys; which keys there are follows from the places of all copies.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -34,7 +37,7 @@ use crate::repository_key::{
 };
 
 /// The most copies that a ring has.
-const COPIES_MAX: usize = 256;
+const COPIES_MAX: usize = 4096;
 /// Length of the longest ring.
 pub const KEY_RING_BYTES_MAX: usize = COPIES + COPIES_MAX * WRAPPED_REPOSITORY_KEY_BYTES;
 
@@ -49,12 +52,14 @@ pub struct KeyRing {
     repository: [u8; 16],
     number: u32,
     copies: Vec<WrappedKey>,
+    is_whole: bool,
 }
 
 impl KeyRing {
     /// The first ring of a repository.
     pub fn first(repository: [u8; 16], key: &RepositoryKey, master: &SecretKey) -> KeyRing {
-        KeyRing { repository, number: 1, copies: vec![WrappedKey::new(key, &repository, master)] }
+        let copies = vec![WrappedKey::new(key, &repository, master)];
+        KeyRing { repository, number: 1, copies, is_whole: true }
     }
 
     /// The ring after this one, which has `keys`, oldest first, for `masters`, and those of this ring if they are kept.
@@ -90,7 +95,7 @@ impl KeyRing {
         copies.retain(|copy| seen.insert((copy.key(), copy.fingerprint())));
         let number = self.number.checked_add(1).filter(|_| copies.len() <= COPIES_MAX);
         let number = number.ok_or(RepositoryKeyError::TooMany { limit: COPIES_MAX })?;
-        Ok(KeyRing { number, copies, ..*self })
+        Ok(KeyRing { number, copies, is_whole: true, ..*self })
     }
 
     /// Its number, from 1 on.
@@ -103,7 +108,8 @@ impl KeyRing {
         self.copies.iter().map(|copy| short(&copy.fingerprint())).collect()
     }
 
-    fn keys(&self) -> BTreeSet<RepositoryKeyId> {
+    /// Which keys it has.
+    pub fn keys(&self) -> BTreeSet<RepositoryKeyId> {
         self.copies.iter().map(WrappedKey::key).collect()
     }
 
@@ -121,6 +127,9 @@ impl KeyRing {
         let keys: Result<Vec<RepositoryKey>, RepositoryKeyError> =
             copies.map(|copy| copy.unwrap(&self.repository, master, Arc::clone(random))).collect();
         let keys = keys?;
+        if keys.is_empty() && !self.is_whole {
+            return Err(RepositoryKeyError::Damaged("it has no whole copies for this master key"));
+        }
         if keys.is_empty() {
             let known: Vec<String> = self.masters().into_iter().collect();
             return Err(RepositoryKeyError::OtherMasterKey(known.join(", ")));
@@ -130,7 +139,7 @@ impl KeyRing {
 
     /// Its bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let count = u32::try_from(self.copies.len()).expect("a few hundred at most");
+        let count = u32::try_from(self.copies.len()).expect("a few thousand at most");
         let mut bytes = Vec::with_capacity(COPIES + self.copies.len() * WRAPPED_REPOSITORY_KEY_BYTES);
         bytes.extend_from_slice(&MAGIC);
         bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
@@ -156,22 +165,64 @@ impl KeyRing {
         if header[16..32] != repository[..] {
             return Err(RepositoryKeyError::OtherRepository);
         }
-        let (copies, more) = rest.as_chunks::<WRAPPED_REPOSITORY_KEY_BYTES>();
-        let expected = usize::try_from(u32_at(header, 36)).unwrap_or(usize::MAX);
-        if copies.len() != expected || !more.is_empty() || !(1..=COPIES_MAX).contains(&expected) {
-            return Err(Damaged("it has not as many keys as it says"));
-        }
+        let copies = copies_in(header, rest)?;
         let copies = copies.iter().map(WrappedKey::decode).collect::<Result<Vec<_>, _>>()?;
-        let ring = KeyRing { repository: *repository, number: u32_at(header, 32), copies };
-        let places: BTreeSet<_> = ring.copies.iter().map(|copy| (copy.key(), copy.fingerprint())).collect();
-        // Distinct, and as many as there can be: so each master key has each key.
-        if places.len() != ring.copies.len() || places.len() != ring.keys().len() * ring.masters().len() {
-            return Err(Damaged("a master key lacks a key, or has it twice"));
-        }
+        let ring = KeyRing { repository: *repository, number: u32_at(header, 32), copies, is_whole: true };
+        check_places(&ring.copies)?;
         if ring.number == 0 || ring.copies.iter().any(|copy| copy.repository() != repository) {
             return Err(Damaged("it has a key of another repository, or no number"));
         }
         Ok(ring)
+    }
+
+    /// What is left of the ring `number` that `decode` has found damaged: the copies of each master key for which all are whole.
+    ///
+    /// # Errors
+    /// `Damaged` if it cannot be told which keys it had, or no master key has all of them.
+    pub fn decode_damaged(
+        bytes: &[u8],
+        repository: &[u8; 16],
+        number: u32,
+    ) -> Result<KeyRing, RepositoryKeyError> {
+        use RepositoryKeyError::Damaged;
+        let (header, rest) =
+            bytes.split_first_chunk::<COPIES>().ok_or(Damaged("it ends within its header"))?;
+        let copies = copies_in(header, rest)?;
+        let found: Vec<WrappedKey> = copies.iter().map(WrappedKey::unchecked).collect();
+        check_places(&found)?;
+        let is_damaged = |copy: &&WrappedKey| !copy.is_whole() || copy.repository() != repository;
+        let lost: BTreeSet<Fingerprint> =
+            found.iter().filter(is_damaged).map(WrappedKey::fingerprint).collect();
+        let copies: Vec<_> = found.into_iter().filter(|copy| !lost.contains(&copy.fingerprint())).collect();
+        match copies.is_empty() {
+            true => Err(Damaged("no master key has whole copies of all keys")),
+            false => Ok(KeyRing { repository: *repository, number, copies, is_whole: false }),
+        }
+    }
+}
+
+/// As many copies as the header says, and nothing more.
+fn copies_in<'a>(
+    header: &[u8; COPIES],
+    rest: &'a [u8],
+) -> Result<&'a [[u8; WRAPPED_REPOSITORY_KEY_BYTES]], RepositoryKeyError> {
+    let (copies, more) = rest.as_chunks::<WRAPPED_REPOSITORY_KEY_BYTES>();
+    let expected = usize::try_from(u32_at(header, 36)).unwrap_or(usize::MAX);
+    match copies.len() == expected && more.is_empty() && (1..=COPIES_MAX).contains(&expected) {
+        true => Ok(copies),
+        false => Err(RepositoryKeyError::Damaged("it has not as many keys as it says")),
+    }
+}
+
+/// Each master key has each key, once.
+fn check_places(copies: &[WrappedKey]) -> Result<(), RepositoryKeyError> {
+    let places: BTreeSet<_> = copies.iter().map(|copy| (copy.key(), copy.fingerprint())).collect();
+    let keys: BTreeSet<RepositoryKeyId> = copies.iter().map(WrappedKey::key).collect();
+    let masters: BTreeSet<Fingerprint> = copies.iter().map(WrappedKey::fingerprint).collect();
+    // Distinct, and as many as there can be.
+    match places.len() == copies.len() && places.len() == keys.len() * masters.len() {
+        true => Ok(()),
+        false => Err(RepositoryKeyError::Damaged("a master key lacks a key, or has it twice")),
     }
 }
 
@@ -274,11 +325,14 @@ mod tests {
         let masters: Vec<SecretKey> = (0..=255).map(master).collect();
         let masters: Vec<&SecretKey> = masters.iter().collect();
         let first = KeyRing::first(REPOSITORY, &one, masters[0]);
-        let full = first.next(std::slice::from_ref(&one), &masters, OtherMasterKeys::Keep).unwrap();
+        let mut keys: Vec<RepositoryKey> = (2..=16).map(key).collect();
+        keys.insert(0, one);
+        let full = first.next(&keys, &masters, OtherMasterKeys::Drop).unwrap();
         assert_eq!(full.encode().len(), KEY_RING_BYTES_MAX);
         assert_eq!(KeyRing::decode(&full.encode(), &REPOSITORY).as_ref(), Ok(&full));
-        let more = full.next(&[one, key(2)], &masters, OtherMasterKeys::Drop);
-        assert_eq!(more, Err(RepositoryKeyError::TooMany { limit: 256 }));
+        keys.push(key(17));
+        let more = full.next(&keys, &masters, OtherMasterKeys::Drop);
+        assert_eq!(more, Err(RepositoryKeyError::TooMany { limit: 4096 }));
     }
 
     #[test]
@@ -297,5 +351,44 @@ mod tests {
             assert!(KeyRing::decode(&bytes[..length], &REPOSITORY).is_err(), "length {length}");
         }
         assert!(KeyRing::decode(&[&bytes[..], &[0]].concat(), &REPOSITORY).is_err());
+    }
+
+    /// Whatever is damaged: a master key opens all keys, or none.
+    #[test]
+    fn a_flipped_bit_locks_out_nobody_whose_own_copies_are_whole() {
+        let keys = [key(1), key(2)];
+        let ring = KeyRing::first(REPOSITORY, &keys[0], &master(1));
+        let ring = ring.next(&keys, &[&master(1), &master(2)], OtherMasterKeys::Drop).unwrap();
+        let expected: Vec<_> = keys.iter().map(RepositoryKey::id).collect();
+        let bytes = ring.encode();
+        for bit in 0..bytes.len() * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            let found = KeyRing::decode_damaged(&damaged, &REPOSITORY, 2);
+            let opens = |byte| match found.as_ref().map(|ring| ring.open(&master(byte), &random())) {
+                Ok(Ok(keys)) => {
+                    assert_eq!(keys.iter().map(RepositoryKey::id).collect::<Vec<_>>(), expected, "bit {bit}");
+                    true
+                }
+                Ok(Err(RepositoryKeyError::Damaged(_))) | Err(RepositoryKeyError::Damaged(_)) => false,
+                other => panic!("bit {bit}: {other:?}"),
+            };
+            let opened = [1, 2].into_iter().filter(|byte| opens(*byte)).count();
+            let in_copy = (bit / 8).checked_sub(COPIES).map(|offset| offset % WRAPPED_REPOSITORY_KEY_BYTES);
+            let expected = match in_copy {
+                // How many there are.
+                None if bit / 8 >= 36 => 0,
+                None => 2,
+                // Which key it is, and whose.
+                Some(32..40 | 48..64) => 0,
+                Some(_) => 1,
+            };
+            assert_eq!(opened, expected, "bit {bit}");
+        }
+        // One that is cut short would lack a key.
+        let one = ring.next(&keys, &[&master(1)], OtherMasterKeys::Drop).unwrap().encode();
+        for length in 0..one.len() {
+            assert!(KeyRing::decode_damaged(&one[..length], &REPOSITORY, 3).is_err(), "length {length}");
+        }
     }
 }

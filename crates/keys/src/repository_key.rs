@@ -74,7 +74,7 @@ pub enum RepositoryKeyError {
     OtherMasterKeys(Vec<String>),
     /// More keys and master keys than a ring has room for.
     #[error(
-        "there is room for {limit} copies of keys: take master keys out first, by a rotation that drops the others"
+        "there is room for {limit} copies of keys: each master key has one of each key that was ever in force"
     )]
     TooMany {
         /// How many it can hold.
@@ -249,6 +249,15 @@ impl WrappedKey {
     ) -> Result<WrappedKey, RepositoryKeyError> {
         check_form(bytes)?;
         Ok(WrappedKey(*bytes))
+    }
+
+    /// What may be damaged.
+    pub(crate) fn unchecked(bytes: &[u8; WRAPPED_REPOSITORY_KEY_BYTES]) -> WrappedKey {
+        WrappedKey(*bytes)
+    }
+
+    pub(crate) fn is_whole(&self) -> bool {
+        check_form(&self.0).is_ok()
     }
 
     pub(crate) fn bytes(&self) -> &[u8; WRAPPED_REPOSITORY_KEY_BYTES] {

@@ -66,6 +66,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("Archive: frame of an object", "archive/src/envelope/frame.rs"),
     ("Archive: gap", "archive/src/gap.rs"),
     ("Archive: repository key", "keys/src/repository_key.rs"),
+    ("Archive: ring of keys", "keys/src/key_ring.rs"),
     ("Archive: names of other objects", "archive/src/object_name.rs"),
     ("Archive: spool", "archive_agent/src/spool.rs"),
     ("Backup: run", "backup/src/run.rs"),

@@ -10,15 +10,19 @@
 //!   a put into a directory                       each time: it costs as much as opening a file
 //!   a put into a store                           once a minute: an object costs no request more
 //! ```
+//! Once a minute a put also looks which keys the repository has: what is put encrypts with a renewed key by then.
+//!
 //! The first answer may be from the moment before the store came back, and the header from the one after: only an answer that was
 //! given after the header was good says that there is no such object. That costs one request where an archive ends.
 
 use std::time::Duration;
 
+use parking_lot::Mutex;
+
 use super::Repository;
 use crate::error::ArchiveError;
 
-/// How long puts into a store rely upon the last look at its header.
+/// How long puts into a store rely upon the last look at its header, and all puts on that at its keys.
 const CONFIRMED_FOR: Duration = Duration::from_secs(60);
 
 impl Repository {
@@ -46,9 +50,18 @@ impl Repository {
         Ok(())
     }
 
+    /// Before a put: the repository is still the one that was opened, and its newest key is known.
     pub(crate) fn confirm_before_put(&self) -> Result<(), ArchiveError> {
-        let age = self.clock().monotonic().saturating_sub(*self.confirmed.lock());
-        if self.storage.is_near() || age >= CONFIRMED_FOR { self.confirm() } else { Ok(()) }
+        let now = self.clock().monotonic();
+        let is_due = |looked: &Mutex<Duration>| now.saturating_sub(*looked.lock()) >= CONFIRMED_FOR;
+        if self.storage.is_near() || is_due(&self.confirmed) {
+            self.confirm()?;
+        }
+        if is_due(&self.keys_compared) {
+            self.take_up_keys()?;
+            *self.keys_compared.lock() = now;
+        }
+        Ok(())
     }
 
     /// What `list` finds. If that is nothing, the header is looked at, and what a second look finds counts.

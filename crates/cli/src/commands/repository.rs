@@ -123,7 +123,9 @@ fn check_text(report: &CheckReport, output: &mut Output) -> Result<(), Failure> 
     };
     let removal = match &report.cannot_remove {
         None => "allowed".to_owned(),
-        Some(reason) => format!("refused ({reason}); only retention needs it"),
+        Some(reason) => {
+            format!("refused ({reason}); retention needs it, and rotate-key, which leaves older keys")
+        }
     };
     let listed = if report.lists_at_once { "yes" } else { "NO: listings lag behind" };
     output.line(format_args!("objects are overwritten   {fencing}"))?;
@@ -326,11 +328,19 @@ fn rotate_key(shared: &Shared, rotate: &RotateRepositoryKey, output: &mut Output
         others: if rotate.keep_others { OtherMasterKeys::Keep } else { OtherMasterKeys::Drop },
         key: if rotate.renew { KeyInForce::Renewed } else { KeyInForce::Newest },
     };
-    let removed = repository.rotate_master_key(&new, rotation)?;
+    let rotated = repository.rotate_master_key(&new, rotation)?;
     output.note_done();
-    let text = match removed.as_slice() {
+    let mut text = match rotated.removed_master_keys.as_slice() {
         [] => "the new master key opens the repository, as those before do".to_owned(),
         old => format!("the new master key opens the repository; these no longer do: {}", old.join(", ")),
     };
-    output.answer(&json!({ "repository": repository.url(), "removed_master_keys": removed }), text)
+    for ring in &rotated.left_rings {
+        let (object, reason) = (escape(ring.object.as_bytes()), escape(ring.reason.as_bytes()));
+        text += &format!("\nolder keys stay in {object}: {reason}");
+    }
+    let left: Vec<&str> = rotated.left_rings.iter().map(|ring| ring.object.as_str()).collect();
+    let value = json!({
+        "repository": repository.url(), "removed_master_keys": rotated.removed_master_keys, "left_rings": left,
+    });
+    output.answer(&value, text)
 }
