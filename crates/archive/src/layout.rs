@@ -31,6 +31,12 @@ pub(crate) const KEYS: &str = "keys/";
 /// Directory of what a check puts and removes.
 pub(crate) const CHECK: &str = "check/";
 
+/// Whether a directory at the top is one of a repository's. Others lie there, too: `lost+found` of a file system.
+pub(crate) fn is_own(directory: &str) -> bool {
+    let is = |path: &str| path.strip_suffix('/') == Some(directory);
+    is(KEYS) || is(CHECK) || directory.parse::<System>().is_ok()
+}
+
 /// Where the file with this name lies.
 pub(crate) fn path(system: System, name: LogFileName) -> String {
     match name {

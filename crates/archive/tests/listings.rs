@@ -13,7 +13,7 @@ use seawall_archive::{
     ArchiveError, Compression, Repository, RepositoryOptions, RepositoryUrl, RetryPolicy, StoreCause, System,
 };
 use seawall_io::Disk;
-use seawall_simulation::SimulatedDisk;
+use seawall_simulation::{Fault, FaultError, FaultTarget, Operation, Operations, SimulatedDisk};
 
 const POSTGRESQL: System = System::PostgreSql(SYSTEM);
 
@@ -176,4 +176,30 @@ fn a_directory_lists_names_of_any_kind_and_shows_none_raw() {
     let stored = repository.stored(None).unwrap();
     let stranger = stored.iter().find(|object| object.name.is_none()).unwrap();
     assert!(!repository.location(&stranger.path).contains(char::is_control));
+}
+
+/// The root of a file system has a directory that only root may read.
+#[test]
+fn what_may_not_be_read_beside_a_repository_costs_neither_a_check_nor_a_listing() {
+    let disk = SimulatedDisk::new(1);
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let repository = Repository::create_on(shared, options(1, None)).unwrap();
+    let (file, content) = &segments(1)[0];
+    repository.push(&pack(file, content, Compression::Lz4)).unwrap();
+    disk.write_file("lost+found/x", b"x");
+    let deny = |prefix: &str| {
+        let operations = Operations::Only(Operation::List);
+        let target = FaultTarget::Path { prefix: prefix.to_owned(), operations };
+        let error = FaultError::Kind(std::io::ErrorKind::PermissionDenied);
+        disk.inject(Fault { target, error, skip: 0, count: u64::MAX });
+    };
+    deny("lost+found");
+    assert_eq!(repository.check().unwrap().leftovers, 0);
+    let stored = repository.stored(None).unwrap();
+    assert_eq!(stored.iter().filter(|object| object.path.contains("postgresql")).count(), 1);
+    // What is the repository's own is missed.
+    deny("postgresql");
+    assert!(
+        matches!(repository.stored(None), Err(ArchiveError::Store(error)) if error.cause == StoreCause::Denied)
+    );
 }

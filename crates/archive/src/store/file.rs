@@ -171,16 +171,18 @@ impl FileStorage {
         file.sync_data()
     }
 
+    /// What others have removed meanwhile is fine, and what this user may not read or remove stays: it is not this repository's, or
+    /// another user's to clean up.
     fn remove_old(&self, directory: &str, before_micros: i64) -> io::Result<u64> {
         let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
         let mut removed = 0;
-        for name in self.disk.list_names(directory)? {
+        for name in passed_over(self.disk.list_names(directory))? {
             if time_of_new(&name).is_some_and(|micros| micros < before_micros) {
-                self.disk.remove(&format!("{prefix}{name}"))?;
-                removed += 1;
+                let path = format!("{prefix}{name}");
+                removed += passed_over(self.disk.remove(&path).map(|()| 1))?;
             }
         }
-        for name in self.disk.list_subdirectories(directory)? {
+        for name in passed_over(self.disk.list_subdirectories(directory))? {
             if !name.starts_with(HIDDEN) {
                 removed += self.remove_old(&format!("{prefix}{name}"), before_micros)?;
             }
@@ -195,8 +197,15 @@ impl FileStorage {
             files.map(|file| ObjectEntry { path: format!("{prefix}{}", file.name), bytes: file.bytes }),
         );
         for name in self.disk.list_subdirectories(directory)? {
-            if !name.starts_with(HIDDEN) {
-                self.walk(&format!("{prefix}{name}"), entries)?;
+            if name.starts_with(HIDDEN) {
+                continue;
+            }
+            match self.walk(&format!("{prefix}{name}"), entries) {
+                Err(error) if is_denied(&error) && directory.is_empty() && !layout::is_own(&name) => {
+                    let directory = self.location(&name);
+                    tracing::info!(%directory, %error, "a directory that is not the repository's is passed over");
+                }
+                walked => walked?,
             }
         }
         Ok(())
@@ -303,6 +312,18 @@ fn absent_is_empty<T: Default>(result: io::Result<T>) -> io::Result<T> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(T::default()),
         other => other,
     }
+}
+
+/// Nothing, where nothing is or this user may not.
+fn passed_over<T: Default>(result: io::Result<T>) -> io::Result<T> {
+    match absent_is_empty(result) {
+        Err(error) if is_denied(&error) => Ok(T::default()),
+        other => other,
+    }
+}
+
+fn is_denied(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
 }
 
 fn parent_of(path: &str) -> &str {
