@@ -13,13 +13,16 @@
 //! `id` is drawn at random, `created` is in microseconds since 1970, `encryption` is that or `none`, and the checksum is
 //! CRC-32C of all bytes before its line. An encrypted repository alone has `key`, the id of its first repository key, and `seal`: nonce
 //! and tag (XAES-256-GCM) of an empty message by that key, with all lines before `key` as the associated data. So who has no
-//! key cannot change what is said there; and who opens a repository with a master key goes on only if it is encrypted.
+//! key cannot change what is said there; and who opens a repository with a master key goes on only if it is encrypted. Version 1 is read where
+//! `encryption` is `none`: nothing else differs.
 
 use seawall_codec::sealed_text::{TextProblem, TextReader, TextWriter};
 use seawall_keys::{ENVELOPE_BYTES, Envelope, NotAuthentic, RepositoryKey, RepositoryKeyId};
 
 /// The version of repositories.
 pub(crate) const FORMAT_VERSION: u32 = 2;
+/// The version before: without encryption it says the same, with encryption it had no seal.
+const UNSEALED_VERSION: u32 = 1;
 /// It is much shorter.
 pub(crate) const TEXT_BYTES_MAX: u64 = 4096;
 
@@ -75,11 +78,15 @@ impl RepositoryHeader {
     }
 
     pub(crate) fn decode(bytes: &[u8]) -> Result<(RepositoryHeader, Option<Seal>), TextProblem> {
-        let mut text = TextReader::open(bytes, TITLE, FORMAT_VERSION)?;
+        let opened = TextReader::open(bytes, TITLE, FORMAT_VERSION);
+        let is_unsealed = matches!(opened, Err(TextProblem::Version(UNSEALED_VERSION)));
+        let mut text = if is_unsealed { TextReader::open(bytes, TITLE, UNSEALED_VERSION)? } else { opened? };
         let id = from_hexadecimal(text.field("id")?).ok_or(TextProblem::Value("id"))?;
         let created_micros = text.parsed("created")?;
         let is_encrypted = match text.field("encryption")? {
             "none" => false,
+            // Its keys lie elsewhere.
+            ENCRYPTED if is_unsealed => return Err(TextProblem::Version(UNSEALED_VERSION)),
             ENCRYPTED => true,
             _ => return Err(TextProblem::Value("encryption")),
         };
@@ -154,6 +161,19 @@ mod tests {
                     assert!(RepositoryHeader::decode(&damaged).is_err(), "byte {index} bit {bit}");
                 }
             }
+        }
+        for (encryption, expected) in [
+            (
+                "none",
+                Ok((RepositoryHeader { id: [0xAB; 16], created_micros: -5, is_encrypted: false }, None)),
+            ),
+            (ENCRYPTED, Err(TextProblem::Version(1))),
+        ] {
+            let mut text = TextWriter::new(TITLE, 1);
+            text.line("id", &"ab".repeat(16));
+            text.line("created", &-5);
+            text.line("encryption", &encryption);
+            assert_eq!(RepositoryHeader::decode(text.seal().as_bytes()), expected);
         }
         let newer = "Seawall archive repository\nversion 3\nanything\n";
         assert_eq!(RepositoryHeader::decode(newer.as_bytes()), Err(TextProblem::Version(3)));
