@@ -16,7 +16,7 @@ use crate::repository::RepositoryOptions;
 use crate::store::ObjectStorage;
 use crate::store::file::FileStorage;
 use crate::store::remote::RemoteStorage;
-use crate::url::{Bucket, Place, Provider, RepositoryUrl};
+use crate::url::{Bucket, Place, Provider, RepositoryUrl, check_endpoint};
 
 /// To make a connection takes one round trip or two, with TLS: more means that nobody is there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -43,6 +43,12 @@ pub(crate) fn connect(
     let refuse = |problem: String| ArchiveError::Settings { url: url.location(), problem };
     install_cryptography();
     let client = client_options(bucket).map_err(refuse)?;
+    if bucket.provider == Provider::S3
+        && bucket.endpoint.is_none()
+        && let Some(endpoint) = named_elsewhere(credentials, &AmazonS3Builder::from_env())
+    {
+        check_endpoint(&endpoint).map_err(refuse)?;
+    }
     let store = |removals| match bucket.provider {
         Provider::S3 => s3(bucket, credentials, client.clone(), removals),
         Provider::Google => google(bucket, credentials, client.clone()),
@@ -111,14 +117,10 @@ fn s3(
     removals: Removals,
 ) -> object_store::Result<Arc<dyn ObjectStore>> {
     let mut builder = AmazonS3Builder::from_env();
+    let endpoint = bucket.endpoint.clone().or_else(|| named_elsewhere(credentials, &builder));
     for (key, value) in known::<AmazonS3ConfigKey>(credentials) {
         builder = builder.with_config(key, value);
     }
-    // The environment may name one, too. It counts as one in the place does: the library would leave out the bucket.
-    let named_elsewhere = builder
-        .get_config_value(&AmazonS3ConfigKey::S3Endpoint)
-        .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint));
-    let endpoint = bucket.endpoint.clone().or(named_elsewhere);
     let path_style = bucket.path_style.unwrap_or(endpoint.is_some());
     builder = builder
         .with_bucket_name(&bucket.name)
@@ -142,6 +144,16 @@ fn s3(
         builder = builder.with_region(region);
     }
     Ok(Arc::new(builder.build()?))
+}
+
+/// The endpoint that the settings name, or else the environment. It counts as one in the place does: the library would leave out the
+/// bucket, and take the more special name of the environment before the more general one of the settings.
+fn named_elsewhere(credentials: &BTreeMap<String, String>, environment: &AmazonS3Builder) -> Option<String> {
+    let given = known::<AmazonS3ConfigKey>(credentials);
+    let keys = [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint];
+    let in_settings = |key| given.iter().find(|(known, _)| known == key).map(|(_, value)| (*value).clone());
+    let in_environment = |key| environment.get_config_value(key);
+    keys.iter().find_map(in_settings).or_else(|| keys.iter().find_map(in_environment))
 }
 
 fn google(
@@ -186,4 +198,29 @@ fn azure(
         builder = builder.with_endpoint(endpoint.clone());
     }
     Ok(Arc::new(builder.build()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_in_the_settings_counts_more_than_one_in_the_environment() {
+        let special = AmazonS3Builder::new().with_config(AmazonS3ConfigKey::S3Endpoint, "http://environment");
+        let general = AmazonS3Builder::new().with_config(AmazonS3ConfigKey::Endpoint, "http://environment");
+        let settings = |names: &[&str]| -> BTreeMap<String, String> {
+            names.iter().map(|name| ((*name).to_owned(), format!("http://{name}"))).collect()
+        };
+        for environment in [&special, &general, &AmazonS3Builder::new()] {
+            for (names, expected) in [
+                (&["AWS_ENDPOINT_URL"][..], "http://AWS_ENDPOINT_URL"),
+                (&["AWS_ENDPOINT_URL_S3"], "http://AWS_ENDPOINT_URL_S3"),
+                (&["AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3"], "http://AWS_ENDPOINT_URL_S3"),
+            ] {
+                assert_eq!(named_elsewhere(&settings(names), environment).as_deref(), Some(expected));
+            }
+        }
+        assert_eq!(named_elsewhere(&settings(&[]), &special).as_deref(), Some("http://environment"));
+        assert_eq!(named_elsewhere(&settings(&[]), &AmazonS3Builder::new()), None);
+    }
 }

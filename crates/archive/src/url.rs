@@ -197,7 +197,7 @@ fn bucket(provider: Provider, url: &Url) -> Result<Bucket, String> {
     Ok(bucket)
 }
 
-fn check_endpoint(endpoint: &str) -> Result<(), String> {
+pub(crate) fn check_endpoint(endpoint: &str) -> Result<(), String> {
     // It is not shown where it may have credentials.
     let shown = if endpoint.contains('@') { "" } else { endpoint };
     let parsed = Url::parse(endpoint).map_err(|error| format!("endpoint {shown}: {error}"))?;

@@ -168,6 +168,17 @@ fn an_endpoint_in_the_environment_counts_as_one_in_the_place_does() {
 }
 
 #[test]
+fn an_endpoint_in_the_environment_is_checked_as_one_in_the_place_is() {
+    let url: RepositoryUrl = "s3://bucket/prefix?region=here&timeout=5".parse().unwrap();
+    for (endpoint, expected) in [("store:9000", "http"), ("http://user:password@store", "credentials")] {
+        let named = [("AWS_ENDPOINT_URL", endpoint.to_owned())];
+        let error = Repository::create(&url, with_credentials(&named)).unwrap_err();
+        assert!(matches!(error, ArchiveError::Settings { .. }), "{error}");
+        assert!(error.to_string().contains(expected) && !error.to_string().contains("password"), "{error}");
+    }
+}
+
+#[test]
 fn a_directory_lists_names_of_any_kind_and_shows_none_raw() {
     let disk = SimulatedDisk::new(1);
     let shared: Arc<dyn Disk> = Arc::new(disk.clone());
