@@ -36,6 +36,7 @@ use crate::name::LogFileName;
 use crate::repository_header::{RepositoryHeader, Seal, TEXT_BYTES_MAX};
 use crate::segment::Description;
 use crate::store::file::FileStorage;
+use crate::store::listing::shown;
 use crate::store::retry::{RetryPolicy, retry};
 use crate::store::{ObjectEntry, ObjectStorage, Put, StoreCause, StoreError};
 use crate::system::System;
@@ -660,7 +661,7 @@ pub(crate) fn check_identity(
     }
     Err(ArchiveError::OtherObject {
         object: object(),
-        found: format!("{} of {}", header.name, header.system),
+        found: format!("{} of {}", shown(&header.name), header.system),
     })
 }
 

@@ -8,7 +8,7 @@
 //! Paths are relative to the repository, with `/` between parts.
 
 pub(crate) mod file;
-mod listing;
+pub(crate) mod listing;
 pub(crate) mod remote;
 pub(crate) mod retry;
 

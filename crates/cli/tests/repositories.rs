@@ -155,6 +155,17 @@ fn all_objects_are_listed() {
         stored += 1;
     }
     assert_eq!(stored, listed.lines().count());
+    // One that is damaged hides nothing of the others.
+    let tail = listed.lines().find(|line| line.ends_with("bytes") && line.contains("log tail")).unwrap();
+    let path = scene.path("r").join(tail.split("  ").next().unwrap());
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[20] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let output = scene.run(&["repo", "ls", "r", "--long"]);
+    assert_eq!(output.status.code(), Some(4), "{output:?}");
+    let damaged = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(damaged.lines().count(), long.lines().count(), "{damaged}");
+    assert_eq!(damaged.lines().filter(|line| line.contains("DAMAGED")).count(), 1, "{damaged}");
 }
 
 #[test]

@@ -78,7 +78,7 @@ pub(super) fn is_obeyed(character: char) -> bool {
 }
 
 /// A name for a message: what a terminal would obey is escaped, and what is too long is cut.
-pub(super) fn shown(name: &str) -> Cow<'_, str> {
+pub(crate) fn shown(name: &str) -> Cow<'_, str> {
     if !name.contains(is_obeyed) && name.len() <= SHOWN_CHARACTERS_MAX {
         return Cow::Borrowed(name);
     }

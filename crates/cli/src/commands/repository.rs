@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use seawall::OtherMasterKeys;
 use seawall_archive::{
-    CheckReport, Compression, Fencing, GapRecord, Header, KeyInForce, LogFileName, Repository,
+    ArchiveError, CheckReport, Compression, Fencing, GapRecord, Header, KeyInForce, LogFileName, Repository,
     RepositoryOptions, RepositoryUrl, Rotation, SegmentPlace, StoredName, StoredObject, System, TimelineId,
     TimelineSummary,
 };
@@ -186,6 +186,8 @@ fn info(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(),
                 output.line(format_args!("  removed by retention: {first} to {last}, {time}"))?;
                 continue;
             }
+            // Whoever may write to a plain repository may have written it.
+            let reason = escape(reason.as_bytes());
             output.line(format_args!("  LEFT OUT ON PURPOSE: {first} to {last}, {time}: {reason}"))?;
             output.line("    no recovery goes beyond: it takes a base backup from after it")?;
         }
@@ -249,14 +251,35 @@ fn gap_json((first, last): &(SegmentPlace, SegmentPlace)) -> Value {
 fn ls(shared: &Shared, list: &ListRepository, output: &mut Output) -> Result<(), Failure> {
     let repository = open(shared, list.repository.given())?;
     let timeline = list.timeline.and_then(TimelineId::new);
+    let mut damaged: u64 = 0;
     for object in repository.stored(list.system)? {
         if timeline.is_some_and(|timeline| !is_of_timeline(&object, timeline)) {
             continue;
         }
-        let header = if list.long { repository.header_of(&object)? } else { None };
-        entry(&object, header.as_ref(), output)?;
+        let header = if list.long { repository.header_of(&object) } else { Ok(None) };
+        match header {
+            Ok(header) => entry(&object, header.as_ref(), output)?,
+            // Removed after it was listed.
+            Err(ArchiveError::NotFound { .. }) => {}
+            Err(error @ (ArchiveError::Damaged { .. } | ArchiveError::OtherObject { .. })) => {
+                damaged += 1;
+                damaged_entry(&object, &error, output)?;
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
-    Ok(())
+    match damaged {
+        0 => Ok(()),
+        count => Err(Failure::Verified { findings: format!("{} damaged objects", grouped(count)) }),
+    }
+}
+
+fn damaged_entry(object: &StoredObject, error: &ArchiveError, output: &mut Output) -> Result<(), Failure> {
+    let (path, problem) = (escape(object.path.as_bytes()), error.to_string());
+    output.answer(
+        &json!({ "path": object.path, "object_bytes": object.bytes, "problem": problem }),
+        format_args!("{path}  DAMAGED: {problem}"),
+    )
 }
 
 fn is_of_timeline(object: &StoredObject, timeline: TimelineId) -> bool {
