@@ -259,8 +259,8 @@ impl Database {
     /// A `body` that returns `Ok` commits, also `Ok(Err(..))`: for errors of your own there is [`Database::try_transact`].
     ///
     /// If another transaction was in the way ([`Error::is_retryable`]), in a call of `body` or at the commit, all of it is run
-    /// again, whatever error `body` made of that. So `body` may run many times and must have no effects but on the
-    /// transaction. A new run begins as soon as what was in the way is visible. None begins when `retry_for` of the options has
+    /// again, whatever error `body` made of that, and also if it passed over an error that ended the transaction. So `body` may run
+    /// many times and must have no effects but on the transaction. A new run begins as soon as what was in the way is visible. None begins when `retry_for` of the options has
     /// passed since the first one did; their number has no limit.
     ///
     /// # Errors
@@ -357,9 +357,12 @@ impl Database {
         let mut transaction = self.begin_with(options);
         let value = body(&mut transaction)
             .map_err(|error| Refused { error, is_retryable: transaction.met_a_conflict() })?;
-        transaction
-            .commit()
-            .map_err(|error| Refused { is_retryable: error.is_retryable(), error: error.into() })?;
+        // Of a conflict that `body` has passed over, the commit says no more than that the transaction has failed.
+        let met_a_conflict = transaction.met_a_conflict();
+        transaction.commit().map_err(|error| {
+            let was_passed_over = met_a_conflict && matches!(error, Error::TransactionFailed { .. });
+            Refused { is_retryable: was_passed_over || error.is_retryable(), error: error.into() }
+        })?;
         Ok(value)
     }
 

@@ -93,6 +93,23 @@ fn a_conflict_is_run_again_whatever_the_program_makes_of_it() {
 }
 
 #[test]
+fn a_conflict_that_the_program_passes_over_is_run_again() {
+    let (database, table, _) = open(Options::default());
+    let mut runs = 0;
+    let done: Result<(), Refusal> = database.try_transact(|transaction| {
+        runs += 1;
+        if runs == 1 {
+            assert!(collide(&database, &table, transaction).is_err());
+            return Ok(());
+        }
+        Ok(transaction.put(&table, "hot", "mine at last")?)
+    });
+    assert!(done.is_ok(), "{done:?}");
+    assert_eq!(runs, 2);
+    assert_eq!(database.get(&table, "hot").unwrap().unwrap(), b"mine at last");
+}
+
+#[test]
 fn a_conflict_at_the_commit_is_run_again() {
     let (database, table, _) = open(Options::default());
     let options =
