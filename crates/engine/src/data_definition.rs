@@ -55,7 +55,7 @@ impl Transaction {
         };
         let object = match self.touched.definition_of(id) {
             Some(own) => Arc::clone(&own.object),
-            None => self.engine.open_object(id)?,
+            None => self.noted(self.engine.open_object(id))?,
         };
         Ok(Table { name: Arc::from(name), object })
     }

@@ -17,6 +17,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use seawall_memtable::Cursor;
+use seawall_sync::atomic::AtomicBool;
 use seawall_tree::LeafPosition;
 use seawall_tree::page::{LeafValue, OverflowReference};
 use seawall_types::Lsn;
@@ -25,6 +26,7 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::row_key;
 use crate::snapshots::RegisteredSnapshot;
+use crate::transaction::note_lost_snapshot;
 use crate::view::View;
 use crate::write_set::WriteSet;
 
@@ -90,6 +92,8 @@ pub struct Range<'a> {
     plain: bool,
     /// The engine's own scan, which its last checkpoint needs.
     even_if_closed: bool,
+    /// Where a transaction wants to know that the snapshot was cancelled.
+    lost_snapshot: Option<&'a AtomicBool>,
     started: bool,
     done: bool,
     failed: Option<Error>,
@@ -129,6 +133,12 @@ impl<'a> Range<'a> {
         self
     }
 
+    /// Notes in `lost_snapshot` if the snapshot was cancelled, whatever the caller makes of the error.
+    pub(crate) fn noting(mut self, lost_snapshot: &'a AtomicBool) -> Range<'a> {
+        self.lost_snapshot = Some(lost_snapshot);
+        self
+    }
+
     /// A range that gives one error and ends.
     pub(crate) fn failed(engine: &'a Engine, error: Error) -> Range<'a> {
         let mut range = Range::over(engine, Direction::Forward, Bound::Unbounded, Bound::Unbounded);
@@ -152,6 +162,7 @@ impl<'a> Range<'a> {
             batch_end: None,
             plain: false,
             even_if_closed: false,
+            lost_snapshot: None,
             started: false,
             done: false,
             failed: None,
@@ -199,6 +210,9 @@ impl<'a> Range<'a> {
             })),
             Err(error) => {
                 self.done = true;
+                if let Some(lost) = self.lost_snapshot {
+                    note_lost_snapshot(lost, &error);
+                }
                 Err(error)
             }
         }

@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 use seawall_io::sabotage::{Defect, sabotaged};
+use seawall_sync::atomic::{AtomicBool, Ordering};
 use seawall_types::{Lsn, TableId};
 
 use crate::catalog::{self, OpenObject, Storage, Table};
@@ -90,8 +91,8 @@ pub struct Transaction {
     reads: ReadSet,
     memory: MemoryShare,
     failed: Option<Failed>,
-    /// The snapshot of its last read.
-    read_at: Option<Lsn>,
+    /// One of its reads was refused since its snapshot was cancelled. Scans, which share it, note that too.
+    lost_snapshot: AtomicBool,
     row_key: Vec<u8>,
 }
 
@@ -128,7 +129,7 @@ impl Transaction {
             reads: ReadSet::default(),
             memory,
             failed: None,
-            read_at: None,
+            lost_snapshot: AtomicBool::new(false),
             row_key: Vec::new(),
         }
     }
@@ -159,7 +160,7 @@ impl Transaction {
             return Ok(written.map(<[u8]>::to_vec));
         }
         self.remember_read(row_key)?;
-        self.engine.read_row(row_key, lsn, |value| value.map(<[u8]>::to_vec))
+        self.noted(self.engine.read_row(row_key, lsn, |value| value.map(<[u8]>::to_vec)))
     }
 
     pub(crate) fn remember_read(&mut self, row_key: &[u8]) -> Result<(), Error> {
@@ -416,7 +417,7 @@ impl Transaction {
         match self.begin_scan(table, bounds) {
             Ok((snapshot, from, to)) => {
                 let writes = Some(&self.writes).filter(|writes| writes.has_any_in(&from, &to));
-                Range::new(&self.engine, snapshot, writes, from, to, direction)
+                Range::new(&self.engine, snapshot, writes, from, to, direction).noting(&self.lost_snapshot)
             }
             Err(error) => Range::failed(&self.engine, error),
         }
@@ -448,12 +449,6 @@ impl Transaction {
 
     /// What a read sees: the transaction's snapshot, taken now if this is its first read, or what is current.
     pub(crate) fn statement_snapshot(&mut self) -> Result<StatementSnapshot, Error> {
-        let snapshot = self.take_statement_snapshot()?;
-        self.read_at = Some(snapshot.lsn());
-        Ok(snapshot)
-    }
-
-    fn take_statement_snapshot(&mut self) -> Result<StatementSnapshot, Error> {
         if self.options.isolation == Isolation::ReadCommitted {
             return Ok(StatementSnapshot::Own(self.engine.register_snapshot_for(&self.session)?));
         }
@@ -476,11 +471,11 @@ impl Transaction {
         }
         let id = table.object.id;
         if self.options.isolation != Isolation::Serializable || self.reads.has_object(id) {
-            return self.engine.storage_at(table, lsn);
+            return self.noted(self.engine.storage_at(table, lsn));
         }
         // A create, truncate or rename changes what was read, and none of the rows.
         self.reads.add(ReadItem::Row(catalog::object_key(id)));
-        let storage = self.engine.storage_at(table, lsn)?;
+        let storage = self.noted(self.engine.storage_at(table, lsn))?;
         // Only now: a look that failed is repeated, and one that finds no table depends on its row alone.
         self.reads.add_object(&table.object);
         Ok(storage)
@@ -491,7 +486,7 @@ impl Transaction {
             return storage;
         }
         match &self.snapshot {
-            Some(snapshot) => self.engine.storage_at(table, snapshot.lsn()),
+            Some(snapshot) => self.noted(self.engine.storage_at(table, snapshot.lsn())),
             None => self.engine.newest_storage(table),
         }
     }
@@ -644,14 +639,19 @@ impl Transaction {
             None => self.engine.check_open(),
         }?;
         // Conflicts are found by what is kept for the snapshot, so one that has only written cannot go on either.
-        self.snapshot.as_ref().map_or(Ok(()), |snapshot| self.engine.check_snapshot(snapshot.lsn()))
+        let snapshot = self.snapshot.as_ref();
+        self.noted(snapshot.map_or(Ok(()), |snapshot| self.engine.check_snapshot(snapshot.lsn())))
+    }
+
+    /// The result of a read, for the caller. That a snapshot was cancelled leaves no other trace.
+    pub(crate) fn noted<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        result.inspect_err(|error| note_lost_snapshot(&self.lost_snapshot, error))
     }
 
     /// Whether one of its calls has failed with a retryable error, whatever the caller has made of that error.
     pub(crate) fn met_a_conflict(&self) -> bool {
         let has_failed = self.failed.as_ref().is_some_and(|failed| failed.is_retryable);
-        // A read whose snapshot was cancelled leaves no other trace.
-        has_failed || self.read_at.is_some_and(|lsn| self.engine.is_cancelled(lsn))
+        has_failed || self.lost_snapshot.load(Ordering::Relaxed)
     }
 
     /// Ends the transaction: what it holds is given up, and only a rollback is left.
@@ -689,6 +689,13 @@ impl Drop for Transaction {
         self.release();
         // The program may show what it has read in `update`: see there.
         self.engine.wait_visible(self.depends_on);
+    }
+}
+
+/// Notes the error of a read if it says that the snapshot was cancelled.
+pub(crate) fn note_lost_snapshot(lost: &AtomicBool, error: &Error) {
+    if matches!(error, Error::SnapshotCancelled { .. }) {
+        lost.store(true, Ordering::Relaxed);
     }
 }
 

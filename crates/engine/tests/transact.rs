@@ -128,20 +128,27 @@ fn a_conflict_at_the_commit_is_run_again() {
     assert_eq!(runs, 2);
 }
 
+/// Room for a snapshot that is not very old.
+fn open_with_little_room() -> (Database, Table, Arc<SimulatedClock>) {
+    open(Options { snapshot_memory_bytes: 64 << 10, memtable_bytes: 4 << 20, ..Options::default() })
+}
+
+/// Writes so much that the oldest snapshot is cancelled.
+fn cancel_oldest_snapshot(database: &Database, table: &Table) {
+    for round in 0..4 {
+        for row in 0..400_u32 {
+            database.put(table, row.to_be_bytes(), [round; 1000]).unwrap();
+        }
+        database.checkpoint().unwrap();
+    }
+}
+
 /// Under `ReadCommitted` a scan has a snapshot of its own, which is cancelled where memory is short.
 #[test]
 fn a_cancelled_snapshot_is_run_again_under_every_isolation() {
     for isolation in [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable] {
-        let options =
-            Options { snapshot_memory_bytes: 64 << 10, memtable_bytes: 4 << 20, ..Options::default() };
-        let (database, table, _) = open(options);
-        let write_round = |round: u8| {
-            for row in 0..400_u32 {
-                database.put(&table, row.to_be_bytes(), [round; 1000]).unwrap();
-            }
-            database.checkpoint().unwrap();
-        };
-        write_round(0);
+        let (database, table, _) = open_with_little_room();
+        cancel_oldest_snapshot(&database, &table);
         let options = TransactionOptions { isolation, ..Options::default().transaction() };
         let mut runs = 0;
         let rows: Result<usize, Refusal> = database.try_transact_with(options, |transaction| {
@@ -151,13 +158,61 @@ fn a_cancelled_snapshot_is_run_again_under_every_isolation() {
             while let Some(_row) = rows.next_row().map_err(|_| Refusal::NotEnough(runs))? {
                 count += 1;
                 if runs == 1 && count == 1 {
-                    (1..4).for_each(write_round);
+                    cancel_oldest_snapshot(&database, &table);
                 }
             }
             Ok(count)
         });
         assert!(matches!(rows, Ok(401)), "{isolation:?}: {rows:?}");
         assert_eq!(runs, 2, "{isolation:?}");
+    }
+}
+
+/// Another read that has a snapshot of its own, under `ReadCommitted`, is no proof that all had theirs.
+#[test]
+fn a_cancelled_read_is_run_again_whatever_was_read_after_it() {
+    let (database, table, _) = open_with_little_room();
+    cancel_oldest_snapshot(&database, &table);
+    let options =
+        TransactionOptions { isolation: Isolation::ReadCommitted, ..Options::default().transaction() };
+    let mut runs = 0;
+    let read: Result<(), Refusal> = database.try_transact_with(options, |transaction| {
+        runs += 1;
+        let mut rows = transaction.rows(&table);
+        rows.next_row()?;
+        if runs > 1 {
+            return Ok(());
+        }
+        cancel_oldest_snapshot(&database, &table);
+        let cancelled = rows.find_map(Result::err);
+        assert!(matches!(cancelled, Some(Error::SnapshotCancelled { .. })), "{cancelled:?}");
+        drop(rows);
+        transaction.get(&table, "hot")?;
+        Err(Refusal::NotEnough(0))
+    });
+    assert!(read.is_ok(), "{read:?}");
+    assert_eq!(runs, 2);
+}
+
+/// What the program has read was there, and what it makes of that is its own.
+#[test]
+fn a_snapshot_that_is_cancelled_after_the_last_read_is_nobody_in_the_way() {
+    for isolation in [Isolation::ReadCommitted, Isolation::Snapshot, Isolation::Serializable] {
+        let (database, table, _) = open_with_little_room();
+        let options = TransactionOptions { isolation, ..Options::default().transaction() };
+        let mut runs = 0;
+        let refused: Result<(), Refusal> = database.try_transact_with(options, |transaction| {
+            runs += 1;
+            assert!(runs < 5, "{isolation:?}: it is run again and again");
+            transaction.get(&table, "hot")?;
+            let as_old = database.snapshot();
+            cancel_oldest_snapshot(&database, &table);
+            let cancelled = as_old.get(&table, "hot");
+            assert!(matches!(cancelled, Err(Error::SnapshotCancelled { .. })), "{cancelled:?}");
+            Err(Refusal::NotEnough(42))
+        });
+        assert!(matches!(refused, Err(Refusal::NotEnough(42))), "{isolation:?}: {refused:?}");
+        assert_eq!(runs, 1, "{isolation:?}");
     }
 }
 
