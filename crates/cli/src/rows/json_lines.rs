@@ -94,10 +94,15 @@ impl JsonLinesReader {
 fn value(left: &[&Field<'_>]) -> Result<Vec<u8>, String> {
     match left {
         [] => Ok(Vec::new()),
-        [(name, json)] if name == "value" => match serde_json::from_str::<String>(json.get()) {
-            Ok(text) => check_value_length(text.len()).map(|()| text.into_bytes()),
-            Err(_) => check_value_length(json.get().len()).map(|()| json.get().as_bytes().to_vec()),
-        },
+        [(name, json)] if name == "value" && json.get().starts_with('"') => {
+            // It may still be none that means anything: `"\ud800"` is half a character.
+            let text =
+                serde_json::from_str::<String>(json.get()).map_err(|error| format!("value: {error}"))?;
+            check_value_length(text.len()).map(|()| text.into_bytes())
+        }
+        [(name, json)] if name == "value" => {
+            check_value_length(json.get().len()).map(|()| json.get().as_bytes().to_vec())
+        }
         [(name, json)] if name == "value_hex" => {
             let text = serde_json::from_str::<String>(json.get()).map_err(|_| "value_hex is not a string")?;
             check_value_length(text.len() / 2)?;

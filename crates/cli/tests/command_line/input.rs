@@ -56,6 +56,22 @@ fn cells_in_quotes_are_what_is_between_them() {
     assert_eq!(scratch.ok(["scan", "db", "t"]), "a\t1,2\nb\t\"\nc\t\nd\\nd\tx\\r\\ny\ne\t\n");
 }
 
+/// Half a character is none, so no bytes are what the file means.
+#[test]
+fn a_json_string_that_is_no_text_is_refused() {
+    for line in [
+        r#"{"key":"b","value":"\ud800"}"#,
+        r#"{"key":"b","value":"\udc00\ud800"}"#,
+        r#"{"key":"\ud800","value":"x"}"#,
+        r#"{"key":"b","value_hex":"\ud800"}"#,
+    ] {
+        let content = format!("{{\"key\":\"a\",\"value\":\"\\ud83d\\ude00\"}}\n{line}\n");
+        let (message, rows) = refused(content.as_bytes(), "jsonl");
+        assert!(message.contains("line 2") && message.contains("--skip 1"), "{line}: {message}");
+        assert_eq!(rows, "a\t\u{1f600}\n", "{line}");
+    }
+}
+
 #[test]
 fn a_byte_order_mark_is_no_part_of_any_format() {
     let scratch = Scratch::with_database();
