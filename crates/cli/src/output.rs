@@ -188,6 +188,15 @@ pub(crate) fn escape(bytes: &[u8]) -> String {
     shown
 }
 
+/// What a file says, in a message: printable, and no longer than fits into a line.
+pub(crate) fn excerpt(text: &str) -> String {
+    const CHARACTERS_MAX: usize = 60;
+    match text.char_indices().nth(CHARACTERS_MAX) {
+        None => escape(text.as_bytes()),
+        Some((end, _)) => format!("{}...", escape(&text.as_bytes()[..end])),
+    }
+}
+
 /// `1234567` as `1,234,567`.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -247,6 +256,13 @@ mod tests {
     fn a_line_shows_every_byte() {
         assert_eq!(escape("caf\u{e9}\n\\".as_bytes()), "caf\u{e9}\\n\\\\");
         assert_eq!(escape(&[0, b'a', 0xFF, 0x7F]), "\\x00a\\xff\\x7f");
+    }
+
+    #[test]
+    fn an_excerpt_is_the_beginning_on_one_line() {
+        assert_eq!(excerpt("a\u{9b}\n"), "a\\xc2\\x9b\\n");
+        assert_eq!(excerpt(&"\u{e9}".repeat(60)), "\u{e9}".repeat(60));
+        assert_eq!(excerpt(&"\u{e9}".repeat(61)), "\u{e9}".repeat(60) + "...");
     }
 
     #[test]

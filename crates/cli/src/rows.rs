@@ -21,6 +21,7 @@ use seawall::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 use crate::arguments::Format;
 use crate::failure::Failure;
+use crate::output::excerpt;
 
 pub(crate) use writer::RowWriter;
 
@@ -103,7 +104,7 @@ fn places<'a>(
     let mut places = HashMap::with_capacity(names.len());
     for (place, name) in names.enumerate() {
         if places.insert(name, place).is_some() {
-            return Err(format!("two {kind} are named {name:?}"));
+            return Err(format!("two {kind} are named \"{}\"", excerpt(name)));
         }
     }
     Ok(places)
@@ -137,8 +138,8 @@ fn join_key(parts: &[&[u8]], separator: &str) -> Result<Vec<u8>, String> {
     for part in first {
         if separator.is_empty() || part.windows(separator.len()).any(|window| window == separator) {
             return Err(format!(
-                "part {:?} of the key contains the separator {:?}; give another one with --separator",
-                String::from_utf8_lossy(part),
+                "part \"{}\" of the key contains the separator {:?}; give another one with --separator",
+                excerpt(&String::from_utf8_lossy(part)),
                 String::from_utf8_lossy(separator)
             ));
         }

@@ -8,7 +8,7 @@ use csv::{ByteRecord, ErrorKind};
 use super::well_formed::{WellFormed, malformed};
 use super::{Header, Row, Shape, check_value_length, join_key, places};
 use crate::failure::Failure;
-use crate::output::parse_hex;
+use crate::output::{excerpt, parse_hex};
 
 type Cells = csv::Reader<WellFormed<Box<dyn Read>>>;
 
@@ -92,7 +92,7 @@ impl Plan {
             vec![place("key").or_else(|| place("key_hex")).unwrap_or(0)]
         } else {
             let missing =
-                |name: &String| format!("no column {name:?} for the key; there are: {}", columns.join(", "));
+                |name: &String| format!("no column {name:?} for the key; there are: {}", listed(columns));
             shape.key.iter().map(|name| place(name).ok_or_else(|| missing(name))).collect::<Result<_, _>>()?
         };
         let key_hex = matches!(key[..], [column] if columns[column] == "key_hex");
@@ -158,10 +158,21 @@ fn column_names(record: &ByteRecord) -> Result<Vec<String>, String> {
     Ok(names.into_iter().map(str::to_owned).collect())
 }
 
+/// The names of columns in a message: a file may have any number of them.
+fn listed(columns: &[String]) -> String {
+    const LISTED_MAX: usize = 20;
+    let mut names: Vec<String> = columns.iter().take(LISTED_MAX).map(|name| excerpt(name)).collect();
+    if columns.len() > LISTED_MAX {
+        names.push(format!("and {} more", columns.len() - LISTED_MAX));
+    }
+    names.join(", ")
+}
+
 fn object(columns: &[(usize, String)], record: &ByteRecord) -> Result<Vec<u8>, String> {
     let mut text = String::from("{");
     for (index, (column, name)) in columns.iter().enumerate() {
         let cell = std::str::from_utf8(&record[*column]).map_err(|_| {
+            let name = excerpt(name);
             format!("column {name} is not UTF-8; bytes can be given as key and value columns only")
         })?;
         if index > 0 {

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use super::{COLUMNS_MAX, ROW_BYTES_MAX, Row, Shape, check_value_length, join_key, places};
 use crate::failure::Failure;
-use crate::output::parse_hex;
+use crate::output::{excerpt, parse_hex};
 
 /// More bytes than the longest row has with each of its bytes written as `\u0000`.
 const LINE_BYTES_MAX: usize = 6 * ROW_BYTES_MAX;
@@ -131,7 +131,7 @@ fn scalar(json: &RawValue) -> Result<String, String> {
     match text.as_bytes().first() {
         Some(b'"') => serde_json::from_str(text).map_err(|error| error.to_string()),
         Some(b'{' | b'[' | b'n') | None => {
-            Err(format!("a key is a string, number or boolean, not {}", text.get(..20).unwrap_or(text)))
+            Err(format!("a key is a string, number or boolean, not {}", excerpt(text)))
         }
         Some(_) => Ok(text.to_owned()),
     }

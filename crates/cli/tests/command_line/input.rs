@@ -72,6 +72,29 @@ fn a_json_string_that_is_no_text_is_refused() {
     }
 }
 
+/// A terminal takes some of what a file may hold for commands.
+#[test]
+fn messages_show_little_of_a_file_and_nothing_that_a_terminal_obeys() {
+    let scratch = Scratch::with_database();
+    let hostile = format!("\u{1b}]0;owned\u{7}\u{9b}31m{}", "x".repeat(10_000));
+    let columns: Vec<String> = (0..5_000).map(|number| format!("{hostile}{number}")).collect();
+    let twice = format!("{hostile},{hostile}\n1,2\n");
+    for (content, format, arguments, code) in [
+        (columns.join(",") + "\n", "csv", &["--key", "none"][..], 2),
+        (twice, "csv", &[], 7),
+        (format!("a,b\n{hostile}/,1\n"), "csv", &["--key", "a", "--key", "b"], 7),
+        (format!("{{\"key\":[\"\u{9b}31m{}\"]}}\n", "\u{e9}".repeat(10_000)), "jsonl", &[], 7),
+    ] {
+        scratch.write("rows", content.as_bytes());
+        let load =
+            ["load", "db", "t", "rows", "--format", format].into_iter().chain(arguments.iter().copied());
+        let message = scratch.fails(code, load);
+        assert!(message.len() < 4_000, "{} bytes", message.len());
+        let obeyed = message.trim_end_matches('\n').chars().find(|character| character.is_control());
+        assert_eq!(obeyed, None, "{message:?}");
+    }
+}
+
 #[test]
 fn a_byte_order_mark_is_no_part_of_any_format() {
     let scratch = Scratch::with_database();
