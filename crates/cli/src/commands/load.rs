@@ -42,13 +42,18 @@ pub(crate) fn load(shared: &Shared, load: &Load, output: &mut Output) -> Result<
         transactions: 0,
         empty_keys: 0,
     };
-    let result = loader.run(&mut reader, load, output, &bar);
+    let result = match skip(&mut reader, load.skip) {
+        Ok(()) => loader
+            .run(&mut reader, load, output, &bar)
+            .map_err(|failure| with_rows_loaded(failure, load.skip + loader.rows)),
+        Err(failure) => Err(failure),
+    };
     bar.finish_and_clear();
     let (rows, transactions, empty_keys) = (loader.rows, loader.transactions, loader.empty_keys);
     // Also after an error: what was committed stays, and the next start has nothing to replay.
     if let Err(failure) = result {
         close_unfinished(database, &load.dir, output);
-        return Err(with_rows_loaded(failure, load.skip + rows));
+        return Err(failure);
     }
     close(database, &load.dir, output);
     if empty_keys > 0 {
@@ -100,12 +105,25 @@ fn not_acknowledged(failure: &Failure, committed: u64) -> Failure {
 /// Reads past the rows that an earlier load has committed.
 fn skip(reader: &mut RowReader, rows: u64) -> Result<(), Failure> {
     for skipped in 0..rows {
-        if reader.next_row()?.is_none() {
+        if reader.next_row().map_err(|failure| not_skipped(failure, rows))?.is_none() {
             let problem = format!("--skip {rows}, but the input has only {skipped} rows: nothing is loaded");
             return Err(Failure::Usage(problem));
         }
     }
     Ok(())
+}
+
+/// A bad line among rows that are loaded already cannot be one of the file that they were loaded from.
+fn not_skipped(failure: Failure, rows: u64) -> Failure {
+    match failure {
+        Failure::Input { name, place, problem } => {
+            let problem = format!(
+                "{problem} (one of the rows that --skip {rows} leaves out: is it the file of the load before? nothing is loaded)"
+            );
+            Failure::Input { name, place, problem }
+        }
+        other => other,
+    }
 }
 
 /// Where the batch that starts at row `start` ends.
@@ -145,7 +163,6 @@ impl Loader<'_> {
         output: &mut Output,
         bar: &ProgressBar,
     ) -> Result<(), Failure> {
-        skip(reader, load.skip)?;
         let batch_rows = usize::try_from(load.batch).unwrap_or(usize::MAX);
         let mut batch_bytes = 0;
         // Rows before a bad one are committed as well: the message then says from where to go on.

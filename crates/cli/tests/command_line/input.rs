@@ -135,6 +135,16 @@ fn a_key_or_value_over_its_limit_keeps_the_rows_before_it() {
     assert_eq!(scratch.ok(["scan", "db", "t"]), "a\t1\nb\t2\n");
 }
 
+#[test]
+fn a_bad_line_among_rows_that_are_skipped_is_told_apart_from_one_after_them() {
+    let scratch = Scratch::with_database();
+    scratch.write("rows.csv", b"key,value\na,1\nb\nc,3\nd,4\n");
+    let message = scratch.fails(7, ["load", "db", "t", "rows.csv", "--skip", "3"]);
+    assert!(message.contains("line 3") && message.contains("nothing is loaded"), "{message}");
+    assert!(message.contains("--skip 3") && !message.contains("are loaded;"), "{message}");
+    assert_eq!(scratch.ok(["scan", "db", "t"]), "");
+}
+
 /// Memory that a command may take for its data: the longest line as it grows, beside the gigabyte of addresses that a database takes.
 const DATA_BYTES: u64 = 2 << 30;
 /// Longer than any line that could hold a row.
