@@ -83,6 +83,15 @@ impl RowReader {
             RowReader::JsonLines(reader) => reader.next_row(),
         }
     }
+
+    /// After the last row: whether a file that was cut off there could look like this one.
+    pub(crate) fn may_be_cut_off(&self) -> bool {
+        match self {
+            RowReader::Delimited(reader) => reader.ends_in_row(),
+            // An object that was cut off has no closing brace.
+            RowReader::JsonLines(_) => false,
+        }
+    }
 }
 
 /// `input` without the byte order mark that some programs write before UTF-8.

@@ -56,6 +56,11 @@ pub(crate) fn load(shared: &Shared, load: &Load, output: &mut Output) -> Result<
         return Err(failure);
     }
     close(database, &load.dir, output);
+    if reader.may_be_cut_off() {
+        output.warn(format_args!(
+            "the last line of {name} has no line end: if the file was cut off there, the last value is not whole"
+        ));
+    }
     if empty_keys > 0 {
         let (these, have) = (counted(empty_keys, "row"), if empty_keys == 1 { "has" } else { "have" });
         output.warn(format_args!(

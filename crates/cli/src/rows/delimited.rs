@@ -82,6 +82,11 @@ impl DelimitedReader {
         })?;
         Ok(Some(row))
     }
+
+    /// After the last row: whether it has no line end.
+    pub(super) fn ends_in_row(&self) -> bool {
+        self.reader.get_ref().ends_in_record()
+    }
 }
 
 impl Plan {

@@ -69,6 +69,11 @@ impl<R: Read> WellFormed<R> {
         }
     }
 
+    /// At the end of the file: whether its last record has no line end, as if the rest had been cut off.
+    pub(super) fn ends_in_record(&self) -> bool {
+        self.record_bytes > 0
+    }
+
     fn pass(&mut self, byte: u8) -> Result<(), Malformed> {
         match (self.place, byte) {
             (Place::CellStart | Place::AfterQuote, b'"') => self.place = Place::Quoted,

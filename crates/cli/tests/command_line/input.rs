@@ -125,6 +125,29 @@ fn rows_with_an_empty_key_are_loaded_with_a_warning() {
     assert_eq!(scratch.run(["load", "db", "t", "rows.csv"]).stderr, b"");
 }
 
+/// Every cut of a file that does not lie between two lines is refused, or at least warned of.
+#[test]
+fn a_file_that_was_cut_off_does_not_pass_for_a_whole_one_in_silence() {
+    let csv = "key,value\r\na,\"1,\"\"2\"\r\nbb,22\r\n";
+    let tsv = csv.replace(',', "\t");
+    let jsonl = "{\"key\":\"a\",\"value\":\"1\"}\n{\"key\":\"bb\",\"value\":22}\n";
+    for (format, whole) in [("csv", csv), ("tsv", &tsv), ("jsonl", jsonl)] {
+        let scratch = Scratch::with_database();
+        for cut in 0..=whole.len() {
+            scratch.write("rows", &whole.as_bytes()[..cut]);
+            let loaded = scratch.run(["load", "db", &cut.to_string(), "rows", "--format", format]);
+            let message = String::from_utf8(loaded.stderr).unwrap();
+            let case = format!("{format}, {:?}: {message}", &whole[..cut]);
+            let ends_whole = whole[..cut].ends_with(['\r', '\n', '}']) || (format == "jsonl" && cut == 0);
+            match loaded.status.code() {
+                Some(0) if ends_whole => assert_eq!(message, "", "{case}"),
+                Some(0) => assert!(message.contains("warning") && message.contains("line end"), "{case}"),
+                code => assert_eq!((code, ends_whole), (Some(7), false), "{case}"),
+            }
+        }
+    }
+}
+
 #[test]
 fn a_key_or_value_over_its_limit_keeps_the_rows_before_it() {
     let scratch = Scratch::with_database();
