@@ -7,7 +7,7 @@ use clap::Parser;
 
 use crate::arguments::{Arguments, Format};
 use crate::output::Notation;
-use crate::rows::{Header, RowReader, RowWriter, Shape};
+use crate::rows::{Header, Quotes, RowReader, RowWriter, Shape};
 
 /// Key and value, as a table stores them.
 pub type Row = (Vec<u8>, Vec<u8>);
@@ -52,7 +52,7 @@ pub fn read_rows(
     has_header: bool,
 ) -> Result<Vec<Row>, String> {
     let header = if has_header { Header::Present } else { Header::Absent };
-    let shape = Shape { key: key.to_vec(), separator: "/".to_owned(), header };
+    let shape = Shape { key: key.to_vec(), separator: "/".to_owned(), header, quotes: Quotes::Enclosing };
     let input = Box::new(std::io::Cursor::new(text.to_vec()));
     let reader = RowReader::new(input, "input".to_owned(), format.format(), &shape);
     let mut reader = reader.map_err(|failure| failure.to_string())?;

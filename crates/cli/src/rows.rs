@@ -33,7 +33,7 @@ const COLUMNS_MAX: usize = 1 << 20;
 /// Bytes of the longest row, with room for the names of its columns and what stands between them.
 const ROW_BYTES_MAX: usize = KEY_BYTES_MAX + VALUE_BYTES_MAX + (1 << 20);
 
-/// Which columns are the key, and what the first line is.
+/// Which columns are the key, what the first line is, and what a quote is.
 #[derive(Debug, Clone)]
 pub(crate) struct Shape {
     /// Columns of the key; empty for the default.
@@ -42,12 +42,22 @@ pub(crate) struct Shape {
     pub(crate) separator: String,
     /// Whether the first line names the columns.
     pub(crate) header: Header,
+    /// What a quote is in CSV and TSV.
+    pub(crate) quotes: Quotes,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Header {
     Present,
     Absent,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Quotes {
+    /// They enclose a cell, as in RFC 4180.
+    Enclosing,
+    /// Bytes like any others.
+    Plain,
 }
 
 /// The rows of a file, one after another.

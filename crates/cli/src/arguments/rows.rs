@@ -135,6 +135,9 @@ pub(crate) struct Load {
     /// The first line is a row. Columns are called 1, 2, 3; if there are two, they are key and value.
     #[arg(long)]
     pub(crate) no_header: bool,
+    /// Quotes of CSV and TSV are bytes like any others, and enclose nothing: the TSV of other databases.
+    #[arg(long)]
+    pub(crate) no_quotes: bool,
     /// Rows in a transaction. It also ends when it holds 16 MiB.
     #[arg(long, value_name = "ROWS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) batch: u64,

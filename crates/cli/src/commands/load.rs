@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::files::{self, Stopwatch};
 use crate::output::{Output, counted, duration, escape, grouped, rate};
 use crate::progress;
-use crate::rows::{Header, Row, RowReader, Shape, format_of};
+use crate::rows::{Header, Quotes, Row, RowReader, Shape, format_of};
 
 /// A batch also ends here, so that large values do not make a transaction too large.
 const BATCH_BYTES_MAX: usize = 16 << 20;
@@ -21,14 +21,18 @@ pub(crate) fn load(shared: &Shared, load: &Load, output: &mut Output) -> Result<
     } else {
         load.file.display().to_string()
     };
+    let format = load.format.or_else(|| format_of(&load.file)).unwrap_or(Format::Csv);
+    if load.no_quotes && format == Format::Jsonl {
+        return Err(Failure::Usage("--no-quotes is for CSV and TSV, and not for JSON lines".to_owned()));
+    }
     let (input, bytes) = files::open_input(&load.file)?;
     // Before the first line is read: a missing database is said at once, not after a slow pipe's first line.
     let database = open(shared, &load.dir, OpenMode::Existing)?;
     let bar = progress::bytes(bytes, "loading");
     let input = Box::new(bar.wrap_read(input));
-    let format = load.format.or_else(|| format_of(&load.file)).unwrap_or(Format::Csv);
     let header = if load.no_header { Header::Absent } else { Header::Present };
-    let shape = Shape { key: load.key.clone(), separator: load.separator.clone(), header };
+    let quotes = if load.no_quotes { Quotes::Plain } else { Quotes::Enclosing };
+    let shape = Shape { key: load.key.clone(), separator: load.separator.clone(), header, quotes };
     let mut reader = RowReader::new(input, name.clone(), format, &shape)?;
 
     let table = database.open_or_create_table(&load.table)?;

@@ -6,7 +6,7 @@ use std::io::Read;
 use csv::{ByteRecord, ErrorKind};
 
 use super::well_formed::{WellFormed, malformed};
-use super::{Header, Row, Shape, check_value_length, join_key, places};
+use super::{Header, Quotes, Row, Shape, check_value_length, join_key, places};
 use crate::failure::Failure;
 use crate::output::{excerpt, parse_hex};
 
@@ -50,9 +50,10 @@ impl DelimitedReader {
         // The first line is always read as a record here: it tells the columns.
         let mut reader = csv::ReaderBuilder::new()
             .delimiter(delimiter)
+            .quoting(shape.quotes == Quotes::Enclosing)
             .has_headers(false)
             .buffer_capacity(1 << 16)
-            .from_reader(WellFormed::new(input, delimiter));
+            .from_reader(WellFormed::new(input, delimiter, shape.quotes));
         let mut record = ByteRecord::new();
         let empty = !read(&mut reader, &mut record, &name)?;
         if empty && shape.header == Header::Present {
@@ -205,7 +206,8 @@ mod tests {
     use super::*;
 
     fn shape(key: &[&str], header: Header) -> Shape {
-        Shape { key: key.iter().map(ToString::to_string).collect(), separator: "/".to_owned(), header }
+        let key = key.iter().map(ToString::to_string).collect();
+        Shape { key, separator: "/".to_owned(), header, quotes: Quotes::Enclosing }
     }
 
     fn rows(text: &'static [u8], shape: &Shape) -> Result<Vec<(String, String)>, Failure> {

@@ -173,12 +173,13 @@ impl<'de> Deserialize<'de> for Fields<'de> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Header;
+    use super::super::{Header, Quotes};
     use super::*;
 
     fn rows(text: &'static str, key: &[&str]) -> Result<Vec<(String, String)>, Failure> {
         let key = key.iter().map(ToString::to_string).collect();
-        let shape = Shape { key, separator: "/".to_owned(), header: Header::Present };
+        let shape =
+            Shape { key, separator: "/".to_owned(), header: Header::Present, quotes: Quotes::Enclosing };
         let mut reader = JsonLinesReader::new(Box::new(text.as_bytes()), "test".to_owned(), &shape);
         let mut rows = Vec::new();
         while let Some((key, value)) = reader.next_row()? {

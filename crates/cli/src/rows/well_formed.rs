@@ -10,7 +10,7 @@
 
 use std::io::{self, Read};
 
-use super::{COLUMNS_MAX, ROW_BYTES_MAX};
+use super::{COLUMNS_MAX, Quotes, ROW_BYTES_MAX};
 
 /// More bytes than the longest row has, in hexadecimal or with each byte a doubled quote.
 const RECORD_BYTES_MAX: usize = 2 * ROW_BYTES_MAX;
@@ -40,6 +40,7 @@ enum Place {
 pub(super) struct WellFormed<R> {
     input: R,
     delimiter: u8,
+    quotes: Quotes,
     place: Place,
     /// Line of the next byte, from 1 on.
     line: u64,
@@ -55,10 +56,11 @@ pub(super) struct WellFormed<R> {
 }
 
 impl<R: Read> WellFormed<R> {
-    pub(super) fn new(input: R, delimiter: u8) -> WellFormed<R> {
+    pub(super) fn new(input: R, delimiter: u8, quotes: Quotes) -> WellFormed<R> {
         WellFormed {
             input,
             delimiter,
+            quotes,
             place: Place::CellStart,
             line: 1,
             cell_line: 1,
@@ -75,15 +77,16 @@ impl<R: Read> WellFormed<R> {
     }
 
     fn pass(&mut self, byte: u8) -> Result<(), Malformed> {
-        match (self.place, byte) {
-            (Place::CellStart | Place::AfterQuote, b'"') => self.place = Place::Quoted,
-            (Place::Quoted, b'"') => self.place = Place::AfterQuote,
-            (Place::Quoted, _) => {}
-            (Place::Plain, b'"') => return Err(self.malformed(self.line, QUOTE_IN_PLAIN_CELL)),
-            (_, b'\n' | b'\r') => return self.end_record(byte),
-            (_, delimiter) if delimiter == self.delimiter => return self.end_cell(),
-            (Place::AfterQuote, _) => return Err(self.malformed(self.line, TEXT_AFTER_QUOTE)),
-            (Place::CellStart | Place::Plain, _) => self.place = Place::Plain,
+        let is_quote = byte == b'"' && self.quotes == Quotes::Enclosing;
+        match self.place {
+            Place::CellStart | Place::AfterQuote if is_quote => self.place = Place::Quoted,
+            Place::Quoted if is_quote => self.place = Place::AfterQuote,
+            Place::Quoted => {}
+            Place::Plain if is_quote => return Err(self.malformed(self.line, QUOTE_IN_PLAIN_CELL)),
+            _ if byte == b'\n' || byte == b'\r' => return self.end_record(byte),
+            _ if byte == self.delimiter => return self.end_cell(),
+            Place::AfterQuote => return Err(self.malformed(self.line, TEXT_AFTER_QUOTE)),
+            Place::CellStart | Place::Plain => self.place = Place::Plain,
         }
         self.line += u64::from(byte == b'\n');
         self.count_byte()
@@ -136,11 +139,11 @@ impl<R: Read> WellFormed<R> {
 }
 
 const UNCLOSED_QUOTE: &str = "the quote that opens a cell here is never closed: the file may have been cut off, or a quote that is part of \
-     a cell is not doubled";
-const TEXT_AFTER_QUOTE: &str =
-    "text after the closing quote of a cell: a quote that is part of a cell is doubled, and the cell quoted";
-const QUOTE_IN_PLAIN_CELL: &str =
-    "a quote inside a cell that does not begin with one: quote the cell, and double the quotes in it";
+     a cell is not doubled; where quotes enclose nothing, say --no-quotes";
+const TEXT_AFTER_QUOTE: &str = "text after the closing quote of a cell: a quote that is part of a cell is doubled, and the cell quoted; \
+     where quotes enclose nothing, say --no-quotes";
+const QUOTE_IN_PLAIN_CELL: &str = "a quote inside a cell that does not begin with one: quote the cell, and double the quotes in it; where quotes \
+     enclose nothing, say --no-quotes";
 
 impl<R: Read> Read for WellFormed<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -189,7 +192,7 @@ mod tests {
     }
 
     fn passed(text: &[u8], at_once: usize) -> (Vec<u8>, Option<u64>) {
-        let mut reader = WellFormed::new(Slowly(text, at_once), b',');
+        let mut reader = WellFormed::new(Slowly(text, at_once), b',', Quotes::Enclosing);
         let mut read = Vec::new();
         let line = match reader.read_to_end(&mut read) {
             Ok(_) => None,
@@ -248,13 +251,21 @@ mod tests {
             let reader = csv::ReaderBuilder::new()
                 .has_headers(false)
                 .flexible(true)
-                .from_reader(WellFormed::new(&text[..], b','));
+                .from_reader(WellFormed::new(&text[..], b',', Quotes::Enclosing));
             let read: Result<Vec<csv::ByteRecord>, _> = reader.into_byte_records().collect();
             let read = read.ok().map(|records| {
                 records.iter().map(|record| record.iter().map(<[u8]>::to_vec).collect()).collect::<Vec<Record>>()
             });
             prop_assert_eq!(read, records_of(&text));
         }
+    }
+
+    #[test]
+    fn plain_quotes_are_bytes_like_others() {
+        let text = &b"\"a,b\"c\n\"\n"[..];
+        let mut read = Vec::new();
+        WellFormed::new(text, b',', Quotes::Plain).read_to_end(&mut read).unwrap();
+        assert_eq!(read, text);
     }
 
     type Record = Vec<Vec<u8>>;

@@ -70,7 +70,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    use super::super::{Header, Row, RowReader, Shape};
+    use super::super::{Header, Quotes, Row, RowReader, Shape};
     use super::*;
 
     fn round_trip(rows: &[Row], format: Format, notation: Notation) {
@@ -79,7 +79,12 @@ mod tests {
             writer.write(key, value).unwrap();
         }
         let bytes = writer.finish().unwrap();
-        let shape = Shape { key: vec![], separator: "/".to_owned(), header: Header::Present };
+        let shape = Shape {
+            key: vec![],
+            separator: "/".to_owned(),
+            header: Header::Present,
+            quotes: Quotes::Enclosing,
+        };
         let mut reader =
             RowReader::new(Box::new(io::Cursor::new(bytes)), "dump".to_owned(), format, &shape).unwrap();
         let mut read = Vec::new();

@@ -95,6 +95,22 @@ fn messages_show_little_of_a_file_and_nothing_that_a_terminal_obeys() {
     }
 }
 
+/// As PostgreSQL and MySQL write TSV: what stands between tabs is the cell.
+#[test]
+fn quotes_enclose_nothing_where_that_is_said() {
+    let content = "key\tvalue\nb\t\"x\"y\n\"a\t5'10\"\n\tz\"\n";
+    let (message, _) = refused(content.as_bytes(), "tsv");
+    assert!(message.contains("--no-quotes"), "{message}");
+    for (format, content) in [("tsv", content.to_owned()), ("csv", content.replace('\t', ","))] {
+        let scratch = Scratch::with_database();
+        scratch.pipe(content.as_bytes(), ["load", "db", "t", "-", "--no-quotes", "--format", format]);
+        assert_eq!(scratch.ok(["scan", "db", "t"]), "\tz\"\n\"a\t5'10\"\nb\t\"x\"y\n", "{format}");
+    }
+    let scratch = Scratch::with_database();
+    scratch.write("rows.jsonl", b"{\"key\":\"a\"}\n");
+    scratch.fails(2, ["load", "db", "t", "rows.jsonl", "--no-quotes"]);
+}
+
 #[test]
 fn a_byte_order_mark_is_no_part_of_any_format() {
     let scratch = Scratch::with_database();

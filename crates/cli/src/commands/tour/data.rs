@@ -11,7 +11,7 @@ use crate::commands::load::batch_end;
 use crate::failure::Failure;
 use crate::files::{self, OutputFile};
 use crate::output::{escape, grouped};
-use crate::rows::{Header, Row, RowReader, Shape, format_of};
+use crate::rows::{Header, Quotes, Row, RowReader, Shape, format_of};
 
 /// 3,376 airports of the United States; see data/README.md.
 const AIRPORTS: &str = include_str!("../../../../../data/airports.csv");
@@ -145,7 +145,12 @@ fn write_airports(path: &Path) -> Result<(), Failure> {
 
 fn read_rows(path: &Path, key: &[String]) -> Result<Vec<Row>, Failure> {
     let (input, _) = files::open_input(path)?;
-    let shape = Shape { key: key.to_vec(), separator: "/".to_owned(), header: Header::Present };
+    let shape = Shape {
+        key: key.to_vec(),
+        separator: "/".to_owned(),
+        header: Header::Present,
+        quotes: Quotes::Enclosing,
+    };
     let format = format_of(path).unwrap_or(Format::Csv);
     let mut reader = RowReader::new(input, path.display().to_string(), format, &shape)?;
     let mut rows = Vec::new();
