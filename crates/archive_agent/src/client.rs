@@ -65,7 +65,7 @@ impl Trouble {
 
 /// Runs `archive-push` with its arguments; returns the exit code.
 pub fn push(arguments: &[OsString], form: Form) -> u8 {
-    report("archive-push", form, &Cell::new(FAILED), || try_push(Call::of_file(arguments)?))
+    report("archive-push", form, &Cell::new(FAILED), || try_push(Call::of_file(arguments, form)?))
 }
 
 /// Runs `archive-get` with its arguments; returns the exit code.
@@ -76,26 +76,41 @@ pub fn get(arguments: &[OsString], form: Form) -> u8 {
         if place.data.join("standby.signal").exists() {
             of_trouble.set(FAILED);
         }
-        try_get(Call::at(place)?)
+        try_get(Call::at(place, form)?)
     })
 }
 
 /// Runs `archive-socket`, for programs that talk to the agent themselves: starts one, if there is none, and says what stands for the
 /// settings, and where it listens. Returns the exit code.
 pub fn socket(arguments: &[OsString], form: Form) -> u8 {
-    report("archive-socket", form, &Cell::new(FAILED), || try_socket(Call::of_directory(arguments)?))
+    report("archive-socket", form, &Cell::new(FAILED), || try_socket(Call::of_directory(arguments, form)?))
 }
 
 /// Runs `archive-status`; returns the exit code.
 pub fn status(arguments: &[OsString], form: Form) -> u8 {
-    let attempt = || try_ask(&Request::Status(form), &Call::of_directory(arguments)?);
+    let attempt = || {
+        let call = Call::of_directory(arguments, form)?;
+        match ask_running(&Request::Status(form), &call)? {
+            Answer::Status(message) => print(&message),
+            other => Err(unexpected(other)),
+        }
+    };
     report("archive-status", form, &Cell::new(FAILED), attempt)
 }
 
 /// Runs `archive-stop`; returns the exit code.
 pub fn stop(arguments: &[OsString], form: Form) -> u8 {
     report("archive-stop", form, &Cell::new(FAILED), || {
-        try_ask(&Request::Stop, &Call::of_directory(arguments)?)
+        let call = Call::of_directory(arguments, form)?;
+        match (ask_running(&Request::Stop, &call)?, call.data.display()) {
+            (Answer::Ok, data) => match form {
+                Form::Text => print(&format!("the agent of {data} ends when what is under way is done")),
+                Form::Json => {
+                    print(&json!({ "data_directory": data.to_string(), "stopping": true }).to_string())
+                }
+            },
+            (other, _) => Err(unexpected(other)),
+        }
     })
 }
 
@@ -169,26 +184,36 @@ struct Call {
     data: PathBuf,
     /// The arguments that are no options.
     rest: Vec<OsString>,
+    /// What it says looks like this.
+    form: Form,
 }
 
 impl Call {
-    fn of_file(arguments: &[OsString]) -> Result<Call, Trouble> {
-        Call::at(Place::of_file(arguments)?)
+    fn of_file(arguments: &[OsString], form: Form) -> Result<Call, Trouble> {
+        Call::at(Place::of_file(arguments)?, form)
     }
 
-    fn of_directory(arguments: &[OsString]) -> Result<Call, Trouble> {
-        Call::at(Place::of_directory(arguments)?)
+    fn of_directory(arguments: &[OsString], form: Form) -> Result<Call, Trouble> {
+        Call::at(Place::of_directory(arguments)?, form)
     }
 
     /// With the spool, which nobody else could have written into: what it says is believed from here on.
-    fn at(place: Place) -> Result<Call, Trouble> {
+    fn at(place: Place, form: Form) -> Result<Call, Trouble> {
         let Place { data, arguments } = place;
         let (settings, rest) = Settings::load(&arguments).map_err(Trouble::new)?;
         settings.guard_master_key().map_err(Trouble::new)?;
         let spool = Spool::new(settings.spool(&data).map_err(Trouble::new)?, settings.repositories_mark());
         let real = spool.check().map_err(Trouble::io("use the spool (SEAWALL_SPOOL names another)"))?;
         settings.check_memory(&real).map_err(Trouble::new)?;
-        Ok(Call { settings, spool, data, rest })
+        Ok(Call { settings, spool, data, rest, form })
+    }
+
+    /// Says what is no failure.
+    fn warn(&self, text_label: &str, warning: &str) {
+        match self.form {
+            Form::Text => say!("{text_label}: {warning}"),
+            Form::Json => say!("{}", json!({ "warning": warning })),
+        }
     }
 
     /// The path of a file for the agent, which works in the data directory.
@@ -218,7 +243,7 @@ fn try_push(call: Call) -> Result<u8, Trouble> {
         Answer::Ok => Ok(DONE),
         // It goes on without this segment, and its log says so.
         Answer::Released(message) => {
-            say!("seawall archive-push: {message}");
+            call.warn("seawall archive-push", &message);
             Ok(DONE)
         }
         Answer::Failed(message) => Err(Trouble::new(message)),
@@ -249,17 +274,24 @@ fn try_socket(call: Call) -> Result<u8, Trouble> {
     }
 }
 
-fn try_ask(request: &Request, call: &Call) -> Result<u8, Trouble> {
+/// Asks the agent that runs, and starts none.
+fn ask_running(request: &Request, call: &Call) -> Result<Answer, Trouble> {
     let stream = connect(&call.spool)?;
     let stream = stream.ok_or_else(|| {
         Trouble::new(format!("no agent runs for the data directory {}", call.data.display()))
     })?;
     let line = request.to_line(mark_of(&call.settings));
-    match exchange(stream, &line, call.settings.timeout().map_err(Trouble::new)?)? {
-        Some(Answer::Ok) => Ok(DONE),
-        Some(Answer::Status(message)) => print(&message),
-        Some(Answer::Failed(message)) => Err(Trouble::new(message)),
-        Some(Answer::Released(_) | Answer::Missing | Answer::OtherSettings) | None => Err(confused()),
+    let answer = exchange(stream, &line, call.settings.timeout().map_err(Trouble::new)?)?;
+    answer.ok_or_else(confused)
+}
+
+/// Why an answer is not the one that was asked for.
+fn unexpected(answer: Answer) -> Trouble {
+    match answer {
+        Answer::Failed(message) => Trouble::new(message),
+        Answer::Ok | Answer::Released(_) | Answer::Missing | Answer::Status(_) | Answer::OtherSettings => {
+            confused()
+        }
     }
 }
 
@@ -358,7 +390,7 @@ fn start(call: &Call) -> Result<(), Trouble> {
     let Call { settings, spool, data, .. } = call;
     // Said once for each agent: a command runs for each segment.
     if let Some(warning) = settings.warning() {
-        say!("seawall: warning: {warning}");
+        call.warn("seawall: warning", &warning);
     }
     let program = std::env::current_exe().map_err(Trouble::io("find the program"))?;
     spool.turn_log().map_err(Trouble::io("put the agent's log aside"))?;

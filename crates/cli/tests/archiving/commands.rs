@@ -23,7 +23,11 @@ fn json_is_asked_for_before_or_after_the_command() {
         assert_eq!(status["archived"], 1, "{arguments:?}");
     }
     is_done(&seawall(&cluster, &["--json", "archive-push", &format!("pg_wal/{}", cluster.log.name(0))]));
-    is_done(&seawall(&cluster, &["--json", "archive-stop"]));
+    let output = seawall(&cluster, &["--json", "archive-stop"]);
+    is_done(&output);
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(answer["stopping"], true, "{answer}");
+    assert!(answer["data_directory"].as_str().unwrap().ends_with("/data"), "{answer}");
 }
 
 #[test]
@@ -81,6 +85,18 @@ fn secrets_that_everybody_may_read_are_warned_of_when_an_agent_is_started() {
     assert_eq!(push(0o644), "", "the agent runs: said once, not for each segment");
     is_done(&cluster.run("archive-stop", &[]));
     assert_eq!(push(0o640), "");
+    let stopped = cluster.run("archive-stop", &[]);
+    is_done(&stopped);
+    let answer = String::from_utf8(stopped.stdout).unwrap();
+    assert!(answer.contains("/data ends"), "{answer}");
+    seawall_testing::wait_until("the agent to end", || {
+        crate::agents::agents(&cluster.place("spool")).is_empty()
+    });
+    std::fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+    cluster.add("00000003.history", b"1\t0/3000158\tx\n");
+    let said = message(&seawall(&cluster, &["--json", "archive-push", "pg_wal/00000003.history"]));
+    let warning: Value = serde_json::from_str(said.trim()).unwrap_or_else(|_| panic!("no JSON: {said}"));
+    assert!(warning["warning"].as_str().unwrap().contains(&file), "{warning}");
 }
 
 /// Commands that work with one repository do not take a list for a path.
