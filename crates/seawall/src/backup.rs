@@ -16,18 +16,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 pub use seawall_archive::{
-    ArchiveError, Compression, Packing, Repository, RepositoryOptions, RepositoryUrl, RepositoryUrlError,
-    System,
+    ArchiveError, Compression, NotRemoved, Packing, Repository, RepositoryOptions, RepositoryUrl,
+    RepositoryUrlError, RequestStatistics, RetryPolicy, StoreCause, StoreError, System,
 };
 pub use seawall_backup::{
     BackupError, BackupKeeper, BackupOptions, BackupProgress, BackupStart, BackupStep, DrillReport,
-    ExpireError, Expiry, Finding, FindingKind, KeeperOptions, KeeperReport, Manifest, RepositoryArchive,
-    RestoreProgress, RestoreReport, RestoreRequest, RetentionPlan, RetentionPolicy, Severity, StoredBackup,
-    StoredBackups, VerifyDepth, VerifyOptions, VerifyReport, back_up, backups, databases, drill, plan,
-    restore, verify,
+    ExpireError, ExpireProgress, ExpireReport, Expiry, Finding, FindingKind, Holdings, KeeperOptions,
+    KeeperReport, Manifest, RepositoryArchive, RestoreProgress, RestoreReport, RestoreRequest, RetentionPlan,
+    RetentionPolicy, Severity, StoredBackup, StoredBackups, VerifyDepth, VerifyOptions, VerifyReport,
+    back_up, back_up_behind_gap, backups, databases, drill, plan, restore, verify,
 };
 pub use seawall_engine::RestoreTarget;
-pub use seawall_io::{Clock, SystemClock};
+pub use seawall_io::{Clock, OsRandom, Random, SystemClock};
 
 use seawall_io::OsDisk;
 

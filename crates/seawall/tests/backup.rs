@@ -1,0 +1,83 @@
+//! A program that depends on `seawall` alone can name whatever archives and backups take from it and give to it.
+#![cfg(feature = "backup")]
+#![expect(clippy::unwrap_used, reason = "a test that fails panics")]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use seawall::backup::{
+    ArchiveError, BackupOptions, Clock, ExpireError, ExpireProgress, ExpireReport, Expiry, Holdings,
+    OsRandom, Packing, Random, Repository, RepositoryArchive, RepositoryOptions, RequestStatistics,
+    RetentionPolicy, RetryPolicy, StoreCause, StoreError, System, SystemClock, back_up, back_up_behind_gap,
+    databases,
+};
+use seawall::{ArchiveOptions, Database, Options};
+
+/// Randomness of the program's own: here the system's.
+#[derive(Debug)]
+struct Device;
+
+impl Random for Device {
+    fn fill(&self, bytes: &mut [u8]) {
+        OsRandom.fill(bytes);
+    }
+}
+
+fn without_retries() -> RepositoryOptions {
+    RepositoryOptions { retry: RetryPolicy::once(), random: Arc::new(Device), ..RepositoryOptions::default() }
+}
+
+/// What a program may decide by.
+fn is_over_soon(error: &ArchiveError) -> bool {
+    match error {
+        ArchiveError::Store(StoreError { cause: StoreCause::Unreachable | StoreCause::Busy, .. }) => true,
+        ArchiveError::Store(error) => error.cause.is_passing(),
+        _ => false,
+    }
+}
+
+fn names(holdings: &Holdings) -> BTreeSet<String> {
+    holdings.backup_objects.keys().cloned().collect()
+}
+
+fn expire(expiry: Expiry) -> Result<ExpireReport, ExpireError> {
+    let mut last = None;
+    let report = expiry.run(&mut |progress: ExpireProgress| last = Some(progress));
+    assert!(last.is_none_or(|last| last.done == last.total), "{last:?}");
+    report
+}
+
+#[test]
+fn a_program_retries_backs_up_and_expires_by_the_names_of_this_crate() {
+    let scratch = tempfile::tempdir().unwrap();
+    let place = scratch.path().join("repository").display().to_string().parse().unwrap();
+    let missing = Repository::open(&place, without_retries()).unwrap_err();
+    assert!(!is_over_soon(&missing), "{missing}");
+    let repository = Arc::new(Repository::create(&place, without_retries()).unwrap());
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let archive = RepositoryArchive::new(Arc::clone(&repository), Packing::default(), Arc::clone(&clock));
+    let archives = vec![ArchiveOptions::new(Arc::new(archive))];
+    let database = Database::open(scratch.path().join("bank"), Options { archives, ..Options::default() });
+    let database = database.unwrap();
+    let options = BackupOptions { is_incremental: false, ..BackupOptions::default() };
+    let take = || back_up(&database, &repository, &clock, &options, &mut |_| {}).unwrap().id;
+    let (first, second) = (take(), take());
+
+    let id = databases(&repository).unwrap()[0];
+    let behind = back_up_behind_gap(&database, id, &repository, &clock, &options).unwrap();
+    assert!(behind.is_none(), "the log has no gap");
+
+    let policy = RetentionPolicy {
+        keep_count: Some(1),
+        keep_recent: std::time::Duration::ZERO,
+        ..RetentionPolicy::default()
+    };
+    let prepare = || Expiry::prepare(Arc::clone(&repository), System::Seawall(id), policy, &*clock).unwrap();
+    assert_eq!(names(prepare().holdings()), BTreeSet::from([first, second.clone()]));
+    let report = expire(prepare()).unwrap();
+    assert!(report.not_removed.is_empty());
+    assert_eq!(names(prepare().holdings()), BTreeSet::from([second]));
+    let requests: RequestStatistics = repository.statistics();
+    assert_eq!(requests.retries, 0, "{requests:?}");
+    database.close().unwrap();
+}
