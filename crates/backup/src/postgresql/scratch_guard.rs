@@ -24,6 +24,8 @@ use super::error::PostgreSqlBackupError;
 
 /// How often it is looked whether the program has ended.
 const LOOK_AGAIN: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
+/// How often a program is asked to end at once before it is killed: five seconds, `LOOK_AGAIN` apart.
+const ASKED_TO_END: u32 = 250;
 /// What a shell adds to a signal that has ended a program.
 const SIGNALLED: i32 = 128;
 
@@ -73,13 +75,28 @@ fn watch(child: &mut Child) -> io::Result<ExitStatus> {
         };
         // It has not been waited for, so its number is still its own.
         match rustix::io::read(&input, &mut [0; 1])? {
-            0 => {
-                kill_process(Pid::from_child(child), Signal::QUIT)?;
-                return child.wait();
-            }
+            0 => return end_at_once(child),
             _ => kill_process(Pid::from_child(child), Signal::INT)?,
         }
     }
+}
+
+/// Asks it to end at once, again and again: a program that has only just begun may ignore the signal still, if whoever started the
+/// drill did (a shell does, of what runs in the background). Kills it if it does not end.
+fn end_at_once(child: &mut Child) -> io::Result<ExitStatus> {
+    for _ in 0..ASKED_TO_END {
+        if let Some(status) = child.try_wait()? {
+            return Ok(status);
+        }
+        // It has not been waited for, so its number is still its own.
+        kill_process(Pid::from_child(child), Signal::QUIT)?;
+        match poll(&mut [], Some(&LOOK_AGAIN)) {
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(other) => return Err(other.into()),
+        }
+    }
+    child.kill()?;
+    child.wait()
 }
 
 /// Kills all children until there is none: those of a child that is killed become ours.
