@@ -2,17 +2,21 @@
 //!
 //! **Two copies of a directory** are one database to a repository, as long as they are on the same timeline. Whole segments of both have one
 //! name, and the second one is refused. Tails are named by their bytes, so tails of different lengths would lie beside each other, and a
-//! restore would take the longest. So the first tail that this puts of a segment, and each whole segment, is compared with what the
-//! repository has of that segment: one must be the beginning of the other. The comparison is made before the tail goes up, and once more
-//! after it, for two that put their first at the same moment: one of them, or both, take theirs back.
+//! restore would take the longest. So whatever this puts of a segment is compared with what others have put of it: one must be the
+//! beginning of the other. A whole segment, and the first tail of one, is compared before it goes up. Each tail is compared once it is there
+//! and before it is acknowledged, since another copy may have gone on from the same log meanwhile: one of them, or both, take theirs back.
+//! What this has put itself is known and not fetched, so a tail costs a listing and a look for the whole segment.
+//!
+//! **If the power goes** between a tail and its comparison, a tail may stay beside that of another copy. It was not acknowledged.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use seawall_archive::{
-    ArchiveError, Expected, Gap, GapRecord, LogFileName, ObjectKind, ObjectPlace, Packed, Packer, Packing,
-    Pushed, Repository, SegmentPlace, System, identify,
+    ArchiveError, Expected, Gap, GapRecord, LogFileName, ObjectKind, ObjectName, ObjectPlace, Packed, Packer,
+    Packing, Pushed, Repository, SegmentPlace, System, identify,
 };
 use seawall_io::Clock;
 use seawall_types::Lsn;
@@ -62,38 +66,54 @@ pub struct RepositoryArchive {
     repository: Arc<Repository>,
     packing: Packing,
     clock: Arc<dyn Clock>,
-    /// The segment whose tails are this archive's own, or go on with them.
-    compared: Mutex<Option<SegmentName>>,
+    known: Mutex<KnownTails>,
+}
+
+/// Tails of the segment that was put last: those that are this archive's own, from where to where they have it.
+#[derive(Debug, Default)]
+struct KnownTails {
+    segment: Option<SegmentName>,
+    own: BTreeSet<(u64, u64)>,
+}
+
+impl KnownTails {
+    fn has(&self, tail: &Tail<'_>, (from, to): (u64, u64)) -> bool {
+        self.segment == Some(tail.segment) && self.own.contains(&(from, to))
+    }
+
+    fn add(&mut self, tail: &Tail<'_>) {
+        if self.segment != Some(tail.segment) {
+            *self = KnownTails { segment: Some(tail.segment), own: BTreeSet::new() };
+        }
+        self.own.insert((tail.from, tail.end()));
+    }
 }
 
 impl RepositoryArchive {
     /// Of this repository.
     pub fn new(repository: Arc<Repository>, packing: Packing, clock: Arc<dyn Clock>) -> RepositoryArchive {
-        RepositoryArchive { repository, packing, clock, compared: Mutex::default() }
+        RepositoryArchive { repository, packing, clock, known: Mutex::default() }
     }
 
-    /// Puts a tail; of the first of a segment it is known then that no other copy of the database has put another one.
+    /// Puts a tail. When this returns, no other copy of the database has put another one of the same log.
     fn store_tail(&self, log: &ArchivedLog, tail: &Tail<'_>, packed: &Packed) -> Result<(), LogArchiveError> {
-        let is_first = tail.from == 0 || *self.lock_compared() != Some(tail.segment);
-        if is_first {
+        if tail.from == 0 || self.lock_known().segment != Some(tail.segment) {
             self.compare(log, tail)?;
         }
         let pushed = self.repository.push_object(packed).map_err(|error| match error {
             ArchiveError::OtherContent { object, .. } => self.other_copy(&object),
             error => words(&error),
         })?;
-        if is_first {
-            if let Err(error) = self.compare(log, tail) {
-                self.take_back(log, tail, pushed)?;
-                return Err(error);
-            }
-            *self.lock_compared() = Some(tail.segment);
+        if let Err(error) = self.compare(log, tail) {
+            self.take_back(log, tail, pushed)?;
+            return Err(error);
         }
+        self.lock_known().add(tail);
         Ok(())
     }
 
-    fn lock_compared(&self) -> MutexGuard<'_, Option<SegmentName>> {
-        self.compared.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_known(&self) -> MutexGuard<'_, KnownTails> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes what was just put, and was not there before.
@@ -110,7 +130,7 @@ impl RepositoryArchive {
 
     /// Whether what the repository has of a segment begins as this does, or the other way round.
     fn compare(&self, log: &ArchivedLog, tail: &Tail<'_>) -> Result<(), LogArchiveError> {
-        let stored = match self.farthest_tail(log, tail)? {
+        let stored = match self.farthest_other(log, tail)? {
             Some(stored) => Some(stored),
             None => self.whole_segment(log, tail)?,
         };
@@ -122,31 +142,46 @@ impl RepositoryArchive {
         }
     }
 
-    /// Of the tails that overlap with this one, the one that reaches farthest. It tells of those before it, since the bytes of a record
-    /// say where it is and when it was written.
-    fn farthest_tail(
+    /// Of the tails that overlap with this one and are not known to be this archive's own, the one that reaches farthest. It tells of those
+    /// before it, since the bytes of a record say where it is and when it was written. One that is damaged is nothing to compare with:
+    /// it must not keep the log from going on, nor the whole segment from taking its place.
+    fn farthest_other(
         &self,
         log: &ArchivedLog,
         tail: &Tail<'_>,
     ) -> Result<Option<StoredTail>, LogArchiveError> {
-        let system = System::Seawall(log.database);
-        let own = (tail.from, tail.end());
-        let listed = self.repository.list_objects(system, &places::tails(tail.segment.timeline));
-        let of_it = listed.map_err(|error| words(&error))?.into_iter().filter_map(|(name, _)| {
-            let (segment, from, to) = places::parse_tail(&name)?;
-            let is_other = (from, to) != own && from < own.1 && to > own.0;
-            (segment == tail.segment && is_other).then_some((name, from, to))
-        });
-        let Some((name, from, _)) = of_it.max_by_key(|(_, from, to)| (*to, Reverse(*from))) else {
-            return Ok(None);
-        };
-        let mut content = Vec::new();
-        match self.repository.fetch_object(system, &name, &mut content) {
-            Ok(_) => Ok(Some(StoredTail { object: name.to_string(), from, content })),
-            // It has given way to the whole segment.
-            Err(ArchiveError::NotFound { .. }) => Ok(None),
-            Err(error) => Err(words(&error)),
+        for (name, from) in self.others(log, tail)? {
+            let mut content = Vec::new();
+            match self.repository.fetch_object(System::Seawall(log.database), &name, &mut content) {
+                Ok(_) => return Ok(Some(StoredTail { object: name.to_string(), from, content })),
+                // It has given way to the whole segment.
+                Err(ArchiveError::NotFound { .. }) => {}
+                Err(error @ ArchiveError::Damaged { .. }) => {
+                    tracing::warn!(%error, "a damaged tail in the archive is not compared with the log");
+                }
+                Err(error) => return Err(words(&error)),
+            }
         }
+        Ok(None)
+    }
+
+    /// The tails that overlap with this one and are not known to be this archive's own, with where they begin, the farthest first.
+    fn others(&self, log: &ArchivedLog, tail: &Tail<'_>) -> Result<Vec<(ObjectName, u64)>, LogArchiveError> {
+        let system = System::Seawall(log.database);
+        let listed = self.repository.list_objects(system, &places::tails(tail.segment.timeline));
+        let listed = listed.map_err(|error| words(&error))?;
+        let known = self.lock_known();
+        let mut others: Vec<(ObjectName, u64, u64)> = listed
+            .into_iter()
+            .filter_map(|(name, _)| {
+                let (segment, from, to) = places::parse_tail(&name)?;
+                let is_other = (from, to) != (tail.from, tail.end()) && !known.has(tail, (from, to));
+                let overlaps = segment == tail.segment && from < tail.end() && to > tail.from;
+                (is_other && overlaps).then_some((name, from, to))
+            })
+            .collect();
+        others.sort_by_key(|(_, from, to)| (Reverse(*to), *from));
+        Ok(others.into_iter().map(|(name, from, _)| (name, from)).collect())
     }
 
     /// The segment of a tail, if that is there as a whole. A whole segment is compared when it is put.

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{World, state_of};
+use common::{SEGMENT_BYTES, World, state_of};
 use seawall_backup::{Finding, RestoreRequest, Severity, StoredBackup, VerifyDepth, VerifyOptions, verify};
 use seawall_engine::{Database, Durability, Error};
 use seawall_io::{Disk, OpenMode};
@@ -82,6 +82,66 @@ fn a_copy_that_archives_second_is_refused_at_its_first_tail() {
     world.back_up(&database);
     let state = world.restored_state(seawall_engine::RestoreTarget::Latest);
     assert!(state == state_of(&database));
+}
+
+/// The original has put the common log, so it is sure of the segment; then the copy goes on first.
+#[test]
+fn a_commit_is_not_acknowledged_after_a_copy_that_went_on_first() {
+    let world = World::new();
+    let database = world.open();
+    put(&database, 1, "common");
+    database.archive_now().unwrap();
+    let copy = world.open_at(&world.disk.copy());
+    let commit = |database: &Database, value: &str| {
+        let table = database.table("t")?;
+        database.put_with(&table, "k", value, Durability::Archived).map(drop)
+    };
+    commit(&copy, "the copy went on first, with more log than the other will have").unwrap();
+    let refused = commit(&database, "original").unwrap_err();
+    assert!(matches!(refused, Error::DoneNotArchived { .. }), "{refused}");
+    let refused = database.archive_now().unwrap_err().to_string();
+    assert!(refused.contains("another copy of this database"), "{refused}");
+    // What was refused has left nothing, so the copy goes on.
+    commit(&copy, "again").unwrap();
+    world.back_up(&copy);
+    assert!(world.restored_state(seawall_engine::RestoreTarget::Latest) == state_of(&copy));
+}
+
+/// The copy has put the rest of the segment, and its tails have given way to it.
+#[test]
+fn a_commit_is_not_acknowledged_after_a_copy_that_has_put_the_whole_segment() {
+    let world = World::new();
+    let database = world.open();
+    put(&database, 1, "common");
+    database.archive_now().unwrap();
+    let copy = world.open_at(&world.disk.copy());
+    put(&copy, 2, &"x".repeat(2 * usize::try_from(SEGMENT_BYTES).unwrap() / 5));
+    put(&copy, 2, &"y".repeat(2 * usize::try_from(SEGMENT_BYTES).unwrap() / 5));
+    copy.archive_now().unwrap();
+    let table = database.table("t").unwrap();
+    let refused = database.put_with(&table, "k", "original", Durability::Archived).unwrap_err();
+    assert!(matches!(refused, Error::DoneNotArchived { .. }), "{refused}");
+}
+
+#[test]
+fn a_damaged_tail_does_not_keep_a_segment_from_being_archived() {
+    let world = World::new();
+    let database = world.open();
+    put(&database, 1, "first");
+    database.archive_now().unwrap();
+    drop(database);
+    let objects = world.store.list_all();
+    let tails: Vec<_> = objects.iter().filter(|entry| entry.name.contains("/tails/")).collect();
+    assert!(!tails.is_empty());
+    for tail in tails {
+        let file = world.store.open(&tail.name, OpenMode::Write).unwrap();
+        file.write_all_at(b"rot", file.length().unwrap() - 3).unwrap();
+    }
+    let database = world.open();
+    put(&database, 4, &"x".repeat(2 * usize::try_from(SEGMENT_BYTES).unwrap() / 5));
+    database.archive_now().unwrap();
+    world.back_up(&database);
+    assert!(world.restored_state(seawall_engine::RestoreTarget::Latest) == state_of(&database));
 }
 
 /// An earlier program, or somebody's hand, has put the longer log of another copy there.
