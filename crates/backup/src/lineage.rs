@@ -11,7 +11,8 @@
 //! number says nothing: the copy of a trial has it, too.
 //!
 //! Only what the target leaves open competes: below a position, only log before it counts; for a time, only timelines that had
-//! begun by then and whose log reaches it.
+//! begun by then. One whose log does not reach the target competes all the same: production may stand idle while a trial archives.
+//! A timeline that has nothing but its history does not compete if its parent goes on.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -269,23 +270,24 @@ impl Destination {
 }
 
 impl Branch {
-    /// Whether it was there when the target was, and reaches it.
-    fn reaches(&self, to: Destination) -> bool {
-        match to {
-            Destination::End => true,
-            Destination::Lsn(lsn) => {
-                let left = self.history.iter().flat_map(|history| &history.forks).map(|fork| fork.fork).max();
-                self.log.is_some_and(|log| log.end >= lsn) || left.is_some_and(|left| left >= lsn)
-            }
-            Destination::Time(micros) => self.had_begun(to) && self.newest_micros() >= micros,
-        }
-    }
-
     fn had_begun(&self, to: Destination) -> bool {
         match to {
             Destination::End | Destination::Lsn(_) => true,
             Destination::Time(micros) => self.begun_micros <= micros,
         }
+    }
+
+    fn has_data(&self) -> bool {
+        self.log.is_some() || !self.backups.is_empty()
+    }
+
+    /// Whether it has nothing, and the one that it left goes on.
+    fn is_empty_beside(&self, branches: &[Branch], limit: Lsn) -> bool {
+        let Some(left) = self.history.as_ref().ok().and_then(|history| history.forks.last()) else {
+            return false;
+        };
+        let goes_on = |other: &Branch| other.timeline == left.parent && other.goes_beyond(left.fork, limit);
+        !self.has_data() && branches.iter().any(goes_on)
     }
 
     /// Whether it has something past `fork`, before `limit`.
@@ -339,12 +341,7 @@ impl fmt::Display for Branch {
 /// # Errors
 /// `WhichTimeline` if the repository does not tell.
 pub(crate) fn choose(branches: &[Branch], to: Destination) -> Result<TimelineId, BackupError> {
-    let all: Vec<&Branch> = branches.iter().collect();
-    let began: Vec<&Branch> = branches.iter().filter(|branch| branch.had_begun(to)).collect();
-    let reaching: Vec<&Branch> = began.iter().copied().filter(|branch| branch.reaches(to)).collect();
-    // If none reaches it, the restore is refused later, with how far the log goes.
-    let meant = [reaching, began, all].into_iter().find(|some| !some.is_empty()).unwrap_or_default();
-    let competing = leaves(&meant, to.limit());
+    let competing = leaves(&meant(branches, to), to.limit());
     let all_readable = competing.iter().all(|branch| branch.history.is_ok());
     match &competing[..] {
         [] => Ok(TimelineId::FIRST),
@@ -354,6 +351,14 @@ pub(crate) fn choose(branches: &[Branch], to: Destination) -> Result<TimelineId,
             _ => Err(which(&competing)),
         },
     }
+}
+
+/// Those that the target may mean.
+fn meant(branches: &[Branch], to: Destination) -> Vec<&Branch> {
+    let is_meant = |branch: &&Branch| branch.had_begun(to) && !branch.is_empty_beside(branches, to.limit());
+    let meant: Vec<&Branch> = branches.iter().filter(is_meant).collect();
+    // If none had begun, the restore is refused later, with what there is.
+    if meant.is_empty() { branches.iter().collect() } else { meant }
 }
 
 /// Those that are contained in no other.
@@ -373,7 +378,7 @@ fn which(competing: &[&Branch]) -> BackupError {
     BackupError::WhichTimeline { choices: choices.join("; ") }
 }
 
-/// A timeline with data that a restore to the end of the log leaves out.
+/// A timeline with data that a restore leaves out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassedOver {
     /// The timeline.
@@ -384,15 +389,21 @@ pub struct PassedOver {
     pub what: String,
 }
 
-/// What a restore to the end of `timeline` leaves out.
-pub(crate) fn passed_over(branches: &[Branch], timeline: TimelineId) -> Vec<PassedOver> {
+/// What a restore along `timeline` leaves out of what its target may mean.
+pub(crate) fn passed_over(branches: &[Branch], timeline: TimelineId, to: Destination) -> Vec<PassedOver> {
     let Some(followed) = branches.iter().find(|branch| branch.timeline == timeline) else {
         return Vec::new();
     };
-    let all: Vec<&Branch> = branches.iter().collect();
-    let has_data = |branch: &&Branch| branch.log.is_some() || !branch.backups.is_empty();
-    let leaves = leaves(&all, Lsn::MAX).into_iter().filter(has_data);
-    let others = leaves.filter(|branch| branch.timeline != timeline);
+    let mut meant = meant(branches, to);
+    if !meant.iter().any(|branch| branch.timeline == timeline) {
+        meant.push(followed);
+    }
+    let leaves_out = |other: &&Branch| {
+        let forks = other.history.iter().flat_map(|history| &history.forks);
+        let parts = forks.filter(|fork| fork.parent == timeline).all(|left| left.fork < to.limit());
+        other.timeline != timeline && other.has_data() && parts
+    };
+    let others = leaves(&meant, to.limit()).into_iter().filter(leaves_out);
     others
         .map(|other| PassedOver {
             timeline: other.timeline,

@@ -117,7 +117,7 @@ pub struct RestoreReport {
     pub on_its_way: Option<OnItsWay>,
     /// It went on with an attempt that was cut short.
     pub went_on: bool,
-    /// Timelines with data that a restore to the latest has left out.
+    /// Timelines with data that the restore has left out, and that its target may have meant.
     pub passed_over: Vec<PassedOver>,
     /// How long it took.
     pub elapsed: Duration,
@@ -279,10 +279,7 @@ impl Stored {
             Some(timeline) => timeline,
             None => lineage::choose(&branches, destination)?,
         };
-        let passed_over = match request.target {
-            RestoreTarget::Latest => lineage::passed_over(&branches, timeline),
-            RestoreTarget::Lsn(_) | RestoreTarget::Time(_) | RestoreTarget::RestorePoint(_) => Vec::new(),
-        };
+        let passed_over = lineage::passed_over(&branches, timeline, destination);
         Ok(Followed { history: self.timelines.history(timeline)?, passed_over })
     }
 

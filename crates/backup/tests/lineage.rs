@@ -168,7 +168,10 @@ fn a_time_is_restored_along_the_timeline_that_was_there_then() {
     let environment = world.environment(&disk);
     let drilled = drill(&world.repository(), &environment, &options, &request, &mut |_| {}, &mut |_| {});
     assert_eq!(drilled.unwrap().restored.from_timeline, TimelineId::FIRST);
-    // Later it was the second one.
+    // Later it was the second one, if it is production: its backup says so.
+    let refused = restored_along(&world, after(115), None).unwrap_err();
+    assert!(matches!(refused, BackupError::WhichTimeline { .. }), "{refused}");
+    world.back_up(&successor);
     let state = restored_along(&world, after(115), None).unwrap();
     assert_eq!(state["t"].len(), 3, "start, 10 s and 110 s: {state:?}");
 }

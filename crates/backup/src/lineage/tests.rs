@@ -48,7 +48,7 @@ fn a_timeline_that_has_all_of_another_is_followed() {
     let first = production(300, 80);
     let second = branch(2, Some((&first, 300)), 90, 500, 120);
     assert_eq!(number(&[first.clone(), second.clone()], Destination::End), Some(2));
-    assert_eq!(passed_over(&[first.clone(), second], timeline(2)), []);
+    assert_eq!(passed_over(&[first.clone(), second], timeline(2), Destination::End), []);
     // Nothing of it was archived yet.
     let second = branch(2, Some((&first, 300)), 90, 0, 0);
     assert_eq!(number(&[first, second], Destination::End), Some(2));
@@ -63,10 +63,10 @@ fn the_copy_of_a_trial_is_not_followed_instead_of_production() {
     let first = backed_up(first, 800, 150);
     let both = [first, trial];
     assert_eq!(number(&both, Destination::End), Some(1));
-    let left_out = passed_over(&both, timeline(1));
+    let left_out = passed_over(&both, timeline(1), Destination::End);
     assert_eq!((left_out.len(), left_out[0].timeline.get(), left_out[0].is_newer), (1, 2, false));
     // Whoever asks for the trial hears that production has newer data.
-    assert!(passed_over(&both, timeline(2))[0].is_newer);
+    assert!(passed_over(&both, timeline(2), Destination::End)[0].is_newer);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn production_that_was_set_back_to_an_earlier_time_is_followed_once_it_has_a_bac
     assert_eq!(number(&[old.clone(), new.clone()], Destination::End), None);
     let both = [old, backed_up(new, 390, 110)];
     assert_eq!(number(&both, Destination::End), Some(2));
-    assert!(!passed_over(&both, timeline(2))[0].is_newer);
+    assert!(!passed_over(&both, timeline(2), Destination::End)[0].is_newer);
 }
 
 #[test]
@@ -96,10 +96,16 @@ fn below_the_place_where_timelines_part_they_do_not_compete() {
     let both = [first, trial];
     assert_eq!(number(&both, Destination::Lsn(Lsn::new(300))), Some(2));
     assert_eq!(number(&both, Destination::Lsn(Lsn::new(305))), None);
-    // The trial does not reach it.
-    assert_eq!(number(&both, Destination::Lsn(Lsn::new(311))), Some(1));
-    // No timeline does: who follows production says so.
-    assert_eq!(number(&both, Destination::Lsn(Lsn::new(901))), None);
+    // One that does not reach it may be an idle production.
+    for lsn in [311, 901] {
+        assert_eq!(number(&both, Destination::Lsn(Lsn::new(lsn))), None);
+    }
+    let both = [backed_up(both[0].clone(), 800, 150), both[1].clone()];
+    for lsn in [305, 311, 901] {
+        assert_eq!(number(&both, Destination::Lsn(Lsn::new(lsn))), Some(1));
+    }
+    let left_out = |lsn| passed_over(&both, timeline(1), Destination::Lsn(Lsn::new(lsn))).len();
+    assert_eq!((left_out(300), left_out(305)), (0, 1));
 }
 
 #[test]
@@ -109,12 +115,35 @@ fn a_time_means_the_timeline_that_was_there_then() {
     let both = [first, trial];
     assert_eq!(number(&both, Destination::Time(89)), Some(1));
     assert_eq!(number(&both, Destination::Time(95)), None);
-    assert_eq!(number(&both, Destination::Time(96)), Some(1), "the trial has nothing so late");
+    assert_eq!(number(&both, Destination::Time(96)), None, "the trial may be an idle production");
     let set_back = production(900, 88);
     let new = branch(2, Some((&set_back, 300)), 90, 400, 120);
     let both = [set_back, new];
     assert_eq!(number(&both, Destination::Time(85)), Some(1));
+    assert_eq!(number(&both, Destination::Time(100)), None);
+    let [set_back, new] = both;
+    let both = [set_back, backed_up(new, 390, 110)];
+    assert_eq!(number(&both, Destination::Time(85)), Some(1));
     assert_eq!(number(&both, Destination::Time(100)), Some(2));
+}
+
+#[test]
+fn an_idle_production_is_not_passed_over_for_a_trial_that_archives() {
+    let production = production(900, 200);
+    let trial = branch(2, Some((&production, 300)), 90, 1_000, 205);
+    let both = [production, trial];
+    assert_eq!(number(&both, Destination::Time(203)), None);
+    assert_eq!(number(&both, Destination::Lsn(Lsn::new(950))), None);
+    for to in [Destination::Time(203), Destination::Lsn(Lsn::new(950))] {
+        assert_eq!(passed_over(&both, timeline(2), to)[0].timeline, timeline(1));
+    }
+}
+
+#[test]
+fn a_timeline_with_nothing_but_its_history_does_not_compete_with_one_that_goes_on() {
+    let production = production(900, 200);
+    let trial = branch(2, Some((&production, 300)), 90, 0, 0);
+    assert_eq!(number(&[production, trial], Destination::End), Some(1));
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub(super) struct Stored {
 /// The timeline that a restore follows.
 pub(super) struct Followed {
     pub(super) history: TimelineHistory,
-    /// Timelines with data that a restore to the latest leaves out.
+    /// Timelines with data that the restore leaves out, and that its target may mean.
     pub(super) passed_over: Vec<PassedOver>,
 }
 
@@ -71,12 +71,7 @@ impl Stored {
             Some(timeline) => timeline,
             None => lineage::choose(&branches, destination)?,
         };
-        let passed_over = match target {
-            PostgreSqlTarget::Latest => lineage::passed_over(&branches, timeline),
-            PostgreSqlTarget::Lsn(_) | PostgreSqlTarget::Time(_) | PostgreSqlTarget::RestorePoint(_) => {
-                Vec::new()
-            }
-        };
+        let passed_over = lineage::passed_over(&branches, timeline, destination);
         Ok(Followed { history: self.timelines.history(timeline)?, passed_over })
     }
 

@@ -240,7 +240,7 @@ pub(super) fn archive_mode_of(arguments: &RestoreArguments) -> ArchiveMode {
     }
 }
 
-/// Says on standard error which data a restore to the latest has left out.
+/// Says on standard error which data a restore has left out.
 pub(super) fn warn_of_passed_over(passed_over: &[PassedOver], timeline: TimelineId, output: &Output) {
     for other in passed_over {
         let newer = if other.is_newer { "NEWER DATA is" } else { "other data is" };
