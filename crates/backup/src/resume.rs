@@ -16,7 +16,9 @@
 //! **What if a directory was copied, or put back from a copy?** Two databases of one name and timeline may put backups into one
 //! repository, and to go on with one of the other would mix both. So a backup builds only on what was begun in its own directory, which
 //! has a list (`engine::backup::begun`). A copy has the list of the time when it was made. Beside that, the log that leads to the end
-//! of a parent is compared with what the repository has of it, as long as the database still has that.
+//! of a parent is compared with what the repository has of it, as long as the database still has that. A copy that was made while a backup
+//! was under way has the name of that backup; whether it has its history, only the log tells, and only as long as it is there. So the first
+//! backup of a copy into a repository that the original uses, too, should be a full one that goes on with none (`--no-resume`).
 //!
 //! **What if the attempt is removed meanwhile?** Retention keeps what a backup names, be it in its manifest or in its progress objects.
 //! The first one of those is put before anything else, so retention sees it; an attempt that is older than [`GOES_ON_WITHIN`] may be
@@ -103,6 +105,9 @@ impl Foundation {
 const OTHER_HISTORY: &str =
     "the database has another history. Was its directory copied? A copy needs a repository of its own";
 
+const NO_LIST: &str = "the directory has no list of the backups that were begun in it (backups-begun), so nothing says that it is one of this \
+     database and not of a copy";
+
 fn not_gone_on_with(id: &str, problem: &str) -> String {
     format!("{id} was cut short and is not gone on with: {problem}")
 }
@@ -129,7 +134,8 @@ impl Search<'_> {
         };
         let Some(newest) = self.stored.complete.iter().rfind(fits) else { return Ok(()) };
         if !self.begun.contains(&newest.id) || self.is_of_other_history(newest.manifest.end.end)? {
-            let note = format!("this is a full backup, not an increment of {}: {OTHER_HISTORY}", newest.id);
+            let why = if self.begun.is_empty() { NO_LIST } else { OTHER_HISTORY };
+            let note = format!("this is a full backup, not an increment of {}: {why}", newest.id);
             found.notes.push(note);
             return Ok(());
         }
@@ -164,7 +170,8 @@ impl Search<'_> {
                         continue;
                     }
                     if !self.begun.contains(id) || self.is_of_other_history(progress.stamp)? {
-                        found.notes.push(not_gone_on_with(id, OTHER_HISTORY));
+                        let why = if self.begun.is_empty() { NO_LIST } else { OTHER_HISTORY };
+                        found.notes.push(not_gone_on_with(id, why));
                         continue;
                     }
                     match self.whole_chain(newest, layer)? {

@@ -297,6 +297,7 @@ impl Backup {
     /// # Errors
     /// `Io`, `DiskFull`.
     pub fn note_begun(&self, name: &str) -> Result<(), Error> {
+        let _one_at_a_time = self.engine.backups_begun.lock();
         begun::add(&*self.engine.environment.disk, name)
     }
 
@@ -338,7 +339,12 @@ impl Backup {
             let content = store(LogFile::Tail { segment, from: 0, to }).map_err(failed)?;
             checksum.add(segment.number, &content, self.end);
         }
-        Ok(checksum.complete().expect("the pieces have the log up to where the backup ended"))
+        checksum.complete().ok_or_else(|| Error::Log {
+            message: format!(
+                "what was archived does not reach {}, where the backup ended; take it again",
+                self.end
+            ),
+        })
     }
 }
 

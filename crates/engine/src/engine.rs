@@ -100,6 +100,8 @@ pub(crate) struct Engine {
     pub(crate) decision_count: DecisionCount,
     /// Storages that a bulk load is filling.
     pub(crate) loading: Mutex<FxHashSet<TableId>>,
+    /// Whoever adds a name to the list of the backups that were begun: it is read, changed and written anew.
+    pub(crate) backups_begun: Mutex<()>,
     /// One for each archive.
     pub(crate) archivers: OnceLock<Vec<Arc<Archiver>>>,
     /// Who needs the rows of bulk loads in the log.
@@ -176,6 +178,7 @@ impl Engine {
             superblock: Mutex::new(parts.superblock),
             view: ArcSwap::from_pointee(parts.view),
             loading: Mutex::default(),
+            backups_begun: Mutex::default(),
             archivers: OnceLock::new(),
             load_log: LoadLog::default(),
             next_owner: CachePadded::default(),

@@ -39,9 +39,18 @@ impl LogChecksum {
         self.position = Lsn::new(to);
     }
 
+    /// No log lies between the end of a segment and the end of the next one's header.
+    fn is_over(&self) -> bool {
+        let next = match self.position.get() % self.segment_bytes {
+            0 => self.position.get().saturating_add(HEADER_BYTES),
+            _ => self.position.get(),
+        };
+        next >= self.end.get()
+    }
+
     /// The checksum, when all of the stretch was added.
     pub fn complete(&self) -> Option<u64> {
-        (self.position >= self.end).then(|| self.checksum.finish())
+        self.is_over().then(|| self.checksum.finish())
     }
 }
 
@@ -61,6 +70,19 @@ mod tests {
         let mut checksum = LogChecksum::new(SEGMENT_BYTES, Lsn::new(from), Lsn::new(end));
         parts.iter().for_each(|(segment, to)| checksum.add(*segment, &file(*segment), Lsn::new(*to)));
         checksum.complete()
+    }
+
+    #[test]
+    fn a_stretch_that_ends_before_the_first_record_of_a_segment_needs_nothing_of_that() {
+        let (from, border) = (SEGMENT_BYTES + HEADER_BYTES + 7, 2 * SEGMENT_BYTES);
+        let whole = checksum(from, border, &[(1, u64::MAX)]);
+        assert!(whole.is_some());
+        for end in [border + 1, border + HEADER_BYTES] {
+            assert_eq!(checksum(from, end, &[(1, u64::MAX)]), whole, "{end}");
+            assert_eq!(checksum(from, end, &[(1, u64::MAX), (2, u64::MAX)]), whole, "{end}");
+        }
+        assert_eq!(checksum(from, border + HEADER_BYTES, &[(1, border - 1)]), None, "not all of it");
+        assert_eq!(checksum(from, border + HEADER_BYTES + 1, &[(1, u64::MAX)]), None, "not all of it");
     }
 
     #[test]

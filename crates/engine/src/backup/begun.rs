@@ -10,7 +10,11 @@
 //! ```
 //! A backup builds on no other than these. A directory that was put back from an older copy has the name and the timeline of the one
 //! that it replaces, and another history; what was begun of that since is not in its file. A copy has what was begun before it was
-//! made, which is history of both, and not what the other has begun since.
+//! made, and not what the other has begun since.
+//!
+//! **A copy that is made while a backup is under way** has the name of that, too, and what the backup reads after that moment is not its
+//! history. A backup builds on such a one where the log of both is the same as far as the copy still has it (`seawall_backup`'s
+//! `resume`), which the list cannot tell. So a copy of a directory gets a repository of its own, or its first backup is a full one.
 //!
 //! **If the power goes** while a name is added, the file has it or not, as it is made under another name and renamed. It has it before the
 //! repository has anything of that backup. Where the file is missing or damaged, nothing was begun here as far as anybody knows: the next
