@@ -15,10 +15,11 @@
 //! apart: the next expiry goes on removing, nobody resumes what is left, and its log is not kept for it.
 //!
 //! **A backup that ends while it is taken for given up** meets its removal here. An expiry puts the mark, then looks for a manifest, and
-//! leaves alone what has one; its objects go after that, and then the mark. A backup puts its manifest, then looks whether there is a
-//! mark, or an object is missing, and takes the manifest back if so. So at least one of them sees the other, and no manifest stays
-//! whose objects go. A mark beside a manifest that stays, since the store
-//! did not let that go, says nothing.
+//! leaves alone what has one; its objects go after that. Then it looks for a manifest once more, which goes, too, and the mark goes
+//! last: it stays if the store does not let the manifest go. A backup looks for a mark, or an object that is missing, before it puts its
+//! manifest, and again after that, and takes the manifest back if so. So at least one of them sees the other, and no manifest stays
+//! whose objects go, unless the backup dies before it looks and the expiry before it has ended: `verify` finds that then. A mark beside a
+//! manifest that stays, since the store did not let that go, says nothing.
 
 use std::collections::BTreeSet;
 
@@ -93,25 +94,46 @@ impl RemovalMark {
     }
 }
 
-/// Looks, after the manifest of a backup with these objects was put, whether an expiry has taken the backup for given up: then the
-/// manifest goes again.
+/// Looks whether an expiry has taken a backup with these objects for given up.
 ///
 /// # Errors
 /// `GivenUp`; what the repository says.
-pub(crate) fn check_not_given_up(
+fn check_not_given_up(
     repository: &Repository,
     system: System,
     id: &str,
-    mut objects: impl Iterator<Item = ObjectName>,
+    objects: &[ObjectName],
 ) -> Result<(), BackupError> {
     let listed = repository.list_objects(system, &places::directory(id))?;
     let listed: BTreeSet<ObjectName> = listed.into_iter().map(|(name, _)| name).collect();
-    if !listed.contains(&places::removal_mark(id)) && objects.all(|object| listed.contains(&object)) {
+    if !listed.contains(&places::removal_mark(id)) && objects.iter().all(|object| listed.contains(object)) {
         return Ok(());
     }
-    let manifest = places::manifest(id).expect("a backup's name has the form of names");
-    repository.remove_object(system, &manifest)?;
     Err(BackupError::GivenUp { id: id.to_owned() })
+}
+
+/// Puts the manifest of a backup with these objects with `put`, unless an expiry has taken the backup for given up. If that happens
+/// meanwhile, the manifest goes again.
+///
+/// # Errors
+/// `GivenUp`; what `put` and the repository say.
+pub(crate) fn put_unless_given_up(
+    repository: &Repository,
+    system: System,
+    id: &str,
+    objects: &[ObjectName],
+    put: impl FnOnce() -> Result<(), BackupError>,
+) -> Result<(), BackupError> {
+    check_not_given_up(repository, system, id, objects)?;
+    put()?;
+    match check_not_given_up(repository, system, id, objects) {
+        Err(error @ BackupError::GivenUp { .. }) => {
+            let manifest = places::manifest(id).expect("a backup's name has the form of names");
+            repository.remove_object(system, &manifest)?;
+            Err(error)
+        }
+        looked => looked,
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
-use seawall_archive::{ObjectPlace, Packing, Repository, System};
+use seawall_archive::{ObjectName, ObjectPlace, Packing, Repository, System};
 use seawall_engine::{Backup, BackupItem, Database};
 use seawall_io::Clock;
 use seawall_types::Lsn;
@@ -21,7 +21,7 @@ use crate::error::BackupError;
 use crate::layer::Layer;
 use crate::manifest::{Manifest, RunKind};
 use crate::places;
-use crate::removal_mark::check_not_given_up;
+use crate::removal_mark::put_unless_given_up;
 use crate::repository_archive::RepositoryArchive;
 use crate::resume::Foundation;
 use crate::run::RunBuilder;
@@ -145,10 +145,10 @@ pub fn back_up(
     let Foundation { parent, goes_on_with, .. } = foundation.clone();
     let base = base.clone();
     let manifest = Manifest { base, end, log_checksum, started_micros, parent, goes_on_with, runs };
-    uploader.put_manifest(&manifest)?;
     let layer = Layer::of(&id, &manifest);
-    let runs = layer.objects().map(|run| run.name);
-    check_not_given_up(repository, System::Seawall(manifest.base.database), &id, runs)?;
+    let runs: Vec<ObjectName> = layer.objects().map(|run| run.name).collect();
+    let system = System::Seawall(manifest.base.database);
+    put_unless_given_up(repository, system, &id, &runs, || uploader.put_manifest(&manifest))?;
     Ok(StoredBackup { id, manifest })
 }
 

@@ -340,6 +340,30 @@ fn a_backup_that_ends_while_it_is_taken_for_given_up_never_has_a_manifest_withou
     assert_eq!(story.kept().len(), 4, "nothing was removed");
 }
 
+/// It puts its manifest while its objects go, and dies before it looks for the mark.
+#[test]
+fn a_manifest_that_comes_while_its_objects_go_does_not_stay() {
+    let story = story();
+    let database = story.world.open();
+    story.world.refuse_backups_after(&database, 2);
+    story.world.back_up_while(&database, 1000, || {}).unwrap_err();
+    story.world.store.clear_faults();
+    story.world.clock.advance(8 * 24 * HOUR);
+    let expiry = story.prepare(RetentionPolicy { keep_unfinished: HOUR, ..policy(1) }).unwrap();
+    let id = expiry.plan().removed_unfinished[0].clone();
+    let manifest = format!("{}/backups/{id}/manifest", story.system());
+    let mut is_first = true;
+    let report = expiry.run(&mut |_| {
+        if std::mem::take(&mut is_first) {
+            story.world.store.open(&manifest, seawall_io::OpenMode::Create).unwrap();
+        }
+    });
+    report.unwrap();
+    assert!(!is_first, "nothing was removed");
+    let left = story.world.store.list_all();
+    assert!(left.iter().all(|entry| !entry.name.contains(&id)), "the manifest has stayed");
+}
+
 #[test]
 fn a_backup_that_is_given_up_while_it_is_taken_says_so() {
     let world = World::new();

@@ -30,7 +30,7 @@ use super::stream::{Contents, Nobody, read_archive};
 use crate::error::BackupError;
 use crate::lineage::Timelines;
 use crate::places;
-use crate::removal_mark::check_not_given_up;
+use crate::removal_mark::put_unless_given_up;
 
 /// The oldest release whose base backups have a list of their files.
 const RELEASE_MIN: u32 = 130_000;
@@ -174,9 +174,8 @@ pub fn back_up_postgresql(
         bad_files,
         parts,
     };
-    put_manifest(&writer, &manifest)?;
-    let parts = (0..).zip(&manifest.parts).map(|(number, _)| places::part(&id, number));
-    check_not_given_up(repository, system, &id, parts)?;
+    let parts: Vec<_> = (0..).zip(&manifest.parts).map(|(number, _)| places::part(&id, number)).collect();
+    put_unless_given_up(repository, system, &id, &parts, || put_manifest(&writer, &manifest))?;
     Ok(StoredPostgreSqlBackup { id, manifest })
 }
 

@@ -211,10 +211,19 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Nothing is left of these backups.
+    /// Nothing is left of these backups. One that has ended meanwhile has put a manifest, which goes, or keeps its mark.
     fn remove_marks(&mut self, ids: &[&String]) -> Result<(), ExpireError> {
+        let system = self.expiry.holdings.system;
+        let mut manifests = Vec::new();
+        for path in ids.iter().map(|id| manifest_path(system, id)) {
+            if self.expiry.repository.is_listed(&path).map_err(BackupError::from)? {
+                manifests.push(path);
+            }
+        }
+        self.remove(&manifests)?;
         let is_left = |id: &str| {
-            let objects = self.expiry.objects_of(id);
+            let mut objects = self.expiry.objects_of(id);
+            objects.push(manifest_path(system, id));
             self.report.not_removed.iter().any(|not_removed| objects.contains(&not_removed.path))
         };
         let gone = ids.iter().filter(|id| !is_left(id));
