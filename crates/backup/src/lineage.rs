@@ -104,12 +104,17 @@ impl Timelines {
         self.known.values().filter_map(|known| known.history.as_ref().ok())
     }
 
-    /// The timelines with log that a restore along `history` does not come by.
-    pub(crate) fn beside<'a>(
-        &'a self,
-        history: &'a TimelineHistory,
-    ) -> impl Iterator<Item = &'a TimelineHistory> {
-        self.histories().filter(|other| other.timeline != history.timeline)
+    /// For whoever has not found something on `timeline`: which others there are. Empty if there are none.
+    pub(crate) fn hint_of_others(&self, timeline: TimelineId) -> String {
+        let others = self.histories().map(|history| history.timeline).filter(|other| *other != timeline);
+        let others: Vec<String> = others.map(|other| other.to_string()).collect();
+        match others.is_empty() {
+            true => String::new(),
+            false => format!(
+                ". This is timeline {timeline}; the log of others was not read: --timeline {}",
+                others.join(", or ")
+            ),
+        }
     }
 
     /// What competes to be followed: each timeline with what the repository has of it. Looks at the log only if there are several.

@@ -168,7 +168,8 @@ pub fn restore(
     let candidates = stored.candidates(request, &history, left.as_ref())?;
     let asked_for = request.words(database);
     let mut refused = None;
-    for backup in candidates {
+    let last = candidates.len().saturating_sub(1);
+    for (index, backup) in candidates.into_iter().enumerate() {
         let top = Layer::of(&backup.id, &backup.manifest);
         let chain = chain_of(repository, &stored.backups, top)?;
         let marker = RestoreMarker { asked_for: asked_for.clone(), backup: backup.id.clone(), timeline };
@@ -182,7 +183,7 @@ pub fn restore(
             chain,
             history: history.clone(),
             marker,
-            is_first: left.is_none(),
+            is_last: index == last,
         };
         let Begun { restore, end, unread, on_its_way } = match plan.begin(progress) {
             // A restore point may lie behind an older backup.
@@ -209,15 +210,7 @@ pub fn restore(
     }
     Err(match refused {
         Some(BackupError::Database(Error::RestoreTarget { problem })) => {
-            let beside: Vec<String> =
-                stored.timelines.beside(&history).map(|other| other.timeline.to_string()).collect();
-            let hint = match beside.is_empty() {
-                true => String::new(),
-                false => format!(
-                    ". This is timeline {timeline}; the log of others was not read: --timeline {}",
-                    beside.join(", or ")
-                ),
-            };
+            let hint = stored.timelines.hint_of_others(timeline);
             Error::RestoreTarget { problem: format!("{problem}{hint}") }.into()
         }
         Some(refused) => refused,
@@ -391,12 +384,13 @@ struct Plan<'a> {
     /// Of the timeline that is followed.
     history: TimelineHistory,
     marker: RestoreMarker,
-    /// No attempt before this one has left anything.
-    is_first: bool,
+    /// No other backup is tried after it: what it has fetched is of no use if it is refused.
+    is_last: bool,
 }
 
 impl Plan<'_> {
-    /// Begins, fetches the log, and finds where to stop. A restore that is refused here leaves a directory as empty as it was.
+    /// Begins, fetches the log, and finds where to stop. A restore that is refused here, and for good, leaves no part of itself, unless
+    /// rows of an attempt before are there: somebody else may ask for those.
     fn begin(&self, progress: &mut dyn FnMut(RestoreProgress)) -> Result<Begun, BackupError> {
         let base = &self.backup.manifest.base;
         let options = RestoreOptions {
@@ -415,7 +409,8 @@ impl Plan<'_> {
         match self.find_end(&mut restore, progress) {
             Ok(Found { end, unread, on_its_way }) => Ok(Begun { restore, end, unread, on_its_way }),
             Err(error) => {
-                if self.is_first && error.is_refusal() {
+                let is_final = self.is_last || !error.is_behind_log();
+                if is_final && error.is_refusal() && *restore.rows_there() == RowsThere::None {
                     restore.abandon()?;
                 }
                 Err(error)

@@ -257,3 +257,43 @@ fn until_it_has_ended_nobody_opens_it() {
         assert!(is_refused || seawall_engine::check_restore_directory(&left).is_err(), "call {call}");
     }
 }
+
+fn never() -> RestoreRequest {
+    RestoreRequest { target: RestoreTarget::RestorePoint("never".to_owned()), ..request() }
+}
+
+#[test]
+fn a_refused_attempt_removes_what_one_before_it_has_left() {
+    let (world, expected) = story();
+    let calls = {
+        let whole = SimulatedDisk::new(8);
+        world.restore_to(&whole, &never()).unwrap_err();
+        whole.calls()
+    };
+    let mut left_marked = 0;
+    for call in (0..calls).step_by(crash_step(calls, 20)) {
+        let left = cut_short(&world, &never(), call, PowerLoss::KeepAll);
+        left_marked += u32::from(matches!(seawall_engine::check_restore_directory(&left), Ok(Some(_))));
+        world.restore_to(&left, &never()).unwrap_err();
+        // What was meant.
+        world.restore_to(&left, &request()).unwrap();
+        assert_restored(&world, &left, &expected, &format!("call {call} of {calls}"));
+    }
+    assert!(left_marked > 0, "no attempt has left anything");
+}
+
+#[test]
+fn a_restore_point_that_is_not_there_is_looked_for_in_the_log_once() {
+    let (world, _) = story();
+    let database = world.repository().systems().unwrap()[0];
+    let System::Seawall(database) = database else { panic!("{database}") };
+    let log_of = |backup: Option<String>| {
+        let request = RestoreRequest { backup, ..never() };
+        reads(&world, || world.restore_to(&SimulatedDisk::new(8), &request).unwrap_err()).2
+    };
+    let backups = seawall_backup::backups(&world.repository(), database).unwrap().complete;
+    let each: u64 = backups.iter().map(|backup| log_of(Some(backup.id.clone()))).sum();
+    let all = log_of(None);
+    assert_eq!(backups.len(), 2);
+    assert!(all < each * 9 / 10, "{all} bytes of log, {each} from each backup by itself");
+}

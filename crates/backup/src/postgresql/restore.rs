@@ -130,7 +130,7 @@ pub fn restore_postgresql(
         let found = search.backup(&stored.on_the_way(&history), &mut |segments| {
             progress(PostgreSqlRestoreProgress::Searching { segments });
         });
-        backup = found.map_err(|error| search.with_timeline_that_has_it(&stored, error))?;
+        backup = found.map_err(|error| search.with_other_timelines(&stored, error))?;
     }
     LogCheck { repository, system, history: &history, backup }.check(&request.target)?;
     let manifest = &backup.manifest;

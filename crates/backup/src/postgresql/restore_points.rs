@@ -57,19 +57,12 @@ impl Search<'_> {
         Err(self.none(count))
     }
 
-    /// The same refusal, with the timeline that has the restore point, if there is one.
-    pub(super) fn with_timeline_that_has_it(&self, stored: &Stored, refused: BackupError) -> BackupError {
+    /// The same refusal, with the other timelines. Their log is not read: it may be all that there is in the repository.
+    pub(super) fn with_other_timelines(&self, stored: &Stored, refused: BackupError) -> BackupError {
         let BackupError::PostgreSql(PostgreSqlBackupError::Target { problem }) = refused else {
             return refused;
         };
-        let has_it = |history: &&TimelineHistory| {
-            let search = Search { history, ..*self };
-            search.backup(&stored.on_the_way(history), &mut |_| ()).is_ok()
-        };
-        let hint = match stored.timelines.beside(self.history).find(has_it) {
-            Some(other) => format!(". Timeline {0} has it: --timeline {0}", other.timeline),
-            None => String::new(),
-        };
+        let hint = stored.timelines.hint_of_others(self.history.timeline);
         PostgreSqlBackupError::Target { problem: format!("{problem}{hint}") }.into()
     }
 

@@ -217,7 +217,11 @@ fn a_trial_restore_does_not_become_the_history_of_production() {
     assert_eq!(report["passed_over"][0]["timeline"], 2, "{report}");
     assert!(said.contains("timeline 2"), "{said}");
     let along_trial = ["--timeline", "2", "--to-name", "in production"];
-    fails(&scene.restore("named", &along_trial), 3, &["of timeline 2", "Timeline 1 has it: --timeline 1"]);
+    fails(
+        &scene.restore("named", &along_trial),
+        3,
+        &["of timeline 2", "the log of others was not read: --timeline 1"],
+    );
     let newest = Server::at(&scene, "newest", 5435);
     newest.configure("");
     newest.start();
