@@ -5,8 +5,8 @@
 //!   WARNING:  file "./base/5/16384" has a total of 7 checksum verification failures
 //!   pg_basebackup: error: checksum error occurred
 //! ```
-//! Of each file only the first pages are named, and a total if there are several. The words are English if the role of the backup may
-//! set `lc_messages`; else the files are not known, and the end of the program, which is told apart by its own words, is all there is.
+//! Of each file only the first pages are named, and a total if there are several. The words are English if the server speaks that, or the
+//! role of the backup is a superuser, for whom `lc_messages` is set; else the files are not known, and the end of the program, which is told apart by its own words, is all there is.
 
 use std::collections::BTreeMap;
 
@@ -51,8 +51,7 @@ impl BadPages {
 fn quoted(line: &str) -> Option<(String, &str)> {
     let (path, rest) = line.split_once('"')?.1.split_once('"')?;
     let path = path.trim_start_matches("./");
-    let is_path = !path.is_empty() && !path.contains(char::is_whitespace);
-    is_path.then(|| (path.to_owned(), rest))
+    (!path.is_empty()).then(|| (path.to_owned(), rest))
 }
 
 /// `has a total of 7 checksum verification failures`

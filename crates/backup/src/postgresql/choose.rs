@@ -249,6 +249,7 @@ mod tests {
             ended_micros: i64::try_from(end).unwrap(),
             label: String::new(),
             files: 1,
+            has_bad_pages: false,
             bad_files: Vec::new(),
             parts: Vec::new(),
         };

@@ -13,6 +13,7 @@
 //! ended 1763781390000000
 //! label before the upgrade
 //! files 967
+//! bad_pages yes
 //! bad_file 0 base/5/16384 7
 //! bad_files 1
 //! bytes 23642112
@@ -25,12 +26,13 @@
 //! from the one to the other is what it takes to make the files consistent; `timeline` is that of the end. Times are in
 //! microseconds since 1970, by the clock of the server: no commit before `end` is later than `ended`. A part has its number, its
 //! bytes and the CRC-64/NVME of its content; all parts, one after the other, are the tar archive that `pg_basebackup` wrote, of
-//! `bytes` bytes, with `files` files. A bad file has its number, its path, and how many of its pages had wrong checksums when the backup
-//! was taken, which was accepted then. The last line has the CRC-32C of all bytes before it.
+//! `bytes` bytes, with `files` files. `bad_pages` says whether pages had wrong checksums when the backup was taken, which was accepted
+//! then. A bad file has its number, its path, and how many of its pages were such; the server need not name any. Version 1 has nothing
+//! of bad pages: there were none. The last line has the CRC-32C of all bytes before it.
 
 use std::fmt::Display;
 
-use seawall_codec::sealed_text::{TextReader, TextWriter};
+use seawall_codec::sealed_text::{TextProblem, TextReader, TextWriter};
 use seawall_types::{Lsn, TimelineId};
 
 use super::bad_pages::BadFile;
@@ -38,6 +40,8 @@ use super::segments::SegmentSize;
 
 const TITLE: &str = "Seawall backup of PostgreSQL";
 const VERSION: u32 = 2;
+/// Without bad pages.
+const VERSION_WITHOUT_BAD: u32 = 1;
 
 /// What a backup of a cluster consists of, and which log it needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +66,9 @@ pub struct PostgreSqlManifest {
     pub label: String,
     /// Files in it.
     pub files: u64,
-    /// Files that had pages with wrong checksums, which was accepted.
+    /// Pages had wrong checksums, which was accepted.
+    pub has_bad_pages: bool,
+    /// Their files, as far as the server has named them.
     pub bad_files: Vec<BadFile>,
     /// Its parts, by number.
     pub parts: Vec<PartInfo>,
@@ -97,6 +103,7 @@ impl PostgreSqlManifest {
         line("ended", &self.ended_micros);
         line("label", &self.label);
         line("files", &self.files);
+        line("bad_pages", &if self.has_bad_pages { "yes" } else { "no" });
         for (number, BadFile { path, pages }) in self.bad_files.iter().enumerate() {
             line("bad_file", &format_args!("{number} {path} {pages}"));
         }
@@ -114,7 +121,12 @@ impl PostgreSqlManifest {
     /// # Errors
     /// What is wrong with it.
     pub fn decode(bytes: &[u8]) -> Result<PostgreSqlManifest, String> {
-        let mut text = TextReader::open(bytes, TITLE, VERSION)?;
+        let (mut text, version) = match TextReader::open(bytes, TITLE, VERSION) {
+            Err(TextProblem::Version(VERSION_WITHOUT_BAD)) => {
+                (TextReader::open(bytes, TITLE, VERSION_WITHOUT_BAD)?, VERSION_WITHOUT_BAD)
+            }
+            text => (text?, VERSION),
+        };
         let manifest = PostgreSqlManifest {
             system: text.parsed("system")?,
             release: text.parsed("release")?,
@@ -126,13 +138,18 @@ impl PostgreSqlManifest {
             ended_micros: text.parsed("ended")?,
             label: text.field("label")?.to_owned(),
             files: text.parsed("files")?,
-            bad_files: text.list(&["bad_file"], "bad_files", |_, fields| bad_file(fields))?,
+            has_bad_pages: false,
+            bad_files: Vec::new(),
             parts: Vec::new(),
+        };
+        let (has_bad_pages, bad_files) = match version {
+            VERSION_WITHOUT_BAD => (false, Vec::new()),
+            _ => read_bad(&mut text)?,
         };
         let bytes = text.parsed("bytes")?;
         let parts = text.list(&["part"], "parts", |_, fields| PartInfo::parse(fields))?;
         text.end()?;
-        let manifest = PostgreSqlManifest { parts, ..manifest };
+        let manifest = PostgreSqlManifest { has_bad_pages, bad_files, parts, ..manifest };
         manifest.check(bytes)?;
         Ok(manifest)
     }
@@ -152,9 +169,25 @@ impl PostgreSqlManifest {
     }
 }
 
+/// Whether there were bad pages, and in which files.
+fn read_bad(text: &mut TextReader<'_>) -> Result<(bool, Vec<BadFile>), String> {
+    let has_bad_pages = match text.field("bad_pages")? {
+        "yes" => true,
+        "no" => false,
+        _ => return Err("its bad_pages are neither yes nor no".to_owned()),
+    };
+    let files = text.list(&["bad_file"], "bad_files", |_, fields| bad_file(fields))?;
+    if !has_bad_pages && !files.is_empty() {
+        return Err("it names files of bad pages, and says that there are none".to_owned());
+    }
+    Ok((has_bad_pages, files))
+}
+
+/// A path may have spaces.
 fn bad_file(fields: &[&str]) -> Option<BadFile> {
-    let [path, pages] = fields else { return None };
-    Some(BadFile { path: (*path).to_owned(), pages: pages.parse().ok()? })
+    let [path @ .., pages] = fields else { return None };
+    let path = path.join(" ");
+    (!path.is_empty()).then_some(BadFile { path, pages: pages.parse().ok()? })
 }
 
 impl PartInfo {
@@ -181,6 +214,7 @@ mod tests {
             ended_micros: 8,
             label: "before the upgrade".to_owned(),
             files: 967,
+            has_bad_pages: true,
             bad_files: vec![BadFile { path: "base/5/16384".to_owned(), pages: 7 }],
             parts: vec![PartInfo { bytes: 1 << 20, checksum: 9 }, PartInfo { bytes: 5, checksum: u64::MAX }],
         }
@@ -191,11 +225,28 @@ mod tests {
         let manifest = manifest();
         assert_eq!(PostgreSqlManifest::decode(manifest.encode().as_bytes()), Ok(manifest.clone()));
         assert_eq!(manifest.bytes(), (1 << 20) + 5);
+        // The server has named no file, or one with spaces.
+        for path in [None, Some("base/a  b/1")] {
+            let bad_files =
+                path.map(|path| BadFile { path: path.to_owned(), pages: 1 }).into_iter().collect();
+            let manifest = PostgreSqlManifest { bad_files, ..manifest.clone() };
+            assert_eq!(PostgreSqlManifest::decode(manifest.encode().as_bytes()), Ok(manifest));
+        }
         let empty = PostgreSqlManifest { label: String::new(), ..manifest.clone() };
         assert_eq!(PostgreSqlManifest::decode(empty.encode().as_bytes()), Ok(empty));
         let lines = PostgreSqlManifest { label: "a\nparts 0\tb".to_owned(), ..manifest };
         let decoded = PostgreSqlManifest::decode(lines.encode().as_bytes()).unwrap();
         assert_eq!(decoded.label, "a parts 0 b");
+    }
+
+    #[test]
+    fn a_manifest_of_version_1_is_read() {
+        let expected = PostgreSqlManifest { has_bad_pages: false, bad_files: Vec::new(), ..manifest() };
+        let text = expected.encode();
+        let (body, _) = text.split_once("crc32c ").unwrap();
+        let body = body.replace("version 2", "version 1").replace("bad_pages no\nbad_files 0\n", "");
+        let text = format!("{body}crc32c {:08x}\n", crc32c(body.as_bytes()));
+        assert_eq!(PostgreSqlManifest::decode(text.as_bytes()), Ok(expected));
     }
 
     #[test]
@@ -213,6 +264,8 @@ mod tests {
             ("part 1 5", "part 1 18446744073709551615"),
             ("version 2", "version 1"),
             ("bad_files 1", "bad_files 2"),
+            ("bad_pages yes", "bad_pages no"),
+            ("bad_pages yes", "bad_pages maybe"),
             ("16384 7", "16384 x"),
             ("segment_bytes 16777216", "segment_bytes 16777217"),
             ("timeline 1", "timeline 0"),

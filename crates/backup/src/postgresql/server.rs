@@ -27,6 +27,7 @@ const LOOK: &str = "select json_build_object(
    else pg_current_wal_lsn() end)::text,
  'timeline', (select timeline_id from pg_control_checkpoint()),
  'is_standby', pg_is_in_recovery(),
+ 'is_superuser', current_setting('is_superuser') = 'on',
  'archive_mode', current_setting('archive_mode'),
  'last_archived', (select last_archived_wal from pg_stat_archiver),
  'tablespaces', (select coalesce(json_agg(spcname), '[]') from pg_tablespace
@@ -65,6 +66,8 @@ pub(super) struct ServerState {
     position: String,
     pub(super) timeline: u32,
     pub(super) is_standby: bool,
+    /// The role may set what others may not.
+    pub(super) is_superuser: bool,
     pub(super) archive_mode: String,
     pub(super) last_archived: Option<String>,
     pub(super) tablespaces: Vec<String>,
@@ -173,7 +176,11 @@ impl PostgreSqlServer {
     }
 
     /// Starts `pg_basebackup`, which writes a tar archive.
-    pub(super) fn base_backup(&self, arguments: &[OsString]) -> Result<BaseBackup, PostgreSqlBackupError> {
+    pub(super) fn base_backup(
+        &self,
+        arguments: &[OsString],
+        is_superuser: bool,
+    ) -> Result<BaseBackup, PostgreSqlBackupError> {
         let (program, mut command) = self.command("pg_basebackup");
         command.args([
             "--pgdata=-",
@@ -184,6 +191,12 @@ impl PostgreSqlServer {
         ]);
         // Its own words are looked at, and not those of a translation.
         command.env("LC_ALL", "C");
+        if is_superuser {
+            // So are those of the server. Another role would be refused with this.
+            let mut server_options = std::env::var_os("PGOPTIONS").unwrap_or_default();
+            server_options.push(" -c lc_messages=C");
+            command.env("PGOPTIONS", server_options);
+        }
         command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
         let started = command.spawn();
         let mut child =

@@ -131,7 +131,7 @@ pub fn back_up_postgresql(
         created_micros: clock.wall_micros(),
     };
     let writer = PartWriter { repository, system, id: &id, place, packing: options.packing };
-    let source = server.base_backup(&arguments(options, &label))?;
+    let source = server.base_backup(&arguments(options, &label), state.is_superuser)?;
     let mut reader = ClusterReader {
         source,
         server,
@@ -148,10 +148,10 @@ pub fn back_up_postgresql(
     let written = write_parts(&mut reader, &writer, options);
     let ClusterReader { source, is_over, .. } = reader;
     // If it has ended too early, the program knows why.
-    let bad_files = match is_over.then(|| source.finish()) {
-        Some(Err(PostgreSqlBackupError::BadPages { files })) if options.accepts_bad_pages => files,
-        Some(finished) => finished.map(|()| Vec::new())?,
-        None => Vec::new(),
+    let bad = match is_over.then(|| source.finish()) {
+        Some(Err(PostgreSqlBackupError::BadPages { files })) if options.accepts_bad_pages => Some(files),
+        Some(finished) => finished.map(|()| None)?,
+        None => None,
     };
     let (contents, parts) = written?;
     let stream = |problem| PostgreSqlBackupError::Stream { problem };
@@ -171,7 +171,8 @@ pub fn back_up_postgresql(
         ended_micros,
         label: label.replace(char::is_control, " "),
         files: contents.files(),
-        bad_files,
+        has_bad_pages: bad.is_some(),
+        bad_files: bad.unwrap_or_default(),
         parts,
     };
     let parts: Vec<_> = (0..).zip(&manifest.parts).map(|(number, _)| places::part(&id, number)).collect();

@@ -79,19 +79,22 @@ pub(super) fn take(
             bad_files_text(&taken)
         ),
     )?;
-    match manifest.bad_files[..] {
-        [] => Ok(()),
-        [..] => {
-            Err(Failure::Verified { findings: format!("the backup was taken{}", bad_files_text(&taken)) })
-        }
+    if manifest.has_bad_pages {
+        return Err(Failure::Verified {
+            findings: format!("the backup was taken{}", bad_files_text(&taken)),
+        });
     }
+    Ok(())
 }
 
 /// What was damaged in the cluster already.
 fn bad_files_text(backup: &StoredPostgreSqlBackup) -> String {
     let files = &backup.manifest.bad_files;
-    if files.is_empty() {
+    if !backup.manifest.has_bad_pages {
         return String::new();
+    }
+    if files.is_empty() {
+        return ", with BAD PAGES, in files that the server has not named in English".to_owned();
     }
     let shown: Vec<String> = files.iter().map(|file| format!("{} of {}", file.pages, file.path)).collect();
     format!(", with BAD PAGES: {}", shown.join(", "))
@@ -109,7 +112,7 @@ pub(super) fn backup_json(backup: &StoredPostgreSqlBackup) -> Value {
         "release": manifest.release, "timeline": manifest.timeline.get(), "start": manifest.start.to_string(),
         "end": manifest.end.to_string(), "started_micros": manifest.started_micros,
         "ended_micros": manifest.ended_micros, "files": manifest.files, "bytes": manifest.bytes(),
-        "parts": manifest.parts.len(), "bad_files": bad_files_json(backup),
+        "parts": manifest.parts.len(), "bad_pages": manifest.has_bad_pages, "bad_files": bad_files_json(backup),
     })
 }
 
@@ -198,7 +201,7 @@ pub(super) fn restore(
     let report = restored?;
     output.note_done();
     warn_of_passed_over(&report.passed_over, report.timeline, output);
-    if !report.backup.manifest.bad_files.is_empty() {
+    if report.backup.manifest.has_bad_pages {
         output.warn(format_args!(
             "the backup was taken of a damaged cluster{}",
             bad_files_text(&report.backup)

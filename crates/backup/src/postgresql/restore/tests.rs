@@ -74,6 +74,7 @@ impl World {
             ended_micros: 10,
             label: "a label".to_owned(),
             files: 5,
+            has_bad_pages: false,
             bad_files: Vec::new(),
             parts,
         };
