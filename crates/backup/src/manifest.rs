@@ -29,7 +29,7 @@
 //! crc32c 1a2b3c4d
 //! ```
 //! `log` is the checksum of the log from `redo_point` to `end` (`engine::log_checksum`): a restore onto another one, that of a copy of
-//! the database, is refused. Times are in microseconds since 1970; LSNs and `complete_from` as in `engine::backup`. `keys` is the file of that name of an
+//! the database, is refused. Version 1 has no such line, and its log is not compared. Times are in microseconds since 1970; LSNs and `complete_from` as in `engine::backup`. `keys` is the file of that name of an
 //! encrypted database, in hexadecimal digits, or `none`; so is `loading`. `parent` is what an increment builds on, or `none`. `goes_on_with`
 //! is a backup that was cut short and the number of its progress object (`progress`), or `none`: what that has is a part of this
 //! one. A run has its number, rows, bytes and the CRC-64/NVME of its content; so has a run of the ranges that an increment keeps. Those of a kind
@@ -38,7 +38,7 @@
 
 mod text;
 
-use seawall_codec::sealed_text::{TextReader, TextWriter};
+use seawall_codec::sealed_text::{TextProblem, TextReader, TextWriter};
 use seawall_engine::{BackupBase, BackupEnd};
 use seawall_types::TableId;
 
@@ -48,6 +48,8 @@ pub(crate) use text::{
 
 const TITLE: &str = "Seawall backup";
 const VERSION: u32 = 2;
+/// Without the checksum of the log.
+const VERSION_WITHOUT_LOG: u32 = 1;
 
 /// What a backup consists of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,8 +58,8 @@ pub struct Manifest {
     pub base: BackupBase,
     /// Where it has ended.
     pub end: BackupEnd,
-    /// Checksum of the log from the redo point to the end.
-    pub log_checksum: u64,
+    /// Checksum of the log from the redo point to the end; `None`: a manifest of version 1 has none.
+    pub log_checksum: Option<u64>,
     /// When it began, in microseconds since 1970.
     pub started_micros: i64,
     /// The backup that it is an increment of, by name.
@@ -123,14 +125,17 @@ impl Manifest {
     /// Its text.
     pub fn encode(&self) -> String {
         let (base, end) = (&self.base, &self.end);
-        let mut text = TextWriter::new(TITLE, VERSION);
+        let version = self.log_checksum.map_or(VERSION_WITHOUT_LOG, |_| VERSION);
+        let mut text = TextWriter::new(TITLE, version);
         write_base(&mut text, base);
         write_origin(&mut text, self.parent.as_deref(), self.goes_on_with.as_ref());
         text.line("started", &self.started_micros);
         text.line("end", &end.end);
         text.line("next_table", &end.next_table.get());
         text.line("ended", &end.time_micros);
-        text.line("log", &format_args!("{:016x}", self.log_checksum));
+        if let Some(checksum) = self.log_checksum {
+            text.line("log", &format_args!("{checksum:016x}"));
+        }
         text.line("keys", &base.keys.as_ref().map_or_else(|| "none".to_owned(), |keys| hexadecimal(keys)));
         write_runs(&mut text, &self.runs);
         text.seal()
@@ -141,7 +146,12 @@ impl Manifest {
     /// # Errors
     /// What is wrong with it.
     pub fn decode(bytes: &[u8]) -> Result<Manifest, String> {
-        let mut text = TextReader::open(bytes, TITLE, VERSION)?;
+        let (mut text, version) = match TextReader::open(bytes, TITLE, VERSION) {
+            Err(TextProblem::Version(VERSION_WITHOUT_LOG)) => {
+                (TextReader::open(bytes, TITLE, VERSION_WITHOUT_LOG)?, VERSION_WITHOUT_LOG)
+            }
+            text => (text?, VERSION),
+        };
         let base = read_base(&mut text)?;
         let (parent, goes_on_with) = read_origin(&mut text)?;
         let started_micros = text.parsed("started")?;
@@ -150,8 +160,13 @@ impl Manifest {
             next_table: TableId::new(text.parsed("next_table")?),
             time_micros: text.parsed("ended")?,
         };
-        let log_checksum = u64::from_str_radix(text.field("log")?, 16);
-        let log_checksum = log_checksum.map_err(|_| "its log is no checksum".to_owned())?;
+        let log_checksum = match version {
+            VERSION_WITHOUT_LOG => None,
+            _ => Some(
+                u64::from_str_radix(text.field("log")?, 16)
+                    .map_err(|_| "its log is no checksum".to_owned())?,
+            ),
+        };
         let keys = match text.field("keys")? {
             "none" => None,
             digits => Some(bytes_of(digits).ok_or("keys are no hexadecimal digits")?),
@@ -202,7 +217,7 @@ mod tests {
                 loading: vec![TableId::new(77), TableId::new(79)],
             },
             end: BackupEnd { end: Lsn::new(1 << 33), next_table: TableId::new(81), time_micros: 8 },
-            log_checksum: 0xABC,
+            log_checksum: Some(0xABC),
             started_micros: 7,
             parent: Some("20261121T031500.000000Z-0000000001A00000".to_owned()),
             goes_on_with: Some(CutShort { id: "20261122T020000.000000Z-1".to_owned(), progress: 4 }),
@@ -222,6 +237,14 @@ mod tests {
         let runs = vec![manifest.runs[0]];
         let plain = Manifest { base, parent: None, goes_on_with: None, runs, ..manifest };
         assert_eq!(Manifest::decode(plain.encode().as_bytes()), Ok(plain));
+    }
+
+    #[test]
+    fn a_manifest_of_version_1_is_read() {
+        let manifest = Manifest { log_checksum: None, ..manifest() };
+        let text = manifest.encode();
+        assert!(text.contains("\nversion 1\n") && !text.contains("\nlog "), "{text}");
+        assert_eq!(Manifest::decode(text.as_bytes()), Ok(manifest));
     }
 
     #[test]

@@ -95,7 +95,7 @@ fn needs_of_database(manifest: &Manifest, layer: &Layer, cut_short: &[Layer]) ->
         timeline: base.timeline,
         first: base.redo_point,
         end: manifest.end.end,
-        log_checksum: Some(manifest.log_checksum),
+        log_checksum: manifest.log_checksum,
         segment_bytes: base.segment_bytes,
         started_micros: manifest.started_micros,
         ended_micros: manifest.end.time_micros,

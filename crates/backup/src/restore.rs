@@ -447,7 +447,8 @@ impl Plan<'_> {
         let fetched = log.fetch(base.redo_point, to, self.request.threads, &mut |fetched, arrived| {
             let file_name = fetched.name.file_name();
             checksum.add(fetched.name.number, &fetched.content, arrived);
-            if checksum.complete().is_some_and(|found| found != manifest.log_checksum) {
+            let expected = manifest.log_checksum.or(checksum.complete());
+            if checksum.complete().is_some_and(|found| Some(found) != expected) {
                 return Err(self.backup.other_log());
             }
             if fetched.is_here {

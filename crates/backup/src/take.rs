@@ -140,7 +140,7 @@ pub fn back_up(
     })?;
     let end = backup.finish()?;
     let archive = RepositoryArchive::new(Arc::clone(repository), options.packing, Arc::clone(clock));
-    let log_checksum = backup.store_log(&archive)?;
+    let log_checksum = Some(backup.store_log(&archive)?);
     foundation.check_parts(repository)?;
     let Foundation { parent, goes_on_with, .. } = foundation.clone();
     let base = base.clone();

@@ -44,7 +44,10 @@ impl Display for TextProblem {
             TextProblem::NoText => formatter.write_str("it is no text"),
             TextProblem::Title(title) => write!(formatter, "its first line is not \"{title}\""),
             TextProblem::Version(version) => {
-                write!(formatter, "it has version {version}: use a newer seawall")
+                write!(
+                    formatter,
+                    "it has version {version}, which this seawall does not read: use the one that wrote it, or a newer one"
+                )
             }
             TextProblem::Checksum => formatter.write_str("its checksum is wrong or missing"),
             TextProblem::Missing(name) => write!(formatter, "it has no {name} where that should be"),
