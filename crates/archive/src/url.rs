@@ -87,6 +87,34 @@ impl RepositoryUrl {
     pub fn location(&self) -> String {
         self.text.split('?').next().unwrap_or_default().trim_end_matches('/').to_owned()
     }
+
+    /// Everything that distinguishes this place from others: scheme, bucket, prefix, endpoint, account. However a URL is written,
+    /// and whatever its other options are, one place has one address.
+    pub fn address(&self) -> String {
+        match &self.place {
+            Place::Directory(path) => path.components().collect::<PathBuf>().display().to_string(),
+            Place::Bucket(bucket) => bucket.address(),
+        }
+    }
+}
+
+impl Bucket {
+    fn address(&self) -> String {
+        let scheme = match self.provider {
+            Provider::S3 => "s3",
+            Provider::Google => "gs",
+            Provider::Azure => "az",
+        };
+        let mut address = format!("{scheme}://{}/{}", self.name, self.prefix);
+        let emulator = self.is_emulator.then_some("true");
+        let endpoint = self.endpoint.as_deref().map(|endpoint| endpoint.trim_end_matches('/'));
+        for (name, value) in
+            [("endpoint", endpoint), ("account", self.account.as_deref()), ("emulator", emulator)]
+        {
+            address.extend(value.map(|value| format!("?{name}={value}")));
+        }
+        address
+    }
 }
 
 impl fmt::Display for RepositoryUrl {
@@ -253,6 +281,28 @@ mod tests {
         assert_eq!(text.parse::<RepositoryUrl>().unwrap().location(), "s3://wal/db/one");
         assert_eq!(bucket_of("gs://wal").prefix, "");
         assert_eq!(bucket_of("az://wal/x/?account=me").account.as_deref(), Some("me"));
+    }
+
+    #[test]
+    fn one_place_has_one_address() {
+        let address = |text: &str| text.parse::<RepositoryUrl>().unwrap().address();
+        for (one, other) in [
+            ("/srv/a/", "file:///srv/a"),
+            ("s3://b/p?region=x&endpoint=http://one:9000/", "s3://b/p/?endpoint=http://one:9000&timeout=5"),
+            ("az://b?account=me", "az://b?account=me&anonymous=true"),
+        ] {
+            assert_eq!(address(one), address(other));
+        }
+        for (one, other) in [
+            ("s3://b/p?endpoint=http://one:9000", "s3://b/p?endpoint=http://two:9000"),
+            ("s3://b/p?endpoint=http://one:9000", "s3://b/p"),
+            ("az://b/p?account=me", "az://b/p?account=you"),
+            ("az://b/p?emulator=true", "az://b/p"),
+            ("gs://b/p", "s3://b/p"),
+            ("s3://b/p", "s3://b/q"),
+        ] {
+            assert_ne!(address(one), address(other), "{one}, {other}");
+        }
     }
 
     #[test]

@@ -129,7 +129,7 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
         .repositories()
         .map_err(|error| format!("cannot read which repositories there were: {error}"))?;
     let places = open_places(&settings, &known)?;
-    let gaps = Gaps::read(&spool, places.len())
+    let gaps = Gaps::read(&spool, &places)
         .map_err(|error| format!("cannot read what was left out: {error}"))?;
     let listener = listen(&spool)?;
     spool.clear_fetched().map_err(|error| format!("cannot clear the spool: {error}"))?;

@@ -6,14 +6,15 @@
 //!   start.lock             held by a command while it starts one
 //!   agent.socket           where it listens
 //!   agent.log              what it says; `agent.log.old`: before
-//!   repositories           those that are required, a line each: a number made of the URL, and the id that it has or had last
+//!   repositories           those that are required, a line each: a number made of the whole address (scheme, bucket, prefix,
+//!                          endpoint, account), and the id that it has or had last
 //!   out/NAME.ok            NAME is durable in every repository: the file that was, as a line of size, time of change, inode,
 //!                          and a number made of the setting that names the repositories and of the file `repositories`
 //!   out/NAME.error         why the last attempt to archive NAME failed
-//!   owed/CLUSTER/REPOSITORY/NAME   NAME is acknowledged, and this repository, by a number made of its URL, has not got it yet
+//!   owed/CLUSTER/REPOSITORY/NAME   NAME is acknowledged, and this repository, by the same number, has not got it yet
 //!   gaps                   segments that were left out on purpose, and are not on record in every repository yet: a line each of
-//!                          cluster, name, length, time in microseconds, the repositories that have it on record (numbers as above
-//!                          with commas between, or `-`), reason
+//!                          cluster, name, length, time in microseconds, the repositories that have it on record (NUMBER:ID as
+//!                          above with commas between, or `-`), reason
 //!   in/NAME                fetched ahead, whole and checked
 //!   in/.NAME               being fetched
 //! ```
@@ -85,7 +86,7 @@ pub struct GapNote {
     pub segment_bytes: u32,
     /// When, microseconds since 1970.
     pub noticed_micros: i64,
-    /// Numbers of the repositories that have it on record.
+    /// The repositories that have it on record: number and id of each.
     pub recorded: BTreeSet<String>,
     /// Why, in one line.
     pub reason: String,

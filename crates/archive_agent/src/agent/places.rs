@@ -77,6 +77,7 @@ pub(crate) fn open_places(
         *place.id.lock() = known.get(&place.key()).cloned();
         places.push(place);
     }
+    refuse_repeated(&places)?;
     let problems_of = |is_required: bool| -> (usize, Vec<String>) {
         let asked: Vec<&Place> = places.iter().filter(|place| place.is_required == is_required).collect();
         let problems = asked.iter().filter_map(|place| place.open().err()).map(|error| error.to_string());
@@ -92,6 +93,22 @@ pub(crate) fn open_places(
     }
     problems.iter().for_each(|problem| say!("a repository cannot be opened yet: {problem}"));
     Ok(places)
+}
+
+/// The spool knows a repository by its key alone: two with one key would count as one.
+fn refuse_repeated(places: &[Place]) -> Result<(), String> {
+    let mut seen: BTreeMap<String, &Place> = BTreeMap::new();
+    for place in places {
+        if let Some(other) = seen.insert(place.key(), place) {
+            return Err(format!(
+                "the repository {} is named twice, as {} and as {}: name it once, as required or as optional",
+                place.location(),
+                other.url,
+                place.url
+            ));
+        }
+    }
+    Ok(())
 }
 
 impl Place {
@@ -242,9 +259,14 @@ impl Place {
         self.url.location()
     }
 
-    /// A number made of where it is, for the names of files.
+    /// A number made of its whole address, for the names of files: the same bucket and prefix at another endpoint is another place.
     pub(crate) fn key(&self) -> String {
-        format!("{:08x}", crc32c(self.location().as_bytes()))
+        format!("{:08x}", crc32c(self.url.address().as_bytes()))
+    }
+
+    /// Stands for the repository with this id at this place, where notes say who has a gap on record.
+    pub(crate) fn record_mark(&self, id: &str) -> String {
+        format!("{}:{id}", self.key())
     }
 
     /// It could not be read: others are asked first for a while.
@@ -271,6 +293,8 @@ fn add(all: &mut RequestStatistics, more: RequestStatistics) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::TcpListener;
+
     use seawall_archive::{Expected, LogFileName, Packer, Packing, System, identify};
 
     const HISTORY: &str = "00000002.history";
@@ -293,6 +317,29 @@ mod tests {
         let expected = Expected { system: Some(System::PostgreSql(7)), fork: None };
         let described = identify(HISTORY, CONTENT, &expected).unwrap();
         repository.push(&Packer::new(Packing::default()).pack(described.header(1), CONTENT)).map(|_| ())
+    }
+
+    /// A required repository that an earlier agent has opened: nothing is asked of any.
+    fn known(urls: &[&str]) -> Result<Vec<Place>, String> {
+        let lines: Vec<String> = urls.iter().map(|url| format!("repository = {url}\n")).collect();
+        let settings = Settings::parse(&lines.concat(), "test").unwrap();
+        let place = Place::new(urls[0].parse().unwrap(), options(), true, 1);
+        open_places(&settings, &BTreeMap::from([(place.key(), "first".to_owned())]))
+    }
+
+    /// Else a gap that one of them has on record would count as recorded in the other, too.
+    #[test]
+    fn the_same_bucket_at_two_endpoints_is_two_places() {
+        let places = known(&["s3://b/p?endpoint=http://127.0.0.1:1", "s3://b/p?endpoint=http://127.0.0.1:2"]);
+        let ids: Vec<Option<String>> = places.unwrap().iter().map(Place::id).collect();
+        assert_eq!(ids, [Some("first".to_owned()), None]);
+    }
+
+    #[test]
+    fn one_place_that_is_named_twice_is_refused() {
+        let refused = known(&["s3://b/p?endpoint=http://127.0.0.1:1", "s3://b/p/?endpoint=http://127.0.0.1:1&timeout=5"]);
+        let problem = refused.unwrap_err();
+        assert!(problem.contains("named twice") && problem.contains("s3://b/p"), "{problem}");
     }
 
     /// Lost and made again, with the same master key at the same place: what is put now must be readable there.

@@ -611,6 +611,7 @@ impl Pusher {
 mod tests {
     use super::*;
     use std::net::TcpListener;
+    use std::os::unix::fs::MetadataExt;
     use std::path::Path;
     use std::sync::OnceLock;
 
@@ -634,7 +635,7 @@ mod tests {
         let spool = Spool::new(directory.join("spool"), 1);
         spool.prepare().unwrap();
         let places = open_places(&settings, &spool.repositories().unwrap()).unwrap();
-        let gaps = Gaps::read(&spool, places.len()).unwrap();
+        let gaps = Gaps::read(&spool, &places).unwrap();
         let (data, system) = (DataDirectory::new(data), OnceLock::new());
         Arc::new(Shared { data, system, spool, places, gaps, clock: SystemClock })
     }
@@ -676,11 +677,15 @@ mod tests {
         }
         let recorded = || shared.spool.gap_notes().unwrap()[0].recorded.clone();
         seawall_testing::wait_until("the required repository to have it on record", || {
-            recorded() == BTreeSet::from([shared.places[0].key()])
+            let required = &shared.places[0];
+            required.id().is_some_and(|id| recorded() == BTreeSet::from([required.record_mark(&id)]))
         });
         pusher.look_around();
         assert!(gap_threads() <= shared.places.len(), "{} threads", gap_threads());
-        // What waits for the required ones before each acknowledgement.
+        // What waits for the required ones before each acknowledgement: they have it on record, so nothing is written.
+        let notes = || std::fs::metadata(directory.path().join("spool/gaps")).unwrap().ino();
+        let before = notes();
         pusher.try_to_record_gaps(pusher.required());
+        assert_eq!(notes(), before, "the notes were written again");
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! What is where if the machine stops: the note is synced before PostgreSQL is told that it may remove the segment. A note without
 //! a record in a repository is recorded by the next agent; one that is on record already is recorded again, which is nothing. A note
-//! goes when every repository has it on record.
+//! is deleted when every repository that is set has it on record. A repository is its place and its id: one that was replaced has
+//! nothing on record.
 
 use std::collections::BTreeSet;
 
@@ -23,10 +24,16 @@ pub(crate) struct Gaps {
 }
 
 impl Gaps {
-    /// What an earlier agent has left; for so many repositories.
-    pub(crate) fn read(spool: &Spool, places: usize) -> std::io::Result<Gaps> {
-        let recording = (0..places).map(|_| Mutex::default()).collect();
-        Ok(Gaps { notes: Mutex::new(spool.gap_notes()?), recording })
+    /// What an earlier agent has left for these repositories. What only repositories lack that are set no longer is forgotten.
+    pub(crate) fn read(spool: &Spool, places: &[Place]) -> std::io::Result<Gaps> {
+        let recording = places.iter().map(|_| Mutex::default()).collect();
+        let all = spool.gap_notes()?;
+        let mut notes = all.clone();
+        notes.retain(|note| !is_recorded_in_all(note, places));
+        if notes != all {
+            spool.write_gap_notes(&notes)?;
+        }
+        Ok(Gaps { notes: Mutex::new(notes), recording })
     }
 
     /// Notes durably that a segment is left out.
@@ -54,11 +61,7 @@ impl Gaps {
     /// What is noted, and not on record in this repository.
     fn not_recorded_in(&self, place: &Place) -> Vec<GapNote> {
         let notes = self.notes.lock();
-        if notes.is_empty() {
-            return Vec::new();
-        }
-        let key = place.key();
-        notes.iter().filter(|note| !note.recorded.contains(&key)).cloned().collect()
+        notes.iter().filter(|note| !is_recorded_in(note, place)).cloned().collect()
     }
 
     /// Whether this repository lacks a record.
@@ -74,28 +77,41 @@ impl Gaps {
         let _one_at_a_time = self.recording[place].lock();
         let place = &shared.places[place];
         let notes = self.not_recorded_in(place);
-        for (system, record) in records(&notes) {
-            let recorded = place.ask(|repository| repository.record_gap(system, &record));
-            recorded.map_err(|error| error.to_string())?;
+        if notes.is_empty() {
+            return Ok(());
         }
-        if !notes.is_empty() {
-            say!("GAP: {} segments are on record as missing in {}", notes.len(), place.location());
-        }
-        self.note_recorded(shared, &notes, place)
+        // All in one repository: it may be replaced meanwhile.
+        let recorded = place.ask(|repository| {
+            for (system, record) in records(&notes) {
+                repository.record_gap(system, &record)?;
+            }
+            Ok(repository.header().id_text())
+        });
+        let id = recorded.map_err(|error| error.to_string())?;
+        say!("GAP: {} segments are on record as missing in {}", notes.len(), place.location());
+        self.note_recorded(shared, &notes, &place.record_mark(&id))
     }
 
-    fn note_recorded(&self, shared: &Shared, recorded: &[GapNote], place: &Place) -> Result<(), String> {
-        let places: BTreeSet<String> = shared.places.iter().map(Place::key).collect();
+    /// `mark` stands for the repository that has them on record now.
+    fn note_recorded(&self, shared: &Shared, recorded: &[GapNote], mark: &str) -> Result<(), String> {
         let mut notes = self.notes.lock();
         let mut rest = notes.clone();
         for note in rest.iter_mut().filter(|note| recorded.iter().any(|other| is_same(note, other))) {
-            note.recorded.insert(place.key());
+            note.recorded.insert(mark.to_owned());
         }
-        rest.retain(|note| !note.recorded.is_superset(&places));
+        rest.retain(|note| !is_recorded_in_all(note, &shared.places));
         shared.spool.write_gap_notes(&rest).map_err(|error| error.to_string())?;
         *notes = rest;
         Ok(())
     }
+}
+
+fn is_recorded_in(note: &GapNote, place: &Place) -> bool {
+    place.id().is_some_and(|id| note.recorded.contains(&place.record_mark(&id)))
+}
+
+fn is_recorded_in_all(note: &GapNote, places: &[Place]) -> bool {
+    places.iter().all(|place| is_recorded_in(note, place))
 }
 
 fn is_same(one: &GapNote, other: &GapNote) -> bool {
@@ -129,7 +145,12 @@ fn records(notes: &[GapNote]) -> Vec<(System, GapRecord)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
+
     use seawall_archive::TimelineId;
+
+    use crate::agent::places::open_places;
+    use crate::settings::Settings;
 
     fn note(timeline: u32, digits: u64) -> GapNote {
         let place = SegmentPlace { timeline: TimelineId::new(timeline).unwrap(), digits };
@@ -169,12 +190,42 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::new(directory.path().join("spool"), 7);
         spool.prepare().unwrap();
-        let gaps = Gaps::read(&spool, 1).unwrap();
+        let places = places("/nowhere/a");
+        let gaps = Gaps::read(&spool, &places).unwrap();
         for note in [note(1, 7), note(1, 8), note(1, 7)] {
             gaps.note(&spool, note).unwrap();
         }
-        let again = Gaps::read(&spool, 1).unwrap();
+        let again = Gaps::read(&spool, &places).unwrap();
         assert_eq!((again.count(), again.has(System::PostgreSql(1), note(1, 8).place)), (2, true));
         assert!(!again.has(System::PostgreSql(2), note(1, 8).place), "another cluster's");
+    }
+
+    /// Required repositories that an earlier agent has opened.
+    fn places(urls: &str) -> Vec<Place> {
+        let settings = Settings::parse(&format!("repository = {urls}\n"), "test").unwrap();
+        let keys = urls.split(' ').map(|url| url.parse::<seawall_archive::RepositoryUrl>().unwrap().address());
+        let key = |address: String| format!("{:08x}", seawall_codec::checksum::crc32c(address.as_bytes()));
+        let known: BTreeMap<String, String> = keys.map(|address| (key(address), "id".to_owned())).collect();
+        open_places(&settings, &known).unwrap()
+    }
+
+    /// A repository that was taken out of the settings is owed nothing; one that is set and lacks the record is.
+    #[test]
+    fn a_note_lasts_until_the_repositories_that_are_set_have_it_on_record() {
+        let directory = tempfile::tempdir().unwrap();
+        let spool = Spool::new(directory.path().join("spool"), 7);
+        spool.prepare().unwrap();
+        let both = places("/nowhere/a /nowhere/b");
+        let gaps = Gaps::read(&spool, &both).unwrap();
+        let recorded = BTreeSet::from([both[0].record_mark("id")]);
+        gaps.note(&spool, GapNote { recorded, ..note(1, 7) }).unwrap();
+        assert_eq!(Gaps::read(&spool, &both).unwrap().count(), 1);
+        let replaced = BTreeSet::from([both[0].record_mark("another"), both[1].record_mark("id")]);
+        gaps.note(&spool, GapNote { recorded: replaced, ..note(1, 8) }).unwrap();
+        let first = places("/nowhere/a");
+        let gaps = Gaps::read(&spool, &first).unwrap();
+        assert!(!gaps.has(System::PostgreSql(1), note(1, 7).place), "nobody lacks it");
+        assert!(gaps.has(System::PostgreSql(1), note(1, 8).place), "the repository was replaced");
+        assert_eq!(spool.gap_notes().unwrap().len(), 1);
     }
 }
