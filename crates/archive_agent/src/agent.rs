@@ -61,6 +61,8 @@ pub(crate) struct Shared {
     pub(crate) spool: Spool,
     pub(crate) places: Vec<Place>,
     pub(crate) gaps: Gaps,
+    /// Held while the repositories are noted. Whether that failed the last time: it is said once.
+    pub(crate) is_note_missing: Mutex<bool>,
     pub(crate) clock: SystemClock,
 }
 
@@ -141,7 +143,8 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
     let (packing, in_flight) = (settings.packing().map_err(refuse)?, settings.in_flight().map_err(refuse)?);
     let (prefetch, queue_max) = (settings.prefetch().map_err(refuse)?, settings.queue_max().map_err(refuse)?);
     let system = data.system().map_or_else(|_| OnceLock::new(), OnceLock::from);
-    let shared = Arc::new(Shared { data, system, spool, places, gaps, clock: SystemClock });
+    let is_note_missing = Mutex::default();
+    let shared = Arc::new(Shared { data, system, spool, places, gaps, is_note_missing, clock: SystemClock });
     shared.note_repositories();
     // For as long as the process lives.
     std::mem::forget(lock);
@@ -175,6 +178,7 @@ fn listen(spool: &Spool) -> Result<UnixListener, String> {
 
 impl Agent {
     fn run(self: Arc<Agent>, listener: &UnixListener, mut watch: Watch) {
+        self.pusher.look_at_repositories();
         self.pusher.look_around();
         self.write_prometheus();
         let mut looked_around = self.shared.clock.monotonic();
@@ -308,15 +312,20 @@ impl Agent {
 }
 
 impl Shared {
-    /// Notes durably which repositories these are. What was acknowledged for others is acknowledged no more.
+    /// Notes durably which repositories these are, if that is not noted. What was acknowledged for others is acknowledged no more.
     pub(crate) fn note_repositories(&self) {
+        let mut is_missing = self.is_note_missing.lock();
         let required = self.places.iter().filter(|place| place.is_required);
         let ids = required.filter_map(|place| Some((place.key(), place.id()?))).collect();
-        if let Err(error) = self.spool.note_repositories(&ids) {
-            say!(
+        let noted = self.spool.note_repositories(&ids);
+        match &noted {
+            Err(error) if !*is_missing => say!(
                 "which repositories there are cannot be noted, so nothing can be acknowledged ahead: {error}"
-            );
+            ),
+            Ok(()) if *is_missing => say!("which repositories there are is noted now"),
+            _ => {}
         }
+        *is_missing = noted.is_err();
     }
 
     /// Whose files these are. Read each time: another cluster may be restored into the same directory.

@@ -19,6 +19,7 @@
 use std::cell::Cell;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::panic::AssertUnwindSafe;
@@ -181,6 +182,8 @@ fn take_data_directory(arguments: &[OsString]) -> Result<(Option<PathBuf>, Vec<O
 struct Call {
     settings: Settings,
     spool: Spool,
+    /// Where the spool really is.
+    place: PathBuf,
     data: PathBuf,
     /// The arguments that are no options.
     rest: Vec<OsString>,
@@ -203,9 +206,13 @@ impl Call {
         let (settings, rest) = Settings::load(&arguments).map_err(Trouble::new)?;
         settings.guard_master_key().map_err(Trouble::new)?;
         let spool = Spool::new(settings.spool(&data).map_err(Trouble::new)?, settings.repositories_mark());
-        let real = spool.check().map_err(Trouble::io("use the spool (SEAWALL_SPOOL names another)"))?;
-        settings.check_memory(&real).map_err(Trouble::new)?;
-        Ok(Call { settings, spool, data, rest, form })
+        let place = spool.check().map_err(Trouble::io("use the spool (SEAWALL_SPOOL names another)"))?;
+        Ok(Call { settings, spool, place, data, rest, form })
+    }
+
+    /// To be called before anything is archived. What only fetches, a drill for example, leaves nothing to remember.
+    fn check_memory(&self) -> Result<(), Trouble> {
+        self.settings.check_memory(&self.place).map_err(Trouble::new)
     }
 
     /// Says what is no failure.
@@ -228,6 +235,7 @@ impl Call {
 }
 
 fn try_push(call: Call) -> Result<u8, Trouble> {
+    call.check_memory()?;
     let [path] = call.rest.as_slice() else {
         return Err(Trouble::new("expected one file: archive_command = 'seawall archive-push %p'"));
     };
@@ -267,6 +275,7 @@ fn try_get(call: Call) -> Result<u8, Trouble> {
 }
 
 fn try_socket(call: Call) -> Result<u8, Trouble> {
+    call.check_memory()?;
     match ask_agent(&call, &Request::Hello)? {
         Answer::Ok => print(&format!("{:08x} {}", mark_of(&call.settings), call.spool.socket().display())),
         Answer::Failed(message) => Err(Trouble::new(message)),
@@ -278,7 +287,8 @@ fn try_socket(call: Call) -> Result<u8, Trouble> {
 fn ask_running(request: &Request, call: &Call) -> Result<Answer, Trouble> {
     let stream = connect(&call.spool)?;
     let stream = stream.ok_or_else(|| {
-        Trouble::new(format!("no agent runs for the data directory {}", call.data.display()))
+        let (data, spool) = (call.data.display(), call.spool.directory().display());
+        Trouble::new(format!("no agent runs for the data directory {data} with the spool {spool}"))
     })?;
     let line = request.to_line(mark_of(&call.settings));
     let answer = exchange(stream, &line, call.settings.timeout().map_err(Trouble::new)?)?;
@@ -345,7 +355,7 @@ fn exchange(mut stream: UnixStream, line: &str, timeout: Duration) -> Result<Opt
     match BufReader::new(stream).take(LINE_BYTES_MAX).read_line(&mut answer) {
         Ok(0) => Ok(None),
         Ok(_) => Answer::parse(&answer).map(Some).ok_or_else(confused),
-        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+        Err(error) if is_out_of_time(&error) => {
             Err(Trouble::new(format!(
                 "not done within {} s; the agent goes on with it, and `seawall archive-status` says how far it is",
                 timeout.as_secs()
@@ -353,6 +363,10 @@ fn exchange(mut stream: UnixStream, line: &str, timeout: Duration) -> Result<Opt
         }
         Err(_) => Ok(None),
     }
+}
+
+fn is_out_of_time(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }
 
 /// The agent, if one listens, and if it is one of ours.
@@ -392,6 +406,10 @@ fn start(call: &Call) -> Result<(), Trouble> {
     if let Some(warning) = settings.warning() {
         call.warn("seawall: warning", &warning);
     }
+    let timeout = settings.timeout().map_err(Trouble::new)?;
+    // A socket, since a pipe has no time limit.
+    let (ours, theirs) = UnixStream::pair().map_err(Trouble::io("make a socket for the agent"))?;
+    ours.set_read_timeout(Some(timeout)).map_err(Trouble::io("limit the wait for the agent"))?;
     let program = std::env::current_exe().map_err(Trouble::io("find the program"))?;
     spool.turn_log().map_err(Trouble::io("put the agent's log aside"))?;
     let log = spool.log();
@@ -407,7 +425,7 @@ fn start(call: &Call) -> Result<(), Trouble> {
         .env("MALLOC_MMAP_THRESHOLD_", "524288")
         .env("MALLOC_ARENA_MAX", "2")
         .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
+        .stdout(OwnedFd::from(theirs))
         .stderr(log)
         .spawn()
         .map_err(Trouble::io("start the agent"))?;
@@ -417,9 +435,16 @@ fn start(call: &Call) -> Result<(), Trouble> {
     drop(input);
     // A line, and not all: it goes on with its standard output open.
     let mut said = String::new();
-    let output = agent.stdout.take().expect("its standard output was asked for");
-    let mut output = BufReader::new(output.take(LINE_BYTES_MAX));
-    output.read_line(&mut said).map_err(Trouble::io("hear from the agent"))?;
+    match BufReader::new(ours.take(LINE_BYTES_MAX)).read_line(&mut said) {
+        Err(error) if is_out_of_time(&error) => {
+            return Err(Trouble::new(format!(
+                "the agent that was just started does not listen within {} s: a repository may hang; see {}",
+                timeout.as_secs(),
+                spool.log().display()
+            )));
+        }
+        read => read.map_err(Trouble::io("hear from the agent"))?,
+    };
     match Answer::parse(&said) {
         Some(Answer::Ok) => Ok(()),
         Some(Answer::Failed(message)) => Err(Trouble::new(message)),

@@ -23,7 +23,7 @@
 //! * An acknowledgement is written after the object is durable in every repository, and speaks of one file: another one with
 //!   the same name, of a cluster that was made or restored in the same place, has another inode or time, and is not
 //!   acknowledged by it. Nor is it one where other repositories are set than those that have it, or where another repository has
-//!   taken the place of one of them: `repositories` is replaced, and synced, before anything is put into that.
+//!   taken the place of one of them: `repositories` is replaced, and synced, before anything is acknowledged for that.
 //! * Acknowledgements and what is fetched ahead may be lost, by a crash or by hand: it is done again. What is owed and what was left
 //!   out is synced before PostgreSQL is told that it may remove the file. What is torn is not taken for anything.
 
@@ -374,6 +374,11 @@ impl Spool {
             Err(rustix::io::Errno::NOENT) => Ok(()),
             result => Ok(result?),
         }
+    }
+
+    /// Where it is.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// Where the agent listens.

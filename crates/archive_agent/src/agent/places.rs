@@ -52,8 +52,8 @@ pub(crate) struct Place {
 }
 
 /// Those that the settings name, the required ones first. At least one of them answers, or has answered an earlier agent: what is to
-/// happen while a store is down must not depend on when the agent was started. An optional one, which may hang, is asked only where
-/// nothing is known of the others.
+/// happen while a store is down must not depend on when the agent was started. Where an earlier agent has opened a required one, none
+/// is asked here: any may hang, and the agent is to listen. [`Place::look_at`] opens them then, each in a thread of its own.
 ///
 /// `known` has the ids of those that an earlier agent has opened, by [`Place::key`].
 pub(crate) fn open_places(
@@ -78,14 +78,16 @@ pub(crate) fn open_places(
         places.push(place);
     }
     refuse_repeated(&places)?;
+    if places.iter().any(|place| place.is_required && place.id().is_some()) {
+        return Ok(places);
+    }
     let problems_of = |is_required: bool| -> (usize, Vec<String>) {
         let asked: Vec<&Place> = places.iter().filter(|place| place.is_required == is_required).collect();
         let problems = asked.iter().filter_map(|place| place.open().err()).map(|error| error.to_string());
         (asked.len(), problems.collect())
     };
     let (required, problems) = problems_of(true);
-    let was_open = places.iter().any(|place| place.is_required && place.id().is_some());
-    if problems.len() == required && !was_open {
+    if problems.len() == required {
         let (optional, others) = problems_of(false);
         if others.len() == optional {
             return Err(problems.into_iter().next().expect("there is a required repository"));
@@ -205,15 +207,18 @@ impl Place {
         }
     }
 
-    /// Looks whether the repository is still the one that was opened, with the same keys, unless somebody does so already.
+    /// Looks whether the repository is still the one that was opened, with the same keys, unless another thread does so already. Opens
+    /// it if it is not open then: acknowledgements for one that was replaced count until the new one is known.
     pub(crate) fn look_at(&self) {
         if self.is_looked_at.swap(true, Ordering::SeqCst) {
             return;
         }
-        if let Some(repository) = self.opened()
-            && let Err(error) = self.ask(|_| repository.refresh())
-        {
+        let refreshed = self.opened().map_or(Ok(()), |repository| self.ask(|_| repository.refresh()));
+        if let Err(error) = refreshed {
             say!("{} was looked at: {error}", self.location());
+        }
+        if let Err(error) = self.open() {
+            say!("{} cannot be opened yet: {error}", self.location());
         }
         self.is_looked_at.store(false, Ordering::SeqCst);
     }
@@ -375,8 +380,17 @@ mod tests {
         std::fs::remove_dir_all(directory.path().join("repository")).unwrap();
         Repository::create(&place.url, options()).unwrap();
         place.look_at();
-        assert!(place.opened().is_none());
-        place.ask(|_| Ok(())).unwrap();
-        assert!(place.take_change());
+        assert!(place.opened().is_some() && place.take_change(), "nothing else may ask for it for long");
+    }
+
+    /// A file system or a store that hangs must not keep the agent from listening.
+    #[test]
+    fn a_repository_that_an_earlier_agent_has_opened_is_not_waited_for() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let url = format!("s3://b/p?endpoint=http://127.0.0.1:{port}&region=x&anonymous=true&timeout=600");
+        let opening = std::thread::spawn(move || known(&[&url]).unwrap()[0].id());
+        seawall_testing::wait_until("the places to be known", || opening.is_finished());
+        assert_eq!(opening.join().unwrap().as_deref(), Some("first"));
     }
 }

@@ -256,7 +256,9 @@ impl Pusher {
             }
             let pusher = Arc::clone(self);
             let started = std::thread::Builder::new().name("gaps".to_owned()).spawn(move || {
-                pusher.try_to_record_gaps([place]);
+                if let Err(problem) = pusher.record_gaps_in([place]) {
+                    say!("gaps are not on record everywhere yet: {problem}");
+                }
                 pusher.has_recorder[place].store(false, Ordering::SeqCst);
             });
             if let Err(error) = started {
@@ -266,12 +268,11 @@ impl Pusher {
         }
     }
 
-    fn try_to_record_gaps(&self, places: impl IntoIterator<Item = usize>) {
-        for place in places {
-            if let Err(problem) = self.shared.gaps.record(&self.shared, place) {
-                say!("gaps are not on record everywhere yet: {problem}");
-            }
-        }
+    /// In each of them, whatever another one says; the first problem.
+    fn record_gaps_in(&self, places: impl IntoIterator<Item = usize>) -> Result<(), String> {
+        let record = |place| self.shared.gaps.record(&self.shared, place);
+        let recorded: Vec<Result<(), String>> = places.into_iter().map(record).collect();
+        recorded.into_iter().collect()
     }
 
     /// The repositories that a file is archived in before PostgreSQL is told so.
@@ -299,6 +300,8 @@ impl Pusher {
     /// Finds what was missed, and makes good what can be made good.
     pub(super) fn look_around(self: &Arc<Pusher>) {
         self.take_on_changes();
+        // It may have failed before: the spool's disk was full.
+        self.shared.note_repositories();
         self.take_on_owed();
         if self.follows() {
             self.look_for_files();
@@ -371,12 +374,13 @@ impl Pusher {
     // ---- repositories that were replaced --------------------------------------------------------------------------
 
     /// Looks whether the repositories are those that were opened, each by a thread of its own: one may hang.
-    pub(super) fn look_at_repositories(&self) {
+    pub(super) fn look_at_repositories(self: &Arc<Pusher>) {
         for index in 0..self.shared.places.len() {
-            let shared = Arc::clone(&self.shared);
-            let looked = std::thread::Builder::new()
-                .name("look".to_owned())
-                .spawn(move || shared.places[index].look_at());
+            let pusher = Arc::clone(self);
+            let looked = std::thread::Builder::new().name("look".to_owned()).spawn(move || {
+                pusher.shared.places[index].look_at();
+                pusher.take_on_changes();
+            });
             if let Err(error) = looked {
                 say!("no thread to look at a repository: {error}");
             }
@@ -475,8 +479,12 @@ impl Pusher {
             (Outcome::Durable { owed }, _) => {
                 // The stores answer again: before PostgreSQL goes on, what it went on without is on record. Nobody waits for an
                 // optional repository.
-                self.try_to_record_gaps(self.required());
-                let answer = self.acknowledge(task, content, &owed);
+                let answer = match self.record_gaps_in(self.required()) {
+                    Ok(()) => self.acknowledge(task, content, &owed),
+                    Err(problem) => Answer::Failed(format!(
+                        "{name} is stored, and counts as archived only when an earlier gap is on record: {problem}"
+                    )),
+                };
                 (answer, self.state.lock().queue.settle(name))
             }
             (Outcome::Paid, _) => {
@@ -637,7 +645,62 @@ mod tests {
         let places = open_places(&settings, &spool.repositories().unwrap()).unwrap();
         let gaps = Gaps::read(&spool, &places).unwrap();
         let (data, system) = (DataDirectory::new(data), OnceLock::new());
-        Arc::new(Shared { data, system, spool, places, gaps, clock: SystemClock })
+        let is_note_missing = Mutex::default();
+        Arc::new(Shared { data, system, spool, places, gaps, is_note_missing, clock: SystemClock })
+    }
+
+    /// The spool's disk was full when a repository was opened, say: nothing is acknowledged until it is noted.
+    #[test]
+    fn repositories_that_could_not_be_noted_are_noted_later() {
+        let directory = tempfile::tempdir().unwrap();
+        let shared = shared(directory.path(), "");
+        let in_the_way = directory.path().join("spool/repositories.new");
+        std::fs::create_dir(&in_the_way).unwrap();
+        let pusher = Pusher::new(Arc::clone(&shared), Packing::default(), 1, None);
+        pusher.look_around();
+        assert_eq!(shared.spool.mark(), None);
+        std::fs::remove_dir(&in_the_way).unwrap();
+        pusher.look_around();
+        assert!(shared.spool.mark().is_some());
+    }
+
+    /// Segments later than a gap must not count as archived before the gap is on record: a recovery would take it for the archive's end.
+    #[test]
+    fn nothing_is_acknowledged_while_a_gap_cannot_be_put_on_record() {
+        let directory = tempfile::tempdir().unwrap();
+        let shared = shared(directory.path(), "");
+        std::fs::create_dir_all(directory.path().join("data/pg_wal/archive_status")).unwrap();
+        shared.gaps.note(&shared.spool, gap()).unwrap();
+        let system = directory.path().join("repository").join(System::PostgreSql(7).to_string());
+        std::fs::create_dir_all(&system).unwrap();
+        // Where the directory of the gaps belongs.
+        std::fs::write(system.join("gaps"), b"").unwrap();
+        std::fs::write(directory.path().join("data/pg_wal/00000002.history"), b"1\t0/3000158\tx\n").unwrap();
+        let pusher = Pusher::new(Arc::clone(&shared), Packing::default(), 1, None);
+        let answer = pusher.request("pg_wal/00000002.history");
+        let Answer::Failed(problem) = answer else { panic!("{answer:?}") };
+        assert!(problem.contains("gap") && problem.contains("on record"), "{problem}");
+        assert!(shared.spool.acknowledged().unwrap().is_empty());
+        std::fs::remove_file(system.join("gaps")).unwrap();
+        seawall_testing::wait_until("the file to be archived", || {
+            pusher.request("pg_wal/00000002.history") == Answer::Ok
+        });
+        assert!(shared.spool.gap_notes().unwrap().is_empty());
+        pusher.end();
+    }
+
+    fn gap() -> GapNote {
+        let Some(LogFileName::Segment(place)) = LogFileName::parse("000000010000000000000007") else {
+            panic!()
+        };
+        GapNote {
+            system: System::PostgreSql(7),
+            place,
+            segment_bytes: 1 << 24,
+            noticed_micros: 1,
+            recorded: BTreeSet::new(),
+            reason: "down".to_owned(),
+        }
     }
 
     fn gap_threads() -> usize {
@@ -659,18 +722,7 @@ mod tests {
                 "optional_repository = s3://b/p?endpoint=http://127.0.0.1:{port}&region=x&anonymous=true&timeout=600"
             ),
         );
-        let Some(LogFileName::Segment(place)) = LogFileName::parse("000000010000000000000007") else {
-            panic!()
-        };
-        let note = GapNote {
-            system: System::PostgreSql(7),
-            place,
-            segment_bytes: 1 << 24,
-            noticed_micros: 1,
-            recorded: BTreeSet::new(),
-            reason: "down".to_owned(),
-        };
-        shared.gaps.note(&shared.spool, note).unwrap();
+        shared.gaps.note(&shared.spool, gap()).unwrap();
         let pusher = Pusher::new(Arc::clone(&shared), Packing::default(), 1, None);
         for _ in 0..20 {
             pusher.look_around();
@@ -685,7 +737,7 @@ mod tests {
         // What waits for the required ones before each acknowledgement: they have it on record, so nothing is written.
         let notes = || std::fs::metadata(directory.path().join("spool/gaps")).unwrap().ino();
         let before = notes();
-        pusher.try_to_record_gaps(pusher.required());
+        pusher.record_gaps_in(pusher.required()).unwrap();
         assert_eq!(notes(), before, "the notes were written again");
     }
 }
