@@ -140,6 +140,17 @@ pub enum ArchiveError {
         /// Length and checksum of what was to be put.
         given: String,
     },
+    /// The object at this name is encrypted with a key that the repository does not have.
+    #[error(
+        "{object} is there already and was sealed for the repository that was at this place before: this one does not have its key \
+         {key}. Nobody can read it here: remove it, and it can be put again"
+    )]
+    SealedBefore {
+        /// Its full name.
+        object: String,
+        /// The key that it names.
+        key: String,
+    },
     /// The repository is encrypted and no master key was given.
     #[error("the repository {url} is encrypted: give its master key")]
     NeedsMasterKey {
@@ -241,6 +252,7 @@ impl ArchiveError {
             | ArchiveError::Damaged { .. }
             | ArchiveError::OtherObject { .. }
             | ArchiveError::OtherContent { .. }
+            | ArchiveError::SealedBefore { .. }
             | ArchiveError::Segment(_)
             | ArchiveError::Output(_) => false,
         }

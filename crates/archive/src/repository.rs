@@ -303,7 +303,8 @@ impl Repository {
     /// Puts an object, if it is not there. When this returns, it is durable.
     ///
     /// # Errors
-    /// `OtherContent` if there is one with this name and other content, `Damaged` if what is there cannot be read, or `Store`.
+    /// `OtherContent` if there is one with this name and other content, `SealedBefore` if what is there has a key that is not this
+    /// repository's, `Damaged` if it cannot be read, or `Store`.
     pub fn push(&self, packed: &Packed) -> Result<Pushed, ArchiveError> {
         let header = packed.header();
         let name = LogFileName::parse(&header.name).expect("an object was described by its parsed name");
@@ -345,7 +346,12 @@ impl Repository {
     /// Whether the object at `path` has the content that `given` describes.
     fn compare(&self, path: &str, given: &Header) -> Result<(), ArchiveError> {
         let object = || self.storage.location(path);
-        let (found, checksum) = self.read_header_once(path)?;
+        let (found, checksum) = self.open_header_at(path).map_err(|failure| match failure {
+            Failure::Unpack(UnpackError::Key(key)) => {
+                ArchiveError::SealedBefore { object: object(), key: key.to_string() }
+            }
+            failure => self.as_error(path, failure),
+        })?;
         check_identity(&found, given.system, &given.name, object)?;
         if (found.plain_bytes, checksum) == (given.plain_bytes, given.plain_checksum) {
             return Ok(());
@@ -461,13 +467,16 @@ impl Repository {
     }
 
     fn read_header_once(&self, path: &str) -> Result<(Header, u64), ArchiveError> {
-        let bytes = read_range(&*self.storage, path, HEADER_BYTES as u64).map_err(not_found)?;
-        let opened = self.with_keys(|keys| {
+        self.open_header_at(path).map_err(|failure| self.as_error(path, failure))
+    }
+
+    fn open_header_at(&self, path: &str) -> Result<(Header, u64), Failure> {
+        let bytes = read_range(&*self.storage, path, HEADER_BYTES as u64)?;
+        self.with_keys(|keys| {
             let header = Header::decode(&bytes).map_err(UnpackError::from)?;
             let (_, checksum) = open_header(&header, keys)?;
             Ok((header, checksum))
-        });
-        opened.map_err(|failure| self.as_error(path, failure))
+        })
     }
 
     // ---- list --------------------------------------------------------------------------------------------------

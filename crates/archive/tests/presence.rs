@@ -184,4 +184,22 @@ fn a_store_that_comes_back_between_two_answers_is_not_the_end_of_the_archive() {
     away_once();
     assert_eq!(repository.systems().unwrap(), [POSTGRESQL]);
     assert!(!is_away.load(Ordering::SeqCst), "each question was asked while it was away");
+/// What was put into a store in the minute in which its repository was made again is sealed with a key that is lost: what to do about it
+/// is said, with its name.
+#[test]
+fn an_object_of_the_repository_before_is_named_with_what_to_do() {
+    let disk = SimulatedDisk::new(1);
+    push(&Repository::create_on(arc(&disk), options(1, Some(1))).unwrap()).unwrap();
+    let path =
+        disk.list_all().into_iter().find(|entry| entry.name.ends_with("00000002.history")).unwrap().name;
+    let before = disk.read_file(&path).unwrap();
+    empty(&disk);
+    let repository = Repository::create_on(arc(&disk), options(2, Some(1))).unwrap();
+    disk.write_file(&path, &before);
+    let error = push(&repository).unwrap_err();
+    let said = error.to_string();
+    assert!(matches!(error, ArchiveError::SealedBefore { .. }), "{said}");
+    assert!(said.contains(&path) && said.contains("before") && said.contains("remove it"), "{said}");
+    assert!(disk.remove_file(&path));
+    assert_eq!(push(&repository).unwrap(), Pushed::Stored);
 }

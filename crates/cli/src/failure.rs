@@ -199,7 +199,9 @@ fn archive_exit_code(error: &seawall_archive::ArchiveError) -> u8 {
         | ArchiveError::OtherObject { .. }
         | ArchiveError::KeysPutBack { .. }
         | ArchiveError::Key { .. } => 4,
-        ArchiveError::RepositoryExists { .. } | ArchiveError::OtherContent { .. } => 6,
+        ArchiveError::RepositoryExists { .. }
+        | ArchiveError::OtherContent { .. }
+        | ArchiveError::SealedBefore { .. } => 6,
         ArchiveError::Segment(_) => 7,
         ArchiveError::Store(error) if error.cause == StoreCause::Full => 8,
         ArchiveError::NeedsMasterKey { .. }
