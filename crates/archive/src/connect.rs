@@ -110,6 +110,20 @@ fn known<K: FromStr>(credentials: &BTreeMap<String, String>) -> Vec<(K, &String)
     credentials.iter().filter_map(|(name, value)| Some((key(name)?, value))).collect()
 }
 
+/// Whether a store reads the environment variable with this name: a credential, or where to get one. Of the many names that begin
+/// like these, the providers' own tools read others, which count for nothing here.
+pub fn is_store_variable(name: &str) -> bool {
+    fn is_key<K: FromStr>(name: &str) -> bool {
+        name.to_ascii_lowercase().parse::<K>().is_ok()
+    }
+    match name.split_once('_') {
+        Some(("AWS", _)) => is_key::<AmazonS3ConfigKey>(name),
+        Some(("GOOGLE", _)) => is_key::<GoogleConfigKey>(name),
+        Some(("AZURE", _)) => is_key::<AzureConfigKey>(name),
+        _ => false,
+    }
+}
+
 fn s3(
     bucket: &Bucket,
     credentials: &BTreeMap<String, String>,
@@ -222,5 +236,30 @@ mod tests {
         }
         assert_eq!(named_elsewhere(&settings(&[]), &special).as_deref(), Some("http://environment"));
         assert_eq!(named_elsewhere(&settings(&[]), &AmazonS3Builder::new()), None);
+    }
+
+    #[test]
+    fn of_the_providers_variables_only_those_count_that_are_read() {
+        for name in [
+            "AWS_ACCESS_KEY_ID",
+            "AWS_REGION",
+            "AWS_ENDPOINT_URL_S3",
+            "GOOGLE_APPLICATION_CREDENTIALS",
+            "AZURE_STORAGE_ACCOUNT_KEY",
+            "AZURE_STORAGE_ACCOUNT_NAME",
+        ] {
+            assert!(is_store_variable(name), "{name}");
+        }
+        for name in [
+            "AWS_PROFILE",
+            "AWS_EXECUTION_ENV",
+            "AWS_PAGER",
+            "GOOGLE_CLOUD_SHELL",
+            "AZURE_CONFIG_DIR",
+            "PATH",
+            "",
+        ] {
+            assert!(!is_store_variable(name), "{name}");
+        }
     }
 }

@@ -38,6 +38,7 @@ mod system;
 mod url;
 
 pub use check::{CheckReport, Fencing};
+pub use connect::is_store_variable;
 pub use envelope::{
     FORMAT_VERSION, HEADER_BYTES, Header, HeaderError, ObjectKind, PLAIN_BYTES_MAX, Packed, Packer, Packing,
     Sealed, UnpackError, Unpacker,

@@ -184,6 +184,8 @@ fn a_store_that_comes_back_between_two_answers_is_not_the_end_of_the_archive() {
     away_once();
     assert_eq!(repository.systems().unwrap(), [POSTGRESQL]);
     assert!(!is_away.load(Ordering::SeqCst), "each question was asked while it was away");
+}
+
 /// What was put into a store in the minute in which its repository was made again is sealed with a key that is lost: what to do about it
 /// is said, with its name.
 #[test]

@@ -130,9 +130,10 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
     let known = spool
         .repositories()
         .map_err(|error| format!("cannot read which repositories there were: {error}"))?;
+    spool.check_owed().map_err(|error| format!("cannot take on what repositories lack: {error}"))?;
     let places = open_places(&settings, &known)?;
-    let gaps = Gaps::read(&spool, &places)
-        .map_err(|error| format!("cannot read what was left out: {error}"))?;
+    let gaps =
+        Gaps::read(&spool, &places).map_err(|error| format!("cannot read what was left out: {error}"))?;
     let listener = listen(&spool)?;
     spool.clear_fetched().map_err(|error| format!("cannot clear the spool: {error}"))?;
     let watch = Watch::new(&data.archive_status());
@@ -194,6 +195,7 @@ impl Agent {
             let now = self.shared.clock.monotonic();
             if now.saturating_sub(looked_around) >= LOOK_AROUND {
                 looked_around = now;
+                self.turn_log();
                 self.pusher.look_around();
                 self.fetcher.look_around();
                 self.write_prometheus();
@@ -207,6 +209,21 @@ impl Agent {
             }
         }
         self.end();
+    }
+
+    /// An agent may live for years: its log must not fill the disk.
+    fn turn_log(&self) {
+        let spool = &self.shared.spool;
+        let turn = || -> io::Result<()> {
+            if spool.turn_log()? {
+                nix::unistd::dup2_stderr(spool.open_log()?)?;
+                say!("what was said before is in agent.log.old");
+            }
+            Ok(())
+        };
+        if let Err(error) = turn() {
+            say!("the log cannot be put aside: {error}");
+        }
     }
 
     fn handle(self: &Arc<Agent>, event: Event, listener: &UnixListener) {

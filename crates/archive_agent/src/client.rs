@@ -46,6 +46,9 @@ const FAILED: u8 = 1;
 /// Stops a recovery: PostgreSQL takes 126 and more for trouble, and less for a file that does not exist.
 const STOPS_RECOVERY: u8 = 126;
 
+/// An agent that was just started waits for the one before for as long as a command waits, and says so: its word is waited for a little
+/// longer.
+const WORD_OF_AGENT: Duration = Duration::from_secs(5);
 /// An agent that ends because its settings are others does so at once, or when its uploads are through.
 const AGENTS_TRIED: usize = 3;
 
@@ -355,12 +358,10 @@ fn exchange(mut stream: UnixStream, line: &str, timeout: Duration) -> Result<Opt
     match BufReader::new(stream).take(LINE_BYTES_MAX).read_line(&mut answer) {
         Ok(0) => Ok(None),
         Ok(_) => Answer::parse(&answer).map(Some).ok_or_else(confused),
-        Err(error) if is_out_of_time(&error) => {
-            Err(Trouble::new(format!(
-                "not done within {} s; the agent goes on with it, and `seawall archive-status` says how far it is",
-                timeout.as_secs()
-            )))
-        }
+        Err(error) if is_out_of_time(&error) => Err(Trouble::new(format!(
+            "not done within {} s; the agent goes on with it, and `seawall archive-status` says how far it is",
+            timeout.as_secs()
+        ))),
         Err(_) => Ok(None),
     }
 }
@@ -403,18 +404,14 @@ fn connect_or_start(call: &Call) -> Result<UnixStream, Trouble> {
 fn start(call: &Call) -> Result<(), Trouble> {
     let Call { settings, spool, data, .. } = call;
     // Said once for each agent: a command runs for each segment.
-    if let Some(warning) = settings.warning() {
-        call.warn("seawall: warning", &warning);
-    }
-    let timeout = settings.timeout().map_err(Trouble::new)?;
+    settings.warnings().iter().for_each(|warning| call.warn("seawall: warning", warning));
+    let timeout = settings.timeout().map_err(Trouble::new)? + WORD_OF_AGENT;
     // A socket, since a pipe has no time limit.
     let (ours, theirs) = UnixStream::pair().map_err(Trouble::io("make a socket for the agent"))?;
     ours.set_read_timeout(Some(timeout)).map_err(Trouble::io("limit the wait for the agent"))?;
     let program = std::env::current_exe().map_err(Trouble::io("find the program"))?;
     spool.turn_log().map_err(Trouble::io("put the agent's log aside"))?;
-    let log = spool.log();
-    let log = std::fs::OpenOptions::new().create(true).append(true).open(&log);
-    let log = log.map_err(Trouble::io("open the agent's log"))?;
+    let log = spool.open_log().map_err(Trouble::io("open the agent's log"))?;
     let mut agent = Command::new(program)
         .arg(AGENT_COMMAND)
         .arg(spool.socket().parent().expect("the socket lies in the spool"))

@@ -4,7 +4,7 @@
 //! |---------------|----------------------|---------------|----------------------------------------------------------------------|
 //! | --repository  | SEAWALL_REPOSITORY   | repository    | where to; several: given several times, or separated by spaces       |
 //! | --optional-repository | SEAWALL_OPTIONAL_REPOSITORY | optional_repository | where to, too; may lag or be down     |
-//! | --spool       | SEAWALL_SPOOL        | spool         | directory for acknowledgements and prefetched segments               |
+//! | --spool       | SEAWALL_SPOOL        | spool         | directory for acknowledgements and prefetched segments; default `/var/spool/seawall`, else `~/.local/state/seawall` |
 //! | --compression | SEAWALL_COMPRESSION  | compression   | `none`, `lz4` (default), `zstd`, `zstd:LEVEL`                        |
 //! | --in-flight   | SEAWALL_IN_FLIGHT    | in_flight     | most uploads or downloads at once; default 32                        |
 //! | --prefetch    | SEAWALL_PREFETCH     | prefetch      | segments fetched ahead; default 32, 0: none                          |
@@ -31,6 +31,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use nix::errno::Errno;
+use nix::unistd::{Uid, User};
+use seawall_archive::is_store_variable;
 use seawall_codec::checksum::crc32c;
 use seawall_keys::MasterKey;
 
@@ -233,7 +236,8 @@ impl Settings {
         if Path::new(SYSTEM_SPOOL).is_dir() {
             return Ok(PathBuf::from(SYSTEM_SPOOL));
         }
-        let state = state_directory().ok_or_else(|| {
+        let listed = listed_home()?;
+        let state = state_directory(listed, |name| std::env::var_os(name)).ok_or_else(|| {
             SettingsError(format!(
                 "there is no place for the spool, since this user has no home directory: make {SYSTEM_SPOOL} for the user that \
                  PostgreSQL runs as (install -d -o postgres -m 700 {SYSTEM_SPOOL}), or name a directory with --spool or SEAWALL_SPOOL"
@@ -356,21 +360,33 @@ impl Settings {
             .map_err(|error| SettingsError(format!("cannot keep the master key out of core files: {error}")))
     }
 
-    /// The environment variables that are used beside these settings, with their values: credentials, and the master key if one has
-    /// it.
+    /// The environment variables that are used beside these settings, with their values: those that the stores read, and the master
+    /// key if one has it. Others with such names change nothing: `AWS_PROFILE`, say, of whoever calls a command by hand.
     pub(crate) fn environment(&self) -> BTreeMap<Vec<u8>, Vec<u8>> {
         let master_key = self.value("master_key_env");
-        let is_used = |name: &str| is_credential(name) || Some(name) == master_key;
+        let is_used = |name: &str| is_store_variable(name) || Some(name) == master_key;
         let used = std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(is_used));
         used.map(|(name, value)| (name.into_vec(), value.into_vec())).collect()
     }
 
     /// What should be put right, though everything works.
-    pub(crate) fn warning(&self) -> Option<String> {
-        let path = self.exposed.as_ref()?.display();
-        Some(format!(
-            "everybody may read the credentials in {path}: take that right away, as `chmod o-rwx {path}` does"
-        ))
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let credentials = self.exposed.as_ref().map(|path| {
+            let path = path.display();
+            format!(
+                "everybody may read the credentials in {path}: take that right away, as `chmod o-rwx {path}` does"
+            )
+        });
+        // If it cannot be looked at, it cannot be read, either: that is an error, and not said here.
+        let key_is_open = |path: &&str| {
+            std::fs::metadata(path).is_ok_and(|metadata| metadata.mode() & seawall_io::OPEN_TO_OTHERS != 0)
+        };
+        let key = self.value("master_key_file").filter(key_is_open).map(|path| {
+            format!(
+                "others may read the master key in {path}: take that right away, as `chmod 600 {path}` does"
+            )
+        });
+        credentials.into_iter().chain(key).collect()
     }
 
     /// Credentials from the file.
@@ -379,12 +395,28 @@ impl Settings {
     }
 }
 
-/// The user's directory for what programs keep between their runs, as the XDG base directory specification has it.
-fn state_directory() -> Option<PathBuf> {
-    let named = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
-    // If the environment does not have it, the system's list of users does.
-    let home = || std::env::home_dir().filter(|path| path.is_absolute());
-    named.or_else(|| Some(home()?.join(".local/state")))
+/// The home directory that the system's list of users has for this user, if it is there.
+fn listed_home() -> Result<Option<PathBuf>, SettingsError> {
+    let user = match User::from_uid(Uid::effective()) {
+        Ok(user) => user,
+        // The manual has these for a user that is not listed.
+        Err(Errno::ENOENT | Errno::ESRCH | Errno::EBADF | Errno::EPERM) => None,
+        Err(error) => {
+            return Err(SettingsError(format!(
+                "cannot look up this user's home directory, where the spool is: {error}; name a directory with --spool or SEAWALL_SPOOL"
+            )));
+        }
+    };
+    Ok(user.map(|user| user.dir).filter(|home| home.is_absolute() && home.is_dir()))
+}
+
+/// The user's directory for what programs keep between their runs. `variable` reads the environment, for a user without a home
+/// directory, as the XDG base directory specification has it. For others it does not count: calls with different environments must
+/// find one spool, or one data directory would have two agents.
+fn state_directory(listed: Option<PathBuf>, variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let named = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let below = |home: PathBuf| home.join(".local/state");
+    listed.map(below).or_else(|| named("XDG_STATE_HOME")).or_else(|| named("HOME").map(below))
 }
 
 /// In capitals, as the environment variables of the providers.
@@ -518,6 +550,29 @@ mod tests {
         }
         let (settings, _) = load(&[&file, "--master-key-env=KEY", "--master-key-file=/other"]).unwrap();
         assert!(settings.master_key().is_err(), "two at one place are a mistake");
+    }
+
+    #[test]
+    fn the_environment_has_a_say_in_the_spool_only_of_a_user_without_a_home() {
+        let environment = |variables: &'static [(&str, &str)]| {
+            move |name: &str| {
+                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into())
+            }
+        };
+        let both = &[("XDG_STATE_HOME", "/state"), ("HOME", "/other")];
+        for (listed, variables, expected) in [
+            (Some("/home/me"), &both[..], Some("/home/me/.local/state")),
+            (Some("/home/me"), &[], Some("/home/me/.local/state")),
+            (None, both, Some("/state")),
+            (None, &both[1..], Some("/other/.local/state")),
+            // A relative path counts for nothing, as the specification says.
+            (None, &[("XDG_STATE_HOME", "state"), ("HOME", "/other")], Some("/other/.local/state")),
+            (None, &[("HOME", "nowhere")], None),
+            (None, &[], None),
+        ] {
+            let found = state_directory(listed.map(PathBuf::from), environment(variables));
+            assert_eq!(found, expected.map(PathBuf::from), "{listed:?}, {variables:?}");
+        }
     }
 
     #[test]

@@ -12,7 +12,8 @@
 //!                          and a number made of the setting that names the repositories and of the file `repositories`
 //!   out/NAME.error         why the last attempt to archive NAME failed
 //!   owed/CLUSTER/REPOSITORY/NAME   NAME is acknowledged, and this repository, by the same number, has not got it yet
-//!   gaps                   segments that were left out on purpose, and are not on record in every repository yet: a line each of
+//!   gaps                   segments that were left out on purpose, and are not on record in every repository yet: a line with the
+//!                          version of this format, then a line each of
 //!                          cluster, name, length, time in microseconds, the repositories that have it on record (NUMBER:ID as
 //!                          above with commas between, or `-`), reason
 //!   in/NAME                fetched ahead, whole and checked
@@ -45,7 +46,7 @@ use crate::trust;
 const LINE_BYTES_MAX: u64 = 200;
 /// How often it is looked whether a lock is free: nobody waits for one but at the end of an agent.
 const LOCK_AGAIN: Duration = Duration::from_millis(20);
-/// A longer log is put aside when an agent starts.
+/// A longer log is put aside.
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
 /// One file, told from any other that has had its name.
@@ -92,6 +93,8 @@ pub struct GapNote {
     pub reason: String,
 }
 
+/// First line of `gaps`. In the format before, the repositories had no ids.
+const GAPS_VERSION: &str = "version 2";
 /// Stands for no repository.
 const NOWHERE: &str = "-";
 
@@ -200,11 +203,16 @@ impl Spool {
     }
 
     /// Makes its own name durable, and those above that may have been made with it: what is noted in it later must not be lost
-    /// with them.
+    /// with them. That ends at the first directory of another user's in which this one cannot make a name: it need not be readable.
     fn sync_names(&self) -> io::Result<()> {
+        let own = rustix::process::geteuid().as_raw();
         for parent in self.directory.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty()) {
+            let is_own = std::fs::metadata(parent).map_err(at(parent))?.uid() == own;
+            if !is_own && rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).is_err() {
+                break;
+            }
             sync(parent).map_err(at(parent))?;
-            if std::fs::metadata(parent)?.uid() != rustix::process::geteuid().as_raw() {
+            if !is_own {
                 break;
             }
         }
@@ -308,6 +316,28 @@ impl Spool {
         Ok(names)
     }
 
+    /// Refuses notes of another format about what is owed. They would be forgotten otherwise.
+    ///
+    /// # Errors
+    /// What the system says, or `InvalidData`.
+    pub(crate) fn check_owed(&self) -> io::Result<()> {
+        let directory = self.directory.join("owed");
+        let entries = match std::fs::read_dir(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            if entry.file_name().to_str().is_none_or(|name| name.parse::<System>().is_err()) {
+                return Err(other_format(
+                    &entry.path(),
+                    "it lists files that a repository may lack: take a new base backup there, then remove it",
+                ));
+            }
+        }
+        Ok(())
+    }
+
     fn owed_to(&self, system: System, repository: &str) -> PathBuf {
         self.directory.join("owed").join(system.to_string()).join(repository)
     }
@@ -315,7 +345,7 @@ impl Spool {
     /// Segments that were left out and are not on record yet.
     ///
     /// # Errors
-    /// What the system says, or `InvalidData` if a line is none of ours.
+    /// What the system says, or `InvalidData` if the format is another one, or a line is none of ours.
     pub fn gap_notes(&self) -> io::Result<Vec<GapNote>> {
         let path = self.directory.join("gaps");
         let text = match std::fs::read_to_string(&path) {
@@ -326,7 +356,14 @@ impl Spool {
             let problem = || format!("{}: {line:?} is no segment that was left out", path.display());
             GapNote::parse(line).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, problem()))
         };
-        text.lines().map(note).collect()
+        let mut lines = text.lines();
+        match lines.next() {
+            None | Some(GAPS_VERSION) => lines.map(note).collect(),
+            Some(_) => Err(other_format(
+                &path,
+                "it lists segments that are missing in the archive: take a new base backup, then remove the file",
+            )),
+        }
     }
 
     /// Notes durably which segments were left out, instead of what was noted before.
@@ -334,7 +371,8 @@ impl Spool {
     /// # Errors
     /// What the system says; then what was noted before may still be.
     pub fn write_gap_notes(&self, notes: &[GapNote]) -> io::Result<()> {
-        self.replace_durably("gaps", notes.iter().map(GapNote::to_line))
+        let version = std::iter::once(format!("{GAPS_VERSION}\n"));
+        self.replace_durably("gaps", version.chain(notes.iter().map(GapNote::to_line)))
     }
 
     /// After a power loss, there is all of it or what was before.
@@ -386,17 +424,26 @@ impl Spool {
         self.directory.join("agent.socket")
     }
 
-    /// Puts a long log aside, in place of the one before.
+    /// Puts a long log aside, in place of the one before. Whether it was long.
     ///
     /// # Errors
     /// What the system says.
-    pub fn turn_log(&self) -> io::Result<()> {
+    pub fn turn_log(&self) -> io::Result<bool> {
         match std::fs::metadata(self.log()) {
             Ok(metadata) if metadata.len() > LOG_BYTES_MAX => {
-                Ok(rustix::fs::rename(self.log(), self.directory.join("agent.log.old"))?)
+                rustix::fs::rename(self.log(), self.directory.join("agent.log.old"))?;
+                Ok(true)
             }
-            _ => Ok(()),
+            _ => Ok(false),
         }
+    }
+
+    /// The log, for the standard error of an agent.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn open_log(&self) -> io::Result<std::fs::File> {
+        OpenOptions::new().create(true).append(true).open(self.log()).map_err(at(&self.log()))
     }
 
     /// What it says.
@@ -486,6 +533,12 @@ fn check_own(path: &Path, metadata: &std::fs::Metadata) -> io::Result<()> {
     };
     let problem = format!("{} {problem}: it must be a directory of this user's alone", path.display());
     Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
+}
+
+/// Another release has written it.
+fn other_format(path: &Path, advice: &str) -> io::Error {
+    let problem = format!("{} was written by another release of seawall, and {advice}", path.display());
+    io::Error::new(io::ErrorKind::InvalidData, problem)
 }
 
 /// Says which file it is, and what to do.

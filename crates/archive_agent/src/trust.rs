@@ -18,6 +18,8 @@ const LINKS_MAX: usize = 40;
 /// Group and others may write.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
+/// The kernel's default.
+const OVERFLOW_USER: u32 = 65_534;
 
 /// Refuses a directory that is not believed. Returns where it really is, past all links. From the first part on that is missing, all
 /// of it may be missing.
@@ -95,20 +97,39 @@ fn named(path: &Path, kind: io::ErrorKind, problem: &str) -> io::Error {
     io::Error::new(kind, format!("{} {problem}", path.display()))
 }
 
-/// Whether a user is this one or root. Root is also whoever `/` belongs to: in a container with users of its own, root of the system
+/// Whether a user is this one or root. Root is also the owner of `/`: in a container with users of its own, root of the system
 /// around has another number.
 ///
 /// # Errors
 /// What the system says of `/`.
 pub(crate) fn is_believed(user: u32) -> io::Result<bool> {
     let own = rustix::process::geteuid().as_raw();
-    Ok(user == own || user == 0 || user == std::fs::metadata("/")?.uid())
+    Ok(user == own || user == 0 || is_root_around(user, std::fs::metadata("/")?.uid(), overflow_user()))
+}
+
+/// A number that stands for every user whom a container does not know says nothing about who it is, not even for `/`.
+fn is_root_around(user: u32, owner_of_root: u32, overflow: u32) -> bool {
+    user == owner_of_root && user != overflow
+}
+
+/// The user that the kernel shows for those that this container does not know.
+fn overflow_user() -> u32 {
+    let text = std::fs::read_to_string("/proc/sys/kernel/overflowuid");
+    text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(OVERFLOW_USER)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn the_user_that_stands_for_all_unknown_ones_is_not_root() {
+        assert!(is_root_around(100_000, 100_000, OVERFLOW_USER));
+        assert!(!is_root_around(100_001, 100_000, OVERFLOW_USER));
+        assert!(!is_root_around(OVERFLOW_USER, OVERFLOW_USER, OVERFLOW_USER));
+        assert_ne!(overflow_user(), 0);
+    }
 
     #[test]
     fn every_directory_on_the_way_counts() {

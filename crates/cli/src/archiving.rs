@@ -27,7 +27,7 @@ pub(crate) fn run(arguments: &[OsString]) -> Option<u8> {
 
 /// The others only talk to this one, which has a repository open, and a log for what is to be said of it.
 fn run_agent(arguments: &[OsString], form: Form) -> u8 {
-    events::show(0, form == Form::Json);
+    events::show_in_agent(form == Form::Json);
     agent::main(arguments)
 }
 

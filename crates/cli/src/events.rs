@@ -15,14 +15,31 @@ use crate::output::tell;
 
 /// Which events are shown: `warn`, or `seawall_wal=debug,seawall_backup=info`. It comes before `-v`.
 const VARIABLE: &str = "RUST_LOG";
+/// Targets of the engine, of archives and of backups begin so.
+const OWN: &str = "seawall";
 
 /// Shows events from here on, `verbosity` steps more than warnings. The first call counts.
 pub(crate) fn show(verbosity: u8, json: bool) {
-    let filter = asked_for(json).unwrap_or_else(|| by_default(verbosity));
+    show_filtered(asked_for(json).unwrap_or_else(|| by_default(verbosity)), json);
+}
+
+fn show_filtered(filter: Targets, json: bool) {
     let lines = ToStandardError { json }.with_filter(filter);
     if tracing_subscriber::registry().with(lines).try_init().is_err() {
         tracing::debug!("events are shown already");
     }
+}
+
+/// As `show`, for an agent, which outlives the command that starts it: the variable, in the environment of a server, counts for this
+/// project's own parts alone. Those of others say thousands of lines for each request.
+pub(crate) fn show_in_agent(json: bool) {
+    let filter = asked_for(json).map_or_else(|| by_default(0), |asked| own_part_of(&asked));
+    show_filtered(filter, json);
+}
+
+fn own_part_of(asked: &Targets) -> Targets {
+    let own = asked.iter().filter(|(target, _)| target.starts_with(OWN));
+    Targets::new().with_target(OWN, asked.default_level().unwrap_or(LevelFilter::OFF)).with_targets(own)
 }
 
 fn asked_for(json: bool) -> Option<Targets> {
@@ -42,7 +59,7 @@ fn by_default(verbosity: u8) -> Targets {
         _ => LevelFilter::TRACE,
     };
     // Of a key file that others may read the command itself warns, once, however often the key is read.
-    Targets::new().with_target("seawall", level).with_target("seawall_keys::master_key", LevelFilter::ERROR)
+    Targets::new().with_target(OWN, level).with_target("seawall_keys::master_key", LevelFilter::ERROR)
 }
 
 struct ToStandardError {
@@ -97,5 +114,20 @@ impl fmt::Display for Words {
             false => format!("{} ({})", self.message, self.fields.join(", ")),
         };
         formatter.write_str(&line.replace(['\n', '\r'], " "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_shows_nothing_of_other_projects() {
+        for text in ["trace", "hyper=trace,seawall_archive=debug", "hyper=trace"] {
+            let own = own_part_of(&text.parse().unwrap());
+            assert!(!own.would_enable("hyper::client", &Level::ERROR), "{text}");
+            let expected = !text.ends_with("hyper=trace");
+            assert_eq!(own.would_enable("seawall_archive::repository", &Level::DEBUG), expected, "{text}");
+        }
     }
 }

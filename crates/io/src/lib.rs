@@ -38,4 +38,6 @@ pub use memory::{HUGE_PAGE_BYTES, ZeroedMemory};
 pub use os_disk::OsDisk;
 pub use process::{forbid_core_files, ignore_file_size_signal};
 pub use random::{OsRandom, Random};
-pub use secret::{SECRET_BYTES_MAX, Secret, command_output, environment_variable, secret_file};
+pub use secret::{
+    OPEN_TO_OTHERS, SECRET_BYTES_MAX, Secret, command_output, environment_variable, secret_file,
+};

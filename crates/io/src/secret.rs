@@ -14,6 +14,8 @@ use crate::error::DiskError;
 
 /// A longer secret is refused, so that a wrong path or command costs no memory.
 pub const SECRET_BYTES_MAX: usize = 4096;
+/// Rights of a secret file that let others than its owner have the secret.
+pub const OPEN_TO_OTHERS: u32 = 0o077;
 
 /// A command that has not ended after this long is killed.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(60);
@@ -40,7 +42,7 @@ pub fn secret_file(path: &Path) -> io::Result<Secret> {
     let file = File::open(path).map_err(|error| named("open", error))?;
     let mode = file.metadata().map_err(|error| named("metadata", error))?.mode();
     let bytes = read_bounded(file).map_err(|error| named("read", error))?;
-    Ok(Secret { bytes, is_open_to_others: mode & 0o077 != 0 })
+    Ok(Secret { bytes, is_open_to_others: mode & OPEN_TO_OTHERS != 0 })
 }
 
 /// The bytes of an environment variable of this process.

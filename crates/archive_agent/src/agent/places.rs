@@ -342,7 +342,10 @@ mod tests {
 
     #[test]
     fn one_place_that_is_named_twice_is_refused() {
-        let refused = known(&["s3://b/p?endpoint=http://127.0.0.1:1", "s3://b/p/?endpoint=http://127.0.0.1:1&timeout=5"]);
+        let refused = known(&[
+            "s3://b/p?endpoint=http://127.0.0.1:1",
+            "s3://b/p/?endpoint=http://127.0.0.1:1&timeout=5",
+        ]);
         let problem = refused.unwrap_err();
         assert!(problem.contains("named twice") && problem.contains("s3://b/p"), "{problem}");
     }

@@ -107,8 +107,53 @@ fn what_was_left_out_is_read_back_and_nothing_else_is() {
     assert_eq!(spool.gap_notes().unwrap(), [note(1), note(2), note(3)]);
     spool.write_gap_notes(&[]).unwrap();
     assert!(spool.gap_notes().unwrap().is_empty());
-    std::fs::write(directory.path().join("gaps"), "000000010000000000000007 16\n").unwrap();
-    assert_eq!(spool.gap_notes().unwrap_err().kind(), io::ErrorKind::InvalidData);
+    for (text, advice) in [
+        ("version 2\n000000010000000000000007 16\n", "no segment"),
+        // The format before.
+        ("postgresql-7 000000010000000000000007 16777216 1 1a2b3c4d down\n", "new base backup"),
+    ] {
+        std::fs::write(directory.path().join("gaps"), text).unwrap();
+        let error = spool.gap_notes().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
+        assert!(error.to_string().contains(advice), "{error}");
+    }
+}
+
+/// Notes of the format before, which had no clusters, must not be forgotten silently.
+#[test]
+fn what_is_owed_in_another_format_is_refused_by_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let spool = Spool::new(directory.path().join("spool"), 7);
+    spool.check_owed().unwrap();
+    spool.prepare().unwrap();
+    spool.note_owed(SYSTEM, "1a2b3c4d", "000000010000000000000001").unwrap();
+    spool.check_owed().unwrap();
+    std::fs::create_dir(directory.path().join("spool/owed/1a2b3c4d")).unwrap();
+    let error = spool.check_owed().unwrap_err().to_string();
+    assert!(error.contains("owed/1a2b3c4d") && error.contains("new base backup"), "{error}");
+}
+
+/// As /home often is, or a home that is mounted when it is asked for.
+#[test]
+fn a_directory_above_that_this_user_cannot_read_is_no_hindrance() {
+    const USER: u32 = 12_345;
+    let directory = tempfile::tempdir().unwrap();
+    let homes = directory.path().join("homes");
+    let home = homes.join("user");
+    std::fs::create_dir_all(&home).unwrap();
+    for (path, mode) in [(directory.path(), 0o711), (&homes, 0o711), (&home, 0o700)] {
+        std::fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+    }
+    if let Err(error) = std::os::unix::fs::chown(&home, Some(USER), None) {
+        return Need::Root.skip(format_args!("a home of another user's: {error}"));
+    }
+    let spool = Spool::new(home.join(".local/state/seawall/leaf"), 7);
+    // The user of this thread alone.
+    let prepared = std::thread::spawn(move || {
+        rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(USER)).unwrap();
+        spool.prepare()
+    });
+    prepared.join().unwrap().unwrap();
 }
 
 #[test]

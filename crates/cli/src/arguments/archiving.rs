@@ -14,7 +14,7 @@ SEAWALL_QUEUE_MAX:
                                waits and the store takes nothing; default never
   --prometheus-file=FILE       statistics for Prometheus, every ten seconds
   --spool=DIRECTORY            default /var/spool/seawall if there, else
-                               seawall in $XDG_STATE_HOME or ~/.local/state
+                               ~/.local/state/seawall of PostgreSQL's user
   --compression=NAME           none, lz4 (default), zstd, zstd:1 to zstd:19
   --in-flight=NUMBER           most uploads or downloads at once, default 32
   --prefetch=NUMBER            segments fetched ahead, default 32

@@ -99,6 +99,39 @@ fn secrets_that_everybody_may_read_are_warned_of_when_an_agent_is_started() {
     assert!(warning["warning"].as_str().unwrap().contains(&file), "{warning}");
 }
 
+#[test]
+fn a_master_key_that_others_may_read_is_warned_of_when_an_agent_is_started() {
+    let mut cluster = Cluster::without_repository(0);
+    let key = cluster.place("master.key");
+    std::fs::write(&key, "0123456789abcdef".repeat(4)).unwrap();
+    let set = |mode| std::fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
+    set(0o600);
+    let created = cluster.run("repo", &["create", &cluster.repository(), "--master-key-file", &key]);
+    assert_eq!(code(&created), 0, "{}", message(&created));
+    cluster.options = vec![format!("--master-key-file={key}")];
+    is_done(&cluster.push_other("00000002.history"));
+    is_done(&cluster.run("archive-stop", &[]));
+    set(0o644);
+    let output = cluster.push_other("00000003.history");
+    let said = message(&output);
+    assert_eq!(code(&output), 0, "{said}");
+    assert!(said.contains(&key) && said.contains("chmod 600"), "{said}");
+}
+
+/// An agent may live for years, and whatever is the matter, its log must not fill the disk.
+#[test]
+fn a_long_log_of_an_agent_that_runs_is_put_aside() {
+    let cluster = Cluster::new(0);
+    is_done(&cluster.push_other("00000002.history"));
+    let (log, old) = (cluster.spool().join("agent.log"), cluster.spool().join("agent.log.old"));
+    std::fs::OpenOptions::new().append(true).open(&log).unwrap().set_len(2 << 20).unwrap();
+    seawall_testing::wait_until("the log to be put aside", || old.is_file());
+    // What the agent says goes into the new one.
+    seawall_testing::wait_until("a word in the new log", || {
+        std::fs::read_to_string(&log).is_ok_and(|text| text.contains("agent.log.old"))
+    });
+}
+
 /// Commands that work with one repository do not take a list for a path.
 #[test]
 fn several_repositories_in_the_variable_are_refused_by_commands_for_one() {

@@ -109,6 +109,21 @@ fn a_second_agent_waits_for_the_first_and_says_so() {
     is_done(&cluster.push("00000002.history"));
 }
 
+/// As a file system of a server that does not answer: PostgreSQL must get its process back.
+#[test]
+fn a_command_does_not_wait_for_ever_for_an_agent_that_hangs_while_it_starts() {
+    let mut cluster = Cluster::without_repository(0);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let url = format!("s3://b/p?endpoint=http://127.0.0.1:{port}&region=x&anonymous=true&timeout=600");
+    cluster.options = vec!["--timeout=1".to_owned(), format!("--repository={url}")];
+    let output = cluster.push_other("00000002.history");
+    let said = message(&output);
+    assert_eq!(code(&output), 1, "{said}");
+    assert!(said.contains("does not listen within") && said.contains("agent.log"), "{said}");
+    cluster.kill_agent();
+}
+
 #[test]
 fn whatever_moment_the_agent_is_killed_at_what_was_acknowledged_is_there() {
     for seed in seeds(2) {

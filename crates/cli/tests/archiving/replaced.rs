@@ -57,6 +57,19 @@ fn other_credentials_are_those_of_another_agent() {
     assert!(agents[2].is_some() && agents[1] != agents[2], "{agents:?}");
 }
 
+/// A command that an administrator runs must not replace the agent of the server because of names that no store reads.
+#[test]
+fn variables_that_no_store_reads_are_no_other_credentials() {
+    let mut cluster = Cluster::new(1);
+    let mut agents = Vec::new();
+    for profile in ["one", "two"] {
+        cluster.environment = vec![("AWS_PROFILE", profile.to_owned())];
+        assert_eq!(code(&cluster.run("archive-socket", &[])), 0);
+        agents.push(crate::agents::agents(&cluster.place("spool")).pop());
+    }
+    assert!(agents[0].is_some() && agents[0] == agents[1], "{agents:?}");
+}
+
 const OTHER_SYSTEM: u64 = SYSTEM + 1;
 
 /// Puts another cluster into the same directory, as a restore of another backup does.

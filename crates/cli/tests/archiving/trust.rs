@@ -121,40 +121,27 @@ fn an_agent_of_another_user_is_not_believed() {
     assert_eq!(code(&cluster.run("archive-status", &[])), 1);
 }
 
-/// Without a spool that is named, there is one in the user's own directory for what programs keep, and none in /tmp.
+/// Without a spool that is named, there is one in the user's own home, whatever the environment of a call says: else one data directory
+/// could have two agents, which know nothing of each other's notes.
 #[test]
-fn the_default_spool_is_in_a_place_of_the_users_own() {
-    if Path::new("/var/spool/seawall").exists() {
-        return;
-    }
-    let cluster = Cluster::new(1);
-    let push = |variables: &[(&str, &str)]| {
-        let mut command = cluster.command("archive-push", &[&format!("pg_wal/{}", cluster.log.name(0))]);
-        command.env_remove("SEAWALL_SPOOL").env_remove("XDG_STATE_HOME").env("HOME", cluster.place("home"));
-        command.envs(variables.iter().copied()).output().unwrap()
+fn the_default_spool_is_one_for_all_calls_of_a_user() {
+    let cluster = Cluster::new(0);
+    let (home, state) = (cluster.place("home"), cluster.place("state"));
+    let place = |variables: &[(&str, &str)]| {
+        let mut command = cluster.command("archive-status", &[]);
+        command.env_remove("SEAWALL_SPOOL").env_remove("XDG_STATE_HOME").env_remove("HOME");
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        let said = message(&output);
+        assert!(code(&output) == 1 && said.contains("no agent runs"), "{said}");
+        said
     };
-    let stop = |variables: &[(&str, &str)]| {
-        let mut command = cluster.command("archive-stop", &[]);
-        command.env_remove("SEAWALL_SPOOL").env_remove("XDG_STATE_HOME").env("HOME", cluster.place("home"));
-        // There is none where the segment was acknowledged before.
-        command.envs(variables.iter().copied()).output().unwrap();
-    };
-    let state = cluster.place("state");
-    for (variables, expected) in [
-        (&[][..], cluster.place("home/.local/state/seawall")),
-        (&[("XDG_STATE_HOME", state.as_str())], cluster.place("state/seawall")),
-        // A relative path counts for nothing, as its specification says.
-        (&[("XDG_STATE_HOME", "state")], cluster.place("home/.local/state/seawall")),
-    ] {
-        is_done(&push(variables));
-        stop(variables);
-        let leaf = cluster.leaf_of_spool();
-        let leaf = Path::new(&expected).join(leaf.file_name().unwrap());
-        assert!(leaf.join("out").is_dir(), "{} is missing", leaf.display());
+    let expected = place(&[]);
+    let leaf = cluster.leaf_of_spool().file_name().unwrap().to_str().unwrap().to_owned();
+    assert!(expected.contains(&format!("seawall/{leaf}")), "the spool is named: {expected}");
+    assert!(!expected.contains("with the spool /tmp"), "{expected}");
+    for variables in [&[("HOME", home.as_str())][..], &[("XDG_STATE_HOME", state.as_str())]] {
+        assert_eq!(place(variables), expected, "{variables:?}");
     }
-    let output = push(&[("HOME", "nowhere")]);
-    let said = message(&output);
-    assert!(code(&output) == 1 && said.contains("/var/spool/seawall") && said.contains("--spool"), "{said}");
 }
 
 /// /tmp is emptied when the machine starts, and cleaned between: not a place for what must not be forgotten.
@@ -172,12 +159,20 @@ fn what_has_to_be_remembered_is_not_left_to_a_spool_in_tmp() {
             (format!("--optional-repository={}", cluster.place("second")), "optional_repository"),
         ] {
             cluster.options = vec![option];
-            let output = cluster.push(&cluster.log.name(0));
-            let said = message(&output);
-            assert_eq!(code(&output), 1, "{said}");
-            assert!(said.contains(word) && said.contains("/tmp") && said.contains("SEAWALL_SPOOL"), "{said}");
+            for output in [cluster.push(&cluster.log.name(0)), cluster.run("archive-socket", &[])] {
+                let said = message(&output);
+                assert_eq!(code(&output), 1, "{said}");
+                assert!(
+                    said.contains(word) && said.contains("/tmp") && said.contains("SEAWALL_SPOOL"),
+                    "{said}"
+                );
+            }
+            // A drill has its spool there, and leaves nothing to remember.
+            let output = cluster.get("00000009.history", "pg_wal/RECOVERYHISTORY");
+            assert_eq!((code(&output), message(&output)), (1, String::new()));
         }
         cluster.options.clear();
+        cluster.run("archive-stop", &[]);
         is_done(&cluster.push(&cluster.log.name(0)));
         // There is none where the segment was acknowledged before.
         cluster.run("archive-stop", &[]);

@@ -10,7 +10,7 @@ use crate::support::{Scratch, json_lines, repository};
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
 /// A command that succeeds, one of the same kind that fails, and its exit code. In an order in which each can.
-const EXAMPLES: [(&str, &str, i32); 39] = [
+const EXAMPLES: [(&str, &str, i32); 40] = [
     ("init db", "init db", 6),
     ("create db t", "create db t", 6),
     ("put db t a 1", "put db nothing a 1", 3),

@@ -6,8 +6,6 @@
 //! is deleted when every repository that is set has it on record. A repository is its place and its id: one that was replaced has
 //! nothing on record.
 
-use std::collections::BTreeSet;
-
 use parking_lot::Mutex;
 use seawall_archive::{Gap, GapRecord, SegmentPlace, System};
 
@@ -145,7 +143,7 @@ fn records(notes: &[GapNote]) -> Vec<(System, GapRecord)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use seawall_archive::TimelineId;
 
@@ -203,7 +201,8 @@ mod tests {
     /// Required repositories that an earlier agent has opened.
     fn places(urls: &str) -> Vec<Place> {
         let settings = Settings::parse(&format!("repository = {urls}\n"), "test").unwrap();
-        let keys = urls.split(' ').map(|url| url.parse::<seawall_archive::RepositoryUrl>().unwrap().address());
+        let keys =
+            urls.split(' ').map(|url| url.parse::<seawall_archive::RepositoryUrl>().unwrap().address());
         let key = |address: String| format!("{:08x}", seawall_codec::checksum::crc32c(address.as_bytes()));
         let known: BTreeMap<String, String> = keys.map(|address| (key(address), "id".to_owned())).collect();
         open_places(&settings, &known).unwrap()
