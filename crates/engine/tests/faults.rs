@@ -325,6 +325,36 @@ fn after_a_failed_sync_nothing_more_is_written() {
     assert_eq!(found, ["log", "pages", "recovery", "superblock"]);
 }
 
+/// The pages may be of the checkpoint, and the superblock of the one before: the next open settles that.
+#[test]
+fn a_checkpoint_that_failed_at_its_end_leaves_nothing_that_a_check_takes_for_damage() {
+    let checkpoint_fails_at = |skip| {
+        let disk = SimulatedDisk::new(8);
+        let database = open(&disk, &small_options());
+        let table = database.create_table("t").unwrap();
+        database.checkpoint().unwrap();
+        let mut transaction = database.begin();
+        transaction.put(&table, "k", "v").unwrap();
+        transaction.prepare("gid").unwrap();
+        let operations = Operations::Only(Operation::Write);
+        disk.inject(fault(FaultTarget::Path { prefix: "superblock".to_owned(), operations }, skip));
+        let is_refused = match database.checkpoint() {
+            Ok(_) => false,
+            Err(Error::Stopped { .. }) => true,
+            Err(error) => panic!("write {skip} of the superblock: {error}"),
+        };
+        disk.clear_faults();
+        database.check(&mut |damage| panic!("write {skip} of the superblock: {damage}")).unwrap();
+        drop(database);
+        let database = open(&disk, &small_options());
+        assert_eq!(database.in_doubt().unwrap().len(), 1);
+        database.check(&mut |damage| panic!("write {skip} of the superblock, opened: {damage}")).unwrap();
+        is_refused
+    };
+    let failed = (0..).take_while(|skip| checkpoint_fails_at(*skip)).count();
+    assert!(failed >= 2, "only {failed} writes of the superblock in a checkpoint");
+}
+
 /// The disk has room for one more block each time, so that every allocation of the plan is refused once.
 #[test]
 fn the_disk_is_full_at_each_allocation() {

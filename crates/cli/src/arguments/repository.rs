@@ -9,7 +9,7 @@ REPOSITORY is a directory or a URL. Without it, the environment variable SEAWALL
   /var/lib/archive, file:///var/lib/archive
   s3://bucket/prefix?region=eu-central-1
   s3://bucket/prefix?endpoint=http://127.0.0.1:9000      any other S3 store
-  s3://bucket/prefix?endpoint=...&path_style=false       one that wants host names
+  s3://bucket/prefix?endpoint=...&path_style=false       with hosts for buckets
   gs://bucket/prefix
   az://container/prefix?account=name
 
