@@ -49,8 +49,9 @@ Is everything well?
 `seawall tour` shows the whole story in a scratch directory: load, kill -9, recovery, verification.
 
 Exit codes:
-  0 done   1 failed   2 wrong command line   3 no such database, table or key   4 damage found
-  5 database in use by another process   6 exists already   7 input file not as expected   8 disk full
+  0 done   1 failed   2 wrong command line   3 no such database, table or key
+  4 damage found   5 database in use by another process   6 exists already
+  7 input file not as expected   8 disk full
   9 master key missing, wrong or not needed
 
 docs/command-line.md says which command has which exit code.
@@ -421,7 +422,7 @@ mod tests {
                 let help = help.to_string();
                 let fits = |line: &&str| match line.starts_with("  ") && !line.starts_with("  * ") {
                     true => line.chars().count() <= 80,
-                    false => line.ends_with(['.', ':', ';']),
+                    false => line.ends_with(['.', ':', ';', '?']),
                 };
                 let broken: Vec<&str> =
                     help.lines().filter(|line| !line.is_empty()).filter(|line| !fits(line)).collect();

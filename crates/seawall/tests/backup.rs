@@ -1,6 +1,5 @@
 //! A program that depends on `seawall` alone can name whatever archives and backups take from it and give to it.
 #![cfg(feature = "backup")]
-#![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

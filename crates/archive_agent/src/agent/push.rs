@@ -666,6 +666,7 @@ mod tests {
 
     /// Segments later than a gap must not count as archived before the gap is on record: a recovery would take it for the archive's end.
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a file that is in the way")]
     fn nothing_is_acknowledged_while_a_gap_cannot_be_put_on_record() {
         let directory = tempfile::tempdir().unwrap();
         let shared = shared(directory.path(), "");
