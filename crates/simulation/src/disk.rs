@@ -21,6 +21,7 @@ mod mapping;
 mod outcomes;
 mod power_loss;
 mod state;
+mod subdirectory;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -37,6 +38,7 @@ pub use delay::{Delay, Gate};
 pub use fault::{Fault, FaultError, FaultKind, FaultTarget, Operations, StruckCall};
 pub use outcomes::{Coverage, Outcome, Outcomes};
 pub use power_loss::PowerLoss;
+pub use subdirectory::SimulatedDirectory;
 
 use directory::{Directory, NameChange};
 use file::SimulatedFile;
@@ -59,6 +61,11 @@ impl SimulatedDisk {
 
     fn with_state(state: State) -> SimulatedDisk {
         SimulatedDisk { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// The disk that is below this directory, which must be there. Calls are counted, fail and lose power as those of this one.
+    pub fn subdirectory(&self, path: &str) -> SimulatedDirectory {
+        SimulatedDirectory::new(self.clone(), path)
     }
 
     // ---- power -----------------------------------------------------------------------------------------------

@@ -24,6 +24,6 @@ pub use clock::SimulatedClock;
 pub use crash_count::{crash_count, crash_step};
 pub use disk::{
     Call, CallOutcome, Coverage, Delay, Fault, FaultError, FaultKind, FaultTarget, Gate, Operation,
-    Operations, Outcome, Outcomes, PowerLoss, ReadCount, SimulatedDisk, StruckCall,
+    Operations, Outcome, Outcomes, PowerLoss, ReadCount, SimulatedDirectory, SimulatedDisk, StruckCall,
 };
 pub use random::{SeededRandom, SimulatedRandom, seeds};

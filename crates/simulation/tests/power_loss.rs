@@ -36,6 +36,23 @@ fn what_was_synced_survives_every_power_loss() {
 }
 
 #[test]
+fn directories_of_one_disk_lose_power_together() {
+    let disk = SimulatedDisk::new(1);
+    let directories = ["one", "two"].map(|name| {
+        disk.create_directory(name).unwrap();
+        disk.sync_directory("").unwrap();
+        let directory = disk.subdirectory(name);
+        directory.open("kept", OpenMode::Create).unwrap();
+        directory.sync_directory("").unwrap();
+        directory.open("lost", OpenMode::Create).unwrap();
+        directory
+    });
+    disk.crash_at(disk.calls());
+    assert!(directories[0].remove("kept").is_err() && directories[1].list("").is_err());
+    assert_eq!(names(&disk.after_power_loss(PowerLoss::LoseAll)), ["one/kept", "two/kept"]);
+}
+
+#[test]
 fn a_mapped_write_outlives_the_process_and_reaches_the_disk_page_by_page_when_it_likes() {
     let disk = disk_with_pages();
     let mut mapping = disk.map_shared("pages").unwrap();
