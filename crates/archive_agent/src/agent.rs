@@ -19,6 +19,7 @@ mod statistics;
 mod stock;
 mod watch;
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -63,7 +64,7 @@ pub(crate) struct Shared {
     pub(crate) gaps: Gaps,
     /// Held while the repositories are noted. Whether that failed the last time: it is said once.
     pub(crate) is_note_missing: Mutex<bool>,
-    pub(crate) clock: SystemClock,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 struct Agent {
@@ -127,26 +128,16 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
     let timeout = settings.timeout().map_err(|error| error.to_string())?;
     let lock = spool.lock_within(Lock::Agent, timeout, &SystemClock);
     let lock = lock.map_err(|error| format!("cannot lock the spool: {error}"))?;
-    let known = spool
-        .repositories()
-        .map_err(|error| format!("cannot read which repositories there were: {error}"))?;
-    spool.check_owed().map_err(|error| format!("cannot take on what repositories lack: {error}"))?;
-    let places = open_places(&settings, &known)?;
-    let gaps =
-        Gaps::read(&spool, &places).map_err(|error| format!("cannot read what was left out: {error}"))?;
-    let listener = listen(&spool)?;
-    spool.clear_fetched().map_err(|error| format!("cannot clear the spool: {error}"))?;
-    let watch = Watch::new(&data.archive_status());
+    let shared =
+        Shared::take_over(spool, data, Arc::new(SystemClock), |known| open_places(&settings, known))?;
+    let listener = listen(&shared.spool)?;
+    let watched = shared.data.archive_status();
     let watch =
-        watch.map_err(|error| format!("cannot watch {}: {error}", data.archive_status().display()))?;
+        Watch::new(&watched).map_err(|error| format!("cannot watch {}: {error}", watched.display()))?;
     let mark = mark_of(&settings);
     let refuse = |error: crate::settings::SettingsError| error.to_string();
     let (packing, in_flight) = (settings.packing().map_err(refuse)?, settings.in_flight().map_err(refuse)?);
     let (prefetch, queue_max) = (settings.prefetch().map_err(refuse)?, settings.queue_max().map_err(refuse)?);
-    let system = data.system().map_or_else(|_| OnceLock::new(), OnceLock::from);
-    let is_note_missing = Mutex::default();
-    let shared = Arc::new(Shared { data, system, spool, places, gaps, is_note_missing, clock: SystemClock });
-    shared.note_repositories();
     // For as long as the process lives.
     std::mem::forget(lock);
     let agent = Agent {
@@ -329,6 +320,29 @@ impl Agent {
 }
 
 impl Shared {
+    /// Takes over what an earlier agent has left in the spool, which is locked. `places` opens the repositories; it is given the ids of
+    /// those that were open before.
+    fn take_over(
+        spool: Spool,
+        data: DataDirectory,
+        clock: Arc<dyn Clock>,
+        places: impl FnOnce(&BTreeMap<String, String>) -> Result<Vec<Place>, String>,
+    ) -> Result<Arc<Shared>, String> {
+        let known = spool
+            .repositories()
+            .map_err(|error| format!("cannot read which repositories there were: {error}"))?;
+        spool.check_owed().map_err(|error| format!("cannot take on what repositories lack: {error}"))?;
+        let places = places(&known)?;
+        let gaps =
+            Gaps::read(&spool, &places).map_err(|error| format!("cannot read what was left out: {error}"))?;
+        spool.clear_ahead().map_err(|error| format!("cannot clear the spool: {error}"))?;
+        let system = data.system().map_or_else(|_| OnceLock::new(), OnceLock::from);
+        let is_note_missing = Mutex::default();
+        let shared = Arc::new(Shared { data, system, spool, places, gaps, is_note_missing, clock });
+        shared.note_repositories();
+        Ok(shared)
+    }
+
     /// Notes durably which repositories these are, if that is not noted. What was acknowledged for others is acknowledged no more.
     pub(crate) fn note_repositories(&self) {
         let mut is_missing = self.is_note_missing.lock();

@@ -18,7 +18,11 @@
 //!                          above with commas between, or `-`), reason
 //!   in/NAME                fetched ahead, whole and checked
 //!   in/.NAME               being fetched
+//!   *.new                  being written
 //! ```
+//! What is noted in it goes through a `Disk`, so that tests can take the power away at each call. Where it lies, whose it is, its socket,
+//! its log and its locks are the system's (`place`, `lock`).
+//!
 //! Invariants:
 //! * Nothing in it is believed before it is known that nobody but this user and root could have written it (`trust`).
 //! * An acknowledgement is written after the object is durable in every repository, and speaks of one file: another one with
@@ -26,28 +30,35 @@
 //!   acknowledged by it. Nor is it one where other repositories are set than those that have it, or where another repository has
 //!   taken the place of one of them: `repositories` is replaced, and synced, before anything is acknowledged for that.
 //! * Acknowledgements and what is fetched ahead may be lost, by a crash or by hand: it is done again. What is owed and what was left
-//!   out is synced before PostgreSQL is told that it may remove the file. What is torn is not taken for anything.
+//!   out is synced before PostgreSQL is told that it may remove the file. What is torn is not taken for anything, and what an earlier
+//!   agent has fetched ahead is not used.
+
+mod ahead;
+mod lock;
+mod place;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{DirBuilder, OpenOptions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use seawall_archive::{LogFileName, SegmentPlace, System};
 use seawall_codec::checksum::crc32c;
-use seawall_io::Clock;
 use seawall_io::sabotage::{Defect, sabotaged};
+use seawall_io::{Disk, DiskFile, OpenMode, OsDisk};
 
-use crate::trust;
+pub use lock::{Lock, SpoolLock};
 
-/// An acknowledgement is shorter.
-const LINE_BYTES_MAX: u64 = 200;
-/// How often it is looked whether a lock is free: nobody waits for one but at the end of an agent.
-const LOCK_AGAIN: Duration = Duration::from_millis(20);
-/// A longer log is put aside.
-const LOG_BYTES_MAX: u64 = 1 << 20;
+/// Ids of the required repositories.
+const REPOSITORIES: &str = "repositories";
+/// Segments that were left out.
+const GAPS: &str = "gaps";
+/// What repositories have yet to get.
+const OWED: &str = "owed";
+/// What was said of each file.
+const OUT: &str = "out";
 
 /// One file, told from any other that has had its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,23 +130,37 @@ impl GapNote {
 }
 
 /// The spool of one data directory.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Spool {
+    /// For what the disk does not do: see `place`.
     directory: PathBuf,
+    disk: Arc<dyn Disk>,
     /// Which repositories are set.
     setting: u32,
+    /// Held while a file of `out` is replaced: two repositories may fail for one file at the same moment.
+    replacing: Mutex<()>,
 }
 
 impl Spool {
     /// The spool at `directory`. `setting` is a number that stands for the repositories that are set. Touches nothing.
     pub fn new(directory: PathBuf, setting: u32) -> Spool {
-        Spool { directory, setting }
+        let disk = Arc::new(OsDisk::new(&directory));
+        Spool { directory, disk, setting, replacing: Mutex::default() }
     }
+
+    /// One on a disk that loses power, which has no place in the system.
+    #[cfg(test)]
+    pub(crate) fn on(disk: Arc<dyn Disk>, setting: u32) -> Spool {
+        let directory = PathBuf::from("/nowhere/at/all");
+        Spool { directory, disk, setting, replacing: Mutex::default() }
+    }
+
+    // ---- which repositories there are -----------------------------------------------------------------------------
 
     /// A number for the repositories that acknowledgements speak of: those that are set, with the ids that they had when an agent
     /// opened them. `None` if that is not noted: then nothing is acknowledged.
     pub(crate) fn mark(&self) -> Option<u32> {
-        let ids = std::fs::read(self.directory.join("repositories")).ok()?;
+        let ids = self.read(REPOSITORIES).ok()?;
         Some(crc32c(&[&self.setting.to_le_bytes(), &ids[..]].concat()))
     }
 
@@ -144,12 +169,14 @@ impl Spool {
     /// # Errors
     /// What the system says.
     pub(crate) fn repositories(&self) -> io::Result<BTreeMap<String, String>> {
-        let text = match std::fs::read_to_string(self.directory.join("repositories")) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-            text => text?,
-        };
+        Ok(self.noted_repositories()?.unwrap_or_default())
+    }
+
+    /// `None` if nothing is noted.
+    fn noted_repositories(&self) -> io::Result<Option<BTreeMap<String, String>>> {
         let line = |line: &str| line.split_once(' ').map(|(key, id)| (key.to_owned(), id.to_owned()));
-        Ok(text.lines().filter_map(line).collect())
+        let text = self.read_text(REPOSITORIES)?;
+        Ok(text.map(|text| text.lines().filter_map(line).collect()))
     }
 
     /// Notes durably which ids the required repositories have. Where it is noted already, nothing is written.
@@ -157,67 +184,16 @@ impl Spool {
     /// # Errors
     /// What the system says; then none is noted, and nothing is acknowledged.
     pub(crate) fn note_repositories(&self, ids: &BTreeMap<String, String>) -> io::Result<()> {
-        let path = self.directory.join("repositories");
-        if self.repositories()? == *ids && path.exists() {
+        if self.noted_repositories()?.as_ref() == Some(ids) {
             return Ok(());
         }
         // First, what is acknowledged counts no more: on a disk that is full that takes no space.
-        self.remove(&path)?;
-        sync(&self.directory)?;
-        self.replace_durably("repositories", ids.iter().map(|(key, id)| format!("{key} {id}\n")))
+        self.remove(REPOSITORIES)?;
+        self.disk.sync_directory("")?;
+        self.replace_durably(REPOSITORIES, ids.iter().map(|(key, id)| format!("{key} {id}\n")))
     }
 
-    /// Refuses a spool that others may write to, or could put another one in the place of: they could acknowledge what is not
-    /// archived. One that is missing is fine. To be called before anything in it is believed. Returns where it really is, past all
-    /// links.
-    ///
-    /// # Errors
-    /// What the system says, or `PermissionDenied`, with the directory.
-    pub fn check(&self) -> io::Result<PathBuf> {
-        let parent = self.directory.parent().unwrap_or(Path::new("/"));
-        let real = trust::check_directory(parent)?;
-        match std::fs::symlink_metadata(&self.directory) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            metadata => check_own(&self.directory, &metadata.map_err(at(&self.directory))?)?,
-        }
-        Ok(real.join(self.directory.file_name().unwrap_or_default()))
-    }
-
-    /// Makes its directories, if they are missing.
-    ///
-    /// # Errors
-    /// What the system says, or as [`Spool::check`].
-    pub fn prepare(&self) -> io::Result<()> {
-        let make = |path: &Path| match DirBuilder::new().recursive(true).mode(0o700).create(path) {
-            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-            _ => Ok(()),
-        };
-        // Before, so that nothing is made in a place of others; and after, since others may have been quicker.
-        self.check()?;
-        for path in [self.directory.clone(), self.directory.join("out"), self.directory.join("in")] {
-            make(&path).map_err(at(&path))?;
-            check_own(&path, &std::fs::symlink_metadata(&path).map_err(at(&path))?)?;
-        }
-        self.check()?;
-        self.sync_names()
-    }
-
-    /// Makes its own name durable, and those above that may have been made with it: what is noted in it later must not be lost
-    /// with them. That ends at the first directory of another user's in which this one cannot make a name: it need not be readable.
-    fn sync_names(&self) -> io::Result<()> {
-        let own = rustix::process::geteuid().as_raw();
-        for parent in self.directory.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty()) {
-            let is_own = std::fs::metadata(parent).map_err(at(parent))?.uid() == own;
-            if !is_own && rustix::fs::access(parent, rustix::fs::Access::WRITE_OK).is_err() {
-                break;
-            }
-            sync(parent).map_err(at(parent))?;
-            if !is_own {
-                break;
-            }
-        }
-        Ok(())
-    }
+    // ---- what is archived -----------------------------------------------------------------------------------------
 
     /// Whether `file` is acknowledged under this name. Anything that is not an acknowledgement of just this file is none.
     pub fn is_acknowledged(&self, name: &str, file: FileIdentity) -> bool {
@@ -226,13 +202,7 @@ impl Spool {
 
     /// As `is_acknowledged`, for a caller that looks at many files, and has asked for [`Spool::mark`] once.
     pub(crate) fn is_acknowledged_for(&self, mark: u32, name: &str, file: FileIdentity) -> bool {
-        let read = || -> io::Result<Vec<u8>> {
-            let acknowledgement = OpenOptions::new().read(true).open(self.acknowledgement(name))?;
-            let mut line = Vec::new();
-            acknowledgement.take(LINE_BYTES_MAX).read_to_end(&mut line)?;
-            Ok(line)
-        };
-        read().is_ok_and(|line| line == file.to_line(mark).as_bytes())
+        self.read(&acknowledgement(name)).is_ok_and(|line| line == file.to_line(mark).as_bytes())
     }
 
     /// Acknowledges `file`, which the repositories have that [`Spool::mark`] stood for when it was put. Everything that it promises must
@@ -241,8 +211,8 @@ impl Spool {
     /// # Errors
     /// What the system says; then there is no acknowledgement.
     pub(crate) fn acknowledge(&self, name: &str, file: FileIdentity, mark: u32) -> io::Result<()> {
-        self.replace(&self.acknowledgement(name), file.to_line(mark).as_bytes())?;
-        self.remove(&self.directory.join("out").join(format!("{name}.error")))
+        self.replace(&acknowledgement(name), file.to_line(mark).as_bytes())?;
+        self.remove(&error_note(name))
     }
 
     /// Says why `name` could not be archived.
@@ -250,7 +220,7 @@ impl Spool {
     /// # Errors
     /// What the system says.
     pub fn note_error(&self, name: &str, message: &str) -> io::Result<()> {
-        self.replace(&self.directory.join("out").join(format!("{name}.error")), message.as_bytes())
+        self.replace(&error_note(name), message.as_bytes())
     }
 
     /// Removes the acknowledgement of a file that nobody asks for any more.
@@ -258,7 +228,7 @@ impl Spool {
     /// # Errors
     /// What the system says.
     pub fn forget(&self, name: &str) -> io::Result<()> {
-        self.remove(&self.acknowledgement(name))
+        self.remove(&acknowledgement(name))
     }
 
     /// Names that are acknowledged.
@@ -266,28 +236,41 @@ impl Spool {
     /// # Errors
     /// What the system says.
     pub fn acknowledged(&self) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(self.directory.join("out"))? {
-            let name = entry?.file_name();
-            names.extend(name.to_str().and_then(|name| name.strip_suffix(".ok")).map(str::to_owned));
-        }
+        let mut names = self.disk.list_names(OUT)?;
+        names.retain_mut(|name| match name.strip_suffix(".ok").map(str::len) {
+            Some(length) => {
+                name.truncate(length);
+                true
+            }
+            None => false,
+        });
         Ok(names)
     }
+
+    // ---- what is owed ---------------------------------------------------------------------------------------------
 
     /// Notes durably that a repository has yet to get a file that is acknowledged.
     ///
     /// # Errors
     /// What the system says.
     pub fn note_owed(&self, system: System, repository: &str, name: &str) -> io::Result<()> {
-        let directory = self.owed_to(system, repository);
+        let of_system = format!("{OWED}/{system}");
+        let directory = owed_to(system, repository);
         let note = || -> io::Result<()> {
-            DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
-            let mut options = OpenOptions::new();
-            options.write(true).create(true).truncate(true).mode(0o600).open(directory.join(name))?;
+            for made in [OWED, &of_system, &directory] {
+                self.disk.create_directory(made)?;
+            }
+            match self.disk.open(&format!("{directory}/{name}"), OpenMode::Create) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                // Whoever noted it before may not have come to the syncs.
+                _ => {}
+            }
             // From the note up to the spool, whose own name is durable.
-            directory.ancestors().take_while(|above| above.starts_with(&self.directory)).try_for_each(sync)
+            [&directory, &of_system, OWED, ""]
+                .into_iter()
+                .try_for_each(|above| self.disk.sync_directory(above))
         };
-        note().map_err(at(&directory))
+        note().map_err(advised)
     }
 
     /// The repository has it now.
@@ -295,7 +278,7 @@ impl Spool {
     /// # Errors
     /// What the system says.
     pub fn note_paid(&self, system: System, repository: &str, name: &str) -> io::Result<()> {
-        self.remove(&self.owed_to(system, repository).join(name))
+        self.remove(&format!("{}/{name}", owed_to(system, repository)))
     }
 
     /// Names of the files that a repository has yet to get.
@@ -303,16 +286,9 @@ impl Spool {
     /// # Errors
     /// What the system says.
     pub fn owed(&self, system: System, repository: &str) -> io::Result<Vec<String>> {
-        let entries = match std::fs::read_dir(self.owed_to(system, repository)) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            entries => entries?,
-        };
-        let mut names = Vec::new();
-        for entry in entries {
-            let name = entry?.file_name();
-            let name = name.to_str().filter(|name| LogFileName::parse(name).is_some());
-            names.extend(name.map(str::to_owned));
-        }
+        let mut names =
+            none_if_missing(self.disk.list_names(&owed_to(system, repository)))?.unwrap_or_default();
+        names.retain(|name| LogFileName::parse(name).is_some());
         Ok(names)
     }
 
@@ -321,39 +297,27 @@ impl Spool {
     /// # Errors
     /// What the system says, or `InvalidData`.
     pub(crate) fn check_owed(&self) -> io::Result<()> {
-        let directory = self.directory.join("owed");
-        let entries = match std::fs::read_dir(&directory) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            entries => entries?,
-        };
-        for entry in entries {
-            let entry = entry?;
-            if entry.file_name().to_str().is_none_or(|name| name.parse::<System>().is_err()) {
-                return Err(other_format(
-                    &entry.path(),
-                    "it lists files that a repository may lack: take a new base backup there, then remove it",
-                ));
-            }
+        let names = none_if_missing(self.disk.list_subdirectories(OWED))?.unwrap_or_default();
+        match names.iter().find(|name| name.parse::<System>().is_err()) {
+            None => Ok(()),
+            Some(name) => Err(other_format(
+                &self.disk.location(&format!("{OWED}/{name}")),
+                "it lists files that a repository may lack: take a new base backup there, then remove it",
+            )),
         }
-        Ok(())
     }
 
-    fn owed_to(&self, system: System, repository: &str) -> PathBuf {
-        self.directory.join("owed").join(system.to_string()).join(repository)
-    }
+    // ---- what was left out ----------------------------------------------------------------------------------------
 
     /// Segments that were left out and are not on record yet.
     ///
     /// # Errors
     /// What the system says, or `InvalidData` if the format is another one, or a line is none of ours.
     pub fn gap_notes(&self) -> io::Result<Vec<GapNote>> {
-        let path = self.directory.join("gaps");
-        let text = match std::fs::read_to_string(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            text => text?,
-        };
+        let Some(text) = self.read_text(GAPS)? else { return Ok(Vec::new()) };
+        let path = self.disk.location(GAPS);
         let note = |line: &str| {
-            let problem = || format!("{}: {line:?} is no segment that was left out", path.display());
+            let problem = || format!("{path}: {line:?} is no segment that was left out");
             GapNote::parse(line).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, problem()))
         };
         let mut lines = text.lines();
@@ -372,208 +336,112 @@ impl Spool {
     /// What the system says; then what was noted before may still be.
     pub fn write_gap_notes(&self, notes: &[GapNote]) -> io::Result<()> {
         let version = std::iter::once(format!("{GAPS_VERSION}\n"));
-        self.replace_durably("gaps", version.chain(notes.iter().map(GapNote::to_line)))
+        self.replace_durably(GAPS, version.chain(notes.iter().map(GapNote::to_line)))
+    }
+
+    // ---- files ----------------------------------------------------------------------------------------------------
+
+    fn read(&self, path: &str) -> io::Result<Vec<u8>> {
+        let file = self.disk.open(path, OpenMode::Read)?;
+        let bytes = usize::try_from(file.length()?).map_err(io::Error::other)?;
+        let mut content = vec![0; bytes];
+        file.read_exact_at(&mut content, 0)?;
+        Ok(content)
+    }
+
+    /// `None` if it is missing.
+    fn read_text(&self, path: &str) -> io::Result<Option<String>> {
+        let Some(content) = none_if_missing(self.read(path))? else { return Ok(None) };
+        let problem = |error| {
+            io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", self.disk.location(path)))
+        };
+        String::from_utf8(content).map(Some).map_err(problem)
+    }
+
+    /// A new file. What a crash has left under its name goes.
+    fn create(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
+        match self.disk.open(path, OpenMode::Create) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.remove(path)?;
+                self.disk.open(path, OpenMode::Create)
+            }
+            created => created,
+        }
     }
 
     /// After a power loss, there is all of it or what was before.
-    fn replace_durably(&self, name: &str, lines: impl Iterator<Item = String>) -> io::Result<()> {
-        let (path, new) = (self.directory.join(name), self.directory.join(format!("{name}.new")));
+    fn replace_durably(&self, path: &str, lines: impl Iterator<Item = String>) -> io::Result<()> {
+        let new = new_of(path);
         let text: String = lines.collect();
         let write = || -> io::Result<()> {
-            let mut file =
-                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-            file.write_all(text.as_bytes())?;
+            let file = self.create(&new)?;
+            file.write_all_at(text.as_bytes(), 0)?;
             if !sabotaged(Defect::SpoolNotesNotSynced) {
-                file.sync_all()?;
+                file.sync_data()?;
             }
-            rustix::fs::rename(&new, &path)?;
-            sync(&self.directory)
+            self.disk.rename(&new, path)?;
+            self.disk.sync_directory("")
         };
-        write().map_err(at(&path))
+        write().map_err(advised)
     }
 
-    fn acknowledgement(&self, name: &str) -> PathBuf {
-        self.directory.join("out").join(format!("{name}.ok"))
-    }
-
-    /// Whoever reads it finds all of it or nothing.
-    fn replace(&self, path: &Path, content: &[u8]) -> io::Result<()> {
-        let new = path.with_extension("new");
+    /// Whoever reads it finds all of it or nothing. After a power loss it is torn, perhaps, or gone.
+    fn replace(&self, path: &str, content: &[u8]) -> io::Result<()> {
+        let new = new_of(path);
+        let _one_at_a_time = self.replacing.lock();
         let write = || -> io::Result<()> {
-            let mut options = OpenOptions::new();
-            options.write(true).create(true).truncate(true).mode(0o600).open(&new)?.write_all(content)?;
-            Ok(rustix::fs::rename(&new, path)?)
+            self.create(&new)?.write_all_at(content, 0)?;
+            self.disk.rename(&new, path)
         };
-        write().map_err(at(path))
+        write().map_err(advised)
     }
 
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        match rustix::fs::unlink(path) {
-            Err(rustix::io::Errno::NOENT) => Ok(()),
-            result => Ok(result?),
-        }
-    }
-
-    /// Where it is.
-    pub(crate) fn directory(&self) -> &Path {
-        &self.directory
-    }
-
-    /// Where the agent listens.
-    pub fn socket(&self) -> PathBuf {
-        self.directory.join("agent.socket")
-    }
-
-    /// Puts a long log aside, in place of the one before. Whether it was long.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn turn_log(&self) -> io::Result<bool> {
-        match std::fs::metadata(self.log()) {
-            Ok(metadata) if metadata.len() > LOG_BYTES_MAX => {
-                rustix::fs::rename(self.log(), self.directory.join("agent.log.old"))?;
-                Ok(true)
-            }
-            _ => Ok(false),
-        }
-    }
-
-    /// The log, for the standard error of an agent.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub(crate) fn open_log(&self) -> io::Result<std::fs::File> {
-        OpenOptions::new().create(true).append(true).open(self.log()).map_err(at(&self.log()))
-    }
-
-    /// What it says.
-    pub fn log(&self) -> PathBuf {
-        self.directory.join("agent.log")
-    }
-
-    /// Where a segment lies that was fetched ahead.
-    pub fn fetched(&self, name: &str) -> PathBuf {
-        self.directory.join("in").join(name)
-    }
-
-    /// Where it lies while it is fetched.
-    pub fn fetching(&self, name: &str) -> PathBuf {
-        self.directory.join("in").join(format!(".{name}"))
-    }
-
-    /// Removes whatever was fetched ahead.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn clear_fetched(&self) -> io::Result<()> {
-        for entry in std::fs::read_dir(self.directory.join("in"))? {
-            self.remove(&entry?.path())?;
-        }
-        Ok(())
-    }
-
-    /// Locks a file of the spool, if nobody holds it.
-    ///
-    /// # Errors
-    /// What the system says.
-    pub fn try_lock(&self, lock: Lock) -> io::Result<Option<SpoolLock>> {
-        let file = self.open_lock(lock)?;
-        match file.try_lock() {
-            Ok(()) => Ok(Some(SpoolLock { _file: file })),
-            Err(std::fs::TryLockError::WouldBlock) => Ok(None),
-            Err(std::fs::TryLockError::Error(error)) => Err(error),
-        }
-    }
-
-    /// Locks a file of the spool, and waits so long for whoever holds it.
-    ///
-    /// # Errors
-    /// What the system says; `TimedOut`.
-    pub fn lock_within(&self, lock: Lock, patience: Duration, clock: &dyn Clock) -> io::Result<SpoolLock> {
-        let begun = clock.monotonic();
-        loop {
-            if let Some(held) = self.try_lock(lock)? {
-                return Ok(held);
-            }
-            if clock.monotonic().saturating_sub(begun) >= patience {
-                let holder = match lock {
-                    Lock::Agent => "another agent, which ends when its last uploads and downloads have ended",
-                    Lock::Start => "another command, which starts an agent",
-                };
-                let (seconds, directory) = (patience.as_secs(), self.directory.display());
-                let problem = format!("{directory} was in use for {seconds} s by {holder}");
-                return Err(io::Error::new(io::ErrorKind::TimedOut, problem));
-            }
-            clock.sleep(LOCK_AGAIN);
-        }
-    }
-
-    fn open_lock(&self, lock: Lock) -> io::Result<std::fs::File> {
-        let path = self.directory.join(match lock {
-            Lock::Agent => "agent.lock",
-            Lock::Start => "start.lock",
-        });
-        let mut options = OpenOptions::new();
-        options.write(true).create(true).truncate(false).mode(0o600).open(&path).map_err(at(&path))
+    /// One that is not there is fine.
+    fn remove(&self, path: &str) -> io::Result<()> {
+        none_if_missing(self.disk.remove(path)).map(drop)
     }
 }
 
-/// Refuses what is not a directory that this user alone can write to.
-fn check_own(path: &Path, metadata: &std::fs::Metadata) -> io::Result<()> {
-    let problem = if metadata.is_symlink() {
-        "is a symbolic link".to_owned()
-    } else if !metadata.is_dir() {
-        "is no directory".to_owned()
-    } else if metadata.uid() != rustix::process::geteuid().as_raw() {
-        format!("belongs to user {}", metadata.uid())
-    } else if metadata.mode() & 0o022 != 0 {
-        "is such that others can write to it".to_owned()
-    } else {
-        return Ok(());
-    };
-    let problem = format!("{} {problem}: it must be a directory of this user's alone", path.display());
-    Err(io::Error::new(io::ErrorKind::PermissionDenied, problem))
+fn acknowledgement(name: &str) -> String {
+    format!("{OUT}/{name}.ok")
+}
+
+fn error_note(name: &str) -> String {
+    format!("{OUT}/{name}.error")
+}
+
+fn owed_to(system: System, repository: &str) -> String {
+    format!("{OWED}/{system}/{repository}")
+}
+
+/// What is being written has this name.
+fn new_of(path: &str) -> String {
+    format!("{path}.new")
+}
+
+fn none_if_missing<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        other => other.map(Some),
+    }
 }
 
 /// Another release has written it.
-fn other_format(path: &Path, advice: &str) -> io::Error {
-    let problem = format!("{} was written by another release of seawall, and {advice}", path.display());
+fn other_format(path: &str, advice: &str) -> io::Error {
+    let problem = format!("{path} was written by another release of seawall, and {advice}");
     io::Error::new(io::ErrorKind::InvalidData, problem)
 }
 
-/// Says which file it is, and what to do.
-fn at(path: &Path) -> impl FnOnce(io::Error) -> io::Error {
-    let path = path.display().to_string();
-    move |error| {
-        let advice = match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                "; make space there, or name another spool (SEAWALL_SPOOL)"
-            }
-            io::ErrorKind::ReadOnlyFilesystem => "; name another spool (SEAWALL_SPOOL)",
-            _ => "",
-        };
-        io::Error::new(error.kind(), format!("{path}: {error}{advice}"))
-    }
-}
-
-/// Makes the names in a directory durable.
-fn sync(directory: &Path) -> io::Result<()> {
-    OpenOptions::new().read(true).open(directory)?.sync_all()
-}
-
-/// A file that is locked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lock {
-    /// By the agent, while it runs.
-    Agent,
-    /// By a command, while it starts one.
-    Start,
-}
-
-/// Held until dropped, or until the process ends in any way.
-#[derive(Debug)]
-pub struct SpoolLock {
-    _file: std::fs::File,
+/// Says what to do where that is not a matter of one file.
+fn advised(error: io::Error) -> io::Error {
+    let advice = match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            "; make space there, or name another spool (SEAWALL_SPOOL)"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => "; name another spool (SEAWALL_SPOOL)",
+        _ => return error,
+    };
+    io::Error::new(error.kind(), format!("{error}{advice}"))
 }
 
 #[cfg(test)]

@@ -23,14 +23,13 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use seawall_archive::{ArchiveError, Gap, Header, LogFileName, SegmentPlace, StoreCause, System};
-use seawall_io::Clock;
 
 use super::Shared;
 use super::places::Place;
 use super::statistics::FetchStatistics;
 use crate::protocol::Answer;
 use crate::say::say;
-use files::{FileSink, move_to};
+use files::Target;
 
 /// What recovery lets a segment be put into.
 const RECOVERY_FILE: &str = "RECOVERYXLOG";
@@ -164,7 +163,7 @@ impl Fetcher {
         self.state.lock().quiet_rounds = 0;
         if self.wait_for_ahead(system, place) {
             let name = place.to_string();
-            match move_to(&self.shared.spool.fetched(&name), target) {
+            match self.shared.spool.hand_out(&name, target) {
                 Ok(()) => return Answer::Ok,
                 // Somebody has tidied the spool up: it is fetched again.
                 Err(error) => say!("{name} was fetched ahead and cannot be put in place: {error}"),
@@ -220,7 +219,7 @@ impl Fetcher {
     }
 
     fn fetch_asked(&self, system: System, name: LogFileName, target: &Path) -> Fetched {
-        match (self.fetch_to(system, name, target), name) {
+        match (self.fetch_to(system, name, Target::Named(target)), name) {
             (Fetched::There(header), _) => {
                 self.state.lock().fetched += 1;
                 Fetched::There(header)
@@ -262,25 +261,26 @@ impl Fetcher {
     }
 
     /// As many at once as the repository that is asked first can take.
-    fn fetch_ahead(&self, system: System, place: SegmentPlace, target: &Path) -> Fetched {
+    fn fetch_ahead(&self, system: System, place: SegmentPlace, name: &str) -> Fetched {
         let places = Place::in_order(&self.shared.places, self.shared.clock.monotonic());
         let _share = places.first().map(|place| place.fetches.take(1));
         if self.state.lock().is_ending {
             return Fetched::Failed("the agent ends".to_owned());
         }
+        let target = Target::Ahead(&self.shared.spool, name);
         self.fetch_to(system, LogFileName::Segment(place), target)
     }
 
     /// Fetches a file to its place, from the first repository that has it.
-    fn fetch_to(&self, system: System, name: LogFileName, target: &Path) -> Fetched {
+    fn fetch_to(&self, system: System, name: LogFileName, target: Target<'_>) -> Fetched {
         let mut failure = None;
         let now = self.shared.clock.monotonic();
         for place in Place::in_order(&self.shared.places, now) {
-            let mut sink = match FileSink::create(target) {
+            let mut sink = match target.create() {
                 Ok(sink) => sink,
-                Err(error) => return Fetched::Failed(format!("cannot create {}: {error}", target.display())),
+                Err(error) => return Fetched::Failed(format!("cannot create {target}: {error}")),
             };
-            match place.ask(|repository| repository.fetch(system, name, &mut sink)) {
+            match place.ask(|repository| repository.fetch(system, name, &mut *sink)) {
                 Ok(header) => return Fetched::There(Box::new(header)),
                 Err(ArchiveError::NotFound { .. }) => {}
                 Err(error) => {
@@ -291,7 +291,7 @@ impl Fetcher {
                     failure = may_have(place, name, &error).then(|| words(place, &error)).or(failure);
                 }
             }
-            sink.discard();
+            target.discard();
         }
         // One that could not be asked may have it.
         failure.map_or(Fetched::Missing, Fetched::Failed)
@@ -348,10 +348,12 @@ impl Fetcher {
     fn work(&self, system: System) {
         while let Some(place) = self.next() {
             let name = place.to_string();
-            let (new, whole) = (self.shared.spool.fetching(&name), self.shared.spool.fetched(&name));
-            let fetched = self.fetch_ahead(system, place, &new);
+            let fetched = self.fetch_ahead(system, place, &name);
             let is_there = matches!(fetched, Fetched::There(_))
-                && rustix::fs::rename(&new, &whole)
+                && self
+                    .shared
+                    .spool
+                    .keep_ahead(&name)
                     .inspect_err(|error| say!("{name} was fetched ahead and cannot be kept: {error}"))
                     .is_ok();
             self.finish(place, is_there, matches!(fetched, Fetched::Missing));
@@ -399,10 +401,8 @@ impl Fetcher {
     }
 
     fn remove(&self, place: SegmentPlace) {
-        let path = self.shared.spool.fetched(&place.to_string());
-        match rustix::fs::unlink(&path) {
-            Ok(()) | Err(rustix::io::Errno::NOENT) => {}
-            Err(error) => say!("cannot remove {}: {error}", path.display()),
+        if let Err(error) = self.shared.spool.remove_ahead(&place.to_string()) {
+            say!("what was fetched ahead cannot be removed: {error}");
         }
     }
 

@@ -31,7 +31,6 @@ use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use seawall_archive::{LogFileName, Packing};
-use seawall_io::Clock;
 
 use super::Shared;
 use super::statistics::{Destination, QueueStatistics};
@@ -616,18 +615,17 @@ impl Pusher {
 }
 
 #[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "files of the test, not of a database")]
 mod tests {
     use super::*;
     use std::net::TcpListener;
     use std::os::unix::fs::MetadataExt;
     use std::path::Path;
-    use std::sync::OnceLock;
 
     use seawall_archive::{Repository, RepositoryOptions, System};
     use seawall_io::SystemClock;
 
     use crate::agent::places::open_places;
-    use crate::agent::push::gaps::Gaps;
     use crate::data_directory::DataDirectory;
     use crate::settings::Settings;
     use crate::spool::Spool;
@@ -642,11 +640,10 @@ mod tests {
         let settings = Settings::parse(&format!("repository = {url}\n{more}\n"), "test").unwrap();
         let spool = Spool::new(directory.join("spool"), 1);
         spool.prepare().unwrap();
-        let places = open_places(&settings, &spool.repositories().unwrap()).unwrap();
-        let gaps = Gaps::read(&spool, &places).unwrap();
-        let (data, system) = (DataDirectory::new(data), OnceLock::new());
-        let is_note_missing = Mutex::default();
-        Arc::new(Shared { data, system, spool, places, gaps, is_note_missing, clock: SystemClock })
+        Shared::take_over(spool, DataDirectory::new(data), Arc::new(SystemClock), |known| {
+            open_places(&settings, known)
+        })
+        .unwrap()
     }
 
     /// The spool's disk was full when a repository was opened, say: nothing is acknowledged until it is noted.
@@ -654,6 +651,7 @@ mod tests {
     fn repositories_that_could_not_be_noted_are_noted_later() {
         let directory = tempfile::tempdir().unwrap();
         let shared = shared(directory.path(), "");
+        std::fs::remove_file(directory.path().join("spool/repositories")).unwrap();
         let in_the_way = directory.path().join("spool/repositories.new");
         std::fs::create_dir(&in_the_way).unwrap();
         let pusher = Pusher::new(Arc::clone(&shared), Packing::default(), 1, None);

@@ -1,33 +1,59 @@
 //! Files that are being fetched.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Seek, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use seawall_archive::ContentSink;
 
 use crate::regular;
 use crate::say::say;
-use rustix::io::Errno;
-use seawall_archive::ContentSink;
+use crate::spool::Spool;
 
-/// A file that is written anew.
-#[derive(Debug)]
-pub(super) struct FileSink {
-    file: File,
-    path: PathBuf,
-    is_empty: bool,
+/// Where a file is fetched to.
+#[derive(Clone, Copy)]
+pub(super) enum Target<'a> {
+    /// Where whoever asks for it wants it.
+    Named(&'a Path),
+    /// The spool, under this name: it is fetched ahead.
+    Ahead(&'a Spool, &'a str),
 }
 
-impl FileSink {
-    pub(super) fn create(path: &Path) -> io::Result<FileSink> {
-        Ok(FileSink { file: regular::create(path)?, path: path.to_owned(), is_empty: true })
+impl Target<'_> {
+    /// Begins to write it anew.
+    pub(super) fn create(&self) -> io::Result<Box<dyn ContentSink>> {
+        match self {
+            Target::Named(path) => Ok(Box::new(FileSink { file: regular::create(path)?, is_empty: true })),
+            Target::Ahead(spool, name) => Ok(Box::new(spool.begin_ahead(name)?)),
+        }
     }
 
     /// Removes what was written: it is not whole.
-    pub(super) fn discard(self) {
-        if let Err(error) = rustix::fs::unlink(&self.path) {
-            say!("cannot remove {}: {error}", self.path.display());
+    pub(super) fn discard(&self) {
+        let removed = match self {
+            Target::Named(path) => rustix::fs::unlink(*path).map_err(io::Error::from),
+            Target::Ahead(spool, name) => spool.discard_ahead(name),
+        };
+        if let Err(error) = removed {
+            say!("cannot remove {self}: {error}");
         }
     }
+}
+
+impl fmt::Display for Target<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Named(path) => write!(formatter, "{}", path.display()),
+            Target::Ahead(_, name) => write!(formatter, "{name} in the spool"),
+        }
+    }
+}
+
+/// A file that is written anew.
+struct FileSink {
+    file: File,
+    is_empty: bool,
 }
 
 impl ContentSink for FileSink {
@@ -45,16 +71,5 @@ impl ContentSink for FileSink {
         self.is_empty = true;
         self.file.set_len(0)?;
         self.file.rewind()
-    }
-}
-
-/// Moves a file, also to another file system.
-pub(super) fn move_to(from: &Path, to: &Path) -> io::Result<()> {
-    match rustix::fs::rename(from, to) {
-        Err(Errno::XDEV) => {
-            std::fs::copy(from, to)?;
-            Ok(rustix::fs::unlink(from)?)
-        }
-        result => Ok(result?),
     }
 }

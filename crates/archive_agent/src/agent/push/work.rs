@@ -5,7 +5,6 @@ use std::io::Read;
 use std::path::Path;
 
 use seawall_archive::{ArchiveError, Expected, LogFileName, Packed, SegmentError, StoreCause, identify};
-use seawall_io::Clock;
 
 use super::limits::{Desk, Limits, Tools};
 use super::queue::{Source, Task};
