@@ -484,16 +484,12 @@ impl Pusher {
                         "{name} is stored, and counts as archived only when an earlier gap is on record: {problem}"
                     )),
                 };
-                (answer, self.state.lock().queue.settle(name))
+                let settled = self.state.lock().queue.settle(name);
+                settled.paid.into_iter().for_each(|lane| self.note_paid(name, lane));
+                (answer, settled.askers)
             }
             (Outcome::Paid, _) => {
-                let key = self.shared.places[lane].key();
-                let paid = self.shared.system().and_then(|system| {
-                    self.shared.spool.note_paid(system, &key, name).map_err(|error| error.to_string())
-                });
-                if let Err(problem) = paid {
-                    say!("what was owed is paid, and not noted: {problem}");
-                }
+                self.note_paid(name, lane);
                 (Answer::Ok, Vec::new())
             }
             (Outcome::Failed { askers }, Err(failure)) => (self.tell(name, &failure), askers),
@@ -531,6 +527,17 @@ impl Pusher {
             say!("{name} is archived, and not acknowledged: {error}");
         }
         Answer::Ok
+    }
+
+    /// If that fails, the next agent finds out that it is paid.
+    fn note_paid(&self, name: &str, lane: usize) {
+        let key = self.shared.places[lane].key();
+        let paid = self.shared.system().and_then(|system| {
+            self.shared.spool.note_paid(system, &key, name).map_err(|error| error.to_string())
+        });
+        if let Err(problem) = paid {
+            say!("what was owed is paid, and not noted: {problem}");
+        }
     }
 
     fn refuse(&self, task: &Task, failure: &Failure) {

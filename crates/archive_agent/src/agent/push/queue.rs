@@ -58,8 +58,8 @@ pub(super) enum Choice {
 /// What a put has led to.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// The file is now durable in every required repository. The repositories in `owed` lack it. It stays here until `settle`: who asks
-    /// for it before it is acknowledged does not start it again.
+    /// The file is now durable in every required repository. The repositories in `owed` lack it, which is to be noted. It stays here until
+    /// `settle`: who asks for it before it is acknowledged does not start it again.
     Durable {
         owed: Vec<usize>,
     },
@@ -70,6 +70,15 @@ pub(super) enum Outcome {
         askers: Vec<Sender<Answer>>,
     },
     Nothing,
+}
+
+/// What is left to do for a file that is acknowledged.
+#[derive(Debug, Default)]
+pub(super) struct Settled {
+    /// Those to be told.
+    pub(super) askers: Vec<Sender<Answer>>,
+    /// Repositories that have got it since it was noted that they are owed it.
+    pub(super) paid: Vec<usize>,
 }
 
 impl Queue {
@@ -98,7 +107,10 @@ impl Queue {
             let stages = vec![Stage::Done; self.lanes.len()];
             self.jobs.insert(Job::new(name, "", stages, Some(Source::Repository)));
         }
-        self.jobs.change(name, |job| job.stages[lane] = Stage::Waiting);
+        self.jobs.change(name, |job| {
+            job.stages[lane] = Stage::Waiting;
+            job.noted.insert(lane);
+        });
     }
 
     /// Somebody waits for a file, which is taken on, and tried at once if it was not to be tried for a while.
@@ -217,7 +229,12 @@ impl Queue {
         let lanes = &self.lanes;
         let outcome = self.jobs.change(name, |job| {
             job.stages[lane] = Stage::Done;
+            if job.is_settling {
+                // Its note may not be written yet.
+                return Outcome::Nothing;
+            }
             if job.released.is_some() {
+                job.noted.remove(&lane);
                 return Outcome::Paid;
             }
             if !job.is_still(identity) {
@@ -230,6 +247,7 @@ impl Queue {
             }
             job.released = Some(identity.map_or(Source::Repository, Source::Archived));
             job.is_settling = true;
+            job.noted.extend(&owed);
             Outcome::Durable { owed }
         });
         let outcome = outcome.unwrap_or(Outcome::Nothing);
@@ -247,14 +265,17 @@ impl Queue {
         }
     }
 
-    /// The file is acknowledged. Returns those to be told.
-    pub(super) fn settle(&mut self, name: &str) -> Vec<Sender<Answer>> {
-        let askers = self.jobs.change(name, |job| {
+    /// The file is acknowledged.
+    pub(super) fn settle(&mut self, name: &str) -> Settled {
+        let settled = self.jobs.change(name, |job| {
             job.is_settling = false;
-            std::mem::take(&mut job.askers)
+            let noted = job.noted.iter().copied();
+            let paid: Vec<usize> = noted.filter(|lane| job.stages[*lane] == Stage::Done).collect();
+            job.noted.retain(|lane| !paid.contains(lane));
+            Settled { askers: std::mem::take(&mut job.askers), paid }
         });
         self.forget_done(name);
-        askers.unwrap_or_default()
+        settled.unwrap_or_default()
     }
 
     /// A file cannot be archived, whatever the stores do. Returns those to be told.
@@ -279,7 +300,10 @@ impl Queue {
         if !(0..self.lanes.len()).any(|lane| self.lanes[lane].is_required && !lacking.contains(&lane)) {
             return None;
         }
-        self.jobs.change(name, |job| job.released = Some(Source::Repository));
+        self.jobs.change(name, |job| {
+            job.released = Some(Source::Repository);
+            job.noted.extend(&lacking);
+        });
         Some(lacking)
     }
 
@@ -397,7 +421,7 @@ mod tests {
         );
         let Outcome::Durable { owed } = queue.finish("a", 1, None, Ok(()), NOW) else { panic!() };
         assert_eq!((owed, queue.waiting_count()), (vec![2], 0));
-        assert_eq!(queue.settle("a").len(), 1);
+        assert_eq!(queue.settle("a").askers.len(), 1);
         assert_eq!(chosen(&mut queue), None);
         let later = NOW + Duration::from_secs(2);
         let Choice::Task(task) = queue.choose(later) else { panic!() };
@@ -440,10 +464,10 @@ mod tests {
         assert!(matches!(queue.finish("a", 0, None, Ok(()), NOW), Outcome::Durable { .. }));
         queue.ask("a", "a", channel().0);
         // The other repository has it now, too, and it is still known.
-        assert!(matches!(queue.finish("a", 1, None, Ok(()), NOW), Outcome::Paid));
+        assert!(matches!(queue.finish("a", 1, None, Ok(()), NOW), Outcome::Nothing));
         assert!(queue.is_known("a"));
         assert_eq!(chosen(&mut queue), None);
-        assert_eq!(queue.settle("a").len(), 1);
+        assert_eq!(queue.settle("a").askers.len(), 1);
         assert!(!queue.is_known("a"));
     }
 
@@ -470,7 +494,7 @@ mod tests {
         assert_eq!((task.name.as_str(), task.lanes.as_slice()), ("a", &[1][..]));
         assert!(matches!(queue.choose(later), Choice::Nothing));
         assert!(matches!(queue.finish("a", 1, None, Ok(()), later), Outcome::Durable { .. }));
-        assert!(queue.settle("a").is_empty());
+        assert!(queue.settle("a").askers.is_empty());
         assert!(matches!(queue.choose(later), Choice::Task(_)));
     }
 
@@ -506,6 +530,27 @@ mod tests {
         queue.add("b", "b");
         assert!(queue.give_up("b").is_empty());
         assert_eq!(queue.waiting_count(), 0);
+    }
+
+    /// Or the note of the spool would outlive what it says.
+    #[test]
+    fn a_repository_that_gets_what_it_is_owed_while_that_is_noted_is_paid() {
+        let mut queue = queue(&[true, false], 8);
+        queue.add("a", "a");
+        chosen(&mut queue).unwrap();
+        assert!(matches!(queue.finish("a", 0, None, Ok(()), NOW), Outcome::Durable { owed } if owed == [1]));
+        assert!(matches!(queue.finish("a", 1, None, Ok(()), NOW), Outcome::Nothing));
+        assert_eq!(queue.settle("a").paid, [1]);
+        assert!(!queue.is_known("a"));
+        // An earlier agent has noted it, and PostgreSQL asks once more.
+        queue.add_owed("b", 1);
+        queue.ask("b", "b", channel().0);
+        chosen(&mut queue).unwrap();
+        assert!(matches!(queue.finish("b", 1, None, Ok(()), NOW), Outcome::Nothing));
+        assert!(
+            matches!(queue.finish("b", 0, None, Ok(()), NOW), Outcome::Durable { owed } if owed.is_empty())
+        );
+        assert_eq!(queue.settle("b").paid, [1]);
     }
 
     /// The machine may be lost, and the optional repository need not be there when somebody recovers.

@@ -24,6 +24,8 @@ pub(super) struct Job {
     pub(super) released: Option<Source>,
     /// It is durable wherever that is required, and its acknowledgement is being written.
     pub(super) is_settling: bool,
+    /// Repositories that the spool has a note for that they are owed it.
+    pub(super) noted: BTreeSet<usize>,
     /// Commands that wait for it.
     pub(super) askers: Vec<Sender<Answer>>,
 }
@@ -50,6 +52,7 @@ impl Job {
             identity: None,
             released,
             is_settling: false,
+            noted: BTreeSet::new(),
             askers: Vec::new(),
         }
     }
