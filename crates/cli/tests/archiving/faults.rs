@@ -3,13 +3,12 @@
 use std::fs::{File, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
 use seawall_archive_agent::{Lock, Spool, SpoolLock};
 use seawall_simulation::SeededRandom;
 use seawall_simulation::seeds;
-use seawall_testing::{Need, wait_for};
+use seawall_testing::{Need, wait_for, wait_until};
 
 use crate::cluster::{Cluster, SYSTEM, code, is_done, message};
 use crate::postgresql_log::PostgreSqlLog;
@@ -136,18 +135,16 @@ fn whatever_moment_the_agent_is_killed_at_what_was_acknowledged_is_there() {
             for (index, name) in names.iter().enumerate() {
                 cluster.add(name, &log.segment(4 * round + index));
             }
-            let has_ended = AtomicBool::new(false);
             std::thread::scope(|scope| {
-                scope.spawn(|| {
+                let pushing = scope.spawn(|| {
                     for name in &names {
                         // PostgreSQL asks again and again.
-                        while code(&cluster.push(name)) != 0 {}
+                        wait_until("the segment to be archived", || code(&cluster.push(name)) == 0);
                         let object = cluster.path_in_repository(name);
                         assert!(object.is_file(), "seed {seed}: {name} is acknowledged and not there");
                     }
-                    has_ended.store(true, Ordering::SeqCst);
                 });
-                while !has_ended.load(Ordering::SeqCst) {
+                while !pushing.is_finished() {
                     spin(Duration::from_micros(random.below(40_000)));
                     cluster.kill_agent_if_any();
                 }
