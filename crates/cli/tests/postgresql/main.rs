@@ -119,6 +119,39 @@ fn a_damaged_backup_is_refused_and_a_restore_that_was_cut_short_begins_anew() {
     assert_eq!(restored.sql(ACCOUNTS), rows);
 }
 
+/// What was read before and after is of two timelines: no log leads from the one to the other.
+#[test]
+fn a_backup_of_a_standby_that_is_promoted_meanwhile_is_none() {
+    let Some(scene) = Scene::new() else { return };
+    let primary = Server::create(&scene, &scene.text("repository"));
+    succeeds(primary.tool("pgbench", &["-i", "-q"]).output().unwrap());
+    primary.back_up(&[]);
+    primary.load(100);
+    primary.stop();
+    succeeds(scene.restore("standby", &["--standby"]));
+    let standby = Server::at(&scene, "standby", 5433);
+    standby.configure("hot_standby = on");
+    assert!(standby.control(&["start"]).status.success(), "{}", standby.log());
+
+    let list = || succeeds(scene.seawall(&["--json", "backup", "list", &scene.text("repository")]));
+    let before = list();
+    let backup = standby.back_up_in_background(&["--rate", "1"]);
+    let is_read = "select count(*) from pg_stat_progress_basebackup where backup_streamed > 0";
+    wait_until_within(FIVE_MINUTES, "the backup to be read", || standby.sql(is_read) == "1");
+    assert!(standby.control(&["promote"]).status.success(), "{}", standby.log());
+    fails(&backup.wait_with_output().unwrap(), 1, &["the standby was promoted during online backup"]);
+    assert_eq!(list(), before, "a backup that failed is listed");
+
+    standby.wait_for_recovery();
+    standby.load(100);
+    let rows = standby.sql(ACCOUNTS);
+    let taken = standby.back_up(&[]);
+    standby.stop();
+    let from = ["--timeline", "2", "--backup", taken["backup"].as_str().unwrap()];
+    let restored = scene.restored("restored", 5434, &from);
+    assert_eq!(restored.sql(ACCOUNTS), rows);
+}
+
 /// A failover, and an old primary that goes on all the same: both archive into one repository, and either can be restored.
 #[test]
 fn after_a_failover_a_restore_follows_the_timeline_that_it_is_told() {

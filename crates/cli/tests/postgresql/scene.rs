@@ -262,15 +262,24 @@ impl<'a> Server<'a> {
         self.sql("select pg_walfile_name(pg_current_wal_lsn())")
     }
 
-    /// `backup` of this cluster.
-    pub(crate) fn try_back_up(&self, arguments: &[&str]) -> Output {
+    fn backup_command(&self, arguments: &[&str]) -> Command {
         let (programs, repository) =
             (self.scene.programs.display().to_string(), self.scene.text("repository"));
         let connection = format!("port={}", self.port);
         let mut command = self.scene.command(self.scene.path("seawall"));
         command.args(["--json", "backup", "--postgresql", &connection, "--checkpoint", "fast"]);
         command.args(["--repository", &repository, "--postgresql-programs", &programs]).args(arguments);
-        command.output().unwrap()
+        command
+    }
+
+    /// `backup` of this cluster.
+    pub(crate) fn try_back_up(&self, arguments: &[&str]) -> Output {
+        self.backup_command(arguments).output().unwrap()
+    }
+
+    /// As `try_back_up`, while the test goes on.
+    pub(crate) fn back_up_in_background(&self, arguments: &[&str]) -> Child {
+        self.backup_command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
     #[track_caller]
