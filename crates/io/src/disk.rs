@@ -105,6 +105,15 @@ pub enum LockMode {
     Exclusive,
 }
 
+/// Who may look at a file or a directory; nobody but the owner ever changes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The owner. What is created has this.
+    Owner,
+    /// The owner's group, too.
+    Group,
+}
+
 /// Held until dropped.
 pub trait DirectoryLock: Send + Sync + fmt::Debug {}
 
@@ -140,6 +149,17 @@ pub trait Disk: Send + Sync + fmt::Debug {
     fn list_subdirectories(&self, directory: &str) -> io::Result<Vec<String>> {
         let unsupported = io::Error::new(io::ErrorKind::Unsupported, "no listing of directories");
         Err(DiskError::wrap("list", self.location(directory), unsupported))
+    }
+
+    /// Whether there is nothing in a directory: no file, no directory, no link. A missing directory is `NotFound`.
+    fn is_empty(&self, directory: &str) -> io::Result<bool> {
+        Ok(self.list_names(directory)?.is_empty() && self.list_subdirectories(directory)?.is_empty())
+    }
+
+    /// Sets who may look at a file or a directory. Not durable at any certain time: a power loss may leave what was before. A disk
+    /// that knows no users does nothing.
+    fn set_access(&self, _path: &str, _access: Access) -> io::Result<()> {
+        Ok(())
     }
 
     /// Removes a file. Durable after `sync_directory`.

@@ -32,7 +32,7 @@ mod secret;
 pub use aligned::{AlignedBuffer, BLOCK_BYTES};
 pub use append_buffer::{AppendBuffer, AppendedBytes};
 pub use clock::{Clock, SystemClock};
-pub use disk::{DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode, SharedMapping};
+pub use disk::{Access, DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode, SharedMapping};
 pub use error::{DiskError, is_disk_full, raw_os_error};
 pub use memory::{HUGE_PAGE_BYTES, ZeroedMemory};
 pub use os_disk::OsDisk;

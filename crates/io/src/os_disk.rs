@@ -18,10 +18,12 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, fsync, mkdirat, openat, renameat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Mode, OFlags, chmodat, fchmod, fsync, mkdirat, openat, renameat, statat, unlinkat,
+};
 use rustix::io::{Errno, retry_on_intr};
 
-use crate::disk::{DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode, SharedMapping};
+use crate::disk::{Access, DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode, SharedMapping};
 use crate::error::DiskError;
 use crate::sabotage::{Defect, sabotaged};
 use file::OsFile;
@@ -150,6 +152,19 @@ impl Disk for OsDisk {
         Ok(names)
     }
 
+    fn is_empty(&self, directory: &str) -> io::Result<bool> {
+        let opened = self.directory(directory);
+        self.named("list", directory, opened.and_then(|directory| listing::is_empty(&directory)))
+    }
+
+    fn set_access(&self, path: &str, access: Access) -> io::Result<()> {
+        let set = match path {
+            "" => self.directory("").and_then(|own| Ok(fchmod(&own, mode_of(FileType::Directory, access))?)),
+            _ => self.place(path).and_then(|place| set_access(&place, access)),
+        };
+        self.named("set the mode of", path, set)
+    }
+
     fn remove(&self, path: &str) -> io::Result<()> {
         let removed = self
             .place(path)
@@ -202,6 +217,21 @@ fn open_file(place: &Place, mode: OpenMode) -> io::Result<File> {
 fn open_with(place: &Place, flags: OFlags) -> io::Result<File> {
     let flags = flags | OFlags::CLOEXEC;
     Ok(retry_on_intr(|| openat(place.directory(), &place.name, flags, FILE_MODE))?.into())
+}
+
+fn mode_of(kind: FileType, access: Access) -> Mode {
+    match (kind, access) {
+        (FileType::Directory, Access::Owner) => DIRECTORY_MODE,
+        (FileType::Directory, Access::Group) => DIRECTORY_MODE | Mode::RGRP | Mode::XGRP,
+        (_, Access::Owner) => FILE_MODE,
+        (_, Access::Group) => FILE_MODE | Mode::RGRP,
+    }
+}
+
+fn set_access(place: &Place, access: Access) -> io::Result<()> {
+    let stat = statat(place.directory(), &place.name, AtFlags::empty())?;
+    let mode = mode_of(FileType::from_raw_mode(stat.st_mode), access);
+    Ok(chmodat(place.directory(), &place.name, mode, AtFlags::empty())?)
 }
 
 fn create_one(place: &Place) -> io::Result<()> {

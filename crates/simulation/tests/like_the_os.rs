@@ -68,7 +68,7 @@ fn call_file(random: &mut SeededRandom, open: &Open) -> [String; 2] {
 fn call_disk(random: &mut SeededRandom, disks: [&dyn Disk; 2], open: &mut Vec<Open>) -> [String; 2] {
     let (path, other) = (*random.pick(&FILES), *random.pick(&FILES));
     let directory = *random.pick(&DIRECTORIES);
-    match random.below(10) {
+    match random.below(11) {
         0..=2 => {
             let mode = *random.pick(&MODES);
             let [os, simulated] = disks.map(|disk| disk.open(path, mode));
@@ -86,7 +86,8 @@ fn call_disk(random: &mut SeededRandom, disks: [&dyn Disk; 2], open: &mut Vec<Op
         5 => disks.map(|disk| answer(disk.rename(path, other))),
         6 => disks.map(|disk| answer(disk.rename_new(path, other))),
         7 => disks.map(|disk| answer(disk.list_subdirectories(directory))),
-        8 => {
+        8 => disks.map(|disk| answer(disk.is_empty(directory))),
+        9 => {
             let path = *random.pick(&["a", "b", "log/a", "log/b", "log", "missing/a"]);
             disks.map(|disk| answer(disk.remove(path)))
         }

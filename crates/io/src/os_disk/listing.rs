@@ -41,6 +41,16 @@ pub(super) fn names(directory: &OwnedFd, kind: FileType) -> io::Result<Vec<Strin
     Ok(names)
 }
 
+/// Whether there is nothing, of whatever kind and name.
+pub(super) fn is_empty(directory: &OwnedFd) -> io::Result<bool> {
+    for entry in Dir::read_from(directory)? {
+        if !matches!(entry?.file_name().to_bytes(), b"." | b"..") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// `None`: removed since the directory was read.
 fn kind_of(directory: BorrowedFd<'_>, entry: &DirEntry) -> io::Result<Option<FileType>> {
     // Some file systems do not say it in the listing.

@@ -4,7 +4,7 @@
 //! A path is looked up anew by each call. If somebody moves the directory of a running database and restores a backup in its
 //! place, calls by path would write one database's log into the other. Calls by descriptor cannot: the process stays in the
 //! directory that it has locked, and so does every later call for a file in it. Each subdirectory is held from its first use
-//! on, for the same reason.
+//! on, for the same reason; of very many, the first ones: open files are limited.
 //!
 //! Before the lock, and on a disk that is never locked, each call looks the path up: an archive's directory may be mounted
 //! again while a process runs, and must then be found again.
@@ -38,6 +38,9 @@ impl Place {
     }
 }
 
+/// Subdirectories that are held. A database has two; a cluster of PostgreSQL that is restored may have thousands.
+const HELD_MAX: usize = 64;
+
 /// The directory that was locked.
 #[derive(Debug)]
 pub(super) struct HeldDirectory {
@@ -47,7 +50,7 @@ pub(super) struct HeldDirectory {
     opened_as: PathBuf,
     /// Its own name then, as the system says it.
     named: Option<PathBuf>,
-    /// Those that have been used. Few: a database has two.
+    /// Those that have been used, up to [`HELD_MAX`].
     subdirectories: Mutex<BTreeMap<String, Arc<OwnedFd>>>,
 }
 
@@ -80,7 +83,9 @@ impl HeldDirectory {
             return Ok(Arc::clone(directory));
         }
         let directory = Arc::new(open_directory(self.root.as_fd(), Path::new(path))?);
-        held.insert(path.to_owned(), Arc::clone(&directory));
+        if held.len() < HELD_MAX {
+            held.insert(path.to_owned(), Arc::clone(&directory));
+        }
         Ok(directory)
     }
 

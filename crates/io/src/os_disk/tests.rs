@@ -337,3 +337,55 @@ fn until_a_lock_is_taken_each_call_looks_the_path_up() {
     let _lock = disk.lock("lock", LockMode::Exclusive).unwrap();
     drop(held);
 }
+
+#[test]
+fn a_directory_with_a_link_alone_is_not_empty() {
+    let (directory, disk) = scratch();
+    assert!(disk.is_empty("").unwrap());
+    std::os::unix::fs::symlink("nowhere", directory.path().join("link")).unwrap();
+    assert_eq!((disk.list_names("").unwrap(), disk.list_subdirectories("").unwrap()), (vec![], vec![]));
+    assert!(!disk.is_empty("").unwrap());
+    assert_eq!(disk.is_empty("missing").unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn the_group_looks_at_what_it_is_given_and_at_nothing_else() {
+    use std::os::unix::fs::PermissionsExt;
+    let (directory, disk) = scratch();
+    let mode =
+        |name: &str| std::fs::metadata(directory.path().join(name)).unwrap().permissions().mode() & 0o777;
+    for is_locked in [false, true] {
+        let lock = is_locked.then(|| disk.lock("lock", LockMode::Exclusive).unwrap());
+        let sub = format!("sub-{is_locked}");
+        let file = format!("{sub}/file");
+        disk.create_directory(&sub).unwrap();
+        disk.open(&file, OpenMode::Create).unwrap();
+        assert_eq!((mode(&sub), mode(&file)), (0o700, 0o600));
+        for name in ["", &sub, &file] {
+            disk.set_access(name, Access::Group).unwrap();
+        }
+        assert_eq!((mode(""), mode(&sub), mode(&file)), (0o750, 0o750, 0o640));
+        for name in ["", &sub, &file] {
+            disk.set_access(name, Access::Owner).unwrap();
+        }
+        assert_eq!((mode(""), mode(&sub), mode(&file)), (0o700, 0o700, 0o600));
+        assert_eq!(disk.set_access("missing", Access::Group).unwrap_err().kind(), ErrorKind::NotFound);
+        drop(lock);
+    }
+}
+
+/// A process may have few files open, and a directory may have very many directories.
+#[test]
+fn no_more_directories_stay_open_than_a_process_can_have() {
+    let (_directory, disk) = scratch();
+    let _lock = disk.lock("lock", LockMode::Exclusive).unwrap();
+    let open = || std::fs::read_dir("/dev/fd").unwrap().count();
+    let before = open();
+    for number in 0..500 {
+        disk.create_directory(&format!("{number}")).unwrap();
+        disk.open(&format!("{number}/file"), OpenMode::Create).unwrap();
+    }
+    // Other tests of this process have some open.
+    assert!(open() < before + 300, "{} after {before}", open());
+    assert!(disk.list_names("499").unwrap() == ["file"]);
+}
