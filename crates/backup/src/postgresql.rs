@@ -7,10 +7,11 @@
 //! Invariants, beyond those of the crate:
 //! * A manifest is put when all parts are durable, every file in them is as PostgreSQL's own list says, and all of the log that it
 //!   takes to make them consistent is in the repository.
-//! * PostgreSQL cannot start in a directory that is not whole.
+//! * PostgreSQL cannot start in a directory that is not whole. A restore that was cut short resumes: see `attempt`.
 //!
 //! Start at [`back_up_postgresql`] and [`restore_postgresql`].
 
+mod attempt;
 mod bad_pages;
 mod catalog;
 mod choose;
@@ -18,7 +19,10 @@ mod directory;
 mod drill;
 mod error;
 mod file_list;
+mod foreign;
+mod kept;
 mod manifest;
+mod missing;
 mod parts;
 mod programs;
 mod recovery;
@@ -31,6 +35,7 @@ mod segments;
 mod server;
 mod stream;
 mod take;
+mod unpack;
 
 pub use bad_pages::BadFile;
 pub use catalog::{StoredPostgreSqlBackup, StoredPostgreSqlBackups, clusters, postgresql_backups};

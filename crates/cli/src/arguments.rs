@@ -170,6 +170,7 @@ pub(crate) enum Command {
     Backup(BackupArguments),
     /// Make a database in DIR, which must be missing or empty, of a backup and the log behind it: up to the end of the log, an LSN,
     /// a time or a restore point. It goes on on a new timeline. Of a PostgreSQL cluster, the files, and how it is to recover.
+    /// Run again with the same arguments, it resumes what was cut short.
     #[command(after_help = REPOSITORY_HELP)]
     Restore(RestoreArguments),
     /// Remove backups and log from a repository that need not be kept any more.

@@ -184,7 +184,11 @@ fn postgresql_exit_code(error: &seawall_backup::postgresql::PostgreSqlBackupErro
     match error {
         PostgreSqlBackupError::Target { .. } => 3,
         PostgreSqlBackupError::BadPages { .. } => 4,
-        PostgreSqlBackupError::NotEmpty { .. } => 6,
+        PostgreSqlBackupError::RestoreUnderWay { .. } => 5,
+        PostgreSqlBackupError::NotEmpty { .. }
+        | PostgreSqlBackupError::AlreadyRestored { .. }
+        | PostgreSqlBackupError::OtherRestore { .. }
+        | PostgreSqlBackupError::Marker { .. } => 6,
         PostgreSqlBackupError::Io { source, .. } if is_disk_full(source) => 8,
         _ => 1,
     }

@@ -77,6 +77,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("Backup: those that were begun", "engine/src/backup/begun.rs"),
     ("Backup: mark of removal", "backup/src/removal_mark.rs"),
     ("Backup of PostgreSQL: manifest", "backup/src/postgresql/manifest.rs"),
+    ("Restore of PostgreSQL: marker", "backup/src/postgresql/attempt.rs"),
 ];
 
 /// The documentation at the top of a source file.

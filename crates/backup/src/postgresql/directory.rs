@@ -1,389 +1,337 @@
-//! The directory of a cluster that is being restored. These are files of PostgreSQL, not of a database of ours, so they do not go
-//! through `io::Disk`.
+//! The directory of a cluster that is being restored.
 //!
-//! What is there if the power goes: first of all `seawall-restoring`; then files, each synced before it is closed; last of all
-//! `global/pg_control`, when everything else is durable. PostgreSQL starts in no directory that lacks it. A restore begins anew in a
-//! directory that has the one and lacks the other, and in no other one that is not empty: what has a `global/pg_control` may be a
-//! cluster that somebody uses.
+//! What is there if the power goes: first of all `seawall-restoring`, which says what is restored; then files, each synced before it
+//! is entered there; last of all `global/pg_control`, when everything else is durable. PostgreSQL starts in no directory that lacks
+//! it. A restore resumes in a directory that has the one and lacks the other, and in no other one that is not empty: what has a
+//! `global/pg_control` may be a cluster that somebody uses.
+//!
+//! A file whose name is not text goes past `io::Disk`, which has only such names: see [`super::foreign`].
 
-use std::fs::{DirEntry, File, OpenOptions, Permissions};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::collections::HashSet;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::sync::mpsc::{Receiver as Queue, SyncSender};
+use std::sync::Arc;
 
-use rustix::fs::{FlockOperation, Mode, OFlags};
 use seawall_io::sabotage::{Defect, sabotaged};
+use seawall_io::{Access, DirectoryLock, Disk, DiskFile, LockMode, OpenMode};
 
+use super::attempt::{Attempt, Entry, Left, List};
 use super::error::PostgreSqlBackupError;
-use super::stream::{Member, Receiver};
+use super::foreign;
 
-const MARKER: &str = "seawall-restoring";
-const MARKER_TEXT: &[u8] =
-    b"A restore of seawall is under way here, or was cut short. Run it again, or remove this directory.\n";
-const CONTROL: &str = "global/pg_control";
+pub(super) const MARKER: &str = "seawall-restoring";
+pub(super) const CONTROL: &str = "global/pg_control";
 const SETTINGS: &str = "postgresql.auto.conf";
-/// Whatever the backup was taken from, the restore says what becomes of it.
-const SIGNALS: [&str; 2] = ["recovery.signal", "standby.signal"];
 
-/// Bytes of a member that is kept in memory: `pg_control` has 8 KiB, settings a few.
-const KEPT_BYTES_MAX: usize = 16 << 20;
-
-/// A file on its way to the disk.
-pub(super) type Written = (File, PathBuf);
+/// Bytes of a file that is taken into memory: `pg_control` has 8 KiB, settings a few.
+pub(super) const IN_MEMORY_BYTES_MAX: usize = 16 << 20;
 
 /// A directory in which a cluster comes into being.
 #[derive(Debug)]
 pub(super) struct NewCluster {
-    root: PathBuf,
-    /// Locked: no other restore goes on here meanwhile.
-    marker: File,
+    disk: Arc<dyn Disk>,
+    /// No other restore goes on here meanwhile.
+    _lock: Box<dyn DirectoryLock>,
+    list: List,
 }
 
-impl Drop for NewCluster {
-    fn drop(&mut self) {
-        // A child that another thread is starting has the file open, too, for a moment.
-        if let Err(error) = rustix::fs::flock(&self.marker, FlockOperation::Unlock) {
-            tracing::warn!(%error, "a restored directory stays locked");
-        }
-    }
-}
-
-/// The entries of a directory, which must be missing or empty, or have what a restore that was cut short has left. Changes nothing.
-pub(super) fn check_directory(root: &Path) -> Result<Vec<DirEntry>, PostgreSqlBackupError> {
-    let entries = match std::fs::read_dir(root) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        read => read.and_then(Iterator::collect::<io::Result<Vec<_>>>),
+/// Looks at the directory, which must be missing or empty, or have what a restore that was cut short has left: this. Changes nothing.
+pub(super) fn look(disk: &dyn Disk) -> Result<Option<Left>, PostgreSqlBackupError> {
+    let attempt = |error| PostgreSqlBackupError::io("cannot look at the directory")(error);
+    match disk.is_empty("") {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Ok(true) => return Ok(None),
+        looked => looked.map_err(attempt)?,
     };
-    let entries = entries.map_err(PostgreSqlBackupError::io(format!("cannot list {}", root.display())))?;
-    let is_cut_short = root.join(MARKER).exists() && !root.join(CONTROL).exists();
-    if entries.is_empty() || is_cut_short {
-        return Ok(entries);
+    let directory = disk.location("");
+    let has = |name: &str| match disk.open(name, OpenMode::Read) {
+        Err(error) if is_missing(&error) => Ok(false),
+        opened => opened.map(|_| true),
+    };
+    match (has(MARKER).map_err(attempt)?, has(CONTROL).map_err(attempt)?) {
+        (true, false) => {}
+        (true, true) => return Err(PostgreSqlBackupError::AlreadyRestored { directory }),
+        (false, _) => return Err(PostgreSqlBackupError::NotEmpty { directory }),
     }
-    Err(PostgreSqlBackupError::NotEmpty { directory: root.display().to_string() })
+    let content = read(disk, MARKER, usize::MAX).map_err(attempt)?;
+    match Left::decode(&content) {
+        Ok(left) => Ok(Some(left)),
+        // It was cut short before it wrote anything.
+        Err(_) if Tree::of(disk).map_err(attempt)?.files.is_empty() => Ok(None),
+        Err(problem) => Err(PostgreSqlBackupError::Marker { file: disk.location(MARKER), problem }),
+    }
+}
+
+/// What is below a directory, but for the marker.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    pub(super) files: HashSet<String>,
+    pub(super) directories: HashSet<String>,
+}
+
+impl Tree {
+    fn of(disk: &dyn Disk) -> io::Result<Tree> {
+        let mut tree = Tree::default();
+        let mut unseen = vec![String::new()];
+        while let Some(directory) = unseen.pop() {
+            let below = |name: String| match &directory[..] {
+                "" => name,
+                directory => format!("{directory}/{name}"),
+            };
+            tree.files.extend(disk.list_names(&directory)?.into_iter().map(below));
+            let directories: Vec<String> =
+                disk.list_subdirectories(&directory)?.into_iter().map(below).collect();
+            tree.directories.extend(directories.iter().cloned());
+            unseen.extend(directories);
+        }
+        tree.files.remove(MARKER);
+        Ok(tree)
+    }
 }
 
 impl NewCluster {
-    /// Begins: marks the directory, which must be missing or empty, or have what a restore that was cut short has left.
-    pub(super) fn begin(root: &Path) -> Result<NewCluster, PostgreSqlBackupError> {
-        let attempt = |what: &str| PostgreSqlBackupError::io(format!("cannot {what} {}", root.display()));
-        make_directory(root).map_err(attempt("create"))?;
-        let entries = check_directory(root)?;
-        let marker = mark(&root.join(MARKER)).map_err(attempt("mark"))?;
+    /// Begins, or resumes what is left of the same attempt: what is in the directory then, as far as that says. Marks the directory,
+    /// which must be missing or empty, or have what a restore that was cut short has left.
+    pub(super) fn begin(
+        disk: Arc<dyn Disk>,
+        attempt: &Attempt,
+    ) -> Result<(NewCluster, Vec<Entry>), PostgreSqlBackupError> {
+        let failed = |error| PostgreSqlBackupError::io("cannot begin the restore")(error);
+        // The lock makes a file, and what is somebody else's is left alone.
+        look(&*disk)?;
+        disk.create_directory("").map_err(failed)?;
+        let lock = disk.lock(MARKER, LockMode::Exclusive).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => {
+                PostgreSqlBackupError::RestoreUnderWay { directory: disk.location("") }
+            }
+            _ => failed(error),
+        })?;
         // PostgreSQL starts in no directory that others may look into.
-        std::fs::set_permissions(root, Permissions::from_mode(0o700)).map_err(attempt("protect"))?;
-        let cluster = NewCluster { root: root.to_owned(), marker };
-        cluster.sync_directory(Path::new(""))?;
-        for entry in entries.iter().filter(|entry| entry.file_name() != MARKER) {
-            remove(&entry.path()).map_err(attempt("clear"))?;
+        disk.set_access("", Access::Owner).map_err(failed)?;
+        // Another restore may have begun or ended between the first look and the lock.
+        let left = look(&*disk)?;
+        if let Some(left) = &left {
+            left.attempt.check(&*disk, &attempt.asked_for)?;
         }
-        Ok(cluster)
-    }
-
-    fn path(&self, name: impl AsRef<Path>) -> PathBuf {
-        self.root.join(name)
-    }
-
-    /// Writes a file, durably but for its name.
-    pub(super) fn put(&self, name: &str, content: &[u8]) -> Result<(), PostgreSqlBackupError> {
-        let path = self.path(name);
-        let write = || -> io::Result<()> {
-            let mut file = create(&path, 0o600)?;
-            file.write_all(content)?;
-            file.sync_all()
+        let file = disk.open(MARKER, OpenMode::Write).map_err(failed)?;
+        let (entries, end) = match left.filter(|left| left.attempt == *attempt) {
+            Some(left) => {
+                // What does not count is not to come after what is added.
+                file.set_length(left.bytes).map_err(failed)?;
+                (left.entries, left.bytes)
+            }
+            None => (Vec::new(), clear(&*disk, &*file, attempt).map_err(failed)?),
         };
-        write().map_err(PostgreSqlBackupError::io(format!("cannot write {}", path.display())))
+        mark(&*disk, &*file, attempt).map_err(failed)?;
+        Ok((NewCluster { disk, _lock: lock, list: List::new(file, end) }, entries))
     }
 
-    /// Makes the names in a directory durable.
-    pub(super) fn sync_directory(&self, name: &Path) -> Result<(), PostgreSqlBackupError> {
-        let path = self.path(name);
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        let synced = rustix::fs::open(&path, flags, Mode::empty()).and_then(rustix::fs::fsync);
-        synced.map_err(|error| {
-            PostgreSqlBackupError::io(format!("cannot sync {}", path.display()))(error.into())
-        })
+    pub(super) fn disk(&self) -> &dyn Disk {
+        &*self.disk
     }
 
-    /// Everything else is durable: makes it a cluster.
-    pub(super) fn finish(&self, control: &[u8]) -> Result<(), PostgreSqlBackupError> {
-        let temporary = format!("{CONTROL}.new");
-        self.put(&temporary, control)?;
-        let (from, to) = (self.path(&temporary), self.path(CONTROL));
-        rustix::fs::rename(&from, &to).map_err(|error| {
-            PostgreSqlBackupError::io(format!("cannot write {}", to.display()))(error.into())
-        })?;
-        if !sabotaged(Defect::RestoredControlNotSynced) {
-            self.sync_directory(Path::new("global"))?;
+    pub(super) fn list(&self) -> &List {
+        &self.list
+    }
+
+    /// What there is.
+    pub(super) fn tree(&self) -> Result<Tree, PostgreSqlBackupError> {
+        Tree::of(&*self.disk).map_err(PostgreSqlBackupError::io("cannot look at what is left"))
+    }
+
+    /// Removes files. Their directories are synced at the end.
+    pub(super) fn remove<'a>(
+        &self,
+        files: impl Iterator<Item = &'a String>,
+    ) -> Result<(), PostgreSqlBackupError> {
+        for file in files {
+            self.disk.remove(file).map_err(PostgreSqlBackupError::io("cannot clear what is left"))?;
         }
-        let marker = self.path(MARKER);
-        rustix::fs::unlink(&marker).map_err(|error| {
-            PostgreSqlBackupError::io(format!("cannot remove {}", marker.display()))(error.into())
-        })?;
-        self.sync_directory(Path::new(""))
-    }
-}
-
-/// Makes a directory, and the names of it and of its parents durable as far as they are new.
-fn make_directory(path: &Path) -> io::Result<()> {
-    let path = std::path::absolute(path)?;
-    let missing: Vec<&Path> = path.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
-    std::fs::create_dir_all(&path)?;
-    for parent in missing.iter().filter_map(|directory| directory.parent()) {
-        sync_directory(parent)?;
-    }
-    Ok(())
-}
-
-fn sync_directory(path: &Path) -> io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(path, flags, Mode::empty()).and_then(rustix::fs::fsync)?)
-}
-
-/// Writes the marker, and locks it.
-fn mark(path: &Path) -> io::Result<File> {
-    let mut marker = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path)?;
-    match rustix::fs::flock(&marker, FlockOperation::NonBlockingLockExclusive) {
-        Err(rustix::io::Errno::WOULDBLOCK) => return Err(io::Error::other("another restore goes on there")),
-        locked => locked?,
-    }
-    marker.write_all(MARKER_TEXT)?;
-    marker.sync_all()?;
-    Ok(marker)
-}
-
-/// The directory itself stays: it may be where a file system is mounted.
-fn remove(path: &Path) -> io::Result<()> {
-    match std::fs::symlink_metadata(path)?.is_dir() {
-        true => std::fs::remove_dir_all(path),
-        false => Ok(rustix::fs::unlink(path)?),
-    }
-}
-
-fn create(path: &Path, mode: u32) -> io::Result<File> {
-    OpenOptions::new().write(true).create_new(true).mode(mode).open(path)
-}
-
-/// Syncs files until no more come.
-pub(super) fn sync_files(queue: &Mutex<Queue<Written>>) -> Result<(), PostgreSqlBackupError> {
-    loop {
-        let next = queue.lock().expect("no thread panics while it waits for a file").recv();
-        let Ok((file, path)) = next else { return Ok(()) };
-        if sabotaged(Defect::RestoredFilesNotSynced) {
-            continue;
-        }
-        file.sync_all().map_err(PostgreSqlBackupError::io(format!("cannot sync {}", path.display())))?;
-    }
-}
-
-/// Where the content of a member goes.
-#[derive(Debug)]
-enum Place {
-    Nowhere,
-    File(File, PathBuf),
-    Control(Vec<u8>),
-    Settings(Vec<u8>),
-}
-
-/// Writes the members of an archive into the directory.
-pub(super) struct Unpacker<'a> {
-    cluster: &'a NewCluster,
-    /// Files that are written go there.
-    queue: SyncSender<Written>,
-    place: Place,
-    written: &'a mut dyn FnMut(u64),
-    kept: Kept,
-}
-
-/// What was not written yet.
-#[derive(Debug, Default)]
-pub(super) struct Kept {
-    /// For it comes last of all.
-    pub(super) control: Option<Vec<u8>>,
-    /// For there are lines to add.
-    pub(super) settings: Vec<u8>,
-    /// Directories whose names are to be synced, their parents before them.
-    pub(super) directories: Vec<PathBuf>,
-}
-
-impl<'a> Unpacker<'a> {
-    /// `written` is told how many bytes were written.
-    pub(super) fn new(
-        cluster: &'a NewCluster,
-        queue: SyncSender<Written>,
-        written: &'a mut dyn FnMut(u64),
-    ) -> Unpacker<'a> {
-        Unpacker { cluster, queue, place: Place::Nowhere, written, kept: Kept::default() }
-    }
-
-    /// No more files come.
-    pub(super) fn finish(self) -> Kept {
-        self.kept
-    }
-}
-
-impl Receiver for Unpacker<'_> {
-    fn member(&mut self, member: &Member) -> io::Result<()> {
-        let path = self.cluster.path(&member.path);
-        let named = |error: io::Error| {
-            io::Error::new(error.kind(), format!("cannot create {}: {error}", path.display()))
-        };
-        if member.is_directory {
-            let mut builder = std::fs::DirBuilder::new();
-            builder.mode(member.mode & 0o750 | 0o700).create(&path).map_err(named)?;
-            self.kept.directories.push(member.path.clone());
-            return Ok(());
-        }
-        self.place = match member.path.to_str() {
-            Some(CONTROL) => Place::Control(Vec::new()),
-            Some(SETTINGS) => Place::Settings(Vec::new()),
-            Some(name) if SIGNALS.contains(&name) => Place::Nowhere,
-            _ => Place::File(create(&path, member.mode & 0o640 | 0o600).map_err(named)?, path),
-        };
         Ok(())
     }
 
-    fn content(&mut self, bytes: &[u8]) -> io::Result<()> {
-        (self.written)(bytes.len() as u64);
-        match &mut self.place {
-            Place::Nowhere => Ok(()),
-            Place::Control(content) | Place::Settings(content) => {
-                if content.len() + bytes.len() > KEPT_BYTES_MAX {
-                    let problem = format!("{CONTROL} or {SETTINGS} has more than {KEPT_BYTES_MAX} bytes");
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, problem));
-                }
-                content.extend_from_slice(bytes);
-                Ok(())
-            }
-            Place::File(file, path) => file.write_all(bytes).map_err(|error| {
-                io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))
-            }),
-        }
+    /// The settings of the backup, changed.
+    pub(super) fn change_settings(
+        &self,
+        change: impl FnOnce(&[u8]) -> Vec<u8>,
+    ) -> Result<(), PostgreSqlBackupError> {
+        let failed = |error| PostgreSqlBackupError::io("cannot write how the cluster recovers")(error);
+        let settings = match read(&*self.disk, SETTINGS, IN_MEMORY_BYTES_MAX) {
+            Err(error) if is_missing(&error) => Vec::new(),
+            settings => settings.map_err(failed)?,
+        };
+        self.put(SETTINGS, &change(&settings)).map_err(failed)
     }
 
-    fn member_ended(&mut self) -> io::Result<()> {
-        match std::mem::replace(&mut self.place, Place::Nowhere) {
-            Place::Nowhere => Ok(()),
-            Place::Control(content) => {
-                self.kept.control = Some(content);
-                Ok(())
-            }
-            Place::Settings(content) => {
-                self.kept.settings = content;
-                Ok(())
-            }
-            Place::File(file, path) => {
-                self.queue.send((file, path)).map_err(|_| io::Error::other("files are not synced any more"))
-            }
+    /// Puts a file in place of one that may be there, durably but for its name.
+    pub(super) fn put(&self, path: &str, content: &[u8]) -> io::Result<()> {
+        let temporary = format!("{path}.seawall-new");
+        let file = self.disk.open(&temporary, OpenMode::Create)?;
+        file.write_all_at(content, 0)?;
+        file.sync_data()?;
+        self.disk.rename(&temporary, path)
+    }
+
+    /// All files are written and synced: makes it a cluster. `directories` are those of `io::Disk`, `foreign` the others.
+    pub(super) fn finish(
+        &self,
+        directories: &[String],
+        foreign: &[PathBuf],
+        control: &[u8],
+    ) -> Result<(), PostgreSqlBackupError> {
+        let failed = |error| PostgreSqlBackupError::io("cannot finish the restore")(error);
+        for directory in foreign {
+            foreign::sync_directory(&self.foreign_path(directory)).map_err(failed)?;
+        }
+        for directory in directories.iter().map(String::as_str).chain([""]) {
+            self.disk.sync_directory(directory).map_err(failed)?;
+        }
+        self.put(CONTROL, control).map_err(failed)?;
+        if !sabotaged(Defect::RestoredControlNotSynced) {
+            self.disk.sync_directory("global").map_err(failed)?;
+        }
+        self.disk.remove(MARKER).map_err(failed)?;
+        self.disk.sync_directory("").map_err(failed)
+    }
+
+    /// Where a file is whose name is not text.
+    pub(super) fn foreign_path(&self, path: &Path) -> PathBuf {
+        Path::new(&self.disk.location("")).join(path)
+    }
+}
+
+/// Clears the directory; how long the text of the marker will be. While that is replaced, there is no file but the marker: so one that is
+/// cut short then is told from one that is damaged.
+fn clear(disk: &dyn Disk, marker: &dyn DiskFile, attempt: &Attempt) -> io::Result<u64> {
+    let tree = Tree::of(disk)?;
+    for file in &tree.files {
+        disk.remove(file)?;
+    }
+    if !tree.files.is_empty() {
+        for directory in tree.directories.iter().map(String::as_str).chain([""]) {
+            disk.sync_directory(directory)?;
         }
     }
+    marker.set_length(0)?;
+    Ok(attempt.encode().len() as u64)
+}
+
+/// Writes the text of the marker: durable before anything that it explains. Also where it is there already: an attempt whose sync of it
+/// failed may have left what can be read and is not on the disk.
+fn mark(disk: &dyn Disk, marker: &dyn DiskFile, attempt: &Attempt) -> io::Result<()> {
+    marker.write_all_at(attempt.encode().as_bytes(), 0)?;
+    marker.sync_data()?;
+    disk.sync_directory("")
+}
+
+/// A file's content.
+fn read(disk: &dyn Disk, path: &str, bytes_max: usize) -> io::Result<Vec<u8>> {
+    let file = disk.open(path, OpenMode::Read)?;
+    let bytes = usize::try_from(file.length()?).ok().filter(|bytes| *bytes <= bytes_max);
+    let Some(bytes) = bytes else {
+        return Err(io::Error::other(format!(
+            "{} has more than {bytes_max} bytes, and is none of PostgreSQL's",
+            disk.location(path)
+        )));
+    };
+    let mut content = vec![0; bytes];
+    file.read_exact_at(&mut content, 0)?;
+    Ok(content)
+}
+
+/// Also where a directory on the way is missing.
+pub(super) fn is_missing(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
 }
 
 #[cfg(test)]
 mod tests {
-    use seawall_testing::Need;
-    use seawall_torture::files_after_power_loss;
+    use std::os::unix::fs::PermissionsExt;
+
+    use seawall_io::OsDisk;
+    use seawall_simulation::SimulatedDisk;
 
     use super::*;
+    use crate::postgresql::attempt::Entry;
+
+    fn attempt(asked_for: &str, backup: &str) -> Attempt {
+        Attempt { asked_for: asked_for.to_owned(), backup: backup.to_owned(), manifest: 7 }
+    }
+
+    fn begin(disk: &SimulatedDisk, attempt: &Attempt) -> Result<NewCluster, PostgreSqlBackupError> {
+        NewCluster::begin(Arc::new(disk.clone()), attempt).map(|(cluster, _)| cluster)
+    }
 
     #[test]
-    fn only_what_a_restore_has_left_is_cleared() {
+    fn a_directory_is_restored_into_once_and_by_one_at_a_time() {
         let directory = tempfile::tempdir().unwrap();
         let root = directory.path().join("a/b");
-        let cluster = NewCluster::begin(&root).unwrap();
+        let begin = || NewCluster::begin(Arc::new(OsDisk::new(&root)), &attempt("all", "1"));
+        let (cluster, _) = begin().unwrap();
         assert_eq!(std::fs::metadata(&root).unwrap().permissions().mode() & 0o777, 0o700);
-        std::fs::create_dir_all(root.join("global")).unwrap();
-        cluster.put("PG_VERSION", b"15\n").unwrap();
-        let meanwhile = NewCluster::begin(&root).unwrap_err().to_string();
-        assert!(meanwhile.contains("another restore"), "{meanwhile}");
+        let meanwhile = begin().unwrap_err();
+        assert!(matches!(meanwhile, PostgreSqlBackupError::RestoreUnderWay { .. }), "{meanwhile}");
         drop(cluster);
-        // Cut short: begins anew.
-        let cluster = NewCluster::begin(&root).unwrap();
-        assert!(!root.join("global").exists() && root.join(MARKER).exists());
-        std::fs::create_dir_all(root.join("global")).unwrap();
-        cluster.finish(b"control").unwrap();
+        let (cluster, _) = begin().unwrap();
+        cluster.disk().create_directory("global").unwrap();
+        cluster.finish(&["global".to_owned()], &[], b"control").unwrap();
+        drop(cluster);
         assert_eq!(std::fs::read(root.join(CONTROL)).unwrap(), b"control");
         assert!(!root.join(MARKER).exists());
-        assert!(matches!(NewCluster::begin(&root), Err(PostgreSqlBackupError::NotEmpty { .. })));
+        assert!(matches!(begin(), Err(PostgreSqlBackupError::NotEmpty { .. })));
         // The power went before the marker was removed: it may be in use since.
         std::fs::write(root.join(MARKER), b"").unwrap();
-        assert!(matches!(NewCluster::begin(&root), Err(PostgreSqlBackupError::NotEmpty { .. })));
+        assert!(matches!(begin(), Err(PostgreSqlBackupError::AlreadyRestored { .. })));
     }
 
     #[test]
     fn somebody_elses_directory_is_left_alone() {
         let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("letter"), b"").unwrap();
-        assert!(matches!(NewCluster::begin(directory.path()), Err(PostgreSqlBackupError::NotEmpty { .. })));
-        assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1);
-    }
-
-    /// Files of a backup, and their content.
-    const FILES: [(&str, &[u8]); 3] =
-        [("PG_VERSION", b"18\n"), ("base/1/2600", &[7; 20_000]), ("pg_wal/history", b"1")];
-
-    /// As `restore_postgresql` does it.
-    fn restore(root: &Path) {
-        let cluster = NewCluster::begin(root).unwrap();
-        let (sender, queue) = std::sync::mpsc::sync_channel(2);
-        let queue = Mutex::new(queue);
-        let kept = std::thread::scope(|scope| {
-            let syncing = scope.spawn(|| sync_files(&queue));
-            let mut written = |_: u64| ();
-            let mut unpacker = Unpacker::new(&cluster, sender, &mut written);
-            for directory in ["base", "base/1", "global", "pg_wal"] {
-                unpack(&mut unpacker, directory, None);
-            }
-            FILES.iter().for_each(|(path, content)| unpack(&mut unpacker, path, Some(content)));
-            unpack(&mut unpacker, CONTROL, Some(b"control"));
-            let kept = unpacker.finish();
-            syncing.join().unwrap().unwrap();
-            kept
-        });
-        cluster.put(SETTINGS, b"restore_command").unwrap();
-        let names = kept.directories.iter().map(PathBuf::as_path).chain([Path::new("")]);
-        names.for_each(|name| cluster.sync_directory(name).unwrap());
-        cluster.finish(&kept.control.unwrap()).unwrap();
-    }
-
-    fn unpack(unpacker: &mut Unpacker<'_>, path: &str, content: Option<&[u8]>) {
-        let member = Member { path: path.into(), is_directory: content.is_none(), mode: 0o600 };
-        unpacker.member(&member).unwrap();
-        if let Some(content) = content {
-            unpacker.content(content).unwrap();
-            unpacker.member_ended().unwrap();
-        }
+        // A directory that is prepared for the log on another disk is somebody's, too.
+        std::os::unix::fs::symlink("/nowhere", directory.path().join("pg_wal")).unwrap();
+        let disk = Arc::new(OsDisk::new(directory.path()));
+        let refused = NewCluster::begin(disk, &attempt("all", "1"));
+        assert!(matches!(refused, Err(PostgreSqlBackupError::NotEmpty { .. })), "{refused:?}");
     }
 
     #[test]
-    fn a_member_that_is_kept_in_memory_has_a_limit() {
-        let directory = tempfile::tempdir().unwrap();
-        let cluster = NewCluster::begin(&directory.path().join("cluster")).unwrap();
-        let (sender, _queue) = std::sync::mpsc::sync_channel(1);
-        let mut written = |_: u64| ();
-        let mut unpacker = Unpacker::new(&cluster, sender, &mut written);
-        let member = Member { path: SETTINGS.into(), is_directory: false, mode: 0o600 };
-        unpacker.member(&member).unwrap();
-        let piece = vec![b'#'; KEPT_BYTES_MAX / 2];
-        unpacker.content(&piece).unwrap();
-        unpacker.content(&piece).unwrap();
-        assert!(unpacker.content(b"#").unwrap_err().to_string().contains("more than"));
+    fn another_attempt_begins_anew_and_another_request_is_refused() {
+        let disk = SimulatedDisk::new(1);
+        let first = begin(&disk, &attempt("all", "1")).unwrap();
+        disk.create_directory("base").unwrap();
+        disk.write_file("base/1", b"1");
+        first.list().add(&Entry { position: 0, path: "base".to_owned(), sum: None }).unwrap();
+        drop(first);
+        assert_eq!(look(&disk).unwrap().unwrap().entries.len(), 1);
+        let refused = begin(&disk, &attempt("a little", "1")).unwrap_err();
+        assert!(matches!(refused, PostgreSqlBackupError::OtherRestore { .. }), "{refused}");
+        assert!(disk.read_file("base/1").is_some());
+        drop(begin(&disk, &attempt("all", "2")).unwrap());
+        assert_eq!(look(&disk).unwrap().unwrap().entries, []);
+        assert!(disk.read_file("base/1").is_none());
     }
 
-    /// PostgreSQL starts wherever there is a `global/pg_control`.
+    /// Nothing says then what the files are of.
     #[test]
-    fn a_restored_cluster_is_there_whole_after_a_power_loss() {
-        let left = match files_after_power_loss(|directory| restore(&directory.join("parent/cluster"))) {
-            Ok(left) => left,
-            Err(error) => return Need::Fuse.skip(error),
-        };
-        for (path, content) in
-            FILES.into_iter().chain([(CONTROL, &b"control"[..]), (SETTINGS, b"restore_command")])
-        {
-            let found = left.read_file(&format!("parent/cluster/{path}"));
-            assert!(found.as_deref() == Some(content), "{path}: {:?} bytes", found.map(|bytes| bytes.len()));
-        }
-        assert!(left.read_file(&format!("parent/cluster/{MARKER}")).is_none(), "the marker is still there");
+    fn a_damaged_marker_is_refused_unless_there_is_nothing_else() {
+        let disk = SimulatedDisk::new(1);
+        drop(begin(&disk, &attempt("all", "1")).unwrap());
+        disk.flip_bit(MARKER, 3, 1);
+        drop(begin(&disk, &attempt("a little", "2")).unwrap());
+        disk.create_directory("base").unwrap();
+        disk.write_file("base/1", b"1");
+        disk.flip_bit(MARKER, 3, 1);
+        let refused = begin(&disk, &attempt("a little", "2")).unwrap_err();
+        assert!(matches!(refused, PostgreSqlBackupError::Marker { .. }), "{refused}");
+        assert!(disk.read_file("base/1").is_some());
+    }
+
+    #[test]
+    fn settings_that_no_cluster_has_are_refused() {
+        let disk = SimulatedDisk::new(1);
+        let cluster = begin(&disk, &attempt("all", "1")).unwrap();
+        disk.write_file(SETTINGS, &vec![b'#'; IN_MEMORY_BYTES_MAX + 1]);
+        let refused = cluster.change_settings(<[u8]>::to_vec).unwrap_err();
+        assert!(std::error::Error::source(&refused).unwrap().to_string().contains("more than"), "{refused}");
     }
 }

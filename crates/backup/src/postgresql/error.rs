@@ -63,6 +63,44 @@ pub enum PostgreSqlBackupError {
         /// The directory.
         directory: String,
     },
+    /// A cluster was restored there before.
+    #[error(
+        "the cluster in {directory} was restored to its end, and may have been started since: start PostgreSQL there, or name another \
+         directory. The file seawall-restoring in it means nothing any more and can be removed"
+    )]
+    AlreadyRestored {
+        /// The directory.
+        directory: String,
+    },
+    /// In the directory is what is left of a restore that was asked for something else.
+    #[error(
+        "in {directory} is what is left of a restore of {found}; this one is of {asked_for}: ask for the former again, and it resumes, \
+         or remove the directory"
+    )]
+    OtherRestore {
+        /// The directory.
+        directory: String,
+        /// What was asked for there.
+        found: String,
+        /// What is asked for now.
+        asked_for: String,
+    },
+    /// What is left of a restore says nothing of itself that can be read.
+    #[error(
+        "{file} is damaged ({problem}), so it does not say what was being restored here: remove the directory, and restore again"
+    )]
+    Marker {
+        /// The marker.
+        file: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// Another process restores into the directory.
+    #[error("another restore is under way in {directory}: wait until it has ended")]
+    RestoreUnderWay {
+        /// The directory.
+        directory: String,
+    },
     /// The place cannot be reached.
     #[error("cannot restore to there: {problem}")]
     Target {

@@ -15,6 +15,7 @@ use seawall_archive::{ObjectKind, ObjectPlace, Packer, Packing, Repository, Syst
 use seawall_codec::checksum::Crc64;
 
 use super::manifest::PartInfo;
+use super::missing::{Missing, WantedPart};
 use crate::error::BackupError;
 use crate::places;
 
@@ -120,10 +121,10 @@ pub(super) struct StoredParts<'a> {
 }
 
 impl StoredParts<'_> {
-    fn fetch(&self, index: usize) -> Result<Vec<u8>, BackupError> {
-        let expected = self.parts[index];
+    fn fetch(&self, part: &WantedPart) -> Result<Vec<u8>, BackupError> {
+        let expected = self.parts[part.index];
         let number =
-            u32::try_from(index).map_err(|_| BackupError::damaged(self.id, "it has too many parts"))?;
+            u32::try_from(part.index).map_err(|_| BackupError::damaged(self.id, "it has too many parts"))?;
         let object = places::part(self.id, number);
         let mut content = Vec::new();
         self.repository.fetch_object(self.system, &object, &mut content)?;
@@ -132,17 +133,17 @@ impl StoredParts<'_> {
         if (content.len() as u64, checksum.finish()) != (expected.bytes, expected.checksum) {
             return Err(BackupError::damaged(&object, "it is not what the manifest says"));
         }
-        Ok(content)
+        Ok(part.cut(content))
     }
 }
 
-/// All parts as one stream.
+/// What is missing of all parts, as one stream.
 pub(super) struct PartReader<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     stored: StoredParts<'env>,
     threads: usize,
-    /// The next part to be asked for.
-    next: usize,
+    /// Parts that were not asked for yet.
+    wanted: std::vec::IntoIter<WantedPart>,
     under_way: VecDeque<ScopedJoinHandle<'scope, Result<Vec<u8>, BackupError>>>,
     current: Vec<u8>,
     read: usize,
@@ -153,11 +154,12 @@ impl<'scope, 'env> PartReader<'scope, 'env> {
     pub(super) fn new(
         scope: &'scope Scope<'scope, 'env>,
         stored: StoredParts<'env>,
+        missing: &Missing,
         threads: usize,
     ) -> PartReader<'scope, 'env> {
-        let (next, read) = (0, 0);
+        let (wanted, read) = (missing.parts(stored.parts).into_iter(), 0);
         let (under_way, current) = (VecDeque::new(), Vec::new());
-        PartReader { scope, stored, threads: threads.max(1), next, under_way, current, read, failure: None }
+        PartReader { scope, stored, threads: threads.max(1), wanted, under_way, current, read, failure: None }
     }
 
     /// Why reading has failed, if it has.
@@ -165,15 +167,16 @@ impl<'scope, 'env> PartReader<'scope, 'env> {
         self.failure.take()
     }
 
-    /// The next part; empty behind the last one.
+    /// What is wanted of the next part; empty behind the last one.
     fn advance(&mut self) -> io::Result<()> {
         // What was read goes before others come.
         self.current = Vec::new();
         self.read = 0;
-        while self.next < self.stored.parts.len() && self.under_way.len() < self.threads {
-            let (stored, index) = (self.stored, self.next);
-            self.under_way.push_back(self.scope.spawn(move || stored.fetch(index)));
-            self.next += 1;
+        while self.under_way.len() < self.threads
+            && let Some(part) = self.wanted.next()
+        {
+            let stored = self.stored;
+            self.under_way.push_back(self.scope.spawn(move || stored.fetch(&part)));
         }
         let Some(first) = self.under_way.pop_front() else { return Ok(()) };
         let fetched = first.join().map_err(|_| io::Error::other("a thread of the restore panicked"))?;

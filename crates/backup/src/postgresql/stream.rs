@@ -33,6 +33,16 @@ pub(super) struct Member {
     pub(super) is_directory: bool,
     /// Permissions.
     pub(super) mode: u32,
+    /// Where its header begins in what is read.
+    pub(super) position: u64,
+}
+
+/// Bytes of a member's header, and what a member is filled up to.
+const BLOCK_BYTES: u64 = 512;
+
+/// What a member takes in an archive.
+pub(super) fn member_bytes(content_bytes: u64) -> u64 {
+    content_bytes.div_ceil(BLOCK_BYTES).saturating_add(1).saturating_mul(BLOCK_BYTES)
 }
 
 /// Takes the members of an archive as they come.
@@ -41,8 +51,8 @@ pub(super) trait Receiver {
     fn member(&mut self, member: &Member) -> io::Result<()>;
     /// More of its content, if it is a file.
     fn content(&mut self, bytes: &[u8]) -> io::Result<()>;
-    /// It is whole.
-    fn member_ended(&mut self) -> io::Result<()>;
+    /// It is whole, and this is its content, if it is a file.
+    fn member_ended(&mut self, sum: FileSum) -> io::Result<()>;
 }
 
 /// What was in an archive.
@@ -53,6 +63,11 @@ pub(super) struct Contents {
 }
 
 impl Contents {
+    /// What is known before an archive without these files is read.
+    pub(super) fn knowing(files: HashMap<PathBuf, FileSum>) -> Contents {
+        Contents { files, file_list: None }
+    }
+
     /// How many files there are.
     pub(super) fn files(&self) -> u64 {
         self.files.len() as u64
@@ -72,20 +87,32 @@ impl Contents {
 /// # Errors
 /// Those of `source` and `receiver`, and `InvalidData` for what is no archive of a cluster.
 pub(super) fn read_archive(source: impl Read, receiver: &mut dyn Receiver) -> io::Result<Contents> {
+    read_rest(Contents::default(), source, receiver)
+}
+
+/// As [`read_archive`], of an archive without some of its members: `contents` has them.
+///
+/// # Errors
+/// The same.
+pub(super) fn read_rest(
+    mut contents: Contents,
+    source: impl Read,
+    receiver: &mut dyn Receiver,
+) -> io::Result<Contents> {
     let mut archive = tar::Archive::new(source);
-    let mut contents = Contents::default();
     let mut piece = vec![0; PIECE_BYTES];
     // As they are: PostgreSQL's names are short, so headers that lengthen a name, and would be read as a whole, are of no archive of its.
     for entry in archive.entries()?.raw(true) {
         let mut entry = entry?;
         let member = member_of(&entry)?;
         receiver.member(&member)?;
+        let mut sum = FileSum { bytes: 0, checksum: 0 };
         if !member.is_directory {
             if contents.files.contains_key(&member.path) {
                 return Err(invalid(format!("{} comes twice", member.path.display())));
             }
             let mut keep = if member.path == Path::new(FILE_LIST) { Some(Vec::new()) } else { None };
-            let sum = read_content(&mut entry, &mut piece, keep.as_mut(), receiver)?;
+            sum = read_content(&mut entry, &mut piece, keep.as_mut(), receiver)?;
             match keep {
                 Some(text) => contents.file_list = Some(text),
                 None => {
@@ -93,7 +120,7 @@ pub(super) fn read_archive(source: impl Read, receiver: &mut dyn Receiver) -> io
                 }
             }
         }
-        receiver.member_ended()?;
+        receiver.member_ended(sum)?;
     }
     // What fills the last block up.
     let mut rest = archive.into_inner();
@@ -122,7 +149,7 @@ impl Receiver for Nobody {
     fn content(&mut self, _: &[u8]) -> io::Result<()> {
         Ok(())
     }
-    fn member_ended(&mut self) -> io::Result<()> {
+    fn member_ended(&mut self, _: FileSum) -> io::Result<()> {
         Ok(())
     }
 }
@@ -173,7 +200,7 @@ fn member_of(entry: &tar::Entry<'_, impl Read>) -> io::Result<Member> {
         EntryType::Directory => true,
         other => return Err(invalid(format!("{} is neither file nor directory: {other:?}", path.display()))),
     };
-    Ok(Member { path: below, is_directory, mode: header.mode()? })
+    Ok(Member { path: below, is_directory, mode: header.mode()?, position: entry.raw_header_position() })
 }
 
 fn invalid(problem: String) -> io::Error {
@@ -234,7 +261,7 @@ pub(super) mod tests {
             self.0.last_mut().unwrap().1.extend_from_slice(bytes);
             Ok(())
         }
-        fn member_ended(&mut self) -> io::Result<()> {
+        fn member_ended(&mut self, _: FileSum) -> io::Result<()> {
             Ok(())
         }
     }

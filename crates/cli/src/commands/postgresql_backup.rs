@@ -251,6 +251,11 @@ pub(super) fn show(bar: &ProgressBar, step: PostgreSqlRestoreProgress) {
         PostgreSqlRestoreProgress::Searching { segments } => {
             bar.set_message(format!("looking for the restore point, segments: {segments}"));
         }
+        PostgreSqlRestoreProgress::Checking { bytes, total } => {
+            bar.set_message("checking what is there already");
+            bar.set_length(total);
+            bar.set_position(bytes);
+        }
         PostgreSqlRestoreProgress::Files { bytes, total, .. } => {
             bar.set_message("restoring files");
             bar.set_length(total);
@@ -300,14 +305,24 @@ fn report_json(report: &PostgreSqlRestoreReport) -> Value {
     json!({
         "backup": report.backup.id, "system": System::PostgreSql(manifest.system).to_string(),
         "timeline": report.timeline.get(), "consistent_from": manifest.end.to_string(), "files": manifest.files,
-        "bytes": manifest.bytes(), "seconds": report.elapsed.as_secs_f64(),
+        "bytes": manifest.bytes(), "kept_files": report.kept_files, "kept_bytes": report.kept_bytes,
+        "fetched_bytes": report.fetched_bytes, "seconds": report.elapsed.as_secs_f64(),
         "passed_over": passed_over_json(&report.passed_over),
     })
 }
 
 fn report_text(report: &PostgreSqlRestoreReport, directory: &Path) -> String {
+    let resumed = match report.kept_files {
+        0 => String::new(),
+        files => format!(
+            " (resumed: {} of {} files, {}, were there already and are whole)",
+            grouped(files),
+            grouped(report.backup.manifest.files),
+            size(report.kept_bytes)
+        ),
+    };
     format!(
-        "restored the files of {} in {}; start PostgreSQL in {}, and it recovers along timeline {}",
+        "restored the files of {} in {}{resumed}; start PostgreSQL in {}, and it recovers along timeline {}",
         report.backup.id,
         duration(report.elapsed),
         directory.display(),

@@ -1,5 +1,8 @@
 //! Restores of backups that no PostgreSQL has made, so that they are tested where there is none.
 
+mod cut_short;
+mod power_loss;
+
 use std::os::unix::fs::PermissionsExt;
 use std::sync::mpsc::sync_channel;
 
@@ -30,6 +33,7 @@ const FILES: &[(&str, &[u8])] = &[
 ];
 
 struct World {
+    store: SimulatedDisk,
     repository: Repository,
     scratch: tempfile::TempDir,
 }
@@ -37,15 +41,24 @@ struct World {
 impl World {
     /// A backup with the segment that it needs, and the one after that.
     fn new(change: impl Fn(String) -> String) -> World {
-        let disk = SimulatedDisk::new(1);
-        let repository = Repository::create_on(Arc::new(disk), RepositoryOptions::default()).unwrap();
-        let world = World { repository, scratch: tempfile::tempdir().unwrap() };
-        world.put_backup(&archive_of(FILES, change));
+        World::of(&archive_of(FILES, change))
+    }
+
+    fn of(archive: &[u8]) -> World {
+        let world = World::empty();
+        world.put_backup(ID, archive);
         (7..=8).for_each(|number| world.put_segment(number));
         world
     }
 
-    fn put_backup(&self, archive: &[u8]) {
+    fn empty() -> World {
+        let store = SimulatedDisk::new(1);
+        let repository =
+            Repository::create_on(Arc::new(store.clone()), RepositoryOptions::default()).unwrap();
+        World { store, repository, scratch: tempfile::tempdir().unwrap() }
+    }
+
+    fn put_backup(&self, id: &str, archive: &[u8]) {
         let place = ObjectPlace {
             timeline: TimelineId::FIRST,
             segment_bytes: 1 << 20,
@@ -55,7 +68,7 @@ impl World {
         };
         let system = System::PostgreSql(SYSTEM);
         let packing = Packing::default();
-        let writer = PartWriter { repository: &self.repository, system, id: ID, place, packing };
+        let writer = PartWriter { repository: &self.repository, system, id, place, packing };
         let (sender, receiver) = sync_channel(1000);
         let mut cutter = Cutter::new(1000, sender);
         cutter.take(archive).unwrap();
@@ -78,7 +91,7 @@ impl World {
             bad_files: Vec::new(),
             parts,
         };
-        let header = places::manifest(ID).unwrap().header(ObjectKind::BackupManifest, system, place);
+        let header = places::manifest(id).unwrap().header(ObjectKind::BackupManifest, system, place);
         let packed = Packer::new(packing).pack(header, manifest.encode().as_bytes());
         assert_eq!(self.repository.push_object(&packed).unwrap(), Pushed::Stored);
     }
@@ -186,10 +199,8 @@ fn what_cannot_be_reached_is_refused_before_anything_is_written() {
     assert!(!world.directory().exists());
     world.restore(Time(20)).unwrap();
     // Nor is anything without the log that makes the files consistent.
-    let disk = SimulatedDisk::new(2);
-    let repository = Repository::create_on(Arc::new(disk), RepositoryOptions::default()).unwrap();
-    let bare = World { repository, scratch: tempfile::tempdir().unwrap() };
-    bare.put_backup(&archive_of(FILES, |list| list));
+    let bare = World::empty();
+    bare.put_backup(ID, &archive_of(FILES, |list| list));
     assert!(matches!(bare.restore(Latest), Err(BackupError::LogTooShort { .. })));
     assert!(!bare.directory().exists());
 }
