@@ -7,6 +7,7 @@
 mod agents;
 mod beside;
 mod drill;
+mod resumed;
 mod scene;
 
 use std::os::unix::fs::chown;

@@ -127,10 +127,14 @@ impl Scene {
 
     /// `restore` into a directory of this name.
     pub(crate) fn restore(&self, name: &str, arguments: &[&str]) -> Output {
+        self.restore_command(name, arguments).output().unwrap()
+    }
+
+    pub(crate) fn restore_command(&self, name: &str, arguments: &[&str]) -> Command {
         let (directory, repository) = (self.text(name), self.text("repository"));
         let mut command = self.command(self.path("seawall"));
         command.args(["--json", "restore", &directory, "--repository", &repository]).args(arguments);
-        command.output().unwrap()
+        command
     }
 
     /// A cluster that was restored, and has recovered.
