@@ -36,7 +36,7 @@ use crate::data_directory::DataDirectory;
 use crate::peer::check_peer;
 use crate::protocol::{Answer, Form, LINE_BYTES_MAX, Request, mark_of};
 use crate::say::say;
-use crate::settings::Settings;
+use crate::settings::ArchiveSettings;
 use crate::spool::{Lock, Spool};
 use fetch::Fetcher;
 use places::{Place, open_places};
@@ -115,17 +115,17 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
     let [spool, data] = arguments else { return Err("expected a spool and a data directory".to_owned()) };
     let data = DataDirectory::new(PathBuf::from(data));
     let mut text = String::new();
-    let read = io::stdin().take(LINE_BYTES_MAX).read_to_string(&mut text);
+    let read = io::stdin().read_to_string(&mut text);
     read.map_err(|error| format!("cannot read the settings: {error}"))?;
-    let settings = Settings::parse(&text, "the settings").map_err(|error| error.to_string())?;
-    settings.guard_master_key().map_err(|error| error.to_string())?;
+    let settings = ArchiveSettings::parse(&text, "the settings").map_err(|error| error.to_string())?;
+    settings.guard_secrets().map_err(|error| error.to_string())?;
     let spool = Spool::new(PathBuf::from(spool), settings.repositories_mark());
     // A session of its own: what PostgreSQL sends to the processes that it has started does not end this one.
     if let Err(error) = rustix::process::setsid() {
         say!("the agent stays in the session that it was started in: {error}");
     }
     // The one before may still be at its last uploads.
-    let timeout = settings.timeout().map_err(|error| error.to_string())?;
+    let timeout = settings.timeout();
     let lock = spool.lock_within(Lock::Agent, timeout, &SystemClock);
     let lock = lock.map_err(|error| format!("cannot lock the spool: {error}"))?;
     let shared =
@@ -135,13 +135,11 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
     let watch =
         Watch::new(&watched).map_err(|error| format!("cannot watch {}: {error}", watched.display()))?;
     let mark = mark_of(&settings);
-    let refuse = |error: crate::settings::SettingsError| error.to_string();
-    let (packing, in_flight) = (settings.packing().map_err(refuse)?, settings.in_flight().map_err(refuse)?);
-    let (prefetch, queue_max) = (settings.prefetch().map_err(refuse)?, settings.queue_max().map_err(refuse)?);
+    let (in_flight, prefetch) = (settings.in_flight(), settings.prefetch());
     // For as long as the process lives.
     std::mem::forget(lock);
     let agent = Agent {
-        pusher: Pusher::new(Arc::clone(&shared), packing, in_flight, queue_max),
+        pusher: Pusher::new(Arc::clone(&shared), settings.packing(), in_flight, settings.queue_max()),
         fetcher: Fetcher::new(Arc::clone(&shared), in_flight, prefetch),
         mark,
         prometheus_file: settings.prometheus_file(),

@@ -34,7 +34,7 @@ use crate::data_directory;
 use crate::peer::check_peer;
 use crate::protocol::{Answer, Form, LINE_BYTES_MAX, Request, mark_of};
 use crate::say::say;
-use crate::settings::Settings;
+use crate::settings::ArchiveSettings;
 use crate::spool::{FileIdentity, Lock, Spool};
 
 /// The program's own name for the agent, which `main` hands to [`crate::agent::main`].
@@ -183,7 +183,7 @@ fn take_data_directory(arguments: &[OsString]) -> Result<(Option<PathBuf>, Vec<O
 
 /// What a command works with.
 struct Call {
-    settings: Settings,
+    settings: ArchiveSettings,
     spool: Spool,
     /// Where the spool really is.
     place: PathBuf,
@@ -206,8 +206,8 @@ impl Call {
     /// With the spool, which nobody else could have written into: what it says is believed from here on.
     fn at(place: Place, form: Form) -> Result<Call, Trouble> {
         let Place { data, arguments } = place;
-        let (settings, rest) = Settings::load(&arguments).map_err(Trouble::new)?;
-        settings.guard_master_key().map_err(Trouble::new)?;
+        let (settings, rest) = ArchiveSettings::load(&arguments).map_err(Trouble::new)?;
+        settings.guard_secrets().map_err(Trouble::new)?;
         let spool = Spool::new(settings.spool(&data).map_err(Trouble::new)?, settings.repositories_mark());
         let place = spool.check().map_err(Trouble::io("use the spool (SEAWALL_SPOOL names another)"))?;
         Ok(Call { settings, spool, place, data, rest, form })
@@ -294,7 +294,7 @@ fn ask_running(request: &Request, call: &Call) -> Result<Answer, Trouble> {
         Trouble::new(format!("no agent runs for the data directory {data} with the spool {spool}"))
     })?;
     let line = request.to_line(mark_of(&call.settings));
-    let answer = exchange(stream, &line, call.settings.timeout().map_err(Trouble::new)?)?;
+    let answer = exchange(stream, &line, call.settings.timeout())?;
     answer.ok_or_else(confused)
 }
 
@@ -330,7 +330,7 @@ fn text_of(argument: &OsString) -> Result<String, Trouble> {
 fn ask_agent(call: &Call, request: &Request) -> Result<Answer, Trouble> {
     let Call { settings, spool, .. } = call;
     let line = request.to_line(mark_of(settings));
-    let timeout = settings.timeout().map_err(Trouble::new)?;
+    let timeout = settings.timeout();
     for _ in 0..AGENTS_TRIED {
         let stream = connect_or_start(call)?;
         match exchange(stream, &line, timeout)? {
@@ -385,7 +385,7 @@ fn connect_or_start(call: &Call) -> Result<UnixStream, Trouble> {
     }
     spool.prepare().map_err(Trouble::io("prepare the spool (SEAWALL_SPOOL names another)"))?;
     // One starts it, the others find it running.
-    let timeout = settings.timeout().map_err(Trouble::new)?;
+    let timeout = settings.timeout();
     let _start =
         spool.lock_within(Lock::Start, timeout, &SystemClock).map_err(Trouble::io("lock the spool"))?;
     if let Some(stream) = connect(spool)? {
@@ -405,7 +405,7 @@ fn start(call: &Call) -> Result<(), Trouble> {
     let Call { settings, spool, data, .. } = call;
     // Said once for each agent: a command runs for each segment.
     settings.warnings().iter().for_each(|warning| call.warn("seawall: warning", warning));
-    let timeout = settings.timeout().map_err(Trouble::new)? + WORD_OF_AGENT;
+    let timeout = settings.timeout() + WORD_OF_AGENT;
     // A socket, since a pipe has no time limit.
     let (ours, theirs) = UnixStream::pair().map_err(Trouble::io("make a socket for the agent"))?;
     ours.set_read_timeout(Some(timeout)).map_err(Trouble::io("limit the wait for the agent"))?;

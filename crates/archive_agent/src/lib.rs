@@ -33,5 +33,5 @@ mod spool;
 mod trust;
 
 pub use protocol::Form;
-pub use settings::{Settings, SettingsError};
+pub use settings::{ArchiveSettings, SettingsError};
 pub use spool::{FileIdentity, Lock, Spool, SpoolLock};

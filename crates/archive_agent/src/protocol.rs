@@ -15,7 +15,7 @@ use std::fmt::Write;
 
 use seawall_codec::checksum::crc32c;
 
-use crate::settings::Settings;
+use crate::settings::ArchiveSettings;
 
 /// A longer line is none of ours.
 pub(crate) const LINE_BYTES_MAX: u64 = 64 << 10;
@@ -62,7 +62,7 @@ pub(crate) enum Answer {
 }
 
 /// What settings are told apart by, with what they take from the environment: an agent keeps the environment that it was started with.
-pub(crate) fn mark_of(settings: &Settings) -> u32 {
+pub(crate) fn mark_of(settings: &ArchiveSettings) -> u32 {
     let environment = settings.environment().into_iter().flat_map(|(name, value)| [name, value]);
     let parts: Vec<Vec<u8>> = std::iter::once(settings.to_text().into_bytes()).chain(environment).collect();
     crc32c(&parts.join(&0))

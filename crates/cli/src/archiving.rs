@@ -6,9 +6,15 @@ use seawall_archive_agent::{Form, agent, client};
 
 use crate::events;
 
+/// Options of all commands that have a value, of which these have some: they may stand before the command, too.
+const WITH_VALUES: [&str; 4] = ["--config", "--master-key-file", "--master-key-env", "--master-key-command"];
+
+const VERBOSITY: [&str; 3] = ["-v", "-vv", "--verbose"];
+
 /// Runs the command, if it is one of these and no help is asked for; returns the exit code.
 pub(crate) fn run(arguments: &[OsString]) -> Option<u8> {
     let (form, words) = take_form(arguments.get(1..)?);
+    let words = command_first(&words);
     let (command, rest) = words.split_first()?;
     if rest.iter().any(|argument| argument == "--help" || argument == "-h") {
         return None;
@@ -36,4 +42,52 @@ fn take_form(arguments: &[OsString]) -> (Form, Vec<OsString>) {
     let words: Vec<OsString> = arguments.iter().filter(|argument| *argument != "--json").cloned().collect();
     let form = if words.len() < arguments.len() { Form::Json } else { Form::Text };
     (form, words)
+}
+
+/// Puts options that stand before the command after it. What is wrong with them is the command's to say then: its exit code must not
+/// tell a recovery that the archive ends. How much is to be said is the agent's business: `RUST_LOG`.
+fn command_first(words: &[OsString]) -> Vec<OsString> {
+    let mut before = 0;
+    while let Some(word) = words.get(before) {
+        before += match word.to_str() {
+            Some(word) if WITH_VALUES.contains(&word) => 2,
+            Some(word) if WITH_VALUES.iter().any(|option| is_with_value(word, option)) => 1,
+            Some(word) if VERBOSITY.contains(&word) => 1,
+            _ => break,
+        };
+    }
+    let (options, rest) = words.split_at(before.min(words.len()));
+    let (command, rest) = rest.split_at(rest.len().min(1));
+    let is_verbosity = |word: &&OsString| word.to_str().is_some_and(|word| VERBOSITY.contains(&word));
+    let options: Vec<OsString> = options.iter().filter(|word| !is_verbosity(word)).cloned().collect();
+    [command, &options, rest].concat()
+}
+
+fn is_with_value(word: &str, option: &str) -> bool {
+    word.strip_prefix(option).is_some_and(|rest| rest.starts_with('='))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use super::*;
+
+    #[test]
+    fn options_before_the_command_are_the_commands() {
+        for (given, expected) in [
+            ("archive-get a b", "archive-get a b"),
+            ("--config f archive-get a b", "archive-get --config f a b"),
+            ("--config=f --master-key-env K archive-push a", "archive-push --config=f --master-key-env K a"),
+            ("--config", "--config"),
+            ("-v --verbose archive-push a", "archive-push a"),
+            ("--config f info -v db", "info --config f -v db"),
+            ("--bogus archive-push a", "--bogus archive-push a"),
+            ("", ""),
+        ] {
+            let words: Vec<OsString> = given.split_whitespace().map(OsString::from).collect();
+            let words = command_first(&words);
+            assert_eq!(words.join(OsStr::new(" ")), expected);
+        }
+    }
 }

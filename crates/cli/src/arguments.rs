@@ -11,7 +11,8 @@ mod upkeep;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use seawall::{ImageCompression, PageProtection};
+use seawall::{ImageCompression, MasterKey, PageProtection};
+use seawall_settings::{KeyOf, Names, Settings, SettingsError};
 
 pub(crate) use archiving::{ARCHIVE_HELP, ArchiveArguments};
 pub(crate) use backup::{
@@ -58,6 +59,23 @@ docs/command-line.md says which command has which exit code.
 
 Keys and values are text; `--hex` reads and shows bytes. With `--json` every answer is JSON, one value a line.";
 
+const SETTINGS_HELP: &str = "\
+Settings are options, environment variables and lines of one file, in this order: what comes first counts. The file is TOML:
+
+  repository = \"s3://wal/main\"          # SEAWALL_REPOSITORY, --repository
+  master_key_file = \"/etc/seawall/key\"
+
+  [archive]                             # archive-push and archive-get
+  queue_max = \"200GiB\"                 # SEAWALL_QUEUE_MAX, --queue-max
+
+  [expire]                              # a section for each command
+  keep_window = \"14d\"                  # SEAWALL_EXPIRE_KEEP_WINDOW
+
+  [credentials]
+  AWS_ACCESS_KEY_ID = \"...\"
+
+docs/command-line.md has all of them.";
+
 /// Make, fill, read and examine Seawall databases.
 ///
 /// Seawall is a transactional storage engine: ordered tables of keys and values in a directory. A put that returned
@@ -73,7 +91,7 @@ pub(crate) struct Arguments {
 }
 
 /// Options of every sub-command.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Shared {
     /// Answer in JSON, one value a line; errors are JSON on standard error.
     #[arg(long, global = true, display_order = 1000)]
@@ -81,6 +99,12 @@ pub(crate) struct Shared {
     /// Say more on standard error of what happens; twice, still more. The variable RUST_LOG says it in detail, and comes first.
     #[arg(long, short, global = true, action = clap::ArgAction::Count, display_order = 1000)]
     pub(crate) verbose: u8,
+    /// Read the settings from FILE. Default: SEAWALL_CONFIG, else /etc/seawall/seawall.toml if it is there. /dev/null for none.
+    #[arg(long, global = true, value_name = "FILE", display_order = 1000)]
+    pub(crate) config: Option<PathBuf>,
+    /// What is in force, of these options, the environment and the file.
+    #[arg(skip)]
+    pub(crate) settings: Settings,
     /// Memory for cached pages, in MiB. Default 256.
     #[arg(long, global = true, value_name = "MIB", hide_short_help = true, display_order = 1001)]
     pub(crate) cache_mib: Option<u64>,
@@ -96,6 +120,25 @@ pub(crate) struct Shared {
     pub(crate) page_image_compression: Option<ImageCompression>,
     #[command(flatten)]
     pub(crate) master_key: MasterKeyArguments,
+}
+
+impl Shared {
+    /// Takes the settings together, of which these options are one level.
+    pub(crate) fn load_settings(&mut self) -> Result<(), SettingsError> {
+        let mut options = self.master_key.given();
+        let mut add = |path, text: Option<String>| options.extend(text.map(|text| (path, text)));
+        add("database.cache_mib", self.cache_mib.map(|mib| mib.to_string()));
+        add("database.memtable_mib", self.memtable_mib.map(|mib| mib.to_string()));
+        add("database.page_protection", self.page_protection.map(|protection| protection.to_string()));
+        add("database.page_image_compression", self.page_image_compression.map(|name| name.to_string()));
+        self.settings = Settings::load(self.config.as_deref(), options, Names::Relative)?;
+        Ok(())
+    }
+
+    /// Where the master key of repositories, or of databases, comes from.
+    pub(crate) fn key_of(&self, of: KeyOf) -> Option<MasterKey> {
+        self.settings.master_key(of)
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -182,6 +225,9 @@ pub(crate) enum Command {
     /// Restore a database into a scratch directory, check it, and say how long it took.
     #[command(after_help = upkeep::DRILL_HELP)]
     Drill(DrillArguments),
+    /// Show which settings are in force, and whether each is from an option, the environment, the file or nowhere.
+    #[command(after_help = SETTINGS_HELP)]
+    Settings,
     /// Measure this machine: commits, reads and scans a second, in a scratch directory.
     Bench(Bench),
     /// Show what Seawall promises: load real data, kill -9 the loader, recover, verify, transfer money, verify.

@@ -13,6 +13,7 @@ mod postgresql_backup;
 mod postgresql_drill;
 mod repository;
 mod rows;
+mod settings;
 mod tables;
 mod timelines;
 mod tour;
@@ -22,6 +23,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use seawall::{Database, Error, MasterKey, OpenMode, Options};
+use seawall_settings::KeyOf;
 
 use crate::archiving;
 use crate::arguments::{ArchiveArguments, Arguments, Command, Shared};
@@ -33,13 +35,7 @@ use crate::progress;
 /// Runs the sub-command that `arguments` name.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Failure> {
     let shared = &arguments.shared;
-    if !shared.master_key.are_well_formed() {
-        let problem = "give one of --master-key-file, --master-key-env and --master-key-command, not several";
-        return Err(Failure::Usage(problem.to_owned()));
-    }
-    if let Some(key) = shared.master_key.source() {
-        guard_key(&key, output)?;
-    }
+    guard_secrets(shared, output)?;
     match &arguments.command {
         Command::Init(init) => tables::init(shared, init, output),
         Command::Info(directory) => inspect::info(shared, &directory.dir, output),
@@ -75,9 +71,27 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Command::Expire(expire) => expire::expire(shared, expire, output),
         Command::Verify(verify) => verify::verify(shared, verify, output),
         Command::Drill(drill) => drill::drill(shared, drill, output),
+        Command::Settings => settings::show(shared, output),
         Command::Bench(bench) => bench::bench(shared, bench, output),
         Command::Tour(tour) => tour::tour(shared, tour, output),
     }
+}
+
+/// What is done before anything secret is read, or handed on.
+fn guard_secrets(shared: &Shared, output: &Output) -> Result<(), Failure> {
+    let settings = &shared.settings;
+    if settings.has_secrets() {
+        seawall_io::forbid_core_files().map_err(Failure::io("cannot keep secrets out of core files"))?;
+    }
+    if let Some(path) = settings.exposed_file() {
+        let path = path.display();
+        output.warn(format_args!(
+            "everybody may read the credentials in {path}: take that right away, as `chmod o-rwx {path}` does"
+        ));
+    }
+    let mut keys = vec![shared.key_of(KeyOf::Repositories), shared.key_of(KeyOf::Databases)];
+    keys.dedup_by_key(|key| key.as_ref().map(MasterKey::to_string));
+    keys.into_iter().flatten().try_for_each(|key| guard_key(&key, output))
 }
 
 /// What is done before a master key is read: its memory is kept out of core files, and a file that others can read is named.
@@ -105,23 +119,19 @@ fn archive(command: &str, rest: &ArchiveArguments, shared: &Shared) -> Result<()
     }
 }
 
-/// Engine options: the command line's, else the defaults.
+/// Engine options: what is set, else the defaults.
 fn options(shared: &Shared, mode: OpenMode) -> Options {
-    let mut options = Options { mode, ..Options::default() };
-    if let Some(mib) = shared.cache_mib {
-        options.cache_bytes = mib.saturating_mul(1 << 20);
+    let settings = &shared.settings;
+    let bytes = |path| settings.require::<u64>(path).saturating_mul(1 << 20);
+    Options {
+        mode,
+        cache_bytes: bytes("database.cache_mib"),
+        memtable_bytes: bytes("database.memtable_mib"),
+        master_key: shared.key_of(KeyOf::Databases),
+        page_protection: settings.require("database.page_protection"),
+        page_image_compression: settings.require("database.page_image_compression"),
+        ..Options::default()
     }
-    if let Some(mib) = shared.memtable_mib {
-        options.memtable_bytes = mib.saturating_mul(1 << 20);
-    }
-    options.master_key = shared.master_key.source();
-    if let Some(protection) = shared.page_protection {
-        options.page_protection = protection;
-    }
-    if let Some(compression) = shared.page_image_compression {
-        options.page_image_compression = compression;
-    }
-    options
 }
 
 /// Opens a database, with a progress bar if the last process left something to replay.
@@ -179,4 +189,19 @@ fn open_with(directory: &Path, options: Options) -> Result<Database, Failure> {
         bar.finish_and_clear();
     }
     Ok(database)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The settings and the engine must not have different ones.
+    #[test]
+    fn the_defaults_of_settings_are_those_of_the_engine() {
+        let shared = Shared::default();
+        let (ours, engine) = (options(&shared, OpenMode::Existing), Options::default());
+        assert_eq!((ours.cache_bytes, ours.memtable_bytes), (engine.cache_bytes, engine.memtable_bytes));
+        assert_eq!(ours.page_protection, engine.page_protection);
+        assert_eq!(ours.page_image_compression, engine.page_image_compression);
+    }
 }

@@ -4,7 +4,7 @@
 //! |-----:|---------------------------------------------------------------------------|
 //! |    0 | done                                                                      |
 //! |    1 | failed for another reason; the message says why                           |
-//! |    2 | the command line is wrong                                                 |
+//! |    2 | the command line or the settings are wrong                                |
 //! |    3 | no such database, repository, table, key or file; log not kept any more   |
 //! |    4 | damage found in the database's files or the repository's objects          |
 //! |    5 | the database is in use by another process                                 |
@@ -42,6 +42,8 @@ pub(crate) enum Failure {
     Verified { findings: String },
     #[error("{0}")]
     Usage(String),
+    #[error("{0}")]
+    Settings(#[from] seawall_settings::SettingsError),
     #[error("{what}: {source}")]
     Io { what: String, source: io::Error },
     #[error("{0}")]
@@ -76,6 +78,7 @@ impl Failure {
             Failure::Broken(_) | Failure::Unreadable { .. } => 1,
             Failure::Told(code) => *code,
             Failure::Usage(_)
+            | Failure::Settings(_)
             | Failure::Database(
                 Error::Option { .. }
                 | Error::TableName { .. }

@@ -58,7 +58,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         };
     }
     let wants_json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
-    let arguments = match Arguments::try_parse_from(arguments) {
+    let mut arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
         Err(error) if wants_json && error.use_stderr() => {
             return failed(&Failure::Usage(error.to_string().trim().to_owned()), true);
@@ -68,7 +68,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let json = arguments.shared.json;
     events::show(arguments.shared.verbose, json);
     let mut output = Output::stdout(json);
-    let result = commands::run(&arguments, &mut output).and_then(|()| output.flush());
+    let loaded = arguments.shared.load_settings().map_err(Failure::from);
+    let result = loaded.and_then(|()| commands::run(&arguments, &mut output)).and_then(|()| output.flush());
     match result {
         Ok(()) => {
             if let Some(Failure::Output(error)) = output.lost() {

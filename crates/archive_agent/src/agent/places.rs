@@ -17,7 +17,7 @@ use seawall_codec::checksum::crc32c;
 
 use super::stock::{Stock, processors};
 use crate::say::say;
-use crate::settings::Settings;
+use crate::settings::ArchiveSettings;
 
 /// How long requests are tried before a command is told: PostgreSQL calls again.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
@@ -57,19 +57,19 @@ pub(crate) struct Place {
 ///
 /// `known` has the ids of those that an earlier agent has opened, by [`Place::key`].
 pub(crate) fn open_places(
-    settings: &Settings,
+    settings: &ArchiveSettings,
     known: &BTreeMap<String, String>,
 ) -> Result<Vec<Place>, String> {
     let refuse = |error: crate::settings::SettingsError| error.to_string();
-    let required = settings.repositories().map_err(refuse)?.into_iter().map(|url| (url, true));
-    let optional = settings.optional_repositories().into_iter().map(|url| (url, false));
-    let in_flight = settings.in_flight().map_err(refuse)? as u64;
+    let required = settings.repositories().map_err(refuse)?.iter().map(|url| (url, true));
+    let optional = settings.optional_repositories().iter().map(|url| (url, false));
+    let in_flight = settings.in_flight() as u64;
     let mut places = Vec::new();
     for (text, is_required) in required.chain(optional) {
         let url: RepositoryUrl = text.parse().map_err(|error| format!("{error}"))?;
         let options = RepositoryOptions {
-            master_key: settings.master_key().map_err(refuse)?,
-            credentials: settings.credentials().clone(),
+            master_key: settings.master_key(),
+            credentials: settings.credentials(),
             retry: RetryPolicy { give_up_after: GIVE_UP_AFTER, ..RetryPolicy::default() },
             ..RepositoryOptions::default()
         };
@@ -326,8 +326,7 @@ mod tests {
 
     /// A required repository that an earlier agent has opened: nothing is asked of any.
     fn known(urls: &[&str]) -> Result<Vec<Place>, String> {
-        let lines: Vec<String> = urls.iter().map(|url| format!("repository = {url}\n")).collect();
-        let settings = Settings::parse(&lines.concat(), "test").unwrap();
+        let settings = ArchiveSettings::parse(&format!("repository = {urls:?}"), "test").unwrap();
         let place = Place::new(urls[0].parse().unwrap(), options(), true, 1);
         open_places(&settings, &BTreeMap::from([(place.key(), "first".to_owned())]))
     }

@@ -634,7 +634,7 @@ mod tests {
 
     use crate::agent::places::open_places;
     use crate::data_directory::DataDirectory;
-    use crate::settings::Settings;
+    use crate::settings::ArchiveSettings;
     use crate::spool::Spool;
 
     /// A data directory and a required repository; whatever else the settings say.
@@ -644,7 +644,7 @@ mod tests {
         std::fs::write(data.join("global/pg_control"), 7_u64.to_le_bytes()).unwrap();
         let url = directory.join("repository").display().to_string();
         Repository::create(&url.parse().unwrap(), RepositoryOptions::default()).unwrap();
-        let settings = Settings::parse(&format!("repository = {url}\n{more}\n"), "test").unwrap();
+        let settings = ArchiveSettings::parse(&format!("repository = {url:?}\n{more}\n"), "test").unwrap();
         let spool = Spool::new(directory.join("spool"), 1);
         spool.prepare().unwrap();
         Shared::take_over(spool, DataDirectory::new(data), Arc::new(SystemClock), |known| {
@@ -725,7 +725,7 @@ mod tests {
         let shared = shared(
             directory.path(),
             &format!(
-                "optional_repository = s3://b/p?endpoint=http://127.0.0.1:{port}&region=x&anonymous=true&timeout=600"
+                "archive.optional_repository = 's3://b/p?endpoint=http://127.0.0.1:{port}&region=x&anonymous=true&timeout=600'"
             ),
         );
         shared.gaps.note(&shared.spool, gap()).unwrap();

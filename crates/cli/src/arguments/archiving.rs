@@ -6,9 +6,9 @@ pub(crate) const ARCHIVE_HELP: &str = "\
 Run in PostgreSQL's data directory, as PostgreSQL does; or anywhere, if the file lies in a data directory. The first call starts an agent, which uploads whatever waits to be \
 archived, many files at once, and fetches ahead for recovery. Later calls mostly find that the work is done.
 
-Options. Each is also a line of /etc/seawall/archive.conf, as in `queue_max = 64GiB`, and an environment variable, such as \
-SEAWALL_QUEUE_MAX:
-  --repository=URL             where to; several: given again, or with spaces
+Options. Each is also an environment variable, such as SEAWALL_QUEUE_MAX, and a line of /etc/seawall/seawall.toml: the repository \
+and the master key at its top, the others in [archive], as in `queue_max = \"64GiB\"`:
+  --repository=URL             where to; several: given again
   --optional-repository=URL    where to, too, without waiting for it
   --queue-max=BYTES            leave segments out, as a recorded gap, when more
                                waits and the store takes nothing; default never
@@ -20,7 +20,7 @@ SEAWALL_QUEUE_MAX:
   --prefetch=NUMBER            segments fetched ahead, default 32
   --timeout=SECONDS            how long a command waits, default 60
   --master-key-file=FILE       of an encrypted repository; also -env, -command
-  --config=FILE                instead of /etc/seawall/archive.conf
+  --config=FILE                instead of /etc/seawall/seawall.toml
   --data-directory=DIR         PostgreSQL's, if this does not run in it and the
                                file lies elsewhere
 

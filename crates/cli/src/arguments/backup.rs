@@ -13,7 +13,7 @@ pub(crate) struct BackupArguments {
     pub(crate) command: Option<BackupCommand>,
     /// The database's directory.
     pub(crate) dir: Option<PathBuf>,
-    /// Where to. Default: SEAWALL_REPOSITORY.
+    /// Where to. Default: the one that is set.
     #[arg(long, value_name = "REPOSITORY")]
     pub(crate) repository: Option<String>,
     /// Only what has changed since the newest backup of the database's timeline that is there; everything, if there is none.
@@ -25,12 +25,12 @@ pub(crate) struct BackupArguments {
     /// Bytes a second that are read at most, in MiB.
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) rate: Option<u64>,
-    /// Threads that compress and put.
-    #[arg(long, value_name = "NUMBER", default_value_t = 2, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub(crate) threads: u16,
-    /// Compress with Zstandard at this level instead of LZ4.
-    #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(i32).range(1..=19))]
-    pub(crate) zstd: Option<i32>,
+    /// Threads that compress and put. Default: 2.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) threads: Option<u16>,
+    /// Compress with none, lz4, zstd, or zstd:1 to zstd:19. Default: lz4.
+    #[arg(long, value_name = "NAME", value_parser = seawall_settings::parse_compression)]
+    pub(crate) compression: Option<seawall_archive::Packing>,
     #[command(flatten)]
     pub(crate) postgresql: PostgreSqlBackupArguments,
 }
@@ -45,7 +45,7 @@ pub(crate) enum BackupCommand {
 pub(crate) struct RestoreArguments {
     /// The directory of the new database or cluster.
     pub(crate) dir: PathBuf,
-    /// Where from. Default: SEAWALL_REPOSITORY.
+    /// Where from. Default: the one that is set.
     #[arg(long, value_name = "REPOSITORY")]
     pub(crate) repository: Option<String>,
     /// With every commit up to this position, such as 1/A2B3C4D8.
@@ -73,9 +73,9 @@ pub(crate) struct RestoreArguments {
     /// The id of the database, if the repository has several.
     #[arg(long, value_name = "ID")]
     pub(crate) database: Option<String>,
-    /// Objects that are fetched at a time.
-    #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub(crate) threads: u16,
+    /// Objects that are fetched at a time. Default: 4.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) threads: Option<u16>,
     /// From this backup, as `backup list` names it. Default: the newest one that ends before the target.
     #[arg(long, value_name = "NAME")]
     pub(crate) backup: Option<String>,

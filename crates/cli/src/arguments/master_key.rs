@@ -6,9 +6,9 @@ use clap::Args;
 use seawall::MasterKey;
 
 /// Where the master key of an encrypted database comes from.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct MasterKeyArguments {
-    /// The database is encrypted, and its master key is in this file: 32 bytes, or 64 hexadecimal digits, or base64.
+    /// The database or repository is encrypted, and its master key is in this file: 32 bytes, or 64 hexadecimal digits, or base64.
     #[arg(long, global = true, value_name = "FILE", hide_short_help = true, display_order = 1002)]
     pub(crate) master_key_file: Option<PathBuf>,
     /// The master key is in this environment variable.
@@ -20,30 +20,17 @@ pub(crate) struct MasterKeyArguments {
 }
 
 impl MasterKeyArguments {
-    /// Whether at most one source is named. `clap` does not check groups of options that all sub-commands have.
-    pub(crate) fn are_well_formed(&self) -> bool {
-        let given = [
-            self.master_key_file.is_some(),
-            self.master_key_env.is_some(),
-            self.master_key_command.is_some(),
+    /// What is given, as settings: the key of repositories and of databases, whichever a command works on.
+    pub(crate) fn given(&self) -> Vec<(&'static str, String)> {
+        let file = self.master_key_file.as_ref().map(|path| path.display().to_string());
+        let sources = [
+            ("master_key_file", "database.master_key_file", file),
+            ("master_key_env", "database.master_key_env", self.master_key_env.clone()),
+            ("master_key_command", "database.master_key_command", self.master_key_command.clone()),
         ];
-        given.iter().filter(|is_given| **is_given).count() <= 1
+        let named = sources.into_iter().filter_map(|(one, other, text)| Some((one, other, text?)));
+        named.flat_map(|(one, other, text)| [(one, text.clone()), (other, text)]).collect()
     }
-
-    pub(crate) fn source(&self) -> Option<MasterKey> {
-        source_of(&self.master_key_file, &self.master_key_env, &self.master_key_command)
-    }
-}
-
-fn source_of(
-    file: &Option<PathBuf>,
-    variable: &Option<String>,
-    command: &Option<String>,
-) -> Option<MasterKey> {
-    let file = file.clone().map(MasterKey::File);
-    let variable = || variable.clone().map(MasterKey::Environment);
-    let command = || command.clone().map(MasterKey::Command);
-    file.or_else(variable).or_else(command)
 }
 
 /// Where the new master key comes from.
@@ -63,6 +50,9 @@ pub(crate) struct NewMasterKey {
 
 impl NewMasterKey {
     pub(crate) fn source(&self) -> Option<MasterKey> {
-        source_of(&self.new_master_key_file, &self.new_master_key_env, &self.new_master_key_command)
+        let file = self.new_master_key_file.clone().map(MasterKey::File);
+        let variable = || self.new_master_key_env.clone().map(MasterKey::Environment);
+        let command = || self.new_master_key_command.clone().map(MasterKey::Command);
+        file.or_else(variable).or_else(command)
     }
 }

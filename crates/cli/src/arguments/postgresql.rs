@@ -15,12 +15,12 @@ pub(crate) struct PostgreSqlBackupArguments {
     /// What the backup is called.
     #[arg(long, value_name = "TEXT", requires = "postgresql")]
     pub(crate) label: Option<String>,
-    /// Whether the checkpoint that the backup begins with goes at full speed, or at that of an ordinary one.
-    #[arg(long, value_name = "PACE", value_enum, default_value_t = Checkpoint::Spread)]
-    pub(crate) checkpoint: Checkpoint,
-    /// Seconds to wait for the log that the backup needs, while nothing of it comes into the repository.
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(crate) archive_timeout: u64,
+    /// Whether the checkpoint that the backup begins with goes at full speed, or at that of an ordinary one. Default: spread.
+    #[arg(long, value_name = "PACE", value_enum)]
+    pub(crate) checkpoint: Option<Checkpoint>,
+    /// Seconds to wait for the log that the backup needs, while nothing of it comes into the repository. Default: 60.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) archive_timeout: Option<u64>,
     /// Take the backup though pages have wrong checksums: their files are listed in it, and the exit code is 4.
     #[arg(long, requires = "postgresql")]
     pub(crate) accept_bad_pages: bool,
@@ -34,6 +34,15 @@ pub(crate) struct PostgreSqlBackupArguments {
 pub(crate) enum Checkpoint {
     Fast,
     Spread,
+}
+
+/// As the settings write it.
+impl std::str::FromStr for Checkpoint {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Checkpoint, String> {
+        ValueEnum::from_str(text, false)
+    }
 }
 
 #[derive(Debug, Args)]
@@ -88,10 +97,10 @@ pub(crate) struct PostgreSqlDrillArguments {
     #[arg(long, value_name = "NAME", requires = "query")]
     pub(crate) query_database: Option<String>,
     /// How long the server may take to recover. Default: 1d.
-    #[arg(long, value_name = "TIME", value_parser = super::upkeep::parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = seawall_settings::parse_time)]
     pub(crate) recovery_timeout: Option<Duration>,
     /// How long the query, or reading all of one database, may take. Default: 1d.
-    #[arg(long, value_name = "TIME", value_parser = super::upkeep::parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = seawall_settings::parse_time)]
     pub(crate) check_timeout: Option<Duration>,
     /// What PostgreSQL is to fetch its log with. Default: `archive-get` of this program, from this repository.
     #[arg(long, value_name = "COMMAND")]

@@ -5,7 +5,7 @@ use clap::{Args, Subcommand};
 use super::master_key::NewMasterKey;
 
 pub(crate) const REPOSITORY_HELP: &str = "\
-REPOSITORY is a directory or a URL. Without it, the environment variable SEAWALL_REPOSITORY names the repository:
+REPOSITORY is a directory or a URL. Without it, the environment variable SEAWALL_REPOSITORY or the settings file names the repository:
   /var/lib/archive, file:///var/lib/archive
   s3://bucket/prefix?region=eu-central-1
   s3://bucket/prefix?endpoint=http://127.0.0.1:9000      any other S3 store
@@ -14,8 +14,8 @@ REPOSITORY is a directory or a URL. Without it, the environment variable SEAWALL
   az://container/prefix?account=name
 
 Credentials come from the environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, GOOGLE_APPLICATION_CREDENTIALS, \
-AZURE_STORAGE_ACCOUNT_KEY, ...) or from the machine's identity. An encrypted repository needs one of --master-key-file, \
---master-key-env and --master-key-command.";
+AZURE_STORAGE_ACCOUNT_KEY, ...), from the settings file, or from the machine's identity. An encrypted repository needs one of --master-key-file, \
+--master-key-env and --master-key-command, or a master key that is set.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum RepoCommand {
@@ -40,7 +40,7 @@ pub(crate) enum RepoCommand {
 
 #[derive(Debug, Args)]
 pub(crate) struct OneRepository {
-    /// Where it is. Default: SEAWALL_REPOSITORY.
+    /// Where it is. Default: the one that is set.
     #[arg(value_name = "REPOSITORY", conflicts_with = "named")]
     place: Option<String>,
     /// The same, as other commands have it.

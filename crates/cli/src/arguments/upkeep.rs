@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use seawall_settings::parse_time;
 
 use super::postgresql::PostgreSqlDrillArguments;
 
@@ -21,7 +22,7 @@ Times: 90s, 30m, 12h, 14d, 4w. To be run once a day, by cron or a timer, while e
 
 #[derive(Debug, Args)]
 pub(crate) struct ExpireArguments {
-    /// Where; several times for several repositories. Default: SEAWALL_REPOSITORY.
+    /// Where; several times for several repositories. Default: those that are set.
     #[arg(long, value_name = "REPOSITORY")]
     pub(crate) repository: Vec<String>,
     /// Only this database or cluster, as `repo info` names it. Default: each in the repository, by itself.
@@ -36,12 +37,12 @@ pub(crate) struct ExpireArguments {
     /// Keep what a restore to any moment of this time needs.
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     pub(crate) keep_window: Option<Duration>,
-    /// A backup that has not ended may be under way for so long; what is left of it goes when it is older.
-    #[arg(long, value_name = "TIME", default_value = "7d", value_parser = parse_time)]
-    pub(crate) keep_unfinished: Duration,
-    /// A backup that has just begun may not be seen yet: what one needs that began within this time stays.
-    #[arg(long, value_name = "TIME", default_value = "1h", value_parser = parse_time)]
-    pub(crate) keep_recent: Duration,
+    /// A backup that has not ended may be under way for so long; what is left of it goes when it is older. Default: 7d.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) keep_unfinished: Option<Duration>,
+    /// A backup that has just begun may not be seen yet: what one needs that began within this time stays. Default: 1h.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) keep_recent: Option<Duration>,
     /// Show what would go and why the rest stays, and change nothing.
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -57,18 +58,18 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArguments {
-    /// Where; several times for several repositories. Default: SEAWALL_REPOSITORY.
+    /// Where; several times for several repositories. Default: those that are set.
     #[arg(long, value_name = "REPOSITORY")]
     pub(crate) repository: Vec<String>,
     /// Read all of every object: checksums, records of the log, rows of backups. Without it, 512 bytes of each.
     #[arg(long)]
     pub(crate) full: bool,
-    /// Objects that are read at a time.
-    #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u16).range(1..=256))]
-    pub(crate) threads: u16,
-    /// A segment that is missing may be on its way for so long after the next one was archived.
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = parse_time)]
-    pub(crate) settle: Duration,
+    /// Objects that are read at a time. Default: 8.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub(crate) threads: Option<u16>,
+    /// A segment that is missing may be on its way for so long after the next one was archived. Default: 5m.
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(crate) settle: Option<Duration>,
 }
 
 pub(crate) const DRILL_HELP: &str = "\
@@ -84,7 +85,7 @@ Examples:
 
 #[derive(Debug, Args)]
 pub(crate) struct DrillArguments {
-    /// Where from. Default: SEAWALL_REPOSITORY.
+    /// Where from. Default: the one that is set.
     #[arg(long, value_name = "REPOSITORY")]
     pub(crate) repository: Option<String>,
     /// The scratch directory is made in this one. Default: that for temporary files.
@@ -115,49 +116,12 @@ pub(crate) struct DrillArguments {
     /// The id of the database, if the repository has several.
     #[arg(long, value_name = "ID")]
     pub(crate) database: Option<String>,
-    /// Objects that are fetched at a time.
-    #[arg(long, value_name = "NUMBER", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
-    pub(crate) threads: u16,
+    /// Objects that are fetched at a time. Default: 4.
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=64))]
+    pub(crate) threads: Option<u16>,
     /// Write how it went to this file, for the text file collector of Prometheus' node exporter.
     #[arg(long, value_name = "FILE")]
     pub(crate) prometheus_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) postgresql: PostgreSqlDrillArguments,
-}
-
-/// A number and one of `s`, `m`, `h`, `d` and `w`.
-pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
-    let refuse = || format!("{text:?}: expected a number and s, m, h, d or w, such as 36h or 14d");
-    let unit = text.chars().last().ok_or_else(refuse)?;
-    let seconds: u64 = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        'd' => 86_400,
-        'w' => 7 * 86_400,
-        _ => return Err(refuse()),
-    };
-    let number: u64 = text[..text.len() - unit.len_utf8()].parse().map_err(|_| refuse())?;
-    number
-        .checked_mul(seconds)
-        .filter(|seconds| *seconds < 1 << 40)
-        .map(Duration::from_secs)
-        .ok_or_else(refuse)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_a_unit() {
-        for (text, seconds) in
-            [("0s", 0), ("90s", 90), ("30m", 1800), ("36h", 129_600), ("14d", 1_209_600), ("4w", 2_419_200)]
-        {
-            assert_eq!(parse_time(text), Ok(Duration::from_secs(seconds)));
-        }
-        for text in ["", "d", "7", "-1d", "1.5h", "1y", "99999999999999999d", "7\u{e9}"] {
-            assert!(parse_time(text).is_err(), "{text}");
-        }
-    }
 }

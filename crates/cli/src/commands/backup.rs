@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seawall::{DatabaseId, Environment, OpenMode, TimelineId};
-use seawall_archive::{Compression, Packing, Repository, System};
+use seawall_archive::{Packing, Repository, System};
 use seawall_backup::postgresql::{StoredPostgreSqlBackups, postgresql_backups};
 use seawall_backup::{
     BackupError, BackupOptions, BackupStart, BackupStep, OnItsWay, PassedOver, RestoreProgress,
@@ -15,7 +15,6 @@ use seawall_io::{Clock, Disk, OsDisk, SystemClock};
 use serde_json::{Value, json};
 
 use super::postgresql_backup;
-use super::repository::VARIABLE;
 use crate::arguments::{
     ArchiveModeArguments, BackupArguments, BackupCommand, OneRepository, RestoreArguments,
     RestoredArchiveMode, Shared, Switch,
@@ -34,7 +33,7 @@ pub(crate) fn backup(
         (Some(BackupCommand::List(one)), _) => list(shared, one, output),
         (None, _) if arguments.postgresql.postgresql.is_some() => {
             let repository = open_repository(shared, &arguments.repository)?;
-            postgresql_backup::take(&repository, arguments, packing(arguments), output)
+            postgresql_backup::take(shared, &repository, arguments, output)
         }
         (None, Some(dir)) => take(shared, arguments, dir, output),
         (None, None) => Err(Failure::Usage(
@@ -49,28 +48,37 @@ pub(super) fn open_repository(shared: &Shared, given: &Option<String>) -> Result
     super::repository::open(shared, given)
 }
 
-/// Those that are named, or those that the environment names, with spaces between.
+/// Those that are named, or those that are set.
 pub(super) fn open_repositories(shared: &Shared, given: &[String]) -> Result<Vec<Arc<Repository>>, Failure> {
     let open = |url: &Option<String>| Ok(Arc::new(open_repository(shared, url)?));
-    let named: Vec<Option<String>> = match given {
-        [] => std::env::var(VARIABLE)
-            .unwrap_or_default()
-            .split_whitespace()
-            .map(|url| Some(url.to_owned()))
-            .collect(),
-        given => given.iter().cloned().map(Some).collect(),
-    };
-    match &named[..] {
+    let named = if given.is_empty() { shared.settings.texts("repository") } else { given };
+    match named {
         // Says what to do.
         [] => Ok(vec![open(&None)?]),
-        named => named.iter().map(open).collect(),
+        named => named.iter().cloned().map(Some).map(|url| open(&url)).collect(),
     }
 }
 
-fn packing(arguments: &BackupArguments) -> Packing {
-    match arguments.zstd {
-        Some(zstd_level) => Packing { compression: Compression::Zstd, zstd_level },
-        None => Packing::default(),
+/// What is the same for backups of databases and of clusters: given, or else set.
+pub(super) struct Work {
+    pub(super) threads: usize,
+    pub(super) bytes_per_second: Option<u64>,
+    pub(super) packing: Packing,
+}
+
+impl Work {
+    pub(super) fn of(shared: &Shared, arguments: &BackupArguments) -> Work {
+        let settings = &shared.settings;
+        let threads = arguments.threads.unwrap_or_else(|| settings.require("backup.threads"));
+        let rate = arguments.rate.or_else(|| settings.get("backup.rate"));
+        Work {
+            threads: usize::from(threads),
+            bytes_per_second: rate.map(|mib| mib.saturating_mul(1 << 20)),
+            packing: arguments
+                .compression
+                .or_else(|| settings.packing("backup.compression"))
+                .unwrap_or_default(),
+        }
     }
 }
 
@@ -82,12 +90,13 @@ fn take(
 ) -> Result<(), Failure> {
     let repository = Arc::new(open_repository(shared, &arguments.repository)?);
     let database = super::open(shared, dir, OpenMode::Existing)?;
+    let Work { threads, bytes_per_second, packing } = Work::of(shared, arguments);
     let options = BackupOptions {
         is_incremental: arguments.incremental,
         resumes: !arguments.no_resume,
-        threads: usize::from(arguments.threads),
-        bytes_per_second: arguments.rate.map(|mib| mib.saturating_mul(1 << 20)),
-        packing: packing(arguments),
+        threads,
+        bytes_per_second,
+        packing,
         ..BackupOptions::default()
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -208,7 +217,7 @@ pub(crate) fn restore(
             "{option} is for PostgreSQL clusters, and this is a database of Seawall's"
         )));
     }
-    let request = request_of(arguments)?;
+    let request = request_of(shared, arguments)?;
     let environment = Environment::of_the_system(Arc::new(OsDisk::new(&arguments.dir)));
     let options = super::options(shared, OpenMode::Existing);
     let mut bars = Bars::default();
@@ -228,6 +237,11 @@ pub(crate) fn restore(
         ),
     };
     output.answer(&answer, format_args!("{}{archiving}", report_text(&report)))
+}
+
+/// Objects that are fetched at a time.
+pub(super) fn restore_threads(shared: &Shared, arguments: &RestoreArguments) -> usize {
+    usize::from(arguments.threads.unwrap_or_else(|| shared.settings.require("restore.threads")))
 }
 
 /// A standby archives nothing before it is promoted, and then it is production.
@@ -285,7 +299,7 @@ pub(crate) fn archive_mode(arguments: &ArchiveModeArguments, output: &mut Output
     output.answer(&json!({ "archive_mode": word }), text)
 }
 
-fn request_of(arguments: &RestoreArguments) -> Result<RestoreRequest, Failure> {
+fn request_of(shared: &Shared, arguments: &RestoreArguments) -> Result<RestoreRequest, Failure> {
     let target = match (&arguments.to_lsn, &arguments.to_time, &arguments.to_name) {
         (Some(lsn), ..) => RestoreTarget::Lsn(*lsn),
         (None, Some(micros), _) => RestoreTarget::Time(*micros),
@@ -303,7 +317,7 @@ fn request_of(arguments: &RestoreArguments) -> Result<RestoreRequest, Failure> {
         archive_mode: archive_mode_of(arguments),
         database,
         backup: arguments.backup.clone(),
-        threads: usize::from(arguments.threads),
+        threads: restore_threads(shared, arguments),
         ..RestoreRequest::default()
     })
 }

@@ -37,7 +37,9 @@ pub(super) struct Outcome {
 
 pub(crate) fn drill(shared: &Shared, arguments: &DrillArguments, output: &mut Output) -> Result<(), Failure> {
     let drilled = run(shared, arguments, output);
-    if let Some(file) = &arguments.prometheus_file {
+    let prometheus_file =
+        arguments.prometheus_file.clone().or_else(|| shared.settings.path("drill.prometheus_file"));
+    if let Some(file) = &prometheus_file {
         let written = write_prometheus(file, drilled.as_ref().ok());
         written.map_err(Failure::io(format!("cannot write {}", file.display())))?;
     }
@@ -62,6 +64,11 @@ pub(super) fn stale(
     ))
 }
 
+/// Objects that are fetched at a time.
+pub(super) fn threads(shared: &Shared, arguments: &DrillArguments) -> usize {
+    usize::from(arguments.threads.unwrap_or_else(|| shared.settings.require("drill.threads")))
+}
+
 /// The directory goes when this returns, whatever has happened.
 fn run(shared: &Shared, arguments: &DrillArguments, output: &mut Output) -> Result<Outcome, Failure> {
     let repository = open_repository(shared, &arguments.repository)?;
@@ -74,7 +81,7 @@ fn run(shared: &Shared, arguments: &DrillArguments, output: &mut Output) -> Resu
     }
     let mut builder = tempfile::Builder::new();
     builder.prefix("seawall-drill-").disable_cleanup(arguments.keep);
-    let scratch = match &arguments.scratch {
+    let scratch = match arguments.scratch.clone().or_else(|| shared.settings.path("drill.scratch")) {
         Some(directory) => builder
             .tempdir_in(std::path::absolute(directory).map_err(Failure::io("cannot look for a directory"))?),
         None => builder.tempdir(),
@@ -117,7 +124,7 @@ fn run_own(
             (given, _) => given.as_deref().map(database_id).transpose()?,
         },
         backup: arguments.backup.clone(),
-        threads: usize::from(arguments.threads),
+        threads: threads(shared, arguments),
         // As `verify` has it.
         settle: Some(VerifyOptions::default().settle),
         ..RestoreRequest::default()

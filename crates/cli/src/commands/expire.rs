@@ -21,13 +21,7 @@ pub(crate) fn expire(
     arguments: &ExpireArguments,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let policy = RetentionPolicy {
-        keep_count: arguments.keep_count,
-        keep_age: arguments.keep_age,
-        keep_window: arguments.keep_window,
-        keep_unfinished: arguments.keep_unfinished,
-        keep_recent: arguments.keep_recent,
-    };
+    let policy = policy(shared, arguments);
     if policy.is_empty() {
         return Err(ExpireError::NoPolicy.into());
     }
@@ -50,6 +44,22 @@ pub(crate) fn expire(
                 "the store did not let {count} objects go, see above; all else was done"
             )))
         }
+    }
+}
+
+/// Each of its parts by itself: given, or else set. What is set beside what is given keeps more, and removes nothing more.
+fn policy(shared: &Shared, arguments: &ExpireArguments) -> RetentionPolicy {
+    let set = |path| shared.settings.time(path);
+    let has_default = "the setting has a default";
+    RetentionPolicy {
+        keep_count: arguments.keep_count.or_else(|| shared.settings.get("expire.keep_count")),
+        keep_age: arguments.keep_age.or_else(|| set("expire.keep_age")),
+        keep_window: arguments.keep_window.or_else(|| set("expire.keep_window")),
+        keep_unfinished: arguments
+            .keep_unfinished
+            .or_else(|| set("expire.keep_unfinished"))
+            .expect(has_default),
+        keep_recent: arguments.keep_recent.or_else(|| set("expire.keep_recent")).expect(has_default),
     }
 }
 

@@ -9,6 +9,8 @@ use seawall::{Error, LogChange, LogContent, LogRecordInfo, OpenMode};
 use serde_json::{Map, Value, json};
 
 use super::open;
+use seawall_settings::KeyOf;
+
 use crate::arguments::{Log, Shared};
 use crate::failure::Failure;
 use crate::files::utc;
@@ -30,12 +32,14 @@ pub(crate) fn log(shared: &Shared, log: &Log, output: &mut Output) -> Result<(),
     }
     let mut shown = Ok(());
     let mut seen_any = false;
-    let read = seawall::log_records(&log.dir, shared.master_key.source().as_ref(), log.from, &mut |record| {
-        left -= 1;
-        seen_any = true;
-        shown = if output.json() { output.line(record_json(&record)) } else { show(&record, &names, output) };
-        if shown.is_err() || left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
+    let read =
+        seawall::log_records(&log.dir, shared.key_of(KeyOf::Databases).as_ref(), log.from, &mut |record| {
+            left -= 1;
+            seen_any = true;
+            shown =
+                if output.json() { output.line(record_json(&record)) } else { show(&record, &names, output) };
+            if shown.is_err() || left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
     match (read, log.from) {
         // More likely a wrong number than a damaged log; `check` tells.
         (Err(Error::Log { message }), Some(from)) if !seen_any => {

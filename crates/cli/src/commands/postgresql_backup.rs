@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-use seawall::{Lsn, TimelineId};
+use seawall::{Lsn, MasterKey, TimelineId};
 use seawall_archive::{Repository, System};
 use seawall_backup::postgresql::{
     BackupCheckpoint, BadFile, PostgreSqlBackupOptions, PostgreSqlBackupProgress, PostgreSqlRestoreProgress,
@@ -14,9 +14,12 @@ use seawall_backup::postgresql::{
 use seawall_backup::{BackupError, databases};
 use seawall_engine::ArchiveMode;
 use seawall_io::SystemClock;
+use seawall_settings::KeyOf;
 use serde_json::{Value, json};
 
-use super::backup::{archive_mode_of, archive_mode_word, passed_over_json, warn_of_passed_over};
+use super::backup::{
+    Work, archive_mode_of, archive_mode_word, passed_over_json, restore_threads, warn_of_passed_over,
+};
 use super::repository::url_of;
 use crate::arguments::postgresql as arguments;
 use crate::arguments::{BackupArguments, RestoreArguments, Shared};
@@ -26,26 +29,33 @@ use crate::output::{Output, duration, grouped, size, tell};
 use crate::progress;
 
 pub(super) fn take(
+    shared: &Shared,
     repository: &Repository,
     given: &BackupArguments,
-    packing: seawall_archive::Packing,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    let arguments = &given.postgresql;
+    let (arguments, settings) = (&given.postgresql, &shared.settings);
+    let Work { threads, bytes_per_second, packing } = Work::of(shared, given);
     let server = PostgreSqlServer {
         connection: arguments.postgresql.clone().filter(|connection| !connection.is_empty()),
-        programs: arguments.postgresql_programs.clone(),
+        programs: arguments
+            .postgresql_programs
+            .clone()
+            .or_else(|| settings.path("backup.postgresql_programs")),
     };
+    let checkpoint = arguments.checkpoint.unwrap_or_else(|| settings.require("backup.checkpoint"));
+    let archive_timeout =
+        arguments.archive_timeout.unwrap_or_else(|| settings.require("backup.archive_timeout"));
     let options = PostgreSqlBackupOptions {
         label: arguments.label.clone(),
-        checkpoint: match arguments.checkpoint {
+        checkpoint: match checkpoint {
             arguments::Checkpoint::Fast => BackupCheckpoint::Fast,
             arguments::Checkpoint::Spread => BackupCheckpoint::Spread,
         },
-        threads: usize::from(given.threads),
-        bytes_per_second: given.rate.map(|mib| mib.saturating_mul(1 << 20)),
+        threads,
+        bytes_per_second,
         packing,
-        archive_timeout: Duration::from_secs(arguments.archive_timeout),
+        archive_timeout: Duration::from_secs(archive_timeout),
         accepts_bad_pages: arguments.accept_bad_pages,
         ..PostgreSqlBackupOptions::default()
     };
@@ -189,7 +199,7 @@ pub(super) fn restore(
         },
         role: if arguments.standby { RestoredRole::Standby } else { RestoredRole::Primary },
         archive_mode: archive_mode_of(given),
-        threads: usize::from(given.threads),
+        threads: restore_threads(shared, given),
         ..PostgreSqlRestoreRequest::new(restore_command)
     };
     let bar = progress::bytes(Some(0), "restoring files");
@@ -271,20 +281,23 @@ pub(super) fn restore_command(
     given: &Option<String>,
 ) -> Result<String, Failure> {
     let program = std::env::current_exe().map_err(Failure::io("cannot tell where this program is"))?;
-    let mut words = vec![
-        program.display().to_string(),
-        "archive-get".to_owned(),
-        format!("--repository={}", url_of(given)?),
-    ];
-    if repository.is_encrypted() {
-        let key = &shared.master_key;
-        if let Some(file) = &key.master_key_file {
-            let absolute =
-                std::path::absolute(file).map_err(Failure::io("cannot tell where the master key is"))?;
-            words.push(format!("--master-key-file={}", absolute.display()));
+    let full = |path: &Path, what: &str| {
+        let path = std::path::absolute(path).map_err(Failure::io(format!("cannot tell where {what} is")))?;
+        Ok::<_, Failure>(path.display().to_string())
+    };
+    let mut words = vec![program.display().to_string(), "archive-get".to_owned()];
+    // Its credentials, and whatever else is set there.
+    if let Some(file) = shared.settings.named_file() {
+        words.push(format!("--config={}", full(file, "the settings file")?));
+    }
+    words.push(format!("--repository={}", url_of(shared, given)?));
+    match shared.key_of(KeyOf::Repositories).filter(|_| repository.is_encrypted()) {
+        Some(MasterKey::File(file)) => {
+            words.push(format!("--master-key-file={}", full(&file, "the master key")?));
         }
-        words.extend(key.master_key_env.iter().map(|name| format!("--master-key-env={name}")));
-        words.extend(key.master_key_command.iter().map(|command| format!("--master-key-command={command}")));
+        Some(MasterKey::Environment(name)) => words.push(format!("--master-key-env={name}")),
+        Some(MasterKey::Command(command)) => words.push(format!("--master-key-command={command}")),
+        Some(MasterKey::Bytes(_)) | None => {}
     }
     let words: Vec<String> = words.iter().map(|word| shell_word(word)).collect();
     Ok(format!("{} %f %p", words.join(" ")))

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
+use std::time::Duration;
 
 use seawall::TimelineId;
 use seawall_archive::{Repository, System};
@@ -13,16 +14,13 @@ use seawall_io::SystemClock;
 use serde_json::json;
 
 use super::backup::{passed_over_json, warn_of_passed_over};
-use super::drill::{Outcome, stale};
+use super::drill::{Outcome, stale, threads};
 use super::postgresql_backup::{restore_command, show, target};
 use crate::arguments::{DrillArguments, Shared};
 use crate::failure::Failure;
 use crate::files::utc;
 use crate::output::{Output, duration, grouped, size};
 use crate::progress;
-
-/// As whom PostgreSQL runs where root starts it.
-const USER: &str = "postgres";
 
 pub(super) fn run(
     shared: &Shared,
@@ -62,8 +60,9 @@ fn request_of(
     arguments: &DrillArguments,
     scratch: &Path,
 ) -> Result<PostgreSqlDrillRequest, Failure> {
-    let given = &arguments.postgresql;
-    let user = ServerUser::for_root(given.postgresql_user.as_deref().unwrap_or(USER));
+    let (given, settings) = (&arguments.postgresql, &shared.settings);
+    let user = given.postgresql_user.clone().unwrap_or_else(|| settings.require("drill.postgresql_user"));
+    let user = ServerUser::for_root(&user);
     let user = user.map_err(seawall_backup::BackupError::from)?;
     let command = match &given.restore_command {
         Some(command) => command.clone(),
@@ -73,26 +72,37 @@ fn request_of(
         target: target(arguments.to_lsn, arguments.to_time, arguments.to_name.as_deref()),
         timeline: arguments.timeline.and_then(TimelineId::new),
         backup: arguments.backup.clone(),
-        threads: usize::from(arguments.threads),
+        threads: threads(shared, arguments),
         ..PostgreSqlRestoreRequest::new(command)
     };
     let guard = std::env::current_exe().map_err(Failure::io("cannot find the program"))?;
     let defaults = PostgreSqlDrillRequest::new(restore, guard);
+    let time = |given: Option<Duration>, path| {
+        given.or_else(|| settings.time(path)).expect("the setting has a default")
+    };
     let query = given.query.as_ref().map(|sql| CheckQuery {
         sql: sql.clone(),
         database: given.query_database.clone().unwrap_or_else(|| "postgres".to_owned()),
     });
     Ok(PostgreSqlDrillRequest {
-        programs: given.postgresql_programs.clone(),
+        programs: given.postgresql_programs.clone().or_else(|| settings.path("drill.postgresql_programs")),
         user,
-        settings: given.postgresql_setting.clone(),
-        // So that what archive-get leaves goes with the directory.
-        environment: vec![(OsString::from("SEAWALL_SPOOL"), scratch.join("spool").into_os_string())],
+        settings: match &given.postgresql_setting[..] {
+            [] => settings.texts("drill.postgresql_setting").to_vec(),
+            given => given.to_vec(),
+        },
+        environment: environment(scratch),
         query,
-        patience: given.recovery_timeout.unwrap_or(defaults.patience),
-        check_patience: given.check_timeout.unwrap_or(defaults.check_patience),
+        patience: time(given.recovery_timeout, "drill.recovery_timeout"),
+        check_patience: time(given.check_timeout, "drill.check_timeout"),
         ..defaults
     })
+}
+
+/// So that what archive-get leaves goes with the directory, and statistics of the agent there are not taken for production's.
+fn environment(scratch: &Path) -> Vec<(OsString, OsString)> {
+    let in_scratch = |name: &str, file: &str| (OsString::from(name), scratch.join(file).into_os_string());
+    vec![in_scratch("SEAWALL_SPOOL", "spool"), in_scratch("SEAWALL_PROMETHEUS_FILE", "agent.prom")]
 }
 
 fn answer(

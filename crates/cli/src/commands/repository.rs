@@ -8,15 +8,13 @@ use seawall_archive::{
     RepositoryOptions, RepositoryUrl, Rotation, SegmentPlace, StoredName, StoredObject, System, TimelineId,
     TimelineSummary,
 };
+use seawall_settings::KeyOf;
 use serde_json::{Value, json};
 
 use crate::arguments::{ListRepository, OneRepository, RepoCommand, RotateRepositoryKey, Shared};
 use crate::failure::Failure;
 use crate::files::utc;
 use crate::output::{Output, duration, escape, grouped, size};
-
-/// The environment variable that names the repository.
-pub(super) const VARIABLE: &str = "SEAWALL_REPOSITORY";
 
 pub(crate) fn repository(shared: &Shared, command: &RepoCommand, output: &mut Output) -> Result<(), Failure> {
     match command {
@@ -28,17 +26,25 @@ pub(crate) fn repository(shared: &Shared, command: &RepoCommand, output: &mut Ou
     }
 }
 
-pub(super) fn url_of(given: &Option<String>) -> Result<RepositoryUrl, Failure> {
-    let text = given.clone().or_else(|| std::env::var(VARIABLE).ok());
-    let text = text.filter(|text| !text.trim().is_empty());
-    let text = text.ok_or_else(|| Failure::Usage(format!("name a repository, or set {VARIABLE}")))?;
-    // The archive commands take several there.
-    if given.is_none() && text.split_whitespace().count() > 1 {
-        return Err(Failure::Usage(format!(
-            "{VARIABLE} names several repositories, and this command works with one: name it with --repository"
-        )));
-    }
-    // A relative path is what somebody types at a shell; settings have absolute ones.
+/// The repository that is given, or else set.
+pub(super) fn url_of(shared: &Shared, given: &Option<String>) -> Result<RepositoryUrl, Failure> {
+    let given = given.as_ref().filter(|text| !text.trim().is_empty());
+    let text = match (given, shared.settings.texts("repository")) {
+        (Some(text), _) | (None, [text]) => text.clone(),
+        (None, []) => {
+            let problem = "name a repository with --repository, or set SEAWALL_REPOSITORY, or `repository` in \
+                           /etc/seawall/seawall.toml";
+            return Err(Failure::Usage(problem.to_owned()));
+        }
+        // The archive commands take several.
+        (None, _) => {
+            let place = shared.settings.origin("repository");
+            return Err(Failure::Usage(format!(
+                "{place} names several repositories, and this command works with one: name it with --repository"
+            )));
+        }
+    };
+    // A relative path is what somebody types at a shell; the file has none.
     let text = match text.contains("://") || text.starts_with('/') {
         true => text,
         false => {
@@ -50,15 +56,19 @@ pub(super) fn url_of(given: &Option<String>) -> Result<RepositoryUrl, Failure> {
 }
 
 pub(super) fn options(shared: &Shared) -> RepositoryOptions {
-    RepositoryOptions { master_key: shared.master_key.source(), ..RepositoryOptions::default() }
+    RepositoryOptions {
+        master_key: shared.key_of(KeyOf::Repositories),
+        credentials: shared.settings.credentials(),
+        ..RepositoryOptions::default()
+    }
 }
 
 pub(super) fn open(shared: &Shared, given: &Option<String>) -> Result<Repository, Failure> {
-    Ok(Repository::open(&url_of(given)?, options(shared))?)
+    Ok(Repository::open(&url_of(shared, given)?, options(shared))?)
 }
 
 fn create(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(), Failure> {
-    let repository = Repository::create(&url_of(one.given())?, options(shared))?;
+    let repository = Repository::create(&url_of(shared, one.given())?, options(shared))?;
     output.note_done();
     let (url, header) = (repository.url(), repository.header());
     let kind = if header.is_encrypted { "an encrypted" } else { "a" };
@@ -345,7 +355,7 @@ fn entry(object: &StoredObject, header: Option<&Header>, output: &mut Output) ->
 
 fn rotate_key(shared: &Shared, rotate: &RotateRepositoryKey, output: &mut Output) -> Result<(), Failure> {
     let new = rotate.new.source().ok_or_else(|| Failure::Usage("give the new master key".to_owned()))?;
-    let url = url_of(rotate.repository.given())?;
+    let url = url_of(shared, rotate.repository.given())?;
     let repository = Repository::open(&url, options(shared))?;
     let rotation = Rotation {
         others: if rotate.keep_others { OtherMasterKeys::Keep } else { OtherMasterKeys::Drop },

@@ -6,6 +6,8 @@ use seawall::{Database, OpenMode, OtherMasterKeys};
 use serde_json::json;
 
 use super::{close, guard_key, open, open_with, options};
+use seawall_settings::KeyOf;
+
 use crate::arguments::{Init, OneTable, Rename, RotateKey, Shared};
 use crate::failure::Failure;
 use crate::output::{Output, escape};
@@ -42,7 +44,7 @@ pub(crate) fn init(shared: &Shared, init: &Init, output: &mut Output) -> Result<
 pub(crate) fn rotate_key(shared: &Shared, rotate: &RotateKey, output: &mut Output) -> Result<(), Failure> {
     let needed =
         || Failure::Usage("give the old master key with --master-key-file, -env or -command".to_owned());
-    let old = shared.master_key.source().ok_or_else(needed)?;
+    let old = shared.key_of(KeyOf::Databases).ok_or_else(needed)?;
     let new = rotate.new.source().ok_or_else(needed)?;
     guard_key(&new, output)?;
     let others = if rotate.keep_others { OtherMasterKeys::Keep } else { OtherMasterKeys::Drop };

@@ -21,6 +21,8 @@ use seawall::{Database, OpenMode};
 use self::data::DataSet;
 use self::report::Report;
 use super::{open_with, options};
+use seawall_settings::KeyOf;
+
 use crate::arguments::{Shared, Tour};
 use crate::failure::Failure;
 use crate::files::Stopwatch;
@@ -29,8 +31,9 @@ use crate::output::{Output, duration, grouped, size};
 const TABLE: &str = "rows";
 
 pub(crate) fn tour(shared: &Shared, tour: &Tour, output: &mut Output) -> Result<(), Failure> {
-    if shared.master_key.source().is_some() {
-        let problem = "the tour makes a database of its own, which is not encrypted: it takes no master key";
+    if shared.key_of(KeyOf::Databases).is_some() {
+        let problem = "the tour makes a database of its own, which is not encrypted: it takes no master key; --config /dev/null leaves the settings \
+                       file out";
         return Err(Failure::Usage(problem.to_owned()));
     }
     let mut builder = tempfile::Builder::new();

@@ -15,10 +15,13 @@ pub(crate) fn verify(
     arguments: &VerifyArguments,
     output: &mut Output,
 ) -> Result<(), Failure> {
+    let settings = &shared.settings;
+    let threads = arguments.threads.unwrap_or_else(|| settings.require("verify.threads"));
+    let settle = arguments.settle.or_else(|| settings.time("verify.settle"));
     let options = VerifyOptions {
         depth: if arguments.full { VerifyDepth::Content } else { VerifyDepth::Headers },
-        threads: usize::from(arguments.threads),
-        settle: arguments.settle,
+        threads: usize::from(threads),
+        settle: settle.expect("the setting has a default"),
     };
     let (mut damages, mut doubts) = (0, 0);
     let mut written = Ok(());

@@ -71,8 +71,8 @@ fn statistics_are_not_written_through_a_link() {
 #[test]
 fn secrets_that_everybody_may_read_are_warned_of_when_an_agent_is_started() {
     let mut cluster = Cluster::new(1);
-    let file = cluster.place("archive.conf");
-    std::fs::write(&file, b"AWS_SECRET_ACCESS_KEY = hunter2\n").unwrap();
+    let file = cluster.place("seawall.toml");
+    std::fs::write(&file, b"[credentials]\nAWS_SECRET_ACCESS_KEY = \"hunter2\"\n").unwrap();
     cluster.environment = vec![("SEAWALL_CONFIG", file.clone())];
     let push = |mode| {
         std::fs::set_permissions(&file, Permissions::from_mode(mode)).unwrap();
@@ -178,4 +178,47 @@ fn events_are_shown_on_standard_error() {
     assert!(said.contains("RUST_LOG") && said.contains(event), "{said}");
     let counted = |words: &[&str]| run(words, "").lines().count();
     assert!(counted(&["-v", "create", &database, "one"]) > counted(&["create", &database, "two"]));
+}
+
+/// Wherever the mistake is, and wherever the option stands: to a recovery it never looks like the end of the archive.
+#[test]
+fn settings_with_a_mistake_archive_nothing_and_end_no_recovery() {
+    let cluster = Cluster::new(1);
+    let file = cluster.place("seawall.toml");
+    std::fs::write(&file, "[expire]\nkeep_cuont = 7\n").unwrap();
+    let (path, name) = (format!("pg_wal/{}", cluster.log.name(0)), cluster.log.name(0));
+    let option = format!("--config={file}");
+    for (arguments, expected) in [
+        (&["archive-push", &option, &path][..], 1),
+        (&["archive-get", &option, &name, "out"], 126),
+        (&["--config", &file, "archive-get", &name, "out"], 126),
+        (&[&option, "archive-push", &path], 1),
+        (&["archive-get", "--timeout=x", &name, "out"], 126),
+    ] {
+        let output = seawall(&cluster, arguments);
+        let said = message(&output);
+        assert_eq!(code(&output), expected, "{arguments:?}: {said}");
+        let is_named = said.contains("line 2") && said.contains("keep_count");
+        assert!(is_named || said.contains("--timeout"), "{said}");
+    }
+    assert!(!cluster.path_in_repository(&name).exists());
+    // What the file says of archiving counts, and what it says of the rest does not make another agent.
+    let with = |more: &str| {
+        std::fs::write(&file, format!("[archive]\nin_flight = 7\n{more}")).unwrap();
+        let mut command = cluster.command("archive-push", &[&path]);
+        command.env("SEAWALL_CONFIG", &file).output().unwrap()
+    };
+    is_done(&with(""));
+    let agent = || crate::agents::agents(&cluster.place("spool"));
+    let first = agent();
+    assert_eq!(first.len(), 1);
+    let mut status = cluster.command("archive-status", &["--json"]);
+    let status = status.env("SEAWALL_CONFIG", &file).output().unwrap();
+    let status: Value = serde_json::from_slice(&status.stdout).unwrap();
+    assert_eq!(status["repositories"][0]["in_flight_limit"], 7, "{status}");
+    cluster.add("00000002.history", b"1\t0/3000158\tx\n");
+    std::fs::write(&file, "[archive]\nin_flight = 7\n[expire]\nkeep_count = 7\n").unwrap();
+    let mut command = cluster.command("archive-push", &["pg_wal/00000002.history"]);
+    is_done(&command.env("SEAWALL_CONFIG", &file).output().unwrap());
+    assert_eq!(agent(), first);
 }

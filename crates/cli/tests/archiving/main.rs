@@ -221,9 +221,9 @@ fn other_settings_are_those_of_another_agent() {
     is_done(&cluster.push(&cluster.log.name(0)));
     let second = cluster.directory.path().join("second").display().to_string();
     assert!(cluster.run("repo", &["create", &second]).status.success());
-    let both = format!("--repository={} {second}", cluster.repository());
+    let both = [cluster.repository(), second.clone()].map(|place| format!("--repository={place}"));
     cluster.add("00000002.history", b"1\t0/3000158\tx\n");
-    is_done(&cluster.run("archive-push", &[&both, "pg_wal/00000002.history"]));
+    is_done(&cluster.run("archive-push", &[&both[0], &both[1], "pg_wal/00000002.history"]));
     for repository in [cluster.repository(), second] {
         let path = format!("{repository}/postgresql-{SYSTEM}/timelines/00000002.history");
         assert!(Path::new(&path).is_file(), "{path}");

@@ -10,7 +10,7 @@ use crate::support::{Scratch, json_lines, repository};
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
 /// A command that succeeds, one of the same kind that fails, and its exit code. In an order in which each can.
-const EXAMPLES: [(&str, &str, i32); 40] = [
+const EXAMPLES: [(&str, &str, i32); 41] = [
     ("init db", "init db", 6),
     ("create db t", "create db t", 6),
     ("put db t a 1", "put db nothing a 1", 3),
@@ -57,6 +57,7 @@ const EXAMPLES: [(&str, &str, i32); 40] = [
         "repo rotate-key repo --master-key-file old.key --new-master-key-file new.key",
         9,
     ),
+    ("settings", "settings --config nowhere.toml", 2),
     ("bench --seconds 0.001 --threads 1", "bench --seconds 0", 2),
     ("tour --seconds 0.1", "tour --scratch . --data missing.csv", 3),
 ];

@@ -17,6 +17,7 @@ mod load_and_dump;
 mod moved;
 mod refusals;
 mod rows;
+mod settings;
 mod support;
 mod tour;
 mod unread;

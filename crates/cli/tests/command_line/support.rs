@@ -39,7 +39,7 @@ impl Scratch {
 
     pub(crate) fn command(&self, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
         let mut command = Command::new(SEAWALL);
-        command.current_dir(self.directory.path()).args(arguments);
+        command.current_dir(self.directory.path()).env("SEAWALL_CONFIG", "/dev/null").args(arguments);
         command
     }
 

@@ -99,7 +99,7 @@ fn a_damaged_backup_is_refused_and_a_restore_that_was_cut_short_begins_anew() {
     let with_key = ["--master-key-file", &key];
     let primary = Server::create_with_options(&scene, &scene.text("repository"), &with_key);
     succeeds(primary.tool("pgbench", &["-i", "-q"]).output().unwrap());
-    let backup = primary.back_up(&["--master-key-file", &key, "--zstd", "1"]);
+    let backup = primary.back_up(&["--master-key-file", &key, "--compression", "zstd:1"]);
     primary.load(100);
     let rows = primary.sql(ACCOUNTS);
     primary.stop();
@@ -151,6 +151,29 @@ fn a_backup_of_a_standby_that_is_promoted_meanwhile_is_none() {
     let from = ["--timeline", "2", "--backup", taken["backup"].as_str().unwrap()];
     let restored = scene.restored("restored", 5434, &from);
     assert_eq!(restored.sql(ACCOUNTS), rows);
+}
+
+/// `archive_command = 'seawall archive-push %p'`, and no options elsewhere, either.
+#[test]
+fn one_settings_file_is_all_that_archiving_backup_and_restore_need() {
+    let Some(scene) = Scene::new() else { return };
+    let key = scene.make_key();
+    scene.set(&format!("master_key_file = {key:?}"));
+    let primary = Server::create_with_settings(&scene);
+    succeeds(primary.tool("pgbench", &["-i", "-q"]).output().unwrap());
+    succeeds(scene.seawall(&["backup", "--postgresql"]));
+    primary.load(100);
+    let rows = primary.sql(ACCOUNTS);
+    primary.stop();
+    let listed = succeeds(scene.seawall(&["--json", "repo", "info"]));
+    let info: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!((&info["encrypted"], info["systems"].as_array().unwrap().len()), (&true.into(), 1), "{info}");
+    succeeds(scene.seawall(&["restore", &scene.text("restored")]));
+    // Whoever starts the copy may have another environment: the command that fetches its log names the file.
+    let written = std::fs::read_to_string(scene.path("restored/postgresql.auto.conf")).unwrap();
+    let named = format!("--config={}", scene.text("seawall.toml"));
+    assert!(written.contains(&named) && written.contains(&key), "{written}");
+    assert_eq!(scene.started("restored", 5433).sql(ACCOUNTS), rows);
 }
 
 /// A failover, and an old primary that goes on all the same: both archive into one repository, and either can be restored.

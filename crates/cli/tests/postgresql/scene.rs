@@ -58,6 +58,9 @@ pub(crate) fn unprivileged() -> Result<Option<(u32, u32)>, String> {
     }
 }
 
+/// The settings file of a scene, if it has one.
+const SETTINGS: &str = "seawall.toml";
+
 impl Scene {
     /// `None` if there is no PostgreSQL, which is said.
     pub(crate) fn new() -> Option<Scene> {
@@ -97,12 +100,14 @@ impl Scene {
         let mut command = Command::new(program.as_ref());
         command
             .current_dir(self.directory.path())
-            .env("SEAWALL_SPOOL", self.path("spool"))
-            .env("SEAWALL_CONFIG", "/dev/null")
             .env("PGHOST", self.directory.path())
             .env("PGUSER", "postgres")
             .env("PGDATABASE", "postgres")
             .stdin(Stdio::null());
+        match self.path(SETTINGS) {
+            settings if settings.is_file() => command.env("SEAWALL_CONFIG", settings),
+            _ => command.env("SEAWALL_CONFIG", "/dev/null").env("SEAWALL_SPOOL", self.path("spool")),
+        };
         if let Some((user, group)) = self.user {
             command.uid(user).gid(group);
         }
@@ -125,6 +130,16 @@ impl Scene {
         key
     }
 
+    /// Makes the settings file, which all commands read from now on, with whatever else it is to say of the repository.
+    pub(crate) fn set(&self, repository: &str) {
+        let (place, spool, programs) = (self.path("repository"), self.path("spool"), &self.programs);
+        let text = format!(
+            "repository = {place:?}\n{repository}\n[archive]\nspool = {spool:?}\n\
+             [backup]\ncheckpoint = \"fast\"\ncompression = \"zstd:1\"\npostgresql_programs = {programs:?}\n"
+        );
+        std::fs::write(self.path(SETTINGS), text).unwrap();
+    }
+
     /// `restore` into a directory of this name.
     pub(crate) fn restore(&self, name: &str, arguments: &[&str]) -> Output {
         self.restore_command(name, arguments).output().unwrap()
@@ -141,6 +156,12 @@ impl Scene {
     #[track_caller]
     pub(crate) fn restored(&self, name: &'static str, port: u16, arguments: &[&str]) -> Server<'_> {
         succeeds(self.restore(name, arguments));
+        self.started(name, port)
+    }
+
+    /// A cluster whose files are there, and which has recovered.
+    #[track_caller]
+    pub(crate) fn started(&self, name: &'static str, port: u16) -> Server<'_> {
         let server = Server::at(self, name, port);
         server.configure("");
         server.start();
@@ -177,8 +198,19 @@ impl<'a> Server<'a> {
     /// One that archives into a repository with these options.
     pub(crate) fn create_with_options(scene: &'a Scene, repository: &str, options: &[&str]) -> Server<'a> {
         succeeds(scene.seawall(&[options, &["repo", "create", repository]].concat()));
-        let options: Vec<String> = options.chunks(2).map(|pair| pair.join("=")).collect();
-        let options = options.join(" ");
+        let options = options.chunks(2).map(|pair| pair.join("="));
+        let options: Vec<String> =
+            [format!("--repository={repository}")].into_iter().chain(options).collect();
+        Server::create_with(scene, &options.join(" "))
+    }
+
+    /// One whose commands find all that they need in the settings file.
+    pub(crate) fn create_with_settings(scene: &'a Scene) -> Server<'a> {
+        succeeds(scene.seawall(&["repo", "create"]));
+        Server::create_with(scene, "")
+    }
+
+    fn create_with(scene: &'a Scene, options: &str) -> Server<'a> {
         let server = Server::at(scene, "primary", 5432);
         let data = scene.text(server.name);
         let arguments = ["-D", &data, "-U", "postgres", "-A", "trust", "-N", "--wal-segsize=1"];
@@ -186,8 +218,8 @@ impl<'a> Server<'a> {
         let seawall = scene.text("seawall");
         server.configure(&format!(
             "archive_mode = on\n\
-             archive_command = '{seawall} archive-push --repository={repository} {options} %p'\n\
-             restore_command = '{seawall} archive-get --repository={repository} {options} %f %p'\n\
+             archive_command = '{seawall} archive-push {options} %p'\n\
+             restore_command = '{seawall} archive-get {options} %f %p'\n\
              listen_addresses = ''\n\
              unix_socket_directories = '{}'\n\
              fsync = off\nsynchronous_commit = off\nmax_wal_size = 64MB\nmin_wal_size = 4MB\nhot_standby = off\n",

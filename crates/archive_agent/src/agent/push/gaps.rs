@@ -148,7 +148,7 @@ mod tests {
     use seawall_archive::TimelineId;
 
     use crate::agent::places::open_places;
-    use crate::settings::Settings;
+    use crate::settings::ArchiveSettings;
 
     fn note(timeline: u32, digits: u64) -> GapNote {
         let place = SegmentPlace { timeline: TimelineId::new(timeline).unwrap(), digits };
@@ -200,7 +200,8 @@ mod tests {
 
     /// Required repositories that an earlier agent has opened.
     fn places(urls: &str) -> Vec<Place> {
-        let settings = Settings::parse(&format!("repository = {urls}\n"), "test").unwrap();
+        let list: Vec<&str> = urls.split(' ').collect();
+        let settings = ArchiveSettings::parse(&format!("repository = {list:?}\n"), "test").unwrap();
         let keys =
             urls.split(' ').map(|url| url.parse::<seawall_archive::RepositoryUrl>().unwrap().address());
         let key = |address: String| format!("{:08x}", seawall_codec::checksum::crc32c(address.as_bytes()));

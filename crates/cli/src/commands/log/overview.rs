@@ -4,6 +4,7 @@ use seawall::{
     AtLimit, HoldInfo, HoldKind, HoldLifetime, LogOverview, RestorePointInfo, SegmentInfo, SegmentState,
     TimelineFork, log_overview, restore_points,
 };
+use seawall_settings::KeyOf;
 use serde_json::{Value, json};
 
 use crate::arguments::{Log, Shared};
@@ -15,7 +16,7 @@ use crate::output::{Output, grouped, size};
 const SEGMENTS_SHOWN: usize = 20;
 
 pub(super) fn overview(shared: &Shared, log: &Log, output: &mut Output) -> Result<(), Failure> {
-    let master_key = shared.master_key.source();
+    let master_key = shared.key_of(KeyOf::Databases);
     let overview = log_overview(&log.dir, master_key.as_ref())?;
     let points = if log.restore_points { Some(restore_points(&log.dir, master_key.as_ref())?) } else { None };
     if output.json() {
