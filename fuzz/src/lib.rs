@@ -22,6 +22,7 @@ pub mod directory;
 pub mod input;
 pub mod keys;
 pub mod log;
+pub mod settings;
 pub mod stored_backup;
 pub mod system_rows;
 pub mod tree;
@@ -39,6 +40,7 @@ pub fn entries() -> Vec<(&'static str, input::Entry)> {
         directory::ENTRIES,
         system_rows::ENTRIES,
         command_line::ENTRIES,
+        settings::ENTRIES,
     ]
     .concat()
 }
