@@ -302,19 +302,29 @@ fn the_archive_agent_and_its_commands_leave_no_core_file_with_a_master_key() {
     let scratch = Scratch::new();
     scratch.write("key", ("5a".repeat(31) + "01").as_bytes());
     std::fs::set_permissions(scratch.path("key"), PermissionsExt::from_mode(0o600)).unwrap();
-    let key = scratch.path("key").display().to_string();
+    leave_no_core_file(&scratch, &format!("master_key_file = {:?}\n", scratch.path("key")));
+}
+
+#[test]
+fn the_archive_agent_and_its_commands_leave_no_core_file_with_credentials_of_the_settings_file() {
+    leave_no_core_file(&Scratch::new(), "[credentials]\nAWS_SECRET_ACCESS_KEY = \"hunter2\"\n");
+}
+
+fn leave_no_core_file(scratch: &Scratch, settings: &str) {
     let repository = scratch.path("repository").display().to_string();
-    scratch.ok(["repo", "create", &repository, "--master-key-file", &key]);
+    scratch.write("seawall.toml", settings.as_bytes());
+    std::fs::set_permissions(scratch.path("seawall.toml"), PermissionsExt::from_mode(0o600)).unwrap();
+    scratch.ok(["repo", "create", &repository, "--config", "seawall.toml"]);
     std::fs::create_dir_all(scratch.path("data/pg_wal/archive_status")).unwrap();
     std::fs::create_dir_all(scratch.path("data/global")).unwrap();
     scratch.write("data/global/pg_control", &7_301_234_567_890_123_456_u64.to_le_bytes());
     scratch.write("data/pg_wal/00000002.history", b"1\t0/3000158\tx\n");
-    give_away(&scratch);
+    give_away(scratch);
     let spool = scratch.path("spool");
     let archive = |arguments: &[&str]| {
-        let mut command = without_rights(&scratch, arguments);
-        command.env("SEAWALL_REPOSITORY", &repository).env("SEAWALL_MASTER_KEY_FILE", &key);
-        command.env("SEAWALL_SPOOL", &spool).env("SEAWALL_CONFIG", "/dev/null");
+        let mut command = without_rights(scratch, arguments);
+        command.env("SEAWALL_REPOSITORY", &repository).env("SEAWALL_SPOOL", &spool);
+        command.env("SEAWALL_CONFIG", scratch.path("seawall.toml"));
         command.current_dir(scratch.path("data"));
         command
     };
