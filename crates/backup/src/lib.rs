@@ -32,6 +32,7 @@ mod needs;
 mod places;
 pub mod postgresql;
 mod progress;
+mod reach;
 mod removal_mark;
 mod repository_archive;
 mod restore;

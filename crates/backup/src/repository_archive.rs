@@ -25,6 +25,7 @@ use seawall_wal::{HEADER_BYTES, SegmentName, TimelineHistory};
 use seawall_engine::{ArchivedLog, LogArchive, LogArchiveError, LogFile, LogGap};
 
 use crate::places;
+use crate::reach::reach;
 
 /// Bytes of a segment file.
 struct Tail<'a> {
@@ -285,5 +286,14 @@ impl LogArchive for RepositoryArchive {
             reason: gap.reason.clone(),
         };
         self.repository.record_gap(System::Seawall(log.database), &record).map_err(|error| words(&error))
+    }
+
+    fn reach(
+        &self,
+        log: &ArchivedLog,
+        history: &TimelineHistory,
+        before: Lsn,
+    ) -> Result<Option<Lsn>, LogArchiveError> {
+        reach(&self.repository, log, history, before).map_err(|error| words(&error))
     }
 }

@@ -9,11 +9,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{SEGMENT_BYTES, World, state_of};
-use seawall_backup::{BackupError, BackupKeeper, BackupOptions, KeeperOptions, back_up_behind_gap};
-use seawall_engine::{ArchiveOptions, Database, Error, Options, RestoreTarget};
+use seawall_backup::{
+    BackupError, BackupKeeper, BackupOptions, Finding, KeeperOptions, RestoreRequest, Severity,
+    VerifyOptions, back_up_behind_gap, verify,
+};
+use seawall_engine::{
+    ArchiveMode, ArchiveOptions, Database, Error, HoldLifetime, HoldOptions, Options, RestoreTarget,
+};
 use seawall_io::Clock;
-use seawall_simulation::{Fault, FaultError, FaultTarget, Operations, PowerLoss, crash_step};
-use seawall_types::Lsn;
+use seawall_simulation::{Fault, FaultError, FaultTarget, Operations, PowerLoss, SimulatedDisk, crash_step};
+use seawall_types::{Lsn, TimelineId};
 
 fn options(world: &World) -> Options {
     let mut options = world.options();
@@ -103,6 +108,113 @@ fn a_restore_says_that_the_log_was_left_out_until_there_is_a_backup_behind_the_g
     database.archive_now().unwrap();
     assert!(world.restored_state(RestoreTarget::Latest) == state_of(&database));
     assert!(world.restored_state(RestoreTarget::Lsn(before_gap)) == state);
+}
+
+/// The database is opened without its archive, whose hold is released, and goes on.
+fn without_archive(world: &World, segments: u64) {
+    let database = open(world, Options { archives: Vec::new(), ..options(world) }).unwrap();
+    database.release_log_hold("archiver").unwrap();
+    fill(&database, segments).unwrap();
+    database.checkpoint().unwrap();
+    database.close().unwrap();
+}
+
+#[test]
+fn log_that_was_removed_while_the_archive_was_no_archive_is_a_gap_on_record() {
+    let world = World::new();
+    let database = open(&world, options(&world)).unwrap();
+    fill(&database, 2).unwrap();
+    world.back_up(&database);
+    let archived = database.archive_now().unwrap();
+    let state = state_of(&database);
+    database.close().unwrap();
+    without_archive(&world, 6);
+
+    let database = open(&world, options(&world)).unwrap();
+    fill(&database, 2).unwrap();
+    // The store is away as long as this process lives.
+    let target = FaultTarget::Path { prefix: String::new(), operations: Operations::Any };
+    world.store.inject(Fault { target, error: FaultError::Number(5), skip: 0, count: u64::MAX });
+    database.archive_now().unwrap_err();
+    database.close().unwrap();
+    world.store.clear_faults();
+    let database = open(&world, options(&world)).unwrap();
+    let end = fill(&database, 2).unwrap();
+    database.archive_now().unwrap();
+    let seen = database.statistics().archives.remove(0);
+    let gap = seen.last_gap.unwrap();
+    assert!(seen.gaps == 1 && gap.is_on_record && gap.from >= archived && gap.to > gap.from, "{gap:?}");
+    for target in [RestoreTarget::Latest, RestoreTarget::Lsn(gap.to), RestoreTarget::Lsn(end)] {
+        let problem = left_out(&world, target);
+        assert!(problem.contains("is not here any more"), "{problem}");
+    }
+    assert!(world.restored_state(RestoreTarget::Lsn(archived)) == state);
+    let report = verify_report(&world);
+    assert!(report.iter().all(|finding| finding.kind.severity() == Severity::Note), "{report:?}");
+
+    assert!(keep(&world, &database).unwrap(), "a backup is needed behind it");
+    fill(&database, 1).unwrap();
+    database.archive_now().unwrap();
+    assert!(world.restored_state(RestoreTarget::Latest) == state_of(&database));
+    assert!(world.restored_state(RestoreTarget::Lsn(archived)) == state);
+    // Opened again, with nothing missing, there is no other gap.
+    database.close().unwrap();
+    let database = open(&world, options(&world)).unwrap();
+    database.archive_now().unwrap();
+    assert_eq!(database.statistics().archives[0].last_gap, None);
+}
+
+#[test]
+fn log_that_is_still_here_goes_into_an_archive_that_lacks_it() {
+    let world = World::new();
+    let database = open(&world, options(&world)).unwrap();
+    fill(&database, 2).unwrap();
+    world.back_up(&database);
+    database.archive_now().unwrap();
+    let hold = database.hold_log(
+        "a standby",
+        HoldOptions { lifetime: HoldLifetime::Permanent, ..HoldOptions::default() },
+        None,
+    );
+    drop(hold.unwrap());
+    database.close().unwrap();
+    without_archive(&world, 6);
+    let database = open(&world, options(&world)).unwrap();
+    database.archive_now().unwrap();
+    assert_eq!(database.statistics().archives[0].last_gap, None);
+    assert!(world.restored_state(RestoreTarget::Latest) == state_of(&database));
+}
+
+/// A database that is restored goes on behind what the repository has of the timeline that it left.
+#[test]
+fn a_restored_database_has_no_gap_where_its_timeline_begins() {
+    let world = World::new();
+    let database = open(&world, options(&world)).unwrap();
+    let first = fill(&database, 2).unwrap();
+    world.back_up(&database);
+    let inside = fill(&database, 2).unwrap();
+    fill(&database, 2).unwrap();
+    database.archive_now().unwrap();
+    for target in [RestoreTarget::Lsn(inside), RestoreTarget::Latest] {
+        let timeline = Some(TimelineId::FIRST);
+        let archive_mode = ArchiveMode::Preserve;
+        let request = RestoreRequest { target, timeline, archive_mode, ..RestoreRequest::default() };
+        let disk = SimulatedDisk::new(9);
+        assert!(world.restore_to(&disk, &request).unwrap().end.end > first);
+        let restored = world.open_at(&disk);
+        fill(&restored, 2).unwrap();
+        restored.archive_now().unwrap();
+        assert_eq!(restored.statistics().archives[0].last_gap, None);
+    }
+}
+
+fn verify_report(world: &World) -> Vec<Finding> {
+    world.clock.advance(Duration::from_secs(3600));
+    let mut findings = Vec::new();
+    let options = VerifyOptions::default();
+    verify(&world.repository(), &world.clock, &options, &mut |finding| findings.push(finding), &mut |_| ())
+        .unwrap();
+    findings
 }
 
 fn keeper(world: &World, database: &Database) -> BackupKeeper {

@@ -18,9 +18,10 @@
 //! is halved by each that fails.
 //!
 //! What is on disk if the power goes: the hold's position, in `log/holds`; nothing else. What was going up is there whole or not
-//! at all, and goes up again. What happens when the hold is lost is in `gap`.
+//! at all, and goes up again. What happens when the hold is lost is in `gap`, and what is found out before the first upload in `joint`.
 
 mod gap;
+mod joint;
 mod keeping;
 pub(crate) mod pieces;
 pub(crate) mod uploads;
@@ -129,6 +130,8 @@ pub(crate) struct Archiver {
 struct State {
     /// `None` if it is lost, and a gap is being opened.
     hold: Option<Arc<HoldPosition>>,
+    /// It is known that what goes up from the position on follows on what the archive has: `joint`.
+    is_joined: bool,
     /// Those of this process; the last one may not be on record yet.
     gaps: Vec<ArchiveGap>,
     /// Histories that the archive may not have.
@@ -233,6 +236,7 @@ impl Archiver {
             clock,
             state: Mutex::new(State {
                 hold,
+                is_joined: false,
                 gaps: Vec::new(),
                 histories: pieces.timelines_with_history(),
                 waiting: VecDeque::new(),
@@ -267,7 +271,7 @@ impl Archiver {
         self.plan(&mut state, flushed);
         self.publish(&state);
         let mut files = Vec::new();
-        if now < state.not_before {
+        if now < state.not_before || !state.is_joined {
             return None;
         }
         // Tails are small, and somebody may wait for one: they have a place of their own.
@@ -308,8 +312,9 @@ impl Archiver {
                 self.take_ended(&mut state, self.clock.monotonic());
                 self.publish(&state);
                 let has_failed = !state.failed.is_empty() || state.gap_failing.is_some();
-                if state.in_flight.is_empty() || has_failed {
-                    return state.in_flight.is_empty() && !has_failed;
+                let is_idle = state.in_flight.is_empty() && !self.uploads.is_asking();
+                if is_idle || has_failed {
+                    return is_idle && !has_failed;
                 }
             }
             if rounds > 0 {

@@ -120,6 +120,7 @@ pub use scan::{LentRow, Range};
 pub use seawall_tree::{ImageCompression, PageProtection};
 pub use seawall_wal::{
     AtLimit, HoldInfo, HoldKind, HoldLifetime, HoldOptions, SegmentName, SegmentState, TimelineFork,
+    TimelineHistory,
 };
 pub use statistics::{DatabaseInfo, SegmentInfo, Statistics};
 pub use throttle::{ThrottleReason, ThrottleStatistics};

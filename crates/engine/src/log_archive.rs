@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use seawall_types::{DatabaseId, TimelineId};
-use seawall_wal::{AtLimit, SegmentName};
+use seawall_types::{DatabaseId, Lsn, TimelineId};
+use seawall_wal::{AtLimit, SegmentName, TimelineHistory};
 
 /// Whose log it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,6 +54,18 @@ pub trait LogArchive: Send + Sync + fmt::Debug {
     /// # Errors
     /// What went wrong; it will be tried again, and nothing is stored before.
     fn note_gap(&self, log: &ArchivedLog, gap: &LogGap) -> Result<(), LogArchiveError>;
+
+    /// How far it has the log that leads to `before` along `history`: up to there nothing is missing that an archiver has not passed
+    /// over on its way. Segments that are on record as left out count as had. `None` if it has nothing of that log.
+    ///
+    /// # Errors
+    /// What went wrong; it will be tried again, and nothing is stored before.
+    fn reach(
+        &self,
+        log: &ArchivedLog,
+        history: &TimelineHistory,
+        before: Lsn,
+    ) -> Result<Option<Lsn>, LogArchiveError>;
 }
 
 /// Segments that an archive does not get, because it was too far behind. Some of them may be there all the same.

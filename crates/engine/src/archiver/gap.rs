@@ -54,7 +54,7 @@ pub struct ArchiveGap {
 #[derive(Debug)]
 pub(crate) struct OpeningGap {
     /// Keeps the log behind it.
-    hold: Arc<HoldPosition>,
+    pub(crate) hold: Arc<HoldPosition>,
     to: Lsn,
     /// What is not on record yet.
     missing: Vec<LogGap>,
@@ -155,25 +155,27 @@ impl Archiver {
         state.retry = (state.retry * 2).min(RETRY_LAST);
     }
 
-    fn is_due(&self, now: Duration) -> bool {
+    pub(crate) fn is_due(&self, now: Duration) -> bool {
         now >= self.state.lock().not_before
     }
 }
 
 impl Engine {
-    /// Opens a gap if the hold of an archiver is lost, as far as that goes now; whether there is none, or none any more.
+    /// Opens a gap if the hold of an archiver is lost, or if the archive lacks log that is not here any more, as far as that goes now;
+    /// whether there is none, or none any more. The calling thread asks the archive what it has if it is `is_here`.
     ///
     /// # Errors
     /// `Archive` if the calling thread does the work and the archive does not take it; those of a hold.
-    pub(crate) fn mind_gap(&self, archiver: &Archiver, now: Duration) -> Result<bool, Error> {
+    pub(crate) fn mind_gap(&self, archiver: &Archiver, now: Duration, is_here: bool) -> Result<bool, Error> {
         let mut opening = archiver.opening.lock();
-        if opening.is_none() && archiver.is_held() {
-            return Ok(true);
-        }
-        if opening.as_ref().is_none_or(|gap| gap.hold.is_over()) {
+        let is_lost = opening.as_ref().map_or(!archiver.is_held(), |gap| gap.hold.is_over());
+        if is_lost {
             *opening = Some(self.begin_gap(archiver)?);
         }
-        let gap = opening.as_mut().expect("it was just begun, or was there");
+        if !self.join(archiver, &mut opening, now, is_here)? {
+            return Ok(false);
+        }
+        let Some(gap) = opening.as_mut() else { return Ok(true) };
         let uploads = &archiver.uploads;
         loop {
             if let Some((noted, result)) = uploads.take_noted() {

@@ -132,7 +132,7 @@ impl Engine {
                 return;
             }
             let now = self.clock().monotonic();
-            if let Err(error) = self.mind_gap(archiver, now) {
+            if let Err(error) = self.mind_gap(archiver, now, false) {
                 archiver.gap_failed(&error.to_string(), now);
             }
             let position = archiver.position();
@@ -155,7 +155,7 @@ impl Engine {
         archiver.state.lock().not_before = Duration::ZERO;
         loop {
             let now = self.clock().monotonic();
-            match self.mind_gap(archiver, now)? {
+            match self.mind_gap(archiver, now, true)? {
                 true => {}
                 false if self.is_manual() => continue,
                 // A thread has it, or nobody any more.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use seawall_io::{Disk, OpenMode};
 use seawall_sync::{Mutex, WaitWord, thread};
+use seawall_types::Lsn;
 use seawall_wal::{HoldPosition, TimelineHistory};
 
 use crate::log_archive::{ArchivedLog, LogArchive, LogArchiveError, LogFile, LogGap};
@@ -15,11 +16,31 @@ pub(crate) type Uploaded = Result<u64, LogArchiveError>;
 /// What came of putting a gap on record.
 pub(crate) type Noted = (LogGap, Result<(), LogArchiveError>);
 
-/// Whether a gap is being put on record.
-#[derive(Debug, Default)]
-struct Noting {
+/// How far the archive has the log, if it has any.
+pub(crate) type Reached = Result<Option<Lsn>, LogArchiveError>;
+
+/// Something that is asked of the archive, one at a time.
+#[derive(Debug)]
+struct Errand<T> {
     is_under_way: bool,
-    ended: Option<Noted>,
+    ended: Option<T>,
+}
+
+impl<T> Default for Errand<T> {
+    fn default() -> Errand<T> {
+        Errand { is_under_way: false, ended: None }
+    }
+}
+
+impl<T> Errand<T> {
+    /// Whether it may begin.
+    fn begin(&mut self) -> bool {
+        !std::mem::replace(&mut self.is_under_way, true)
+    }
+
+    fn end(&mut self, outcome: T) {
+        *self = Errand { is_under_way: false, ended: Some(outcome) };
+    }
 }
 
 /// See the module.
@@ -29,7 +50,8 @@ pub(crate) struct Uploads {
     archive: Arc<dyn LogArchive>,
     log: ArchivedLog,
     ended: Mutex<Vec<(LogFile, Uploaded)>>,
-    noting: Mutex<Noting>,
+    noting: Mutex<Errand<Noted>>,
+    asking: Mutex<Errand<Reached>>,
     /// Changes when an upload ends, or when whoever starts them has something else to look at.
     pub(crate) work: WaitWord,
 }
@@ -42,6 +64,7 @@ impl Uploads {
             log,
             ended: Mutex::default(),
             noting: Mutex::default(),
+            asking: Mutex::default(),
             work: WaitWord::new(),
         }
     }
@@ -91,12 +114,8 @@ impl Uploads {
 
     /// Puts a gap on record, here or on a thread; one at a time. Whether `take_noted` has the outcome already.
     pub(crate) fn note(self: &Arc<Self>, gap: &LogGap, is_here: bool) -> bool {
-        {
-            let mut noting = self.noting.lock();
-            if noting.is_under_way {
-                return false;
-            }
-            noting.is_under_way = true;
+        if !self.noting.lock().begin() {
+            return false;
         }
         if is_here {
             self.run_note(gap.clone());
@@ -119,13 +138,53 @@ impl Uploads {
     }
 
     fn end_note(&self, noted: Noted) {
-        *self.noting.lock() = Noting { is_under_way: false, ended: Some(noted) };
+        self.noting.lock().end(noted);
         self.work.wake_all();
     }
 
     /// The one that has ended since the last call.
     pub(crate) fn take_noted(&self) -> Option<Noted> {
         self.noting.lock().ended.take()
+    }
+}
+
+impl Uploads {
+    /// Asks how far the archive has the log that leads to `before`, here or on a thread. Whether `take_reached` has the answer already.
+    pub(crate) fn ask(self: &Arc<Self>, history: &TimelineHistory, before: Lsn, is_here: bool) -> bool {
+        if is_here {
+            self.run_ask(history, before);
+            return true;
+        }
+        if !self.asking.lock().begin() {
+            return false;
+        }
+        let (uploads, history) = (Arc::clone(self), history.clone());
+        let builder = thread::Builder::new().name("seawall-upload".to_owned());
+        if let Err(error) = builder.spawn(move || uploads.run_ask(&history, before)) {
+            self.end_ask(Err(LogArchiveError(format!("starting a thread for it: {error}"))));
+        }
+        false
+    }
+
+    fn run_ask(&self, history: &TimelineHistory, before: Lsn) {
+        let run = std::panic::AssertUnwindSafe(|| self.archive.reach(&self.log, history, before));
+        let panicked = |_| Err(LogArchiveError("asking what it has panicked".to_owned()));
+        self.end_ask(std::panic::catch_unwind(run).unwrap_or_else(panicked));
+    }
+
+    fn end_ask(&self, reached: Reached) {
+        self.asking.lock().end(reached);
+        self.work.wake_all();
+    }
+
+    /// The answer, if there is one since the last call.
+    pub(crate) fn take_reached(&self) -> Option<Reached> {
+        self.asking.lock().ended.take()
+    }
+
+    /// Whether the answer is not there yet.
+    pub(crate) fn is_asking(&self) -> bool {
+        self.asking.lock().is_under_way
     }
 }
 

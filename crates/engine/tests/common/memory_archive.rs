@@ -8,6 +8,7 @@ use seawall_engine::{
 };
 use seawall_testing::PATIENCE;
 use seawall_types::Lsn;
+use seawall_wal::TimelineHistory;
 
 pub(crate) const SEGMENT_BYTES: u64 = 64 << 10;
 
@@ -126,6 +127,26 @@ impl LogArchive for MemoryArchive {
         state.gaps.push(gap.clone());
         self.changed.notify_all();
         Ok(())
+    }
+
+    /// Goes by the numbers of segments: its logs have one timeline, or have all of what they left.
+    fn reach(
+        &self,
+        log: &ArchivedLog,
+        _: &TimelineHistory,
+        before: Lsn,
+    ) -> Result<Option<Lsn>, LogArchiveError> {
+        let state = self.state.lock().unwrap();
+        if state.is_down {
+            return Err(LogArchiveError("it is down".to_owned()));
+        }
+        let of_files = state.files.keys().filter_map(|file| match file {
+            LogFile::Segment(segment) => Some((segment.number + 1) * log.segment_bytes),
+            LogFile::Tail { segment, to, .. } => Some(segment.number * log.segment_bytes + to),
+            LogFile::History(_) => None,
+        });
+        let of_gaps = state.gaps.iter().map(|gap| (gap.last.number + 1) * log.segment_bytes);
+        Ok(of_files.chain(of_gaps).max().map(|end| Lsn::new(end).min(before)))
     }
 }
 
