@@ -79,6 +79,24 @@ impl Repository {
         Ok(CheckReport { cannot_remove, leftovers, ..report })
     }
 
+    /// Refuses a store that overwrites objects: it would overwrite a repository that somebody makes at the same moment. Found out with a
+    /// scratch object, before anything that counts is put there.
+    ///
+    /// # Errors
+    /// `Overwrites`; `Store`, or `Damaged` if the store gives other bytes than were put.
+    pub(crate) fn check_fenced(&self) -> Result<(), ArchiveError> {
+        let probe = Probe { repository: self, directory: self.scratch_directory() };
+        let is_kept = probe.later_put_is_refused();
+        let scratch = format!("{}{KEPT}", probe.directory);
+        if let Err(error) = self.request(|storage| storage.remove(&scratch)) {
+            tracing::warn!(%error, "a scratch object stays");
+        }
+        match is_kept? {
+            true => Ok(()),
+            false => Err(ArchiveError::Overwrites { url: self.url().to_owned() }),
+        }
+    }
+
     /// Removes what puts that were cut short so long ago have left behind, which nothing else counts or lists. Returns how many there
     /// were. An upload that is under way is much younger.
     ///
@@ -97,6 +115,9 @@ impl Repository {
     }
 }
 
+/// The object that is put twice.
+const KEPT: &str = "kept";
+
 struct Probe<'a> {
     repository: &'a Repository,
     directory: String,
@@ -105,7 +126,7 @@ struct Probe<'a> {
 impl Probe<'_> {
     fn run(&self) -> Result<CheckReport, ArchiveError> {
         let is_kept = self.later_put_is_refused()?;
-        let lists_at_once = self.listing_shows("kept")?;
+        let lists_at_once = self.listing_shows(KEPT)?;
         let broken = if is_kept { self.broken_races()? } else { RACES };
         let fencing = match (is_kept, broken) {
             (false, _) => Fencing::None,
@@ -139,14 +160,19 @@ impl Probe<'_> {
     }
 
     fn later_put_is_refused(&self) -> Result<bool, ArchiveError> {
-        let first = self.put("kept", b"first".to_vec())?;
-        let second = self.put("kept", b"second".to_vec())?;
-        let content = self.read("kept")?;
-        match (first, second, content.as_slice()) {
-            (Put::Stored, Put::Exists, b"first") => Ok(true),
-            (Put::Stored, Put::Stored, _) | (Put::Stored, Put::Exists, b"second") => Ok(false),
-            _ => Err(ArchiveError::Damaged {
-                object: self.repository.storage.location(&format!("{}kept", self.directory)),
+        let path = format!("{}{KEPT}", self.directory);
+        let put = |content: &'static [u8]| {
+            self.repository.request(|storage| storage.put_new(&path, &[Bytes::from_static(content)]))
+        };
+        // One that is tried again may find what it has put itself.
+        put(b"first")?;
+        let second = put(b"second")?;
+        let content = self.read(KEPT)?;
+        match (second, content.as_slice()) {
+            (Put::Exists, b"first") => Ok(true),
+            (Put::Stored, _) | (Put::Exists, b"second") => Ok(false),
+            (Put::Exists, _) => Err(ArchiveError::Damaged {
+                object: self.repository.storage.location(&path),
                 problem: "the store does not give back what was put".to_owned(),
             }),
         }

@@ -203,35 +203,22 @@ impl Repository {
         if repository.find_header()?.is_some() {
             return Err(ArchiveError::RepositoryExists { url: repository.url });
         }
+        repository.check_fenced()?;
         // The key first: a repository that says that it is encrypted has one.
         if is_encrypted {
             *repository.keys.write() = Arc::new(repository.make_first_ring()?);
         }
         let text = Bytes::from(repository.header.encode(repository.keys().first()));
-        match repository.put_header(&text)? {
-            Put::Stored => {}
+        let put = repository
+            .request(|storage| storage.put_new(layout::REPOSITORY_HEADER, std::slice::from_ref(&text)));
+        match put? {
+            Put::Stored => Ok(repository),
             // A put that is tried again may find what it has put itself.
             Put::Exists if repository.find_header()?.is_some_and(|(found, _)| found == repository.header) => {
+                Ok(repository)
             }
-            Put::Exists => return Err(ArchiveError::RepositoryExists { url: repository.url }),
+            Put::Exists => Err(ArchiveError::RepositoryExists { url: repository.url }),
         }
-        // Once more, with the same bytes: only a store that overwrites takes it.
-        match repository.put_header(&text)? {
-            Put::Exists => Ok(repository),
-            Put::Stored => Err(repository.give_up_creation()),
-        }
-    }
-
-    fn put_header(&self, text: &Bytes) -> Result<Put, StoreError> {
-        self.request(|storage| storage.put_new(layout::REPOSITORY_HEADER, std::slice::from_ref(text)))
-    }
-
-    /// The store overwrites objects: there is to be no repository.
-    fn give_up_creation(&self) -> ArchiveError {
-        if let Err(error) = self.request(|storage| storage.remove(layout::REPOSITORY_HEADER)) {
-            tracing::warn!(%error, "a repository that must not be used stays");
-        }
-        ArchiveError::Overwrites { url: self.url.clone() }
     }
 
     fn open_in(

@@ -147,6 +147,31 @@ fn a_store_that_overwrites_is_refused_when_a_repository_is_to_be_made() {
     }
 }
 
+/// Somebody else makes a repository at the same moment: his header, and the keys that it goes with, must not be overwritten.
+#[test]
+fn a_store_that_overwrites_is_found_before_anything_but_a_scratch_object_is_put() {
+    for master_key in [None, Some(1)] {
+        let store = ObjectServer::start(|request, objects| {
+            (request.method == "PUT").then(|| {
+                objects.insert(request.path.replace("/bucket/", ""), request.body.clone());
+                Reply::Status(200, Vec::new())
+            })
+        });
+        let url: RepositoryUrl = store.server.url().parse().unwrap();
+        let options =
+            RepositoryOptions { master_key: master_key.map(common::master), ..with_credentials(&[]) };
+        Repository::create(&url, options).unwrap_err();
+        let requests = store.server.requests();
+        let puts = requests.iter().filter(|request| request.method == "PUT");
+        let put: Vec<&str> = puts.map(|request| request.path.as_str()).collect();
+        assert!(
+            !put.is_empty() && put.iter().all(|path| path.starts_with("/bucket/prefix/check/")),
+            "{put:?}"
+        );
+        assert_eq!(store.objects.lock().unwrap().keys().next(), None, "nothing is left");
+    }
+}
+
 /// As the tools of the provider have it.
 #[test]
 fn an_endpoint_in_the_environment_counts_as_one_in_the_place_does() {

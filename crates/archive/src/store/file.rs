@@ -122,7 +122,10 @@ impl FileStorage {
 
     /// A file system that was unmounted leaves an empty directory behind: what was put there would be missing in the archive.
     fn check_presence(&self, path: &str) -> io::Result<()> {
-        let comes_first = path == layout::REPOSITORY_HEADER || path.starts_with(layout::KEYS);
+        // What is put while a repository is made.
+        let comes_first = path == layout::REPOSITORY_HEADER
+            || path.starts_with(layout::KEYS)
+            || path.starts_with(layout::CHECK);
         if comes_first || self.exists(layout::REPOSITORY_HEADER)? {
             return Ok(());
         }
