@@ -29,7 +29,7 @@ use crate::layer::{Layer, chain_of};
 use crate::lineage::{self, Destination, OwnBackup, PassedOver, Timelines};
 use crate::places;
 use crate::run::RunReader;
-use crate::stored_log::{OnItsWay, PassedLog, StoredLog};
+use crate::stored_log::{FetchedLog, OnItsWay, PassedLog, StoredLog};
 
 /// What to restore.
 #[derive(Clone, Debug)]
@@ -111,8 +111,6 @@ pub struct RestoreReport {
     /// Rows of the backup that were written, with those that an increment has from its parents; not those that an attempt before
     /// this one has written.
     pub rows: u64,
-    /// What has kept the log behind a restore point from being read: there may be a later one with its name.
-    pub unread: Option<String>,
     /// Log that the repository lacks and has later log behind, of a restore that takes it for being on its way.
     pub on_its_way: Option<OnItsWay>,
     /// It went on with an attempt that was cut short.
@@ -185,7 +183,7 @@ pub fn restore(
             marker,
             is_last: index == last,
         };
-        let Begun { restore, end, unread, on_its_way } = match plan.begin(progress) {
+        let Begun { restore, end, on_its_way } = match plan.begin(progress) {
             // A restore point may lie behind an older backup.
             Err(error) if error.is_behind_log() => {
                 refused.get_or_insert(error);
@@ -201,7 +199,6 @@ pub fn restore(
             from_timeline: history.timeline,
             timeline,
             rows,
-            unread,
             on_its_way,
             went_on,
             passed_over,
@@ -358,7 +355,6 @@ fn of_log(error: Error) -> BackupError {
 /// Where a restore stops.
 struct Found {
     end: RestoreEnd,
-    unread: Option<String>,
     on_its_way: Option<OnItsWay>,
 }
 
@@ -367,7 +363,6 @@ struct Begun {
     restore: Restore,
     end: RestoreEnd,
     /// See `RestoreReport`.
-    unread: Option<String>,
     on_its_way: Option<OnItsWay>,
 }
 
@@ -407,7 +402,7 @@ impl Plan<'_> {
             &self.marker,
         )?;
         match self.find_end(&mut restore, progress) {
-            Ok(Found { end, unread, on_its_way }) => Ok(Begun { restore, end, unread, on_its_way }),
+            Ok(Found { end, on_its_way }) => Ok(Begun { restore, end, on_its_way }),
             Err(error) => {
                 let is_final = self.is_last || !error.is_behind_log();
                 if is_final && error.is_refusal() && *restore.rows_there() == RowsThere::None {
@@ -441,7 +436,7 @@ impl Plan<'_> {
             RestoreTarget::Lsn(lsn) => lsn,
             RestoreTarget::Latest | RestoreTarget::Time(_) | RestoreTarget::RestorePoint(_) => Lsn::MAX,
         };
-        let mut search = restore.find_end(self.request.target.clone());
+        let mut search = restore.find_end(self.request.target.clone(), manifest.end.end);
         let mut checksum = LogChecksum::new(base.segment_bytes, base.redo_point, manifest.end.end);
         let mut segments = 0;
         let fetched = log.fetch(base.redo_point, to, self.request.threads, &mut |fetched, arrived| {
@@ -460,28 +455,22 @@ impl Plan<'_> {
             progress(RestoreProgress::Log { segments });
             search.read_until(arrived).map_err(of_log)
         });
-        let (gap, passed) = match fetched {
-            Ok(fetched) => (fetched.gap, fetched.passed),
-            // What lies behind the place that was found need not be there.
-            Err(error) if search.is_found() && error.is_of_content() => (Some(error), None),
-            Err(error) => return Err(error),
-        };
+        let FetchedLog { gap, passed } = fetched?;
         let is_latest = matches!(self.request.target, RestoreTarget::Latest);
         let on_its_way = match passed {
             Some(passed) if is_latest && self.may_be_on_its_way(&log, &passed)? => Some(passed.missing),
             Some(_) | None => None,
         };
-        let (end, unread) = match (search.end(), gap) {
+        let end = match (search.end(), gap) {
             (Err(Error::RestoreTarget { .. }), Some(gap)) => return Err(gap),
             (Ok(_), Some(gap)) if is_latest && on_its_way.is_none() => return Err(gap),
-            (end, gap) => (end.map_err(of_log)?, gap.map(|gap| gap.to_string())),
+            (end, _) => end.map_err(of_log)?,
         };
-        let unread = unread.or_else(|| search.trouble().map(ToString::to_string)).filter(|_| !is_latest);
         if is_latest && end.end < manifest.end.end {
             return Err(BackupError::LogTooShort { log_end: end.end, needed: manifest.end.end });
         }
         restore.stop_at(&end, manifest.end.end)?;
-        Ok(Found { end, unread, on_its_way })
+        Ok(Found { end, on_its_way })
     }
 
     /// Whether log that is missing may come still: what lies behind it is young, and no backup needs that, as far as is known.

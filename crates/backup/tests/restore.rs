@@ -72,8 +72,9 @@ fn times_and_names_are_found() {
         assert_eq!(world.restored_state(RestoreTarget::Time(*micros + 9_999_999)), *state);
         assert_eq!(world.restored_state(RestoreTarget::RestorePoint(format!("after {key}"))), *state);
     }
+    let first = &moments.first().unwrap().1;
+    assert_eq!(world.restored_state(RestoreTarget::RestorePoint("again and again".to_owned())), *first);
     let last = moments.last().unwrap();
-    assert_eq!(world.restored_state(RestoreTarget::RestorePoint("again and again".to_owned())), last.1);
     let problem = error_of(&world, RestoreTarget::Time(last.0));
     assert!(problem.contains("no commit after the time"), "{problem}");
     let problem = error_of(&world, RestoreTarget::RestorePoint("never".to_owned()));
@@ -230,7 +231,11 @@ fn a_restored_database_goes_on_on_a_timeline_of_its_own_and_both_can_be_restored
     let first = RestoreRequest { timeline: Some(TimelineId::FIRST), ..RestoreRequest::default() };
     let disk = SimulatedDisk::new(7);
     let report = world.restore_to(&disk, &first).unwrap();
-    assert_eq!((report.from_timeline.get(), report.timeline.get()), (1, 3), "a number that none has");
+    assert_eq!(
+        (report.from_timeline.get(), report.timeline.get()),
+        (1, 3),
+        "a number that none has"
+    );
     assert!(state_of(&world.open_restored(&disk)) == old);
 }
 

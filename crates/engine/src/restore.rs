@@ -89,7 +89,7 @@ pub enum RestoreTarget {
     /// With every commit before the first one that was made later than this, in microseconds since 1970. Where the clock was set
     /// back, later commits of the same time are not reached.
     Time(i64),
-    /// To the last restore point with this name that can be read.
+    /// To the first restore point with this name behind the backup.
     RestorePoint(String),
 }
 
@@ -354,13 +354,13 @@ impl Restore {
         Ok(())
     }
 
-    /// Begins to look for the place to stop at.
-    pub fn find_end(&self, target: RestoreTarget) -> EndSearch {
+    /// Begins to look for the place to stop at; the backup ends at `at_least`.
+    pub fn find_end(&self, target: RestoreTarget, at_least: Lsn) -> EndSearch {
         let disk = Arc::clone(&self.environment.disk);
         // A replay that was cut short may have moved the redo point.
         let superblock = Superblock { redo_point: self.base.redo_point, ..self.superblock.clone() };
         let log = SearchedLog { disk, superblock, keys: self.keys.clone() };
-        EndSearch::new(log, target, self.base.complete_from)
+        EndSearch::new(log, target, at_least, self.base.complete_from)
     }
 
     /// Has the restore stop at the place that a search has found; `at_least` is where the backup ends. From now on the database is on

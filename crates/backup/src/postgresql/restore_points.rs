@@ -80,16 +80,18 @@ impl Search<'_> {
         std::thread::scope(|scope| {
             let readers: Vec<_> =
                 places.iter().map(|place| scope.spawn(move || self.is_behind(*place, end))).collect();
-            let mut is_found = false;
+            // In order, and no further: what lies behind the restore point need not be good.
             for reader in readers {
                 let panicked = |_| {
                     PostgreSqlBackupError::io("cannot read the log")(std::io::Error::other(
                         "a thread panicked",
                     ))
                 };
-                is_found |= reader.join().map_err(panicked)??;
+                if reader.join().map_err(panicked)?? {
+                    return Ok(true);
+                }
             }
-            Ok(is_found)
+            Ok(false)
         })
     }
 

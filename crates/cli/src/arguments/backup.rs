@@ -54,7 +54,7 @@ pub(crate) struct RestoreArguments {
     /// With every commit up to this time, UTC, such as 2026-11-22T03:15:00Z, to the microsecond.
     #[arg(long, value_name = "TIME", group = "target", value_parser = crate::files::parse_utc)]
     pub(crate) to_time: Option<i64>,
-    /// Up to the last restore point with this name.
+    /// Up to the first restore point with this name behind the backup.
     #[arg(long, value_name = "NAME", group = "target")]
     pub(crate) to_name: Option<String>,
     /// Up to the end of the log in the repository: the default.

@@ -100,7 +100,7 @@ pub(crate) struct DrillArguments {
     /// Restore with every commit up to this time, UTC.
     #[arg(long, value_name = "TIME", group = "drill_target", value_parser = crate::files::parse_utc)]
     pub(crate) to_time: Option<i64>,
-    /// Restore up to the last restore point with this name.
+    /// Restore up to the first restore point with this name behind the backup.
     #[arg(long, value_name = "NAME", group = "drill_target")]
     pub(crate) to_name: Option<String>,
     /// Restore up to the end of the log in the repository: the default.

@@ -336,7 +336,7 @@ fn report_json(report: &RestoreReport) -> Value {
         "backup": report.backup, "end": report.end.end.to_string(),
         "last_commit_micros": report.end.last_commit_micros, "from_timeline": report.from_timeline.get(),
         "timeline": report.timeline.get(), "rows": report.rows, "went_on": report.went_on,
-        "seconds": report.elapsed.as_secs_f64(), "unread": report.unread, "on_its_way": on_its_way_json(report),
+        "seconds": report.elapsed.as_secs_f64(), "on_its_way": on_its_way_json(report),
         "passed_over": passed_over_json(&report.passed_over),
     })
 }
@@ -353,12 +353,7 @@ pub(super) fn left_behind(report: &RestoreReport) -> Vec<String> {
             "log from {to} on is in the repository, but not from {from} to {to}: it may be on its way, since what lies behind it is young"
         )
     });
-    let unread = report.unread.as_ref().map(|why| {
-        format!(
-            "the log behind the restore point could not be read, and may have a later one of this name: {why}"
-        )
-    });
-    on_its_way.into_iter().chain(unread).collect()
+    on_its_way.into_iter().collect()
 }
 
 fn report_text(report: &RestoreReport) -> String {

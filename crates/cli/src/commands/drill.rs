@@ -190,7 +190,7 @@ fn answer(
             "replay": phases.replay.as_secs_f64(), "check": phases.check.as_secs_f64(),
         },
         "checked_pages": report.checked.pages, "checked_rows": report.checked.rows, "damages": damages,
-        "ok": damages.is_empty() && !place.is_stale, "kept": place.kept, "unread": restored.unread,
+        "ok": damages.is_empty() && !place.is_stale, "kept": place.kept,
         "on_its_way": on_its_way_json(restored), "passed_over": passed_over_json(&restored.passed_over),
     });
     if output.json() {

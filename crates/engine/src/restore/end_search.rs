@@ -4,8 +4,7 @@
 //! * `Lsn`: when the log was read up to there.
 //! * `Time`: at the first commit, of a transaction or of a load, that was made later, as PostgreSQL does it. Commits are stamped before
 //!   they get their place in the log, and clocks are set back, so times do not quite ascend; the first later one counts.
-//! * `RestorePoint`: never, since the last one of the name counts. But what keeps the log behind one from being read does not matter
-//!   any more: it is kept for the report.
+//! * `RestorePoint`: at the first one of the name that lies behind the backup.
 //! * `Latest`: never.
 
 use std::ops::ControlFlow;
@@ -39,6 +38,8 @@ impl SearchedLog {
 pub struct EndSearch {
     log: SearchedLog,
     target: RestoreTarget,
+    /// The backup ends here: no restore point before counts.
+    at_least: Lsn,
     limits: ReplayOntoBackup,
     /// From the first segment on.
     reader: Option<LogReader>,
@@ -47,7 +48,6 @@ pub struct EndSearch {
     found: Option<RestoreEnd>,
     last: Option<Lsn>,
     last_commit_micros: Option<i64>,
-    trouble: Option<Error>,
 }
 
 impl std::fmt::Debug for EndSearch {
@@ -59,16 +59,21 @@ impl std::fmt::Debug for EndSearch {
 }
 
 impl EndSearch {
-    pub(super) fn new(log: SearchedLog, target: RestoreTarget, complete_from: Lsn) -> EndSearch {
+    pub(super) fn new(
+        log: SearchedLog,
+        target: RestoreTarget,
+        at_least: Lsn,
+        complete_from: Lsn,
+    ) -> EndSearch {
         EndSearch {
             target,
+            at_least,
             limits: ReplayOntoBackup { complete_from, end: Lsn::MAX },
             reader: None,
             arrived: log.superblock.redo_point,
             found: None,
             last: None,
             last_commit_micros: None,
-            trouble: None,
             log,
         }
     }
@@ -86,24 +91,7 @@ impl EndSearch {
         reader.set_arrived(arrived);
         let read = self.read(&mut reader);
         self.reader = Some(reader);
-        match read {
-            // Of a disk that fails now, nobody knows what would have been found.
-            Err(error @ (Error::Log { .. } | Error::LoadedPastLog { .. })) if self.found.is_some() => {
-                self.trouble = Some(error);
-                Ok(ControlFlow::Break(()))
-            }
-            read => read,
-        }
-    }
-
-    /// Whether there is a place to stop at, whatever comes behind it.
-    pub fn is_found(&self) -> bool {
-        self.found.is_some()
-    }
-
-    /// What has kept the log behind the place that was found from being read.
-    pub fn trouble(&self) -> Option<&Error> {
-        self.trouble.as_ref()
+        read
     }
 
     /// The place to stop at: there is no more of the log, or no more is wanted.
@@ -153,8 +141,10 @@ impl EndSearch {
             if let (RestoreTarget::RestorePoint(wanted), Record::RestorePoint(point)) =
                 (&self.target, &decoded)
                 && point.name == wanted
+                && span.end >= self.at_least
             {
                 self.found = Some(self.here(span.end));
+                return Ok(ControlFlow::Break(()));
             }
         }
         if self.is_reached(self.arrived) {
