@@ -12,7 +12,7 @@
 //!   seawall-0123456789abcdef0123456789abcdef/                 id of a Seawall database
 //!     timelines/00000002.history
 //!     log/00000001/00000000000000/000000010000000000000001    timeline / 256 segments / segment
-//!     tails/, backups/                                        see `object_name`
+//!     tails/, backups/, reserved/                             see `object_name`
 //!   check/                                                    scratch of `seawall repo check`
 //! ```
 //! Names say nothing of compression or encryption: one file has one name, so that a put can tell whether it is there, also

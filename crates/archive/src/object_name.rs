@@ -6,6 +6,7 @@
 //!   backups/20261122T031500.000000Z-0000000001A2B3C4/progress-00000002     how far the backup was, while it was taken
 //!   backups/20261122T031500.000000Z-0000000001A2B3C4/manifest              what it consists of; without it there is none
 //!   backups/20261122T031500.000000Z-0000000001A2B3C4/part-00000007         files of a PostgreSQL cluster
+//!   reserved/00000002                                                      a restore begins timeline 2
 //! ```
 
 use std::fmt;
@@ -16,7 +17,7 @@ use crate::envelope::{Header, ObjectKind};
 use crate::system::System;
 
 /// Where such objects lie. Files of logs lie elsewhere.
-const DIRECTORIES: [&str; 2] = ["tails", "backups"];
+const DIRECTORIES: [&str; 3] = ["tails", "backups", "reserved"];
 /// The longest name.
 const NAME_BYTES_MAX: usize = 255;
 
@@ -26,7 +27,7 @@ pub struct ObjectName(String);
 
 impl ObjectName {
     /// Reads a name: parts of letters, digits, `-`, `.` and `_`, none of which begins with a dot, with slashes between them;
-    /// the first is `tails` or `backups`. `None` for anything else.
+    /// the first is `tails`, `backups` or `reserved`. `None` for anything else.
     pub fn parse(name: &str) -> Option<ObjectName> {
         let (directory, rest) = name.split_once('/')?;
         let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);

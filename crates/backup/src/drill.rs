@@ -65,7 +65,9 @@ pub fn drill(
     let clock = &environment.clock;
     let begun = clock.monotonic();
     let (mut log_ended, mut rows_ended) = (begun, begun);
-    let restored = restore(repository, environment, options, request, &mut |step| {
+    // Nobody outside is to notice it.
+    let request = RestoreRequest { reserves_timeline: false, ..request.clone() };
+    let restored = restore(repository, environment, options, &request, &mut |step| {
         let now = clock.monotonic();
         match step {
             // Of several backups, the last one tried counts.

@@ -35,6 +35,7 @@ mod progress;
 mod reach;
 mod removal_mark;
 mod repository_archive;
+mod reservation;
 mod restore;
 mod resume;
 mod retention;

@@ -60,6 +60,20 @@ pub(crate) fn part(backup: &str, number: u32) -> ObjectName {
     checked(format!("{BACKUPS}/{backup}/part-{number:08}"))
 }
 
+/// Where numbers of timelines are reserved.
+pub(crate) const RESERVED: &str = "reserved";
+
+/// What says that the number of a timeline is taken.
+pub(crate) fn reserved(timeline: TimelineId) -> ObjectName {
+    checked(format!("{RESERVED}/{:08X}", timeline.get()))
+}
+
+/// The timeline whose number is taken, by the name of what says so.
+pub(crate) fn parse_reserved(name: &ObjectName) -> Option<TimelineId> {
+    let timeline = TimelineId::new(u32::from_str_radix(name.file_name(), 16).ok()?)?;
+    (reserved(timeline) == *name).then_some(timeline)
+}
+
 /// The directory of the tails of a timeline.
 pub(crate) fn tails(timeline: TimelineId) -> String {
     format!("tails/{:08X}", timeline.get())
@@ -134,6 +148,16 @@ mod tests {
         assert_eq!((name.as_str(), parse_progress(&name)), ("backups/b/progress-00000012", Some(12)));
         for other in ["backups/b/progress-12", "backups/b/run-00000012", "backups/b/manifest"] {
             assert_eq!(parse_progress(&ObjectName::parse(other).unwrap()), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn names_of_reserved_numbers_read_back_and_others_do_not() {
+        let timeline = TimelineId::new(0xA1).unwrap();
+        let name = reserved(timeline);
+        assert_eq!((name.as_str(), parse_reserved(&name)), ("reserved/000000A1", Some(timeline)));
+        for other in ["reserved/A1", "reserved/00000000", "reserved/000000a1", "tails/000000A1"] {
+            assert_eq!(parse_reserved(&ObjectName::parse(other).unwrap()), None, "{other}");
         }
     }
 

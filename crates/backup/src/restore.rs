@@ -28,6 +28,7 @@ use crate::error::BackupError;
 use crate::layer::{Layer, chain_of};
 use crate::lineage::{self, Destination, OwnBackup, PassedOver, Timelines};
 use crate::places;
+use crate::reservation::{Reservations, Reserved};
 use crate::run::RunReader;
 use crate::stored_log::{FetchedLog, OnItsWay, PassedLog, StoredLog};
 
@@ -38,8 +39,10 @@ pub struct RestoreRequest {
     pub target: RestoreTarget,
     /// Along the history of this timeline. Default: the one that production is on, as far as the repository tells (`lineage`).
     pub timeline: Option<TimelineId>,
-    /// Begin a timeline with this number: see [`seawall_engine::NewTimeline`]. Default: one above all that the repository has.
+    /// Begin a timeline with this number: see [`seawall_engine::NewTimeline`]. Default: one above all that the repository has, or has reserved.
     pub new_timeline: Option<TimelineId>,
+    /// Whether that number is reserved in the repository, so that no other restore takes it. Default: yes. A [`drill`](crate::drill()) does not.
+    pub reserves_timeline: bool,
     /// Whether the restored database may archive and be backed up. Default: not before somebody allows it.
     pub archive_mode: ArchiveMode,
     /// Of this database, if the repository has several.
@@ -61,6 +64,7 @@ impl Default for RestoreRequest {
             target: RestoreTarget::Latest,
             timeline: None,
             new_timeline: None,
+            reserves_timeline: true,
             archive_mode: ArchiveMode::Off,
             database: None,
             backup: None,
@@ -108,6 +112,8 @@ pub struct RestoreReport {
     pub from_timeline: TimelineId,
     /// The timeline that the database is on now.
     pub timeline: TimelineId,
+    /// Why the number of that timeline is not reserved in the repository, where it was to be.
+    pub not_reserved: Option<String>,
     /// Rows of the backup that were written, with those that an increment has from its parents; not those that an attempt before
     /// this one has written.
     pub rows: u64,
@@ -170,7 +176,12 @@ pub fn restore(
     for (index, backup) in candidates.into_iter().enumerate() {
         let top = Layer::of(&backup.id, &backup.manifest);
         let chain = chain_of(repository, &stored.backups, top)?;
-        let marker = RestoreMarker { asked_for: asked_for.clone(), backup: backup.id.clone(), timeline };
+        let marker = RestoreMarker {
+            asked_for: asked_for.clone(),
+            backup: backup.id.clone(),
+            timeline,
+            new_timeline: None,
+        };
         let plan = Plan {
             repository,
             environment,
@@ -183,7 +194,7 @@ pub fn restore(
             marker,
             is_last: index == last,
         };
-        let Begun { restore, end, on_its_way } = match plan.begin(progress) {
+        let Begun { mut restore, end, on_its_way } = match plan.begin(progress) {
             // A restore point may lie behind an older backup.
             Err(error) if error.is_behind_log() => {
                 refused.get_or_insert(error);
@@ -192,12 +203,14 @@ pub fn restore(
             begun => begun?,
         };
         let went_on = *restore.rows_there() != RowsThere::None;
-        let (timeline, rows) = plan.finish(restore, &end, started, progress)?;
+        let Reserved { number, problem } = plan.reserve_timeline(&mut restore)?;
+        let (timeline, rows) = plan.finish(restore, &end, number, started, progress)?;
         return Ok(RestoreReport {
             backup: backup.id.clone(),
             end,
             from_timeline: history.timeline,
             timeline,
+            not_reserved: problem,
             rows,
             on_its_way,
             went_on,
@@ -490,6 +503,7 @@ impl Plan<'_> {
         &self,
         mut restore: Restore,
         end: &RestoreEnd,
+        number: TimelineId,
         started: Duration,
         progress: &mut dyn FnMut(RestoreProgress),
     ) -> Result<(TimelineId, u64), BackupError> {
@@ -507,7 +521,7 @@ impl Plan<'_> {
         let after = match restore.rows_there().clone() {
             RowsThere::None => None,
             RowsThere::UpTo(last) => Some(last),
-            RowsThere::All => return self.replay(restore, end, rows, progress),
+            RowsThere::All => return self.replay(restore, end, number, rows, progress),
         };
         let (chain, threads) = (&self.chain, self.request.threads);
         let reader = ChainReader { chain, fetch: &fetch, threads, after: after.as_deref() };
@@ -526,7 +540,7 @@ impl Plan<'_> {
             Ok(())
         })?;
         restore.finish_rows()?;
-        self.replay(restore, end, rows, progress)
+        self.replay(restore, end, number, rows, progress)
     }
 
     /// Replays the log, and makes a database of it; its timeline, and the rows that were written.
@@ -534,12 +548,12 @@ impl Plan<'_> {
         &self,
         restore: Restore,
         end: &RestoreEnd,
+        number: TimelineId,
         rows: u64,
         progress: &mut dyn FnMut(RestoreProgress),
     ) -> Result<(TimelineId, u64), BackupError> {
         let reason = format!("restored from the backup {} to {}", self.backup.id, end.end);
-        let number = self.request.new_timeline.or_else(|| self.free_timeline());
-        let new = NewTimeline { reason: &reason, number };
+        let new = NewTimeline { reason: &reason, number: Some(number) };
         let timeline = restore.finish(end.end, new, &mut |step| {
             let start = step.redo_point;
             let (bytes, total) = (step.replayed.bytes_since(start), end.end.bytes_since(start));
@@ -548,12 +562,20 @@ impl Plan<'_> {
         Ok((timeline, rows))
     }
 
-    /// A number that no timeline in the repository has, if histories in the log directory do not keep it from being taken: that of
-    /// the last one cannot be read.
-    fn free_timeline(&self) -> Option<TimelineId> {
-        let last = self.stored.timelines.last();
-        let is_unreadable = self.stored.timelines.history(last).is_err();
-        is_unreadable.then(|| TimelineId::new(last.get().checked_add(1)?)).flatten()
+    /// The number of the timeline that will begin.
+    fn reserve_timeline(&self, restore: &mut Restore) -> Result<Reserved, BackupError> {
+        let reservations = Reservations {
+            repository: self.repository,
+            system: System::Seawall(self.backup.manifest.base.database),
+            random: &self.environment.random,
+            now_micros: self.environment.clock.wall_micros(),
+            last: self.stored.timelines.last(),
+            wanted: self.request.new_timeline,
+        };
+        match self.request.reserves_timeline {
+            true => reservations.reserve(restore),
+            false => Ok(Reserved { number: reservations.free()?, problem: None }),
+        }
     }
 
     fn fetch_run(&self, backup: &Layer, number: u32) -> Result<RunReader, BackupError> {

@@ -28,13 +28,15 @@ fn restore_copy(world: &World, target: RestoreTarget) -> (SimulatedDisk, Restore
 fn restored_along(world: &World, target: RestoreTarget, timeline: Option<u32>) -> Result<State, BackupError> {
     let disk = SimulatedDisk::new(32);
     let timeline = timeline.and_then(TimelineId::new);
-    let request = RestoreRequest { target, timeline, ..RestoreRequest::default() };
+    let request = RestoreRequest { target, timeline, reserves_timeline: false, ..RestoreRequest::default() };
     world.restore_to(&disk, &request)?;
     Ok(state_of(&world.open_restored(&disk)))
 }
 
+/// All objects, but for the numbers of timelines that restores have reserved.
 fn names(world: &World) -> Vec<String> {
-    world.store.list_all().into_iter().map(|entry| entry.name).collect()
+    let names = world.store.list_all().into_iter().map(|entry| entry.name);
+    names.filter(|name| !name.contains("/reserved/")).collect()
 }
 
 #[test]

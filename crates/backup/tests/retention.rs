@@ -87,7 +87,8 @@ impl Story {
     }
 
     fn restores_to(&self, lsn: Lsn) -> bool {
-        let request = RestoreRequest { target: RestoreTarget::Lsn(lsn), ..RestoreRequest::default() };
+        let target = RestoreTarget::Lsn(lsn);
+        let request = RestoreRequest { target, reserves_timeline: false, ..RestoreRequest::default() };
         self.world.restore_to(&SimulatedDisk::new(9), &request).is_ok()
     }
 

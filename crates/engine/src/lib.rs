@@ -112,8 +112,9 @@ pub use reclaim_statistics::ReclaimStatistics;
 pub use recovery::{RecoveryProgress, RecoveryStatistics};
 pub use recovery_time::RecoveryTimeStatistics;
 pub use restore::{
-    ArchiveMode, EndSearch, Restore, RestoreEnd, RestoreMarker, RestoreOptions, RestoreTarget, RowsThere,
-    allow_archiving, check_restore_directory, forbid_archiving, is_archiving_off, restored_log_file,
+    ArchiveMode, EndSearch, NewNumber, Restore, RestoreEnd, RestoreMarker, RestoreOptions, RestoreTarget,
+    RowsThere, allow_archiving, check_restore_directory, forbid_archiving, is_archiving_off,
+    restored_log_file,
 };
 pub use row_key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use scan::{LentRow, Range};

@@ -56,8 +56,8 @@ pub(crate) use archive_mode::check_archiving;
 pub use archive_mode::{ArchiveMode, allow_archiving, forbid_archiving, is_archiving_off};
 pub use end_search::EndSearch;
 use end_search::SearchedLog;
-pub use marker::RestoreMarker;
 use marker::{MARKER_SCRATCH_PATH, read_marker, write_marker};
+pub use marker::{NewNumber, RestoreMarker};
 use tree_left::{TreeLeft, clear_tree, create_tree, tree_left};
 
 /// Above all keys.
@@ -142,6 +142,7 @@ pub struct Restore {
     has_rows: bool,
     /// Files of the log that are what they should be.
     log_files: BTreeSet<String>,
+    marker: RestoreMarker,
     /// The stamp of the leaves: they are as of no moment before the end of the restore, for a backup that goes by stamps.
     loaded_as_of: Lsn,
     lock: Box<dyn DirectoryLock>,
@@ -236,6 +237,9 @@ impl Restore {
             in_doubt_rules: Vec::new(),
             ..options
         };
+        // What was chosen for this directory stays, whatever is chosen otherwise now.
+        let new_timeline = found.as_ref().and_then(|found| found.new_timeline);
+        let marker = &RestoreMarker { new_timeline, ..marker.clone() };
         let wanted = superblock_of(&base, history, next_table);
         let left = match &found {
             Some(found) => {
@@ -266,6 +270,7 @@ impl Restore {
             has_rows: rows != RowsThere::None,
             rows_there: rows,
             log_files: BTreeSet::new(),
+            marker: marker.clone(),
             loaded_as_of: base.redo_point,
             environment,
             options,
@@ -280,6 +285,24 @@ impl Restore {
     /// Which rows were there when it began: those that are added are behind them.
     pub fn rows_there(&self) -> &RowsThere {
         &self.rows_there
+    }
+
+    /// The number of the timeline that will begin here, if it is chosen.
+    pub fn new_timeline(&self) -> Option<NewNumber> {
+        self.marker.new_timeline
+    }
+
+    /// Chooses it: durable when this returns, so that a restore that goes on has the same.
+    ///
+    /// # Errors
+    /// `Io`, `DiskFull`.
+    pub fn choose_new_timeline(&mut self, new: NewNumber) -> Result<(), Error> {
+        if self.marker.new_timeline != Some(new) {
+            let marker = RestoreMarker { new_timeline: Some(new), ..self.marker.clone() };
+            write_marker(&*self.environment.disk, &marker)?;
+            self.marker = marker;
+        }
+        Ok(())
     }
 
     /// Adds a row of the backup, in order of their keys in the tree.

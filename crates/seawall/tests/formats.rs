@@ -72,6 +72,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("Backup: run", "backup/src/run.rs"),
     ("Restore: marker", "engine/src/restore/marker.rs"),
     ("Restore: archiving off", "engine/src/restore/archive_mode.rs"),
+    ("Restore: reserved timeline", "backup/src/reservation.rs"),
     ("Backup: manifest", "backup/src/manifest.rs"),
     ("Backup: progress", "backup/src/progress.rs"),
     ("Backup: those that were begun", "engine/src/backup/begun.rs"),

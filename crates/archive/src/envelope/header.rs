@@ -51,11 +51,13 @@ pub enum ObjectKind {
     BackupProgress,
     /// That segments were left out on purpose.
     GapRecord,
+    /// That a restore has taken the number of a timeline.
+    TimelineReservation,
 }
 
 impl ObjectKind {
     /// Every one.
-    pub const ALL: [ObjectKind; 10] = [
+    pub const ALL: [ObjectKind; 11] = [
         ObjectKind::Segment,
         ObjectKind::PartialSegment,
         ObjectKind::TimelineHistory,
@@ -66,6 +68,7 @@ impl ObjectKind {
         ObjectKind::BackupPart,
         ObjectKind::BackupProgress,
         ObjectKind::GapRecord,
+        ObjectKind::TimelineReservation,
     ];
 
     const fn code(self) -> u8 {
@@ -80,6 +83,7 @@ impl ObjectKind {
             ObjectKind::BackupPart => 8,
             ObjectKind::BackupProgress => 9,
             ObjectKind::GapRecord => 10,
+            ObjectKind::TimelineReservation => 11,
         }
     }
 
@@ -100,6 +104,7 @@ impl ObjectKind {
             ObjectKind::BackupPart => "backup part",
             ObjectKind::BackupProgress => "backup progress",
             ObjectKind::GapRecord => "gap record",
+            ObjectKind::TimelineReservation => "timeline reservation",
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::needs::{BackupNeeds, needs_of};
 use crate::places;
 use crate::progress::Progress;
 use crate::removal_mark::RemovalMark;
+use crate::reservation::check_reservation;
 use crate::run::check_backup_run;
 
 /// Reads objects.
@@ -117,7 +118,9 @@ impl Examiner<'_> {
             }
             Some(StoredName::Gap(system, gap)) => drop(self.repository.read_gap(*system, *gap)?),
             Some(StoredName::Object(_, name))
-                if places::backup_of(name).is_none() && places::parse_tail(name).is_none() =>
+                if places::backup_of(name).is_none()
+                    && places::parse_tail(name).is_none()
+                    && places::parse_reserved(name).is_none() =>
             {
                 tell(FindingKind::Stranger, UNKNOWN);
             }
@@ -137,7 +140,10 @@ impl Examiner<'_> {
         }
         let is_small = matches!(
             header.kind,
-            ObjectKind::BackupManifest | ObjectKind::BackupProgress | ObjectKind::TimelineHistory
+            ObjectKind::BackupManifest
+                | ObjectKind::BackupProgress
+                | ObjectKind::TimelineHistory
+                | ObjectKind::TimelineReservation
         );
         if self.depth == VerifyDepth::Content || is_small {
             self.read(object, &header, examined)?;
@@ -161,7 +167,8 @@ impl Examiner<'_> {
             | ObjectKind::BackupRun
             | ObjectKind::BackupManifest
             | ObjectKind::BackupProgress
-            | ObjectKind::GapRecord => true,
+            | ObjectKind::GapRecord
+            | ObjectKind::TimelineReservation => true,
         };
         let capacity = usize::try_from(header.plain_bytes).unwrap_or(0);
         let bytes = is_parsed.then(|| Vec::with_capacity(capacity));
@@ -185,6 +192,8 @@ impl Examiner<'_> {
                     examined.backup = self.needs_of(*system, id, &bytes, object)?;
                 } else if places::is_removal_mark(name) {
                     examined.removal = Some(RemovalMark::decode(&bytes).map_err(damaged)?);
+                } else if places::parse_reserved(name).is_some() {
+                    check_reservation(&bytes).map_err(damaged)?;
                 } else if header.kind == ObjectKind::BackupProgress {
                     Progress::decode(&bytes).map_err(damaged)?;
                 }

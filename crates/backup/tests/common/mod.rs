@@ -161,7 +161,9 @@ impl World {
     ) -> Result<(SimulatedDisk, RestoreReport), BackupError> {
         let disk = SimulatedDisk::new(9);
         let archive_mode = ArchiveMode::Preserve;
-        let request = RestoreRequest { target, archive_mode, ..RestoreRequest::default() };
+        // For a look: what the store has stays as it is.
+        let reserves_timeline = false;
+        let request = RestoreRequest { target, archive_mode, reserves_timeline, ..RestoreRequest::default() };
         let report = self.restore_to(&disk, &request)?;
         Ok((disk, report))
     }

@@ -64,7 +64,8 @@ pub(crate) struct RestoreArguments {
     /// does not tell.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) timeline: Option<u32>,
-    /// Number of the timeline that the restored database begins. Default: one above all in the repository.
+    /// Number of the timeline that the restored database begins. Default: one above all that the repository has or has
+    /// reserved.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) new_timeline: Option<u32>,
     /// Whether what is restored archives. Default: off; of a standby, preserve.

@@ -227,6 +227,13 @@ pub(crate) fn restore(
     let report = restored?;
     output.note_done();
     warn_of_passed_over(&report.passed_over, report.from_timeline, output);
+    if let Some(why) = &report.not_reserved {
+        output.warn(format_args!(
+            "the number of timeline {} is not reserved in the repository, so another restore may take it, too; then it belongs to the \
+             first that archives: {why}",
+            report.timeline
+        ));
+    }
     let mut answer = report_json(&report);
     answer["archive_mode"] = archive_mode_word(request.archive_mode).into();
     let archiving = match request.archive_mode {
@@ -335,7 +342,7 @@ fn report_json(report: &RestoreReport) -> Value {
     json!({
         "backup": report.backup, "end": report.end.end.to_string(),
         "last_commit_micros": report.end.last_commit_micros, "from_timeline": report.from_timeline.get(),
-        "timeline": report.timeline.get(), "rows": report.rows, "went_on": report.went_on,
+        "timeline": report.timeline.get(), "not_reserved": report.not_reserved, "rows": report.rows, "went_on": report.went_on,
         "seconds": report.elapsed.as_secs_f64(), "on_its_way": on_its_way_json(report),
         "passed_over": passed_over_json(&report.passed_over),
     })

@@ -2,14 +2,19 @@
 //!
 //! ```text
 //! A restore is under way here, or was cut short. Run the same again, and it goes on, or remove the directory.
-//! version 1
+//! version 2
 //! asked_for the database 0123456789abcdef0123456789abcdef, up to the end of the log, from any backup
 //! backup 20261122T031500.000000Z-0000000001A2B3C4
 //! timeline 1
+//! new_timeline 2 0123456789abcdef0123456789abcdef
 //! crc32c 1a2b3c4d
 //! ```
-//! `asked_for` is compared as it is. `backup` and `timeline` are what was chosen for that: another choice begins anew. The last line has
-//! the CRC-32C of all bytes before it. It is made under another name and renamed, so that a crash leaves all of it or none.
+//! `asked_for` is compared as it is. `backup` and `timeline` are what was chosen for that: another choice begins anew. `new_timeline` is
+//! the number of the timeline that will begin here, and what the repository knows this restore by (`seawall_backup`'s `reservation`);
+//! `none` before it is chosen. The last line has the CRC-32C of all bytes before it. It is made under another name and renamed, so that a crash
+//! leaves all of it or none.
+
+use std::fmt;
 
 use seawall_codec::sealed_text::{TextReader, TextWriter};
 use seawall_io::{Disk, OpenMode as FileMode};
@@ -22,7 +27,8 @@ use crate::open::RESTORING_PATH;
 /// The marker under way.
 pub(super) const MARKER_SCRATCH_PATH: &str = "restoring.new";
 const TITLE: &str = "A restore is under way here, or was cut short. Run the same again, and it goes on, or remove the directory.";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+const NONE: &str = "none";
 const BYTES_MAX: u64 = 64 << 10;
 
 /// What a restore is of.
@@ -34,6 +40,34 @@ pub struct RestoreMarker {
     pub backup: String,
     /// The timeline that is followed.
     pub timeline: TimelineId,
+    /// The timeline that will begin, once it is chosen.
+    pub new_timeline: Option<NewNumber>,
+}
+
+/// The number of the timeline that a restore will begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewNumber {
+    /// The number.
+    pub number: TimelineId,
+    /// What tells this restore from others that want the same number. Drawn at random.
+    pub token: u128,
+}
+
+impl NewNumber {
+    fn parse(text: &str) -> Option<NewNumber> {
+        let (number, token) = text.split_once(' ')?;
+        let parsed = NewNumber {
+            number: TimelineId::new(number.parse().ok()?)?,
+            token: u128::from_str_radix(token, 16).ok()?,
+        };
+        (parsed.to_string() == text).then_some(parsed)
+    }
+}
+
+impl fmt::Display for NewNumber {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} {:032x}", self.number, self.token)
+    }
 }
 
 impl RestoreMarker {
@@ -54,6 +88,7 @@ impl RestoreMarker {
         text.line("asked_for", &self.asked_for);
         text.line("backup", &self.backup);
         text.line("timeline", &self.timeline);
+        text.line("new_timeline", &self.new_timeline.map_or_else(|| NONE.to_owned(), |new| new.to_string()));
         text.seal()
     }
 
@@ -61,8 +96,12 @@ impl RestoreMarker {
         let mut text = TextReader::open(bytes, TITLE, VERSION)?;
         let (asked_for, backup) = (text.field("asked_for")?.to_owned(), text.field("backup")?.to_owned());
         let timeline = TimelineId::new(text.parsed("timeline")?).ok_or("its timeline cannot be")?;
+        let new_timeline = match text.field("new_timeline")? {
+            NONE => None,
+            new => Some(NewNumber::parse(new).ok_or("its new timeline cannot be")?),
+        };
         text.end()?;
-        Ok(RestoreMarker { asked_for, backup, timeline })
+        Ok(RestoreMarker { asked_for, backup, timeline, new_timeline })
     }
 }
 
@@ -96,12 +135,15 @@ mod tests {
             asked_for: "the database x, up to the restore point \"backup 7\"".to_owned(),
             backup: "20261122T031500.000000Z-0000000001A2B3C4".to_owned(),
             timeline: TimelineId::FIRST,
+            new_timeline: TimelineId::new(7).map(|number| NewNumber { number, token: 5 }),
         }
     }
 
     #[test]
     fn a_marker_comes_back_from_its_text() {
-        assert_eq!(RestoreMarker::decode(marker().encode().as_bytes()), Ok(marker()));
+        for marker in [marker(), RestoreMarker { new_timeline: None, ..marker() }] {
+            assert_eq!(RestoreMarker::decode(marker.encode().as_bytes()), Ok(marker));
+        }
     }
 
     #[test]
