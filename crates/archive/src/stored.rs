@@ -129,6 +129,18 @@ impl Repository {
         })
     }
 
+    /// Whether an object is there. It is asked for by its name: listings may be old.
+    ///
+    /// # Errors
+    /// `Store`.
+    pub fn is_there(&self, path: &str) -> Result<bool, ArchiveError> {
+        match self.read_small(path, 1) {
+            Ok(_) => Ok(true),
+            Err(error) if error.cause == StoreCause::NotFound => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
     /// Whether an object is listed.
     ///
     /// # Errors

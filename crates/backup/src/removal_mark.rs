@@ -18,8 +18,9 @@
 //! leaves alone what has one; its objects go after that. Then it looks for a manifest once more, which goes, too, and the mark goes
 //! last: it stays if the store does not let the manifest go. A backup looks for a mark, or an object that is missing, before it puts its
 //! manifest, and again after that, and takes the manifest back if so. So at least one of them sees the other, and no manifest stays
-//! whose objects go, unless the backup dies before it looks and the expiry before it has ended: `verify` finds that then. A mark beside a
-//! manifest that stays, since the store did not let that go, says nothing.
+//! whose objects go, unless the backup dies before it looks and the expiry before it has ended: `verify` finds that then. Both ask for
+//! manifest and mark by name, and not a listing, which may be old. A mark beside a manifest that stays, since the store did not let that go,
+//! says nothing.
 
 use std::collections::BTreeSet;
 
@@ -94,7 +95,8 @@ impl RemovalMark {
     }
 }
 
-/// Looks whether an expiry has taken a backup with these objects for given up.
+/// Looks whether an expiry has taken a backup with these objects for given up: then it has a mark, or an expiry that has ended has removed
+/// the first objects. What counts is asked for by name, since listings may be old.
 ///
 /// # Errors
 /// `GivenUp`; what the repository says.
@@ -104,12 +106,15 @@ fn check_not_given_up(
     id: &str,
     objects: &[ObjectName],
 ) -> Result<(), BackupError> {
+    let is_there = |name: &ObjectName| repository.is_there(&format!("{system}/{name}"));
     let listed = repository.list_objects(system, &places::directory(id))?;
     let listed: BTreeSet<ObjectName> = listed.into_iter().map(|(name, _)| name).collect();
-    if !listed.contains(&places::removal_mark(id)) && objects.iter().all(|object| listed.contains(object)) {
-        return Ok(());
+    let doubtful = objects.iter().enumerate().filter(|(index, name)| *index == 0 || !listed.contains(name));
+    let mut is_given_up = is_there(&places::removal_mark(id))?;
+    for (_, name) in doubtful {
+        is_given_up |= !is_there(name)?;
     }
-    Err(BackupError::GivenUp { id: id.to_owned() })
+    if is_given_up { Err(BackupError::GivenUp { id: id.to_owned() }) } else { Ok(()) }
 }
 
 /// Puts the manifest of a backup with these objects with `put`, unless an expiry has taken the backup for given up. If that happens

@@ -194,7 +194,7 @@ impl Run<'_> {
             }
             // After the mark: see there.
             let manifest = manifest_path(holdings.system, id);
-            if repository.is_listed(&manifest).map_err(BackupError::from)? {
+            if repository.is_there(&manifest).map_err(BackupError::from)? {
                 return Err(ExpireError::EndedMeanwhile { id: id.clone() });
             }
         }
@@ -216,7 +216,7 @@ impl Run<'_> {
         let system = self.expiry.holdings.system;
         let mut manifests = Vec::new();
         for path in ids.iter().map(|id| manifest_path(system, id)) {
-            if self.expiry.repository.is_listed(&path).map_err(BackupError::from)? {
+            if self.expiry.repository.is_there(&path).map_err(BackupError::from)? {
                 manifests.push(path);
             }
         }
