@@ -15,17 +15,16 @@
 //!
 //! **What if a directory was copied, or put back from a copy?** Two databases of one name and timeline may put backups into one
 //! repository, and to go on with one of the other would mix both. So a backup builds only on what was begun in its own directory, which
-//! has a list (`engine::backup::begun`). A copy has the list of the time when it was made. Beside that, the log that leads to the end
-//! of a parent is compared with what the repository has of it, as long as the database still has that. A copy that was made while a backup
-//! was under way has the name of that backup; whether it has its history, only the log tells, and only as long as it is there. So the first
-//! backup of a copy into a repository that the original uses, too, should be a full one that goes on with none (`--no-resume`).
+//! has a list (`engine::backup::begun`), and on no more of an attempt than had been put when the list was written: a copy that was made while
+//! a backup was under way has the list of that time. Beside that, the log that leads to the end of a parent is compared with what the
+//! repository has of it, as long as the database still has that.
 //!
 //! **What if the attempt is removed meanwhile?** Retention keeps what a backup names, be it in its manifest or in its progress objects.
 //! The first one of those is put before anything else, so retention sees it; an attempt that is older than [`GOES_ON_WITHIN`] may be
 //! taken for given up at any moment, and is left alone. Before the manifest is put, all is looked for once more.
 
 use seawall_archive::{ArchiveError, Repository, System};
-use seawall_engine::{Backup, BackupParent};
+use seawall_engine::{Backup, BackupParent, BackupReach, BegunBackup};
 use seawall_types::Lsn;
 use seawall_wal::{HEADER_BYTES, LogGeometry, TimelineHistory};
 
@@ -121,7 +120,7 @@ struct Search<'a> {
     options: &'a BackupOptions,
     stored: &'a StoredBackups,
     /// What was begun in this directory.
-    begun: Vec<String>,
+    begun: Vec<BegunBackup>,
     now_micros: i64,
 }
 
@@ -133,7 +132,9 @@ impl Search<'_> {
             base.timeline == self.backup.base().timeline && end.end <= self.backup.end()
         };
         let Some(newest) = self.stored.complete.iter().rfind(fits) else { return Ok(()) };
-        if !self.begun.contains(&newest.id) || self.is_of_other_history(newest.manifest.end.end)? {
+        if self.reach(&newest.id) != Some(BackupReach::Ended)
+            || self.is_of_other_history(newest.manifest.end.end)?
+        {
             let why = if self.begun.is_empty() { NO_LIST } else { OTHER_HISTORY };
             let note = format!("this is a full backup, not an increment of {}: {why}", newest.id);
             found.notes.push(note);
@@ -169,7 +170,7 @@ impl Search<'_> {
                     if !self.is_of_kind(&progress, found.parent.as_deref()) {
                         continue;
                     }
-                    if !self.begun.contains(id) || self.is_of_other_history(progress.stamp)? {
+                    if self.reach(id).is_none() || self.is_of_other_history(progress.stamp)? {
                         let why = if self.begun.is_empty() { NO_LIST } else { OTHER_HISTORY };
                         found.notes.push(not_gone_on_with(id, why));
                         continue;
@@ -207,6 +208,11 @@ impl Search<'_> {
         System::Seawall(self.backup.base().database)
     }
 
+    /// How far a backup has come that was begun in this directory.
+    fn reach(&self, id: &str) -> Option<BackupReach> {
+        self.begun.iter().find(|begun| begun.name == id).map(|begun| begun.reach)
+    }
+
     /// Of an attempt, the last thing that it has said.
     fn newest_progress(&self, id: &str) -> Result<Option<CutShort>, BackupError> {
         let names = self.repository.list_objects(self.system(), &places::directory(id))?;
@@ -214,7 +220,11 @@ impl Search<'_> {
         if names.iter().any(|(name, _)| places::is_removal_mark(name)) {
             return Ok(None);
         }
-        let newest = names.iter().filter_map(|(name, _)| places::parse_progress(name)).max();
+        // Of a backup that was under way when this copy of the directory was made, what came later is not this copy's.
+        let is_of_here =
+            |number: &u32| self.reach(id).is_none_or(|reach| BackupReach::Progress(*number) <= reach);
+        let newest =
+            names.iter().filter_map(|(name, _)| places::parse_progress(name)).filter(is_of_here).max();
         Ok(newest.map(|progress| CutShort { id: id.to_owned(), progress }))
     }
 

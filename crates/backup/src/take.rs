@@ -12,7 +12,7 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use seawall_archive::{ObjectName, ObjectPlace, Packing, Repository, System};
-use seawall_engine::{Backup, BackupItem, Database};
+use seawall_engine::{Backup, BackupItem, BackupReach, Database};
 use seawall_io::Clock;
 use seawall_types::Lsn;
 
@@ -122,7 +122,9 @@ pub fn back_up(
     backup.build_on(foundation.parents())?;
     progress(BackupStep::Begins(foundation.start()));
     let id = places::backup_id(started_micros, base.redo_point);
-    backup.note_begun(&id)?;
+    let notes = backup.notes();
+    notes.note(&id, BackupReach::Begun)?;
+    let note = |number| notes.note(&id, BackupReach::Progress(number));
     let place = ObjectPlace {
         timeline: base.timeline,
         segment_bytes: u32::try_from(base.segment_bytes).unwrap_or(0),
@@ -130,7 +132,7 @@ pub fn back_up(
         end: base.redo_point,
         created_micros: started_micros,
     };
-    let uploader = Uploader::new(repository, &base, &id, place, options.packing, &foundation);
+    let uploader = Uploader::new(repository, &base, &id, place, options.packing, &foundation, &note);
     if foundation.goes_on_with.is_some() {
         // From now on, retention sees what this one builds on.
         uploader.put_first_progress(&backup.first_key())?;
@@ -148,6 +150,7 @@ pub fn back_up(
     let layer = Layer::of(&id, &manifest);
     let runs: Vec<ObjectName> = layer.objects().map(|run| run.name).collect();
     let system = System::Seawall(manifest.base.database);
+    notes.note(&id, BackupReach::Ended)?;
     put_unless_given_up(repository, system, &id, &runs, || uploader.put_manifest(&manifest))?;
     Ok(StoredBackup { id, manifest })
 }

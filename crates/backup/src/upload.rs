@@ -37,6 +37,9 @@ pub(crate) struct Mark {
     pub(crate) stamp: Lsn,
 }
 
+/// Notes, durably, that the backup says for the time of this number how far it is.
+pub(crate) type NoteProgress<'a> = dyn Fn(u32) -> Result<(), Error> + Sync + 'a;
+
 /// Puts objects of a backup.
 pub(crate) struct Uploader<'a> {
     repository: &'a Repository,
@@ -45,6 +48,7 @@ pub(crate) struct Uploader<'a> {
     place: ObjectPlace,
     packing: Packing,
     foundation: &'a Foundation,
+    note_progress: &'a NoteProgress<'a>,
     state: Mutex<State>,
     has_failed: AtomicBool,
 }
@@ -69,9 +73,10 @@ impl<'a> Uploader<'a> {
         place: ObjectPlace,
         packing: Packing,
         foundation: &'a Foundation,
+        note_progress: &'a NoteProgress<'a>,
     ) -> Uploader<'a> {
         let (state, has_failed) = (Mutex::default(), AtomicBool::new(false));
-        Uploader { repository, base, id, place, packing, foundation, state, has_failed }
+        Uploader { repository, base, id, place, packing, foundation, note_progress, state, has_failed }
     }
 
     /// Whether nothing more is put.
@@ -175,6 +180,7 @@ impl<'a> Uploader<'a> {
     }
 
     fn put_progress(&self, packer: &mut Packer, number: u32, progress: &Progress) -> Result<(), BackupError> {
+        (self.note_progress)(number)?;
         let name = places::progress(self.id, number);
         let text = progress.encode();
         self.put_object(packer, &name, ObjectKind::BackupProgress, self.place, text.as_bytes()).map(drop)
@@ -245,7 +251,8 @@ mod tests {
             created_micros: 0,
         };
         let foundation = Foundation::default();
-        let uploader = Uploader::new(&repository, &base, "b", place, Packing::default(), &foundation);
+        let uploader =
+            Uploader::new(&repository, &base, "b", place, Packing::default(), &foundation, &|_| Ok(()));
         let put = |number: u32, reached: Option<u8>| {
             let run = RunInfo { kind: RunKind::Rows, rows: u64::from(number), bytes: 1, checksum: 1 };
             let mark = reached.map(|key| Mark { reached: Some(vec![key]), stamp: Lsn::new(7) });

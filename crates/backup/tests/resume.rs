@@ -490,3 +490,50 @@ fn a_directory_that_was_put_back_from_a_copy_goes_on_with_nothing_that_was_begun
         ours.extend(taken.ok().map(|backup| backup.id));
     }
 }
+
+/// The copy has the name of the backup, and not what was put after it was made. By the time of its own backup, no log tells any more.
+#[test]
+fn a_copy_that_is_made_while_a_backup_is_under_way_builds_on_nothing_that_came_later() {
+    for (copied_after, is_cut_short) in [(1, false), (1, true), (30, false), (30, true)] {
+        let what = format!("copied after {copied_after} steps, cut short: {is_cut_short}");
+        let world = World { archives: false, ..World::new() };
+        let database = settled(&world);
+        if is_cut_short {
+            world.refuse_backups_after(&database, 90);
+        }
+        let (mut steps, mut copy) = (0, None);
+        let taken = world.back_up_with(&database, &options(), || {
+            steps += 1;
+            if steps == copied_after {
+                copy = Some(world.disk.copy());
+                put(&database, "first", ROWS - 1, b"of the original alone");
+                database.checkpoint().unwrap();
+            }
+        });
+        assert_eq!(taken.is_err(), is_cut_short, "{what}: {taken:?}");
+        world.store.clear_faults();
+        drop(database);
+        let database = world.open_at(&copy.unwrap());
+        for round in 0..40_u32 {
+            put(&database, "first", round + 1, &[9; 9_000]);
+        }
+        database.checkpoint().unwrap();
+        database.checkpoint().unwrap();
+        for wanted in [incremental(), options()] {
+            let (start, taken) = try_told(&world, &database, &wanted);
+            let Ok(taken) = taken else {
+                // The log of the original is there already.
+                assert!(!is_cut_short, "{what}");
+                assert_eq!((start.parent, start.goes_on_with), (None, None), "{what}");
+                continue;
+            };
+            let request = RestoreRequest { backup: Some(taken.id), ..RestoreRequest::default() };
+            let disk = SimulatedDisk::new(9);
+            world.restore_to(&disk, &request).unwrap();
+            assert!(
+                common::state_of(&world.open_restored(&disk)) == state_of(&database),
+                "{what}: {start:?}"
+            );
+        }
+    }
+}

@@ -45,6 +45,8 @@ use seawall_tree::{Direction, Encryption, Superblock, Tree};
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId};
 use seawall_wal::{HoldKind, HoldLifetime, HoldOptions, LogGeometry, PreparedRecord, SegmentName};
 
+pub use begun::{BackupReach, BegunBackup};
+
 use crate::archiver::pieces::LogPieces;
 use crate::archiver::uploads::upload;
 use crate::catalog::FIRST_USER_TABLE;
@@ -264,6 +266,23 @@ impl Backup {
     }
 }
 
+/// Notes in the directory of a database how far its backups have come.
+#[derive(Clone, Debug)]
+pub struct BackupNotes {
+    engine: Arc<Engine>,
+}
+
+impl BackupNotes {
+    /// Notes that the backup with this name has come so far, durably: before the repository has what says so.
+    ///
+    /// # Errors
+    /// `Io`, `DiskFull`.
+    pub fn note(&self, name: &str, reach: BackupReach) -> Result<(), Error> {
+        let _one_at_a_time = self.engine.backups_begun.lock();
+        begun::note(&*self.engine.environment.disk, name, reach)
+    }
+}
+
 impl Backup {
     /// The log that leads to `end`, as far as it lies in one segment file and is still here: the file and what it has up to there, its
     /// header included.
@@ -292,20 +311,16 @@ impl Backup {
         }
     }
 
-    /// Notes that a backup with this name begins, durably: before anything of it is in a repository.
-    ///
-    /// # Errors
-    /// `Io`, `DiskFull`.
-    pub fn note_begun(&self, name: &str) -> Result<(), Error> {
-        let _one_at_a_time = self.engine.backups_begun.lock();
-        begun::add(&*self.engine.environment.disk, name)
+    /// To note in the directory how far the backup has come.
+    pub fn notes(&self) -> BackupNotes {
+        BackupNotes { engine: Arc::clone(&self.engine) }
     }
 
-    /// The names of the last backups that were noted in this directory: others are of another copy of it.
+    /// The last backups that were noted in this directory: others are of another copy of it.
     ///
     /// # Errors
     /// `Io`.
-    pub fn begun_here(&self) -> Result<Vec<String>, Error> {
+    pub fn begun_here(&self) -> Result<Vec<BegunBackup>, Error> {
         begun::read(&*self.engine.environment.disk)
     }
 

@@ -89,7 +89,10 @@ mod write_set;
 mod writer_pace;
 
 pub use archiver::{ArchiveGap, ArchiveStatistics, ArchiveWatch, UPLOADS_AHEAD_MAX};
-pub use backup::{Backup, BackupBase, BackupEnd, BackupItem, BackupParent, BackupRange};
+pub use backup::{
+    Backup, BackupBase, BackupEnd, BackupItem, BackupNotes, BackupParent, BackupRange, BackupReach,
+    BegunBackup,
+};
 pub use bulk_load::BulkLoad;
 pub use catalog::Table;
 pub use check::{CheckSummary, Damage, DamageKind, KeyRange};

@@ -23,7 +23,7 @@ bank/
   creating        there while the database is being created
   restoring       there while it is being restored
   archiving-off   of a restored database: it does not archive, and no backup of it is taken, until that is allowed
-  backups-begun   names of the last backups that were begun of it
+  backups-begun   the last backups that were begun of it, and how far each has come
 ```
 Only `superblock`, `pages`, `recovery/chunk`, `log/` and `keys` are the database: copy them together, with the database
 closed. What an archive holds comes last.
