@@ -11,12 +11,15 @@ const WITH_VALUES: [&str; 4] = ["--config", "--master-key-file", "--master-key-e
 
 const VERBOSITY: [&str; 3] = ["-v", "-vv", "--verbose"];
 
-/// Runs the command, if it is one of these and no help is asked for; returns the exit code.
+/// Runs the command, if it is one of these and not only asked for help; returns the exit code.
 pub(crate) fn run(arguments: &[OsString]) -> Option<u8> {
     let (form, words) = take_form(arguments.get(1..)?);
     let words = command_first(&words);
     let (command, rest) = words.split_first()?;
-    if rest.iter().any(|argument| argument == "--help" || argument == "-h") {
+    // Among other words it is wrong, and no answer to PostgreSQL, which takes an exit code of 0 for the file.
+    if let [word] = rest
+        && is_help(word)
+    {
         return None;
     }
     let run: fn(&[OsString], Form) -> u8 = match command.to_str()? {
@@ -29,6 +32,23 @@ pub(crate) fn run(arguments: &[OsString]) -> Option<u8> {
         _ => return None,
     };
     Some(run(rest, form))
+}
+
+/// Whether a command line that cannot be read may be PostgreSQL's `restore_command`, with a wrong option or a typing error in the name of
+/// the command: then its exit code must not look like the end of the archive. Help is for people.
+pub(crate) fn is_for_recovery(arguments: &[OsString]) -> bool {
+    let words = arguments.get(1..).unwrap_or_default();
+    let is_for_people = match words {
+        [first, ..] if first == "help" => true,
+        [_, second] => is_help(second),
+        _ => false,
+    };
+    let is_alike = words.first().is_some_and(|word| word.as_encoded_bytes().starts_with(b"archive-g"));
+    !is_for_people && (is_alike || words.iter().any(|word| word == "archive-get"))
+}
+
+fn is_help(word: &OsString) -> bool {
+    word == "--help" || word == "-h"
 }
 
 /// The others only talk to this one, which has a repository open, and a log for what is to be said of it.

@@ -26,7 +26,7 @@ use seawall::{Database, Error, MasterKey, OpenMode, Options};
 use seawall_settings::KeyOf;
 
 use crate::archiving;
-use crate::arguments::{ArchiveArguments, Arguments, Command, Shared};
+use crate::arguments::{ArchiveArguments, Arguments, Command, MasterKeyArguments, Shared};
 use crate::failure::Failure;
 use crate::files;
 use crate::output::Output;
@@ -108,15 +108,55 @@ fn guard_key(key: &MasterKey, output: &Output) -> Result<(), Failure> {
     Ok(())
 }
 
-/// With an option of another command before it: the usual way is in `archiving`.
+/// With an option before it: the usual way is in `archiving`.
 fn archive(command: &str, rest: &ArchiveArguments, shared: &Shared) -> Result<(), Failure> {
-    let json = shared.json.then_some("--json");
-    let words = ["seawall", command].into_iter().chain(json).map(OsString::from);
-    let arguments: Vec<OsString> = words.chain(rest.rest.iter().cloned()).collect();
+    let mut arguments = vec![OsString::from("seawall"), OsString::from(command)];
+    arguments.extend(options_of_archiving(command, shared)?);
+    arguments.extend(rest.rest.iter().cloned());
     match archiving::run(&arguments) {
-        Some(0) | None => Ok(()),
+        Some(0) => Ok(()),
         Some(code) => Err(Failure::Told(code)),
+        None => Err(Failure::Usage(format!("for help: `seawall {command} --help`, and nothing else"))),
     }
+}
+
+/// The options before a command that reads its arguments itself, as it reads them.
+fn options_of_archiving(command: &str, shared: &Shared) -> Result<Vec<OsString>, Failure> {
+    // Each of them by name: one that is forgotten here would be dropped without a word.
+    let Shared {
+        json,
+        // How much is to be said is the agent's business.
+        verbose: _,
+        config,
+        settings: _,
+        cache_mib,
+        memtable_mib,
+        page_protection,
+        page_image_compression,
+        master_key,
+    } = shared;
+    let MasterKeyArguments { master_key_file, master_key_env, master_key_command } = master_key;
+    let of_databases = [
+        ("--cache-mib", cache_mib.is_some()),
+        ("--memtable-mib", memtable_mib.is_some()),
+        ("--page-protection", page_protection.is_some()),
+        ("--page-image-compression", page_image_compression.is_some()),
+    ];
+    if let Some((option, _)) = of_databases.into_iter().find(|(_, is_given)| *is_given) {
+        return Err(Failure::Usage(format!("{option} means nothing to {command}: leave it out")));
+    }
+    let with_value = |option: &str, value: OsString| {
+        let mut word = OsString::from(option);
+        word.push("=");
+        word.push(value);
+        word
+    };
+    let config = config.clone().map(|path| with_value("--config", path.into()));
+    let file = master_key_file.clone().map(|path| with_value("--master-key-file", path.into()));
+    let variable = master_key_env.clone().map(|name| with_value("--master-key-env", name.into()));
+    let printed = master_key_command.clone().map(|line| with_value("--master-key-command", line.into()));
+    let json = json.then(|| OsString::from("--json"));
+    Ok(json.into_iter().chain(config).chain(file).chain(variable).chain(printed).collect())
 }
 
 /// Engine options: what is set, else the defaults.

@@ -12,6 +12,7 @@
 //! |    7 | the input file does not hold rows, or a log, as expected                  |
 //! |    8 | the disk is full; nothing acknowledged is lost                            |
 //! |    9 | the master key is missing, wrong, unreadable, or not needed               |
+//! |  126 | `archive-get` only: nothing that a recovery may take for the end of the archive |
 
 use std::io;
 
@@ -50,6 +51,8 @@ pub(crate) enum Failure {
     Broken(String),
     #[error("see above")]
     Told(u8),
+    #[error("{0}")]
+    StopsRecovery(String),
     #[error("standard output was closed")]
     OutputClosed,
     #[error("cannot write to standard output: {0}")]
@@ -71,12 +74,22 @@ impl Failure {
         move |source| Failure::Io { what, source }
     }
 
+    /// The same where PostgreSQL may have asked for a file: to a recovery, exit codes up to 125 are the end of the archive.
+    pub(crate) fn for_recovery(self) -> Failure {
+        match self {
+            // By the command itself, which knows a standby.
+            told @ Failure::Told(_) => told,
+            failure => Failure::StopsRecovery(failure.to_string()),
+        }
+    }
+
     pub(crate) fn exit_code(&self) -> u8 {
         use seawall::Error;
         match self {
             Failure::OutputClosed => 0,
             Failure::Broken(_) | Failure::Unreadable { .. } => 1,
             Failure::Told(code) => *code,
+            Failure::StopsRecovery(_) => 126,
             Failure::Usage(_)
             | Failure::Settings(_)
             | Failure::Database(

@@ -35,7 +35,7 @@ use clap::Parser;
 use seawall_backup::BackupError;
 use seawall_backup::postgresql::{DRILL_GUARD_COMMAND, drill_guard};
 
-use crate::arguments::Arguments;
+use crate::arguments::{Arguments, Command};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -58,12 +58,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         };
     }
     let wants_json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");
+    let is_for_recovery = archiving::is_for_recovery(&arguments);
     let mut arguments = match Arguments::try_parse_from(arguments) {
         Ok(arguments) => arguments,
-        Err(error) if wants_json && error.use_stderr() => {
-            return failed(&Failure::Usage(error.to_string().trim().to_owned()), true);
+        Err(error) => {
+            let failure = Failure::Usage(error.to_string().trim().to_owned());
+            match is_for_recovery {
+                true => return failed(&failure.for_recovery(), wants_json),
+                false if wants_json && error.use_stderr() => return failed(&failure, true),
+                false => error.exit(),
+            }
         }
-        Err(error) => error.exit(),
     };
     let json = arguments.shared.json;
     events::show(arguments.shared.verbose, json);
@@ -84,6 +89,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(failure) => {
             // What was answered before the failure stands before its message.
             drop(output);
+            let failure = match arguments.command {
+                Command::ArchiveGet(_) => failure.for_recovery(),
+                _ => failure,
+            };
             failed(&failure, json)
         }
     }

@@ -222,3 +222,77 @@ fn settings_with_a_mistake_archive_nothing_and_end_no_recovery() {
     is_done(&command.env("SEAWALL_CONFIG", &file).output().unwrap());
     assert_eq!(agent(), first);
 }
+
+/// Where `seawall --master-key-file FILE repo create` is right, so is the same before an archive command.
+#[test]
+fn a_master_key_before_the_command_counts_as_one_after_it() {
+    let cluster = Cluster::new(1);
+    let (name, key) = (cluster.log.name(0), cluster.place("master.key"));
+    std::fs::write(&key, "0123456789abcdef".repeat(4)).unwrap();
+    std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+    let path = format!("pg_wal/{name}");
+    let plain = format!("--repository={}", cluster.repository());
+    let missing = cluster.place("no such key");
+    let push = ["--master-key-file", &key, "archive-push", &plain, &path];
+    let output = seawall(&cluster, &push);
+    assert!(code(&output) == 1 && message(&output).contains("not encrypted"), "{}", message(&output));
+    assert!(!cluster.path_in_repository(&name).exists(), "stored for everybody to read");
+    is_done(&cluster.push(&name));
+    let print = format!("cat '{key}'");
+    for (option, source) in
+        [("--master-key-file", &key), ("--master-key-file", &missing), ("--master-key-command", &print)]
+    {
+        let get = [option, source, "archive-get", &plain, "000000010000000000000050", "pg_wal/fetched"];
+        let output = seawall(&cluster, &get);
+        assert_eq!(code(&output), 126, "{option} {source}: {}", message(&output));
+        assert!(!message(&output).is_empty());
+    }
+    let encrypted = cluster.place("encrypted");
+    let created = seawall(&cluster, &["repo", "create", &encrypted, "--master-key-file", &key]);
+    assert_eq!(code(&created), 0, "{}", message(&created));
+    let encrypted = format!("--repository={encrypted}");
+    is_done(&seawall(&cluster, &["--master-key-file", &key, "archive-push", &encrypted, &path]));
+    let get = ["--master-key-command", &print, "--json", "archive-get", &encrypted, &name, "pg_wal/fetched"];
+    is_done(&seawall(&cluster, &get));
+    assert!(std::fs::read(cluster.data().join("pg_wal/fetched")).unwrap() == cluster.log.segment(0));
+}
+
+/// PostgreSQL takes exit codes up to 125 for the end of the archive, and 0 for the file.
+#[test]
+fn a_wrong_command_line_is_no_end_of_the_archive() {
+    let cluster = Cluster::new(1);
+    let (name, to) = (cluster.log.name(0), "pg_wal/fetched");
+    let file: &[&str] = &[&name, to];
+    for (before, command, after) in [
+        (&["--nonsense"][..], "archive-get", &[][..]),
+        (&["--json", "--nonsense"], "archive-get", &[]),
+        (&["--cache-mib", "5"], "archive-get", &[]),
+        (&["--master-key-file", "a", "--master-key-env", "B"], "archive-get", &[]),
+        (&[], "archive-gett", &[]),
+        (&[], "archive-get", &["-h"]),
+        (&[], "archive-get", &["--help"]),
+        (&[], "archive-get", &["--nonsense"]),
+    ] {
+        let words = [before, &[command], file, after].concat();
+        let output = seawall(&cluster, &words);
+        assert_eq!(code(&output), 126, "{words:?}: {}", message(&output));
+        if words.contains(&"--json") {
+            let error: Value = serde_json::from_str(message(&output).trim()).unwrap();
+            assert_eq!(error["exit_code"], 126, "{error}");
+        } else {
+            assert!(!message(&output).is_empty(), "{words:?}");
+        }
+    }
+    // To `archive_command`, 0 is a file that may be removed.
+    let path = format!("pg_wal/{name}");
+    for words in
+        [&["archive-push", &path, "-h"][..], &["--page-protection", "log-images", "archive-push", &path]]
+    {
+        assert_ne!(code(&seawall(&cluster, words)), 0, "{words:?}");
+    }
+    for words in [["archive-get", "-h"], ["archive-get", "--help"], ["help", "archive-get"]] {
+        let output = seawall(&cluster, &words);
+        assert_eq!(code(&output), 0, "{words:?}: {}", message(&output));
+        assert!(String::from_utf8(output.stdout).unwrap().contains("restore_command"), "{words:?}");
+    }
+}
