@@ -27,6 +27,7 @@ mod data_directory;
 mod peer;
 mod protocol;
 mod regular;
+mod replacement;
 mod say;
 mod settings;
 mod spool;

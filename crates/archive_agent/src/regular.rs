@@ -23,9 +23,22 @@ pub(crate) fn create(path: &Path) -> io::Result<File> {
     checked(options.open(path)?)
 }
 
+/// Makes a file that is not there yet.
+///
+/// # Errors
+/// What the system says; `AlreadyExists`.
+pub(crate) fn create_new(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
+}
+
+/// Why something else is refused.
+pub(crate) fn is_none() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")
+}
+
 fn checked(file: File) -> io::Result<File> {
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")),
+        false => Err(is_none()),
     }
 }

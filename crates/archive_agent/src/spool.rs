@@ -49,6 +49,7 @@ use seawall_codec::checksum::crc32c;
 use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, DiskFile, OpenMode, OsDisk};
 
+pub(crate) use ahead::Fetching;
 pub use lock::{Lock, SpoolLock};
 
 /// Ids of the required repositories.

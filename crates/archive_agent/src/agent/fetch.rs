@@ -4,6 +4,7 @@
 //!   asked for: NAME --+-- whole in in/NAME --> moved to its place
 //!                     +-- under way        --> waited for
 //!                     +-- else             --> fetched by the thread that asks, before anything else
+//!                         what has its place before stays until the file is whole: `files`
 //!   meanwhile the window: as many after NAME as the requests so far deserve, 8, 16 ... --> workers --> in/
 //! ```
 //! The window slides: with each segment that is asked for, one more is begun, so that as many are in flight all the time. It does so
@@ -16,7 +17,7 @@
 mod files;
 
 use std::collections::{BTreeMap, VecDeque};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -28,6 +29,7 @@ use super::Shared;
 use super::places::Place;
 use super::statistics::FetchStatistics;
 use crate::protocol::Answer;
+use crate::replacement::remove_left;
 use crate::say::say;
 use files::Target;
 
@@ -51,6 +53,8 @@ pub(super) struct Fetcher {
     changed: Condvar,
     /// When the gaps were listed, and those of all required repositories.
     gaps: Mutex<Option<(Duration, Vec<Gap>)>>,
+    /// The directory that was looked through last for what killed agents have left.
+    tidied: Mutex<Option<PathBuf>>,
 }
 
 #[derive(Default)]
@@ -132,6 +136,7 @@ impl Fetcher {
             state: Mutex::default(),
             changed: Condvar::new(),
             gaps: Mutex::default(),
+            tidied: Mutex::default(),
         })
     }
 
@@ -145,6 +150,7 @@ impl Fetcher {
             Err(problem) => return Answer::Failed(problem),
         };
         let target = self.shared.data.full(path);
+        self.tidy_beside(&target);
         let is_recovery = Path::new(path).file_name().is_some_and(|name| name == RECOVERY_FILE);
         match parsed {
             LogFileName::Segment(place) if is_recovery && self.window_max > 0 => {
@@ -218,6 +224,19 @@ impl Fetcher {
         is_there
     }
 
+    /// Removes what killed agents have left where `target` is to be: once for each directory, which mostly is `pg_wal`.
+    fn tidy_beside(&self, target: &Path) {
+        let Some(directory) = target.parent() else { return };
+        let mut tidied = self.tidied.lock();
+        if tidied.as_deref() == Some(directory) {
+            return;
+        }
+        *tidied = Some(directory.to_owned());
+        if let Err(error) = remove_left(directory, self.shared.clock.wall_micros()) {
+            say!("cannot look for what was left in {}: {error}", directory.display());
+        }
+    }
+
     fn fetch_asked(&self, system: System, name: LogFileName, target: &Path) -> Fetched {
         match (self.fetch_to(system, name, Target::Named(target)), name) {
             (Fetched::There(header), _) => {
@@ -261,27 +280,36 @@ impl Fetcher {
     }
 
     /// As many at once as the repository that is asked first can take.
-    fn fetch_ahead(&self, system: System, place: SegmentPlace, name: &str) -> Fetched {
+    fn fetch_ahead(&self, system: System, place: SegmentPlace) -> Fetched {
         let places = Place::in_order(&self.shared.places, self.shared.clock.monotonic());
         let _share = places.first().map(|place| place.fetches.take(1));
         if self.state.lock().is_ending {
             return Fetched::Failed("the agent ends".to_owned());
         }
-        let target = Target::Ahead(&self.shared.spool, name);
-        self.fetch_to(system, LogFileName::Segment(place), target)
+        let name = place.to_string();
+        self.fetch_to(system, LogFileName::Segment(place), Target::Ahead(&self.shared.spool, &name))
     }
 
-    /// Fetches a file to its place, from the first repository that has it.
+    /// Fetches a file from the first repository that has it, and puts it in its place.
     fn fetch_to(&self, system: System, name: LogFileName, target: Target<'_>) -> Fetched {
         let mut failure = None;
+        let mut sink = match target.create() {
+            Ok(sink) => sink,
+            Err(error) => return Fetched::Failed(format!("cannot create {target}: {error}")),
+        };
         let now = self.shared.clock.monotonic();
         for place in Place::in_order(&self.shared.places, now) {
-            let mut sink = match target.create() {
-                Ok(sink) => sink,
-                Err(error) => return Fetched::Failed(format!("cannot create {target}: {error}")),
-            };
             match place.ask(|repository| repository.fetch(system, name, &mut *sink)) {
-                Ok(header) => return Fetched::There(Box::new(header)),
+                Ok(header) => {
+                    let placed = sink.put_in_place();
+                    return placed.map_or_else(
+                        |error| {
+                            say!("{name} is fetched and cannot be put at {target}: {error}");
+                            Fetched::Failed(format!("cannot put {name} at {target}: {error}"))
+                        },
+                        |()| Fetched::There(Box::new(header)),
+                    );
+                }
                 Err(ArchiveError::NotFound { .. }) => {}
                 Err(error) => {
                     say!("{name}: {error}");
@@ -291,7 +319,6 @@ impl Fetcher {
                     failure = may_have(place, name, &error).then(|| words(place, &error)).or(failure);
                 }
             }
-            target.discard();
         }
         // One that could not be asked may have it.
         failure.map_or(Fetched::Missing, Fetched::Failed)
@@ -347,16 +374,8 @@ impl Fetcher {
 
     fn work(&self, system: System) {
         while let Some(place) = self.next() {
-            let name = place.to_string();
-            let fetched = self.fetch_ahead(system, place, &name);
-            let is_there = matches!(fetched, Fetched::There(_))
-                && self
-                    .shared
-                    .spool
-                    .keep_ahead(&name)
-                    .inspect_err(|error| say!("{name} was fetched ahead and cannot be kept: {error}"))
-                    .is_ok();
-            self.finish(place, is_there, matches!(fetched, Fetched::Missing));
+            let fetched = self.fetch_ahead(system, place);
+            self.finish(place, matches!(fetched, Fetched::There(_)), matches!(fetched, Fetched::Missing));
         }
         self.state.lock().workers -= 1;
         self.changed.notify_all();

@@ -10,7 +10,7 @@ use seawall_archive::ContentSink;
 use seawall_io::{DiskFile, OpenMode};
 
 use super::{Spool, none_if_missing};
-use crate::regular;
+use crate::replacement::{Replacement, place_of};
 
 /// Their directory.
 pub(super) const IN: &str = "in";
@@ -48,7 +48,7 @@ impl Spool {
     /// What the system says; `NotFound`, if somebody has tidied the spool up.
     pub(crate) fn hand_out(&self, name: &str, target: &Path) -> io::Result<()> {
         let path = fetched(name);
-        match rustix::fs::rename(self.directory().join(&path), target) {
+        match rustix::fs::rename(self.directory().join(&path), place_of(target)?) {
             // To another file system; or from a disk that has no place in the system.
             Err(Errno::XDEV | Errno::NOENT) => {
                 self.copy_out(&path, target)?;
@@ -60,17 +60,17 @@ impl Spool {
 
     fn copy_out(&self, path: &str, target: &Path) -> io::Result<()> {
         let from = self.disk.open(path, OpenMode::Read)?;
-        let mut to = regular::create(target)?;
+        let mut to = Replacement::beside(target)?;
         let bytes = from.length()?;
         let mut piece = vec![0; PIECE_BYTES];
         let mut copied = 0;
         while copied < bytes {
             let count = usize::try_from(bytes - copied).map_or(PIECE_BYTES, |left| left.min(PIECE_BYTES));
             from.read_exact_at(&mut piece[..count], copied)?;
-            io::Write::write_all(&mut to, &piece[..count])?;
+            to.write(&piece[..count])?;
             copied += count as u64;
         }
-        Ok(())
+        to.put_in_place()
     }
 
     /// Nobody will ask for it.
@@ -113,7 +113,7 @@ impl ContentSink for Fetching {
         Ok(())
     }
 
-    /// As with any file that is fetched, it is cut only if there is something: see `agent::fetch::files`.
+    /// As with any file that is fetched, it is cut only if there is something: see `replacement`.
     fn restart(&mut self) -> io::Result<()> {
         if self.bytes == 0 {
             return Ok(());

@@ -78,3 +78,37 @@ fn the_path_counts_more_than_the_current_directory() {
         "the other cluster has an agent"
     );
 }
+
+#[test]
+fn what_has_the_place_of_a_file_stays_until_the_file_is_whole() {
+    let cluster = Cluster::new(1);
+    let name = cluster.log.name(0);
+    is_done(&cluster.push(&name));
+    let object = cluster.path_in_repository(&name);
+    let whole = std::fs::read(&object).unwrap();
+    let mut damaged = whole.clone();
+    damaged[whole.len() / 2] ^= 1;
+    // A recovery's own file, and one that somebody has.
+    for path in [cluster.data().join("pg_wal/RECOVERYXLOG"), cluster.place("mine").into()] {
+        std::fs::write(&path, b"precious").unwrap();
+        let get = |name: &str| cluster.get(name, path.to_str().unwrap());
+        assert_eq!(code(&get("000000010000000000000050")), 1);
+        assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+        std::fs::write(&object, &damaged).unwrap();
+        assert_eq!(code(&get(&name)), 126);
+        assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+        std::fs::write(&object, &whole).unwrap();
+        is_done(&get(&name));
+        assert!(std::fs::read(&path).unwrap() == cluster.log.segment(0));
+        let left = std::fs::read_dir(path.parent().unwrap()).unwrap();
+        let mut left = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        assert!(left.all(|name| !name.starts_with('.')), "something is left");
+    }
+    // Where a link leads, as for whoever writes to it.
+    let (linked, link) = (cluster.place("linked"), cluster.place("link"));
+    std::fs::write(&linked, b"precious").unwrap();
+    std::os::unix::fs::symlink(&linked, &link).unwrap();
+    is_done(&cluster.get(&name, &link));
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(std::fs::read(&linked).unwrap() == cluster.log.segment(0));
+}

@@ -1,15 +1,14 @@
-//! Files that are being fetched.
+//! Files that are being fetched. Each has a name of its own until it is whole.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Seek, Write};
+use std::io;
 use std::path::Path;
 
 use seawall_archive::ContentSink;
 
-use crate::regular;
+use crate::replacement::Replacement;
 use crate::say::say;
-use crate::spool::Spool;
+use crate::spool::{Fetching, Spool};
 
 /// Where a file is fetched to.
 #[derive(Clone, Copy)]
@@ -20,23 +19,15 @@ pub(super) enum Target<'a> {
     Ahead(&'a Spool, &'a str),
 }
 
-impl Target<'_> {
-    /// Begins to write it anew.
-    pub(super) fn create(&self) -> io::Result<Box<dyn ContentSink>> {
-        match self {
-            Target::Named(path) => Ok(Box::new(FileSink { file: regular::create(path)?, is_empty: true })),
-            Target::Ahead(spool, name) => Ok(Box::new(spool.begin_ahead(name)?)),
-        }
-    }
-
-    /// Removes what was written: it is not whole.
-    pub(super) fn discard(&self) {
-        let removed = match self {
-            Target::Named(path) => rustix::fs::unlink(*path).map_err(io::Error::from),
-            Target::Ahead(spool, name) => spool.discard_ahead(name),
-        };
-        if let Err(error) = removed {
-            say!("cannot remove {self}: {error}");
+impl<'a> Target<'a> {
+    /// Begins to fetch it.
+    pub(super) fn create(&self) -> io::Result<Box<dyn Incoming + 'a>> {
+        match *self {
+            Target::Named(path) => Ok(Box::new(Replacement::beside(path)?)),
+            Target::Ahead(spool, name) => {
+                let file = spool.begin_ahead(name)?;
+                Ok(Box::new(Ahead { file, spool, name, is_kept: false }))
+            }
         }
     }
 }
@@ -50,26 +41,51 @@ impl fmt::Display for Target<'_> {
     }
 }
 
-/// A file that is written anew.
-struct FileSink {
-    file: File,
-    is_empty: bool,
+/// A file that is being fetched. Dropped before it is whole, it is removed.
+pub(super) trait Incoming: ContentSink {
+    /// It is whole.
+    fn put_in_place(self: Box<Self>) -> io::Result<()>;
 }
 
-impl ContentSink for FileSink {
+impl Incoming for Replacement {
+    fn put_in_place(self: Box<Self>) -> io::Result<()> {
+        Replacement::put_in_place(*self)
+    }
+}
+
+/// A segment that is being fetched ahead.
+struct Ahead<'a> {
+    file: Fetching,
+    spool: &'a Spool,
+    name: &'a str,
+    is_kept: bool,
+}
+
+impl ContentSink for Ahead<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.is_empty = false;
-        self.file.write_all(bytes)
+        self.file.write(bytes)
     }
 
-    /// Every fetch begins so. A file that was cut to nothing is written to the disk when it is closed (ext4 takes it for one whose
-    /// content is being replaced), and this one will be gone before anybody needs it there: so it is cut only if there is something.
     fn restart(&mut self) -> io::Result<()> {
-        if self.is_empty {
-            return Ok(());
+        self.file.restart()
+    }
+}
+
+impl Incoming for Ahead<'_> {
+    fn put_in_place(mut self: Box<Self>) -> io::Result<()> {
+        self.spool.keep_ahead(self.name)?;
+        self.is_kept = true;
+        Ok(())
+    }
+}
+
+impl Drop for Ahead<'_> {
+    fn drop(&mut self) {
+        if self.is_kept {
+            return;
         }
-        self.is_empty = true;
-        self.file.set_len(0)?;
-        self.file.rewind()
+        if let Err(error) = self.spool.discard_ahead(self.name) {
+            say!("cannot remove {} from the spool: {error}", self.name);
+        }
     }
 }
