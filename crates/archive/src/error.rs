@@ -85,6 +85,19 @@ pub enum ArchiveError {
         /// Their fingerprints.
         kept: Vec<String>,
     },
+    /// The ring of keys is damaged, and a new one would lack master keys that are to be kept.
+    #[error(
+        "{object} is damaged, and the copies of the keys for the master keys {} cannot be read: a rotation cannot keep them. Nothing was \
+         changed, and they may still be whole in the store: run this again. If that does not help, rotate to one of them with \
+         --keep-others, which makes its copies anew; or without --keep-others, which takes out all that are not given",
+        .lost.join(", ")
+    )]
+    LostMasterKeys {
+        /// The full name of the ring.
+        object: String,
+        /// Their fingerprints.
+        lost: Vec<String>,
+    },
     /// The source of a new master key gives another one each time.
     #[error(
         "the source of the new master key gave two different keys when it was asked twice: nobody could open the repository {url} \
@@ -244,6 +257,7 @@ impl ArchiveError {
             | ArchiveError::RotatedMeanwhile { .. }
             | ArchiveError::UnsteadyMasterKey { .. }
             | ArchiveError::KeptMasterKeys { .. }
+            | ArchiveError::LostMasterKeys { .. }
             | ArchiveError::TooManyKeys { .. }
             // Opened anew, it would not know that a key is missing.
             | ArchiveError::KeysPutBack { .. }

@@ -16,7 +16,7 @@ use seawall_archive::{
     Rotation, System,
 };
 use seawall_io::Random;
-use seawall_keys::{MasterKey, OtherMasterKeys};
+use seawall_keys::{MasterKey, OtherMasterKeys, SecretKey, master_key_fingerprint};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom, seeds};
 
 const POSTGRESQL: System = System::PostgreSql(SYSTEM);
@@ -388,4 +388,38 @@ fn a_damaged_ring_still_opens_and_a_rotation_mends_it() {
     disk.write_file(&ring.replace("00000001", "00000003"), &damaged);
     let error = open(&disk, 2).unwrap_err();
     assert!(matches!(error, ArchiveError::Key { .. }), "{error}");
+}
+
+/// The copy of the second master key is damaged: a rotation that keeps it cannot make it anew.
+#[test]
+fn a_rotation_that_keeps_the_others_drops_none_whose_copies_are_damaged() {
+    let disk = SimulatedDisk::new(1);
+    create(&disk, 1).rotate_master_key(&master(2), KEEP).unwrap();
+    let fingerprint = |byte| master_key_fingerprint(&SecretKey::from_bytes([byte; 32]));
+    let damage_second = || {
+        let [ring]: [String; 1] = rings(&disk).try_into().unwrap();
+        let whole = disk.read_file(&ring).unwrap();
+        let mut damaged = whole.clone();
+        // 40 bytes of header, the first copy, and 120 bytes.
+        damaged[40 + 160 + 120] ^= 1;
+        disk.write_file(&ring, &damaged);
+        assert!(open(&disk, 1).is_ok() && open(&disk, 2).is_err());
+        (ring, whole)
+    };
+    let (ring, whole) = damage_second();
+    let error = open(&disk, 1).unwrap().rotate_master_key(&master(3), KEEP).unwrap_err();
+    let said = error.to_string();
+    assert!(said.contains(&fingerprint(2)) && said.contains(&ring), "{said}");
+    // It may have been damaged on its way: what lies there is untouched.
+    assert_eq!(rings(&disk), [ring.clone()]);
+    disk.write_file(&ring, &whole);
+    assert!(open(&disk, 2).is_ok() && open(&disk, 3).is_err());
+    damage_second();
+    let rotated = open(&disk, 1).unwrap().rotate_master_key(&master(2), KEEP).unwrap();
+    assert!(rotated.removed_master_keys.is_empty(), "{rotated:?}");
+    assert!(open(&disk, 1).is_ok() && open(&disk, 2).is_ok(), "given, its copies are made anew");
+    damage_second();
+    let rotated = open(&disk, 1).unwrap().rotate_master_key(&master(3), DROP).unwrap();
+    let removed: BTreeSet<String> = rotated.removed_master_keys.into_iter().collect();
+    assert_eq!(removed, BTreeSet::from([fingerprint(1), fingerprint(2)]), "it opens nothing any more");
 }

@@ -218,6 +218,7 @@ fn archive_exit_code(error: &seawall_archive::ArchiveError) -> u8 {
         ArchiveError::Damaged { .. }
         | ArchiveError::OtherObject { .. }
         | ArchiveError::KeysPutBack { .. }
+        | ArchiveError::LostMasterKeys { .. }
         | ArchiveError::Key { .. } => 4,
         ArchiveError::RepositoryExists { .. }
         | ArchiveError::OtherContent { .. }

@@ -21,7 +21,8 @@
 //! * Every master key of a ring opens every key in it.
 //!
 //! One damaged byte locks nobody out whose own copies are whole: each has a checksum of its own, and a tag. `decode_damaged` takes the
-//! copies of those master keys that have all keys; which keys there are follows from the places of all copies.
+//! copies of those master keys that have all keys; which keys there are follows from the places of all copies. Whose copies are lost is
+//! remembered: the next ring cannot have them, so it is refused where these master keys are to be kept.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -53,20 +54,22 @@ pub struct KeyRing {
     number: u32,
     copies: Vec<WrappedKey>,
     is_whole: bool,
+    /// Master keys of a damaged ring whose copies are not all whole.
+    lost: BTreeSet<Fingerprint>,
 }
 
 impl KeyRing {
     /// The first ring of a repository.
     pub fn first(repository: [u8; 16], key: &RepositoryKey, master: &SecretKey) -> KeyRing {
         let copies = vec![WrappedKey::new(key, &repository, master)];
-        KeyRing { repository, number: 1, copies, is_whole: true }
+        KeyRing { repository, number: 1, copies, is_whole: true, lost: BTreeSet::new() }
     }
 
     /// The ring after this one, which has `keys`, oldest first, for `masters`, and those of this ring if they are kept.
     ///
     /// # Errors
-    /// `OtherMasterKeys` if one that is kept has no copy of one of `keys`: that can be made with this master key only.
-    /// `TooMany`.
+    /// `OtherMasterKeys` if one that is kept has no copy of one of `keys`: that can be made with this master key only. `LostMasterKeys`
+    /// if the copies of one that is kept are damaged: those, too, can be made with it only. `TooMany`.
     ///
     /// # Panics
     /// If a key of this ring is not among `keys`.
@@ -79,6 +82,10 @@ impl KeyRing {
         let ids: BTreeSet<RepositoryKeyId> = keys.iter().map(RepositoryKey::id).collect();
         assert!(self.keys().is_subset(&ids), "a key of the ring would be lost");
         let given: BTreeSet<Fingerprint> = masters.iter().map(|master| fingerprint_of(master)).collect();
+        let lost: Vec<String> = self.lost.difference(&given).map(short).collect();
+        if others == OtherMasterKeys::Keep && !lost.is_empty() {
+            return Err(RepositoryKeyError::LostMasterKeys(lost));
+        }
         let mut copies = match others {
             OtherMasterKeys::Drop => Vec::new(),
             OtherMasterKeys::Keep => self.copies.clone(),
@@ -95,7 +102,7 @@ impl KeyRing {
         copies.retain(|copy| seen.insert((copy.key(), copy.fingerprint())));
         let number = self.number.checked_add(1).filter(|_| copies.len() <= COPIES_MAX);
         let number = number.ok_or(RepositoryKeyError::TooMany { limit: COPIES_MAX })?;
-        Ok(KeyRing { number, copies, is_whole: true, ..*self })
+        Ok(KeyRing { repository: self.repository, number, copies, is_whole: true, lost: BTreeSet::new() })
     }
 
     /// Its number, from 1 on.
@@ -106,6 +113,11 @@ impl KeyRing {
     /// Fingerprints of the master keys that open it.
     pub fn masters(&self) -> BTreeSet<String> {
         self.copies.iter().map(|copy| short(&copy.fingerprint())).collect()
+    }
+
+    /// Fingerprints of the master keys that opened it before it was damaged, and do not any more.
+    pub fn lost_masters(&self) -> BTreeSet<String> {
+        self.lost.iter().map(short).collect()
     }
 
     /// Which keys it has.
@@ -167,7 +179,13 @@ impl KeyRing {
         }
         let copies = copies_in(header, rest)?;
         let copies = copies.iter().map(WrappedKey::decode).collect::<Result<Vec<_>, _>>()?;
-        let ring = KeyRing { repository: *repository, number: u32_at(header, 32), copies, is_whole: true };
+        let ring = KeyRing {
+            repository: *repository,
+            number: u32_at(header, 32),
+            copies,
+            is_whole: true,
+            lost: BTreeSet::new(),
+        };
         check_places(&ring.copies)?;
         if ring.number == 0 || ring.copies.iter().any(|copy| copy.repository() != repository) {
             return Err(Damaged("it has a key of another repository, or no number"));
@@ -175,7 +193,8 @@ impl KeyRing {
         Ok(ring)
     }
 
-    /// What is left of the ring `number` that `decode` has found damaged: the copies of each master key for which all are whole.
+    /// What is left of the ring `number` that `decode` has found damaged: the copies of each master key for which all are whole, and
+    /// which master keys have lost theirs.
     ///
     /// # Errors
     /// `Damaged` if it cannot be told which keys it had, or no master key has all of them.
@@ -196,7 +215,7 @@ impl KeyRing {
         let copies: Vec<_> = found.into_iter().filter(|copy| !lost.contains(&copy.fingerprint())).collect();
         match copies.is_empty() {
             true => Err(Damaged("no master key has whole copies of all keys")),
-            false => Ok(KeyRing { repository: *repository, number, copies, is_whole: false }),
+            false => Ok(KeyRing { repository: *repository, number, copies, is_whole: false, lost }),
         }
     }
 }

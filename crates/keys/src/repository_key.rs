@@ -72,6 +72,9 @@ pub enum RepositoryKeyError {
     /// A new key cannot be wrapped by master keys that are not here.
     #[error("the master keys {} are kept, and a new key can be made for them only where they are given", .0.join(", "))]
     OtherMasterKeys(Vec<String>),
+    /// Copies of keys are damaged, and can be made anew by master keys only that are not here.
+    #[error("the copies of the keys for the master keys {} are damaged, and can be made anew only where these are given", .0.join(", "))]
+    LostMasterKeys(Vec<String>),
     /// More keys and master keys than a ring has room for.
     #[error(
         "there is room for {limit} copies of keys: each master key has one of each key that was ever in force"

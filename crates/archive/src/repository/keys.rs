@@ -181,9 +181,10 @@ impl Repository {
         // What is wrong with the whole says more.
         let ring = left.map_err(|_| self.key_error(number, problem.clone()))?;
         let object = self.storage.location(&self.ring_path(number));
-        let masters = ring.masters().into_iter().collect::<Vec<_>>().join(", ");
+        let joined = |masters: BTreeSet<String>| masters.into_iter().collect::<Vec<_>>().join(", ");
+        let (masters, lost) = (joined(ring.masters()), joined(ring.lost_masters()));
         tracing::warn!(
-            %object, %problem, %masters,
+            %object, %problem, %masters, %lost,
             "a ring of keys is damaged, and still opens for these master keys: put a new one by `seawall repo rotate-key`"
         );
         Ok(ring)
@@ -236,7 +237,8 @@ impl Repository {
     ///
     /// # Errors
     /// `NotEncrypted`, `WrongMasterKey`, `UnsteadyMasterKey`, `RotatedMeanwhile`, `KeysPutBack`, `TooManyKeys`, `MasterKey`, `Key` or
-    /// `Store`; `KeptMasterKeys` if the key in force is to be renewed, and there are other master keys that are kept.
+    /// `Store`; `KeptMasterKeys` if the key in force is to be renewed, and there are other master keys that are kept;
+    /// `LostMasterKeys` if there are such in a damaged ring, and it has lost their copies.
     pub fn rotate_master_key(&self, new: &MasterKey, rotation: Rotation) -> Result<Rotated, ArchiveError> {
         let own = self.master_key()?.filter(|_| self.header.is_encrypted);
         let own = own.ok_or_else(|| ArchiveError::NotEncrypted { url: self.url.clone() })?;
@@ -260,7 +262,8 @@ impl Repository {
         self.open_ring(&newest, &master)?;
         *self.keys.write() = Arc::new(keys);
         let left_rings = self.remove_rings_before(&next)?;
-        let removed_master_keys = ring.masters().difference(&next.masters()).cloned().collect();
+        let before: BTreeSet<String> = ring.masters().union(&ring.lost_masters()).cloned().collect();
+        let removed_master_keys = before.difference(&next.masters()).cloned().collect();
         Ok(Rotated { removed_master_keys, left_rings })
     }
 
@@ -283,6 +286,10 @@ impl Repository {
         let next = ring.next(&keys, &masters, rotation.others).map_err(|error| match error {
             RepositoryKeyError::OtherMasterKeys(kept) => {
                 ArchiveError::KeptMasterKeys { url: self.url.clone(), kept }
+            }
+            RepositoryKeyError::LostMasterKeys(lost) => {
+                let object = self.storage.location(&self.ring_path(ring.number()));
+                ArchiveError::LostMasterKeys { object, lost }
             }
             RepositoryKeyError::TooMany { limit } => {
                 ArchiveError::TooManyKeys { url: self.url.clone(), limit }
