@@ -633,12 +633,18 @@ impl From<UnpackError> for Failure {
 }
 
 /// The first bytes of an object, at most `bytes_max`.
-fn read_range(storage: &dyn ObjectStorage, path: &str, bytes_max: u64) -> Result<Vec<u8>, StoreError> {
+pub(crate) fn read_range(
+    storage: &dyn ObjectStorage,
+    path: &str,
+    bytes_max: u64,
+) -> Result<Vec<u8>, StoreError> {
     let mut reader = storage.open(path, Some(0..bytes_max))?;
     let limit = usize::try_from(bytes_max).unwrap_or(usize::MAX);
     let mut bytes = Vec::new();
-    while let Some(piece) = reader.next()? {
-        // A store that gives more than was asked for.
+    // A store may give more than was asked for, and never come to an end.
+    while bytes.len() < limit
+        && let Some(piece) = reader.next()?
+    {
         let taken = piece.len().min(limit - bytes.len());
         bytes.extend_from_slice(&piece[..taken]);
     }

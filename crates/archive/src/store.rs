@@ -47,7 +47,8 @@ pub(crate) trait ObjectStorage: Send + Sync + fmt::Debug {
     /// where it says `Exists`.
     fn put_new(&self, path: &str, pieces: &[Bytes]) -> Result<Put, StoreError>;
 
-    /// Opens an object for reading: whole, or the bytes in `range`, of which those beyond its end are left out.
+    /// Opens an object for reading: whole, or the bytes in `range`, of which those beyond its end are left out. A store that somebody
+    /// else has written to may give more than that, without end; but a range comes within a limited time.
     fn open(&self, path: &str, range: Option<Range<u64>>) -> Result<Box<dyn ObjectReader + '_>, StoreError>;
 
     /// All objects whose path starts with `prefix`, a directory with its slash at the end or nothing, in order of path.

@@ -4,12 +4,18 @@
 
 mod common;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
 
+use common::object_server::ObjectServer;
+use common::store_server::Reply;
 use common::{SYSTEM, history, name, options, pack};
 use seawall_archive::{
     ArchiveError, Compression, Gap, GapRecord, LogFileName, ObjectKind, ObjectName, ObjectPlace, Packed,
-    Packer, Packing, Pushed, Repository, StoredName, System, TimelineId,
+    Packer, Packing, Pushed, Repository, RepositoryOptions, RepositoryUrl, RetryPolicy, StoredName, System,
+    TimelineId,
 };
 use seawall_codec::checksum::crc32c;
 use seawall_io::Disk;
@@ -154,4 +160,90 @@ fn gaps_are_on_record_in_any_repository_and_encrypted_where_the_rest_is() {
         let header = repository.header_of(&stored[0]).unwrap().unwrap();
         assert_eq!((header.kind, header.name.as_str()), (ObjectKind::GapRecord, GAP));
     }
+}
+
+/// A repository in a store that, once it is told so, gives more than there is of each object with `part` in its name: `bytes` every few
+/// milliseconds, without end.
+struct Endless {
+    store: ObjectServer,
+    is_on: Arc<AtomicBool>,
+    master_key: Option<u8>,
+}
+
+impl Endless {
+    fn new(part: &'static str, bytes: usize, master_key: Option<u8>) -> (Endless, Repository) {
+        let is_on = Arc::new(AtomicBool::new(false));
+        let asked = Arc::clone(&is_on);
+        let store = ObjectServer::start(move |request, objects| {
+            let name = request.path.strip_prefix("/bucket/").filter(|name| name.contains(part));
+            let object = name.and_then(|name| objects.get(name)).filter(|_| request.method == "GET");
+            let object = object.filter(|_| asked.load(Ordering::SeqCst));
+            object.map(|object| Reply::Endless(object.clone(), bytes))
+        });
+        let endless = Endless { store, is_on, master_key };
+        let repository = Repository::create(&endless.url(), endless.options()).unwrap();
+        let (file, content) = history("promoted");
+        repository.push(&pack(&file, &content, Compression::Lz4)).unwrap();
+        endless.is_on.store(true, Ordering::SeqCst);
+        (endless, repository)
+    }
+
+    fn url(&self) -> RepositoryUrl {
+        self.store.server.url().parse().unwrap()
+    }
+
+    fn options(&self) -> RepositoryOptions {
+        let credentials = [("AWS_ACCESS_KEY_ID", "key"), ("AWS_SECRET_ACCESS_KEY", "secret")];
+        let credentials: BTreeMap<String, String> =
+            credentials.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        RepositoryOptions { credentials, retry: RetryPolicy::once(), ..options(1, self.master_key) }
+    }
+}
+
+/// What a call to such a store comes to, which it must.
+#[track_caller]
+fn ends<T: Send + 'static>(what: &str, call: impl FnOnce() -> T + Send + 'static) -> T {
+    let (sender, receiver) = channel();
+    std::thread::spawn(move || sender.send(call()).unwrap_or(()));
+    seawall_testing::wait_for(what, || receiver.try_recv().ok())
+}
+
+#[test]
+fn a_header_of_a_repository_that_never_ends_is_refused() {
+    // Quickly more than it may have, and a byte now and then.
+    for bytes in [4096, 1] {
+        let (endless, _) = Endless::new(HEADER, bytes, None);
+        let (url, options) = (endless.url(), endless.options());
+        let opened = ends("a repository to be opened", move || Repository::open(&url, options));
+        let error = opened.unwrap_err();
+        assert!(matches!(error, ArchiveError::Damaged { .. } | ArchiveError::Store(_)), "{error}");
+        assert!(error.to_string().contains(HEADER), "{error}");
+    }
+}
+
+#[test]
+fn a_ring_of_keys_that_never_ends_is_refused() {
+    for bytes in [1 << 20, 1] {
+        let (endless, _) = Endless::new("/keys/", bytes, Some(1));
+        let (url, options) = (endless.url(), endless.options());
+        let opened = ends("a repository to be opened", move || Repository::open(&url, options));
+        let error = opened.unwrap_err();
+        assert!(matches!(error, ArchiveError::Key { .. } | ArchiveError::Store(_)), "{error}");
+        assert!(error.to_string().contains("/keys/"), "{error}");
+    }
+}
+
+#[test]
+fn of_an_object_that_never_ends_the_header_is_read() {
+    let (_endless, repository) = Endless::new(".history", 4096, None);
+    let file = history("promoted").0;
+    let header = ends("the header of an object", move || repository.stat(POSTGRESQL, name(&file)));
+    assert_eq!(header.unwrap().unwrap().kind, ObjectKind::TimelineHistory);
+}
+
+#[test]
+fn a_check_of_a_store_that_gives_more_than_was_put_ends() {
+    let (_endless, repository) = Endless::new("/check/", 4096, None);
+    let error = ends("a check", move || repository.check()).unwrap_err();
+    assert!(matches!(error, ArchiveError::Damaged { .. }), "{error}");
 }

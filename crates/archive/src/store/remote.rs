@@ -8,7 +8,8 @@
 //!
 //! An object is one put, however large: the stores complete an upload in parts without a condition, or not all of them with
 //! one, and whoever wants more speed puts several objects at once. So a put may take long, and its time limit grows with the
-//! object; a download may take as long as it wants while bytes come.
+//! object; a download may take as long as it wants while bytes come. A range, which is short, has a time limit as a put has: a byte now
+//! and then would keep whoever wants a header or keys waiting for ever.
 
 use std::collections::BTreeSet;
 use std::error::Error as StdError;
@@ -26,6 +27,7 @@ use object_store::{
     Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
 };
 use tokio::runtime::Runtime;
+use tokio::time::Instant;
 
 use super::listing::{Listing, is_obeyed, shown};
 use super::{ObjectEntry, ObjectReader, ObjectStorage, Put, StoreCause, StoreError};
@@ -33,7 +35,7 @@ use super::{ObjectEntry, ObjectReader, ObjectStorage, Put, StoreCause, StoreErro
 /// Threads that drive requests: TLS and checksums are most of what they do.
 const DRIVERS: usize = 2;
 
-/// A put of so many bytes may take a second longer. Whoever is slower than that for all that is in flight has the wrong store.
+/// A put, or a get of a range, of so many bytes may take a second longer. Whoever is slower than that for all that is in flight has the wrong store.
 const BYTES_PER_SECOND_MIN: u64 = 1 << 20;
 
 /// A prefix of a bucket.
@@ -115,7 +117,7 @@ impl RemoteStorage {
 impl ObjectStorage for RemoteStorage {
     fn put_new(&self, path: &str, pieces: &[Bytes]) -> Result<Put, StoreError> {
         let payload = PutPayload::from_iter(pieces.iter().cloned());
-        let limit = put_limit(self.timeout, pieces.iter().map(|piece| piece.len() as u64).sum());
+        let limit = limit_of(self.timeout, pieces.iter().map(|piece| piece.len() as u64).sum());
         let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
         let target = self.full(path);
         self.run("put", path, limit, async {
@@ -128,9 +130,11 @@ impl ObjectStorage for RemoteStorage {
     }
 
     fn open(&self, path: &str, range: Option<Range<u64>>) -> Result<Box<dyn ObjectReader + '_>, StoreError> {
+        let limit = range.as_ref().map(|range| limit_of(self.timeout, range.end - range.start));
+        let due = limit.map(|limit| (Instant::now() + limit, limit));
         let options = GetOptions { range: range.map(GetRange::Bounded), ..GetOptions::default() };
         let got = self.run("get", path, self.timeout, self.store.get_opts(&self.full(path), options))?;
-        Ok(Box::new(RemoteReader { storage: self, path: path.to_owned(), stream: got.into_stream() }))
+        Ok(Box::new(RemoteReader { storage: self, path: path.to_owned(), stream: got.into_stream(), due }))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ObjectEntry>, StoreError> {
@@ -204,17 +208,31 @@ struct RemoteReader<'a> {
     storage: &'a RemoteStorage,
     path: String,
     stream: BoxStream<'static, object_store::Result<Bytes>>,
+    /// When all of it must be there, if there is a limit, and how long that is after the request.
+    due: Option<(Instant, Duration)>,
 }
 
 impl ObjectReader for RemoteReader<'_> {
     fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
-        let RemoteReader { storage, path, stream } = self;
-        storage.run("get", path, storage.timeout, async { stream.next().await.transpose() })
+        let RemoteReader { storage, path, stream, due } = self;
+        let left = due.map(|(due, limit)| (due.saturating_duration_since(Instant::now()), limit));
+        let (wait, limit) = match left {
+            Some((left, limit)) if left < storage.timeout => (left, Some(limit)),
+            _ => (storage.timeout, None),
+        };
+        let next = storage.run("get", path, wait, async { stream.next().await.transpose() });
+        next.map_err(|error| match (limit, error.cause) {
+            (Some(limit), StoreCause::TimedOut) => {
+                let message = format!("not all of it has come within {} s", limit.as_secs());
+                StoreError { message, ..error }
+            }
+            _ => error,
+        })
     }
 }
 
-/// How long a put may take.
-fn put_limit(timeout: Duration, bytes: u64) -> Duration {
+/// How long a transfer whose length is known may take.
+fn limit_of(timeout: Duration, bytes: u64) -> Duration {
     timeout + Duration::from_secs(bytes / BYTES_PER_SECOND_MIN)
 }
 
@@ -291,10 +309,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_put_may_take_longer_the_larger_it_is() {
+    fn a_transfer_may_take_longer_the_larger_it_is() {
         let timeout = Duration::from_secs(60);
-        assert_eq!(put_limit(timeout, 0), timeout);
-        assert_eq!(put_limit(timeout, 16 << 20), Duration::from_secs(76));
-        assert_eq!(put_limit(timeout, 1 << 30), Duration::from_secs(60 + 1024));
+        assert_eq!(limit_of(timeout, 0), timeout);
+        assert_eq!(limit_of(timeout, 16 << 20), Duration::from_secs(76));
+        assert_eq!(limit_of(timeout, 1 << 30), Duration::from_secs(60 + 1024));
     }
 }

@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// What a client asked for.
 #[derive(Clone, Debug)]
@@ -31,6 +32,8 @@ pub(crate) enum Reply {
     HangBody(Vec<u8>),
     /// No answer comes until the server goes.
     Hang,
+    /// The body comes, then as many bytes more every few milliseconds, until the client goes.
+    Endless(Vec<u8>, usize),
 }
 
 type Answer = dyn Fn(&Request) -> Reply + Send + Sync;
@@ -65,6 +68,9 @@ impl StoreServer {
                     reply @ Reply::HangBody(_) => {
                         write(&mut connection, &request, reply);
                         hanging.push(connection);
+                    }
+                    Reply::Endless(body, bytes) => {
+                        std::thread::spawn(move || pour(connection, &request, &body, bytes));
                     }
                     reply => write(&mut connection, &request, reply),
                 }
@@ -123,7 +129,7 @@ fn read(connection: &TcpStream) -> Option<Request> {
 
 fn write(connection: &mut TcpStream, request: &Request, reply: Reply) {
     let (status, body, sent) = match reply {
-        Reply::Cut | Reply::Hang => return,
+        Reply::Cut | Reply::Hang | Reply::Endless(..) => return,
         Reply::Status(status, body) => {
             let length = body.len();
             (status, body, length)
@@ -155,4 +161,26 @@ fn write(connection: &mut TcpStream, request: &Request, reply: Reply) {
     // The client may be gone.
     let sent = if is_get || status >= 300 { &body[..sent] } else { &[] };
     connection.write_all(head.as_bytes()).and_then(|()| connection.write_all(sent)).unwrap_or(());
+}
+
+/// Slow enough that whoever keeps all of it fills no memory before a test has noticed.
+const BETWEEN_PIECES: Duration = Duration::from_millis(10);
+
+fn pour(mut connection: TcpStream, request: &Request, body: &[u8], bytes: usize) {
+    let (status, (first, last)) = match request.range {
+        Some((first, last)) => ("206", (first, last.min(body.len() - 1))),
+        None => ("200", (0, body.len() - 1)),
+    };
+    let head = format!(
+        "HTTP/1.1 {status} X\r\nContent-Length: 1000000000000000\r\nContent-Range: bytes {first}-{last}/{}\r\nETag: \"1\"\r\n\
+         Last-Modified: Sat, 21 Nov 2026 10:00:00 GMT\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    let more = vec![b' '; bytes];
+    let mut sent =
+        connection.write_all(head.as_bytes()).and_then(|()| connection.write_all(&body[first..=last]));
+    while sent.is_ok() {
+        std::thread::sleep(BETWEEN_PIECES);
+        sent = connection.write_all(&more);
+    }
 }
