@@ -13,16 +13,6 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     checked(OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?)
 }
 
-/// Opens a file that is to be written anew, and makes it if it is missing.
-///
-/// # Errors
-/// As [`open`].
-pub(crate) fn create(path: &Path) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NONBLOCK);
-    checked(options.open(path)?)
-}
-
 /// Makes a file that is not there yet.
 ///
 /// # Errors
@@ -31,14 +21,14 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Why something else is refused.
-pub(crate) fn is_none() -> io::Error {
+/// Why a pipe, a device or a directory is refused.
+pub(crate) fn irregular() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")
 }
 
 fn checked(file: File) -> io::Result<File> {
     match file.metadata()?.is_file() {
         true => Ok(file),
-        false => Err(is_none()),
+        false => Err(irregular()),
     }
 }

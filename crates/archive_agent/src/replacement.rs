@@ -94,7 +94,7 @@ impl ContentSink for Replacement {
 pub(crate) fn place_of(target: &Path) -> io::Result<PathBuf> {
     match std::fs::metadata(target) {
         Ok(metadata) if metadata.is_file() => std::fs::canonicalize(target),
-        Ok(_) => Err(regular::is_none()),
+        Ok(_) => Err(regular::irregular()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(target.to_owned()),
         Err(error) => Err(error),
     }

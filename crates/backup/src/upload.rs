@@ -251,8 +251,8 @@ mod tests {
             created_micros: 0,
         };
         let foundation = Foundation::default();
-        let uploader =
-            Uploader::new(&repository, &base, "b", place, Packing::default(), &foundation, &|_| Ok(()));
+        let note = |_: u32| -> Result<(), Error> { Ok(()) };
+        let uploader = Uploader::new(&repository, &base, "b", place, Packing::default(), &foundation, &note);
         let put = |number: u32, reached: Option<u8>| {
             let run = RunInfo { kind: RunKind::Rows, rows: u64::from(number), bytes: 1, checksum: 1 };
             let mark = reached.map(|key| Mark { reached: Some(vec![key]), stamp: Lsn::new(7) });

@@ -11,7 +11,7 @@ use seawall_archive::{LogFileName, ObjectName, Packing, System};
 use seawall_backup::{
     BackupError, RepositoryArchive, RestoreProgress, RestoreReport, RestoreRequest, restore,
 };
-use seawall_engine::{ArchivedLog, Database, Error, LogArchive, LogFile, RestoreTarget};
+use seawall_engine::{ArchivedLog, Database, LogArchive, LogFile, RestoreTarget};
 use seawall_io::{Clock, Disk, OpenMode};
 use seawall_simulation::{Fault, FaultError, FaultTarget, Operations, SimulatedDisk};
 use seawall_types::{DatabaseId, Lsn, TimelineId};

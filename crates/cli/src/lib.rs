@@ -89,11 +89,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(failure) => {
             // What was answered before the failure stands before its message.
             drop(output);
-            let failure = match arguments.command {
-                Command::ArchiveGet(_) => failure.for_recovery(),
-                _ => failure,
-            };
-            failed(&failure, json)
+            match matches!(arguments.command, Command::ArchiveGet(_)) {
+                true => failed(&failure.for_recovery(), json),
+                false => failed(&failure, json),
+            }
         }
     }
 }

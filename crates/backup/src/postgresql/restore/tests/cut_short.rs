@@ -145,7 +145,7 @@ fn what_is_not_whole_any_more_is_fetched_again_and_nothing_else_stays() {
     changed[700] ^= 1;
     std::fs::write(below("base1/2"), changed).unwrap();
     std::fs::write(below("base1/3"), b"short").unwrap();
-    std::fs::remove_file(below("base1/4")).unwrap();
+    rustix::fs::unlink(below("base1/4")).unwrap();
     std::fs::write(below("postgresql.auto.conf"), b"shared_preload_libraries = 'other'").unwrap();
     std::fs::write(below("base2/stray"), b"stray").unwrap();
     std::fs::create_dir(below("global")).unwrap();
