@@ -212,7 +212,9 @@ fn clear(disk: &dyn Disk, marker: &dyn DiskFile, attempt: &Attempt) -> io::Resul
             disk.sync_directory(directory)?;
         }
     }
+    // Before the new text comes: after a power loss it is not to have the old list.
     marker.set_length(0)?;
+    marker.sync_data()?;
     Ok(attempt.encode().len() as u64)
 }
 
@@ -249,7 +251,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use seawall_io::OsDisk;
-    use seawall_simulation::SimulatedDisk;
+    use seawall_simulation::{PowerLoss, SimulatedDisk};
 
     use super::*;
     use crate::postgresql::attempt::Entry;
@@ -309,6 +311,31 @@ mod tests {
         drop(begin(&disk, &attempt("all", "2")).unwrap());
         assert_eq!(look(&disk).unwrap().unwrap().entries, []);
         assert!(disk.read_file("base/1").is_none());
+    }
+
+    /// A list says where files lie in the archive of one backup, and nothing of another's.
+    #[test]
+    fn a_power_loss_while_a_restore_begins_anew_leaves_no_list_of_the_one_before() {
+        let (old, new) = (attempt("all", "1"), attempt("all", "2"));
+        let disk = SimulatedDisk::new(1);
+        let first = begin(&disk, &old).unwrap();
+        first.list().add(&Entry { position: 0, path: "base".to_owned(), sum: None }).unwrap();
+        drop(first);
+        disk.write_file("1", b"1");
+        let disk = disk.after_power_loss(PowerLoss::KeepAll);
+        let undisturbed = disk.copy();
+        drop(begin(&undisturbed, &new).unwrap());
+        for call in 0..undisturbed.calls() {
+            let crashed = disk.copy();
+            crashed.crash_at(call);
+            begin(&crashed, &new).unwrap_err();
+            for outcome in crashed.outcomes(50, call) {
+                let left =
+                    look(&outcome.disk).unwrap_or_else(|error| panic!("call {call}, {outcome}: {error}"));
+                let is_mixed = left.is_some_and(|left| left.attempt == new && !left.entries.is_empty());
+                assert!(!is_mixed, "call {call}, {outcome}");
+            }
+        }
     }
 
     /// Nothing says then what the files are of.
