@@ -298,6 +298,15 @@ impl Repository {
         self.put(&layout::path(header.system, name), packed)
     }
 
+    /// Removes a file of the log; one that is not there is fine. For who has just put the file and must not leave it: what others may
+    /// count on is removed with [`Repository::remove_stored`], and put on record before.
+    ///
+    /// # Errors
+    /// `Store`.
+    pub fn remove(&self, system: System, name: LogFileName) -> Result<(), ArchiveError> {
+        Ok(self.request(|storage| storage.remove(&layout::path(system, name)))?)
+    }
+
     pub(crate) fn put(&self, path: &str, packed: &Packed) -> Result<Pushed, ArchiveError> {
         self.confirm_before_put()?;
         let header = packed.header();

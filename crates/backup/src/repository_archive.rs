@@ -3,11 +3,15 @@
 //! **Two copies of a directory** are one database to a repository, as long as they are on the same timeline. Whole segments of both have one
 //! name, and the second one is refused. Tails are named by their bytes, so tails of different lengths would lie beside each other, and a
 //! restore would take the longest. So whatever this puts of a segment is compared with what others have put of it: one must be the
-//! beginning of the other. A whole segment, and the first tail of one, is compared before it goes up. Each tail is compared once it is there
-//! and before it is acknowledged, since another copy may have gone on from the same log meanwhile: one of them, or both, take theirs back.
-//! What this has put itself is known and not fetched, so a tail costs a listing and a look for the whole segment.
+//! beginning of the other. A whole segment, and the first tail of one, is compared before it goes up. Both are compared again once they are
+//! there and before they are acknowledged, since another copy may have gone on from the same log meanwhile: one of the copies, or both,
+//! take theirs back. Tails are looked at first and the whole segment after them, and a tail gives way only when its segment is there, so
+//! what another copy has is seen in the one or in the other. A tail of the common log may still lie beside the whole segment of another
+//! copy, so the one says nothing of the other. What this has put itself is known and not fetched: a tail costs a listing and a look for the
+//! whole segment, a segment two listings.
 //!
-//! **If the power goes** between a tail and its comparison, a tail may stay beside that of another copy. It was not acknowledged.
+//! **If the power goes** between a put and its comparison, a tail or a segment may stay beside the tails of another copy, as may a segment
+//! where the store fails then. It was not acknowledged, and from then on the other copy is refused, too, with the name of the object.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -19,7 +23,7 @@ use seawall_archive::{
     Packing, Pushed, Repository, SegmentPlace, System, identify,
 };
 use seawall_io::Clock;
-use seawall_types::Lsn;
+use seawall_types::{Lsn, TimelineId};
 use seawall_wal::{HEADER_BYTES, SegmentName, TimelineHistory};
 
 use seawall_engine::{ArchivedLog, LogArchive, LogArchiveError, LogFile, LogGap};
@@ -32,6 +36,8 @@ struct Tail<'a> {
     segment: SegmentName,
     from: u64,
     content: &'a [u8],
+    /// All of the file, under the segment's name.
+    is_whole: bool,
 }
 
 /// What a repository has of a segment file, from a byte of it on.
@@ -96,51 +102,69 @@ impl RepositoryArchive {
         RepositoryArchive { repository, packing, clock, known: Mutex::default() }
     }
 
-    /// Puts a tail. When this returns, no other copy of the database has put another one of the same log.
-    fn store_tail(&self, log: &ArchivedLog, tail: &Tail<'_>, packed: &Packed) -> Result<(), LogArchiveError> {
+    /// Puts a tail or a whole segment. When this returns, no other copy of the database has put another one of the same log.
+    fn store_compared(
+        &self,
+        log: &ArchivedLog,
+        tail: &Tail<'_>,
+        put: impl FnOnce() -> Result<Pushed, ArchiveError>,
+        remove: impl FnOnce() -> Result<(), ArchiveError>,
+    ) -> Result<(), LogArchiveError> {
         if tail.from == 0 || self.lock_known().segment != Some(tail.segment) {
             self.compare(log, tail)?;
         }
-        let pushed = self.repository.push_object(packed).map_err(|error| match error {
+        let pushed = put().map_err(|error| match error {
             ArchiveError::OtherContent { object, .. } => self.other_copy(&object),
             error => words(&error),
         })?;
-        if let Err(error) = self.compare(log, tail) {
-            self.take_back(log, tail, pushed)?;
-            return Err(error);
+        let other = self.other_log(log, tail);
+        // Where the store does not tell, a segment stays: a backup of this database may have found it there meanwhile, and count on it.
+        let stays = pushed == Pushed::AlreadyThere || (tail.is_whole && other.is_err());
+        if !matches!(other, Ok(None)) && !stays {
+            remove().map_err(|error| words(&error))?;
         }
-        self.lock_known().add(tail);
+        if let Some(object) = other? {
+            return Err(self.other_copy(&object));
+        }
+        if !tail.is_whole {
+            self.lock_known().add(tail);
+        }
         Ok(())
+    }
+
+    /// Puts the history of a timeline, which belongs to the copy that archives first.
+    fn store_history(&self, timeline: TimelineId, packed: &Packed) -> Result<(), LogArchiveError> {
+        let pushed = self.repository.push(packed).map_err(|error| match &error {
+            ArchiveError::OtherContent { .. } => LogArchiveError(format!(
+                "timeline {timeline} in {} is that of another copy of this database, which was restored or promoted to it, too, and \
+                 archived first: {error}. To archive there, restore this one again: it gets a number that is free",
+                self.repository.url()
+            )),
+            _ => words(&error),
+        });
+        pushed.map(drop)
     }
 
     fn lock_known(&self) -> MutexGuard<'_, KnownTails> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes what was just put, and was not there before.
-    fn take_back(&self, log: &ArchivedLog, tail: &Tail<'_>, pushed: Pushed) -> Result<(), LogArchiveError> {
-        let name = places::tail(tail.segment, tail.from, tail.end());
-        match pushed {
-            Pushed::AlreadyThere => Ok(()),
-            Pushed::Stored => self
-                .repository
-                .remove_object(System::Seawall(log.database), &name)
-                .map_err(|error| words(&error)),
+    /// Whether what the repository has of a segment begins as this does, or the other way round.
+    fn compare(&self, log: &ArchivedLog, tail: &Tail<'_>) -> Result<(), LogArchiveError> {
+        match self.other_log(log, tail)? {
+            Some(object) => Err(self.other_copy(&object)),
+            None => Ok(()),
         }
     }
 
-    /// Whether what the repository has of a segment begins as this does, or the other way round.
-    fn compare(&self, log: &ArchivedLog, tail: &Tail<'_>) -> Result<(), LogArchiveError> {
-        let stored = match self.farthest_other(log, tail)? {
-            Some(stored) => Some(stored),
-            None => self.whole_segment(log, tail)?,
-        };
-        match stored {
-            Some(StoredTail { object, from, content }) if !tail.goes_with(from, &content) => {
-                Err(self.other_copy(&object))
-            }
-            Some(_) | None => Ok(()),
+    /// An object of the repository that has another log of the segment, if there is one.
+    fn other_log(&self, log: &ArchivedLog, tail: &Tail<'_>) -> Result<Option<String>, LogArchiveError> {
+        let differs = |stored: &StoredTail| !tail.goes_with(stored.from, &stored.content);
+        // In this order: a tail that is not there any more has given way to the whole segment.
+        if let Some(stored) = self.farthest_other(log, tail)?.filter(differs) {
+            return Ok(Some(stored.object));
         }
+        Ok(self.whole_segment(log, tail)?.filter(differs).map(|stored| stored.object))
     }
 
     /// Of the tails that overlap with this one and are not known to be this archive's own, the one that reaches farthest. It tells of those
@@ -185,17 +209,16 @@ impl RepositoryArchive {
         Ok(others.into_iter().map(|(name, from, _)| (name, from)).collect())
     }
 
-    /// The segment of a tail, if that is there as a whole. A whole segment is compared when it is put.
+    /// The segment of a tail, if that is there as a whole. A put compares a whole segment with one of its name.
     fn whole_segment(
         &self,
         log: &ArchivedLog,
         tail: &Tail<'_>,
     ) -> Result<Option<StoredTail>, LogArchiveError> {
-        if tail.end() >= log.segment_bytes {
+        if tail.is_whole {
             return Ok(None);
         }
-        let place = SegmentPlace { timeline: tail.segment.timeline, digits: tail.segment.number };
-        let name = LogFileName::Segment(place);
+        let name = LogFileName::Segment(place_of(tail.segment));
         let system = System::Seawall(log.database);
         if self.repository.stat(system, name).map_err(|error| words(&error))?.is_none() {
             return Ok(None);
@@ -240,6 +263,10 @@ impl RepositoryArchive {
     }
 }
 
+fn place_of(segment: SegmentName) -> SegmentPlace {
+    SegmentPlace { timeline: segment.timeline, digits: segment.number }
+}
+
 fn words(error: &ArchiveError) -> LogArchiveError {
     LogArchiveError(error.to_string())
 }
@@ -247,25 +274,22 @@ fn words(error: &ArchiveError) -> LogArchiveError {
 impl LogArchive for RepositoryArchive {
     fn store(&self, log: &ArchivedLog, file: LogFile, content: &[u8]) -> Result<(), LogArchiveError> {
         let packed = self.pack(log, file, content).map_err(|error| words(&error))?;
-        let pushed = match file {
-            LogFile::Tail { segment, from, .. } => {
-                return self.store_tail(log, &Tail { segment, from, content }, &packed);
-            }
+        let (repository, system) = (&self.repository, System::Seawall(log.database));
+        match file {
+            LogFile::History(timeline) => self.store_history(timeline, &packed),
             LogFile::Segment(segment) => {
-                self.compare(log, &Tail { segment, from: 0, content })?;
-                self.repository.push(&packed)
+                let name = LogFileName::Segment(place_of(segment));
+                let whole = Tail { segment, from: 0, content, is_whole: true };
+                let remove = || repository.remove(system, name);
+                self.store_compared(log, &whole, || repository.push(&packed), remove)
             }
-            LogFile::History(_) => self.repository.push(&packed),
-        };
-        let refused = |error: ArchiveError| match (file, &error) {
-            (LogFile::History(timeline), ArchiveError::OtherContent { .. }) => LogArchiveError(format!(
-                "timeline {timeline} in {} is that of another copy of this database, which was restored or promoted to it, too, and \
-                 archived first: {error}. To archive there, restore this one again: it gets a number that is free",
-                self.repository.url()
-            )),
-            _ => words(&error),
-        };
-        pushed.map(drop).map_err(refused)
+            LogFile::Tail { segment, from, to } => {
+                let name = places::tail(segment, from, to);
+                let tail = Tail { segment, from, content, is_whole: false };
+                let remove = || repository.remove_object(system, &name);
+                self.store_compared(log, &tail, || repository.push_object(&packed), remove)
+            }
+        }
     }
 
     fn remove_tails(&self, log: &ArchivedLog, segment: SegmentName) -> Result<(), LogArchiveError> {
@@ -278,10 +302,10 @@ impl LogArchive for RepositoryArchive {
         }
         Ok(())
     }
+
     fn note_gap(&self, log: &ArchivedLog, gap: &LogGap) -> Result<(), LogArchiveError> {
-        let place = |name: SegmentName| SegmentPlace { timeline: name.timeline, digits: name.number };
         let record = GapRecord {
-            gap: Gap { first: place(gap.first), last: place(gap.last) },
+            gap: Gap { first: place_of(gap.first), last: place_of(gap.last) },
             noticed_micros: gap.noticed_micros,
             reason: gap.reason.clone(),
         };

@@ -4,10 +4,12 @@
 mod common;
 
 use common::{SEGMENT_BYTES, World, state_of};
+use seawall_archive::System;
 use seawall_backup::{Finding, RestoreRequest, Severity, StoredBackup, VerifyDepth, VerifyOptions, verify};
 use seawall_engine::{Database, Durability, Error};
 use seawall_io::{Disk, OpenMode};
-use seawall_simulation::SimulatedDisk;
+use seawall_simulation::{Fault, FaultError, FaultTarget, Operation, Operations, SimulatedDisk};
+use seawall_types::Lsn;
 
 fn put(database: &Database, count: u32, value: &str) {
     let table = database.table("t").or_else(|_| database.create_table("t")).unwrap();
@@ -121,6 +123,80 @@ fn a_commit_is_not_acknowledged_after_a_copy_that_has_put_the_whole_segment() {
     let table = database.table("t").unwrap();
     let refused = database.put_with(&table, "k", "original", Durability::Archived).unwrap_err();
     assert!(matches!(refused, Error::DoneNotArchived { .. }), "{refused}");
+}
+
+/// More log than a segment holds.
+fn fill_a_segment(database: &Database) {
+    put(database, 4, &"x".repeat(2 * usize::try_from(SEGMENT_BYTES).unwrap() / 5));
+}
+
+fn commit_archived(database: &Database, value: &str) -> Result<Lsn, Error> {
+    let table = database.table("t")?;
+    database.put_with(&table, "k", value, Durability::Archived)
+}
+
+/// Objects of the repository below this directory of the database.
+fn objects_in(world: &World, directory: &str) -> Vec<String> {
+    let names = world.store.list_all().into_iter().map(|entry| entry.name);
+    names.filter(|name| name.contains(&format!("/{directory}/"))).collect()
+}
+
+fn calls_below(database: &Database, directory: &str, operation: Operation) -> FaultTarget {
+    let prefix = format!("{}/{directory}/", System::Seawall(database.info().unwrap().database));
+    FaultTarget::Path { prefix, operations: Operations::Only(operation) }
+}
+
+/// The copy was killed between its put and the removal of the tails, or one could not be removed.
+#[test]
+fn a_tail_of_the_common_log_does_not_hide_the_segment_of_another_copy() {
+    let world = World::new();
+    let database = world.open();
+    put(&database, 1, "common");
+    database.archive_now().unwrap();
+    let original = world.disk.copy();
+    let copy = world.open_at(&world.disk.copy());
+    let target = calls_below(&database, "tails", Operation::Remove);
+    let error = FaultError::Kind(std::io::ErrorKind::PermissionDenied);
+    world.store.inject(Fault { target, error, skip: 0, count: u64::MAX });
+    fill_a_segment(&copy);
+    copy.archive_now().unwrap();
+    world.store.clear_faults();
+    assert_eq!(objects_in(&world, "log").len(), 1);
+    assert!(objects_in(&world, "tails").len() > 1, "{:?}", objects_in(&world, "tails"));
+    // The original knows no more what it has put.
+    drop(database);
+    let database = world.open_at(&original);
+    let refused = commit_archived(&database, "original").unwrap_err();
+    assert!(matches!(refused, Error::DoneNotArchived { .. }), "{refused}");
+    let refused = world.back_up_while(&database, 1000, || {}).unwrap_err().to_string();
+    assert!(refused.contains("another copy of this database"), "{refused}");
+    // What was refused has left nothing in the way of the other.
+    commit_archived(&copy, "again").unwrap();
+    world.back_up(&copy);
+    assert!(world.restored_state(seawall_engine::RestoreTarget::Latest) == state_of(&copy));
+}
+
+/// The copy has looked at the tails and not put its segment yet; the original puts its first tail, and there is no segment.
+#[test]
+fn an_acknowledged_tail_does_not_give_way_to_the_segment_of_another_copy() {
+    let world = World::new();
+    let (database, copy) = two_copies(&world);
+    fill_a_segment(&copy);
+    let gate = world.store.hold(calls_below(&database, "log", Operation::Rename));
+    let refused = std::thread::scope(|scope| {
+        let archiving = scope.spawn(|| copy.archive_now());
+        gate.await_waiting(1);
+        commit_archived(&database, "original").unwrap();
+        gate.open();
+        archiving.join().unwrap().unwrap_err().to_string()
+    });
+    assert!(refused.contains("another copy of this database"), "{refused}");
+    assert_eq!(objects_in(&world, "log"), [""; 0], "the segment was taken back");
+    // The one that was acknowledged goes on.
+    drop(copy);
+    world.back_up(&database);
+    let stamp = commit_archived(&database, "original again").unwrap();
+    assert!(world.restored_state(seawall_engine::RestoreTarget::Lsn(stamp)) == state_of(&database));
 }
 
 #[test]
