@@ -24,6 +24,7 @@ mod kept;
 mod manifest;
 mod missing;
 mod parts;
+mod patience;
 mod programs;
 mod recovery;
 mod restore;

@@ -56,7 +56,7 @@ pub struct PostgreSqlDrillRequest {
     pub query: Option<CheckQuery>,
     /// How long the server may take to recover, or to stop. Default a day.
     pub patience: Duration,
-    /// How long the query, or reading all of a database, may take. Default a day.
+    /// How long the query, or reading all of a database, or all pages, may take. Default a day.
     pub check_patience: Duration,
 }
 

@@ -5,6 +5,7 @@ use std::process::Output;
 use std::time::Duration;
 
 use super::error::PostgreSqlBackupError;
+use super::patience::Patience;
 use super::scratch_server::{ScratchServer, ServerStart, on_files};
 
 /// Names of databases that take connections.
@@ -77,7 +78,7 @@ impl ServerCheck {
         Ok(check)
     }
 
-    /// Reads all that can be read, within so long for each database; then the server has stopped.
+    /// Reads all that can be read, within so long for each database, and for all pages; then the server has stopped.
     pub(super) fn everything(
         mut server: ScratchServer<'_>,
         start: &ServerStart<'_>,
@@ -85,6 +86,7 @@ impl ServerCheck {
         stop_patience: Duration,
     ) -> Result<ServerCheck, PostgreSqlBackupError> {
         let mut check = ServerCheck::default();
+        let clock = server.clock();
         for database in server.ask::<Vec<String>>(DATABASES)? {
             let output = server.psql(&database, &["--echo-errors"], &count_all(), patience)?;
             server.still_runs()?;
@@ -93,7 +95,7 @@ impl ServerCheck {
         let has_checksums: String = server.ask("select to_json(current_setting('data_checksums'))")?;
         server.stop(stop_patience)?;
         if has_checksums == "on" {
-            check.verify_pages(start)?;
+            check.verify_pages(start, Patience { clock, limit: patience })?;
         }
         Ok(check)
     }
@@ -119,8 +121,12 @@ impl ServerCheck {
     }
 
     /// `pg_checksums` looks at every page of every file, those of indexes, too.
-    fn verify_pages(&mut self, start: &ServerStart<'_>) -> Result<(), PostgreSqlBackupError> {
-        let (program, output) = on_files(start, "pg_checksums", "--check")?;
+    fn verify_pages(
+        &mut self,
+        start: &ServerStart<'_>,
+        patience: Patience<'_>,
+    ) -> Result<(), PostgreSqlBackupError> {
+        let (program, output) = on_files(start, "pg_checksums", "--check", patience)?;
         let answer = String::from_utf8_lossy(&output.stdout);
         let scanned =
             answer.lines().find_map(|line| line.strip_prefix("Blocks scanned:")?.trim().parse().ok());

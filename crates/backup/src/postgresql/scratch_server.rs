@@ -15,14 +15,14 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ExitStatus, Output, Stdio};
+use std::process::{Child, ExitStatus, Output};
 use std::time::Duration;
 
-use rustix::fs::{MemfdFlags, memfd_create};
 use seawall_io::Clock;
 use serde::Deserialize;
 
 use super::error::PostgreSqlBackupError;
+use super::patience::{Patience, in_memory};
 use super::programs::{Programs, ServerUser};
 
 /// How often it is looked whether it has recovered.
@@ -149,6 +149,10 @@ impl<'a> ScratchServer<'a> {
         }
     }
 
+    pub(super) fn clock(&self) -> &'a dyn Clock {
+        self.clock
+    }
+
     fn has_recovered(&self) -> bool {
         let text = std::fs::read_to_string(data_directory(self.scratch).join("postmaster.pid"));
         text.is_ok_and(|text| text.lines().nth(STATUS_LINE).is_some_and(|line| line.trim() == RECOVERED))
@@ -177,38 +181,17 @@ impl<'a> ScratchServer<'a> {
         script: &str,
         patience: Duration,
     ) -> Result<Output, PostgreSqlBackupError> {
-        let begun = self.clock.monotonic();
         let (program, mut command) = self.programs.command("psql", self.user);
         let role = std::env::var_os("PGUSER").unwrap_or_else(|| "postgres".into());
         command.env("PGHOST", self.scratch).env("PGPORT", "5432").env("PGUSER", role);
         command.env("PGDATABASE", database).env("PGOPTIONS", &self.session_options).current_dir(self.scratch);
         command.args(["-X", "-q", "-A", "-t", "--no-password"]).args(arguments);
-        let failed = |source| PostgreSqlBackupError::Program { program: program.clone(), source };
-        // Files in memory and no pipes: neither side has to keep up with the other.
-        let (input, stdout, stderr) = (in_memory(script), in_memory(""), in_memory(""));
-        let (input, mut stdout, mut stderr) =
-            (input.map_err(failed)?, stdout.map_err(failed)?, stderr.map_err(failed)?);
-        command.stdin(input).stdout(stdout.try_clone().map_err(failed)?);
-        let mut child = command.stderr(stderr.try_clone().map_err(failed)?).spawn().map_err(failed)?;
-        let status = loop {
-            if let Some(status) = child.try_wait().map_err(failed)? {
-                break status;
-            }
-            if self.clock.monotonic().saturating_sub(begun) >= patience {
-                child.kill().and_then(|()| child.wait()).map_err(failed)?;
-                let seconds = patience.as_secs();
-                return Err(
-                    self.failed(format!("what database {database} was asked took longer than {seconds} s"))
-                );
-            }
-            self.clock.sleep(LOOK_AGAIN);
-        };
-        let read = |file: &mut File| {
-            let mut bytes = Vec::new();
-            file.rewind().and_then(|()| file.read_to_end(&mut bytes)).map_err(failed)?;
-            Ok(bytes)
-        };
-        Ok(Output { status, stdout: read(&mut stdout)?, stderr: read(&mut stderr)? })
+        let patience = Patience { clock: self.clock, limit: patience };
+        let output = in_memory(script).and_then(|script| patience.output(command.stdin(script), Child::kill));
+        output.map_err(|source| PostgreSqlBackupError::Program { program, source })?.ok_or_else(|| {
+            let seconds = patience.limit.as_secs();
+            self.failed(format!("what database {database} was asked took longer than {seconds} s"))
+        })
     }
 
     /// One value, which the query makes JSON.
@@ -334,14 +317,6 @@ fn write(scratch: &Path, name: &str, text: &str) -> Result<PathBuf, PostgreSqlBa
     Ok(path)
 }
 
-/// A file that nobody else sees, with this in it, from its begin.
-fn in_memory(text: &str) -> io::Result<File> {
-    let mut file = File::from(memfd_create("psql", MemfdFlags::CLOEXEC)?);
-    file.write_all(text.as_bytes())?;
-    file.rewind()?;
-    Ok(file)
-}
-
 fn last_lines(mut file: &File) -> io::Result<String> {
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(LOG_BYTES)))?;
@@ -352,22 +327,28 @@ fn last_lines(mut file: &File) -> io::Result<String> {
     Ok(lines[lines.len().saturating_sub(LOG_LINES)..].join("\n"))
 }
 
-/// Runs a program that looks at the files of a cluster whose server has stopped.
+/// Runs a program that looks at the files of a cluster whose server has stopped, no longer than `patience`.
 pub(super) fn on_files(
     start: &ServerStart<'_>,
     program: &str,
     argument: &str,
+    patience: Patience<'_>,
 ) -> Result<(String, Output), PostgreSqlBackupError> {
     let (program, mut command) = start.programs.guarded(start.guard, program, start.user);
     command.arg("-D").arg(data_directory(start.scratch)).arg(argument).current_dir(start.scratch);
-    let spawned = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
-    let mut guard = spawned.map_err(|source| no_guard(start.guard, source))?;
-    // Waiting would close it, and so end the program.
-    let input = guard.stdin.take();
-    let output = guard.wait_with_output();
-    drop(input);
-    let output = output.map_err(PostgreSqlBackupError::io(format!("cannot read what {program} says")))?;
-    Ok((program, output))
+    let close_input = |guard: &mut Child| {
+        // The guard ends the program then.
+        guard.stdin = None;
+        Ok(())
+    };
+    match patience.output(&mut command, close_input).map_err(|source| no_guard(start.guard, source))? {
+        Some(output) => Ok((program, output)),
+        None => {
+            let seconds = patience.limit.as_secs();
+            let problem = format!("{program} on what was restored took longer than {seconds} s");
+            Err(PostgreSqlBackupError::Drill { problem })
+        }
+    }
 }
 
 #[cfg(test)]

@@ -14,9 +14,16 @@ use serde::Deserialize;
 
 use super::bad_pages::BadPages;
 use super::error::PostgreSqlBackupError;
+use super::patience::Patience;
 
 /// Lines that a program's message is made of, if it fails: its last ones.
 const LINES_KEPT: usize = 20;
+
+/// How long a program of PostgreSQL tries to connect: what libpq reads, and what it is set to at most and at least (libpq takes less for
+/// that, too).
+const CONNECT_TIMEOUT: &str = "PGCONNECT_TIMEOUT";
+const CONNECT_TIMEOUT_MAX: Duration = Duration::from_secs(60);
+const CONNECT_SECONDS_MIN: u64 = 2;
 
 /// What is asked of a server, in one row.
 const LOOK: &str = "select json_build_object(
@@ -128,6 +135,13 @@ fn program_of(command: &str) -> Option<&str> {
     word.bytes().all(is_plain).then_some(word)
 }
 
+/// A server that is asked, and not waited for longer than so long.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct AskedServer<'a> {
+    pub(super) server: &'a PostgreSqlServer,
+    pub(super) patience: Patience<'a>,
+}
+
 impl PostgreSqlServer {
     fn command(&self, program: &str) -> (String, Command) {
         let path = self
@@ -143,6 +157,18 @@ impl PostgreSqlServer {
         command.arg("--no-password");
         (path.display().to_string(), command)
     }
+}
+
+impl AskedServer<'_> {
+    /// A program that connects to it, within the limit unless the caller's environment or connection string has another one.
+    fn command(&self, program: &str) -> (String, Command) {
+        let (name, mut command) = self.server.command(program);
+        if std::env::var_os(CONNECT_TIMEOUT).is_none() {
+            let seconds = self.patience.limit.min(CONNECT_TIMEOUT_MAX).as_secs().max(CONNECT_SECONDS_MIN);
+            command.env(CONNECT_TIMEOUT, seconds.to_string());
+        }
+        (name, command)
+    }
 
     fn ask<T: for<'a> Deserialize<'a>>(&self, query: &str) -> Result<T, PostgreSqlBackupError> {
         let (program, mut command) = self.command("psql");
@@ -151,16 +177,26 @@ impl PostgreSqlServer {
             command.env("PGDATABASE", "postgres");
         }
         command.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", query]);
-        let output = command.output();
+        let failed = |message: String| PostgreSqlBackupError::Failed { program: program.clone(), message };
+        let output = self.patience.output(&mut command, Child::kill);
         let output =
             output.map_err(|source| PostgreSqlBackupError::Program { program: program.clone(), source })?;
-        let failed = |message: String| PostgreSqlBackupError::Failed { program: program.clone(), message };
+        let output = output.ok_or_else(|| failed(self.silence("has not answered")))?;
         if !output.status.success() {
             return Err(failed(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
         }
         let answer = String::from_utf8_lossy(&output.stdout);
         serde_json::from_str(answer.trim())
             .map_err(|error| failed(format!("it answered {:?}: {error}", answer.trim())))
+    }
+
+    /// For a message: what the server has not done within the limit.
+    pub(super) fn silence(&self, what: &str) -> String {
+        let seconds = self.patience.limit.as_secs();
+        format!(
+            "the server {what} within {seconds} s: look whether it hangs, or the network to it, and take the backup again \
+             (--answer-timeout is how long it is waited for)"
+        )
     }
 
     pub(super) fn look(&self) -> Result<ServerState, PostgreSqlBackupError> {

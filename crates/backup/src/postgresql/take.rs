@@ -24,8 +24,9 @@ use super::error::PostgreSqlBackupError;
 use super::file_list::FileList;
 use super::manifest::{PartInfo, PostgreSqlManifest};
 use super::parts::{Cutter, PartWriter};
+use super::patience::Patience;
 use super::segments::{SegmentSize, StoredSegments};
-use super::server::{BaseBackup, PostgreSqlServer, ServerState};
+use super::server::{AskedServer, BaseBackup, PostgreSqlServer, ServerState};
 use super::stream::{Contents, Nobody, read_archive};
 use crate::error::BackupError;
 use crate::lineage::Timelines;
@@ -68,6 +69,9 @@ pub struct PostgreSqlBackupOptions {
     pub packing: Packing,
     /// How long may nothing of the log that the backup needs come into the repository. Default 60 s.
     pub archive_timeout: Duration,
+    /// How long may the server be silent: while it is asked something, and between two pieces of its files. The checkpoint before the first
+    /// piece may take longer. Default 10 minutes.
+    pub answer_timeout: Duration,
     /// Pages with wrong checksums do not end it: their files are listed in the manifest. Default: they do.
     pub accepts_bad_pages: bool,
 }
@@ -82,6 +86,7 @@ impl Default for PostgreSqlBackupOptions {
             bytes_per_second: None,
             packing: Packing::default(),
             archive_timeout: Duration::from_secs(60),
+            answer_timeout: Duration::from_secs(600),
             accepts_bad_pages: false,
         }
     }
@@ -117,6 +122,8 @@ pub fn back_up_postgresql(
     options: &PostgreSqlBackupOptions,
     progress: &mut dyn FnMut(PostgreSqlBackupProgress),
 ) -> Result<StoredPostgreSqlBackup, BackupError> {
+    let patience = Patience { clock, limit: options.answer_timeout };
+    let server = AskedServer { server, patience };
     let state = server.look()?;
     let (identifier, size) = check_server(&state)?;
     let system = System::PostgreSql(identifier);
@@ -138,6 +145,7 @@ pub fn back_up_postgresql(
         clock,
         archive_timeout: options.archive_timeout,
         waits_since: None,
+        silent_since: None,
         has_told_of_checkpoint: false,
         bytes: 0,
         total: state.bytes,
@@ -241,11 +249,13 @@ fn arguments(options: &PostgreSqlBackupOptions, label: &str) -> Vec<OsString> {
 /// What comes out of `pg_basebackup`; in silence, an eye is kept on what it waits for.
 struct ClusterReader<'a> {
     source: BaseBackup,
-    server: &'a PostgreSqlServer,
+    server: AskedServer<'a>,
     clock: &'a dyn Clock,
     archive_timeout: Duration,
     /// When it was seen first that the server waits for its archiver.
     waits_since: Option<Duration>,
+    /// When it was seen first that nothing comes, and that the server waits for nothing.
+    silent_since: Option<Duration>,
     has_told_of_checkpoint: bool,
     bytes: u64,
     total: Option<u64>,
@@ -256,17 +266,15 @@ struct ClusterReader<'a> {
 }
 
 impl ClusterReader<'_> {
-    /// The server waits, and would wait for ever, until its log is archived.
+    /// The server waits, and would wait for ever, until its log is archived; or it hangs.
     fn look_after_silence(&mut self) -> Result<(), BackupError> {
         let archiver = self.server.archiver()?;
+        let now = self.clock.monotonic();
         if !archiver.waits {
             self.waits_since = None;
-            if self.bytes == 0 && !std::mem::replace(&mut self.has_told_of_checkpoint, true) {
-                (self.progress)(PostgreSqlBackupProgress::WaitingForCheckpoint);
-            }
-            return Ok(());
+            return self.look_for_checkpoint(now);
         }
-        let now = self.clock.monotonic();
+        self.silent_since = None;
         let waited = now.saturating_sub(*self.waits_since.get_or_insert(now));
         let waits_for = "the log of the backup".to_owned();
         if waited >= self.archive_timeout {
@@ -276,13 +284,31 @@ impl ClusterReader<'_> {
         (self.progress)(PostgreSqlBackupProgress::WaitingForLog { file: waits_for });
         Ok(())
     }
+
+    /// Nothing comes, and it is not the log that is waited for: before the first bytes it is the checkpoint, and later nothing.
+    fn look_for_checkpoint(&mut self, now: Duration) -> Result<(), BackupError> {
+        if self.bytes == 0 {
+            if !std::mem::replace(&mut self.has_told_of_checkpoint, true) {
+                (self.progress)(PostgreSqlBackupProgress::WaitingForCheckpoint);
+            }
+            return Ok(());
+        }
+        let silent = now.saturating_sub(*self.silent_since.get_or_insert(now));
+        if silent >= self.server.patience.limit {
+            let program = "pg_basebackup".to_owned();
+            let message = self.server.silence("has sent nothing more");
+            return Err(PostgreSqlBackupError::Failed { program, message }.into());
+        }
+        Ok(())
+    }
 }
 
 impl Read for ClusterReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            let patience = SILENCE.min(self.archive_timeout);
+            let patience = SILENCE.min(self.archive_timeout).min(self.server.patience.limit);
             if let Some(count) = self.source.read(buffer, patience)? {
+                self.silent_since = None;
                 self.bytes += count as u64;
                 self.is_over = count == 0;
                 (self.progress)(PostgreSqlBackupProgress::Reading { bytes: self.bytes, total: self.total });
@@ -364,7 +390,7 @@ impl NeededLog<'_> {
     /// Waits until all of it is in the repository.
     fn wait(
         &self,
-        server: &PostgreSqlServer,
+        server: AskedServer<'_>,
         clock: &dyn Clock,
         progress: &mut dyn FnMut(PostgreSqlBackupProgress),
     ) -> Result<(), BackupError> {
@@ -392,7 +418,7 @@ impl NeededLog<'_> {
     fn wait_for(
         &self,
         name: LogFileName,
-        server: &PostgreSqlServer,
+        server: AskedServer<'_>,
         clock: &dyn Clock,
         progress: &mut dyn FnMut(PostgreSqlBackupProgress),
     ) -> Result<(), BackupError> {

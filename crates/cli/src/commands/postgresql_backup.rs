@@ -56,6 +56,7 @@ pub(super) fn take(
         bytes_per_second,
         packing,
         archive_timeout: Duration::from_secs(archive_timeout),
+        answer_timeout: Duration::from_secs(arguments.answer_timeout),
         accepts_bad_pages: arguments.accept_bad_pages,
         ..PostgreSqlBackupOptions::default()
     };

@@ -9,18 +9,18 @@ use serde_json::Value;
 use crate::FIVE_MINUTES;
 use crate::scene::{ACCOUNTS, Scene, Server, fails, succeeds};
 
-/// A scene in which drills have a directory of their own.
-fn scene() -> Option<Scene> {
-    let scene = Scene::new()?;
-    std::fs::create_dir(scene.path("scratch")).unwrap();
-    if let Some((user, group)) = scene.user {
-        chown(scene.path("scratch"), Some(user), Some(group)).unwrap();
-    }
-    Some(scene)
-}
-
 impl Scene {
-    fn drill_command(&self, arguments: &[&str]) -> Command {
+    /// A scene in which drills have a directory of their own.
+    pub(crate) fn for_drills() -> Option<Scene> {
+        let scene = Scene::new()?;
+        std::fs::create_dir(scene.path("scratch")).unwrap();
+        if let Some((user, group)) = scene.user {
+            chown(scene.path("scratch"), Some(user), Some(group)).unwrap();
+        }
+        Some(scene)
+    }
+
+    pub(crate) fn drill_command(&self, arguments: &[&str]) -> Command {
         let (repository, scratch) = (self.text("repository"), self.text("scratch"));
         let programs = self.programs.display().to_string();
         let mut command = self.command(self.path("seawall"));
@@ -45,7 +45,7 @@ impl Scene {
 
     /// Nothing is left of a drill, no server either.
     #[track_caller]
-    fn is_swept(&self) {
+    pub(crate) fn is_swept(&self) {
         let left: Vec<_> = std::fs::read_dir(self.path("scratch")).unwrap().collect();
         assert!(left.is_empty(), "{left:?}");
         assert_eq!(self.processes(), [""; 0], "a process is left");
@@ -67,7 +67,7 @@ impl Scene {
 
 #[test]
 fn a_drill_recovers_a_cluster_reads_all_of_it_and_leaves_nothing() {
-    let Some(scene) = scene() else { return };
+    let Some(scene) = Scene::for_drills() else { return };
     let primary = Server::create(&scene, &scene.text("repository"));
     succeeds(primary.tool("pgbench", &["-i", "-q"]).output().unwrap());
     let backup = primary.back_up(&[]);
@@ -113,7 +113,7 @@ fn a_drill_recovers_a_cluster_reads_all_of_it_and_leaves_nothing() {
 
 #[test]
 fn a_drill_that_fails_says_why_and_leaves_nothing() {
-    let Some(scene) = scene() else { return };
+    let Some(scene) = Scene::for_drills() else { return };
     let key = scene.make_key();
     let with_key = ["--master-key-file", &key];
     let primary = Server::create_with_options(&scene, &scene.text("repository"), &with_key);
@@ -168,7 +168,7 @@ fn a_drill_that_fails_says_why_and_leaves_nothing() {
 /// A page that cannot be read is found, also where nothing asks for its rows.
 #[test]
 fn a_drill_reads_every_page() {
-    let Some(scene) = scene() else { return };
+    let Some(scene) = Scene::for_drills() else { return };
     let primary = Server::create(&scene, &scene.text("repository"));
     primary.sql("create table t as select generate_series(1, 1000) n");
     let file = primary.sql("select pg_relation_filepath('t')");
@@ -211,7 +211,7 @@ fn a_drill_reads_every_page() {
 
 #[test]
 fn a_drill_that_root_starts_runs_postgresql_as_somebody_else() {
-    let Some(scene) = scene() else { return };
+    let Some(scene) = Scene::for_drills() else { return };
     if scene.user.is_none() {
         Need::Root.skip("a drill that changes its user");
         return;
@@ -244,7 +244,7 @@ fn a_drill_that_root_starts_runs_postgresql_as_somebody_else() {
 /// It is nobody's primary and nobody's standby, and has not what the cluster's libraries need.
 #[test]
 fn a_drill_waits_for_no_standby_and_no_delay_and_loads_no_library() {
-    let Some(scene) = scene() else { return };
+    let Some(scene) = Scene::for_drills() else { return };
     let primary = Server::create(&scene, &scene.text("repository"));
     primary.sql("alter database template1 set session_preload_libraries = 'nowhere'");
     primary.sql("alter database template1 set local_preload_libraries = 'nowhere'");
@@ -270,7 +270,7 @@ fn a_drill_waits_for_no_standby_and_no_delay_and_loads_no_library() {
 /// The directory stays.
 #[test]
 fn a_drill_that_a_signal_ends_leaves_no_process() {
-    let Some(scene) = scene() else { return };
+    let Some(scene) = Scene::for_drills() else { return };
     let primary = Server::create(&scene, &scene.text("repository"));
     primary.back_up(&[]);
     primary.stop();

@@ -7,6 +7,7 @@
 mod agents;
 mod beside;
 mod drill;
+mod hangs;
 mod resumed;
 mod scene;
 

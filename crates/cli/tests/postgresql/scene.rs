@@ -298,7 +298,12 @@ impl<'a> Server<'a> {
         self.sql("select pg_walfile_name(pg_current_wal_lsn())")
     }
 
-    fn backup_command(&self, arguments: &[&str]) -> Command {
+    /// `backup` of this cluster.
+    pub(crate) fn try_back_up(&self, arguments: &[&str]) -> Output {
+        self.back_up_command(arguments).output().unwrap()
+    }
+
+    pub(crate) fn back_up_command(&self, arguments: &[&str]) -> Command {
         let (programs, repository) =
             (self.scene.programs.display().to_string(), self.scene.text("repository"));
         let connection = format!("port={}", self.port);
@@ -308,14 +313,10 @@ impl<'a> Server<'a> {
         command
     }
 
-    /// `backup` of this cluster.
-    pub(crate) fn try_back_up(&self, arguments: &[&str]) -> Output {
-        self.backup_command(arguments).output().unwrap()
-    }
-
     /// As `try_back_up`, while the test goes on.
     pub(crate) fn back_up_in_background(&self, arguments: &[&str]) -> Child {
-        self.backup_command(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        let mut command = self.back_up_command(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
     #[track_caller]
