@@ -6,6 +6,7 @@
 //!      +-- RepositoryArchive --> Options::archives      the log goes into it while the database works
 //!      +-- back_up, BackupKeeper                        backups; one as soon as a gap makes it needed
 //!      +-- restore                                      a new directory, as of any commit
+//!      +-- allow_archiving                              for a restored one that takes the place of production
 //!      +-- verify, plan                                 what is damaged; what need not be kept
 //! ```
 //! `examples/backup_and_restore.rs` has all of it in one program.
@@ -22,11 +23,11 @@ pub use seawall_archive::{
 pub use seawall_backup::{
     BackupError, BackupKeeper, BackupOptions, BackupProgress, BackupStart, BackupStep, DrillReport,
     ExpireError, ExpireProgress, ExpireReport, Expiry, Finding, FindingKind, Holdings, KeeperOptions,
-    KeeperReport, Manifest, RepositoryArchive, RestoreProgress, RestoreReport, RestoreRequest, RetentionPlan,
-    RetentionPolicy, Severity, StoredBackup, StoredBackups, VerifyDepth, VerifyOptions, VerifyReport,
-    back_up, back_up_behind_gap, backups, databases, drill, plan, restore, verify,
+    KeeperReport, Manifest, PassedOver, RepositoryArchive, RestoreProgress, RestoreReport, RestoreRequest,
+    RetentionPlan, RetentionPolicy, Severity, StoredBackup, StoredBackups, VerifyDepth, VerifyOptions,
+    VerifyReport, back_up, back_up_behind_gap, backups, databases, drill, plan, restore, verify,
 };
-pub use seawall_engine::RestoreTarget;
+pub use seawall_engine::{ArchiveMode, RestoreTarget, allow_archiving, forbid_archiving, is_archiving_off};
 pub use seawall_io::{Clock, OsRandom, Random, SystemClock};
 
 use seawall_io::OsDisk;

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use seawall::backup::{
-    ArchiveError, BackupOptions, Clock, ExpireError, ExpireProgress, ExpireReport, Expiry, Holdings,
-    OsRandom, Packing, Random, Repository, RepositoryArchive, RepositoryOptions, RequestStatistics,
-    RetentionPolicy, RetryPolicy, StoreCause, StoreError, System, SystemClock, back_up, back_up_behind_gap,
-    databases,
+    ArchiveError, ArchiveMode, BackupOptions, Clock, ExpireError, ExpireProgress, ExpireReport, Expiry,
+    Holdings, OsRandom, Packing, PassedOver, Random, Repository, RepositoryArchive, RepositoryOptions,
+    RequestStatistics, RestoreRequest, RetentionPolicy, RetryPolicy, StoreCause, StoreError, System,
+    SystemClock, allow_archiving, back_up, back_up_behind_gap, databases, directory, forbid_archiving,
+    is_archiving_off, restore,
 };
-use seawall::{ArchiveOptions, Database, Options};
+use seawall::{ArchiveOptions, Database, Durability, Error, Options};
 
 /// Randomness of the program's own: here the system's.
 #[derive(Debug)]
@@ -79,4 +80,53 @@ fn a_program_retries_backs_up_and_expires_by_the_names_of_this_crate() {
     let requests: RequestStatistics = repository.statistics();
     assert_eq!(requests.retries, 0, "{requests:?}");
     database.close().unwrap();
+}
+
+#[test]
+fn a_program_decides_whether_a_restored_database_archives() {
+    let scratch = tempfile::tempdir().unwrap();
+    let place = scratch.path().join("repository").display().to_string().parse().unwrap();
+    let repository = Arc::new(Repository::create(&place, without_retries()).unwrap());
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let options = || {
+        let archive = RepositoryArchive::new(Arc::clone(&repository), Packing::default(), Arc::clone(&clock));
+        Options { archives: vec![ArchiveOptions::new(Arc::new(archive))], ..Options::default() }
+    };
+    let commit = |database: &Database| {
+        let table = database.table("accounts")?;
+        database.put_with(&table, "key", "value", Durability::Archived).map(drop)
+    };
+    let database = Database::open(scratch.path().join("bank"), options()).unwrap();
+    database.create_table("accounts").unwrap();
+    commit(&database).unwrap();
+    back_up(&database, &repository, &clock, &BackupOptions::default(), &mut |_| {}).unwrap();
+    database.close().unwrap();
+    let restored = |name: &str, archive_mode: ArchiveMode| {
+        let place = scratch.path().join(name);
+        let request = RestoreRequest { archive_mode, ..RestoreRequest::default() };
+        let report =
+            restore(&repository, &directory(&place), &Options::default(), &request, &mut |_| {}).unwrap();
+        let passed_over: Vec<PassedOver> = report.passed_over;
+        assert!(passed_over.is_empty(), "{passed_over:?}");
+        place
+    };
+
+    let trial = restored("trial", ArchiveMode::Off);
+    let refused = Database::open(&trial, options()).map(drop).unwrap_err();
+    assert!(matches!(refused, Error::ArchivingOff { .. }), "{refused}");
+    let disk = directory(&trial).disk;
+    assert!(is_archiving_off(&*disk).unwrap());
+    allow_archiving(&*disk).unwrap();
+    let database = Database::open(&trial, options()).unwrap();
+    commit(&database).unwrap();
+    database.close().unwrap();
+
+    let production = restored("production", ArchiveMode::Preserve);
+    assert!(!is_archiving_off(&*directory(&production).disk).unwrap());
+    let database = Database::open(&production, options()).unwrap();
+    commit(&database).unwrap();
+    database.close().unwrap();
+    forbid_archiving(&*directory(&production).disk).unwrap();
+    let refused = Database::open(&production, options()).map(drop).unwrap_err();
+    assert!(matches!(refused, Error::ArchivingOff { .. }), "{refused}");
 }
