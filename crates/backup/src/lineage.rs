@@ -13,6 +13,9 @@
 //! Only what the target leaves open competes: below a position, only log before it counts; for a time, only timelines that had
 //! begun by then. One whose log does not reach the target competes all the same: production may stand idle while a trial archives.
 //! A timeline that has nothing but its history does not compete if its parent goes on.
+//!
+//! A timeline other than the first whose history is missing contains nothing, and nothing is known to contain more than it. It is
+//! followed if it is alone, or named.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -39,6 +42,8 @@ pub(crate) struct Timelines {
 struct KnownTimeline {
     /// Its ancestors, or what is wrong with its history.
     history: Result<TimelineHistory, String>,
+    /// What a restore follows that names it, if its history is missing.
+    without_history: Option<TimelineHistory>,
     /// When it was begun, in microseconds since 1970: about when its history was archived.
     begun_micros: i64,
 }
@@ -53,7 +58,7 @@ impl Timelines {
     ) -> Result<Timelines, BackupError> {
         let mut timelines = Timelines::default();
         for timeline in repository.timelines(system)?.into_iter().chain(of_backups) {
-            timelines.add(root_of(system, timeline), timeline, i64::MIN);
+            timelines.known.insert(timeline, KnownTimeline::without_history(system, timeline));
         }
         for (name, _) in repository.list_histories(system)? {
             let LogFileName::History(timeline) = name else { continue };
@@ -75,7 +80,7 @@ impl Timelines {
         timeline: TimelineId,
         begun_micros: i64,
     ) {
-        self.known.insert(timeline, KnownTimeline { history, begun_micros });
+        self.known.insert(timeline, KnownTimeline { history, without_history: None, begun_micros });
     }
 
     /// The one with the highest number.
@@ -83,16 +88,17 @@ impl Timelines {
         self.known.last_key_value().map_or(TimelineId::FIRST, |(timeline, _)| *timeline)
     }
 
-    /// The history of a timeline.
+    /// The history of a timeline. Of a cluster's whose history is missing: one without ancestors, for what was archived and backed up
+    /// on the timeline itself can be restored all the same.
     ///
     /// # Errors
     /// `NoBackup` if there is no such timeline, `Damaged` if its history cannot be read.
     pub(crate) fn history(&self, timeline: TimelineId) -> Result<TimelineHistory, BackupError> {
         match self.known.get(&timeline) {
-            Some(known) => known
-                .history
-                .clone()
-                .map_err(|problem| BackupError::damaged(LogFileName::History(timeline), problem)),
+            Some(known) => known.history.clone().or_else(|problem| {
+                let damaged = || BackupError::damaged(LogFileName::History(timeline), problem);
+                known.without_history.clone().ok_or_else(damaged)
+            }),
             None => Err(BackupError::NoBackup {
                 problem: format!("there is no timeline {timeline}; the last one is {}", self.last()),
             }),
@@ -132,19 +138,29 @@ impl Timelines {
                 false => OwnLog::read(repository, system, *timeline, segment_bytes)?,
             };
             let own = backups.iter().filter(|backup| backup.timeline == *timeline).cloned().collect();
-            let KnownTimeline { history, begun_micros } = known.clone();
+            let KnownTimeline { history, begun_micros, .. } = known.clone();
             Ok(Branch { timeline: *timeline, history, begun_micros, log, backups: own })
         };
         self.known.iter().map(branch).collect()
     }
 }
 
-/// Of a timeline without a history in the repository. A database's first one has none. One that a cluster was on before it was
-/// archived has none either: nothing is known of its ancestors, and nothing of them is there.
-fn root_of(system: System, timeline: TimelineId) -> Result<TimelineHistory, String> {
-    match system {
-        System::Seawall(_) if timeline != TimelineId::FIRST => Err("it is missing".to_owned()),
-        System::Seawall(_) | System::PostgreSql(_) => Ok(TimelineHistory { timeline, forks: Vec::new() }),
+impl KnownTimeline {
+    /// A timeline without a history in the repository. The first one has none. Any other has left a timeline, and nothing says which.
+    fn without_history(system: System, timeline: TimelineId) -> KnownTimeline {
+        let root = TimelineHistory { timeline, forks: Vec::new() };
+        let name = LogFileName::History(timeline);
+        let (history, without_history) = match system {
+            _ if timeline == TimelineId::FIRST => (Ok(root), None),
+            System::Seawall(_) => (Err("it is missing".to_owned()), None),
+            System::PostgreSql(_) => {
+                let problem = format!(
+                    "it is not in the repository: `seawall archive-push pg_wal/{name}` in the cluster's data directory puts it there"
+                );
+                (Err(problem), Some(root))
+            }
+        };
+        KnownTimeline { history, without_history, begun_micros: i64::MIN }
     }
 }
 
@@ -350,7 +366,8 @@ pub(crate) fn choose(branches: &[Branch], to: Destination) -> Result<TimelineId,
     let all_readable = competing.iter().all(|branch| branch.history.is_ok());
     match &competing[..] {
         [] => Ok(TimelineId::FIRST),
-        [only] if all_readable => Ok(only.timeline),
+        // Whether its history is needed is found out when it is followed.
+        [only] if all_readable || branches.len() == 1 => Ok(only.timeline),
         _ => match &backed_up_since_all_began(&competing)[..] {
             [one] if all_readable => Ok(one.timeline),
             _ => Err(which(&competing)),

@@ -20,7 +20,7 @@ mod backups;
 mod log;
 mod objects;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::sync::mpsc::{Sender, channel};
 use std::time::Duration;
@@ -74,6 +74,8 @@ pub enum FindingKind {
     BackupWithoutLog,
     /// An object that a backup needs is not there, or a backup that it builds on.
     BackupIncomplete,
+    /// There is log or a backup of a timeline other than the first, and no history of it.
+    MissingHistory,
     /// An object that nobody has put there who belongs to it.
     Stranger,
     /// Segments are missing that were left out on purpose, or removed by retention.
@@ -106,7 +108,8 @@ impl FindingKind {
             FindingKind::Damaged
             | FindingKind::MissingLog
             | FindingKind::BackupWithoutLog
-            | FindingKind::BackupIncomplete => Severity::Damage,
+            | FindingKind::BackupIncomplete
+            | FindingKind::MissingHistory => Severity::Damage,
             FindingKind::Stranger => Severity::Doubt,
             FindingKind::OnRecord
             | FindingKind::NotArchived
@@ -123,6 +126,7 @@ impl FindingKind {
             FindingKind::MissingLog => "missing_log",
             FindingKind::BackupWithoutLog => "backup_without_log",
             FindingKind::BackupIncomplete => "backup_incomplete",
+            FindingKind::MissingHistory => "missing_history",
             FindingKind::Stranger => "stranger",
             FindingKind::OnRecord => "on_record",
             FindingKind::NotArchived => "not_archived",
@@ -197,6 +201,8 @@ impl OtherBackupLog {
 struct SystemFacts {
     log: Vec<log::LogFacts>,
     histories: BTreeMap<TimelineId, TimelineHistory>,
+    /// Timelines whose histories are listed, good or not.
+    listed_histories: BTreeSet<TimelineId>,
     gaps: Vec<Gap>,
     backups: Vec<BackupNeeds>,
     /// By objects of all backups: some have no manifest, or have lost it to an expiry that was cut short.
@@ -253,6 +259,7 @@ pub fn verify(
             clock.wall_micros().saturating_sub(i64::try_from(options.settle.as_micros()).unwrap_or(i64::MAX));
         let log = log::Log::new(system, &facts, settled_before, &mut tell);
         log.find_missing(&mut tell);
+        log.find_missing_histories(&mut tell);
         for backup in &facts.backups {
             log.check_backup(backup, &mut tell);
         }
@@ -338,8 +345,12 @@ fn collect(systems: &mut Vec<(System, SystemFacts)>, object: &StoredObject, exam
     });
     let facts = &mut systems[index].1;
     facts.log.extend(log::LogFacts::of(object, examined.header.as_ref()));
-    if let Some(StoredName::Gap(_, gap)) = &object.name {
-        facts.gaps.push(*gap);
+    match &object.name {
+        Some(StoredName::Gap(_, gap)) => facts.gaps.push(*gap),
+        Some(StoredName::LogFile(_, LogFileName::History(timeline))) => {
+            facts.listed_histories.insert(*timeline);
+        }
+        _ => {}
     }
     facts.backups.extend(examined.backup.clone());
     facts.log_of_others.extend(OtherBackupLog::of(object, examined));

@@ -265,6 +265,11 @@ fn a_timeline_that_was_left_in_the_middle_of_a_segment_is_whole() {
         found.iter().any(|(kind, text)| *kind == FindingKind::Damaged && text.contains(&history)),
         "{found:?}"
     );
+    assert!(!found.iter().any(|(kind, _)| *kind == FindingKind::MissingHistory), "{found:?}");
+    archive.world.store.remove_file(&history);
+    let found = archive.verify(VerifyDepth::Headers);
+    let missing = found.iter().find(|(kind, _)| *kind == FindingKind::MissingHistory);
+    assert!(missing.is_some_and(|(_, text)| text.contains("00000002.history")), "{found:?}");
 }
 
 #[test]

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use seawall_archive::{
-    ArchiveError, Repository, RepositoryOptions, RepositoryUrl, RequestStatistics, RetryPolicy, StoreCause,
-    StoreError,
+    ArchiveError, Packed, Repository, RepositoryOptions, RepositoryUrl, RequestStatistics, RetryPolicy,
+    StoreCause, StoreError, System,
 };
 use seawall_codec::checksum::crc32c;
 
@@ -46,9 +46,20 @@ pub(crate) struct Place {
     failures: AtomicU64,
     /// Until then others are asked for files first.
     asked_last_until: Mutex<Duration>,
+    /// The history that was put last.
+    last_history: Mutex<Option<HistoryMark>>,
     /// Files that are fetched ahead at once. A directory has no latency to hide: more at once than there are processors would all
     /// come late, where recovery wants the first one first.
     pub(crate) fetches: Stock,
+}
+
+/// Stands for a history in a repository: of all segments of a timeline, one puts it.
+#[derive(Debug, PartialEq, Eq)]
+struct HistoryMark {
+    repository: String,
+    system: System,
+    name: String,
+    checksum: u64,
 }
 
 /// Those that the settings name, the required ones first. At least one of them answers, or has answered an earlier agent: what is to
@@ -129,6 +140,7 @@ impl Place {
             opening: Mutex::default(),
             failures: AtomicU64::new(0),
             asked_last_until: Mutex::default(),
+            last_history: Mutex::default(),
         }
     }
 
@@ -149,6 +161,25 @@ impl Place {
             self.close(&repository);
         }
         result
+    }
+
+    /// Puts the history of a timeline into the repository, unless it was the last one that was put there.
+    ///
+    /// # Errors
+    /// `OtherContent` if the timeline with this number is another one there; those of a put.
+    pub(crate) fn put_history(&self, repository: &Repository, history: &Packed) -> Result<(), ArchiveError> {
+        let header = history.header();
+        let mark = HistoryMark {
+            repository: repository.header().id_text(),
+            system: header.system,
+            name: header.name.clone(),
+            checksum: header.plain_checksum,
+        };
+        if self.last_history.lock().as_ref() != Some(&mark) {
+            repository.push(history)?;
+            *self.last_history.lock() = Some(mark);
+        }
+        Ok(())
     }
 
     fn open(&self) -> Result<Arc<Repository>, ArchiveError> {

@@ -451,7 +451,7 @@ impl Pusher {
         let put = |lane: usize| {
             // What is acknowledged is what was put into the repositories that there were then.
             let content = prepared.identity.map(|identity| (identity, self.shared.spool.mark()));
-            let result = work::put(&self.shared.places[lane], &prepared.packed);
+            let result = work::put(&self.shared.places[lane], prepared);
             self.finish(task, lane, content, result);
         };
         let Some((first, others)) = task.lanes.split_first() else { return };

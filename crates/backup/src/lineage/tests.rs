@@ -157,3 +157,16 @@ fn a_history_that_cannot_be_read_matters_where_its_timeline_may_be_meant() {
     let third = branch(3, Some((&readable, 500)), 130, 600, 140);
     assert_eq!(number(&[first, second, third], Destination::End), Some(3));
 }
+
+#[test]
+fn a_cluster_s_timeline_without_a_history_is_followed_if_it_is_alone_or_named() {
+    let known = KnownTimeline::without_history(System::PostgreSql(1), timeline(2));
+    let second = backed_up(branch(2, None, i64::MIN, 500, 120), 400, 110);
+    let second = Branch { history: known.history.clone(), ..second };
+    let timelines = Timelines { known: [(timeline(2), known)].into() };
+    assert_eq!(timelines.history(timeline(2)).unwrap().forks, []);
+    assert_eq!(number(std::slice::from_ref(&second), Destination::End), Some(2));
+    // Beside another one it is not known which of them contains the other.
+    let refused = choose(&[production(300, 80), second], Destination::End).unwrap_err().to_string();
+    assert!(refused.contains("archive-push pg_wal/00000002.history"), "{refused}");
+}

@@ -397,8 +397,11 @@ impl NeededLog<'_> {
         let timeline = self.list.end_timeline();
         let end = self.size.last_number(self.list.end());
         let mut first = self.size.number(self.list.start());
+        if timeline != TimelineId::FIRST {
+            // Without it no restore can tell what the timeline has of others. It comes before the segments.
+            self.wait_for(LogFileName::History(timeline), server, clock, progress)?;
+        }
         loop {
-            // Of a timeline that has just begun, the history comes before the segments.
             let history = Timelines::load(self.repository, self.system, std::iter::once(timeline))?
                 .history(timeline)?;
             let segments = StoredSegments::list(self.repository, self.system, &history, self.size)?;

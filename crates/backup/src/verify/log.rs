@@ -174,6 +174,29 @@ impl<'a> Log<'a> {
         }
     }
 
+    /// Tells of timelines other than the first that have log or a backup, and no history: no restore knows what they have of others.
+    pub(super) fn find_missing_histories(&self, tell: &mut dyn FnMut(Finding)) {
+        let of_backups = self.facts.backups.iter().map(|backup| backup.timeline);
+        let used: BTreeSet<TimelineId> = self.timelines.keys().copied().chain(of_backups).collect();
+        let needs_one = |timeline: &&TimelineId| {
+            **timeline != TimelineId::FIRST && !self.facts.listed_histories.contains(timeline)
+        };
+        for timeline in used.iter().filter(needs_one) {
+            let name = LogFileName::History(*timeline);
+            let problem = match self.system {
+                System::Seawall(_) => {
+                    "it is missing: nothing says which timeline this one has left".to_owned()
+                }
+                System::PostgreSql(_) => format!(
+                    "it is missing: nothing says which timeline this one has left; `seawall archive-push pg_wal/{name}` in the \
+                     cluster's data directory puts it there"
+                ),
+            };
+            let object = format!("{name} of {}", self.system);
+            tell(Finding { kind: FindingKind::MissingHistory, object, problem });
+        }
+    }
+
     /// What is missing from the newest backup of a line to its last segment.
     fn missing_on_line(&self, id: TimelineId) -> Vec<(TimelineId, u64, u64)> {
         let on_it = self.facts.backups.iter().filter(|backup| self.lines.has(id, backup));

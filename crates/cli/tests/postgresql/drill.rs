@@ -34,7 +34,7 @@ impl Scene {
         command
     }
 
-    fn try_drill(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn try_drill(&self, arguments: &[&str]) -> Output {
         self.drill_command(arguments).output().unwrap()
     }
 

@@ -8,6 +8,7 @@ mod agents;
 mod beside;
 mod drill;
 mod hangs;
+mod production;
 mod resumed;
 mod scene;
 

@@ -345,6 +345,14 @@ impl<'a> Server<'a> {
         kill_agents(spool.to_str().unwrap());
     }
 
+    /// `archive-push` of a file of this data directory, by hand.
+    pub(crate) fn push(&self, path: &str) -> Output {
+        let mut command = self.scene.command(self.scene.path("seawall"));
+        let repository = self.scene.text("repository");
+        command.current_dir(self.scene.path(self.name)).env("SEAWALL_REPOSITORY", repository);
+        command.args(["archive-push", path]).output().unwrap()
+    }
+
     pub(crate) fn stop_agent(&self) {
         let mut command = self.scene.command(self.scene.path("seawall"));
         let repository = self.scene.text("repository");

@@ -1,12 +1,18 @@
 //! One upload: read, identified, packed once, for however many repositories.
+//!
+//! A segment of a timeline other than the first is worth nothing to a restore that does not know where the timeline left its parent.
+//! PostgreSQL marks the history for archiving only if it archives when it is promoted. So each repository gets the history before the
+//! first segment of its timeline, and a power failure between the two leaves a history without segments, which misleads nobody.
 
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use seawall_archive::{ArchiveError, Expected, LogFileName, Packed, SegmentError, StoreCause, identify};
+use seawall_archive::{
+    ArchiveError, Expected, LogFileName, Packed, Packer, SegmentError, StoreCause, TimelineId, identify,
+};
 
-use super::limits::{Desk, Limits, Tools};
+use super::limits::{Desk, Limits};
 use super::queue::{Source, Task};
 use crate::agent::Shared;
 use crate::agent::places::Place;
@@ -51,6 +57,8 @@ impl Failure {
 /// A file, ready to be put.
 pub(super) struct Prepared {
     pub(super) packed: Packed,
+    /// The history of its timeline: a repository has it first.
+    history: Option<Packed>,
     /// Of the file that the content is from, if it is from one.
     pub(super) identity: Option<FileIdentity>,
     /// Room in memory, until it is put.
@@ -72,13 +80,39 @@ pub(super) fn prepare(
     let mut share = limits.memory.take(bytes.saturating_mul(2));
     let tools = desk.tools();
     let identity = content_of(shared, task, &full, &mut tools.content)?;
-    let packed = pack(shared, &task.name, tools)?;
+    let history = history_for(shared, &task.name, &mut tools.packer)?;
+    let packed = pack(shared, &task.name, &tools.content, &mut tools.packer)?;
     share.shrink(packed.header().stored_bytes);
-    Ok(Prepared { packed, identity, _share: share })
+    Ok(Prepared { packed, history, identity, _share: share })
 }
 
-fn pack(shared: &Shared, name: &str, tools: &mut Tools) -> Result<Packed, Failure> {
-    let Tools { packer, content } = tools;
+/// The history of a segment's timeline; the first timeline has none. It is what `pg_wal` has, else what a repository has.
+fn history_for(shared: &Shared, name: &str, packer: &mut Packer) -> Result<Option<Packed>, Failure> {
+    let timeline = match LogFileName::parse(name) {
+        Some(LogFileName::Segment(place) | LogFileName::Partial(place)) => place.timeline,
+        Some(LogFileName::BackupLabel(..) | LogFileName::History(_)) | None => return Ok(None),
+    };
+    if timeline == TimelineId::FIRST {
+        return Ok(None);
+    }
+    let history = LogFileName::History(timeline).to_string();
+    let path = shared.data.full(&format!("pg_wal/{history}"));
+    let mut content = Vec::new();
+    if path.try_exists().map_err(failed(&path))? {
+        read(&path, &mut content)?;
+    } else {
+        from_repository(shared, &history, &mut content).map_err(|failure| {
+            Failure::of_file(format!(
+                "{name} is not archived before the history of its timeline: pg_wal has no {history}, and {}. Copy {history} into pg_wal \
+                 from the server that was promoted, from a standby or from another archive",
+                failure.message
+            ))
+        })?;
+    }
+    pack(shared, &history, &content, packer).map(Some)
+}
+
+fn pack(shared: &Shared, name: &str, content: &[u8], packer: &mut Packer) -> Result<Packed, Failure> {
     // A segment says itself whose it is, and that is held against the control file's.
     let system = shared.system().map_err(Failure::of_file)?;
     let mut expected = Expected { system: Some(system), fork: None };
@@ -97,12 +131,17 @@ fn pack(shared: &Shared, name: &str, tools: &mut Tools) -> Result<Packed, Failur
     Ok(packer.pack(described.header(shared.clock.wall_micros()), content))
 }
 
-/// Puts a file into one repository. When this returns, it is durable there.
-pub(super) fn put(place: &Place, packed: &Packed) -> Result<(), Failure> {
+/// Puts a file into one repository, the history of its timeline first. When this returns, both are durable there.
+pub(super) fn put(place: &Place, prepared: &Prepared) -> Result<(), Failure> {
     let mut is_open = false;
+    let mut has_history = false;
     let put = place.ask(|repository| {
         is_open = true;
-        repository.push(packed).map(|_| repository.header().id_text())
+        if let Some(history) = &prepared.history {
+            place.put_history(repository, history)?;
+        }
+        has_history = true;
+        repository.push(&prepared.packed).map(|_| repository.header().id_text())
     });
     match put {
         Ok(id) if place.id().as_ref() == Some(&id) => Ok(()),
@@ -113,6 +152,11 @@ pub(super) fn put(place: &Place, packed: &Packed) -> Result<(), Failure> {
         }),
         // A repository that cannot be opened takes no other file, either.
         Err(error) if !is_open => Err(Failure { is_of_store: true, ..Failure::of(&error) }),
+        Err(error @ ArchiveError::OtherContent { .. }) if !has_history => Err(Failure::of_file(format!(
+            "{} is not archived: another copy of this cluster has taken the number of its timeline ({error}). If this one is in \
+             production, restore it again: the new timeline gets a number that is free",
+            prepared.packed.header().name
+        ))),
         Err(error) => Err(Failure::of(&error)),
     }
 }
