@@ -7,7 +7,8 @@ mod postgresql_log;
 use postgresql_log::PostgreSqlLog;
 use proptest::prelude::*;
 use seawall_archive::{
-    Expected, PostgreSqlError, SegmentError, System, TimelineId, identify, postgresql_restore_points,
+    Expected, PostgreSqlError, SegmentError, System, TimelineId, identify, postgresql_last_record,
+    postgresql_restore_points,
 };
 use seawall_types::Lsn;
 
@@ -75,6 +76,31 @@ fn restore_points_are_found_wherever_they_lie_in_a_segment() {
     assert!(found == expected, "{} of {}", found.len(), expected.len());
     assert_eq!(points(1), []);
     assert!(postgresql_restore_points(b"", TimelineId::FIRST).is_err());
+}
+
+#[test]
+fn the_last_record_is_one_that_is_all_there_and_no_switch() {
+    let last = |log: &PostgreSqlLog, index| postgresql_last_record(&log.segment(index), TimelineId::FIRST);
+    let mut log = PostgreSqlLog::new(SYSTEM);
+    let mut begun = Vec::new();
+    while log.bytes.len() < 2 << 20 {
+        begun.push(log.record(10, 0, &[7; 300]));
+    }
+    for (index, border) in [(0, 1 << 20), (1, 2 << 20)] {
+        // The last one that begins there goes on in the next segment.
+        let cut_off = *begun.iter().rfind(|offset| **offset < border).unwrap();
+        let whole = *begun.iter().rfind(|offset| **offset < cut_off).unwrap();
+        assert_eq!(last(&log, index), Ok(Some(Lsn::new(log.start + whole as u64))));
+    }
+    let mut log = PostgreSqlLog::new(SYSTEM);
+    let before = log.record(10, 0, &[7; 300]);
+    log.switch();
+    assert_eq!(last(&log, 0), Ok(Some(Lsn::new(log.start + before as u64))));
+    // All of it belongs to one record.
+    let mut log = PostgreSqlLog::new(SYSTEM);
+    log.record(10, 0, &vec![7; 4 << 20]);
+    assert_eq!(last(&log, 1), Ok(None));
+    assert!(postgresql_last_record(b"", TimelineId::FIRST).is_err());
 }
 
 #[test]

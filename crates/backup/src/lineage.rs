@@ -14,6 +14,10 @@
 //! begun by then. One whose log does not reach the target competes all the same: production may stand idle while a trial archives.
 //! A timeline that has nothing but its history does not compete if its parent goes on.
 //!
+//! PostgreSQL archives whole segments only, also the one in which a timeline was left. Where that is the last one of the parent, it is
+//! read: the parent has data that the others lack if a whole record begins there at the fork or later. A record that is cut off at
+//! the end of the segment is no data: that is how the archive of a machine that was lost ends.
+//!
 //! A timeline other than the first whose history is missing contains nothing, and nothing is known to contain more than it. It is
 //! followed if it is alone, or named.
 
@@ -21,8 +25,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use seawall_archive::{
-    ArchiveError, Header, LogFileName, ObjectName, Repository, SegmentNumbers, StoredName, StoredObject,
-    System,
+    ArchiveError, Header, LogFileName, ObjectName, Repository, SegmentNumbers, SegmentPlace, StoredName,
+    StoredObject, System, postgresql_last_record,
 };
 use seawall_types::{Lsn, TimelineId, utc};
 use seawall_wal::TimelineHistory;
@@ -123,6 +127,12 @@ impl Timelines {
         }
     }
 
+    /// Where others have left a timeline.
+    fn forks_of(&self, timeline: TimelineId) -> Vec<Lsn> {
+        let forks = self.histories().flat_map(|history| &history.forks);
+        forks.filter(|fork| fork.parent == timeline).map(|fork| fork.fork).collect()
+    }
+
     /// What competes to be followed: each timeline with what the repository has of it. Looks at the log only if there are several.
     pub(crate) fn branches(
         &self,
@@ -135,7 +145,9 @@ impl Timelines {
         let branch = |(timeline, known): (&TimelineId, &KnownTimeline)| {
             let log = match is_alone {
                 true => None,
-                false => OwnLog::read(repository, system, *timeline, segment_bytes)?,
+                false => {
+                    OwnLog::read(repository, system, *timeline, segment_bytes, &self.forks_of(*timeline))?
+                }
             };
             let own = backups.iter().filter(|backup| backup.timeline == *timeline).cloned().collect();
             let KnownTimeline { history, begun_micros, .. } = known.clone();
@@ -187,8 +199,8 @@ pub(crate) struct OwnBackup {
 /// The log that was archived on a timeline.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnLog {
-    /// There is certainly log before this position. PostgreSQL archives the segment in which a timeline was left as a whole, so
-    /// of its last segment no more than the first byte is certain.
+    /// There is certainly log before this position. PostgreSQL archives the segment in which a timeline was left as a whole: of a
+    /// last segment with a fork, no more than the beginning of its last whole record is certain; of another, the first byte.
     pub(crate) certain: Lsn,
     /// There is none from here on.
     pub(crate) end: Lsn,
@@ -203,14 +215,23 @@ struct Farthest {
     name: StoredName,
 }
 
+/// A whole segment.
+struct LastSegment {
+    place: SegmentPlace,
+    start: u64,
+    end: u64,
+}
+
 impl OwnLog {
     fn read(
         repository: &Repository,
         system: System,
         timeline: TimelineId,
         segment_bytes: u64,
+        forks: &[Lsn],
     ) -> Result<Option<OwnLog>, BackupError> {
         let segment = last_segment(repository, system, timeline, segment_bytes)?;
+        let segment = segment.map(|segment| segment.farthest(repository, system, forks)).transpose()?;
         let tail = match system {
             System::Seawall(_) => last_tail(repository, system, timeline, segment_bytes)?,
             System::PostgreSql(_) => None,
@@ -227,7 +248,7 @@ fn last_segment(
     system: System,
     timeline: TimelineId,
     segment_bytes: u64,
-) -> Result<Option<Farthest>, BackupError> {
+) -> Result<Option<LastSegment>, BackupError> {
     let numbers = SegmentNumbers::new(system, u32::try_from(segment_bytes).unwrap_or(0));
     let segment = |(name, _): (LogFileName, u64)| match name {
         LogFileName::Segment(place) => Some(place),
@@ -236,13 +257,43 @@ fn last_segment(
     let segments = repository.list(system, Some(timeline))?.into_iter().filter_map(segment);
     Ok(segments.max_by_key(|place| place.digits).map(|place| {
         let start = numbers.of(place.digits).saturating_mul(segment_bytes);
-        let end = start.saturating_add(segment_bytes);
-        let certain = match system {
-            System::Seawall(_) => end,
-            System::PostgreSql(_) => start.saturating_add(1),
-        };
-        Farthest { certain, end, name: StoredName::LogFile(system, LogFileName::Segment(place)) }
+        LastSegment { place, start, end: start.saturating_add(segment_bytes) }
     }))
+}
+
+impl LastSegment {
+    fn farthest(
+        &self,
+        repository: &Repository,
+        system: System,
+        forks: &[Lsn],
+    ) -> Result<Farthest, BackupError> {
+        let is_left_here = forks.iter().any(|fork| (self.start..self.end).contains(&fork.get()));
+        let certain = match system {
+            System::Seawall(_) => self.end,
+            System::PostgreSql(_) if is_left_here => self.certain_of_postgresql(repository, system)?,
+            System::PostgreSql(_) => self.start.saturating_add(1),
+        };
+        let name = StoredName::LogFile(system, LogFileName::Segment(self.place));
+        Ok(Farthest { certain, end: self.end, name })
+    }
+
+    /// The position after the beginning of its last whole record. All of it counts if it cannot be read: rather a question than rows
+    /// that are left out in silence.
+    fn certain_of_postgresql(&self, repository: &Repository, system: System) -> Result<u64, BackupError> {
+        let mut content = Vec::new();
+        match repository.fetch(system, LogFileName::Segment(self.place), &mut content) {
+            // Retention has removed it meanwhile.
+            Err(ArchiveError::NotFound { .. }) => return Ok(self.start),
+            Err(ArchiveError::Damaged { .. }) => return Ok(self.end),
+            fetched => drop(fetched?),
+        }
+        Ok(match postgresql_last_record(&content, self.place.timeline) {
+            Ok(Some(record)) => record.get().saturating_add(1),
+            Ok(None) => self.start,
+            Err(_) => self.end,
+        })
+    }
 }
 
 fn last_tail(

@@ -187,6 +187,17 @@ pub fn postgresql_restore_points(
     Ok(walk.restore_points)
 }
 
+/// Where the last record begins that a segment of PostgreSQL's has all of. A switch record does not count: it says that the segment
+/// ends there, and changes nothing. `None` if there is no such record.
+///
+/// # Errors
+/// `PostgreSqlError` for what is no segment.
+pub fn postgresql_last_record(segment: &[u8], timeline: TimelineId) -> Result<Option<Lsn>, PostgreSqlError> {
+    let mut walk = Walk::new(segment, Layout::of(segment)?, timeline);
+    walk.run();
+    Ok(walk.last_record)
+}
+
 /// What the first page says.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
@@ -258,6 +269,8 @@ struct Walk<'a> {
     page_timeline: u32,
     /// LSN of the record before.
     previous: Option<Lsn>,
+    /// LSN of the last record that was read and is no switch.
+    last_record: Option<Lsn>,
     restore_points: Vec<RestorePoint>,
 }
 
@@ -273,7 +286,8 @@ enum Step {
 
 impl<'a> Walk<'a> {
     fn new(file: &'a [u8], layout: Layout, timeline: TimelineId) -> Walk<'a> {
-        Walk { file, layout, timeline, page_timeline: 0, previous: None, restore_points: Vec::new() }
+        let restore_points = Vec::new();
+        Walk { file, layout, timeline, page_timeline: 0, previous: None, last_record: None, restore_points }
     }
 
     /// The offset where the records end, and how.
@@ -420,7 +434,11 @@ impl<'a> Walk<'a> {
         let lsn = self.layout.lsn(begin);
         self.previous = Some(lsn);
         self.restore_points.extend(pieces.restore_point().map(|name| RestorePoint { lsn, name }));
-        if pieces.kind() == SWITCH_RECORD { Ok(Step::Switch(offset)) } else { Ok(Step::Next(align(offset))) }
+        if pieces.kind() == SWITCH_RECORD {
+            return Ok(Step::Switch(offset));
+        }
+        self.last_record = Some(lsn);
+        Ok(Step::Next(align(offset)))
     }
 }
 

@@ -1,8 +1,12 @@
 //! Where production is: along which timeline a restore goes when nobody has named one.
 
+use std::process::Output;
+
+use seawall_testing::wait_until_within;
 use serde_json::Value;
 
-use crate::scene::{ACCOUNTS, Server, fails, succeeds};
+use crate::FIVE_MINUTES;
+use crate::scene::{ACCOUNTS, Scene, Server, fails, succeeds};
 
 /// As the documents and the command say it of a restore that takes the place of production. PostgreSQL marks a history for archiving only
 /// if it archives when it is promoted, which this one did not.
@@ -50,4 +54,91 @@ fn a_restored_cluster_that_archives_from_later_on_is_production() {
     let from_first = ["--timeline", "1", "--backup", first["backup"].as_str().unwrap()];
     let other = scene.restored("other", 5435, &[&from_first[..], &["--archive-mode", "preserve"]].concat());
     assert_eq!(other.sql("select pg_walfile_name(pg_current_wal_lsn()) like '00000003%'"), "t");
+}
+
+/// A primary with a backup, rows in `t`, and a position in the middle of a segment that is archived as a whole by now; the log goes on
+/// in the next one, which is not.
+fn primary_within_a_segment(scene: &Scene) -> (Server<'_>, String) {
+    let primary = Server::create(scene, &scene.text("repository"));
+    primary.sql("create table t (n int)");
+    let backup = primary.back_up(&[]);
+    let position = || primary.sql("select pg_current_wal_insert_lsn()");
+    let segment = || primary.sql("select pg_walfile_name(pg_current_wal_insert_lsn())");
+    primary.sql("insert into t values (0)");
+    let (fork, first) = (position(), segment());
+    primary.sql("insert into t select generate_series(1, 2000)");
+    assert_eq!(segment(), first, "too many rows for one segment");
+    while segment() == first {
+        primary.sql("insert into t select generate_series(1, 500)");
+    }
+    let log = scene.path("repository").join(backup["system"].as_str().unwrap()).join("log/00000001/00000000");
+    wait_until_within(FIVE_MINUTES, "the segment to be archived", || log.join(&first).is_file());
+    (primary, fork)
+}
+
+/// A restored cluster that goes on, archives what it writes, and stops.
+fn go_on(server: &Server<'_>) {
+    server.sql("insert into t values (-1)");
+    server.sql("select pg_switch_wal()");
+    server.stop();
+}
+
+/// Along timeline 2, of which it says that it has all that there is.
+#[track_caller]
+fn follows_timeline_2(restored: Output) {
+    let report: Value = serde_json::from_str(&succeeds(restored)).unwrap();
+    assert_eq!((&report["timeline"], &report["passed_over"]), (&Value::from(2), &Value::Array(Vec::new())));
+}
+
+#[test]
+fn rows_after_a_fork_in_the_last_segment_of_an_idle_production_are_not_left_out_in_silence() {
+    let Some(scene) = Scene::for_drills() else { return };
+    let (_primary, fork) = primary_within_a_segment(&scene);
+    let preserve = ["--archive-mode", "preserve", "--target-action", "promote"];
+    let trial = scene.restored("trial", 5433, &[&["--to-lsn", &fork][..], &preserve].concat());
+    assert_eq!(trial.sql("select count(*) from t"), "1");
+    go_on(&trial);
+    fails(
+        &scene.restore("which", &[]),
+        3,
+        &["timeline 1", "timeline 2, which left timeline 1", "--timeline"],
+    );
+    fails(&scene.try_drill(&[]), 3, &["--timeline"]);
+    let named = scene.restore("named", &["--timeline", "2"]);
+    let report: Value = serde_json::from_str(&succeeds(named)).unwrap();
+    assert_eq!(report["passed_over"][0]["timeline"], 1, "{report}");
+}
+
+/// The usual end of an archive whose machine was lost: a record that goes on in the next segment.
+#[test]
+fn a_record_that_is_cut_off_is_no_data_that_a_successor_lacks() {
+    let Some(scene) = Scene::for_drills() else { return };
+    let (primary, _) = primary_within_a_segment(&scene);
+    primary.kill();
+    let successor = scene.restored("successor", 5433, &["--archive-mode", "preserve"]);
+    go_on(&successor);
+    follows_timeline_2(scene.restore("again", &[]));
+}
+
+#[test]
+fn a_standby_that_is_promoted_in_the_middle_of_a_segment_is_production() {
+    let Some(scene) = Scene::for_drills() else { return };
+    let (primary, _) = primary_within_a_segment(&scene);
+    succeeds(scene.restore("standby", &["--standby"]));
+    let standby = Server::at(&scene, "standby", 5433);
+    let host = scene.directory.path().display();
+    standby.configure(&format!("primary_conninfo = 'host={host} port=5432 user=postgres'"));
+    assert!(standby.control(&["start"]).status.success(), "{}", standby.log());
+    primary.sql("insert into t select generate_series(1, 100)");
+    let rows = primary.sql("select count(*) from t");
+    let position = primary.sql("select pg_current_wal_insert_lsn()");
+    let is_there =
+        format!("select coalesce(bool_or(replay_lsn >= '{position}'), false) from pg_stat_replication");
+    wait_until_within(FIVE_MINUTES, "the standby to have all", || primary.sql(&is_there) == "t");
+    primary.kill();
+    assert!(standby.control(&["promote"]).status.success(), "{}", standby.log());
+    standby.wait_for_recovery();
+    assert_eq!(standby.sql("select count(*) from t"), rows);
+    go_on(&standby);
+    follows_timeline_2(scene.restore("again", &[]));
 }
