@@ -57,6 +57,7 @@ mod tests;
 use std::time::Duration;
 
 use seawall_archive::Gap;
+use seawall_types::TimelineId;
 
 use crate::lines::LogStretch;
 
@@ -115,6 +116,8 @@ pub enum KeepReason {
     Window,
     /// Restores to the beginning of the window start with it.
     WindowStart,
+    /// It is the newest that a restore along this timeline, which is in use, can start with. Only where nothing else keeps it.
+    NewestOf(TimelineId),
     /// That backup builds on it.
     NeededBy(String),
     /// An increment that is under way may build on it.

@@ -123,8 +123,20 @@ impl<'a> Planner<'a> {
             // Where nothing else keeps it.
             kept.entry(backup.id.clone()).or_insert_with(|| [KeepReason::UnderWay].into());
         }
+        for (timeline, backup) in self.newest_of_each() {
+            kept.entry(backup.id.clone()).or_insert_with(|| [KeepReason::NewestOf(timeline)].into());
+        }
         self.keep_parents(&mut kept);
         kept
+    }
+
+    /// For each timeline in use, the backup that a restore to its end starts with. A trial that is backed up must not crowd out
+    /// what production needs: which of two timelines is production, nobody says here.
+    fn newest_of_each(&self) -> Vec<(TimelineId, &'a BackupNeeds)> {
+        let since = self.before(self.policy.keep_unfinished);
+        let in_use =
+            self.holdings.lines.timelines().filter(|timeline| self.is_in_use_since(*timeline, since));
+        in_use.filter_map(|timeline| Some((timeline, self.newest_on(timeline, |_| true)?))).collect()
     }
 
     /// Whatever was the newest backup of its timeline when an increment that is under way may have looked.
@@ -244,11 +256,19 @@ impl<'a> Planner<'a> {
         }
         match self.window_start() {
             None => {
-                for backup in kept.keys().filter_map(|id| self.backup(id)) {
+                // What is kept for one timeline keeps no log of others: a trial that was forgotten would keep all of production's.
+                let is_for_one = |reasons: &BTreeSet<KeepReason>| {
+                    reasons.iter().all(|reason| matches!(reason, KeepReason::NewestOf(_)))
+                };
+                let for_all = kept.iter().filter(|(_, reasons)| !is_for_one(reasons));
+                for backup in for_all.filter_map(|(id, _)| self.backup(id)) {
                     self.add_all_after(&mut log, backup);
                 }
             }
             Some(start) => self.window_log(start, &mut log),
+        }
+        for (timeline, backup) in self.newest_of_each() {
+            self.add(&mut log, timeline, backup.first, Lsn::MAX, LogReason::After(backup.id.clone()));
         }
         self.log_of_backups_under_way(&mut log);
         log

@@ -626,3 +626,41 @@ fn idle_and_left(begun_micros: i64) -> Holdings {
         gaps: Vec::new(),
     }
 }
+
+/// Production on timeline 1, and on timeline 2 the copy of a trial that is backed up, too, and more often.
+#[test]
+fn backups_of_a_trial_do_not_crowd_out_the_newest_of_production() {
+    let mut holdings = idle_and_left(50 * HOUR);
+    holdings.system = System::PostgreSql(1);
+    holdings.log.get_mut(&timeline(1)).unwrap().newest_micros = Some(99 * HOUR);
+    holdings
+        .backups
+        .push(BackupNeeds { timeline: timeline(2), ..backup("c", 32 * SEGMENT, 33 * SEGMENT, 98) });
+    let policy = RetentionPolicy { keep_count: Some(2), ..RetentionPolicy::default() };
+    let plan = plan(&holdings, &policy, 100 * HOUR, &BTreeSet::new());
+    assert!(plan.removed.is_empty(), "{:?}", plan.removed);
+    let of_first = plan.removed_log.iter().filter(|log| log.stretch.timeline == timeline(1));
+    assert_eq!(of_first.map(|log| log.stretch.last).max(), Some(24), "the log from its backup on stays");
+    let kept = plan.kept.iter().find(|kept| kept.id == "a").unwrap();
+    assert_eq!(kept.reasons, [KeepReason::NewestOf(timeline(1))]);
+}
+
+/// The copy of a trial that was forgotten: nobody has left it, so it may be in use, and what it was restored from stays.
+#[test]
+fn what_is_kept_for_a_timeline_keeps_the_log_of_that_timeline_only() {
+    let mut holdings = idle_and_left(21 * HOUR);
+    holdings.system = System::PostgreSql(1);
+    let of_first = holdings.log.get_mut(&timeline(1)).unwrap();
+    of_first.newest_micros = Some(990 * HOUR);
+    of_first.files =
+        (0..900).map(|number| LogFile { number, path: path(timeline(1), number), is_whole: true }).collect();
+    holdings.log.get_mut(&timeline(2)).unwrap().newest_micros = Some(22 * HOUR);
+    holdings.backups = vec![
+        backup("old", 1500, 1600, 16),
+        backup("gone", 40_000, 40_100, 400),
+        backup("new", 80_000, 80_100, 800),
+    ];
+    let policy = RetentionPolicy { keep_count: Some(1), ..RetentionPolicy::default() };
+    let plan = plan(&holdings, &policy, 1000 * HOUR, &BTreeSet::new());
+    assert_eq!(removed(&plan), (vec!["gone"], vec![(0, 14), (21, 799)]));
+}

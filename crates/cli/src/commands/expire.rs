@@ -154,6 +154,9 @@ fn reason_text(reason: &KeepReason) -> String {
         KeepReason::Age => "not older than the age to be kept".to_owned(),
         KeepReason::Window => "within the window".to_owned(),
         KeepReason::WindowStart => "restores to the beginning of the window start with it".to_owned(),
+        KeepReason::NewestOf(timeline) => {
+            format!("the newest that restores along timeline {timeline} start with")
+        }
         KeepReason::NeededBy(id) => format!("{id} builds on it"),
         KeepReason::UnderWay => "an increment that has not ended may build on it".to_owned(),
         KeepReason::Locked => "the store does not let it go".to_owned(),
@@ -167,6 +170,7 @@ fn reason_word(reason: &KeepReason) -> String {
         KeepReason::Age => "age".to_owned(),
         KeepReason::Window => "window".to_owned(),
         KeepReason::WindowStart => "window_start".to_owned(),
+        KeepReason::NewestOf(timeline) => format!("newest_of {timeline}"),
         KeepReason::NeededBy(id) => format!("needed_by {id}"),
         KeepReason::UnderWay => "under_way".to_owned(),
         KeepReason::Locked => "locked".to_owned(),
