@@ -194,3 +194,41 @@ fn a_drill_restores_checks_reports_and_leaves_nothing() {
     assert!(after.contains("seawall_drill_success 0\n"), "{after}");
     assert_eq!(success(&after), success(&text), "when it last succeeded");
 }
+
+#[test]
+fn a_drill_that_finds_damage_says_so_also_if_its_metrics_cannot_be_written() {
+    let scratch = backed_up(1);
+    let arguments = ["drill", "--repository", "repo", "--prometheus-file", "nowhere/drill.prom"];
+    let problem = scratch.fails(3, arguments);
+    assert!(problem.contains("cannot write nowhere/drill.prom"), "{problem}");
+    flip(&objects(&scratch, &["run-00000001"])[0], 600);
+    let problem = scratch.fails(4, arguments);
+    for word in ["run-00000001", "cannot write nowhere/drill.prom"] {
+        assert!(problem.contains(word), "{word}: {problem}");
+    }
+}
+
+#[test]
+fn a_system_that_cannot_be_read_keeps_no_other_from_being_expired() {
+    for bad in [0, 1] {
+        let scratch = backed_up(2);
+        scratch.ok(["init", "other"]);
+        scratch.ok(["create", "other", "t"]);
+        for _ in 0..2 {
+            scratch.ok(["backup", "other", "--repository", "repo"]);
+        }
+        let manifests = || objects(&scratch, &["backups", "/manifest"]);
+        let all = manifests();
+        assert_eq!(all.len(), 4, "{all:?}");
+        // Sorted by system, and two of each.
+        let bytes = std::fs::read(&all[2 * bad]).unwrap().len();
+        flip(&all[2 * bad], bytes - 1);
+        let problem =
+            scratch.fails(4, ["expire", "--repository", "repo", "--keep-count", "1", "--keep-recent", "0s"]);
+        assert!(problem.contains("was not expired"), "{problem}");
+        let good = 2 * (1 - bad);
+        let left: Vec<_> =
+            manifests().into_iter().filter(|path| all[good..good + 2].contains(path)).collect();
+        assert_eq!((left.len(), manifests().len()), (1, 3), "{problem}");
+    }
+}

@@ -39,11 +39,23 @@ pub(crate) fn drill(shared: &Shared, arguments: &DrillArguments, output: &mut Ou
     let drilled = run(shared, arguments, output);
     let prometheus_file =
         arguments.prometheus_file.clone().or_else(|| shared.settings.path("drill.prometheus_file"));
-    if let Some(file) = &prometheus_file {
-        let written = write_prometheus(file, drilled.as_ref().ok());
-        written.map_err(Failure::io(format!("cannot write {}", file.display())))?;
+    let metrics = match &prometheus_file {
+        Some(file) => write_prometheus(file, drilled.as_ref().ok())
+            .map_err(Failure::io(format!("cannot write {}", file.display()))),
+        None => Ok(()),
+    };
+    match (drilled.and_then(verdict), metrics) {
+        // What the drill has found counts more than who else hears of it.
+        (Err(found), Err(not_written)) if found.exit_code() != 0 => {
+            output.warn(not_written);
+            Err(found)
+        }
+        (verdict, metrics) => metrics.and(verdict),
     }
-    let Outcome { damages, stale, written, .. } = drilled?;
+}
+
+fn verdict(outcome: Outcome) -> Result<(), Failure> {
+    let Outcome { damages, stale, written, .. } = outcome;
     match (damages, stale) {
         (0, None) => written,
         (0, Some(why)) => Err(Failure::Broken(why)),

@@ -26,19 +26,32 @@ pub(crate) fn expire(
         return Err(ExpireError::NoPolicy.into());
     }
     let mut not_removed = 0;
+    let mut failed = None;
     for repository in open_repositories(shared, &arguments.repository)? {
         let systems = match arguments.system {
             Some(system) => vec![system],
             None => repository.systems()?,
         };
         for system in systems {
-            let expiry = Expiry::prepare(Arc::clone(&repository), system, policy, &SystemClock)?;
-            not_removed += expire_one(&repository, expiry, arguments, output)?;
+            let expiry = Expiry::prepare(Arc::clone(&repository), system, policy, &SystemClock);
+            let expired = match expiry {
+                Ok(expiry) => expire_one(&repository, expiry, arguments, output)?,
+                Err(error) => Err(error),
+            };
+            match expired {
+                Ok(count) => not_removed += count,
+                Err(error) => {
+                    // The others fill the store, too.
+                    output.warn(format_args!("{system} in {} was not expired: {error}", repository.url()));
+                    failed = failed.or(Some(error));
+                }
+            }
         }
     }
-    match not_removed {
-        0 => Ok(()),
-        count => {
+    match (failed, not_removed) {
+        (Some(error), _) => Err(error.into()),
+        (None, 0) => Ok(()),
+        (None, count) => {
             let count = grouped(count);
             Err(Failure::Broken(format!(
                 "the store did not let {count} objects go, see above; all else was done"
@@ -63,13 +76,13 @@ fn policy(shared: &Shared, arguments: &ExpireArguments) -> RetentionPolicy {
     }
 }
 
-/// How many objects the store did not let go.
+/// How many objects the store did not let go, or why the system cannot be expired. Fails if that cannot be told.
 fn expire_one(
     repository: &Repository,
     expiry: Expiry,
     arguments: &ExpireArguments,
     output: &mut Output,
-) -> Result<u64, Failure> {
+) -> Result<Result<u64, ExpireError>, Failure> {
     let holdings = expiry.holdings().clone();
     let planned =
         if output.json() { Ok(()) } else { tell_plan(repository, expiry.plan(), &holdings, output) };
@@ -82,13 +95,16 @@ fn expire_one(
             let text = if plan.is_empty() { "nothing would go" } else { "nothing was changed" };
             output.line(format_args!("  {text}"))?;
         }
-        return Ok(0);
+        return Ok(Ok(0));
     }
     planned.and_then(|()| output.flush()).map_err(not_told)?;
     let bar = progress::rows("removing");
     let report = expiry.run(&mut |step| bar.set_position(step.done));
     bar.finish_and_clear();
-    let report = report?;
+    let report = match report {
+        Ok(report) => report,
+        Err(error) => return Ok(Err(error)),
+    };
     output.note_done();
     if output.json() {
         output.line(plan_json(repository, &report.plan, &holdings, Some(&report)))?;
@@ -98,7 +114,7 @@ fn expire_one(
         }
         output.line(format_args!("  removed {} objects", grouped(report.removed)))?;
     }
-    Ok(report.not_removed.len() as u64)
+    Ok(Ok(report.not_removed.len() as u64))
 }
 
 /// A reader who has gone away has not seen what would be removed, and exit code 0 would say that it was.
