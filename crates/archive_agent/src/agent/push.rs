@@ -568,15 +568,17 @@ impl Pusher {
         state.queue.running() == 0 && state.queue.unstarted() == 0 && self.shared.gaps.count() == 0
     }
 
-    /// Waits for what is under way, and begins nothing more.
+    /// Waits for what is under way, and begins nothing more. No command waits for an upload after that.
     pub(super) fn end(&self) {
         let mut state = self.state.lock();
         state.is_ending = true;
-        state.queue.drop_askers();
+        state.queue.drop_hopeless_askers();
         self.changed.notify_all();
         while state.workers > 0 {
             self.changed.wait(&mut state);
         }
+        // An upload that has ended may have left its file to be put once more.
+        state.queue.drop_all_askers();
     }
 
     pub(super) fn statistics(&self) -> (QueueStatistics, Vec<Destination>) {
@@ -716,18 +718,106 @@ mod tests {
         paths.filter(|path| std::fs::read_to_string(path).is_ok_and(|name| name == "gaps\n")).count()
     }
 
+    /// A store that takes connections and says nothing, as an optional repository.
+    fn shared_with_one_that_hangs(directory: &Path) -> (TcpListener, Arc<Shared>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let url = format!("s3://b/p?endpoint=http://127.0.0.1:{port}&region=x&anonymous=true&timeout=600");
+        let shared = shared(directory, &format!("optional_repository = {url}"));
+        (listener, shared)
+    }
+
+    /// With another repository beside the first one, which the setting with this name has.
+    fn shared_with_another(directory: &Path, setting: &str) -> Arc<Shared> {
+        let url = directory.join("another").display().to_string();
+        Repository::create(&url.parse().unwrap(), RepositoryOptions::default()).unwrap();
+        shared(directory, &format!("{setting} = {url}"))
+    }
+
+    fn write_to_archive(directory: &Path, name: &str, content: &[u8]) -> Option<FileIdentity> {
+        let path = directory.join("data/pg_wal").join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, content).unwrap();
+        Some(FileIdentity::of(&std::fs::metadata(&path).unwrap()))
+    }
+
+    /// A command that asks for a file, in a thread of its own.
+    fn ask(pusher: &Arc<Pusher>, name: &str) -> std::thread::JoinHandle<Answer> {
+        let (pusher, path) = (Arc::clone(pusher), format!("pg_wal/{name}"));
+        std::thread::spawn(move || pusher.request(&path))
+    }
+
+    fn answer_of(command: std::thread::JoinHandle<Answer>) -> Answer {
+        seawall_testing::wait_until("the command to have its answer", || command.is_finished());
+        command.join().unwrap()
+    }
+
+    const HISTORY: &str = "00000002.history";
+    const SEGMENT: &str = "000000010000000000000007";
+
+    /// An agent with two required repositories that is told to end while a command waits for a file and an upload of it is under way
+    /// to the first one. The test is the worker: `finish` says how the uploads end. Returns what the command is told.
+    fn end_while_a_command_waits(is_second_busy: bool, finish: impl FnOnce(&Pusher, &Task)) -> Answer {
+        let directory = tempfile::tempdir().unwrap();
+        let shared = shared_with_another(directory.path(), "repository");
+        let pusher = Pusher::new(shared, Packing::default(), 1, None);
+        {
+            let mut state = pusher.state.lock();
+            // No thread is started, since as many as may be are there.
+            state.workers = pusher.workers_max;
+            state.queue.lanes[1].running = usize::from(is_second_busy);
+        }
+        let command = ask(&pusher, HISTORY);
+        let task = seawall_testing::wait_for("the file to be taken on", || {
+            match pusher.state.lock().queue.choose(Duration::ZERO) {
+                Choice::Task(task) => Some(task),
+                Choice::Later(_) | Choice::Nothing => None,
+            }
+        });
+        assert_eq!(task.lanes.len(), if is_second_busy { 1 } else { 2 });
+        let ending = std::thread::spawn({
+            let pusher = Arc::clone(&pusher);
+            move || pusher.end()
+        });
+        seawall_testing::wait_until("the agent to begin to end", || pusher.state.lock().is_ending);
+        finish(&pusher, &task);
+        pusher.state.lock().workers = 0;
+        pusher.changed.notify_all();
+        seawall_testing::wait_until("the uploads to have ended", || ending.is_finished());
+        answer_of(command)
+    }
+
+    /// The agent waits for each command before it gives its spool back to the next agent.
+    #[test]
+    fn a_command_that_waits_for_a_file_that_one_repository_lacks_is_told_when_the_agent_ends() {
+        let put_into_the_first = |pusher: &Pusher, task: &Task| pusher.finish(task, 0, None, Ok(()));
+        let answer = end_while_a_command_waits(true, put_into_the_first);
+        assert!(matches!(&answer, Answer::Failed(problem) if problem.contains("ended")), "{answer:?}");
+    }
+
+    /// The file was replaced between two uploads of it, so both repositories are to get it once more.
+    #[test]
+    fn a_command_that_waits_for_a_file_that_is_begun_anew_is_told_when_the_agent_ends() {
+        let directory = tempfile::tempdir().unwrap();
+        let contents = ["one", "another"].map(|content| {
+            let identity = write_to_archive(directory.path(), HISTORY, content.as_bytes()).unwrap();
+            Some((identity, None))
+        });
+        let put_into_both = |pusher: &Pusher, task: &Task| {
+            contents
+                .into_iter()
+                .enumerate()
+                .for_each(|(lane, content)| pusher.finish(task, lane, content, Ok(())));
+        };
+        let answer = end_while_a_command_waits(false, put_into_both);
+        assert!(matches!(&answer, Answer::Failed(problem) if problem.contains("ended")), "{answer:?}");
+    }
+
     /// A gap is to be put on record in a store that takes connections and says nothing.
     #[test]
     fn a_repository_that_hangs_holds_up_one_thread_and_no_other_repository() {
         let directory = tempfile::tempdir().unwrap();
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let shared = shared(
-            directory.path(),
-            &format!(
-                "archive.optional_repository = 's3://b/p?endpoint=http://127.0.0.1:{port}&region=x&anonymous=true&timeout=600'"
-            ),
-        );
+        let (_listener, shared) = shared_with_one_that_hangs(directory.path());
         shared.gaps.note(&shared.spool, gap()).unwrap();
         let pusher = Pusher::new(Arc::clone(&shared), Packing::default(), 1, None);
         for _ in 0..20 {

@@ -332,14 +332,19 @@ impl Queue {
         }
     }
 
-    /// Those who wait for what is not under way are told nothing any more.
-    pub(super) fn drop_askers(&mut self) {
-        let waits = |job: &Job| !job.askers.is_empty() && !job.stages.contains(&Stage::Running);
-        let jobs = self.jobs.iter().filter(|(_, job)| waits(job));
-        let names: Vec<String> = jobs.map(|(name, _)| name.to_owned()).collect();
-        for name in names {
-            self.jobs.change(&name, |job| job.askers.clear());
-        }
+    /// No upload is begun any more: drops those who wait for a file that would need one. What is under way to an optional repository
+    /// is not what they wait for.
+    pub(super) fn drop_hopeless_askers(&mut self) {
+        let is_hopeless = |(lane, stage): (&Lane, &Stage)| {
+            lane.is_required && !matches!(stage, Stage::Running | Stage::Done)
+        };
+        let lanes = &self.lanes;
+        self.jobs.drop_askers(|job| lanes.iter().zip(&job.stages).any(is_hopeless));
+    }
+
+    /// No upload is under way any more: drops all who still wait.
+    pub(super) fn drop_all_askers(&mut self) {
+        self.jobs.drop_askers(|_| true);
     }
 
     /// Paths of the files that PostgreSQL waits for.

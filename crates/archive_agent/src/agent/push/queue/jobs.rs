@@ -141,6 +141,15 @@ impl Jobs {
         Some(result)
     }
 
+    /// Those who wait for these files are told nothing any more.
+    pub(super) fn drop_askers(&mut self, is_meant: impl Fn(&Job) -> bool) {
+        let meant = self.iter().filter(|(_, job)| !job.askers.is_empty() && is_meant(job));
+        let names: Vec<String> = meant.map(|(name, _)| name.to_owned()).collect();
+        for name in names {
+            self.change(&name, |job| job.askers.clear());
+        }
+    }
+
     fn enter(&mut self, job: &Job) {
         for (standing, stage) in self.standings.iter_mut().zip(&job.stages) {
             standing.lacking += usize::from(*stage != Stage::Done);
