@@ -34,6 +34,7 @@ use seawall_archive::{LogFileName, Packing};
 
 use super::Shared;
 use super::statistics::{Destination, QueueStatistics};
+use super::stock::Share;
 use crate::protocol::Answer;
 use crate::say::say;
 use crate::spool::{FileIdentity, GapNote};
@@ -420,7 +421,7 @@ impl Pusher {
             let desk = self.limits.desks.take();
             let Some(task) = self.next() else { break };
             match work::prepare(&self.shared, &self.limits, desk, &task) {
-                Ok(prepared) => self.put(&task, &prepared),
+                Ok(prepared) => self.put(&task, prepared),
                 Err(failure) => self.refuse(&task, &failure),
             }
         }
@@ -446,20 +447,33 @@ impl Pusher {
         }
     }
 
-    /// Into all of its repositories at once: each is done with it by itself.
-    fn put(&self, task: &Task, prepared: &Prepared) {
-        let put = |lane: usize| {
+    /// Into all of its repositories at once: each is done with it by itself. The room in memory is free again when the required ones
+    /// are done with it: an optional one may hang, and no other file waits for that.
+    fn put(&self, task: &Task, mut prepared: Prepared) {
+        let (share, bytes) = (Arc::new(prepared.share.take()), prepared.packed.header().stored_bytes);
+        let prepared = prepared;
+        let put = |lane: usize, share: Option<Arc<Option<Share>>>| {
             // What is acknowledged is what was put into the repositories that there were then.
             let content = prepared.identity.map(|identity| (identity, self.shared.spool.mark()));
-            let result = work::put(&self.shared.places[lane], prepared);
+            self.state.lock().queue.lanes[lane].begin(bytes);
+            let result = work::put(&self.shared.places[lane], &prepared);
+            self.state.lock().queue.lanes[lane].end(bytes);
+            drop(share);
             self.finish(task, lane, content, result);
         };
-        let Some((first, others)) = task.lanes.split_first() else { return };
+        let with_share = |lane: &usize| {
+            let is_required = self.shared.places[*lane].is_required;
+            (*lane, is_required.then(|| Arc::clone(&share)))
+        };
+        let mut lanes: Vec<(usize, Option<Arc<Option<Share>>>)> = task.lanes.iter().map(with_share).collect();
+        drop(share);
+        let Some((last, last_share)) = lanes.pop() else { return };
+        let put = &put;
         std::thread::scope(|scope| {
-            for lane in others {
-                scope.spawn(|| put(*lane));
+            for (lane, share) in lanes {
+                scope.spawn(move || put(lane, share));
             }
-            put(*first);
+            put(last, last_share);
         });
     }
 
@@ -635,6 +649,7 @@ mod tests {
     use seawall_io::SystemClock;
 
     use crate::agent::places::open_places;
+    use crate::agent::stock::Stock;
     use crate::data_directory::DataDirectory;
     use crate::settings::ArchiveSettings;
     use crate::spool::Spool;
@@ -811,6 +826,22 @@ mod tests {
         };
         let answer = end_while_a_command_waits(false, put_into_both);
         assert!(matches!(&answer, Answer::Failed(problem) if problem.contains("ended")), "{answer:?}");
+    }
+
+    /// There is memory for one file at a time.
+    #[test]
+    fn an_optional_repository_that_hangs_keeps_no_memory_from_the_required_ones() {
+        let directory = tempfile::tempdir().unwrap();
+        let (_listener, shared) = shared_with_one_that_hangs(directory.path());
+        let mut pusher = Pusher::new(shared, Packing::default(), 4, None);
+        let content = b"1\t0/3000158\tx\n";
+        Arc::get_mut(&mut pusher).unwrap().limits.memory = Stock::new(2 * content.len() as u64);
+        for number in 2..12 {
+            let name = format!("{number:08X}.history");
+            write_to_archive(directory.path(), &name, content);
+            assert_eq!(answer_of(ask(&pusher, &name)), Answer::Ok, "{name}");
+        }
+        // It is not told to end: that would wait for the store that hangs.
     }
 
     /// A gap is to be put on record in a store that takes connections and says nothing.

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::limits::OPTIONAL_MEMORY_BYTES;
 use super::work::Failure;
 use crate::say::say;
 
@@ -14,6 +15,8 @@ const REST_MAX: Duration = Duration::from_secs(30);
 pub(super) struct Lane {
     pub(super) is_required: bool,
     pub(super) running: usize,
+    /// Bytes of the packed files that are on their way.
+    under_way_bytes: u64,
     in_flight_max: usize,
     /// Most that may run: `in_flight_max`, or fewer where the store asks for that. In thousandths.
     limit_thousandths: usize,
@@ -40,6 +43,7 @@ impl Lane {
         Lane {
             is_required,
             running: 0,
+            under_way_bytes: 0,
             in_flight_max,
             limit_thousandths: in_flight_max * 1000,
             rest: REST,
@@ -56,7 +60,18 @@ impl Lane {
             Some(_) if self.running > 0 => return Room::Full,
             _ => {}
         }
-        if self.running < self.limit() { Room::Free } else { Room::Full }
+        let has_memory = self.is_required || self.under_way_bytes < OPTIONAL_MEMORY_BYTES;
+        if self.running < self.limit() && has_memory { Room::Free } else { Room::Full }
+    }
+
+    /// A packed file is on its way.
+    pub(super) fn begin(&mut self, bytes: u64) {
+        self.under_way_bytes += bytes;
+    }
+
+    /// It is there, or is not on its way any more.
+    pub(super) fn end(&mut self, bytes: u64) {
+        self.under_way_bytes -= bytes;
     }
 
     pub(super) fn limit(&self) -> usize {
@@ -126,6 +141,23 @@ mod tests {
             lane.failed(Duration::from_secs(1000 * round), &failure(false));
         }
         assert_eq!(lane.rest, REST_MAX);
+    }
+
+    #[test]
+    fn an_optional_repository_that_takes_long_gets_no_more_than_its_memory() {
+        let now = Duration::from_secs(100);
+        for is_required in [true, false] {
+            let mut lane = Lane::new(is_required, 8);
+            lane.begin(OPTIONAL_MEMORY_BYTES - 1);
+            lane.running = 1;
+            assert_eq!(lane.room(now), Room::Free);
+            lane.begin(1);
+            lane.running = 2;
+            assert_eq!(lane.room(now), if is_required { Room::Free } else { Room::Full });
+            lane.end(1);
+            lane.running = 1;
+            assert_eq!(lane.room(now), Room::Free);
+        }
     }
 
     #[test]

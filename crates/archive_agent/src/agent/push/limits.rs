@@ -7,13 +7,16 @@ use crate::agent::stock::{Share, Stock, processors};
 
 /// Contents and packed files in memory. With segments of 16 MiB, 32 uploads need less.
 const MEMORY_BYTES: u64 = 1 << 30;
+/// Packed files in memory that are on their way to one optional repository. They are no part of the above, since it may hang with them:
+/// no further upload to it begins while it has so much.
+pub(super) const OPTIONAL_MEMORY_BYTES: u64 = 512 << 20;
 /// Longer room is given back after use.
 const ROOM_BYTES_MAX: usize = 16 << 20;
 
 /// What uploads share.
 #[derive(Debug)]
 pub(super) struct Limits {
-    /// In bytes.
+    /// In bytes: files that are read and packed, and on their way to repositories that are required.
     pub(super) memory: Stock,
     /// Files that are read and packed at once.
     pub(super) desks: Desks,

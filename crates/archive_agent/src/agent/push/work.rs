@@ -62,7 +62,7 @@ pub(super) struct Prepared {
     /// Of the file that the content is from, if it is from one.
     pub(super) identity: Option<FileIdentity>,
     /// Room in memory, until it is put.
-    pub(super) _share: Share,
+    pub(super) share: Option<Share>,
 }
 
 /// Reads, identifies and packs a file, at a desk that is free for others then: the content is in memory only while a processor works
@@ -75,7 +75,8 @@ pub(super) fn prepare(
 ) -> Result<Prepared, Failure> {
     let full = shared.data.full(&task.path);
     // What comes from a repository is no longer than a segment, either; how long it is is known when it is there.
-    let bytes = std::fs::metadata(&full).map_or(SEGMENT_BYTES, |metadata| metadata.len());
+    let file = std::fs::metadata(&full).ok().filter(std::fs::Metadata::is_file);
+    let bytes = file.map_or(SEGMENT_BYTES, |file| file.len());
     // Content and what it is packed to are in memory together.
     let mut share = limits.memory.take(bytes.saturating_mul(2));
     let tools = desk.tools();
@@ -83,7 +84,7 @@ pub(super) fn prepare(
     let history = history_for(shared, &task.name, &mut tools.packer)?;
     let packed = pack(shared, &task.name, &tools.content, &mut tools.packer)?;
     share.shrink(packed.header().stored_bytes);
-    Ok(Prepared { packed, history, identity, _share: share })
+    Ok(Prepared { packed, history, identity, share: Some(share) })
 }
 
 /// The history of a segment's timeline; the first timeline has none. It is what `pg_wal` has, else what a repository has.
