@@ -40,8 +40,8 @@ use crate::settings::ArchiveSettings;
 use crate::spool::{Lock, Spool};
 use fetch::Fetcher;
 use places::{Place, open_places};
-use push::Pusher;
 use push::gaps::Gaps;
+use push::{Pusher, QueueLimit};
 use statistics::Statistics;
 use watch::{Event, Watch};
 
@@ -136,10 +136,11 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
         Watch::new(&watched).map_err(|error| format!("cannot watch {}: {error}", watched.display()))?;
     let mark = mark_of(&settings);
     let (in_flight, prefetch) = (settings.in_flight(), settings.prefetch());
+    let queue_max = settings.queue_max().map(|bytes| QueueLimit { bytes, patience: timeout });
     // For as long as the process lives.
     std::mem::forget(lock);
     let agent = Agent {
-        pusher: Pusher::new(Arc::clone(&shared), settings.packing(), in_flight, settings.queue_max()),
+        pusher: Pusher::new(Arc::clone(&shared), settings.packing(), in_flight, queue_max),
         fetcher: Fetcher::new(Arc::clone(&shared), in_flight, prefetch),
         mark,
         prometheus_file: settings.prometheus_file(),

@@ -14,8 +14,8 @@
 //!   is told at once what the last attempt said, so that PostgreSQL is not held up when it wants to shut down.
 //! * A file that cannot be archived, whatever the stores do, waits by itself and keeps none from its turn.
 //! * Where a store asks for fewer requests, fewer are in flight, until it answers again as it should.
-//! * If the administrator has set a limit, and the queue is over it while a required repository takes nothing, the file that
-//!   PostgreSQL asks for is let go: to be copied from a required one that has it, else as a gap, which goes on record. Each is told.
+//! * If the administrator has set a limit, and the queue is over it while a required repository has taken nothing for a while, the file
+//!   that PostgreSQL asks for is let go: to be copied from a required one that has it, else as a gap, which goes on record. Each is told.
 
 pub(super) mod gaps;
 mod lane;
@@ -42,15 +42,20 @@ use limits::Limits;
 use queue::{Choice, Outcome, Queue, Task};
 use work::{Failure, Prepared};
 
-/// A store that is slow and works gets this long to make a queue shorter that is over its limit.
-const OVER_LIMIT_MAX: Duration = Duration::from_secs(60);
+/// What may wait to be archived.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct QueueLimit {
+    pub(super) bytes: u64,
+    /// A store that fails gets this long to take a file again, and one that works to make a queue shorter that is over the limit.
+    pub(super) patience: Duration,
+}
 
 /// Uploads of one data directory.
 pub(super) struct Pusher {
     shared: Arc<Shared>,
     workers_max: usize,
-    /// Bytes that may wait, if there is a limit.
-    queue_max: Option<u64>,
+    /// If there is one.
+    queue_max: Option<QueueLimit>,
     /// PostgreSQL has asked for a file: whatever waits is archived from then on.
     follows: AtomicBool,
     has_taken_on_owed: AtomicBool,
@@ -76,7 +81,7 @@ impl Pusher {
         shared: Arc<Shared>,
         packing: Packing,
         in_flight: usize,
-        queue_max: Option<u64>,
+        queue_max: Option<QueueLimit>,
     ) -> Arc<Pusher> {
         let queue = Queue::new(shared.places.iter().map(|place| place.is_required), in_flight);
         let workers_max = in_flight * shared.places.len();
@@ -165,7 +170,7 @@ impl Pusher {
 
     /// Why PostgreSQL is not to wait for this segment any longer, if so.
     fn reason_to_let_go(&self, state: &State, name: &str, path: &str, now: Duration) -> Option<String> {
-        let limit = self.queue_max?;
+        let QueueLimit { bytes: limit, patience } = self.queue_max?;
         if !matches!(LogFileName::parse(name), Some(LogFileName::Segment(_))) {
             return None;
         }
@@ -174,9 +179,10 @@ impl Pusher {
             return None;
         }
         let slow = state.over_limit.filter(|(since, count)| {
-            now.saturating_sub(*since) >= OVER_LIMIT_MAX && state.queue.waiting_count() >= *count
+            now.saturating_sub(*since) >= patience && state.queue.waiting_count() >= *count
         });
-        let cause = match (state.queue.trouble(name, now), slow) {
+        // A single failure is not worth a gap.
+        let cause = match (state.queue.lasting_trouble(name, now, patience), slow) {
             (Some(trouble), _) => trouble.to_owned(),
             (None, Some(_)) => "the repository takes less than PostgreSQL writes".to_owned(),
             (None, None) => return None,
@@ -350,7 +356,7 @@ impl Pusher {
     }
 
     fn watch_limit(&self) {
-        let Some(limit) = self.queue_max else { return };
+        let Some(QueueLimit { bytes: limit, .. }) = self.queue_max else { return };
         let paths = self.state.lock().queue.waiting();
         let bytes: u64 = paths.iter().map(|path| self.bytes_of(path)).sum();
         let (count, now) = (paths.len(), self.shared.clock.monotonic());
@@ -624,7 +630,7 @@ impl Pusher {
             last_error: state.queue.last_error.clone(),
             segments: paths.len(),
             in_flight: state.queue.running(),
-            limit_bytes: self.queue_max,
+            limit_bytes: self.queue_max.map(|limit| limit.bytes),
             left_out: state.left_out,
             gaps_to_record: self.shared.gaps.count(),
             ..QueueStatistics::default()
@@ -738,7 +744,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let url = format!("s3://b/p?endpoint=http://127.0.0.1:{port}&region=x&anonymous=true&timeout=600");
-        let shared = shared(directory, &format!("optional_repository = {url}"));
+        let shared = shared(directory, &format!("archive.optional_repository = {url:?}"));
         (listener, shared)
     }
 
@@ -746,7 +752,7 @@ mod tests {
     fn shared_with_another(directory: &Path, setting: &str) -> Arc<Shared> {
         let url = directory.join("another").display().to_string();
         Repository::create(&url.parse().unwrap(), RepositoryOptions::default()).unwrap();
-        shared(directory, &format!("{setting} = {url}"))
+        shared(directory, &format!("{setting} = {url:?}"))
     }
 
     fn write_to_archive(directory: &Path, name: &str, content: &[u8]) -> Option<FileIdentity> {
@@ -754,6 +760,16 @@ mod tests {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, content).unwrap();
         Some(FileIdentity::of(&std::fs::metadata(&path).unwrap()))
+    }
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    fn limit_of_a_byte() -> Option<QueueLimit> {
+        Some(QueueLimit { bytes: 1, patience: PATIENCE })
+    }
+
+    fn store_is_down() -> Failure {
+        Failure { message: "down".to_owned(), is_of_store: true, is_too_much: false }
     }
 
     /// A command that asks for a file, in a thread of its own.
@@ -842,6 +858,36 @@ mod tests {
             assert_eq!(answer_of(ask(&pusher, &name)), Answer::Ok, "{name}");
         }
         // It is not told to end: that would wait for the store that hangs.
+    }
+
+    #[test]
+    fn a_single_failure_opens_no_gap() {
+        let directory = tempfile::tempdir().unwrap();
+        let shared = shared(directory.path(), "");
+        write_to_archive(directory.path(), SEGMENT, &[0; 100]);
+        let pusher = Pusher::new(shared, Packing::default(), 4, limit_of_a_byte());
+        let path = format!("pg_wal/{SEGMENT}");
+        let mut state = pusher.state.lock();
+        state.queue.add(SEGMENT, &path);
+        let reason = |state: &State, now| pusher.reason_to_let_go(state, SEGMENT, &path, now);
+        let mut now = Duration::from_secs(1000);
+        state.queue.lanes[0].succeeded("before");
+        now += Duration::from_secs(1);
+        state.queue.lanes[0].failed(now, &store_is_down());
+        assert_eq!(reason(&state, now), None, "it has answered a second ago");
+        // It goes on failing, each time that it is tried.
+        let down_since = now;
+        while now < down_since + PATIENCE {
+            assert_eq!(reason(&state, now), None, "down for {:?}", now.saturating_sub(down_since));
+            now += Duration::from_secs(31);
+            state.queue.lanes[0].failed(now, &store_is_down());
+        }
+        let given = reason(&state, now).unwrap_or_default();
+        assert!(given.contains("down") && given.contains("queue_max"), "{given}");
+        // It answers again: it gets as long once more.
+        state.queue.lanes[0].succeeded("before");
+        state.queue.lanes[0].failed(now, &store_is_down());
+        assert_eq!(reason(&state, now), None);
     }
 
     /// A gap is to be put on record in a store that takes connections and says nothing.

@@ -165,6 +165,24 @@ pub(crate) fn message(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
+/// Options with which no more than so much may wait. A repository that fails gets less time than by default to take files again.
+pub(crate) fn limited_to(mebibytes: u32) -> Vec<String> {
+    vec![format!("--queue-max={mebibytes}MiB"), "--timeout=10".to_owned()]
+}
+
+/// Pushes a segment until PostgreSQL may go on without it; returns what it is told.
+pub(crate) fn push_until_let_go(cluster: &Cluster, name: &str) -> String {
+    seawall_testing::wait_for("the segment to be let go", || {
+        let output = cluster.push(name);
+        (code(&output) == 0).then(|| message(&output))
+    })
+}
+
+pub(crate) fn remove(cluster: &Cluster, name: &str) {
+    std::fs::remove_file(cluster.data().join("pg_wal").join(name)).unwrap();
+    std::fs::remove_file(cluster.data().join(format!("pg_wal/archive_status/{name}.ready"))).unwrap();
+}
+
 #[track_caller]
 pub(crate) fn is_done(output: &Output) {
     assert_eq!((code(output), message(output)), (0, String::new()));

@@ -144,7 +144,7 @@ fn a_spool_that_takes_no_file_is_told_with_advice() {
 fn no_segment_is_let_go_that_the_spool_cannot_remember() {
     in_own_mounts("full_disk::no_segment_is_let_go_that_the_spool_cannot_remember", || {
         let mut cluster = Cluster::new(0);
-        cluster.options = vec!["--queue-max=2MiB".to_owned()];
+        cluster.options = crate::cluster::limited_to(2);
         let disk = SmallDisk::mount(&cluster, "size=256k");
         is_done(&cluster.push_other("00000002.history"));
         cluster.rename("repository", "unmounted");

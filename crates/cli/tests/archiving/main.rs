@@ -301,7 +301,7 @@ fn an_optional_repository_holds_nobody_up_and_gets_what_it_lacks_from_another() 
 #[test]
 fn beyond_the_limit_segments_are_left_out_loudly_and_on_record() {
     let mut cluster = Cluster::new(0);
-    cluster.options = vec!["--queue-max=4MiB".to_owned()];
+    cluster.options = crate::cluster::limited_to(4);
     let mut log = PostgreSqlLog::new(SYSTEM);
     log.fill(6, 300);
     let names: Vec<String> = (0..6).map(|index| log.name(index)).collect();
@@ -356,7 +356,7 @@ fn beyond_the_limit_segments_are_left_out_loudly_and_on_record() {
 #[test]
 fn the_limit_holds_for_an_agent_that_is_started_while_the_store_is_down() {
     let mut cluster = Cluster::new(0);
-    cluster.options = vec!["--queue-max=2MiB".to_owned()];
+    cluster.options = crate::cluster::limited_to(2);
     is_done(&cluster.push_other("00000002.history"));
     cluster.kill_agent();
     cluster.rename("repository", "unmounted");

@@ -2,7 +2,9 @@
 
 use std::net::TcpListener;
 
-use crate::cluster::{Cluster, SYSTEM, code, is_done, message, wait_for};
+use crate::cluster::{
+    Cluster, SYSTEM, code, is_done, limited_to, message, push_until_let_go, remove, wait_for,
+};
 use crate::postgresql_log::PostgreSqlLog;
 
 fn log_of(segments: usize) -> PostgreSqlLog {
@@ -11,25 +13,12 @@ fn log_of(segments: usize) -> PostgreSqlLog {
     log
 }
 
-/// Pushes a segment until PostgreSQL may go on without it; returns what it is told.
-fn push_until_let_go(cluster: &Cluster, name: &str) -> String {
-    seawall_testing::wait_for("the segment to be let go", || {
-        let output = cluster.push(name);
-        (code(&output) == 0).then(|| message(&output))
-    })
-}
-
-/// And not let go, which is told.
+/// Pushes a segment until it is archived, and not let go, which is told.
 fn wait_until_archived(cluster: &Cluster, name: &str) {
     seawall_testing::wait_until("a segment to be archived", || {
         let output = cluster.push(name);
         (code(&output), message(&output)) == (0, String::new())
     });
-}
-
-fn remove(cluster: &Cluster, name: &str) {
-    std::fs::remove_file(cluster.data().join("pg_wal").join(name)).unwrap();
-    std::fs::remove_file(cluster.data().join(format!("pg_wal/archive_status/{name}.ready"))).unwrap();
 }
 
 /// With the required repository down, an optional one has got a segment, and PostgreSQL has gone on without it. Then this machine is
@@ -38,8 +27,8 @@ fn remove(cluster: &Cluster, name: &str) {
 fn what_only_an_optional_repository_has_is_not_the_end_of_the_archive() {
     let mut cluster = Cluster::new(0);
     cluster.make("optional");
-    cluster.options =
-        vec!["--queue-max=3MiB".to_owned(), format!("--optional-repository={}", cluster.place("optional"))];
+    cluster.options = limited_to(3);
+    cluster.options.push(format!("--optional-repository={}", cluster.place("optional")));
     is_done(&cluster.push_other("00000002.history"));
     cluster.rename("repository", "unmounted");
     let log = log_of(4);
@@ -68,8 +57,8 @@ fn what_only_an_optional_repository_has_is_not_the_end_of_the_archive() {
 fn a_segment_that_only_an_optional_repository_has_is_a_gap_of_the_required_one() {
     let mut cluster = Cluster::new(0);
     cluster.make("optional");
-    cluster.options =
-        vec!["--queue-max=3MiB".to_owned(), format!("--optional-repository={}", cluster.place("optional"))];
+    cluster.options = limited_to(3);
+    cluster.options.push(format!("--optional-repository={}", cluster.place("optional")));
     is_done(&cluster.push_other("00000002.history"));
     cluster.rename("repository", "unmounted");
     let log = log_of(4);
@@ -101,7 +90,8 @@ fn that_hangs() -> (TcpListener, String) {
 fn an_optional_repository_that_hangs_delays_no_acknowledgement() {
     let (_listener, url) = that_hangs();
     let mut cluster = Cluster::new(0);
-    cluster.options = vec!["--queue-max=7MiB".to_owned(), format!("--optional-repository={url}")];
+    cluster.options = limited_to(7);
+    cluster.options.push(format!("--optional-repository={url}"));
     is_done(&cluster.push_other("00000002.history"));
     cluster.rename("repository", "unmounted");
     let log = log_of(8);

@@ -22,10 +22,19 @@ pub(super) struct Lane {
     limit_thousandths: usize,
     /// How long uploads rest after the next failure.
     rest: Duration,
-    /// Until when they rest, and why.
-    down: Option<(Duration, String)>,
+    /// The last one failed.
+    down: Option<Down>,
     pub(super) archived: u64,
     pub(super) last_archived: Option<String>,
+}
+
+/// Uploads rest.
+#[derive(Debug)]
+struct Down {
+    /// No upload has succeeded since the first failure, which was then.
+    since: Duration,
+    until: Duration,
+    why: String,
 }
 
 /// Whether another upload may begin.
@@ -55,7 +64,7 @@ impl Lane {
 
     pub(super) fn room(&self, now: Duration) -> Room {
         match &self.down {
-            Some((until, _)) if now < *until => return Room::Later(*until),
+            Some(down) if now < down.until => return Room::Later(down.until),
             // One finds out whether the store is back.
             Some(_) if self.running > 0 => return Room::Full,
             _ => {}
@@ -80,12 +89,18 @@ impl Lane {
 
     /// Why uploads rest, if they do.
     pub(super) fn trouble(&self, now: Duration) -> Option<&str> {
-        self.down.as_ref().filter(|(until, _)| now < *until).map(|(_, message)| message.as_str())
+        self.lasting_trouble(now, Duration::ZERO)
+    }
+
+    /// Why they rest, if every upload has failed for `patience`.
+    pub(super) fn lasting_trouble(&self, now: Duration, patience: Duration) -> Option<&str> {
+        let lasts = |down: &&Down| now < down.until && now.saturating_sub(down.since) >= patience;
+        self.down.as_ref().filter(lasts).map(|down| down.why.as_str())
     }
 
     /// The store has not answered since this.
     pub(super) fn last_trouble(&self) -> Option<&str> {
-        self.down.as_ref().map(|(_, message)| message.as_str())
+        self.down.as_ref().map(|down| down.why.as_str())
     }
 
     pub(super) fn succeeded(&mut self, name: &str) {
@@ -106,7 +121,8 @@ impl Lane {
         if self.down.is_none() {
             say!("uploads to a repository rest: {}", failure.message);
         }
-        self.down = Some((now + self.rest, failure.message.clone()));
+        let since = self.down.as_ref().map_or(now, |down| down.since);
+        self.down = Some(Down { since, until: now + self.rest, why: failure.message.clone() });
         self.rest = (self.rest * 2).min(REST_MAX);
         if failure.is_too_much {
             self.limit_thousandths = (self.limit_thousandths / 2).max(1000);

@@ -149,14 +149,17 @@ impl Queue {
 
     /// Why a required repository that lacks the file takes none now, if so.
     pub(super) fn trouble(&self, name: &str, now: Duration) -> Option<&str> {
+        self.lasting_trouble(name, now, Duration::ZERO)
+    }
+
+    /// The same, of one that has taken none for `patience`.
+    pub(super) fn lasting_trouble(&self, name: &str, now: Duration, patience: Duration) -> Option<&str> {
         let stages = self.jobs.get(name).map(|job| &job.stages);
         let lacks = |index: usize| stages.is_none_or(|stages| stages[index] != Stage::Done);
         let mut lanes = self.lanes.iter().enumerate();
-        lanes.find_map(
-            |(index, lane)| {
-                if lane.is_required && lacks(index) { lane.trouble(now) } else { None }
-            },
-        )
+        lanes.find_map(|(index, lane)| {
+            if lane.is_required && lacks(index) { lane.lasting_trouble(now, patience) } else { None }
+        })
     }
 
     /// The next upload: those that a command waits for first, then histories, then by name, what is owed last.
