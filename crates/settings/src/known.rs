@@ -93,7 +93,12 @@ pub const KNOWN: &[Known] = &[
     ),
     setting("archive.in_flight", Number(1, 256), Value("32"), "uploads or downloads at once, at most"),
     setting("archive.prefetch", Number(0, 1024), Value("32"), "segments fetched ahead, at most; 0: none"),
-    setting("archive.timeout", Number(1, 3600), Value("60"), "seconds that a command waits"),
+    setting(
+        "archive.timeout",
+        Number(1, 3600),
+        Value("60"),
+        "seconds that a command waits, and that a store may fail before `queue_max` counts",
+    ),
     setting(
         "archive.queue_max",
         Bytes,

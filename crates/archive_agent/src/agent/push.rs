@@ -196,7 +196,8 @@ impl Pusher {
 
     /// PostgreSQL may remove the segment. One that a required repository has is copied to the others later; else it is a gap.
     fn let_go(&self, state: &mut State, name: &str, path: &str, reason: String) -> Answer {
-        if let Some(owed) = state.queue.owe(name) {
+        let identity = self.identity_of(path);
+        if let Some(owed) = state.queue.owe(name, identity) {
             if let Err(problem) = self.note_owed(name, &owed) {
                 return Answer::Failed(problem);
             }
@@ -224,7 +225,7 @@ impl Pusher {
         }
         state.left_out += 1;
         let only_there: Vec<String> = (0..self.shared.places.len())
-            .filter(|lane| state.queue.is_in(name, *lane))
+            .filter(|lane| state.queue.is_in(name, *lane, identity))
             .map(|lane| format!("; the optional repository {} has it", self.shared.places[lane].location()))
             .collect();
         state.queue.give_up(name);
@@ -662,12 +663,20 @@ mod tests {
 
     /// A data directory and a required repository; whatever else the settings say.
     fn shared(directory: &Path, more: &str) -> Arc<Shared> {
+        shared_with(directory, &["repository"], more)
+    }
+
+    /// As `shared`, with several required repositories in these directories.
+    fn shared_with(directory: &Path, repositories: &[&str], more: &str) -> Arc<Shared> {
         let data = directory.join("data");
         std::fs::create_dir_all(data.join("global")).unwrap();
         std::fs::write(data.join("global/pg_control"), 7_u64.to_le_bytes()).unwrap();
-        let url = directory.join("repository").display().to_string();
-        Repository::create(&url.parse().unwrap(), RepositoryOptions::default()).unwrap();
-        let settings = ArchiveSettings::parse(&format!("repository = {url:?}\n{more}\n"), "test").unwrap();
+        let url_of = |name| directory.join(name).display().to_string();
+        let urls: Vec<String> = repositories.iter().map(url_of).collect();
+        for url in &urls {
+            Repository::create(&url.parse().unwrap(), RepositoryOptions::default()).unwrap();
+        }
+        let settings = ArchiveSettings::parse(&format!("repository = {urls:?}\n{more}\n"), "test").unwrap();
         let spool = Spool::new(directory.join("spool"), 1);
         spool.prepare().unwrap();
         Shared::take_over(spool, DataDirectory::new(data), Arc::new(SystemClock), |known| {
@@ -748,13 +757,6 @@ mod tests {
         (listener, shared)
     }
 
-    /// With another repository beside the first one, which the setting with this name has.
-    fn shared_with_another(directory: &Path, setting: &str) -> Arc<Shared> {
-        let url = directory.join("another").display().to_string();
-        Repository::create(&url.parse().unwrap(), RepositoryOptions::default()).unwrap();
-        shared(directory, &format!("{setting} = {url:?}"))
-    }
-
     fn write_to_archive(directory: &Path, name: &str, content: &[u8]) -> Option<FileIdentity> {
         let path = directory.join("data/pg_wal").join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -790,7 +792,7 @@ mod tests {
     /// to the first one. The test is the worker: `finish` says how the uploads end. Returns what the command is told.
     fn end_while_a_command_waits(is_second_busy: bool, finish: impl FnOnce(&Pusher, &Task)) -> Answer {
         let directory = tempfile::tempdir().unwrap();
-        let shared = shared_with_another(directory.path(), "repository");
+        let shared = shared_with(directory.path(), &["repository", "another"], "");
         let pusher = Pusher::new(shared, Packing::default(), 1, None);
         {
             let mut state = pusher.state.lock();
@@ -888,6 +890,28 @@ mod tests {
         state.queue.lanes[0].succeeded("before");
         state.queue.lanes[0].failed(now, &store_is_down());
         assert_eq!(reason(&state, now), None);
+    }
+
+    /// The data directory was rolled back in place: the repository that has the file has the one that was there before.
+    #[test]
+    fn a_file_that_another_one_has_replaced_is_not_copied_from_a_repository() {
+        let directory = tempfile::tempdir().unwrap();
+        let shared = shared_with(directory.path(), &["repository", "another"], "");
+        let before = write_to_archive(directory.path(), SEGMENT, b"before");
+        let pusher = Pusher::new(Arc::clone(&shared), Packing::default(), 4, limit_of_a_byte());
+        let path = format!("pg_wal/{SEGMENT}");
+        let mut state = pusher.state.lock();
+        let now = pusher.shared.clock.monotonic();
+        state.queue.add(SEGMENT, &path);
+        assert!(matches!(state.queue.choose(now), Choice::Task(task) if task.lanes == [0, 1]));
+        state.queue.finish(SEGMENT, 0, before, Ok(()), now);
+        state.queue.finish(SEGMENT, 1, None, Err(&store_is_down()), now);
+        write_to_archive(directory.path(), SEGMENT, b"what is there now");
+        let Answer::Released(said) = pusher.let_go(&mut state, SEGMENT, &path, "full".to_owned()) else {
+            panic!()
+        };
+        assert!(said.starts_with("GAP"), "{said}");
+        assert_eq!(shared.spool.gap_notes().unwrap().len(), 1);
     }
 
     /// A gap is to be put on record in a store that takes connections and says nothing.

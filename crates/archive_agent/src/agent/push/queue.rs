@@ -297,9 +297,10 @@ impl Queue {
     }
 
     /// PostgreSQL is told that the file is archived, although repositories lack it: one that is required has it, and the others are
-    /// owed it. `None` if none of those has it: an optional one need not be there when somebody recovers.
-    pub(super) fn owe(&mut self, name: &str) -> Option<Vec<usize>> {
-        let lacking = self.jobs.get(name)?.lacking();
+    /// owed it. `None` if none of those has it: an optional one need not be there when somebody recovers. `now` is the file that
+    /// PostgreSQL asks for: an earlier one with its name is not what it is told of.
+    pub(super) fn owe(&mut self, name: &str, now: Option<FileIdentity>) -> Option<Vec<usize>> {
+        let lacking = self.jobs.get(name).filter(|job| job.is_of(now))?.lacking();
         if !(0..self.lanes.len()).any(|lane| self.lanes[lane].is_required && !lacking.contains(&lane)) {
             return None;
         }
@@ -361,9 +362,9 @@ impl Queue {
         self.jobs.unreleased()
     }
 
-    /// Whether a repository has the file already.
-    pub(super) fn is_in(&self, name: &str, lane: usize) -> bool {
-        self.jobs.get(name).is_some_and(|job| job.stages[lane] == Stage::Done)
+    /// Whether a repository has the file already that is there `now`.
+    pub(super) fn is_in(&self, name: &str, lane: usize, now: Option<FileIdentity>) -> bool {
+        self.jobs.get(name).is_some_and(|job| job.is_of(now) && job.stages[lane] == Stage::Done)
     }
 
     /// How many files a repository lacks, and how many of them rest because they cannot be put there.
@@ -531,9 +532,9 @@ mod tests {
         chosen(&mut queue).unwrap();
         assert!(queue.is_running("a"));
         queue.finish("a", 1, None, Err(&store_is_down()), NOW);
-        assert_eq!(queue.owe("a"), None);
+        assert_eq!(queue.owe("a", None), None);
         queue.finish("a", 0, None, Ok(()), NOW);
-        assert_eq!(queue.owe("a"), Some(vec![1]));
+        assert_eq!(queue.owe("a", None), Some(vec![1]));
         assert_eq!(queue.waiting_count(), 0);
         queue.add("b", "b");
         assert!(queue.give_up("b").is_empty());
@@ -569,7 +570,7 @@ mod tests {
         chosen(&mut queue).unwrap();
         queue.finish("a", 0, None, Err(&store_is_down()), NOW);
         queue.finish("a", 1, None, Ok(()), NOW);
-        assert_eq!(queue.owe("a"), None);
+        assert_eq!(queue.owe("a", None), None);
         assert_eq!(queue.waiting_count(), 1);
     }
 

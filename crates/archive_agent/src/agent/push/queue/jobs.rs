@@ -64,6 +64,11 @@ impl Job {
         *self.identity.get_or_insert(identity) == identity
     }
 
+    /// Whether what repositories have got is the file that is there `now`.
+    pub(super) fn is_of(&self, now: Option<FileIdentity>) -> bool {
+        self.identity.is_none_or(|known| now == Some(known))
+    }
+
     /// Each repository is to compare what it has with the file that is there now.
     pub(super) fn begin_anew(&mut self) {
         self.identity = None;
