@@ -40,7 +40,7 @@ use crate::say::say;
 use crate::spool::{FileIdentity, GapNote};
 use limits::Limits;
 use queue::{Choice, Outcome, Queue, Task};
-use work::{Failure, Prepared};
+use work::{Failure, Prepared, Unprepared};
 
 /// What may wait to be archived.
 #[derive(Clone, Copy, Debug)]
@@ -429,7 +429,8 @@ impl Pusher {
             let Some(task) = self.next() else { break };
             match work::prepare(&self.shared, &self.limits, desk, &task) {
                 Ok(prepared) => self.put(&task, prepared),
-                Err(failure) => self.refuse(&task, &failure),
+                Err(Unprepared::Failed(failure)) => self.refuse(&task, &failure),
+                Err(Unprepared::Nowhere) => self.write_off(&task),
             }
         }
         self.state.lock().workers -= 1;
@@ -559,6 +560,48 @@ impl Pusher {
         if let Err(problem) = paid {
             say!("what was owed is paid, and not noted: {problem}");
         }
+    }
+
+    /// What repositories are owed has been removed from all others before it was copied: it will not come. The gap is noted before the
+    /// debt is forgotten.
+    fn write_off(&self, task: &Task) {
+        let mut state = self.state.lock();
+        // Else PostgreSQL has asked for it once more, and has it.
+        let noted = if state.queue.is_released(&task.name) { self.note_lost(task) } else { Ok(()) };
+        if let Err(problem) = noted {
+            drop(state);
+            self.refuse(task, &Failure::of_file(problem));
+            return;
+        }
+        let written_off = state.queue.write_off(task);
+        drop(state);
+        for lane in written_off {
+            let place = self.shared.places[lane].location();
+            say!(
+                "{} was owed to {place}, and is in no repository any more: it will be missing there",
+                task.name
+            );
+            self.note_paid(&task.name, lane);
+        }
+        self.changed.notify_all();
+    }
+
+    /// A gap of the repositories that were to get it, and of no other: those had it for as long as they were to keep it.
+    fn note_lost(&self, task: &Task) -> Result<(), String> {
+        let Some(LogFileName::Segment(place)) = LogFileName::parse(&task.name) else { return Ok(()) };
+        let others = self.shared.places.iter().enumerate().filter(|(lane, _)| !task.lanes.contains(lane));
+        let recorded = others.filter_map(|(_, other)| Some(other.record_mark(&other.id()?))).collect();
+        let note = GapNote {
+            system: self.shared.system()?,
+            place,
+            // It is nowhere to be measured; so its gap is one by itself.
+            segment_bytes: 0,
+            noticed_micros: self.shared.clock.wall_micros(),
+            recorded,
+            reason: "it was removed from the other repositories before it was copied here".to_owned(),
+        };
+        let noted = self.shared.gaps.note(&self.shared.spool, note);
+        noted.map_err(|error| format!("{} is in no repository, and that cannot be noted: {error}", task.name))
     }
 
     fn refuse(&self, task: &Task, failure: &Failure) {
@@ -912,6 +955,33 @@ mod tests {
         };
         assert!(said.starts_with("GAP"), "{said}");
         assert_eq!(shared.spool.gap_notes().unwrap().len(), 1);
+    }
+
+    /// Else it would be looked for every minute, by every agent.
+    #[test]
+    fn what_is_owed_and_is_in_no_repository_any_more_is_a_gap_of_the_one_that_was_to_get_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let shared = shared_with_another(directory.path(), "optional_repository");
+        let (system, keys) = (System::PostgreSql(7), [shared.places[0].key(), shared.places[1].key()]);
+        for name in [SEGMENT, HISTORY] {
+            shared.spool.note_owed(system, &keys[1], name).unwrap();
+        }
+        let pusher = Pusher::new(Arc::clone(&shared), Packing::default(), 4, None);
+        pusher.look_around();
+        seawall_testing::wait_until("nothing to be owed", || {
+            shared.spool.owed(system, &keys[1]).unwrap().is_empty()
+        });
+        let gaps = |place: usize| shared.places[place].ask(|repository| repository.gaps(system)).unwrap();
+        seawall_testing::wait_until("the gap to be on record", || {
+            pusher.look_around();
+            shared.spool.gap_notes().unwrap().is_empty()
+        });
+        let gaps = [gaps(0), gaps(1)].map(|gaps| gaps.iter().map(ToString::to_string).collect::<Vec<_>>());
+        assert_eq!(gaps, [vec![], vec![format!("{SEGMENT}-{SEGMENT}")]]);
+        let state = pusher.state.lock();
+        assert_eq!((state.queue.lacking(1), state.queue.archived), ((0, 0), 0));
+        drop(state);
+        pusher.end();
     }
 
     /// A gap is to be put on record in a store that takes connections and says nothing.

@@ -37,13 +37,16 @@ impl Gaps {
     /// Notes durably that a segment is left out.
     pub(crate) fn note(&self, spool: &Spool, note: GapNote) -> std::io::Result<()> {
         let mut notes = self.notes.lock();
-        if notes.iter().any(|known| is_same(known, &note)) {
-            return Ok(());
-        }
         let mut all = notes.clone();
-        all.push(note);
-        spool.write_gap_notes(&all)?;
-        *notes = all;
+        match all.iter_mut().find(|known| is_same(known, &note)) {
+            // Noted for another repository, perhaps.
+            Some(known) => known.recorded.retain(|mark| note.recorded.contains(mark)),
+            None => all.push(note),
+        }
+        if all != *notes {
+            spool.write_gap_notes(&all)?;
+            *notes = all;
+        }
         Ok(())
     }
 

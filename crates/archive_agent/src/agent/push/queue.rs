@@ -296,6 +296,29 @@ impl Queue {
         askers.unwrap_or_default()
     }
 
+    /// Repositories will not get what they are owed. Returns which those are: none if PostgreSQL has asked for the file once more.
+    pub(super) fn write_off(&mut self, task: &Task) -> Vec<usize> {
+        for lane in &task.lanes {
+            self.lanes[*lane].running -= 1;
+        }
+        let written_off = self.jobs.change(&task.name, |job| {
+            let is_released = job.released.is_some();
+            let stage = if is_released { Stage::Done } else { Stage::Waiting };
+            task.lanes.iter().for_each(|lane| job.stages[*lane] = stage);
+            if is_released {
+                job.noted.retain(|lane| !task.lanes.contains(lane));
+            }
+            if is_released { task.lanes.clone() } else { Vec::new() }
+        });
+        self.forget_done(&task.name);
+        written_off.unwrap_or_default()
+    }
+
+    /// Whether PostgreSQL has been told that the file is archived, and has not asked for it since.
+    pub(super) fn is_released(&self, name: &str) -> bool {
+        self.jobs.get(name).is_some_and(|job| job.released.is_some())
+    }
+
     /// PostgreSQL is told that the file is archived, although repositories lack it: one that is required has it, and the others are
     /// owed it. `None` if none of those has it: an optional one need not be there when somebody recovers. `now` is the file that
     /// PostgreSQL asks for: an earlier one with its name is not what it is told of.

@@ -36,6 +36,20 @@ pub(super) struct Failure {
     pub(super) is_too_much: bool,
 }
 
+/// Why there is nothing to put.
+#[derive(Debug)]
+pub(super) enum Unprepared {
+    Failed(Failure),
+    /// All repositories have been asked, and none has it; nor is it in the data directory any more.
+    Nowhere,
+}
+
+impl From<Failure> for Unprepared {
+    fn from(failure: Failure) -> Unprepared {
+        Unprepared::Failed(failure)
+    }
+}
+
 impl Failure {
     pub(super) fn of_file(message: String) -> Failure {
         Failure { message, is_of_store: false, is_too_much: false }
@@ -72,7 +86,7 @@ pub(super) fn prepare(
     limits: &Limits,
     mut desk: Desk<'_>,
     task: &Task,
-) -> Result<Prepared, Failure> {
+) -> Result<Prepared, Unprepared> {
     let full = shared.data.full(&task.path);
     // What comes from a repository is no longer than a segment, either; how long it is is known when it is there.
     let file = std::fs::metadata(&full).ok().filter(std::fs::Metadata::is_file);
@@ -168,9 +182,9 @@ fn content_of(
     task: &Task,
     full: &Path,
     content: &mut Vec<u8>,
-) -> Result<Option<FileIdentity>, Failure> {
+) -> Result<Option<FileIdentity>, Unprepared> {
     let archived = match task.source {
-        Source::File => return read(full, content).map(Some),
+        Source::File => return Ok(Some(read(full, content)?)),
         Source::Archived(identity) => Some(identity),
         Source::Repository => None,
     };
@@ -182,21 +196,21 @@ fn content_of(
 }
 
 /// The content of a file that PostgreSQL has been told is archived.
-fn from_repository(shared: &Shared, name: &str, content: &mut Vec<u8>) -> Result<(), Failure> {
+fn from_repository(shared: &Shared, name: &str, content: &mut Vec<u8>) -> Result<(), Unprepared> {
     let system = shared.system().map_err(Failure::of_file)?;
     let parsed = LogFileName::parse(name);
     let parsed = parsed.ok_or_else(|| Failure::of_file(format!("{name} is no file of a log")))?;
-    let mut failure = Failure::of_file(format!("{name} is in no repository that answers"));
+    let mut failure = None;
     for place in Place::in_order(&shared.places, shared.clock.monotonic()) {
         // Every fetch begins with none of it.
         let fetched = place.ask(|repository| repository.fetch(system, parsed, content));
         match fetched {
             Ok(_) => return Ok(()),
             Err(ArchiveError::NotFound { .. }) => {}
-            Err(error) => failure = Failure::of_file(error.to_string()),
+            Err(error) => failure = Some(Failure::of_file(error.to_string())),
         }
     }
-    Err(failure)
+    Err(failure.map_or(Unprepared::Nowhere, Unprepared::Failed))
 }
 
 /// Reads a file that nobody writes to meanwhile, and says which file that was.
