@@ -411,7 +411,7 @@ fn a_rotation_that_keeps_the_others_drops_none_whose_copies_are_damaged() {
     let said = error.to_string();
     assert!(said.contains(&fingerprint(2)) && said.contains(&ring), "{said}");
     // It may have been damaged on its way: what lies there is untouched.
-    assert_eq!(rings(&disk), [ring.clone()]);
+    assert_eq!(rings(&disk), std::slice::from_ref(&ring));
     disk.write_file(&ring, &whole);
     assert!(open(&disk, 2).is_ok() && open(&disk, 3).is_err());
     damage_second();

@@ -13,6 +13,7 @@
 //! when a command comes with other settings or from another cluster in the same directory.
 
 mod fetch;
+mod moved;
 mod places;
 mod push;
 mod statistics;
@@ -130,11 +131,14 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
     let lock = lock.map_err(|error| format!("cannot lock the spool: {error}"))?;
     let shared =
         Shared::take_over(spool, data, Arc::new(SystemClock), |known| open_places(&settings, known))?;
+    if let Ok(system) = shared.data.system() {
+        moved::take_over(&shared.spool, system, &shared.places, &shared.gaps);
+    }
     let listener = listen(&shared.spool)?;
     let watched = shared.data.archive_status();
     let watch =
         Watch::new(&watched).map_err(|error| format!("cannot watch {}: {error}", watched.display()))?;
-    let mark = mark_of(&settings);
+    let mark = mark_of(&settings, &shared.data.full(""));
     let (in_flight, prefetch) = (settings.in_flight(), settings.prefetch());
     let queue_max = settings.queue_max().map(|bytes| QueueLimit { bytes, patience: timeout });
     // For as long as the process lives.

@@ -280,7 +280,9 @@ fn try_get(call: Call) -> Result<u8, Trouble> {
 fn try_socket(call: Call) -> Result<u8, Trouble> {
     call.check_memory()?;
     match ask_agent(&call, &Request::Hello)? {
-        Answer::Ok => print(&format!("{:08x} {}", mark_of(&call.settings), call.spool.socket().display())),
+        Answer::Ok => {
+            print(&format!("{:08x} {}", mark_of(&call.settings, &call.data), call.spool.socket().display()))
+        }
         Answer::Failed(message) => Err(Trouble::new(message)),
         Answer::Released(_) | Answer::Missing | Answer::Status(_) | Answer::OtherSettings => Err(confused()),
     }
@@ -293,7 +295,7 @@ fn ask_running(request: &Request, call: &Call) -> Result<Answer, Trouble> {
         let (data, spool) = (call.data.display(), call.spool.directory().display());
         Trouble::new(format!("no agent runs for the data directory {data} with the spool {spool}"))
     })?;
-    let line = request.to_line(mark_of(&call.settings));
+    let line = request.to_line(mark_of(&call.settings, &call.data));
     let answer = exchange(stream, &line, call.settings.timeout())?;
     answer.ok_or_else(confused)
 }
@@ -329,7 +331,7 @@ fn text_of(argument: &OsString) -> Result<String, Trouble> {
 /// Asks the agent, starting one where there is none.
 fn ask_agent(call: &Call, request: &Request) -> Result<Answer, Trouble> {
     let Call { settings, spool, .. } = call;
-    let line = request.to_line(mark_of(settings));
+    let line = request.to_line(mark_of(settings, &call.data));
     let timeout = settings.timeout();
     for _ in 0..AGENTS_TRIED {
         let stream = connect_or_start(call)?;

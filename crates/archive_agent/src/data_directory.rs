@@ -1,9 +1,11 @@
 //! What the agent needs to know of PostgreSQL's data directory.
 
 use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use seawall_archive::{LogFileName, Lsn, System, TimelineId};
+use seawall_codec::checksum::Crc64;
 
 use crate::regular;
 
@@ -43,6 +45,14 @@ pub(crate) fn find(named: Option<&Path>, path: Option<&Path>) -> Result<PathBuf,
         )
     })?;
     std::fs::canonicalize(above).map_err(|error| format!("cannot look at {}: {error}", above.display()))
+}
+
+/// Name of the spool for the data directory with this full name. The number of its file system is no part of that: with many file
+/// systems it is another one after each start of the machine, and what the spool remembers would be forgotten.
+pub(crate) fn spool_name(full: &Path) -> String {
+    let mut checksum = Crc64::new();
+    checksum.update(full.as_os_str().as_bytes());
+    format!("{:016x}", checksum.finish())
 }
 
 impl DataDirectory {

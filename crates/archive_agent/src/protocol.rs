@@ -8,10 +8,12 @@
 //!   status 1a2b3c4d text|json          -->     status MESSAGE
 //!   stop 1a2b3c4d                      -->     ok
 //! ```
-//! The eight digits stand for the settings, and for credentials in the environment: `other` means that the agent runs with other ones and is about to end, so that the
-//! next one can be started with these. In paths and messages `%`, spaces and line feeds are written as `%XX`.
+//! The eight digits stand for the settings, for credentials in the environment, and for the data directory: `other` means that the agent runs
+//! with other ones and is about to end, so that the next one can be started with these. In paths and messages `%`, spaces and line feeds are written as `%XX`.
 
 use std::fmt::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use seawall_codec::checksum::crc32c;
 
@@ -61,10 +63,15 @@ pub(crate) enum Answer {
     OtherSettings,
 }
 
-/// What settings are told apart by, with what they take from the environment: an agent keeps the environment that it was started with.
-pub(crate) fn mark_of(settings: &ArchiveSettings) -> u32 {
+/// What agents are told apart by: the settings, with what they take from the environment, since an agent keeps the environment that it
+/// was started with; and the data directory. Another one may be under its name by now, or at the same moment in another container.
+pub(crate) fn mark_of(settings: &ArchiveSettings, data: &Path) -> u32 {
+    let identity = |found: std::fs::Metadata| format!("{:x}-{:x}", found.dev(), found.ino());
+    // A directory that is missing is told by whoever works in it.
+    let directory = std::fs::metadata(data).map(identity).unwrap_or_default();
     let environment = settings.environment().into_iter().flat_map(|(name, value)| [name, value]);
-    let parts: Vec<Vec<u8>> = std::iter::once(settings.to_text().into_bytes()).chain(environment).collect();
+    let own = [settings.to_text(), directory].map(String::into_bytes);
+    let parts: Vec<Vec<u8>> = own.into_iter().chain(environment).collect();
     crc32c(&parts.join(&0))
 }
 

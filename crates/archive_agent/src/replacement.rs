@@ -113,7 +113,7 @@ pub(crate) fn remove_left(directory: &Path, now_micros: i64) -> io::Result<()> {
             metadata.is_file() && u64::try_from(unused).is_ok_and(|seconds| seconds >= LEFT_AFTER.as_secs())
         });
         if is_left {
-            rustix::fs::unlink(&entry.path())?;
+            rustix::fs::unlink(entry.path())?;
         }
     }
     Ok(())

@@ -17,6 +17,8 @@ use seawall_codec::checksum::crc32c;
 use seawall_keys::MasterKey;
 use seawall_settings::{KNOWN, KeyOf, Known, Names, Settings, known};
 
+use crate::data_directory;
+
 /// A spool that a package may provide, for all clusters of a machine.
 const SYSTEM_SPOOL: &str = "/var/spool/seawall";
 /// What lies below these may be gone when the machine has started again, or was not used for some days.
@@ -99,14 +101,13 @@ impl ArchiveSettings {
     /// The spool of the cluster with this data directory.
     ///
     /// # Errors
-    /// If the directory cannot be told from others, or there is no place for the spool.
+    /// If the directory is not there, or there is no place for the spool.
     pub fn spool(&self, data: &Path) -> Result<PathBuf, SettingsError> {
-        let metadata = std::fs::metadata(data);
-        let metadata =
-            metadata.map_err(|error| SettingsError(format!("cannot look at {}: {error}", data.display())))?;
-        // By the directory itself, not by its name: two names of one directory are one cluster.
-        let name = format!("{:x}-{:x}", metadata.dev(), metadata.ino());
-        Ok(self.spool_root()?.join(name))
+        // Past all links: two names of one directory are one cluster.
+        let full = std::fs::canonicalize(data);
+        let full =
+            full.map_err(|error| SettingsError(format!("cannot look at {}: {error}", data.display())))?;
+        Ok(self.spool_root()?.join(data_directory::spool_name(&full)))
     }
 
     fn spool_root(&self) -> Result<PathBuf, SettingsError> {

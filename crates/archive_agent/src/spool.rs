@@ -1,5 +1,5 @@
-//! The spool: what commands and the agent tell each other through files. One directory for each data directory, which this user
-//! alone can read and write.
+//! The spool: what commands and the agent tell each other through files. One directory for each data directory, named by the
+//! CRC-64/NVME of its full name, which this user alone can read and write.
 //!
 //! ```text
 //!   agent.lock             held by the agent while it runs
@@ -146,13 +146,6 @@ impl Spool {
     /// The spool at `directory`. `setting` is a number that stands for the repositories that are set. Touches nothing.
     pub fn new(directory: PathBuf, setting: u32) -> Spool {
         let disk = Arc::new(OsDisk::new(&directory));
-        Spool { directory, disk, setting, replacing: Mutex::default() }
-    }
-
-    /// One on a disk that loses power, which has no place in the system.
-    #[cfg(test)]
-    pub(crate) fn on(disk: Arc<dyn Disk>, setting: u32) -> Spool {
-        let directory = PathBuf::from("/nowhere/at/all");
         Spool { directory, disk, setting, replacing: Mutex::default() }
     }
 

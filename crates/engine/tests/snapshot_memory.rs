@@ -254,27 +254,26 @@ fn many_small_checkpoints_leave_few_memtables_and_old_snapshots_see_what_they_sa
 fn a_bulk_load_needs_no_memory_for_snapshots_however_many_checkpoints_end_meanwhile() {
     let (database, table) =
         open(Options { snapshot_memory_bytes: 0, memtable_bytes: 256 << 10, ..options() });
-    let is_done = AtomicBool::new(false);
+    let (is_done, checkpoints) = (AtomicBool::new(false), AtomicU64::new(0));
     let rows = 50_000_u32;
     std::thread::scope(|scope| {
-        let writer = scope.spawn(|| {
-            let mut rounds = 0_u64;
+        scope.spawn(|| {
             while !is_done.load(Ordering::SeqCst) {
-                database.put(&table, "row", rounds.to_be_bytes()).unwrap();
+                let number = checkpoints.load(Ordering::SeqCst);
+                database.put(&table, "row", number.to_be_bytes()).unwrap();
                 database.checkpoint().unwrap();
-                rounds += 1;
+                checkpoints.store(number + 1, Ordering::SeqCst);
             }
-            rounds
         });
         let mut load = database.bulk_load("loaded").unwrap();
         for row in 1..rows {
             load.add(row.to_be_bytes(), [7; 60]).unwrap();
         }
+        seawall_testing::wait_until("checkpoints", || checkpoints.load(Ordering::SeqCst) > 10);
         load.add(0_u32.to_be_bytes(), [8; 60]).unwrap();
         load.add(5_u32.to_be_bytes(), [8; 60]).unwrap();
         let loaded = load.finish();
         is_done.store(true, Ordering::SeqCst);
-        assert!(writer.join().unwrap() > 10);
         let loaded = loaded.unwrap();
         let snapshot = database.snapshot();
         let mut found = 0_u32;

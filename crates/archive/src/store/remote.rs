@@ -35,7 +35,8 @@ use super::{ObjectEntry, ObjectReader, ObjectStorage, Put, StoreCause, StoreErro
 /// Threads that drive requests: TLS and checksums are most of what they do.
 const DRIVERS: usize = 2;
 
-/// A put, or a get of a range, of so many bytes may take a second longer. Whoever is slower than that for all that is in flight has the wrong store.
+/// A put, or a get of a range, of so many bytes may take a second longer. Whoever is slower than that for all that is in flight has the
+/// wrong store.
 const BYTES_PER_SECOND_MIN: u64 = 1 << 20;
 
 /// A prefix of a bucket.

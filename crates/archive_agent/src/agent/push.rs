@@ -961,7 +961,9 @@ mod tests {
     #[test]
     fn what_is_owed_and_is_in_no_repository_any_more_is_a_gap_of_the_one_that_was_to_get_it() {
         let directory = tempfile::tempdir().unwrap();
-        let shared = shared_with_another(directory.path(), "optional_repository");
+        let url = directory.path().join("another").display().to_string();
+        Repository::create(&url.parse().unwrap(), RepositoryOptions::default()).unwrap();
+        let shared = shared(directory.path(), &format!("archive.optional_repository = {url:?}"));
         let (system, keys) = (System::PostgreSql(7), [shared.places[0].key(), shared.places[1].key()]);
         for name in [SEGMENT, HISTORY] {
             shared.spool.note_owed(system, &keys[1], name).unwrap();

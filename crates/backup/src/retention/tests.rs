@@ -331,13 +331,18 @@ fn check(seed: u64, world: &World, policy: &RetentionPolicy, now: i64) -> usize 
             backup.id
         );
     }
-    // Every moment of the window, on every timeline; without a window, whatever lies behind a backup that stays.
+    // Every moment of the window, on every timeline; without a window, whatever lies behind a backup that stays, on the timelines that it
+    // stays for.
     let window = begin_of(policy.keep_window);
+    let stays_for = |backup: &BackupNeeds, timeline: TimelineId| {
+        let reasons = plan.kept.iter().filter(|kept| kept.id == backup.id).flat_map(|kept| &kept.reasons);
+        reasons.into_iter().any(|reason| !matches!(reason, KeepReason::NewestOf(other) if *other != timeline))
+    };
     for timeline in before.histories.keys().copied().chain([TimelineId::FIRST]) {
         let oldest = after
             .backups
             .iter()
-            .filter(|backup| holdings.lines.has(timeline, backup))
+            .filter(|backup| holdings.lines.has(timeline, backup) && stays_for(backup, timeline))
             .map(|backup| backup.end)
             .min();
         for (lsn, micros) in moments(world, timeline) {

@@ -1,6 +1,5 @@
 //! A data directory that is made for the tests, a repository and a spool, and the commands on them.
 
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -129,10 +128,11 @@ impl Cluster {
         })
     }
 
-    /// The directory that the spool has, or will have, for this data directory.
+    /// The directory that the spool will have for this data directory, which has no agent yet.
     pub(crate) fn leaf_of_spool(&self) -> PathBuf {
-        let data = std::fs::metadata(self.data()).unwrap();
-        PathBuf::from(self.place("spool")).join(format!("{:x}-{:x}", data.dev(), data.ino()))
+        let said = message(&self.run("archive-status", &[]));
+        let (_, leaf) = said.trim_end().rsplit_once("with the spool ").expect("no agent runs");
+        PathBuf::from(leaf)
     }
 
     /// The one directory that the spool has for this data directory.

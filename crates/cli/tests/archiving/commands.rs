@@ -233,7 +233,7 @@ fn a_master_key_before_the_command_counts_as_one_after_it() {
     let path = format!("pg_wal/{name}");
     let plain = format!("--repository={}", cluster.repository());
     let missing = cluster.place("no such key");
-    let push = ["--master-key-file", &key, "archive-push", &plain, &path];
+    let push: [&str; 5] = ["--master-key-file", &key, "archive-push", &plain, &path];
     let output = seawall(&cluster, &push);
     assert!(code(&output) == 1 && message(&output).contains("not encrypted"), "{}", message(&output));
     assert!(!cluster.path_in_repository(&name).exists(), "stored for everybody to read");
@@ -242,7 +242,8 @@ fn a_master_key_before_the_command_counts_as_one_after_it() {
     for (option, source) in
         [("--master-key-file", &key), ("--master-key-file", &missing), ("--master-key-command", &print)]
     {
-        let get = [option, source, "archive-get", &plain, "000000010000000000000050", "pg_wal/fetched"];
+        let get: [&str; 6] =
+            [option, source, "archive-get", &plain, "000000010000000000000050", "pg_wal/fetched"];
         let output = seawall(&cluster, &get);
         assert_eq!(code(&output), 126, "{option} {source}: {}", message(&output));
         assert!(!message(&output).is_empty());
@@ -252,7 +253,8 @@ fn a_master_key_before_the_command_counts_as_one_after_it() {
     assert_eq!(code(&created), 0, "{}", message(&created));
     let encrypted = format!("--repository={encrypted}");
     is_done(&seawall(&cluster, &["--master-key-file", &key, "archive-push", &encrypted, &path]));
-    let get = ["--master-key-command", &print, "--json", "archive-get", &encrypted, &name, "pg_wal/fetched"];
+    let get: [&str; 7] =
+        ["--master-key-command", &print, "--json", "archive-get", &encrypted, &name, "pg_wal/fetched"];
     is_done(&seawall(&cluster, &get));
     assert!(std::fs::read(cluster.data().join("pg_wal/fetched")).unwrap() == cluster.log.segment(0));
 }
@@ -263,8 +265,8 @@ fn a_wrong_command_line_is_no_end_of_the_archive() {
     let cluster = Cluster::new(1);
     let (name, to) = (cluster.log.name(0), "pg_wal/fetched");
     let file: &[&str] = &[&name, to];
-    for (before, command, after) in [
-        (&["--nonsense"][..], "archive-get", &[][..]),
+    let wrong: [(&[&str], &str, &[&str]); 8] = [
+        (&["--nonsense"], "archive-get", &[]),
         (&["--json", "--nonsense"], "archive-get", &[]),
         (&["--cache-mib", "5"], "archive-get", &[]),
         (&["--master-key-file", "a", "--master-key-env", "B"], "archive-get", &[]),
@@ -272,7 +274,8 @@ fn a_wrong_command_line_is_no_end_of_the_archive() {
         (&[], "archive-get", &["-h"]),
         (&[], "archive-get", &["--help"]),
         (&[], "archive-get", &["--nonsense"]),
-    ] {
+    ];
+    for (before, command, after) in wrong {
         let words = [before, &[command], file, after].concat();
         let output = seawall(&cluster, &words);
         assert_eq!(code(&output), 126, "{words:?}: {}", message(&output));
@@ -285,9 +288,9 @@ fn a_wrong_command_line_is_no_end_of_the_archive() {
     }
     // To `archive_command`, 0 is a file that may be removed.
     let path = format!("pg_wal/{name}");
-    for words in
-        [&["archive-push", &path, "-h"][..], &["--page-protection", "log-images", "archive-push", &path]]
-    {
+    let wrong: [&[&str]; 2] =
+        [&["archive-push", &path, "-h"], &["--page-protection", "log-images", "archive-push", &path]];
+    for words in wrong {
         assert_ne!(code(&seawall(&cluster, words)), 0, "{words:?}");
     }
     for words in [["archive-get", "-h"], ["archive-get", "--help"], ["help", "archive-get"]] {

@@ -9,6 +9,7 @@ mod cluster;
 mod commands;
 mod faults;
 mod full_disk;
+mod moved;
 mod optional;
 #[path = "../../../archive/tests/common/postgresql_log.rs"]
 #[allow(dead_code, reason = "the tests of crate archive use all of it")]

@@ -50,6 +50,17 @@ impl Gaps {
         Ok(())
     }
 
+    /// Notes what another spool has noted for these repositories, unless it is on record by now.
+    pub(crate) fn take_on(
+        &self,
+        spool: &Spool,
+        notes: Vec<GapNote>,
+        places: &[Place],
+    ) -> std::io::Result<()> {
+        let mut lasting = notes.into_iter().filter(|note| !is_recorded_in_all(note, places));
+        lasting.try_for_each(|note| self.note(spool, note))
+    }
+
     /// Whether a segment is noted, and not on record everywhere yet.
     pub(crate) fn has(&self, system: System, place: SegmentPlace) -> bool {
         self.notes.lock().iter().any(|note| note.system == system && note.place == place)

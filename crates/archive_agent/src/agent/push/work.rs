@@ -116,11 +116,14 @@ fn history_for(shared: &Shared, name: &str, packer: &mut Packer) -> Result<Optio
     if path.try_exists().map_err(failed(&path))? {
         read(&path, &mut content)?;
     } else {
-        from_repository(shared, &history, &mut content).map_err(|failure| {
+        from_repository(shared, &history, &mut content).map_err(|unprepared| {
+            let elsewhere = match unprepared {
+                Unprepared::Failed(failure) => failure.message,
+                Unprepared::Nowhere => "no repository has it".to_owned(),
+            };
             Failure::of_file(format!(
-                "{name} is not archived before the history of its timeline: pg_wal has no {history}, and {}. Copy {history} into pg_wal \
-                 from the server that was promoted, from a standby or from another archive",
-                failure.message
+                "{name} is not archived before the history of its timeline: pg_wal has no {history}, and {elsewhere}. Copy {history} into \
+                 pg_wal from the server that was promoted, from a standby or from another archive"
             ))
         })?;
     }

@@ -1,0 +1,163 @@
+//! What an agent of the same cluster has left in another spool: a spool goes by the full name of the data directory, which was moved
+//! since.
+//!
+//! What is where if the machine stops: a note is durable here before it is removed there. A note that is in both is taken over once
+//! more, and what it asks for is done already.
+
+use std::io;
+use std::path::Path;
+
+use seawall_archive::System;
+
+use super::places::Place;
+use super::push::gaps::Gaps;
+use crate::say::say;
+use crate::spool::{GapNote, Lock, Spool};
+
+/// Takes over what the spools beside this one remember of this cluster, where they have noted it for these repositories.
+pub(super) fn take_over(spool: &Spool, system: System, places: &[Place], gaps: &Gaps) {
+    let others = beside(spool).unwrap_or_else(|error| {
+        say!("the spools beside this one cannot be listed: {error}");
+        Vec::new()
+    });
+    for other in others {
+        let directory = other.directory().display();
+        match take_over_from(&other, spool, system, places, gaps) {
+            Ok(true) => say!("what {directory} remembered of {system} is remembered here now"),
+            Ok(false) => {}
+            Err(error) => say!("what {directory} remembers cannot be taken over: {error}"),
+        }
+    }
+}
+
+fn beside(spool: &Spool) -> io::Result<Vec<Spool>> {
+    let own = spool.directory();
+    let mut others = Vec::new();
+    for entry in std::fs::read_dir(own.parent().unwrap_or(Path::new("/")))? {
+        let path = entry?.path();
+        if path != own && path.is_dir() {
+            others.push(Spool::new(path, 0));
+        }
+    }
+    Ok(others)
+}
+
+/// Whether there was something.
+fn take_over_from(
+    other: &Spool,
+    spool: &Spool,
+    system: System,
+    places: &[Place],
+    gaps: &Gaps,
+) -> io::Result<bool> {
+    // Another user's is not believed.
+    if other.check().is_err() || !remembers(other, system, places)? {
+        return Ok(false);
+    }
+    // An agent that lives sees to its notes itself.
+    let Some(_lock) = other.try_lock(Lock::Agent)? else { return Ok(false) };
+    if !is_for(other, places)? {
+        say!("{} remembers something of {system} for other repositories", other.directory().display());
+        return Ok(false);
+    }
+    let notes: (Vec<GapNote>, Vec<GapNote>) =
+        other.gap_notes()?.into_iter().partition(|note| note.system == system);
+    let (of_this, of_others) = notes;
+    if !of_this.is_empty() {
+        gaps.take_on(spool, of_this, places)?;
+        other.write_gap_notes(&of_others)?;
+    }
+    for key in places.iter().map(Place::key) {
+        for name in other.owed(system, &key)? {
+            spool.note_owed(system, &key, &name)?;
+            other.note_paid(system, &key, &name)?;
+        }
+    }
+    Ok(true)
+}
+
+fn remembers(other: &Spool, system: System, places: &[Place]) -> io::Result<bool> {
+    let mut remembers = other.gap_notes()?.iter().any(|note| note.system == system);
+    for place in places {
+        remembers |= !other.owed(system, &place.key())?.is_empty();
+    }
+    Ok(remembers)
+}
+
+/// Whether its agent archived to these repositories, and required no other.
+fn is_for(other: &Spool, places: &[Place]) -> io::Result<bool> {
+    let required = other.repositories()?;
+    let is_one = |key: &String| places.iter().any(|place| place.key() == *key);
+    Ok(!required.is_empty() && required.keys().all(is_one))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use seawall_archive::LogFileName;
+
+    use crate::agent::places::open_places;
+    use crate::settings::ArchiveSettings;
+
+    const SYSTEM: System = System::PostgreSql(7);
+    const NAME: &str = "000000010000000000000007";
+
+    fn note(system: System) -> GapNote {
+        let Some(LogFileName::Segment(place)) = LogFileName::parse(NAME) else { panic!() };
+        let (recorded, reason) = (BTreeSet::new(), "down".to_owned());
+        GapNote { system, place, segment_bytes: 16 << 20, noticed_micros: 1, recorded, reason }
+    }
+
+    /// A repository that an earlier agent has opened.
+    fn places() -> Vec<Place> {
+        let settings = ArchiveSettings::parse("repository = '/nowhere/a'\n", "test").unwrap();
+        let first = "/nowhere/a".parse::<seawall_archive::RepositoryUrl>().unwrap().address();
+        let key = format!("{:08x}", seawall_codec::checksum::crc32c(first.as_bytes()));
+        open_places(&settings, &BTreeMap::from([(key, "id".to_owned())])).unwrap()
+    }
+
+    /// A spool with something to remember, of a repository with this key; and a new one beside it.
+    fn spools(root: &Path, key: &str) -> (Spool, Spool) {
+        let [before, now] = ["before", "now"].map(|name| Spool::new(root.join(name), 7));
+        before.prepare().unwrap();
+        now.prepare().unwrap();
+        before.note_repositories(&BTreeMap::from([(key.to_owned(), "id".to_owned())])).unwrap();
+        before.write_gap_notes(&[note(SYSTEM), note(System::PostgreSql(8))]).unwrap();
+        before.note_owed(SYSTEM, key, NAME).unwrap();
+        (before, now)
+    }
+
+    #[test]
+    fn what_is_remembered_of_a_cluster_goes_with_its_data_directory() {
+        let (directory, places) = (tempfile::tempdir().unwrap(), places());
+        let key = places[0].key();
+        let (before, now) = spools(directory.path(), &key);
+        let gaps = Gaps::read(&now, &places).unwrap();
+        // As long as its own agent lives, it is that one's.
+        let lock = before.try_lock(Lock::Agent).unwrap();
+        take_over(&now, SYSTEM, &places, &gaps);
+        assert_eq!((gaps.count(), before.gap_notes().unwrap().len()), (0, 2));
+        drop(lock);
+        for _ in 0..2 {
+            take_over(&now, SYSTEM, &places, &gaps);
+            assert!(gaps.has(SYSTEM, note(SYSTEM).place));
+            assert_eq!(now.gap_notes().unwrap(), [note(SYSTEM)]);
+            assert_eq!(now.owed(SYSTEM, &key).unwrap(), [NAME]);
+            assert_eq!(before.gap_notes().unwrap(), [note(System::PostgreSql(8))], "another cluster's");
+            assert!(before.owed(SYSTEM, &key).unwrap().is_empty());
+        }
+    }
+
+    /// Such as those of a standby on the same machine, which archives elsewhere.
+    #[test]
+    fn what_is_remembered_for_other_repositories_stays_where_it_is() {
+        let (directory, places) = (tempfile::tempdir().unwrap(), places());
+        let (before, now) = spools(directory.path(), "01234567");
+        let gaps = Gaps::read(&now, &places).unwrap();
+        take_over(&now, SYSTEM, &places, &gaps);
+        assert_eq!((gaps.count(), now.gap_notes().unwrap().len()), (0, 0));
+        assert_eq!(before.gap_notes().unwrap().len(), 2);
+    }
+}
