@@ -62,12 +62,6 @@ fn reserved(world: &World) -> Vec<String> {
     listed.into_iter().map(|(name, _)| name.to_string()).collect()
 }
 
-fn archives(world: &World, disk: &SimulatedDisk, value: &str) {
-    let database = world.open_at(disk);
-    put(&database, value, Durability::Archived).unwrap();
-    database.close().unwrap();
-}
-
 fn put(database: &Database, value: &str, durability: Durability) -> Result<(), Error> {
     let table = database.table("t").or_else(|_| database.create_table("t")).unwrap();
     database.put_with(&table, "k", value, durability).map(drop)
@@ -98,24 +92,6 @@ fn of_two_databases_with_one_timeline_number_the_second_archives_nothing_and_say
     put(&first, "first again", Durability::Archived).unwrap();
     assert!(world.restored_state(RestoreTarget::Latest) == state_of(&first));
     assert_eq!(restored(&world, 22).1, 3, "a number that none has");
-}
-
-#[test]
-fn of_two_restores_side_by_side_each_has_a_number_of_its_own() {
-    // The other one begins and ends when the first has begun to write rows.
-    let world = backed_up();
-    let (first, second) = (SimulatedDisk::new(21), SimulatedDisk::new(22));
-    let mut other = None;
-    let report = restore_while(&world, (&first, 21), &request(), &mut |step| {
-        if matches!(step, RestoreProgress::Rows { .. }) && other.is_none() {
-            other = Some(restore_while(&world, (&second, 22), &request(), &mut |_| {}).unwrap());
-        }
-    });
-    let numbers = [report.unwrap(), other.unwrap()].map(|report| report.timeline.get());
-    assert_eq!(numbers, [2, 3]);
-    archives(&world, &first, "first");
-    archives(&world, &second, "second");
-    assert_eq!(reserved(&world), ["reserved/00000002", "reserved/00000003"]);
 }
 
 #[test]
