@@ -10,7 +10,7 @@
  * `archive-socket` has looked that only this user and root could have put a socket there; who listens is looked at again with each
  * connection: another user's "ok" would let PostgreSQL remove what is archived nowhere.
  *
- * What is said on the socket is described in crates/archive_agent/src/protocol.rs. A file counts as archived only if the agent
+ * What is said on the socket is described in crates/postgresql/agent/src/protocol.rs. A file counts as archived only if the agent
  * says so. Nothing here raises an error, which would end the archiver: what fails is a warning, and is tried again.
  */
 #include "postgres.h"

@@ -11,19 +11,19 @@ mod faults;
 mod full_disk;
 mod moved;
 mod optional;
-#[path = "../../../archive/tests/common/postgresql_log.rs"]
+#[path = "../../../archive/repository/tests/common/postgresql_log.rs"]
 #[allow(dead_code, reason = "the tests of crate archive use all of it")]
 mod postgresql_log;
-#[path = "../../../archive/tests/common/program.rs"]
+#[path = "../../../archive/repository/tests/common/program.rs"]
 mod program;
 mod pushes;
 mod replaced;
-#[path = "../../../archive/tests/common/store_server.rs"]
+#[path = "../../../archive/repository/tests/common/store_server.rs"]
 #[allow(dead_code, reason = "the tests of crate archive use all of it")]
 mod store_server;
 mod stores;
 mod trust;
-#[path = "../../../archive/tests/common/versitygw.rs"]
+#[path = "../../../archive/repository/tests/common/versitygw.rs"]
 mod versitygw;
 
 use std::path::Path;
