@@ -38,13 +38,12 @@
 
 mod text;
 
+use seawall_codec::hexadecimal::{from_hexadecimal, to_hexadecimal};
 use seawall_codec::sealed_text::{TextProblem, TextReader, TextWriter};
 use seawall_engine::{BackupBase, BackupEnd};
 use seawall_types::TableId;
 
-pub(crate) use text::{
-    bytes_of, hexadecimal, read_base, read_origin, read_runs, write_base, write_origin, write_runs,
-};
+pub(crate) use text::{read_base, read_origin, read_runs, write_base, write_origin, write_runs};
 
 const TITLE: &str = "Seawall backup";
 const VERSION: u32 = 2;
@@ -136,7 +135,7 @@ impl Manifest {
         if let Some(checksum) = self.log_checksum {
             text.line("log", &format_args!("{checksum:016x}"));
         }
-        text.line("keys", &base.keys.as_ref().map_or_else(|| "none".to_owned(), |keys| hexadecimal(keys)));
+        text.line("keys", &base.keys.as_ref().map_or_else(|| "none".to_owned(), |keys| to_hexadecimal(keys)));
         write_runs(&mut text, &self.runs);
         text.seal()
     }
@@ -169,7 +168,7 @@ impl Manifest {
         };
         let keys = match text.field("keys")? {
             "none" => None,
-            digits => Some(bytes_of(digits).ok_or("keys are no hexadecimal digits")?),
+            digits => Some(from_hexadecimal(digits).ok_or("keys are no hexadecimal digits")?),
         };
         let runs = read_runs(text)?;
         if end.end < base.redo_point || end.end < base.complete_from {

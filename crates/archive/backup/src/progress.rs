@@ -28,13 +28,13 @@
 //! `reached`, in hexadecimal digits; `end`: all there are. No change in the rows is newer than `stamp`. Each object says all of it
 //! anew, so those of a backup need not be read in an order, and one that is missing is missed by nobody who does not name it.
 
+use seawall_codec::hexadecimal::{from_hexadecimal, to_hexadecimal};
 use seawall_codec::sealed_text::{TextReader, TextWriter};
 use seawall_engine::BackupBase;
 use seawall_types::Lsn;
 
 use crate::manifest::{
-    CutShort, RunInfo, bytes_of, hexadecimal, read_base, read_origin, read_runs, write_base, write_origin,
-    write_runs,
+    CutShort, RunInfo, read_base, read_origin, read_runs, write_base, write_origin, write_runs,
 };
 
 const TITLE: &str = "Seawall backup progress";
@@ -68,7 +68,10 @@ impl Progress {
         write_origin(&mut text, self.parent.as_deref(), self.goes_on_with.as_ref());
         text.line("started", &self.started_micros);
         text.line("stamp", &self.stamp);
-        text.line("reached", &self.reached.as_ref().map_or_else(|| ALL.to_owned(), |key| hexadecimal(key)));
+        text.line(
+            "reached",
+            &self.reached.as_ref().map_or_else(|| ALL.to_owned(), |key| to_hexadecimal(key)),
+        );
         write_runs(&mut text, &self.runs);
         text.seal()
     }
@@ -84,7 +87,7 @@ impl Progress {
         let (started_micros, stamp) = (text.parsed("started")?, text.parsed("stamp")?);
         let reached = match text.field("reached")? {
             ALL => None,
-            digits => Some(bytes_of(digits).ok_or("its reached is no key")?),
+            digits => Some(from_hexadecimal(digits).ok_or("its reached is no key")?),
         };
         let runs = read_runs(text)?;
         Ok(Progress { base, started_micros, parent, goes_on_with, stamp, reached, runs })

@@ -16,6 +16,7 @@
 //! key cannot change what is said there; and who opens a repository with a master key goes on only if it is encrypted. Version 1 is read where
 //! `encryption` is `none`: nothing else differs.
 
+use seawall_codec::hexadecimal::{from_hexadecimal, to_hexadecimal};
 use seawall_codec::sealed_text::{TextProblem, TextReader, TextWriter};
 use seawall_keys::{ENVELOPE_BYTES, Envelope, NotAuthentic, RepositoryKey, RepositoryKeyId};
 
@@ -51,7 +52,7 @@ pub(crate) struct Seal {
 impl RepositoryHeader {
     /// The id as text.
     pub fn id_text(&self) -> String {
-        hexadecimal(&self.id)
+        to_hexadecimal(&self.id)
     }
 
     fn encryption(&self) -> &'static str {
@@ -72,7 +73,7 @@ impl RepositoryHeader {
         text.line("encryption", &self.encryption());
         if let Some(key) = key {
             text.line("key", &key.id());
-            text.line("seal", &hexadecimal(&key.seal(self.sealed_lines().as_bytes()).to_bytes()));
+            text.line("seal", &to_hexadecimal(&key.seal(self.sealed_lines().as_bytes()).to_bytes()));
         }
         text.seal()
     }
@@ -81,7 +82,7 @@ impl RepositoryHeader {
         let opened = TextReader::open(bytes, TITLE, FORMAT_VERSION);
         let is_unsealed = matches!(opened, Err(TextProblem::Version(UNSEALED_VERSION)));
         let mut text = if is_unsealed { TextReader::open(bytes, TITLE, UNSEALED_VERSION)? } else { opened? };
-        let id = from_hexadecimal(text.field("id")?).ok_or(TextProblem::Value("id"))?;
+        let id = array(text.field("id")?).ok_or(TextProblem::Value("id"))?;
         let created_micros = text.parsed("created")?;
         let is_encrypted = match text.field("encryption")? {
             "none" => false,
@@ -98,8 +99,8 @@ impl RepositoryHeader {
 
 impl Seal {
     fn decode(text: &mut TextReader<'_>) -> Result<Seal, TextProblem> {
-        let key = from_hexadecimal(text.field("key")?).ok_or(TextProblem::Value("key"))?;
-        let envelope: Option<[u8; ENVELOPE_BYTES]> = from_hexadecimal(text.field("seal")?);
+        let key = array(text.field("key")?).ok_or(TextProblem::Value("key"))?;
+        let envelope: Option<[u8; ENVELOPE_BYTES]> = array(text.field("seal")?);
         let envelope = Envelope::from_bytes(&envelope.ok_or(TextProblem::Value("seal"))?);
         Ok(Seal { key: RepositoryKeyId(key), envelope })
     }
@@ -115,21 +116,9 @@ impl Seal {
     }
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Exactly `N` bytes in lower-case digits.
-fn from_hexadecimal<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digit = |byte: &u8| match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        _ => None,
-    };
-    let (pairs, rest) = text.as_bytes().as_chunks::<2>();
-    let bytes: Option<Vec<u8>> =
-        pairs.iter().map(|[high, low]| Some(digit(high)? << 4 | digit(low)?)).collect();
-    bytes.filter(|_| rest.is_empty())?.try_into().ok()
+/// Exactly `N` bytes.
+fn array<const N: usize>(text: &str) -> Option<[u8; N]> {
+    from_hexadecimal(text)?.try_into().ok()
 }
 
 #[cfg(test)]

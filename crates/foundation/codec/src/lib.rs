@@ -1,8 +1,11 @@
-//! Bytes in, bytes out: checksums, compression, encryption, typed keys and values, texts with a checksum. No IO here.
+//! Bytes in, bytes out: checksums, compression, encryption, typed keys and values, texts with a checksum, integers at fixed places. No
+//! IO here.
 
+pub mod bytes;
 pub mod checksum;
 pub mod compression;
 pub mod encryption;
+pub mod hexadecimal;
 pub mod key;
 pub mod sealed_text;
 pub mod value;

@@ -27,14 +27,16 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use seawall_codec::bytes::u32_at;
 use seawall_codec::checksum::crc32c;
 use seawall_codec::encryption::SecretKey;
+use seawall_codec::hexadecimal::to_hexadecimal;
 use seawall_io::Random;
 
 use crate::database_keys::OtherMasterKeys;
 use crate::keys_file::{Fingerprint, fingerprint_of};
 use crate::repository_key::{
-    RepositoryKey, RepositoryKeyError, RepositoryKeyId, WRAPPED_REPOSITORY_KEY_BYTES, WrappedKey, hexadecimal,
+    RepositoryKey, RepositoryKeyError, RepositoryKeyId, WRAPPED_REPOSITORY_KEY_BYTES, WrappedKey,
 };
 
 /// The most copies that a ring has.
@@ -262,13 +264,9 @@ fn check_form(header: &[u8; COPIES], rest: &[u8]) -> Result<(), RepositoryKeyErr
     Ok(())
 }
 
-fn u32_at(header: &[u8; COPIES], offset: usize) -> u32 {
-    u32::from_le_bytes(header[offset..offset + 4].try_into().expect("four bytes of forty"))
-}
-
 /// The digits that are shown.
 fn short(fingerprint: &Fingerprint) -> String {
-    hexadecimal(&fingerprint[..8])
+    to_hexadecimal(&fingerprint[..8])
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
+use seawall_codec::bytes::u32_at;
 use seawall_codec::checksum::crc32c;
 use seawall_codec::encryption::{KEY_BYTES, SecretKey};
 use seawall_io::sabotage::{Defect, sabotaged};
@@ -215,10 +216,6 @@ fn decode_copy(bytes: &[u8; COPY_BYTES]) -> WrappedKey {
         envelope: Envelope::from_bytes(bytes[16..56].try_into().expect("40 bytes")),
         data_key: bytes[56..88].try_into().expect("32 bytes"),
     }
-}
-
-fn u32_at(bytes: &[u8], offset: usize) -> u32 {
-    u32::from_le_bytes(bytes[offset..offset + 4].try_into().expect("four bytes"))
 }
 
 #[derive(Debug, PartialEq, Eq)]

@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
 use seawall_codec::encryption::{CipherKey, KEY_BYTES, NONCE_BYTES, NotAuthentic, SecretKey, Tag};
+use seawall_codec::hexadecimal::to_hexadecimal;
 use seawall_io::Random;
 use zeroize::Zeroizing;
 
@@ -96,11 +97,7 @@ pub struct RepositoryKey {
 
 /// The first digits of the fingerprint of a master key, for people and for names.
 pub fn master_key_fingerprint(master: &SecretKey) -> String {
-    hexadecimal(&fingerprint_of(master)[..8])
-}
-
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    to_hexadecimal(&fingerprint_of(master)[..8])
 }
 
 impl RepositoryKey {
@@ -161,7 +158,7 @@ impl RepositoryKey {
         }
         let fingerprint: Fingerprint = array_at(bytes, 48);
         if fingerprint != fingerprint_of(master) {
-            return Err(RepositoryKeyError::OtherMasterKey(hexadecimal(&fingerprint[..8])));
+            return Err(RepositoryKeyError::OtherMasterKey(to_hexadecimal(&fingerprint[..8])));
         }
         let mut key = Zeroizing::new(array_at::<KEY_BYTES>(bytes, 104));
         let cipher = Cipher::new(master, Arc::clone(&random));

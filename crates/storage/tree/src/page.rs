@@ -29,7 +29,7 @@ pub(crate) use encrypted::{
     append_encrypted, decrypt_extent, decrypt_page, stored_mark, take_extent_envelope,
 };
 pub use header::{PAGE_HEADER_BYTES, PageDamage, PageKind};
-pub(crate) use header::{PageHeader, UNUSED_FIELDS_END, seal, u32_at, u64_at, unused_range};
+pub(crate) use header::{PageHeader, UNUSED_FIELDS_END, seal, unused_range};
 pub(crate) use image::SharedImage;
 pub(crate) use interior::with_children;
 pub use interior::{CHILD_HAS_OVERFLOW, Child, InteriorBuilder, InteriorView};

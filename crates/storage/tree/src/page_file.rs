@@ -13,6 +13,7 @@
 use std::io::{ErrorKind, IoSlice};
 use std::sync::Arc;
 
+use seawall_codec::bytes::u32_at;
 use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, DiskFile, OpenMode};
 use seawall_keys::Cipher;
@@ -24,7 +25,7 @@ use crate::error::TreeError;
 use crate::page::{
     EXTENT_HEADER_BYTES, EXTENT_PAGES_MAX, Extent, ExtentHeader, Page, PageDamage, PageFormat, PageMark,
     PageReference, SharedImage, append_encrypted, decrypt_extent, decrypt_page, stored_mark,
-    take_extent_envelope, u32_at,
+    take_extent_envelope,
 };
 
 /// Path of the page file in the database's directory.

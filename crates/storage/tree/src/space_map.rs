@@ -34,13 +34,14 @@ mod bits;
 
 use std::collections::{BTreeSet, VecDeque};
 
+use seawall_codec::bytes::{u32_at, u64_at};
 use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_types::{Lsn, PageId};
 
 use crate::error::TreeError;
 use crate::page::{
     PAGE_HEADER_BYTES, Page, PageDamage, PageFormat, PageHeader, PageKind, PageMark, PageReference, PageView,
-    SharedImage, seal, u32_at, u64_at,
+    SharedImage, seal,
 };
 use crate::published::FIRST_MAP;
 

@@ -41,6 +41,7 @@
 
 use std::sync::Arc;
 
+use seawall_codec::bytes::{u32_at, u64_at};
 use seawall_codec::checksum::crc32c;
 use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Disk, DiskFile, OpenMode};
@@ -497,20 +498,6 @@ impl Encryption {
             _ => None,
         }
     }
-}
-
-/// The little-endian integer at `offset`.
-pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
-    let mut value = [0; 4];
-    value.copy_from_slice(&bytes[offset..offset + 4]);
-    u32::from_le_bytes(value)
-}
-
-/// The little-endian integer at `offset`.
-pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> u64 {
-    let mut value = [0; 8];
-    value.copy_from_slice(&bytes[offset..offset + 8]);
-    u64::from_le_bytes(value)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
+use seawall_codec::bytes::u64_at;
 use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_io::{Clock, Disk, OpenMode};
 use seawall_keys::{Cipher, DatabaseKeys, Purpose};
@@ -23,7 +24,7 @@ use crate::published::{Overlay, PublishedPages};
 use crate::recovery_file::{FoundChunk, RECOVERY_FILE_PATH, RecoveryFile, holds_chunk};
 use crate::space_map::{PageRun, SpaceMap};
 use crate::superblock::{
-    DamagedCopy, Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, SuperblockFile, TreeMarks, u64_at,
+    DamagedCopy, Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, SuperblockFile, TreeMarks,
 };
 
 pub(crate) use crate::published::ROOT_PAGE;

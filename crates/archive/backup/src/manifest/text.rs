@@ -1,5 +1,6 @@
 //! What manifests and progress objects have in common, as lines of their texts.
 
+use seawall_codec::hexadecimal::from_hexadecimal;
 use seawall_codec::sealed_text::{TextReader, TextWriter};
 use seawall_engine::BackupBase;
 use seawall_types::{DatabaseId, TableId, TimelineId};
@@ -24,7 +25,7 @@ pub(crate) fn write_base(text: &mut TextWriter, base: &BackupBase) {
 }
 
 pub(crate) fn read_base(text: &mut TextReader<'_>) -> Result<BackupBase, String> {
-    let database = bytes_of(text.field("database")?).and_then(|bytes| bytes.try_into().ok());
+    let database = from_hexadecimal(text.field("database")?).and_then(|bytes| bytes.try_into().ok());
     let timeline = TimelineId::new(text.parsed("timeline")?).ok_or("its timeline cannot be")?;
     Ok(BackupBase {
         database: DatabaseId::from_bytes(database.ok_or("its database cannot be")?),
@@ -115,15 +116,4 @@ fn numbers_of(text: &str) -> Option<Vec<TableId>> {
         return Some(Vec::new());
     }
     text.split(',').map(|number| number.parse().ok().map(TableId::new)).collect()
-}
-
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-pub(crate) fn bytes_of(digits: &str) -> Option<Vec<u8>> {
-    if !digits.len().is_multiple_of(2) || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
-        return None;
-    }
-    (0..digits.len()).step_by(2).map(|at| u8::from_str_radix(&digits[at..at + 2], 16).ok()).collect()
 }

@@ -1,5 +1,6 @@
 //! The header of an object: encode, decode. The byte table is in the parent module.
 
+use seawall_codec::bytes::{array_at, u32_at, u64_at};
 use seawall_codec::checksum::crc32c;
 use seawall_codec::compression::Compression;
 use seawall_keys::{
@@ -411,16 +412,4 @@ fn decode_encryption(bytes: &[u8; HEADER_BYTES]) -> Result<Option<Encryption>, H
         })),
         _ => Err(HeaderError::Field { field: "encryption", offset: 19 }),
     }
-}
-
-fn array_at<const N: usize>(bytes: &[u8; HEADER_BYTES], offset: usize) -> [u8; N] {
-    bytes[offset..offset + N].try_into().expect("the range has the length of the array")
-}
-
-fn u32_at(bytes: &[u8; HEADER_BYTES], offset: usize) -> u32 {
-    u32::from_le_bytes(array_at(bytes, offset))
-}
-
-fn u64_at(bytes: &[u8; HEADER_BYTES], offset: usize) -> u64 {
-    u64::from_le_bytes(array_at(bytes, offset))
 }

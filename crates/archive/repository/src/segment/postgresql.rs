@@ -30,6 +30,7 @@
 //! zeros, or pages of the segment that the file was recycled from, which have older addresses. If a page with the right
 //! address follows a place where the records do not go on, the place is damaged.
 
+use seawall_codec::bytes::{u16_at, u32_at, u64_at};
 use seawall_codec::checksum::Crc32c;
 use seawall_types::{Lsn, TimelineId};
 
@@ -501,16 +502,4 @@ impl Pieces {
 
 fn align(offset: usize) -> usize {
     offset.next_multiple_of(RECORD_ALIGNMENT)
-}
-
-fn u16_at(bytes: &[u8], offset: usize) -> u16 {
-    u16::from_le_bytes(bytes[offset..offset + 2].try_into().expect("two bytes"))
-}
-
-fn u32_at(bytes: &[u8], offset: usize) -> u32 {
-    u32::from_le_bytes(bytes[offset..offset + 4].try_into().expect("four bytes"))
-}
-
-fn u64_at(bytes: &[u8], offset: usize) -> u64 {
-    u64::from_le_bytes(bytes[offset..offset + 8].try_into().expect("eight bytes"))
 }

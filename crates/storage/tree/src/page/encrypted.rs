@@ -15,6 +15,7 @@
 //! refused. An older image of the same page authenticates too; it is refused by its mark (`reference`). Only whoever puts
 //! back all files of an older database at once is not noticed.
 
+use seawall_codec::bytes::u32_at;
 use seawall_codec::encryption::NotAuthentic;
 use seawall_keys::{Cipher, ENVELOPE_BYTES, Envelope};
 use seawall_types::PageId;
@@ -106,7 +107,7 @@ pub(crate) fn decrypt_extent(
 /// Makes the header of an extent as it is in memory, for readers of the header alone, and returns the mark in it.
 pub(crate) fn take_extent_envelope(image: &mut [u8]) -> PageMark {
     image[ENVELOPE].fill(0);
-    let mark = PageMark::new(header::u32_at(image, OWN_MARK_AT));
+    let mark = PageMark::new(u32_at(image, OWN_MARK_AT));
     image[OWN_MARK].fill(0);
     mark
 }

@@ -18,6 +18,7 @@
 
 use std::ops::Range;
 
+use seawall_codec::bytes::{u16_at, u32_at, u64_at};
 use seawall_codec::checksum::crc32c;
 use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_keys::ENVELOPE_BYTES;
@@ -282,19 +283,4 @@ pub(super) fn expect_kind(image: &[u8], expected: PageKind) -> Result<(), PageDa
         Some(found) => Err(PageDamage::WrongKind { expected, found }),
         None => Err(PageDamage::Structure("unknown kind of page")),
     }
-}
-
-#[inline]
-pub(crate) fn u16_at(bytes: &[u8], offset: usize) -> u16 {
-    u16::from_le_bytes([bytes[offset], bytes[offset + 1]])
-}
-
-#[inline]
-pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
-    u32::from_le_bytes(bytes[offset..offset + 4].try_into().expect("four bytes"))
-}
-
-#[inline]
-pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> u64 {
-    u64::from_le_bytes(bytes[offset..offset + 8].try_into().expect("eight bytes"))
 }

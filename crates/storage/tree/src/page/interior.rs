@@ -16,9 +16,10 @@
 
 use std::cmp::Ordering;
 
+use seawall_codec::bytes::{u16_at, u32_at, u64_at};
 use seawall_types::{Lsn, PageId};
 
-use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind, lsn_of, page_of, u16_at, u32_at, u64_at};
+use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind, lsn_of, page_of};
 use super::key::{RowKey, head_of, order_to_prefix, search_suffixes};
 use super::{Page, PageDamage, PageFormat, PageMark, PageReference, SharedImage, common_prefix_bytes, seal};
 

@@ -24,9 +24,10 @@
 
 use std::ops::Range;
 
+use seawall_codec::bytes::{u16_at, u32_at, u64_at};
 use seawall_types::{Lsn, PageId};
 
-use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind, u16_at, u32_at, u64_at};
+use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind};
 use super::key::{RowKey, common_prefix_bytes, head_of, head_of_parts, order_to_prefix, search_suffixes};
 use super::{Page, PageDamage, PageFormat, PageMark, PageReference, SharedImage, seal};
 use crate::prefetch::{LINE_BYTES, prefetch_lines};

@@ -12,9 +12,10 @@
 //! |    116 |     4 | own_mark   | zero in memory, and on disk unless the database is encrypted: `encrypted` |
 //! |    120 |       | data       | the bytes; zeros after them                                               |
 
+use seawall_codec::bytes::{u32_at, u64_at};
 use seawall_types::{Lsn, PageId};
 
-use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind, mark_of, u32_at, u64_at, verify_checksum};
+use super::header::{PAGE_HEADER_BYTES, PageHeader, PageKind, mark_of, verify_checksum};
 use super::{PageDamage, PageFormat, PageMark, PageReference, seal};
 
 /// Most pages of one extent.

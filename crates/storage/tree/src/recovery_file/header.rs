@@ -44,13 +44,14 @@
 //! |     16 |     4 | timeline       | the timeline they are on                                             |
 //! |     20 |     4 | checksum       | CRC-32C of the checksums of all records' tables and images, by number |
 
+use seawall_codec::bytes::{u32_at, u64_at};
 use seawall_codec::checksum::crc32c;
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 
 use super::{BLOCK_BYTES, IMAGES_AT};
 use crate::image_log::ImageSpan;
 use crate::page::{PageFormat, PageMark};
-use crate::superblock::{COUNTER_MAX, TreeMarks, u32_at, u64_at};
+use crate::superblock::{COUNTER_MAX, TreeMarks};
 
 const MAGIC: [u8; 8] = *b"SWCHUNK\n";
 const FORMAT_VERSION: u32 = 2;

@@ -20,6 +20,7 @@
 //! One damaged table is survived. Each entry verifies by itself, for its chunk only, and names the image that its page has
 //! once it is in place: of a file that was damaged, what is left tells whether its chunk was being written in place.
 
+use seawall_codec::bytes::{u32_at, u64_at};
 use seawall_codec::checksum::{Crc32c, crc32c};
 use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_keys::{Cipher, ENVELOPE_BYTES};
@@ -31,7 +32,6 @@ use super::{BLOCK_BYTES, PAGES_MAX, RecoveryFile};
 use crate::error::TreeError;
 use crate::image_compression::{ImageCompression, ImagePacker, ImageUnpacker};
 use crate::page::{Page, PageFormat, stored_mark};
-use crate::superblock::{u32_at, u64_at};
 use crate::sync_gate::SyncGate;
 
 /// Bytes of an entry of the table.
