@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::power_loss::MountError;
+use seawall_mounted_disk::MountError;
 
 /// Why a torture could not run, or not to its end.
 #[derive(Debug, thiserror::Error)]

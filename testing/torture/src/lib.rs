@@ -47,7 +47,6 @@ use arguments::{Arguments, Command};
 use error::TortureError;
 pub use finding::Finding;
 use finding::Report;
-pub use power_loss::{MountError, files_after_power_loss};
 
 /// Something was found.
 const FOUND: u8 = 1;

@@ -1,10 +1,10 @@
 //! A disk that loses power under real processes.
 //!
 //! ```text
-//!   writer process --- system calls ---> kernel --- FUSE ---> fuse::Front ---> SimulatedDisk
+//!   writer process --- system calls ---> kernel --- FUSE ---> MountedDisk ---> SimulatedDisk
 //!        |  "durable 3 17 90112"                                                    | crash_at, then
 //!        v                                                                          | after_power_loss(seed)
-//!   Acknowledged  <--- compare --- reader process ---> kernel ---> Front ---> what is left of it
+//!   Acknowledged  <--- compare --- reader process ---> kernel ---> MountedDisk ---> what is left of it
 //! ```
 //! Nothing of ours lies between the engine and the kernel, so that the calls of `OsDisk` are tested with all the
 //! rest: open flags, direct and vectored writes, `RWF_DSYNC`, `fallocate`, holes, mappings, locks, and which
@@ -30,13 +30,8 @@
 //! Start at [`run::Run`].
 
 mod acknowledged;
-#[cfg(target_os = "linux")]
-mod fuse;
 mod gid;
-#[cfg(target_os = "linux")]
-mod inodes;
 mod load;
-mod mounted_disk;
 mod plan;
 mod process;
 mod reader;
@@ -48,16 +43,13 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use seawall_io::{Clock, SystemClock};
-use seawall_simulation::{PowerLoss, SimulatedDisk};
+use seawall_mounted_disk::{Lie, enter_own_mounts};
 
 use crate::arguments::PowerLossOptions;
 use crate::error::TortureError;
 use crate::finding::{Finding, Report};
 use crate::progress;
 
-pub use mounted_disk::MountError;
-
-use mounted_disk::{Lie, MountedDisk};
 use plan::{Plan, Settings};
 use run::{Run, Stop};
 
@@ -65,7 +57,7 @@ use run::{Run, Stop};
 pub(crate) fn run(options: &PowerLossOptions) -> Result<Report, TortureError> {
     let start = SystemClock.monotonic();
     let mut report = Report::new("power-loss");
-    mounted_disk::enter_own_mounts();
+    enter_own_mounts();
     let (lie, flag) = match (options.lose_syncs, options.lose_directory_syncs) {
         (Some(one_in), _) => (Lie::LoseSyncs { one_in }, format!(" --lose-syncs {one_in}")),
         (None, Some(one_in)) => {
@@ -94,27 +86,6 @@ fn run_seed(seed: u64, lie: Lie, flag: &str, report: &mut Report) -> Result<(), 
         }
     }
     Ok(())
-}
-
-/// What a power loss leaves of the files that `work` writes below the directory it is given: what was synced, and nothing else.
-/// For programs that use files of the operating system, and not [`seawall_io::Disk`].
-///
-/// # Errors
-/// If this machine cannot mount a disk.
-///
-/// # Panics
-/// If the disk cannot be taken away again, as while `work` has left a file open.
-pub fn files_after_power_loss(work: impl FnOnce(&Path)) -> Result<SimulatedDisk, MountError> {
-    let unavailable = |source| MountError::Unavailable { path: std::env::temp_dir(), source };
-    let directory = tempfile::tempdir().map_err(unavailable)?;
-    let disk = SimulatedDisk::new(1);
-    let mounted = MountedDisk::new(disk.clone(), directory.path(), Lie::None, || ())?;
-    work(directory.path());
-    let left = disk.after_power_loss(PowerLoss::LoseAll);
-    mounted
-        .unmount()
-        .unwrap_or_else(|error| panic!("cannot unmount {}: {error}", directory.path().display()));
-    Ok(left)
 }
 
 /// This process is the writer.

@@ -6,12 +6,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 use seawall_io::{Disk, OpenMode, OsDisk};
+use seawall_mounted_disk::{Lie, MountedDisk};
 use seawall_simulation::{SeededRandom, SimulatedDisk};
 use tempfile::{NamedTempFile, TempDir};
 
 use super::acknowledged::{Acknowledged, Cut, Found, LOADER, Line};
 use super::load;
-use super::mounted_disk::{Lie, MountedDisk};
 use super::plan::{End, IN_FLIGHT_MAX, Life, Plan, Program, Settings};
 use super::process::{Event, Outcome, Process};
 use super::reader;

@@ -191,8 +191,8 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use seawall_io::OsDisk;
+    use seawall_mounted_disk::files_after_power_loss;
     use seawall_testing::Need;
-    use seawall_torture::files_after_power_loss;
 
     use super::*;
     use crate::postgresql::attempt::Attempt;

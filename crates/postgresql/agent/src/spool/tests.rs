@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::PermissionsExt;
 
+use seawall_mounted_disk::files_after_power_loss;
 use seawall_testing::Need;
-use seawall_torture::files_after_power_loss;
 use seawall_types::TimelineId;
 
 use super::*;

@@ -12,11 +12,11 @@ use seawall_io::{Disk, DiskFile, OpenMode};
 use seawall_simulation::SimulatedDisk;
 
 /// The number of the directory that is mounted, fixed by the kernel.
-pub(super) const ROOT: u64 = 1;
+pub(crate) const ROOT: u64 = 1;
 
 /// What a number stands for.
 #[derive(Clone, Debug)]
-pub(super) enum Node {
+pub(crate) enum Node {
     Directory { path: String },
     File(Arc<dyn DiskFile>),
 }
@@ -31,14 +31,14 @@ struct Entry {
 }
 
 #[derive(Debug)]
-pub(super) struct Inodes {
+pub(crate) struct Inodes {
     entries: HashMap<u64, Entry>,
     by_path: HashMap<String, u64>,
     next: u64,
 }
 
 impl Inodes {
-    pub(super) fn new() -> Inodes {
+    pub(crate) fn new() -> Inodes {
         let root = Node::Directory { path: String::new() };
         let entry = Entry { node: root, path: Some(String::new()), lookups: 1 };
         Inodes {
@@ -48,7 +48,7 @@ impl Inodes {
         }
     }
 
-    pub(super) fn node(&self, number: u64) -> io::Result<Node> {
+    pub(crate) fn node(&self, number: u64) -> io::Result<Node> {
         // ESTALE would be as right; the kernel never asks for a number that it was not given.
         self.entries
             .get(&number)
@@ -56,7 +56,7 @@ impl Inodes {
             .ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 
-    pub(super) fn file(&self, number: u64) -> io::Result<Arc<dyn DiskFile>> {
+    pub(crate) fn file(&self, number: u64) -> io::Result<Arc<dyn DiskFile>> {
         match self.node(number)? {
             Node::File(file) => Ok(file),
             Node::Directory { .. } => Err(io::ErrorKind::IsADirectory.into()),
@@ -64,7 +64,7 @@ impl Inodes {
     }
 
     /// The path of a directory.
-    pub(super) fn directory(&self, number: u64) -> io::Result<String> {
+    pub(crate) fn directory(&self, number: u64) -> io::Result<String> {
         match self.node(number)? {
             Node::Directory { path } => Ok(path),
             Node::File(_) => Err(io::ErrorKind::NotADirectory.into()),
@@ -72,13 +72,13 @@ impl Inodes {
     }
 
     /// The path of `name` in the directory `parent`.
-    pub(super) fn child(&self, parent: u64, name: &str) -> io::Result<String> {
+    pub(crate) fn child(&self, parent: u64, name: &str) -> io::Result<String> {
         let directory = self.directory(parent)?;
         Ok(if directory.is_empty() { name.to_owned() } else { format!("{directory}/{name}") })
     }
 
     /// Finds what has the path, gives it a number if it has none, and counts the answer.
-    pub(super) fn look_up(&mut self, disk: &SimulatedDisk, path: &str) -> io::Result<(u64, Node)> {
+    pub(crate) fn look_up(&mut self, disk: &SimulatedDisk, path: &str) -> io::Result<(u64, Node)> {
         if let Some(number) = self.by_path.get(path).copied() {
             let entry = self.entries.get_mut(&number).expect("each path in the map has an entry");
             entry.lookups += 1;
@@ -95,7 +95,7 @@ impl Inodes {
     }
 
     /// Gives something new at `path` a number, and counts the answer.
-    pub(super) fn add(&mut self, path: &str, node: Node) -> (u64, Node) {
+    pub(crate) fn add(&mut self, path: &str, node: Node) -> (u64, Node) {
         let number = self.next;
         self.next += 1;
         self.by_path.insert(path.to_owned(), number);
@@ -103,7 +103,7 @@ impl Inodes {
         (number, node)
     }
 
-    pub(super) fn renamed(&mut self, from: &str, to: &str) {
+    pub(crate) fn renamed(&mut self, from: &str, to: &str) {
         self.removed(to);
         if let Some(number) = self.by_path.remove(from) {
             self.by_path.insert(to.to_owned(), number);
@@ -112,14 +112,14 @@ impl Inodes {
         }
     }
 
-    pub(super) fn removed(&mut self, path: &str) {
+    pub(crate) fn removed(&mut self, path: &str) {
         if let Some(number) = self.by_path.remove(path) {
             self.entries.get_mut(&number).expect("each path in the map has an entry").path = None;
         }
     }
 
     /// The kernel has given up `count` answers.
-    pub(super) fn forget(&mut self, number: u64, count: u64) {
+    pub(crate) fn forget(&mut self, number: u64, count: u64) {
         let Some(entry) = self.entries.get_mut(&number).filter(|_| number != ROOT) else { return };
         entry.lookups = entry.lookups.saturating_sub(count);
         if entry.lookups == 0 {

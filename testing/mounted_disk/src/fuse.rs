@@ -32,8 +32,8 @@ use rustix::io::Errno as SystemErrno;
 use seawall_io::{Disk, DiskFile, OpenMode, raw_os_error};
 use seawall_simulation::SimulatedDisk;
 
-use super::inodes::{Inodes, Node};
-use super::mounted_disk::{Lie, RequestCounts};
+use crate::inodes::{Inodes, Node};
+use crate::{Lie, RequestCounts};
 
 /// The kernel need not ask again: only through it these files change.
 const FOREVER: Duration = Duration::from_secs(1 << 30);
@@ -45,7 +45,7 @@ const BLOCK_BYTES: u32 = 4096;
 /// A listing as it was when the directory was opened.
 type Listing = Vec<(String, FileType)>;
 
-pub(super) struct Front {
+pub(crate) struct Front {
     disk: SimulatedDisk,
     lie: Lie,
     inodes: Mutex<Inodes>,
@@ -58,7 +58,7 @@ pub(super) struct Front {
 }
 
 impl Front {
-    pub(super) fn new(disk: SimulatedDisk, lie: Lie, on_power_loss: Box<dyn FnOnce() + Send>) -> Front {
+    pub(crate) fn new(disk: SimulatedDisk, lie: Lie, on_power_loss: Box<dyn FnOnce() + Send>) -> Front {
         Front {
             disk,
             lie,
@@ -72,7 +72,7 @@ impl Front {
     }
 
     /// Counted while the disk is mounted.
-    pub(super) fn requests(&self) -> Arc<Mutex<RequestCounts>> {
+    pub(crate) fn requests(&self) -> Arc<Mutex<RequestCounts>> {
         self.requests.clone()
     }
 
