@@ -24,7 +24,6 @@
 mod arguments;
 mod campaign;
 mod child;
-mod comparison;
 pub mod crashes;
 mod error;
 mod faults;

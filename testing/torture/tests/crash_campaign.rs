@@ -9,8 +9,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use seawall_crash_harness::Cell;
 use seawall_simulation::{crash_count, seeds};
-use seawall_torture::crashes::lives::{Cell, Tally, Target, run_history};
+use seawall_torture::crashes::lives::{Tally, Target, run_history};
 
 /// Power losses of all cells in the suite.
 const SUITE_POWER_LOSSES: u64 = 2_000;

@@ -6,16 +6,15 @@
 use std::sync::Arc;
 
 use seawall::{Durability, ImageCompression, Options};
+use seawall_crash_harness::everywhere::{outcome, recover_point, state_of, watch, watch_recovery};
+use seawall_crash_harness::recover::{check_clean, find_state, go_on, recover};
+use seawall_crash_harness::session::{Progress, Session, Step};
+use seawall_crash_harness::state::State;
+use seawall_crash_harness::{
+    open, other_place, plan, protected_options, small_options, template, wide_options, without_threads,
+};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk, crash_count};
-use seawall_torture::crashes::everywhere::{
-    outcome, protected_options, recover_point, state_of, watch, watch_recovery, wide_options,
-};
-use seawall_torture::crashes::recover::{check_clean, find_state, go_on, recover};
-use seawall_torture::crashes::session::{Progress, Session, Step};
-use seawall_torture::crashes::state::State;
-use seawall_torture::crashes::{
-    Effort, open, other_place, plan, run_workloads, small_options, template, without_threads,
-};
+use seawall_torture::crashes::{Effort, run_workloads};
 
 fn crash_everywhere(number: u64) {
     let options = protected_options(number);

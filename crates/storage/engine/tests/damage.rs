@@ -13,4 +13,4 @@ mod pages;
 #[path = "damage/recovery_file.rs"]
 mod recovery_file;
 
-use seawall_torture::crashes as harness;
+use seawall_crash_harness as harness;

@@ -11,9 +11,9 @@ use seawall_simulation::{
     Call, CallOutcome, Fault, FaultError, FaultTarget, Operation, Operations, PowerLoss, SimulatedDisk,
 };
 
-use seawall_torture::crashes as harness;
+use seawall_crash_harness as harness;
 
-use harness::lives::Cell;
+use harness::Cell;
 use harness::plan;
 use harness::recover::{check_clean, find_state, recover};
 use harness::session::{Progress, Session, Step};

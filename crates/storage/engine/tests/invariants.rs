@@ -12,7 +12,7 @@ use seawall_simulation::{
 use seawall_tree::{Tree, TreeAccess, TreeOptions};
 use seawall_types::Lsn;
 
-use seawall_torture::crashes as harness;
+use seawall_crash_harness as harness;
 
 use harness::plan::long_key;
 use harness::recover::{check_clean, recover};

@@ -4,12 +4,12 @@
 
 use std::sync::Arc;
 
+use seawall_crash_harness::{environment, open, small_options, template};
 use seawall_engine::{
     AtLimit, Background, Database, Error, HoldKind, HoldLifetime, HoldOptions, OpenMode, Options,
 };
 use seawall_simulation::{PowerLoss, SimulatedDisk};
 use seawall_testing::wait_until;
-use seawall_torture::crashes::{environment, open, small_options, template};
 use seawall_types::Lsn;
 
 const SEGMENT_BYTES: u64 = 64 << 10;

@@ -1,9 +1,9 @@
 //! Which copy of the superblock is durable, whenever a process ends.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
+use seawall_crash_harness::everywhere::watch;
+use seawall_crash_harness::{open, plan, small_options, template};
 use seawall_simulation::{PowerLoss, SimulatedDisk};
-use seawall_torture::crashes::everywhere::watch;
-use seawall_torture::crashes::{open, plan, small_options, template};
 
 /// The next store overwrites the other copy, which may be the only durable one.
 #[test]

@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
+use seawall_crash_harness::{
+    environment, forget_pending, master_key, open, small_options, template, try_open,
+};
 use seawall_engine::{
     Database, Environment, Error, HoldOptions, NewTimeline, OpenMode, Options, SegmentState, log_overview_in,
 };
 use seawall_simulation::{Call, Operation, PowerLoss, SimulatedDisk, SimulatedRandom};
-use seawall_torture::crashes::{
-    environment, forget_pending, master_key, open, small_options, template, try_open,
-};
 use seawall_types::{Lsn, TimelineId, TimelineMark};
 use seawall_wal::{SegmentName, TimelineHistory};
 

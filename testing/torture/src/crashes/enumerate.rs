@@ -9,14 +9,14 @@
 use std::sync::Arc;
 
 use seawall::Options;
+use seawall_crash_harness::everywhere::{state_of, watch_recovery};
+use seawall_crash_harness::recover::recover;
+use seawall_crash_harness::state::State;
+use seawall_crash_harness::watched_disk::CrashPoint;
+use seawall_crash_harness::{other_place, without_threads};
 use seawall_simulation::{Coverage, PowerLoss, SeededRandom, SimulatedDisk};
 
-use super::everywhere::{state_of, watch_recovery};
-use super::recover::recover;
-use super::state::State;
-use super::watched_disk::CrashPoint;
 use super::workload::Workload;
-use super::{other_place, without_threads};
 use crate::finding::{Finding, Report, keep_files};
 use crate::panics::caught;
 

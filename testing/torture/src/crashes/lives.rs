@@ -7,47 +7,18 @@
 //! ```
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use seawall::{Background, ImageCompression, Options, PageProtection};
+use seawall_crash_harness::recover::{find_state, recover};
+use seawall_crash_harness::session::{Progress, Session, Step};
+use seawall_crash_harness::state::State;
+use seawall_crash_harness::{
+    Cell, master_key, other_place, plan, slow_down_pages, small_options, try_open, without_threads,
+};
 use seawall_simulation::{Call, Operation, PowerLoss, SeededRandom, SimulatedDisk};
 
-use super::recover::{find_state, recover};
-use super::session::{Progress, Session, Step};
-use super::state::State;
-use super::{master_key, other_place, plan, slow_down_pages, small_options, try_open, without_threads};
 use crate::finding::Report;
-
-/// One way to keep the second copy of pages.
-#[derive(Clone, Copy, Debug)]
-pub struct Cell {
-    /// Where it is kept.
-    pub protection: PageProtection,
-    /// How it is compressed.
-    pub compression: ImageCompression,
-}
-
-impl Cell {
-    /// Every one.
-    pub fn all() -> Vec<Cell> {
-        let of = |protection| ImageCompression::ALL.map(|compression| Cell { protection, compression });
-        PageProtection::ALL.into_iter().flat_map(of).collect()
-    }
-
-    fn number(self) -> u64 {
-        let protection = PageProtection::ALL.iter().position(|other| *other == self.protection);
-        let compression = ImageCompression::ALL.iter().position(|other| *other == self.compression);
-        let number = |index: Option<usize>| index.expect("all are in the list") as u64;
-        number(protection) * ImageCompression::ALL.len() as u64 + number(compression)
-    }
-}
-
-impl fmt::Display for Cell {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}, {}", self.protection.name(), self.compression.name())
-    }
-}
 
 /// What the call did in which the power went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

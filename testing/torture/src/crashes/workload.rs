@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use seawall::Options;
+use seawall_crash_harness::everywhere::watch_steps;
+use seawall_crash_harness::session::{Progress, Session, Step};
+use seawall_crash_harness::state::State;
+use seawall_crash_harness::watched_disk::{CrashPoint, WatchedDisk};
+use seawall_crash_harness::{Cell, plan, template, wide_options};
 use seawall_simulation::{Call, SeededRandom, SimulatedDisk};
 
-use super::everywhere::{watch_steps, wide_options};
-use super::lives::{Cell, random_options};
-use super::session::{Progress, Session, Step};
-use super::state::State;
-use super::watched_disk::{CrashPoint, WatchedDisk};
-use super::{plan, template};
+use super::lives::random_options;
 
 /// Of ten workloads so many are random.
 const RANDOM_OF_TEN: u64 = 6;

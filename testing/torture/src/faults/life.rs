@@ -7,6 +7,7 @@ use seawall::{
     Background, Database, Environment, Error, ImageCompression, LockWait, MasterKey, OpenMode, Options,
     PageProtection, SecretKey,
 };
+use seawall_crash_harness::comparison::Difference;
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
 use super::causes::{Causes, DoneLater};
@@ -15,7 +16,6 @@ use super::lost;
 use super::model::{self, Account, State};
 use super::rot::{self, Expected, Verdict};
 use super::step::{Failure, KEPT, Step};
-use crate::comparison::Difference;
 
 /// Of the steps and faults before a finding, so many are told.
 const TOLD_MAX: usize = 12;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use seawall::{Damage, Database, Environment, Error, Options};
+use seawall_crash_harness::comparison::Difference;
 use seawall_simulation::{
     Fault, FaultError, FaultTarget, Operation, Operations, SeededRandom, SimulatedDisk, StruckCall,
 };
@@ -13,7 +14,6 @@ use seawall_simulation::{
 use super::model::{Rows, State, find};
 use super::rot::Verdict;
 use super::step::{Failure, Step};
-use crate::comparison::Difference;
 
 /// Whether a page that is not the one written last is refused so.
 fn is_of_a_lost_page(error: &Error) -> bool {

@@ -5,8 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use seawall::Database;
-
-use crate::comparison::{Difference, compare_in_doubt, compare_rows, compare_tables};
+use seawall_crash_harness::comparison::{Difference, compare_in_doubt, compare_rows, compare_tables};
 
 /// Rows of one table.
 pub(super) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;

@@ -1,10 +1,10 @@
 //! Bits of what the end of a life has left turn over.
 
 use seawall::{Damage, Database, Environment, Error, Options};
+use seawall_crash_harness::comparison::Difference;
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 
 use super::model::{State, find};
-use crate::comparison::Difference;
 
 /// So often another byte is drawn where one is zero: files are mostly empty.
 const TRIES_MAX: usize = 8;

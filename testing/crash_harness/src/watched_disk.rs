@@ -12,8 +12,8 @@ use seawall_io::{
 };
 use seawall_simulation::SimulatedDisk;
 
-use super::session::SharedProgress;
-use super::state::State;
+use crate::session::SharedProgress;
+use crate::state::State;
 
 /// A disk whose power went during a call.
 pub struct CrashPoint {
@@ -34,7 +34,7 @@ pub struct CrashPoint {
 /// Called with a description of each call, in the middle of it, before it has done anything.
 pub type Observer = Arc<dyn Fn(&str) + Send + Sync>;
 
-/// See the module.
+/// A disk that copies itself in each call, with the power gone. See the module.
 #[derive(Clone)]
 pub struct WatchedDisk {
     inner: SimulatedDisk,
@@ -71,13 +71,13 @@ impl WatchedDisk {
         self.seen.lock().observer = observer;
     }
 
-    /// Keeps only the points in these calls.
-    pub(super) fn watch_only(&self, calls: BTreeSet<u64>) {
+    /// Keeps only the crash points in these calls.
+    pub fn watch_only(&self, calls: BTreeSet<u64>) {
         self.seen.lock().wanted = Some(calls);
     }
 
     /// Lets the disk lie: of so many syncs, of files and directories, one makes nothing durable.
-    pub(super) fn lose_syncs(&self, one_in: Option<u64>) {
+    pub fn lose_syncs(&self, one_in: Option<u64>) {
         self.seen.lock().lose_syncs = one_in;
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use seawall::Durability;
 use seawall_simulation::SeededRandom;
 
-use super::session::Step;
-use super::state::{Change, State};
+use crate::session::Step;
+use crate::state::{Change, State};
 
 fn text(name: &str) -> String {
     name.to_owned()

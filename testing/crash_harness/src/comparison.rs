@@ -8,7 +8,8 @@ use seawall::{Database, Error, Snapshot};
 
 /// Why a database is not what a model says.
 #[derive(Debug)]
-pub(crate) enum Difference {
+pub enum Difference {
+    /// It has other tables, transactions in doubt or rows.
     Rows(String),
     /// It cannot be read.
     Error(Error),
@@ -29,20 +30,20 @@ impl fmt::Display for Difference {
     }
 }
 
-/// The tables are those of `expected`, by name.
-pub(crate) fn compare_tables<T>(
-    database: &Database,
-    expected: &BTreeMap<String, T>,
-) -> Result<(), Difference> {
+/// Compares the names of the tables with those of `expected`.
+///
+/// # Errors
+/// How they differ, or why they cannot be read.
+pub fn compare_tables<T>(database: &Database, expected: &BTreeMap<String, T>) -> Result<(), Difference> {
     let found: Vec<String> = database.tables()?.into_iter().map(|table| table.name).collect();
     compare_names("tables", &found, expected)
 }
 
-/// The transactions in doubt are those of `expected`, by gid.
-pub(crate) fn compare_in_doubt<T>(
-    database: &Database,
-    expected: &BTreeMap<String, T>,
-) -> Result<(), Difference> {
+/// Compares the gids in doubt with those of `expected`.
+///
+/// # Errors
+/// How they differ, or why they cannot be read.
+pub fn compare_in_doubt<T>(database: &Database, expected: &BTreeMap<String, T>) -> Result<(), Difference> {
     let mut found: Vec<String> =
         database.in_doubt()?.into_iter().map(|transaction| transaction.gid).collect();
     found.sort_unstable();
@@ -57,8 +58,11 @@ fn compare_names<T>(what: &str, found: &[String], expected: &BTreeMap<String, T>
     Err(Difference::Rows(format!("{what}: {found:?} where {expected:?} are expected")))
 }
 
-/// The table `name` has these rows and no others, in order.
-pub(crate) fn compare_rows<V: Borrow<[u8]>>(
+/// Compares the rows of the table `name`, in order.
+///
+/// # Errors
+/// The first row that differs, or why it cannot be read.
+pub fn compare_rows<V: Borrow<[u8]>>(
     snapshot: &Snapshot,
     name: &str,
     expected: &BTreeMap<Vec<u8>, V>,

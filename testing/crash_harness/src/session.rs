@@ -9,8 +9,8 @@ use seawall::{
 };
 use seawall_io::Disk;
 
-use super::environment;
-use super::state::{Change, Guards, Rows, State, guarded_table};
+use crate::environment;
+use crate::state::{Change, Guards, Rows, State, guarded_table};
 
 /// The hold of the plans.
 const HOLD_NAME: &str = "slot";

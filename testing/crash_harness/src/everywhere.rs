@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use seawall::{ImageCompression, Options, PageProtection};
+use seawall::Options;
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 
-use super::recover::{check_clean, find_state, recover};
-use super::session::{Progress, Session, SharedProgress, Step};
-use super::state::State;
-use super::watched_disk::{CrashPoint, WatchedDisk};
-use super::{master_key, open, plan, small_options};
+use crate::recover::{check_clean, find_state, recover};
+use crate::session::{Progress, Session, SharedProgress, Step};
+use crate::state::State;
+use crate::watched_disk::{CrashPoint, WatchedDisk};
+use crate::{open, plan};
 
 /// Runs the plan on a copy of `start`, and hands `visit` every crash point on the way.
 ///
@@ -28,8 +28,12 @@ pub fn watch(
     watch_steps(disk, options, progress, |_| steps.next(), visit)
 }
 
-/// Does with `disk` what `next` says, given what is in the database, until that is nothing.
-pub(super) fn watch_steps<E: From<String>>(
+/// Runs on `disk` the steps that `next` chooses, given what is in the database, until it chooses none. Hands `visit` every
+/// crash point on the way.
+///
+/// # Errors
+/// What `visit` says, or the step that failed.
+pub fn watch_steps<E: From<String>>(
     disk: WatchedDisk,
     options: &Options,
     progress: SharedProgress,
@@ -113,28 +117,5 @@ pub fn outcome(number: u64, index: u64) -> PowerLoss {
         0 => PowerLoss::LoseAll,
         1 => PowerLoss::KeepAll,
         other => PowerLoss::Random(other << 32 | index),
-    }
-}
-
-/// Room for what `plan::wide` changes, and chunks that hold all of it.
-pub fn wide_options(options: Options) -> Options {
-    Options {
-        memtable_bytes: 8 << 20,
-        checkpoint_log_bytes: 8 << 20,
-        checkpoint_chunk_bytes: 16 << 20,
-        segment_bytes: 1 << 20,
-        page_bytes: 4096,
-        ..options
-    }
-}
-
-/// Small options with one of the ways to protect pages, encrypted or not.
-pub fn protected_options(number: u64) -> Options {
-    let nth = |count: usize| usize::try_from(number % count as u64).expect("it is below a usize");
-    Options {
-        page_protection: PageProtection::ALL[nth(PageProtection::ALL.len())],
-        page_image_compression: ImageCompression::ALL[nth(ImageCompression::ALL.len())],
-        master_key: (number % 4 >= 2).then(master_key),
-        ..small_options()
     }
 }

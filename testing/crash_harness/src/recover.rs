@@ -5,8 +5,8 @@ use std::sync::Arc;
 use seawall::{Database, Options};
 use seawall_simulation::{PowerLoss, SimulatedDisk};
 
-use super::state::{Rows, State};
-use super::{open, try_open};
+use crate::state::{Rows, State};
+use crate::{open, try_open};
 
 /// Which of the candidates the database holds.
 ///

@@ -1,0 +1,97 @@
+//! Options of the databases under test.
+
+use std::fmt;
+
+use seawall::{Background, ImageCompression, LockWait, MasterKey, Options, PageProtection, SecretKey};
+
+/// Options as small as they can be, so that a short workload meets every border.
+pub fn small_options() -> Options {
+    Options {
+        page_bytes: 4096,
+        segment_bytes: 64 << 10,
+        memtable_bytes: 512 << 10,
+        cache_bytes: 256 << 10,
+        checkpoint_log_bytes: 400 << 10,
+        checkpoint_chunk_bytes: 24 << 10,
+        checkpoint_threads: 1,
+        recovery_threads: 1,
+        spare_segments: 1,
+        // The clock of these tests stands still.
+        lock_wait: LockWait::NoWait,
+        background: Background::Manual,
+        ..Options::default()
+    }
+}
+
+/// Room for what `plan::wide` changes, and chunks that hold all of it.
+pub fn wide_options(options: Options) -> Options {
+    Options {
+        memtable_bytes: 8 << 20,
+        checkpoint_log_bytes: 8 << 20,
+        checkpoint_chunk_bytes: 16 << 20,
+        segment_bytes: 1 << 20,
+        page_bytes: 4096,
+        ..options
+    }
+}
+
+/// Small options with one of the ways to protect pages, encrypted or not.
+pub fn protected_options(number: u64) -> Options {
+    let nth = |count: usize| usize::try_from(number % count as u64).expect("it is below a usize");
+    Options {
+        page_protection: PageProtection::ALL[nth(PageProtection::ALL.len())],
+        page_image_compression: ImageCompression::ALL[nth(ImageCompression::ALL.len())],
+        master_key: (number % 4 >= 2).then(master_key),
+        ..small_options()
+    }
+}
+
+/// The same options with the second copy of pages in the other place, as the next process may be started.
+pub fn other_place(options: &Options) -> Options {
+    let page_protection = match options.page_protection {
+        PageProtection::RecoveryFile => PageProtection::LogImages,
+        PageProtection::LogImages => PageProtection::RecoveryFile,
+    };
+    Options { page_protection, ..options.clone() }
+}
+
+/// The same options where only the calling thread works, so that the calls of a seed repeat.
+pub fn without_threads(options: &Options) -> Options {
+    Options { background: Background::Manual, checkpoint_threads: 1, ..options.clone() }
+}
+
+/// The master key of encrypted databases.
+pub fn master_key() -> MasterKey {
+    MasterKey::Bytes(SecretKey::from_bytes([7; 32]))
+}
+
+/// A way to keep the second copy of pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Cell {
+    /// Where it is kept.
+    pub protection: PageProtection,
+    /// How it is compressed.
+    pub compression: ImageCompression,
+}
+
+impl Cell {
+    /// Every combination.
+    pub fn all() -> Vec<Cell> {
+        let of = |protection| ImageCompression::ALL.map(|compression| Cell { protection, compression });
+        PageProtection::ALL.into_iter().flat_map(of).collect()
+    }
+
+    /// The place of this combination in [`Cell::all`].
+    pub fn number(self) -> u64 {
+        let protection = PageProtection::ALL.iter().position(|other| *other == self.protection);
+        let compression = ImageCompression::ALL.iter().position(|other| *other == self.compression);
+        let number = |index: Option<usize>| index.expect("all are in the list") as u64;
+        number(protection) * ImageCompression::ALL.len() as u64 + number(compression)
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}, {}", self.protection.name(), self.compression.name())
+    }
+}
