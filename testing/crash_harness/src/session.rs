@@ -188,9 +188,7 @@ impl Session {
             Step::Commit { changes, durability } => self.commit(changes, *durability),
             Step::RolledBack { changes } => {
                 let mut transaction = self.begin(Durability::Sync)?;
-                for change in changes {
-                    run_change(&mut transaction, change)?;
-                }
+                changes.iter().try_for_each(|change| change.run(&mut transaction))?;
                 transaction.rollback();
                 Ok(())
             }
@@ -274,9 +272,7 @@ impl Session {
         let mut next = State::clone(self.progress.lock().current());
         changes.iter().for_each(|change| next.apply(change));
         let mut transaction = self.begin(durability)?;
-        for change in changes {
-            run_change(&mut transaction, change)?;
-        }
+        changes.iter().try_for_each(|change| change.run(&mut transaction))?;
         self.progress.lock().attempt(next);
         transaction.commit()?;
         self.committed(durability);
@@ -298,9 +294,7 @@ impl Session {
             None => self.begin(durability)?,
             Some(table) => self.begin_guarded(gid, table, durability)?,
         };
-        for change in changes {
-            run_change(&mut transaction, change)?;
-        }
+        changes.iter().try_for_each(|change| change.run(&mut transaction))?;
         self.progress.lock().attempt(next);
         transaction.prepare(gid)?;
         self.committed(durability);
@@ -337,22 +331,5 @@ impl Session {
             progress.all_durable();
         }
         Ok(())
-    }
-}
-
-fn run_change(transaction: &mut Transaction, change: &Change) -> Result<(), Error> {
-    match change {
-        Change::Create { table } => transaction.create_table(table).map(|_| ()),
-        Change::Drop { table } => transaction.drop_table(table),
-        Change::Truncate { table } => transaction.truncate_table(table),
-        Change::Rename { from, to } => transaction.rename_table(from, to),
-        Change::Put { table, key, value } => {
-            let table = transaction.table(table)?;
-            transaction.put(&table, key, value)
-        }
-        Change::Delete { table, key } => {
-            let table = transaction.table(table)?;
-            transaction.delete(&table, key)
-        }
     }
 }

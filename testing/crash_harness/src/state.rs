@@ -1,9 +1,10 @@
 //! What a database should hold: a plain model.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::sync::Arc;
 
-use seawall::{Database, Error, Snapshot};
+use seawall::{Database, Error, Snapshot, Transaction};
 
 use crate::comparison::{Difference, compare_in_doubt, compare_rows, compare_tables};
 
@@ -29,6 +30,60 @@ pub enum Change {
     Rename { from: String, to: String },
     Put { table: String, key: Vec<u8>, value: Arc<[u8]> },
     Delete { table: String, key: Vec<u8> },
+}
+
+impl Change {
+    /// Makes the change in a transaction.
+    ///
+    /// # Errors
+    /// Those of the call.
+    pub fn run(&self, transaction: &mut Transaction) -> Result<(), Error> {
+        match self {
+            Change::Create { table } => transaction.create_table(table).map(drop),
+            Change::Drop { table } => transaction.drop_table(table),
+            Change::Truncate { table } => transaction.truncate_table(table),
+            Change::Rename { from, to } => transaction.rename_table(from, to),
+            Change::Put { table, key, value } => {
+                let table = transaction.table(table)?;
+                transaction.put(&table, key, value)
+            }
+            Change::Delete { table, key } => {
+                let table = transaction.table(table)?;
+                transaction.delete(&table, key)
+            }
+        }
+    }
+
+    /// Makes a change of definitions in a transaction of its own.
+    ///
+    /// # Errors
+    /// Those of the call.
+    ///
+    /// # Panics
+    /// If it is a change of a row.
+    pub fn define(&self, database: &Database) -> Result<(), Error> {
+        match self {
+            Change::Create { table } => database.create_table(table).map(drop),
+            Change::Drop { table } => database.drop_table(table),
+            Change::Truncate { table } => database.truncate_table(table),
+            Change::Rename { from, to } => database.rename_table(from, to),
+            Change::Put { .. } | Change::Delete { .. } => panic!("{self} defines nothing"),
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let start = |key: &[u8]| key[..key.len().min(16)].escape_ascii().to_string();
+        match self {
+            Change::Create { table } => write!(formatter, "create table {table}"),
+            Change::Drop { table } => write!(formatter, "drop table {table}"),
+            Change::Truncate { table } => write!(formatter, "truncate table {table}"),
+            Change::Rename { from, to } => write!(formatter, "rename table {from} to {to}"),
+            Change::Put { table, key, value } => write!(formatter, "{table}/{}={}", start(key), value.len()),
+            Change::Delete { table, key } => write!(formatter, "{table}/{} deleted", start(key)),
+        }
+    }
 }
 
 impl State {
@@ -92,38 +147,41 @@ impl State {
         self.tables.values().map(|rows| rows.len() as u64).sum()
     }
 
-    /// Compares everything.
+    /// Compares what can be read: tables, transactions in doubt, rows.
+    ///
+    /// # Errors
+    /// What `database` has otherwise, or why it cannot be read.
+    pub fn compare_content(&self, database: &Database) -> Result<(), Difference> {
+        compare_tables(database, &self.tables)?;
+        compare_in_doubt(database, &self.prepared)?;
+        self.compare_prepared(database)?;
+        let snapshot = database.snapshot();
+        self.tables.iter().try_for_each(|(name, rows)| compare_rows(&snapshot, name, rows))
+    }
+
+    /// Compares what can be read, reads some rows by key, and tries to write what transactions in doubt hold.
     ///
     /// # Errors
     /// What `database` has otherwise.
     pub fn compare(&self, database: &Database) -> Result<(), String> {
-        let different = |difference: Difference| difference.to_string();
-        compare_tables(database, &self.tables).map_err(different)?;
-        compare_in_doubt(database, &self.prepared).map_err(different)?;
-        // Before anything is tried on their rows: of two states that differ in what a gid stands for, one is wrong, and what
-        // it takes for locked can be written.
-        self.compare_prepared(database)?;
+        // First: of two states that differ in what a gid stands for, one is wrong, and what it takes for locked can be written.
+        self.compare_content(database).map_err(|difference| difference.to_string())?;
         self.prepared.iter().try_for_each(|(gid, changes)| compare_guards(database, gid, changes))?;
         let snapshot = database.snapshot();
-        for (name, rows) in &self.tables {
-            compare_rows(&snapshot, name, rows).map_err(different)?;
-            compare_gets(&snapshot, name, rows)?;
-        }
-        Ok(())
+        self.tables.iter().try_for_each(|(name, rows)| compare_gets(&snapshot, name, rows))
     }
 
     /// What each transaction in doubt has written.
-    fn compare_prepared(&self, database: &Database) -> Result<(), String> {
-        for transaction in
-            database.in_doubt().map_err(|error| format!("listing what is in doubt: {error}"))?
-        {
+    fn compare_prepared(&self, database: &Database) -> Result<(), Difference> {
+        for transaction in database.in_doubt()? {
             let changes = &self.prepared[&transaction.gid];
             let used: BTreeSet<&str> = changed_rows(changes).map(|(table, _)| table).collect();
             let is_renamed = guarded_table(&transaction.gid, changes).is_none();
             let same_tables = used.iter().copied().eq(transaction.tables.iter().map(|name| &name[..]));
             let same_rows = (transaction.rows, transaction.bytes) == written(changes);
             if !(is_renamed || same_tables) || !same_rows {
-                return Err(format!("{} uses {:?} where {used:?}", transaction.gid, transaction.tables));
+                let (gid, tables) = (&transaction.gid, &transaction.tables);
+                return Err(Difference::Rows(format!("{gid} uses {tables:?} where {used:?} are expected")));
             }
         }
         Ok(())

@@ -18,13 +18,13 @@
 //! **What a seed repeats**: everything with `--checkpoint-threads 1`: the database has no threads of its own then, the disk and the
 //! clock are simulated. With more threads, which half of the databases have, not the order of their calls.
 //!
-//! Start at [`life::Run`]; `fault` draws what goes wrong, `step` what is done meanwhile, `model` is what should be there.
+//! Start at [`life::Run`]; `fault` draws what goes wrong, `step` what is done meanwhile, `account` says what should be there.
 
+mod account;
 mod causes;
 mod fault;
 mod life;
 mod lost;
-mod model;
 mod rot;
 mod step;
 

@@ -8,12 +8,13 @@ use seawall::{
     PageProtection, SecretKey,
 };
 use seawall_crash_harness::comparison::Difference;
+use seawall_crash_harness::state::State;
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom};
 
+use super::account::{Account, find};
 use super::causes::{Causes, DoneLater};
 use super::fault::{self, Trouble};
 use super::lost;
-use super::model::{self, Account, State};
 use super::rot::{self, Expected, Verdict};
 use super::step::{Failure, KEPT, Step};
 
@@ -188,7 +189,7 @@ impl Run {
     }
 
     fn find(&self, database: &Database) -> Result<State, Difference> {
-        model::find(database, self.account.candidates()).cloned()
+        find(database, self.account.candidates()).cloned()
     }
 
     // ---- living ----------------------------------------------------------------------------------------------
@@ -275,7 +276,7 @@ impl Run {
         self.count("databases that stopped");
         self.account.stop(attempted);
         self.end_troubles();
-        let found = match model::find(database, self.account.shown_once_stopped()) {
+        let found = match find(database, self.account.shown_once_stopped()) {
             Ok(found) => found,
             Err(difference) if self.is_of_a_lost_page(&difference) => {
                 self.count("databases that stopped and refuse damaged pages");
@@ -299,7 +300,7 @@ impl Run {
                 return Err(format!("once stopped, write {number} is answered with {answer:?}"));
             }
         }
-        match found.compare(database) {
+        match found.compare_content(database) {
             // It was in the cache before.
             Err(difference) if self.is_of_a_lost_page(&difference) => Ok(()),
             other => other.map_err(|difference| format!("after refused writes: {difference}")),
@@ -453,12 +454,12 @@ impl Run {
 
     fn compare(&mut self, database: &Database) -> Result<(), String> {
         self.begin_step();
-        match self.account.current().compare(database) {
+        match self.account.current().compare_content(database) {
             Ok(()) => Ok(()),
             Err(Difference::Error(error)) => {
                 self.refused("reading everything", &error)?;
                 self.end_troubles();
-                let again = self.account.current().compare(database);
+                let again = self.account.current().compare_content(database);
                 again.map_err(|difference| format!("reading again: {difference}"))
             }
             Err(difference) => Err(difference.to_string()),

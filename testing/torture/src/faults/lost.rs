@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 
 use seawall::{Damage, Database, Environment, Error, Options};
 use seawall_crash_harness::comparison::Difference;
+use seawall_crash_harness::state::{Rows, State};
 use seawall_simulation::{
     Fault, FaultError, FaultTarget, Operation, Operations, SeededRandom, SimulatedDisk, StruckCall,
 };
 
-use super::model::{Rows, State, find};
+use super::account::find;
 use super::rot::Verdict;
 use super::step::{Failure, Step};
 

@@ -2,9 +2,10 @@
 
 use seawall::{Damage, Database, Environment, Error, Options};
 use seawall_crash_harness::comparison::Difference;
+use seawall_crash_harness::state::State;
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 
-use super::model::{State, find};
+use super::account::find;
 
 /// So often another byte is drawn where one is zero: files are mostly empty.
 const TRIES_MAX: usize = 8;

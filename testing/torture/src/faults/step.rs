@@ -3,10 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use seawall::{Database, Durability, Error, Transaction};
+use seawall::{Database, Durability, Error};
+use seawall_crash_harness::state::{Change, Rows, State};
 use seawall_simulation::SeededRandom;
-
-use super::model::{Change, Rows, State};
 
 /// The table that is always there; transactions in doubt use no other, so that others can be dropped.
 pub(super) const KEPT: &str = "kept";
@@ -25,18 +24,33 @@ pub(super) enum Wait {
 /// One call, or a few that belong together.
 #[derive(Clone, Debug)]
 pub(super) enum Step {
-    Commit { changes: Vec<Change>, wait: Wait },
-    RollBack { changes: Vec<Change> },
-    Create { table: String },
-    Drop { table: String },
-    Truncate { table: String },
-    Rename { from: String, to: String },
-    Prepare { gid: String, changes: Vec<Change> },
-    Decide { gid: String, commits: bool },
-    BulkLoad { table: String, rows: Rows },
+    Commit {
+        changes: Vec<Change>,
+        wait: Wait,
+    },
+    RollBack {
+        changes: Vec<Change>,
+    },
+    /// A change of definitions, in a transaction of its own.
+    Define(Change),
+    Prepare {
+        gid: String,
+        changes: Vec<Change>,
+    },
+    Decide {
+        gid: String,
+        commits: bool,
+    },
+    BulkLoad {
+        table: String,
+        rows: Rows,
+    },
     Checkpoint,
     Flush,
-    Get { table: String, key: Vec<u8> },
+    Get {
+        table: String,
+        key: Vec<u8>,
+    },
     Statistics,
 }
 
@@ -48,11 +62,11 @@ impl Step {
         let gid = random.below(state.prepared.len().max(1) as u64);
         let in_doubt = state.prepared.keys().nth(usize::try_from(gid).unwrap_or(0)).cloned();
         match (random.below(24), in_doubt) {
-            (0, _) if is_there => Step::Drop { table },
-            (1, _) if is_there => Step::Truncate { table },
-            (0..=2, _) if !is_there => Step::Create { table },
+            (0, _) if is_there => Step::Define(Change::Drop { table }),
+            (1, _) if is_there => Step::Define(Change::Truncate { table }),
+            (0..=2, _) if !is_there => Step::Define(Change::Create { table }),
             (2, _) => match TABLES.iter().find(|name| !state.tables.contains_key(**name)) {
-                Some(to) => Step::Rename { from: table, to: (*to).to_owned() },
+                Some(to) => Step::Define(Change::Rename { from: table, to: (*to).to_owned() }),
                 None => Step::Flush,
             },
             (3, _) if !is_there => {
@@ -62,10 +76,10 @@ impl Step {
             }
             (4, _) => {
                 let gid = format!("gid {number}");
-                let change = |row| Change {
+                let change = |row| Change::Put {
                     table: KEPT.to_owned(),
                     key: format!("{gid}/{row}").into_bytes(),
-                    value: Some(format!("{number}").into_bytes()),
+                    value: format!("{number}").into_bytes().into(),
                 };
                 Step::Prepare { changes: (0..random.range(1..4)).map(change).collect(), gid }
             }
@@ -86,23 +100,12 @@ impl Step {
     pub(super) fn after(&self, state: &State) -> Option<State> {
         let mut next = state.clone();
         match self {
-            Step::Commit { changes, .. } => next.apply(changes),
-            Step::Create { table } => drop(next.tables.insert(table.clone(), Arc::default())),
-            Step::Drop { table } => drop(next.tables.remove(table)),
-            Step::Truncate { table } => drop(next.tables.insert(table.clone(), Arc::default())),
-            Step::Rename { from, to } => {
-                let rows = next.tables.remove(from).expect("a table that is there is renamed");
-                next.tables.insert(to.clone(), rows);
-            }
+            Step::Commit { changes, .. } => changes.iter().for_each(|change| next.apply(change)),
+            Step::Define(change) => next.apply(change),
             Step::Prepare { gid, changes } => {
                 next.prepared.insert(gid.clone(), Arc::new(changes.clone()));
             }
-            Step::Decide { gid, commits } => {
-                let changes = next.prepared.remove(gid).expect("a transaction in doubt is decided");
-                if *commits {
-                    next.apply(&changes);
-                }
-            }
+            Step::Decide { gid, commits } => next.decide(gid, *commits),
             Step::BulkLoad { table, rows } => {
                 next.tables.insert(table.clone(), Arc::new(rows.clone()));
             }
@@ -118,10 +121,7 @@ impl Step {
         match self {
             Step::Commit { wait, .. } => *wait != Wait::Async,
             Step::RollBack { .. } | Step::Get { .. } | Step::Statistics => false,
-            Step::Create { .. }
-            | Step::Drop { .. }
-            | Step::Truncate { .. }
-            | Step::Rename { .. }
+            Step::Define(_)
             | Step::Prepare { .. }
             | Step::Decide { .. }
             | Step::BulkLoad { .. }
@@ -136,15 +136,12 @@ impl Step {
             Step::Commit { changes, wait } => commit(database, changes, *wait)?,
             Step::RollBack { changes } => {
                 let mut transaction = database.begin();
-                write(&mut transaction, changes)?;
+                changes.iter().try_for_each(|change| change.run(&mut transaction))?;
             }
-            Step::Create { table } => drop(database.create_table(table)?),
-            Step::Drop { table } => database.drop_table(table)?,
-            Step::Truncate { table } => database.truncate_table(table)?,
-            Step::Rename { from, to } => database.rename_table(from, to)?,
+            Step::Define(change) => change.define(database)?,
             Step::Prepare { gid, changes } => {
                 let mut transaction = database.begin();
-                write(&mut transaction, changes)?;
+                changes.iter().try_for_each(|change| change.run(&mut transaction))?;
                 transaction.prepare(gid)?;
             }
             Step::Decide { gid, commits: true } => drop(database.commit_prepared(gid)?),
@@ -159,13 +156,12 @@ impl Step {
             Step::Get { table, key } => {
                 let found = database.get(&database.table(table)?, key)?;
                 let wanted = state.tables.get(table).and_then(|rows| rows.get(key));
-                if found.as_ref() != wanted {
-                    let show = |value: Option<&Vec<u8>>| value.map(Vec::len);
+                if found.as_deref() != wanted.map(|value| &value[..]) {
                     return Err(Failure::WrongAnswer(format!(
                         "get of {} gives {:?} bytes where {:?} are expected",
                         key.escape_ascii(),
-                        show(found.as_ref()),
-                        show(wanted),
+                        found.map(|value| value.len()),
+                        wanted.map(|value| value.len()),
                     )));
                 }
             }
@@ -186,10 +182,7 @@ impl fmt::Display for Step {
             Step::Commit { changes, wait } => write!(formatter, "commit, {wait:?}:")
                 .and_then(|()| changes.iter().try_for_each(|change| write!(formatter, " {change}"))),
             Step::RollBack { changes } => write!(formatter, "roll back {} changes", changes.len()),
-            Step::Create { table } => write!(formatter, "create table {table}"),
-            Step::Drop { table } => write!(formatter, "drop table {table}"),
-            Step::Truncate { table } => write!(formatter, "truncate table {table}"),
-            Step::Rename { from, to } => write!(formatter, "rename table {from} to {to}"),
+            Step::Define(change) => write!(formatter, "{change}"),
             Step::Prepare { gid, changes } => write!(formatter, "prepare {gid:?}, {} changes", changes.len()),
             Step::Decide { gid, commits: true } => write!(formatter, "commit prepared {gid:?}"),
             Step::Decide { gid, commits: false } => write!(formatter, "roll back prepared {gid:?}"),
@@ -217,7 +210,7 @@ impl From<Error> for Failure {
 
 fn commit(database: &Database, changes: &[Change], wait: Wait) -> Result<(), Error> {
     let mut transaction = database.begin();
-    write(&mut transaction, changes)?;
+    changes.iter().try_for_each(|change| change.run(&mut transaction))?;
     match wait {
         Wait::Sync => drop(transaction.commit()?),
         Wait::Async => {
@@ -229,23 +222,14 @@ fn commit(database: &Database, changes: &[Change], wait: Wait) -> Result<(), Err
     Ok(())
 }
 
-fn write(transaction: &mut Transaction, changes: &[Change]) -> Result<(), Error> {
-    for Change { table, key, value } in changes {
-        let table = transaction.table(table)?;
-        match value {
-            Some(value) => transaction.put(&table, key, value)?,
-            None => transaction.delete(&table, key)?,
-        }
-    }
-    Ok(())
-}
-
 fn changes(random: &mut SeededRandom, state: &State, number: u64) -> Vec<Change> {
     let tables: Vec<&String> = state.tables.keys().collect();
-    let change = |random: &mut SeededRandom| Change {
-        table: (*random.pick(&tables)).clone(),
-        key: key(random.below(KEYS)),
-        value: random.chance(5, 6).then(|| value(random, number)),
+    let change = |random: &mut SeededRandom| {
+        let (table, key) = ((*random.pick(&tables)).clone(), key(random.below(KEYS)));
+        match random.chance(5, 6) {
+            true => Change::Put { table, key, value: value(random, number) },
+            false => Change::Delete { table, key },
+        }
     };
     (0..random.range(1..7)).map(|_| change(random)).collect()
 }
@@ -259,7 +243,7 @@ fn key(number: u64) -> Vec<u8> {
 }
 
 /// Says which step wrote it, wherever it is looked at.
-fn value(random: &mut SeededRandom, number: u64) -> Vec<u8> {
+fn value(random: &mut SeededRandom, number: u64) -> Arc<[u8]> {
     let bytes = *random.pick(&[0, 8, 80, 80, 800, 3_000, 12_000]);
-    format!("{number:08}").into_bytes().repeat(bytes / 8)
+    format!("{number:08}").into_bytes().repeat(bytes / 8).into()
 }

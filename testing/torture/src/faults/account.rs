@@ -1,60 +1,8 @@
-//! What a database should hold: a plain model, and what of it may be missing after a failure.
-
-use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::Arc;
+//! What is in a database, and what of it may be missing after a failure.
 
 use seawall::Database;
-use seawall_crash_harness::comparison::{Difference, compare_in_doubt, compare_rows, compare_tables};
-
-/// Rows of one table.
-pub(super) type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
-
-/// A row that is put, or deleted.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Change {
-    pub(super) table: String,
-    pub(super) key: Vec<u8>,
-    pub(super) value: Option<Vec<u8>>,
-}
-
-impl fmt::Display for Change {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let key = self.key[..self.key.len().min(16)].escape_ascii();
-        match &self.value {
-            Some(value) => write!(formatter, "{}/{key}={}", self.table, value.len()),
-            None => write!(formatter, "{}/{key} deleted", self.table),
-        }
-    }
-}
-
-/// Everything in a database. Cloning is cheap: tables are shared until they change.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct State {
-    pub(super) tables: BTreeMap<String, Arc<Rows>>,
-    /// What transactions in doubt will change, by gid.
-    pub(super) prepared: BTreeMap<String, Arc<Vec<Change>>>,
-}
-
-impl State {
-    pub(super) fn apply(&mut self, changes: &[Change]) {
-        for Change { table, key, value } in changes {
-            let rows = self.tables.get_mut(table).expect("steps change tables that are there");
-            match value {
-                Some(value) => drop(Arc::make_mut(rows).insert(key.clone(), value.clone())),
-                None => drop(Arc::make_mut(rows).remove(key)),
-            }
-        }
-    }
-
-    /// Says what `database` has otherwise.
-    pub(super) fn compare(&self, database: &Database) -> Result<(), Difference> {
-        compare_tables(database, &self.tables)?;
-        compare_in_doubt(database, &self.prepared)?;
-        let snapshot = database.snapshot();
-        self.tables.iter().try_for_each(|(name, rows)| compare_rows(&snapshot, name, rows))
-    }
-}
+use seawall_crash_harness::comparison::Difference;
+use seawall_crash_harness::state::State;
 
 /// Which of `candidates` is there.
 pub(super) fn find<'s>(
@@ -63,7 +11,7 @@ pub(super) fn find<'s>(
 ) -> Result<&'s State, Difference> {
     let mut reasons = Vec::new();
     for state in candidates {
-        match state.compare(database) {
+        match state.compare_content(database) {
             Ok(()) => return Ok(state),
             Err(Difference::Rows(rows)) => reasons.push(rows),
             Err(error) => return Err(error),
@@ -76,7 +24,7 @@ pub(super) fn find<'s>(
     )))
 }
 
-/// What is in the database now, and what may be left of it.
+/// The states that may be in the database, now and after a failure.
 ///
 /// ```text
 ///   acknowledged, in order:   s1  s2 | s3  s4  s5 | s6  s7     in doubt: s8
