@@ -34,21 +34,21 @@ pub fn watch(
 /// # Errors
 /// What `visit` says, or the step that failed.
 pub fn watch_steps<E: From<String>>(
-    disk: WatchedDisk,
+    watched: WatchedDisk,
     options: &Options,
     progress: SharedProgress,
     mut next: impl FnMut(&State) -> Option<Step>,
     mut visit: impl FnMut(CrashPoint) -> Result<(), E>,
 ) -> Result<(), E> {
-    let mut session = Session::closed(Arc::new(disk.clone()), options, Arc::clone(&progress));
+    let mut session = Session::closed(watched.disk(), options, Arc::clone(&progress));
     for number in 0.. {
         let state = Arc::clone(progress.lock().current());
         let Some(step) = next(&state) else { break };
         session.run(&step).map_err(|error| format!("step {number}: {error}"))?;
-        disk.take_points().into_iter().try_for_each(&mut visit)?;
+        watched.take_points().into_iter().try_for_each(&mut visit)?;
     }
     drop(session);
-    disk.take_points().into_iter().try_for_each(&mut visit)
+    watched.take_points().into_iter().try_for_each(&mut visit)
 }
 
 /// Recovers `disk`, works on, and hands `visit` every crash point of that.
@@ -63,7 +63,7 @@ pub fn watch_recovery(
 ) -> Result<(), String> {
     let progress = Arc::new(Mutex::new(Progress::unknown(candidates)));
     let watched = WatchedDisk::new(disk.copy(), Arc::clone(&progress));
-    let mut session = Session::closed(Arc::new(watched.clone()), options, Arc::clone(&progress));
+    let mut session = Session::closed(watched.disk(), options, Arc::clone(&progress));
     let database = session.database().map_err(|error| format!("open: {error}"))?;
     let found = find_state(database, candidates)?;
     // From now on it has been seen.

@@ -2,15 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
-use std::io::{self, IoSlice};
-use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use seawall_io::{
-    AlignedBuffer, DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode, SharedMapping,
-};
-use seawall_simulation::SimulatedDisk;
+use seawall_io::Disk;
+use seawall_simulation::{ObservedDisk, PendingCall, SimulatedDisk, Verdict};
 
 use crate::session::SharedProgress;
 use crate::state::State;
@@ -66,6 +62,12 @@ impl WatchedDisk {
         WatchedDisk { inner, progress, seen: Arc::default() }
     }
 
+    /// The disk for the database.
+    pub fn disk(&self) -> Arc<dyn Disk> {
+        let watched = self.clone();
+        Arc::new(ObservedDisk::new(self.inner.clone(), move |call| watched.see(call)))
+    }
+
     /// From now on `observer` hears of each call.
     pub fn observe(&self, observer: Option<Observer>) {
         self.seen.lock().observer = observer;
@@ -98,15 +100,22 @@ impl WatchedDisk {
         std::mem::take(&mut self.seen.lock().points)
     }
 
+    fn see(&self, call: &PendingCall<'_>) -> Verdict {
+        if call.kind.is_counted() {
+            self.watch(call);
+        }
+        if call.kind.is_sync() && self.loses_sync() { Verdict::Lose } else { Verdict::Make }
+    }
+
     /// Makes the call on a copy that loses power in it.
-    fn watch(&self, call: impl FnOnce(&SimulatedDisk) -> io::Result<()>) {
+    fn watch(&self, call: &PendingCall<'_>) {
         let (copy, candidates, survivors) = {
             // Held, so that no commit of another thread comes between the copy and what may be in it.
             let progress = self.progress.lock();
             (self.inner.copy(), progress.candidates(), progress.survivors())
         };
         copy.crash_at(0);
-        let outcome = call(&copy);
+        let outcome = call.make_on(&copy);
         // A call that changes nothing is not counted, and one that is refused does nothing.
         if outcome.is_ok() || !copy.crashed() {
             return;
@@ -130,125 +139,5 @@ impl WatchedDisk {
             });
         }
         seen.calls += 1;
-    }
-}
-
-impl Disk for WatchedDisk {
-    fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
-        if mode == OpenMode::Create {
-            self.watch(|copy| copy.open(path, mode).map(|_| ()));
-        }
-        let file = self.inner.open(path, mode)?;
-        Ok(Arc::new(WatchedFile { file, path: path.to_owned(), mode, disk: self.clone() }))
-    }
-
-    fn create_directory(&self, path: &str) -> io::Result<()> {
-        self.watch(|copy| copy.create_directory(path));
-        self.inner.create_directory(path)
-    }
-
-    fn list(&self, directory: &str) -> io::Result<Vec<DirectoryEntry>> {
-        self.inner.list(directory)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.watch(|copy| copy.rename(from, to));
-        self.inner.rename(from, to)
-    }
-
-    fn remove(&self, path: &str) -> io::Result<()> {
-        self.watch(|copy| copy.remove(path));
-        self.inner.remove(path)
-    }
-
-    fn sync_directory(&self, directory: &str) -> io::Result<()> {
-        self.watch(|copy| copy.sync_directory(directory));
-        if self.loses_sync() {
-            return Ok(());
-        }
-        self.inner.sync_directory(directory)
-    }
-
-    fn map_shared(&self, path: &str) -> io::Result<Box<dyn SharedMapping>> {
-        self.inner.map_shared(path)
-    }
-
-    fn lock(&self, path: &str, mode: LockMode) -> io::Result<Box<dyn DirectoryLock>> {
-        self.watch(|copy| copy.lock(path, mode).map(|_| ()));
-        self.inner.lock(path, mode)
-    }
-
-    fn location(&self, path: &str) -> String {
-        self.inner.location(path)
-    }
-}
-
-#[derive(Debug)]
-struct WatchedFile {
-    file: Arc<dyn DiskFile>,
-    path: String,
-    mode: OpenMode,
-    disk: WatchedDisk,
-}
-
-impl WatchedFile {
-    fn watch(&self, call: impl FnOnce(&dyn DiskFile) -> io::Result<()>) {
-        let mode = if self.mode == OpenMode::Create { OpenMode::Write } else { self.mode };
-        self.disk.watch(|copy| {
-            let file = copy.open(&self.path, mode);
-            call(&*file.unwrap_or_else(|error| panic!("a file is written under an old name: {error}")))
-        });
-    }
-}
-
-impl DiskFile for WatchedFile {
-    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
-        self.file.read_exact_at(buffer, offset)
-    }
-
-    fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.watch(|file| file.write_all_at(bytes, offset));
-        self.file.write_all_at(bytes, offset)
-    }
-
-    fn write_vectored_at(&self, slices: &[IoSlice<'_>], offset: u64) -> io::Result<()> {
-        self.watch(|file| file.write_vectored_at(slices, offset));
-        self.file.write_vectored_at(slices, offset)
-    }
-
-    fn write_durable_at(&self, buffer: &AlignedBuffer, range: Range<usize>, offset: u64) -> io::Result<()> {
-        self.watch(|file| file.write_durable_at(buffer, range.clone(), offset));
-        self.file.write_durable_at(buffer, range, offset)
-    }
-
-    fn start_writing(&self, offset: u64, bytes: u64) {
-        self.file.start_writing(offset, bytes);
-    }
-
-    fn sync_data(&self) -> io::Result<()> {
-        self.watch(|file| file.sync_data());
-        if self.disk.loses_sync() {
-            return Ok(());
-        }
-        self.file.sync_data()
-    }
-
-    fn length(&self) -> io::Result<u64> {
-        self.file.length()
-    }
-
-    fn set_length(&self, bytes: u64) -> io::Result<()> {
-        self.watch(|file| file.set_length(bytes));
-        self.file.set_length(bytes)
-    }
-
-    fn fill_zeros(&self, offset: u64, bytes: u64) -> io::Result<()> {
-        self.watch(|file| file.fill_zeros(offset, bytes));
-        self.file.fill_zeros(offset, bytes)
-    }
-
-    fn punch_hole(&self, offset: u64, bytes: u64) -> io::Result<bool> {
-        self.watch(|file| file.punch_hole(offset, bytes).map(|_| ()));
-        self.file.punch_hole(offset, bytes)
     }
 }

@@ -12,7 +12,7 @@ use seawall_sync::thread;
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 use seawall_wal::{CommitBuilder, FlushBy, Log, LogOptions, LogReader, PendingUse, Record, RecordSpan};
 
-use crate::world::{PointedDisk, Shared, open, power_loss, shared, small_options, wait_a_while};
+use crate::world::{Shared, open, pointed, power_loss, shared, small_options, wait_a_while};
 
 pub(crate) const DATABASE: DatabaseId = DatabaseId::from_bytes([0xDB; 16]);
 pub(crate) const SEGMENT_BYTES: u64 = 64 << 10;
@@ -109,7 +109,7 @@ impl Load {
 
 fn run_log(seed: u64, flush_by: FlushBy) {
     let disk = SimulatedDisk::new(seed);
-    let log = Log::create(Arc::new(PointedDisk::over(&disk)), log_options(flush_by)).unwrap();
+    let log = Log::create(pointed(&disk), log_options(flush_by)).unwrap();
     let (log, told) = (Arc::new(log), shared::<Told>());
     let first = log.appended();
     let load = Load::of(seed);
@@ -177,7 +177,7 @@ fn write_one(log: &Log, told: &Shared<Told>, disk: &SimulatedDisk, load: Load, (
 pub(crate) fn when_the_process_is_killed(seed: u64) {
     let disk = SimulatedDisk::new(seed);
     let flush_by = if seed.is_multiple_of(2) { FlushBy::Thread } else { FlushBy::Caller };
-    let log = Log::create(Arc::new(PointedDisk::over(&disk)), log_options(flush_by)).unwrap();
+    let log = Log::create(pointed(&disk), log_options(flush_by)).unwrap();
     let (log, told) = (Arc::new(log), shared::<Told>());
     let first = log.appended();
     let writers: Vec<_> = (0..WRITERS)

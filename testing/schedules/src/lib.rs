@@ -3,7 +3,7 @@
 //! ```text
 //!   scenario: threads of the real log, memtable, engine --points--> seawall_sync::explored --seed--> who goes on
 //!        |                                                                ^
-//!        +-- PointedDisk over a SimulatedDisk: each disk call is a point -+
+//!        +-- a SimulatedDisk whose calls are points ---------------------+
 //!        +-- RunClock: time passes when somebody sleeps
 //! ```
 //! A scenario checks what is promised at every moment that a schedule can show: what was acknowledged is there after a power

@@ -13,7 +13,7 @@ use seawall_types::{Lsn, TimelineId};
 use seawall_wal::{FlushBy, HoldOptions, Log, LogOptions, LogReader};
 
 use crate::group_commit::{DATABASE, SEGMENT_BYTES, append, log_options, read, read_log};
-use crate::world::{PointedDisk, Shared, power_loss, shared, wait_a_while};
+use crate::world::{Shared, pointed, power_loss, shared, wait_a_while};
 
 const RECORDS: u8 = 14;
 /// Two of them and a bit fill a segment.
@@ -45,7 +45,7 @@ impl Told {
 pub(crate) fn against_writer_and_reader(seed: u64) {
     let disk = SimulatedDisk::new(seed);
     let options = LogOptions { spare_segments: seed % 2, ..log_options(FlushBy::Caller) };
-    let log = Log::create(Arc::new(PointedDisk::over(&disk)), options).unwrap();
+    let log = Log::create(pointed(&disk), options).unwrap();
     let (log, told) = (Arc::new(log), shared::<Told>());
     let first = log.appended();
     told.lock().unwrap().redo_point = first;
@@ -62,7 +62,7 @@ pub(crate) fn against_writer_and_reader(seed: u64) {
         .collect();
     let reader = {
         let (log, told) = (Arc::clone(&log), Arc::clone(&told));
-        let disk: Arc<dyn Disk> = Arc::new(PointedDisk::over(&disk));
+        let disk: Arc<dyn Disk> = pointed(&disk);
         thread::spawn(move || {
             let mut position = first;
             for _ in 0..4 {

@@ -10,7 +10,7 @@ use seawall_io::Clock;
 use seawall_simulation::{PowerLoss, SimulatedDisk, SimulatedRandom};
 use seawall_sync::{explored, thread};
 
-pub(crate) use disk::PointedDisk;
+pub(crate) use disk::pointed;
 
 /// What a run has is on one thread of the operating system: this latch is never waited for. It is not a point, so that a
 /// check sees several things as they are at one moment.
@@ -60,7 +60,7 @@ pub(crate) fn small_options(background: Background) -> Options {
 /// Opens the database on `disk`, each of whose calls is a point.
 pub(crate) fn open(disk: &SimulatedDisk, options: Options) -> Database {
     let environment = Environment {
-        disk: Arc::new(PointedDisk::over(disk)),
+        disk: pointed(disk),
         clock: Arc::new(RunClock),
         random: Arc::new(SimulatedRandom::new(1)),
     };

@@ -18,6 +18,7 @@ mod fault;
 mod file;
 mod inode;
 mod mapping;
+mod observed;
 mod outcomes;
 mod power_loss;
 mod state;
@@ -36,6 +37,7 @@ use seawall_io::{
 pub use call::{Call, CallOutcome, Operation, ReadCount};
 pub use delay::{Delay, Gate};
 pub use fault::{Fault, FaultError, FaultKind, FaultTarget, Operations, StruckCall};
+pub use observed::{CallKind, ObservedDisk, PendingCall, Verdict};
 pub use outcomes::{Coverage, Outcome, Outcomes};
 pub use power_loss::PowerLoss;
 pub use subdirectory::SimulatedDirectory;

@@ -23,7 +23,8 @@ mod random;
 pub use clock::SimulatedClock;
 pub use crash_count::{crash_count, crash_step};
 pub use disk::{
-    Call, CallOutcome, Coverage, Delay, Fault, FaultError, FaultKind, FaultTarget, Gate, Operation,
-    Operations, Outcome, Outcomes, PowerLoss, ReadCount, SimulatedDirectory, SimulatedDisk, StruckCall,
+    Call, CallKind, CallOutcome, Coverage, Delay, Fault, FaultError, FaultKind, FaultTarget, Gate,
+    ObservedDisk, Operation, Operations, Outcome, Outcomes, PendingCall, PowerLoss, ReadCount,
+    SimulatedDirectory, SimulatedDisk, StruckCall, Verdict,
 };
 pub use random::{SeededRandom, SimulatedRandom, seeds};

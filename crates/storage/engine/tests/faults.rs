@@ -457,7 +457,7 @@ fn a_read_only_open_changes_no_byte() {
     let options = small_options();
     let progress = Progress::shared(Arc::default());
     let watched = WatchedDisk::new(template(&options), Arc::clone(&progress));
-    let mut session = Session::closed(Arc::new(watched.clone()), &options, progress);
+    let mut session = Session::closed(watched.disk(), &options, progress);
     let mut opened = 0;
     for step in plan::short() {
         session.run(&step).unwrap();

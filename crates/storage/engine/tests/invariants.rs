@@ -49,8 +49,7 @@ fn checkpoint_points(options: &Options) -> (State, Vec<CrashPoint>) {
     let mut state = State::default();
     let progress = Progress::shared(Arc::default());
     let watched = WatchedDisk::new(disk, Arc::clone(&progress));
-    let database =
-        Database::open_in(environment(Arc::new(watched.clone())), options.clone(), |_| {}).unwrap();
+    let database = Database::open_in(environment(watched.disk()), options.clone(), |_| {}).unwrap();
     let table = database.create_table("t").unwrap();
     let mut all = Rows::new();
     for round in 0..2_u8 {
@@ -249,8 +248,7 @@ fn invariant_7_the_system_keyspace_moves_with_the_redo_point() {
 fn invariant_8_readers_see_complete_commits_in_order_and_as_durable_as_they_asked() {
     let options = small_options();
     let watched = WatchedDisk::new(template(&options), Progress::shared(Arc::default()));
-    let database =
-        Database::open_in(environment(Arc::new(watched.clone())), options.clone(), |_| {}).unwrap();
+    let database = Database::open_in(environment(watched.disk()), options.clone(), |_| {}).unwrap();
     let table = database.create_table("t").unwrap();
     let old = database.snapshot();
     database.put_with(&table, "first", "async", Durability::Async).unwrap();

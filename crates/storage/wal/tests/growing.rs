@@ -3,81 +3,29 @@
 
 mod common;
 
-use std::io;
 use std::sync::{Arc, Mutex};
 
 use common::{DATABASE, SEGMENT_BYTES, commit, create, geometry};
-use seawall_io::{DirectoryEntry, DirectoryLock, Disk, DiskFile, LockMode, OpenMode, SharedMapping};
-use seawall_simulation::SimulatedDisk;
+use seawall_simulation::{ObservedDisk, Operation, SimulatedDisk, Verdict};
 use seawall_types::{Lsn, TimelineId};
 use seawall_wal::{LogReadError, LogReader};
 
 type Action = Box<dyn FnOnce() + Send>;
 
-/// A disk that does something before it lists the log's directory, once.
-struct Interrupted {
-    disk: SimulatedDisk,
-    action: Mutex<Option<Action>>,
-}
-
-impl std::fmt::Debug for Interrupted {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.disk.fmt(formatter)
-    }
-}
-
-impl Disk for Interrupted {
-    fn open(&self, path: &str, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.open(path, mode)
-    }
-
-    fn create_directory(&self, path: &str) -> io::Result<()> {
-        self.disk.create_directory(path)
-    }
-
-    fn list(&self, directory: &str) -> io::Result<Vec<DirectoryEntry>> {
-        self.disk.list(directory)
-    }
-
-    fn list_names(&self, directory: &str) -> io::Result<Vec<String>> {
-        assert_eq!(directory, "log");
-        let action = self.action.lock().unwrap().take();
-        if let Some(action) = action {
-            action();
+/// A reader that is interrupted, once, where it lists the log's directory to look for evidence of damage.
+fn reader(disk: &SimulatedDisk, from: Lsn, action: Action) -> LogReader {
+    let action = Mutex::new(Some(action));
+    let disk = ObservedDisk::new(disk.clone(), move |call| {
+        if call.kind == Operation::List.into() {
+            assert_eq!(call.path, "log");
+            let action = action.lock().unwrap().take();
+            if let Some(action) = action {
+                action();
+            }
         }
-        self.disk.list_names(directory)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn remove(&self, path: &str) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-
-    fn sync_directory(&self, directory: &str) -> io::Result<()> {
-        self.disk.sync_directory(directory)
-    }
-
-    fn map_shared(&self, path: &str) -> io::Result<Box<dyn SharedMapping>> {
-        self.disk.map_shared(path)
-    }
-
-    fn lock(&self, path: &str, mode: LockMode) -> io::Result<Box<dyn DirectoryLock>> {
-        self.disk.lock(path, mode)
-    }
-
-    fn location(&self, path: &str) -> String {
-        self.disk.location(path)
-    }
-}
-
-/// A reader that is interrupted where it looks for evidence of damage.
-fn reader(disk: &SimulatedDisk, from: Lsn, action: Action) -> (LogReader, Arc<Interrupted>) {
-    let disk = Arc::new(Interrupted { disk: disk.clone(), action: Mutex::new(Some(action)) });
-    let on_disk = Arc::clone(&disk) as Arc<dyn Disk>;
-    (LogReader::open(on_disk, DATABASE, TimelineId::FIRST, SEGMENT_BYTES, from).unwrap(), disk)
+        Verdict::Make
+    });
+    LogReader::open(Arc::new(disk), DATABASE, TimelineId::FIRST, SEGMENT_BYTES, from).unwrap()
 }
 
 #[test]
@@ -92,7 +40,7 @@ fn batches_that_are_written_while_the_reader_looks_for_evidence_are_read_and_no_
                 commit(&writer, &vec![byte; value_bytes]).unwrap();
             }
         };
-        let (mut reader, _disk) = reader(&disk, first.start, Box::new(write));
+        let mut reader = reader(&disk, first.start, Box::new(write));
         for number in 0..5 {
             let found = reader.next().unwrap_or_else(|error| panic!("{value_bytes} bytes: {error}"));
             assert!(found.is_some(), "{value_bytes} bytes, record {number}");
@@ -117,7 +65,7 @@ fn damage_before_batches_that_are_written_meanwhile_is_refused() {
             commit(&writer, &[byte; 300]).unwrap();
         }
     };
-    let (mut reader, _disk) = reader(&disk, spans[0].start, Box::new(write));
+    let mut reader = reader(&disk, spans[0].start, Box::new(write));
     assert!(reader.next().unwrap().is_some() && reader.next().unwrap().is_some());
     for _ in 0..2 {
         let error = reader.next().unwrap_err();
@@ -130,7 +78,7 @@ fn a_segment_that_is_recycled_under_the_open_reader_is_missing_and_not_damaged()
     let disk = SimulatedDisk::new(1);
     let log = create(&disk);
     let spans: Vec<_> = (0..60).map(|_| commit(&log, &[1; 62_000]).unwrap()).collect();
-    let (mut reader, _disk) = reader(&disk, spans[0].start, Box::new(|| {}));
+    let mut reader = reader(&disk, spans[0].start, Box::new(|| {}));
     assert!(reader.next().unwrap().is_some());
     // The segment that the reader has open gets another place, and other records.
     let report = log.retain_from(log.flushed()).unwrap();

@@ -13,7 +13,7 @@ use std::time::Duration;
 use common::{Found, append, arc, commit, create, geometry, open_reader, options, read_reader};
 use hooked_disk::HookedDisk;
 use seawall_codec::checksum::crc32c;
-use seawall_simulation::{FaultKind, PowerLoss, SeededRandom, SimulatedDisk, seeds};
+use seawall_simulation::{CallKind, FaultKind, Operation, PowerLoss, SeededRandom, SimulatedDisk, seeds};
 use seawall_sync::Mutex;
 use seawall_types::DatabaseId;
 use seawall_wal::{
@@ -136,7 +136,7 @@ fn two_buffers() -> (SimulatedDisk, Done) {
     let disk = SimulatedDisk::new(1);
     let hooked = HookedDisk::new(disk.clone());
     let log: Arc<OnceLock<Log>> = Arc::default();
-    log.set(Log::create(Arc::new(hooked.clone()), small()).unwrap()).unwrap();
+    log.set(Log::create(hooked.disk(), small()).unwrap()).unwrap();
     let done = Arc::new(Mutex::new(Done::default()));
     let killed: Arc<Mutex<Option<SimulatedDisk>>> = Arc::default();
     let put = |log: &Log, done: &Mutex<Done>, number: u8| {
@@ -154,7 +154,7 @@ fn two_buffers() -> (SimulatedDisk, Done) {
     {
         let (log, done, killed) = (Arc::clone(&log), Arc::clone(&done), Arc::clone(&killed));
         let disk = disk.clone();
-        hooked.at_next_write(move || {
+        hooked.at_next(Operation::WriteDurable, move || {
             (20..40).for_each(|number| put(log.get().unwrap(), &done, number));
             *killed.lock() = Some(disk.copy());
         });
@@ -379,11 +379,11 @@ fn a_long_record_is_moved_into_the_log_and_a_short_one_copied() {
 #[test]
 fn nobody_waits_while_the_pending_file_is_written() {
     let hooked = HookedDisk::new(SimulatedDisk::new(1));
-    let log = Arc::new(Log::create(Arc::new(hooked.clone()), small()).unwrap());
+    let log = Arc::new(Log::create(hooked.disk(), small()).unwrap());
     let durable = Arc::new(AtomicBool::new(false));
     {
         let (log, durable) = (Arc::clone(&log), Arc::clone(&durable));
-        hooked.at_next_mapped_write(move || {
+        hooked.at_next(CallKind::WriteMapped, move || {
             let (told, end) = std::sync::mpsc::channel();
             let log = Arc::clone(&log);
             std::thread::spawn(move || told.send(commit(&log, b"another").is_ok()));
@@ -399,7 +399,7 @@ fn nobody_waits_while_the_pending_file_is_written() {
 fn a_batch_is_written_as_it_was_appended_whatever_became_of_the_pending_file() {
     let disk = SimulatedDisk::new(1);
     let hooked = HookedDisk::new(disk.clone());
-    let log = Log::create(Arc::new(hooked.clone()), small()).unwrap();
+    let log = Log::create(hooked.disk(), small()).unwrap();
     hooked.lose_mapped_writes();
     let span = keep(&log, b"one");
     log.flush_until(span.end).unwrap();

@@ -289,7 +289,7 @@ fn no_record_is_written_into_a_segment_whose_name_is_not_durable() {
 fn recycled_segments_are_offered_only_when_their_names_are_durable() {
     let inner = SimulatedDisk::new(1);
     let disk = HookedDisk::new(inner.clone());
-    let log = Arc::new(Log::create(Arc::new(disk.clone()), options()).unwrap());
+    let log = Arc::new(Log::create(disk.disk(), options()).unwrap());
     (0..40).for_each(|_| assert!(commit(&log, &[1; 9000]).is_ok()));
     let (appended, (_, ready)) = (log.appended(), log.count_segments());
     let beyond_ready = geometry().first_record_of(geometry().segment_of(appended) + ready + 2);
@@ -308,7 +308,7 @@ fn recycled_segments_are_offered_only_when_their_names_are_durable() {
         }
     });
     let in_want = Arc::clone(&log);
-    disk.at_next_directory_sync(move || {
+    disk.at_next(Operation::SyncDirectory, move || {
         start.send(()).unwrap();
         // The sync goes on as long as this waits: until the other one is in want of a segment, or has had one.
         wait_until("the other thread to want a segment, or to have had one", || {

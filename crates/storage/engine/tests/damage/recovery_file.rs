@@ -33,7 +33,7 @@ fn a_recovery_file_damaged_while_it_is_needed_never_ends_in_a_panic() {
     let options = small_options();
     let progress = Progress::shared(Arc::default());
     let watched = WatchedDisk::new(template(&options), Arc::clone(&progress));
-    let mut session = Session::closed(Arc::new(watched.clone()), &options, progress);
+    let mut session = Session::closed(watched.disk(), &options, progress);
     let (mut whole, mut noticed, mut unnoticed) = (0, 0, 0);
     for step in plan::short() {
         session.run(&step).unwrap();
@@ -81,7 +81,7 @@ fn images_in_the_log_damaged_while_they_are_needed_are_refused() {
     let options = Options { page_protection: PageProtection::LogImages, ..small_options() };
     let progress = Progress::shared(Arc::default());
     let watched = WatchedDisk::new(template(&options), Arc::clone(&progress));
-    let mut session = Session::closed(Arc::new(watched.clone()), &options, progress);
+    let mut session = Session::closed(watched.disk(), &options, progress);
     let (mut whole, mut refused) = (0, 0);
     for step in plan::short() {
         session.run(&step).unwrap();
