@@ -25,7 +25,6 @@ mod files;
 mod output;
 pub mod parsers;
 mod progress;
-mod random;
 mod rows;
 
 use std::ffi::OsString;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use fastrand::Rng;
 use seawall::{Database, Durability, Error, OpenMode, Table};
 use serde_json::json;
 
@@ -13,7 +14,6 @@ use crate::arguments::{Bench, Shared};
 use crate::failure::Failure;
 use crate::files::Stopwatch;
 use crate::output::{Output, grouped, rate};
-use crate::random::Random;
 
 /// Keys are drawn from this many.
 const KEYS: u64 = 1_000_000;
@@ -79,7 +79,7 @@ fn measure_all(shared: &Shared, bench: &Bench, directory: &Path, output: &mut Ou
         show(output, "point reads", threads, "reads", count)?;
     }
     let count = machine.run(1, |random| {
-        let from = random.below(KEYS - SCAN_ROWS).to_be_bytes();
+        let from = random.u64(..KEYS - SCAN_ROWS).to_be_bytes();
         let mut rows = 0;
         let snapshot = database.snapshot();
         let mut range = snapshot.range(&loaded, from.as_slice()..);
@@ -121,12 +121,12 @@ impl Machine<'_> {
     fn run(
         &self,
         threads: u64,
-        operation: impl Fn(&mut Random) -> Result<u64, Error> + Sync,
+        operation: impl Fn(&mut Rng) -> Result<u64, Error> + Sync,
     ) -> Result<Count, Failure> {
         let events = AtomicU64::new(0);
         let stopwatch = Stopwatch::start();
         let work = |seed| -> Result<(), Error> {
-            let mut random = Random::new(seed);
+            let mut random = Rng::with_seed(seed);
             while stopwatch.elapsed() < self.limit {
                 // Adding to a total: no other memory depends on it.
                 events.fetch_add(operation(&mut random)?, Ordering::Relaxed);
@@ -145,7 +145,7 @@ impl Machine<'_> {
 
     /// One thread that waits for a commit only when `IN_FLIGHT` later ones are on their way.
     fn in_flight(&self, table: &Table) -> Result<Count, Failure> {
-        let mut random = Random::new(0);
+        let mut random = Rng::with_seed(0);
         let mut handles = VecDeque::new();
         let mut events = 0;
         let stopwatch = Stopwatch::start();
@@ -183,11 +183,11 @@ impl Machine<'_> {
 }
 
 /// A random key of the million.
-fn key(random: &mut Random) -> [u8; 8] {
-    random.below(KEYS).to_be_bytes()
+fn key(random: &mut Rng) -> [u8; 8] {
+    random.u64(..KEYS).to_be_bytes()
 }
 
-fn batch(database: &Database, table: &Table, random: &mut Random) -> Result<u64, Error> {
+fn batch(database: &Database, table: &Table, random: &mut Rng) -> Result<u64, Error> {
     let mut transaction = database.begin();
     for _ in 0..BATCH {
         transaction.put(table, key(random), VALUE)?;

@@ -6,8 +6,8 @@ mod common;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-use common::Random;
 use seawall_memtable::{Cursor, Lookup, Memtable};
+use seawall_simulation::SeededRandom;
 use seawall_types::Lsn;
 
 const WRITER_COUNT: u64 = 2;
@@ -61,7 +61,7 @@ fn scans_meet_each_row_once_in_order_while_writers_insert() {
         scope.spawn(move || scan(true));
         scope.spawn(move || scan(false));
         scope.spawn(|| {
-            let mut random = Random::new(7);
+            let mut random = SeededRandom::new(7);
             while running.load(Ordering::Acquire) > 0 {
                 let writer = random.below(WRITER_COUNT);
                 let there = inserted[usize::try_from(writer).unwrap()].load(Ordering::Acquire);
@@ -206,7 +206,7 @@ fn bases_come_behind_all_versions_while_threads_add_them_and_others_read() {
             });
         }
         scope.spawn(|| {
-            let mut random = Random::new(1);
+            let mut random = SeededRandom::new(1);
             while memtable.version_count() < versions_before + usize::try_from(row_count()).unwrap() {
                 let row = random.below(row_count());
                 assert_eq!(memtable.get(&key(0, row), Lsn::new(150)), Lookup::Value(&value(100, 2)));

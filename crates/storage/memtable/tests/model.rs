@@ -5,8 +5,9 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{ALL_KEYS, Keys, Random};
+use common::{ALL_KEYS, Keys};
 use seawall_memtable::{Cursor, Lookup, Memtable};
+use seawall_simulation::SeededRandom;
 use seawall_types::Lsn;
 
 type Version = (Lsn, Option<Vec<u8>>);
@@ -35,7 +36,7 @@ fn visible(versions: &[Version], snapshot: Lsn) -> Lookup<'_> {
 
 /// One run: rows come in, the horizon rises now and then, and everything above the horizon is compared all the time.
 struct Run {
-    random: Random,
+    random: SeededRandom,
     memtable: Memtable,
     model: Model,
     /// Stamp of the last insert.
@@ -46,7 +47,7 @@ struct Run {
 impl Run {
     fn new(seed: u64) -> Run {
         let memtable = Memtable::new(100_000);
-        Run { random: Random::new(seed), memtable, model: Model::default(), now: 100, horizon: 100 }
+        Run { random: SeededRandom::new(seed), memtable, model: Model::default(), now: 100, horizon: 100 }
     }
 
     fn insert(&mut self, key: &[u8]) {
@@ -188,7 +189,7 @@ fn bases_are_seen_by_snapshots_older_than_all_versions() {
 #[test]
 fn a_row_updated_a_million_times_keeps_its_size() {
     let memtable = Memtable::new(0);
-    let mut random = Random::new(1);
+    let mut random = SeededRandom::new(1);
     let rounds = if cfg!(miri) { 500 } else { 1_000_000 };
     let value = [0xAB; 200];
     for stamp in 1..=rounds {
@@ -248,7 +249,7 @@ fn a_cursor_refuses_a_memtable_that_is_not_its_own() {
 #[test]
 fn dividing_keys_make_parts_of_about_as_many_rows() {
     for (seed, keys) in (0..).zip(ALL_KEYS) {
-        let mut random = Random::new(seed);
+        let mut random = SeededRandom::new(seed);
         let memtable = Memtable::new(0);
         let mut all = std::collections::BTreeSet::new();
         for step in 0..if cfg!(miri) { 300 } else { 20_000 } {

@@ -4,8 +4,9 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use common::{ALL_KEYS, Random};
+use common::ALL_KEYS;
 use seawall_memtable::{Cursor, Lookup, Memtable, MemtableBuilder, ReplayPartition};
+use seawall_simulation::SeededRandom;
 use seawall_types::Lsn;
 
 type Rows = BTreeMap<Vec<u8>, (Lsn, Option<Vec<u8>>)>;
@@ -32,7 +33,7 @@ fn check(memtable: &Memtable, rows: &Rows) {
 }
 
 /// A built memtable takes inserts like any other.
-fn check_inserts(memtable: &Memtable, rows: &mut Rows, random: &mut Random, keys: common::Keys) {
+fn check_inserts(memtable: &Memtable, rows: &mut Rows, random: &mut SeededRandom, keys: common::Keys) {
     for step in 0..500 {
         let key = keys.draw(random, 10_000 + step, 5000);
         let stamp = Lsn::new(1_000_000 + step);
@@ -55,7 +56,7 @@ fn partitions_merge_to_the_last_version_of_each_row() {
     for seed in 0..seeds {
         for keys in ALL_KEYS {
             println!("seed {seed}, {keys:?}");
-            let mut random = Random::new(seed);
+            let mut random = SeededRandom::new(seed);
             let mut partitions: Vec<ReplayPartition> = (0..=seed).map(|_| ReplayPartition::new()).collect();
             let mut rows = Rows::new();
             let row_count = if cfg!(miri) { 150 } else { [0, 1, 59, 61, 3000, 9000][random.index(6)] };

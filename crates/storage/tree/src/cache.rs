@@ -244,10 +244,11 @@ fn chances_of(view: &PageView<'_>) -> u8 {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
+    use seawall_simulation::SeededRandom;
     use seawall_types::Lsn;
 
     use super::*;
-    use crate::page::tests::{Random, format_of};
+    use crate::page::tests::format_of;
     use crate::page::{Child, InteriorBuilder, LeafValue, Row, RowKey, encode_leaf};
 
     fn leaf(id: u64, stamp: u64) -> Page {
@@ -278,12 +279,12 @@ mod tests {
 
     #[test]
     fn remainder_is_exact() {
-        let mut random = Random(1);
+        let mut random = SeededRandom::new(1);
         for sets in [1, 2, 3, 7, 1000, 65537] {
             let cache = PageCache::new(sets * WAYS * (4096 + OVERHEAD_BYTES), 4096);
             assert_eq!(cache.sets.len(), sets);
             for _ in 0..1000 {
-                let id = random.next() >> random.below(64);
+                let id = random.next_u64() >> random.below(64);
                 let folded = (id ^ (id >> 32)) & 0xFFFF_FFFF;
                 assert_eq!(cache.place(PageId::new(id)).0 as u64, folded % sets as u64);
             }
@@ -346,9 +347,9 @@ mod tests {
             for seed in 0..3 {
                 let (cache, stop) = (&cache, &stop);
                 scope.spawn(move || {
-                    let mut random = Random(seed);
+                    let mut random = SeededRandom::new(seed);
                     while !stop.load(Ordering::Relaxed) {
-                        let id = random.next() % 100;
+                        let id = random.next_u64() % 100;
                         let guard = epoch::pin();
                         let held: Vec<_> =
                             (id..id + 4).filter_map(|id| cache.get(PageId::new(id), &guard)).collect();
@@ -367,10 +368,10 @@ mod tests {
                     }
                 });
             }
-            let mut random = Random(99);
+            let mut random = SeededRandom::new(99);
             for round in 0..20_000 {
-                let id = random.next() % 100;
-                match random.below(4) {
+                let id = random.next_u64() % 100;
+                match random.index(4) {
                     0 => cache.remove(PageId::new(id)),
                     1 => cache.replace(&leaf(id, round)),
                     _ => cache.insert_if(&leaf(id, round), || true),

@@ -4,13 +4,14 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use fastrand::Rng;
+
 use super::TABLE;
 use super::data::DataSet;
 use super::report::Report;
 use crate::failure::Failure;
 use crate::files::Stopwatch;
 use crate::output::{duration, grouped, rate};
-use crate::random::Random;
 
 /// What was known when the loader died.
 pub(super) struct Killed {
@@ -28,7 +29,7 @@ pub(super) fn load_and_kill(
     report: &mut Report<'_>,
 ) -> Result<Killed, Failure> {
     let rows = data.rows();
-    let kill_at = rows / 3 + Random::new(seed).below(rows / 3 + 1);
+    let kill_at = rows / 3 + Rng::with_seed(seed).u64(..rows / 3 + 1);
     report.say(&format!("a child process loads them, a durable transaction every {} rows", data.batch()))?;
     let stopwatch = Stopwatch::start();
     let mut child = Loader::start(directory, data, 0)?;

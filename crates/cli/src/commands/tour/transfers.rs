@@ -4,13 +4,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use fastrand::Rng;
 use seawall::{Database, Error, Snapshot, TypedTable};
 
 use super::report::Report;
 use crate::failure::Failure;
 use crate::files::Stopwatch;
 use crate::output::{duration, grouped, rate};
-use crate::random::Random;
 
 const ACCOUNTS: u64 = 1_000;
 const OPENING_CENTS: i64 = 100_000;
@@ -140,12 +140,12 @@ fn transfer(
     seed: u64,
     counters: &Counters,
 ) -> Result<(), Failure> {
-    let mut random = Random::new(seed.wrapping_mul(THREADS) + thread);
+    let mut random = Rng::with_seed(seed.wrapping_mul(THREADS) + thread);
     let mut number = 0;
     while !counters.stop.load(Ordering::SeqCst) {
-        let from = random.below(ACCOUNTS);
-        let to = (from + 1 + random.below(ACCOUNTS - 1)) % ACCOUNTS;
-        let cents = i64::try_from(random.below(500)).unwrap_or(0) + 1;
+        let from = random.u64(..ACCOUNTS);
+        let to = (from + 1 + random.u64(..ACCOUNTS - 1)) % ACCOUNTS;
+        let cents = i64::try_from(random.u64(..500)).unwrap_or(0) + 1;
         let stopwatch = Stopwatch::start();
         database.transact(|transaction| {
             counters.attempts.fetch_add(1, Ordering::SeqCst);

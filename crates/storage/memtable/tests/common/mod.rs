@@ -1,30 +1,7 @@
-//! Random numbers and keys from a seed.
+//! Keys from a seed.
 #![allow(dead_code, reason = "not every test uses everything")]
-#![expect(clippy::unwrap_used, reason = "test code")]
 
-/// A small generator (xorshift64*, Vigna 2016): the same seed gives the same run.
-pub(crate) struct Random(u64);
-
-impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        (self.next() >> 16) % limit
-    }
-
-    pub(crate) fn index(&mut self, limit: usize) -> usize {
-        usize::try_from(self.below(limit as u64)).unwrap()
-    }
-}
+use seawall_simulation::SeededRandom;
 
 /// How the keys of a run look.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +21,7 @@ pub(crate) enum Keys {
 pub(crate) const ALL_KEYS: [Keys; 5] = [Keys::Rows, Keys::LongPrefix, Keys::Nested, Keys::Rising, Keys::Huge];
 
 impl Keys {
-    pub(crate) fn draw(self, random: &mut Random, step: u64, spread: u64) -> Vec<u8> {
+    pub(crate) fn draw(self, random: &mut SeededRandom, step: u64, spread: u64) -> Vec<u8> {
         match self {
             Keys::Rows => [random.below(3) + 1, random.below(spread)].map(u64::to_be_bytes).concat(),
             Keys::LongPrefix => {

@@ -5,12 +5,12 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use seawall_io::{Disk, OpenMode, OsDisk};
-use seawall_simulation::SimulatedDisk;
+use seawall_simulation::{SeededRandom, SimulatedDisk};
 use seawall_types::{Lsn, PageId};
 
 use super::*;
 use crate::cursor::{Direction, LeafCursor};
-use crate::page::tests::{Random, format_of};
+use crate::page::tests::format_of;
 use crate::page::{
     Child, ExtentHeader, InteriorBuilder, LeafBuilder, Page, PageMark, PageReference, Row, RowKey,
     encode_extent, extent_pages, shortest_separator, stored_mark,
@@ -138,12 +138,12 @@ impl HandBuilt {
     }
 }
 
-fn random_rows(random: &mut Random, count: usize) -> Rows {
+fn random_rows(random: &mut SeededRandom, count: usize) -> Rows {
     let mut rows = Rows::new();
-    for _ in 0..random.below(count) {
-        let key: Vec<u8> = (0..1 + random.below(12)).map(|_| b"abc"[random.below(3)]).collect();
-        let length = if random.below(20) == 0 { random.below(30_000) } else { random.below(50) };
-        let value = vec![u8::try_from(random.below(256)).unwrap(); length];
+    for _ in 0..random.index(count) {
+        let key: Vec<u8> = (0..1 + random.index(12)).map(|_| b"abc"[random.index(3)]).collect();
+        let length = if random.index(20) == 0 { random.index(30_000) } else { random.index(50) };
+        let value = vec![u8::try_from(random.index(256)).unwrap(); length];
         rows.insert(key, value);
     }
     rows
@@ -157,17 +157,17 @@ fn published(disk: &dyn Disk, rows: &Rows, rows_per_leaf: usize, cache_bytes: us
     PublishedPages::new(file, cache_bytes)
 }
 
-fn random_key(random: &mut Random) -> Vec<u8> {
-    (0..random.below(8)).map(|_| b"abcd"[random.below(4)]).collect()
+fn random_key(random: &mut SeededRandom) -> Vec<u8> {
+    (0..random.index(8)).map(|_| b"abcd"[random.index(4)]).collect()
 }
 
 #[test]
 fn lookups_and_scans_agree_with_a_map() {
     for seed in 0..120 {
-        let mut random = Random(seed);
+        let mut random = SeededRandom::new(seed);
         let rows = random_rows(&mut random, 600);
-        let cache_bytes = [0, 200_000, 10_000_000][random.below(3)];
-        let pages = published(&SimulatedDisk::new(seed), &rows, 1 + random.below(9), cache_bytes);
+        let cache_bytes = [0, 200_000, 10_000_000][random.index(3)];
+        let pages = published(&SimulatedDisk::new(seed), &rows, 1 + random.index(9), cache_bytes);
         for (key, value) in &rows {
             assert!(pages.get_with(key, |found| found == Some(value)).unwrap(), "seed {seed} {key:?}");
         }
@@ -203,7 +203,7 @@ fn check_scans(pages: &PublishedPages, rows: &Rows, key: &[u8], seed: u64) {
 #[test]
 fn whole_scan_meets_every_row_and_its_end() {
     for seed in 0..40 {
-        let mut random = Random(seed);
+        let mut random = SeededRandom::new(seed);
         let rows = random_rows(&mut random, 400);
         let pages = published(&SimulatedDisk::new(seed), &rows, 5, 100_000);
         let mut position = pages.leaf_for(&[], Direction::Forward).unwrap();
@@ -261,7 +261,7 @@ fn a_value_is_used_without_an_epoch_guard() {
 
 #[test]
 fn damage_names_file_offset_and_page() {
-    let mut random = Random(3);
+    let mut random = SeededRandom::new(3);
     let rows = (0..200_u32).map(|row| (row.to_be_bytes().to_vec(), vec![1; 100])).collect();
     let disk = SimulatedDisk::new(3);
     published(&disk, &rows, 10, 0).file().sync().unwrap();
@@ -271,7 +271,7 @@ fn damage_names_file_offset_and_page() {
     for round in 0..300 {
         let damaged = disk.copy();
         let length = image.len() as u64;
-        let at = random.next() % length;
+        let at = random.next_u64() % length;
         if round % 3 == 0 {
             damaged.truncate(PAGE_FILE_PATH, at)
         } else {
@@ -342,10 +342,10 @@ fn readers_see_old_or_new_and_never_torn() {
         for seed in 0..2 {
             let (pages, keys, stop, reads) = (&pages, &keys, &stop, &reads);
             scope.spawn(move || {
-                let mut random = Random(seed);
+                let mut random = SeededRandom::new(seed);
                 let mut newest = 0;
                 while !stop.load(Relaxed) {
-                    let key = &keys[random.below(keys.len())];
+                    let key = &keys[random.index(keys.len())];
                     let round = pages.get_with(key, |value| round_of(value.unwrap())).unwrap();
                     assert!(round >= newest, "went back from tree {newest} to {round}");
                     newest = round;

@@ -1,28 +1,13 @@
 //! Pages against plain vectors of rows, and mutated pages against their checks.
 
+use seawall_simulation::SeededRandom;
 use seawall_types::{DatabaseId, Lsn, PageId};
 
 use super::*;
 
-/// A small generator (splitmix64), so that a seed gives one run.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next() % bound as u64).unwrap()
-    }
-
-    fn bytes(&mut self, length: usize, alphabet: usize) -> Vec<u8> {
-        (0..length).map(|_| u8::try_from(self.below(alphabet)).unwrap()).collect()
-    }
+/// `length` bytes of the first `alphabet` values.
+fn random_bytes(random: &mut SeededRandom, length: usize, alphabet: usize) -> Vec<u8> {
+    (0..length).map(|_| u8::try_from(random.index(alphabet)).unwrap()).collect()
 }
 
 pub(crate) const DATABASE: DatabaseId = DatabaseId::from_bytes(*b"test database id");
@@ -32,19 +17,19 @@ pub(crate) fn format_of(page_bytes: usize) -> PageFormat {
 }
 
 /// Sorted rows that fit one page together.
-fn random_rows(random: &mut Random, format: &PageFormat) -> Vec<(Vec<u8>, Vec<u8>)> {
-    let alphabet = [2, 4, 256][random.below(3)];
-    let key_bytes = [3, 12, 40, format.max_key_bytes()][random.below(4)];
-    let shared_bytes = random.below(9.min(key_bytes));
-    let shared = random.bytes(shared_bytes, alphabet);
+fn random_rows(random: &mut SeededRandom, format: &PageFormat) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let alphabet = [2, 4, 256][random.index(3)];
+    let key_bytes = [3, 12, 40, format.max_key_bytes()][random.index(4)];
+    let shared_bytes = random.index(9.min(key_bytes));
+    let shared = random_bytes(random, shared_bytes, alphabet);
     let mut rows = std::collections::BTreeMap::new();
     let mut left = format.page_bytes() - PAGE_HEADER_BYTES;
-    for _ in 0..random.below(300) {
-        let length = random.below(key_bytes - shared.len() + 1);
-        let key = [&shared[..], &random.bytes(length, alphabet)].concat();
-        let longest = [1, 20, format.max_inline_value_bytes()][random.below(3)];
-        let value_bytes = random.below(longest + 1);
-        let value = random.bytes(value_bytes, 256);
+    for _ in 0..random.index(300) {
+        let length = random.index(key_bytes - shared.len() + 1);
+        let key = [&shared[..], &random_bytes(random, length, alphabet)].concat();
+        let longest = [1, 20, format.max_inline_value_bytes()][random.index(3)];
+        let value_bytes = random.index(longest + 1);
+        let value = random_bytes(random, value_bytes, 256);
         let cost = key.len() + value.len() + 8;
         if cost > left {
             break;
@@ -67,8 +52,8 @@ fn decode(format: &PageFormat, page: &Page) -> Page {
 #[test]
 fn leaf_gives_back_its_rows() {
     for seed in 0..400 {
-        let mut random = Random(seed);
-        let format = format_of(4096 << random.below(5));
+        let mut random = SeededRandom::new(seed);
+        let format = format_of(4096 << random.index(5));
         let rows = random_rows(&mut random, &format);
         let borrowed: Vec<Row<'_>> = rows.iter().map(as_row).collect();
         let page = encode_leaf(&format, &borrowed, PageId::new(7), Lsn::new(99));
@@ -91,8 +76,8 @@ fn leaf_gives_back_its_rows() {
             assert_eq!(leaf.search(key), Ok(index), "seed {seed}");
         }
         for _ in 0..50 {
-            let length = random.below(8);
-            let key = random.bytes(length, 5);
+            let length = random.index(8);
+            let key = random_bytes(&mut random, length, 5);
             assert_eq!(
                 leaf.search(&key),
                 rows.binary_search_by(|row| row.0.cmp(&key)),
@@ -112,15 +97,15 @@ fn at(page: u64) -> PageReference {
 #[test]
 fn leaf_of_runs_is_the_leaf_of_its_rows() {
     for seed in 0..600 {
-        let mut random = Random(seed);
-        let format = format_of(4096 << random.below(5));
+        let mut random = SeededRandom::new(seed);
+        let format = format_of(4096 << random.index(5));
         let rows = random_rows(&mut random, &format);
         let reference = OverflowReference { total_bytes: 1 + seed, first: at(9) };
         let borrowed: Vec<Row<'_>> = rows
             .iter()
             .map(as_row)
             .map(|row| match row.value {
-                LeafValue::Inline(value) if value.len() >= 20 && random.below(5) == 0 => {
+                LeafValue::Inline(value) if value.len() >= 20 && random.index(5) == 0 => {
                     Row { value: LeafValue::Overflow(reference), ..row }
                 }
                 LeafValue::Inline(_) | LeafValue::Overflow(_) => row,
@@ -130,7 +115,7 @@ fn leaf_of_runs_is_the_leaf_of_its_rows() {
         let mut old = Vec::new();
         let mut start = 0;
         while start < borrowed.len() {
-            let end = (start + 1 + random.below(40)).min(borrowed.len());
+            let end = (start + 1 + random.index(40)).min(borrowed.len());
             old.push(encode_leaf(&format, &borrowed[start..end], PageId::new(3), Lsn::new(1)));
             start = end;
         }
@@ -139,8 +124,8 @@ fn leaf_of_runs_is_the_leaf_of_its_rows() {
             let view = leaf.view().leaf().unwrap();
             let mut at = 0;
             while at < view.len() {
-                let end = (at + 1 + random.below(10)).min(view.len());
-                if random.below(3) == 0 {
+                let end = (at + 1 + random.index(10)).min(view.len());
+                if random.index(3) == 0 {
                     runs.extend((at..end).map(|index| RowRun::One(view.row(index))));
                 } else {
                     runs.push(RowRun::Kept(view, at..end));
@@ -161,8 +146,8 @@ fn leaf_of_runs_is_the_leaf_of_its_rows() {
 #[test]
 fn interior_page_leads_to_the_right_child() {
     for seed in 0..400 {
-        let mut random = Random(seed);
-        let format = format_of(4096 << random.below(5));
+        let mut random = SeededRandom::new(seed);
+        let format = format_of(4096 << random.index(5));
         let separators: Vec<Vec<u8>> = random_rows(&mut random, &format)
             .into_iter()
             .map(|row| row.0)
@@ -191,8 +176,8 @@ fn interior_page_leads_to_the_right_child() {
             assert_eq!(interior.child_below(separator), index, "seed {seed}");
         }
         for _ in 0..50 {
-            let length = random.below(8);
-            let key = random.bytes(length, 5);
+            let length = random.index(8);
+            let key = random_bytes(&mut random, length, 5);
             let expected = kept.iter().filter(|separator| ***separator <= key).count();
             assert_eq!(interior.child_for(&key), expected, "seed {seed} {key:?}");
         }
@@ -246,10 +231,10 @@ fn page_of_another_place_or_database_is_refused() {
 fn mutated_pages_are_refused_or_can_be_used() {
     let mut passed = 0;
     for seed in 0..3000 {
-        let mut random = Random(seed);
+        let mut random = SeededRandom::new(seed);
         let format = format_of(4096);
         let rows = random_rows(&mut random, &format);
-        let page = if random.below(2) == 0 {
+        let page = if random.index(2) == 0 {
             encode_leaf(&format, &rows.iter().map(as_row).collect::<Vec<_>>(), PageId::new(1), Lsn::ZERO)
         } else {
             let mut builder = InteriorBuilder::new(format);
@@ -263,11 +248,11 @@ fn mutated_pages_are_refused_or_can_be_used() {
             builder.finish(1, PageId::new(1), Lsn::ZERO)
         };
         let mut image = page.bytes().to_vec();
-        for _ in 0..1 + random.below(3) {
+        for _ in 0..1 + random.index(3) {
             // Mostly where the structure is: in the header, the slots and the cells.
-            let zone = [48, 700, image.len()][random.below(3)];
-            let at = 16 + random.below(zone - 16);
-            image[at] = [0, 1, 255, image[at] ^ 1, image[at].wrapping_add(1)][random.below(5)];
+            let zone = [48, 700, image.len()][random.index(3)];
+            let at = 16 + random.index(zone - 16);
+            image[at] = [0, 1, 255, image[at] ^ 1, image[at].wrapping_add(1)][random.index(5)];
         }
         seal(&mut image);
         if let Ok(page) = Page::decode(&format, PageId::new(1), &image) {
