@@ -1,5 +1,5 @@
 //! `kill -9` in the middle of `load --acks`: every acknowledged row is there, in whole batches, and `check` is clean.
-//! The long version is `cargo run --release -p seawall-cli --example kill_campaign -- 50`.
+//! The long version is `seawall-torture power-loss`, which kills and cuts the power, of loaders and of threads with all kinds of commits.
 
 #![cfg(unix)]
 
