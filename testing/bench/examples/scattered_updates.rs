@@ -1,7 +1,7 @@
 //! What scattered updates do to checkpoints, and to scans afterwards.
 //!
 //! ```text
-//! cargo run --release -p seawall --example scattered_updates -- DIRECTORY ROWS UPDATES ROUNDS
+//! cargo run --release -p seawall-bench --example scattered_updates -- DIRECTORY ROWS UPDATES ROUNDS
 //! ```
 //! Loads `ROWS` rows of 8-byte keys and 100-byte values in key order; then, `ROUNDS` times, overwrites `UPDATES` rows drawn at
 //! random and takes a checkpoint. Then the page file is dropped from the operating system's cache, and read: all of it in key
@@ -12,6 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use seawall::{Database, Durability, Options, Table};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
@@ -23,7 +24,7 @@ fn main() -> Outcome<()> {
     let rows: u64 = next("ROWS")?.parse()?;
     let updates: u64 = next("UPDATES")?.parse()?;
     let rounds: u64 = next("ROUNDS")?.parse()?;
-    let mut random = Random(0x9E37_79B9_7F4A_7C15);
+    let mut random = Rng::with_seed(1);
     load(&directory, rows, &mut random)?;
     update(&directory, rows, updates, rounds, &mut random)?;
     drop_from_cache(&directory)?;
@@ -50,45 +51,33 @@ fn options() -> Options {
     }
 }
 
-/// xorshift64*: Vigna, "An experimental exploration of Marsaglia's xorshift generators, scrambled", 2016.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
-    }
-
-    /// Half of it compressible.
-    fn value(&mut self) -> [u8; 100] {
-        let mut value = [b'x'; 100];
-        value[..48].chunks_mut(8).for_each(|part| part.copy_from_slice(&self.next().to_le_bytes()));
-        value
-    }
+/// A value of which half can be compressed.
+fn value(random: &mut Rng) -> [u8; 100] {
+    let mut value = [b'x'; 100];
+    random.fill(&mut value[..48]);
+    value
 }
 
-fn load(directory: &Path, rows: u64, random: &mut Random) -> Outcome<()> {
+fn load(directory: &Path, rows: u64, random: &mut Rng) -> Outcome<()> {
     let database = Database::open(directory, options())?;
     let mut load = database.bulk_load("t")?;
     for row in 0..rows {
-        load.add(row.to_be_bytes(), random.value())?;
+        load.add(row.to_be_bytes(), value(random))?;
     }
     load.finish()?;
     database.checkpoint()?;
     Ok(database.close()?)
 }
 
-fn update(directory: &Path, rows: u64, updates: u64, rounds: u64, random: &mut Random) -> Outcome<()> {
+fn update(directory: &Path, rows: u64, updates: u64, rounds: u64, random: &mut Rng) -> Outcome<()> {
     let database = Database::open(directory, options())?;
     let table = database.table("t")?;
     let mut times = Vec::new();
     let before = device_written(directory);
     for _ in 0..rounds {
         for _ in 0..updates {
-            let row = random.next() % rows;
-            database.put_with(&table, row.to_be_bytes(), random.value(), Durability::Async)?;
+            let row = random.u64(..rows);
+            database.put_with(&table, row.to_be_bytes(), value(random), Durability::Async)?;
         }
         let (_, elapsed) = timed(|| Ok(database.checkpoint()?))?;
         times.push(elapsed);
@@ -112,13 +101,13 @@ fn scan(database: &Database, table: &Table, from: &[u8], limit: u64) -> Outcome<
     Ok(count)
 }
 
-fn short_scans(directory: &Path, rows: u64, random: &mut Random) -> Outcome<()> {
+fn short_scans(directory: &Path, rows: u64, random: &mut Rng) -> Outcome<()> {
     let database = Database::open(directory, options())?;
     let table = database.table("t")?;
     let (scans, elapsed) = timed(|| {
         let (mut scans, mut spent) = (0, Duration::ZERO);
         while spent < Duration::from_secs(5) {
-            let from = (random.next() % rows).to_be_bytes();
+            let from = (random.u64(..rows)).to_be_bytes();
             spent += timed(|| scan(&database, &table, &from, 1000))?.1;
             scans += 1;
         }

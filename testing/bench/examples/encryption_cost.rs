@@ -1,7 +1,7 @@
 //! What encryption costs: the same work on a plain and on an encrypted database, by turns, medians of several rounds.
 //!
 //! ```text
-//! cargo run --release -p seawall --example encryption_cost -- DIR [ROUNDS]
+//! cargo run --release -p seawall-bench --example encryption_cost -- DIR [ROUNDS]
 //! ```
 //! DIR is where scratch databases are made. Reads have a cache of 1 MiB, so that each reads a page from the operating
 //! system's cache, checks it and, of the encrypted database, decrypts it.

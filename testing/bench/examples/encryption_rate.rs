@@ -2,7 +2,7 @@
 //! rounds. Other processes make rounds slower; nothing makes them faster.
 //!
 //! ```text
-//! cargo run --release -p seawall-codec --example encryption_rate
+//! cargo run --release -p seawall-bench --example encryption_rate
 //! ```
 
 use std::time::Duration;

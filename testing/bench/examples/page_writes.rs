@@ -1,7 +1,7 @@
 //! Ways of writing a chunk of pages in place and making it durable, measured against each other.
 //!
 //! ```text
-//! cargo run --release -p seawall-io --example page_writes -- DIRECTORY
+//! cargo run --release -p seawall-bench --example page_writes -- DIRECTORY
 //! ```
 //! 2,048 pages of 8 KiB, sorted, spread evenly over a file of 1 GiB that is allocated and in the page cache: each way five
 //! times, in turns; printed is the median. Direct writes are synchronous calls, as many threads as writes under way, and one
