@@ -14,7 +14,7 @@
 //! * A gap in the archived log is on record before anything behind it goes up, and a [`BackupKeeper`] takes a full backup behind it.
 //!
 //! Why rows that were read at different moments make a consistent database with the log is said in `engine::backup`, what is
-//! on disk if a restore is cut short in `engine::restore`.
+//! on disk if a restore is cut short in `engine::recovery::restore`.
 //!
 //! Start at [`back_up`], [`restore`] and [`RepositoryArchive`]. Byte layouts are in `run` and `manifest`.
 

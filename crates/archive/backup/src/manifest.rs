@@ -28,7 +28,7 @@
 //! runs 3
 //! crc32c 1a2b3c4d
 //! ```
-//! `log` is the checksum of the log from `redo_point` to `end` (`engine::log_checksum`): a restore onto another one, that of a copy of
+//! `log` is the checksum of the log from `redo_point` to `end` (`engine::backup::log_checksum`): a restore onto another one, that of a copy of
 //! the database, is refused. Version 1 has no such line, and its log is not compared. Times are in microseconds since 1970; LSNs and `complete_from` as in `engine::backup`. `keys` is the file of that name of an
 //! encrypted database, in hexadecimal digits, or `none`; so is `loading`. `parent` is what an increment builds on, or `none`. `goes_on_with`
 //! is a backup that was cut short and the number of its progress object (`progress`), or `none`: what that has is a part of this

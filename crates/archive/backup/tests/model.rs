@@ -2,7 +2,7 @@
 //! a plain model of what the database held there. Between backups the database is closed and opened again, its checkpoints fail, and
 //! it loses power in the middle of them: increments build on what comes of that.
 //!
-//! Invariants of `engine::backup` and `engine::restore`: what is restored is the state after a commit, exactly, in-doubt
+//! Invariants of `engine::backup` and `engine::recovery::restore`: what is restored is the state after a commit, exactly, in-doubt
 //! transactions included; and no row is left that belongs to no table.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 

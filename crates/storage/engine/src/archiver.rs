@@ -23,6 +23,7 @@
 mod gap;
 mod joint;
 mod keeping;
+pub(crate) mod log_archive;
 pub(crate) mod pieces;
 pub(crate) mod uploads;
 mod watch;
@@ -37,7 +38,7 @@ use seawall_sync::{Mutex, WaitWord};
 use seawall_types::{Lsn, TimelineId};
 use seawall_wal::{HoldOptions, HoldPosition, SegmentName};
 
-use crate::log_archive::{ArchiveOptions, LogArchiveError, LogFile};
+use crate::archiver::log_archive::{ArchiveOptions, LogArchiveError, LogFile};
 
 pub use gap::ArchiveGap;
 pub(crate) use keeping::check_archives;

@@ -1,5 +1,5 @@
 //! The threads of a database: one for checkpoints, one that flushes `Async` commits in time and one that makes segments of
-//! the log (`log_keeper`), one that cleans the log up (`log_cleaner`), one for each archive that archives it
+//! the log (`log::keeper`), one that cleans the log up (`log::cleaner`), one for each archive that archives it
 //! (`archiver`), one for rules about in-doubt transactions if there are any.
 //! The log's own flusher is another. None is needed for correctness: with
 //! `Background::Manual` there are none, and the calling threads do the work.
@@ -11,7 +11,7 @@ use seawall_sync::atomic::{AtomicBool, Ordering};
 use seawall_sync::thread::{self, JoinHandle};
 use seawall_sync::{Mutex, WaitWord};
 
-use crate::checkpoint_statistics::Trigger;
+use crate::checkpoint::statistics::Trigger;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::policy::FailedRule;

@@ -32,6 +32,7 @@
 //! what was between two leaves may be gone without either having changed. Where the page above both has not changed, nothing was.
 
 mod begun;
+pub(crate) mod log_checksum;
 mod walk;
 
 use std::convert::Infallible;
@@ -47,16 +48,16 @@ use seawall_wal::{HoldKind, HoldLifetime, HoldOptions, LogGeometry, PreparedReco
 
 pub use begun::{BackupReach, BegunBackup};
 
+use crate::archiver::log_archive::{ArchivedLog, LogArchive, LogArchiveError, LogFile};
 use crate::archiver::pieces::LogPieces;
 use crate::archiver::uploads::upload;
+use crate::backup::log_checksum::LogChecksum;
+use crate::bulk_load::load_log::LoadsLogged;
 use crate::catalog::FIRST_USER_TABLE;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::load_log::LoadsLogged;
-use crate::log_archive::{ArchivedLog, LogArchive, LogArchiveError, LogFile};
-use crate::log_checksum::LogChecksum;
-use crate::log_hold::LogHold;
-use crate::restore::check_archiving;
+use crate::log::hold::LogHold;
+use crate::recovery::restore::check_archiving;
 use crate::row_key;
 use walk::{Walk, key_of};
 
@@ -332,7 +333,7 @@ impl Backup {
     pub fn store_log(&self, archive: &dyn LogArchive) -> Result<u64, Error> {
         let engine = &self.engine;
         let superblock = engine.superblock.lock().clone();
-        let history = crate::timeline::history_of(&engine.environment.disk, &superblock)?;
+        let history = crate::recovery::timeline::history_of(&engine.environment.disk, &superblock)?;
         let geometry = LogGeometry::new(superblock.segment_bytes).map_err(|error| Error::log(&error))?;
         let log = ArchivedLog { database: superblock.database, segment_bytes: superblock.segment_bytes };
         let disk = &*engine.environment.disk;

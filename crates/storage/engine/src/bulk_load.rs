@@ -12,21 +12,25 @@
 //! of the sorted runs that are merged at the end. Memory is taken for the list of leaves that are not linked yet, and by the
 //! sorter; both are bounded by `memtable_bytes`.
 
+pub(crate) mod load_log;
+pub(crate) mod loaded_rows;
+pub(crate) mod row_sorter;
+
 use std::sync::Arc;
 
 use seawall_keys::Purpose;
 use seawall_tree::BulkLoader;
 use seawall_types::TableId;
 
+use crate::bulk_load::loaded_rows::{LoadedRow, LoadedRows};
+use crate::bulk_load::row_sorter::RowSorter;
 use crate::catalog::{self, Table};
-use crate::commit::CommitRequest;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::loaded_rows::{LoadedRow, LoadedRows};
 use crate::options::{Durability, Isolation, TransactionOptions};
 use crate::row_key;
-use crate::row_sorter::RowSorter;
 use crate::transaction::Transaction;
+use crate::transaction::commit::CommitRequest;
 
 /// A bulk load under way. Dropping it gives up what was added.
 pub struct BulkLoad {

@@ -13,6 +13,12 @@
 //! object a new, empty storage. Ids of storages are drawn from one counter and never used again; an object has the id of
 //! its first storage.
 
+pub(crate) mod data_definition;
+pub(crate) mod dropped_tables;
+pub(crate) mod merge;
+pub(crate) mod reclaim;
+pub(crate) mod reclaim_statistics;
+
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@
 //! * No chunk is applied before the log is flushed past every commit in the memtable, so no page ever holds a change
 //!   whose record is not durable.
 //! * The system rows are merged in the chunk that advances the redo point, and in no other; but for names and objects of
-//!   tables, see `catalog_merge`.
+//!   tables, see `catalog::merge`.
 //! * A crash between chunks leaves a tree that is partly newer than the redo point. Replay repeats all changes since
 //!   the redo point; each says what the row is, not how it changed, so the outcome is the same.
 //! * Long write sets of prepared transactions are merged before the last chunk, too, and mean nothing without the row that
@@ -17,6 +17,10 @@
 //!   were decided lose theirs (`in_doubt`): a decision replayed from the redo point on finds its transaction.
 //! * Rows of a dropped table are cut out only when no snapshot can see them; the row of `reclaim` goes with a commit
 //!   of its own after the redo point has passed the drop, so that no replay can bring rows back that nobody reclaims.
+
+pub(crate) mod merge_source;
+pub(crate) mod page_protection;
+pub(crate) mod statistics;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,16 +33,16 @@ use seawall_tree::{ChunkPlan, MergeSource, Superblock, TreeError};
 use seawall_types::{Lsn, TableId};
 use seawall_wal::Log;
 
-use crate::checkpoint_statistics::{CheckpointStatistics, Totals, Trigger};
-use crate::dropped_tables;
+use crate::catalog::dropped_tables;
+use crate::checkpoint::merge_source::FrozenRows;
+use crate::checkpoint::statistics::{CheckpointStatistics, Totals, Trigger};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::rows::{self, LongBodies};
-use crate::kept_memory::ReplacedValues;
-use crate::merge_source::FrozenRows;
-use crate::recovery_time::RedoLength;
-use crate::view::{Frozen, View};
-use crate::writer_pace::MergePace;
+use crate::pacing::recovery_time::RedoLength;
+use crate::pacing::writer_pace::MergePace;
+use crate::snapshots::kept_memory::ReplacedValues;
+use crate::snapshots::view::{Frozen, View};
 
 /// What checkpoints remember from one to the next; its mutex is held by whoever changes the tree.
 #[derive(Debug)]

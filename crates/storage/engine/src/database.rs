@@ -14,23 +14,23 @@ use seawall_wal::Outcome;
 
 use crate::bulk_load::BulkLoad;
 use crate::catalog::{self, ObjectRow, Table};
-use crate::check::{CheckSummary, Damage};
-use crate::checkpoint_statistics::CheckpointStatistics;
-use crate::commit::CommitHandle;
-use crate::decide::InDoubtTransaction;
+use crate::checkpoint::statistics::CheckpointStatistics;
 use crate::engine::{Engine, Environment};
 use crate::error::Error;
+use crate::in_doubt::decide::InDoubtTransaction;
 use crate::in_doubt::decisions::AutomaticDecision;
 use crate::in_doubt::policy::{InDoubtRule, RulesApplied};
+use crate::inspect::check::{CheckSummary, Damage};
+use crate::inspect::statistics::{DatabaseInfo, Statistics};
 use crate::options::{Durability, Isolation, OpenMode, Options, TransactionOptions};
 use crate::recovery::RecoveryProgress;
+use crate::recovery::timeline::Continuation;
 use crate::row_key;
-use crate::scan::{Direction, Range};
-use crate::session::Session;
 use crate::snapshots::RegisteredSnapshot;
-use crate::statistics::{DatabaseInfo, Statistics};
-use crate::timeline::Continuation;
+use crate::snapshots::scan::{Direction, Range};
 use crate::transaction::Transaction;
+use crate::transaction::commit::CommitHandle;
+use crate::transaction::session::Session;
 
 /// A database: a directory with a log, a page file and a recovery file, open in this process.
 ///
@@ -654,7 +654,11 @@ impl Database {
         options: Options,
         report: &mut dyn FnMut(Damage),
     ) -> Result<CheckSummary, Error> {
-        crate::check::check_directory(environment, Options { mode: OpenMode::ReadOnly, ..options }, report)
+        crate::inspect::check::check_directory(
+            environment,
+            Options { mode: OpenMode::ReadOnly, ..options },
+            report,
+        )
     }
 }
 
@@ -745,7 +749,7 @@ impl Snapshot {
     }
 }
 
-use crate::scan::row_bounds;
+use crate::snapshots::scan::row_bounds;
 
 impl Engine {
     /// Reads the row `key` of `table` at a registered snapshot.

@@ -1,6 +1,6 @@
 //! The object that everything shares: the log, the memtables, the tree, and who is doing what with them.
 //!
-//! What it can do is in the files named for it: `commit`, `read`, `scan`, `checkpoint`, `recovery`, `open`.
+//! What it can do is in the files named for it: `transaction::commit`, `snapshots::read`, `checkpoint`, `recovery`, `open`.
 
 use std::sync::{Arc, OnceLock};
 
@@ -17,27 +17,27 @@ use seawall_wal::Log;
 
 use crate::archiver::Archiver;
 use crate::background::BackgroundThreads;
+use crate::bulk_load::load_log::LoadLog;
 use crate::catalog::{self, NameRow, ObjectRow, OpenObject, OpenObjects, Table};
 use crate::checkpoint::CheckpointState;
-use crate::commit_queue::CommitQueue;
 use crate::error::Error;
 use crate::in_doubt::InDoubtTransactions;
 use crate::in_doubt::decisions::DecisionCount;
-use crate::load_log::LoadLog;
-use crate::lock_table::{LockOwner, LockTable};
-use crate::measurements::Measurements;
+use crate::inspect::statistics::Counters;
 use crate::moved::KnownPlace;
 use crate::options::{Background, Options};
-use crate::pace::{CheckpointProgress, MemtablePerLog, MergeSpeed};
-use crate::recent_commits::RecentCommits;
-use crate::recovery_time::RecoveryTime;
+use crate::pacing::measurements::Measurements;
+use crate::pacing::pace::{CheckpointProgress, MemtablePerLog, MergeSpeed};
+use crate::pacing::recovery_time::RecoveryTime;
+use crate::pacing::throttle::Throttle;
+use crate::pacing::writer_pace::SlowingHolds;
 use crate::row_key;
+use crate::snapshots::view::View;
 use crate::snapshots::{RegisteredSnapshot, SnapshotRegistry};
-use crate::statistics::Counters;
-use crate::throttle::Throttle;
-use crate::transaction_memory::MemoryBudget;
-use crate::view::View;
-use crate::writer_pace::SlowingHolds;
+use crate::transaction::commit_queue::CommitQueue;
+use crate::transaction::lock_table::{LockOwner, LockTable};
+use crate::transaction::memory::MemoryBudget;
+use crate::transaction::recent_commits::RecentCommits;
 
 /// The world that a database lives in.
 #[derive(Clone, Debug)]

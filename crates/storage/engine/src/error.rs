@@ -643,7 +643,7 @@ mod tests {
                 path: "log/holds".to_owned(),
                 source: io::Error::from_raw_os_error(number),
             };
-            assert!(matches!(crate::log_hold::hold_error(&hold), Error::DiskFull { .. }), "{name}");
+            assert!(matches!(crate::log::hold::hold_error(&hold), Error::DiskFull { .. }), "{name}");
         }
     }
 

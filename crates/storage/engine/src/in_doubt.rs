@@ -23,10 +23,12 @@
 //! into the tree, it is no longer kept in memory.
 
 pub(crate) mod age;
+pub(crate) mod decide;
 pub(crate) mod decisions;
 pub(crate) mod epoch;
 pub(crate) mod guards;
 pub(crate) mod policy;
+pub(crate) mod prepare;
 pub(crate) mod protected;
 pub(crate) mod ranges;
 pub(crate) mod replayed;
@@ -45,7 +47,7 @@ use seawall_types::Lsn;
 
 use crate::catalog::OpenObject;
 use crate::error::Error;
-use crate::lock_table::{LockOwner, LockTable};
+use crate::transaction::lock_table::{LockOwner, LockTable};
 use age::Age;
 use protected::Protected;
 

@@ -23,110 +23,81 @@
 //! structure (a shard of the lock table, the map of open objects, an object's state). No latch is held across a call
 //! to the disk but for the tree writer's own.
 //!
-//! Start at `Database`, then `commit` and `checkpoint`.
+//! The parts, each with a folder:
+//! * `transaction`: writes in private, row locks, the way of a commit into the log, the memtable and the readers' sight.
+//! * `snapshots`: reads of one row and scans, at a moment.
+//! * `in_doubt`: two-phase commit, from the prepare to the decision.
+//! * `catalog`: tables and their names, and what becomes of dropped ones. `bulk_load`: new tables past the log.
+//! * `checkpoint`: the memtable goes into the tree. `pacing`: writers and checkpoints kept in step.
+//! * `recovery`: the log is replayed; new timelines and restores.
+//! * `log`: holds and upkeep of the log. `archiver`: copies of it elsewhere. `backup`: copies of the rows.
+//! * `inspect`: statistics, checks, and the log to look at.
+//!
+//! Start at `Database`, then `transaction::commit` and `checkpoint`.
 
-mod admission;
 mod archiver;
 mod background;
 mod backup;
 mod bulk_load;
 mod catalog;
-mod catalog_merge;
-mod check;
 mod checkpoint;
-mod checkpoint_statistics;
-mod commit;
-mod commit_queue;
-mod data_definition;
 mod database;
-mod decide;
-mod dropped_tables;
 mod encryption;
 mod engine;
 mod error;
 mod in_doubt;
-mod kept_memory;
-mod load_log;
-mod loaded_rows;
-mod lock_table;
-mod log_archive;
-mod log_checksum;
-mod log_cleaner;
-mod log_hold;
-mod log_keeper;
-mod log_overview;
-mod log_records;
-mod measurements;
-mod merge_source;
+mod inspect;
+mod log;
 mod moved;
 mod open;
 mod options;
-mod pace;
-mod page_protection;
-mod prepare;
-mod read;
-mod read_set;
-mod recent_commits;
-mod reclaim;
-mod reclaim_statistics;
+mod pacing;
 mod recovery;
-mod recovery_time;
-mod restore;
 mod row_key;
-mod row_sorter;
-mod scan;
-mod session;
 mod snapshots;
-mod statistics;
-mod throttle;
-mod timeline;
-mod touched_tables;
 mod transaction;
-mod transaction_memory;
-mod update;
-mod view;
-mod write_set;
-mod writer_pace;
 
+pub use archiver::log_archive::{ArchiveOptions, ArchivedLog, LogArchive, LogArchiveError, LogFile, LogGap};
 pub use archiver::{ArchiveGap, ArchiveStatistics, ArchiveWatch, UPLOADS_AHEAD_MAX};
+pub use backup::log_checksum::LogChecksum;
 pub use backup::{
     Backup, BackupBase, BackupEnd, BackupItem, BackupNotes, BackupParent, BackupRange, BackupReach,
     BegunBackup,
 };
 pub use bulk_load::BulkLoad;
 pub use catalog::Table;
-pub use check::{CheckSummary, Damage, DamageKind, KeyRange};
-pub use checkpoint_statistics::{CheckpointDurations, CheckpointStatistics, Trigger};
-pub use commit::CommitHandle;
+pub use catalog::reclaim_statistics::ReclaimStatistics;
+pub use checkpoint::statistics::{CheckpointDurations, CheckpointStatistics, Trigger};
 pub use database::{Database, Snapshot, TableInfo};
-pub use decide::InDoubtTransaction;
 pub use engine::Environment;
 pub use error::{Effect, Error, TableChange};
+pub use in_doubt::decide::InDoubtTransaction;
 pub use in_doubt::decisions::{AutomaticDecision, DECISIONS_MAX, DecisionReason};
 pub use in_doubt::policy::{FailedRule, InDoubtAction, InDoubtHook, InDoubtRule, RulesApplied, Verdict};
-pub use lock_table::LockWait;
-pub use log_archive::{ArchiveOptions, ArchivedLog, LogArchive, LogArchiveError, LogFile, LogGap};
-pub use log_checksum::LogChecksum;
-pub use log_hold::LogHold;
-pub use log_overview::{LogOverview, RestorePointInfo, log_overview, log_overview_in, restore_points};
-pub use log_records::{LogChange, LogContent, LogRecordInfo, log_records};
+pub use inspect::check::{CheckSummary, Damage, DamageKind, KeyRange};
+pub use inspect::log_overview::{
+    LogOverview, RestorePointInfo, log_overview, log_overview_in, restore_points,
+};
+pub use inspect::log_records::{LogChange, LogContent, LogRecordInfo, log_records};
+pub use inspect::statistics::{DatabaseInfo, SegmentInfo, Statistics};
+pub use log::hold::LogHold;
 pub use options::{Background, Durability, Isolation, OpenMode, Options, TransactionOptions};
-pub use reclaim_statistics::ReclaimStatistics;
-pub use recovery::{RecoveryProgress, RecoveryStatistics};
-pub use recovery_time::RecoveryTimeStatistics;
-pub use restore::{
+pub use pacing::recovery_time::RecoveryTimeStatistics;
+pub use pacing::throttle::{ThrottleReason, ThrottleStatistics};
+pub use recovery::restore::{
     ArchiveMode, EndSearch, NewNumber, Restore, RestoreEnd, RestoreMarker, RestoreOptions, RestoreTarget,
     RowsThere, allow_archiving, check_restore_directory, forbid_archiving, is_archiving_off,
     restored_log_file,
 };
+pub use recovery::timeline::NewTimeline;
+pub use recovery::{RecoveryProgress, RecoveryStatistics};
 pub use row_key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
-pub use scan::{LentRow, Range};
 pub use seawall_tree::{ImageCompression, PageProtection};
 pub use seawall_wal::{
     AtLimit, HoldInfo, HoldKind, HoldLifetime, HoldOptions, SegmentName, SegmentState, TimelineFork,
     TimelineHistory,
 };
-pub use statistics::{DatabaseInfo, SegmentInfo, Statistics};
-pub use throttle::{ThrottleReason, ThrottleStatistics};
-pub use timeline::NewTimeline;
+pub use snapshots::scan::{LentRow, Range};
+pub use transaction::commit::CommitHandle;
+pub use transaction::lock_table::LockWait;
 pub use transaction::{Savepoint, Transaction};

@@ -16,16 +16,16 @@ use seawall_tree::{
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId, TimelineMark};
 use seawall_wal::{FlushBy, Log, LogEnd, LogFiles, LogOptions, TimelineHistory};
 
+use crate::bulk_load::row_sorter::{RUN_DIRECTORY, RUN_PREFIX};
 use crate::catalog::FIRST_USER_TABLE;
+use crate::checkpoint::page_protection::{LogImages, LogSource};
 use crate::encryption::{create_keys, keys_of_directory, log_cipher, read_master_key};
 use crate::engine::{Engine, Environment, Parts};
 use crate::error::Error;
 use crate::options::{Background, OpenMode, Options};
-use crate::page_protection::{LogImages, LogSource};
+use crate::recovery::restore::check_archiving;
+use crate::recovery::timeline::{self, Continuation};
 use crate::recovery::{RecoveryProgress, Replay};
-use crate::restore::check_archiving;
-use crate::row_sorter::{RUN_DIRECTORY, RUN_PREFIX};
-use crate::timeline::{self, Continuation};
 
 pub(crate) const LOCK_PATH: &str = "lock";
 pub(crate) const LOG_DIRECTORY: &str = "log";
@@ -246,7 +246,7 @@ impl Engine {
         self.stop_background();
         let merged = match self.check_not_stopped() {
             Ok(()) if self.log.is_some() && self.has_changes() => {
-                self.checkpoint(crate::checkpoint_statistics::Trigger::Close).map(|_| ())
+                self.checkpoint(crate::checkpoint::statistics::Trigger::Close).map(|_| ())
             }
             not_stopped => not_stopped,
         };

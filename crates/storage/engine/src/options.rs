@@ -5,9 +5,9 @@ use std::time::Duration;
 use seawall_keys::MasterKey;
 use seawall_tree::{ImageCompression, PageProtection};
 
+use crate::archiver::log_archive::ArchiveOptions;
 use crate::in_doubt::policy::InDoubtRule;
-use crate::lock_table::LockWait;
-use crate::log_archive::ArchiveOptions;
+use crate::transaction::lock_table::LockWait;
 
 /// How durable a commit is when it returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

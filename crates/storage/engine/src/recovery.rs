@@ -14,6 +14,9 @@
 //! each merged into the tree before the next. A database that is opened for reading only cannot merge: there the parts are
 //! packed, of each row the newest version, and what does not fit then is refused.
 
+pub(crate) mod restore;
+pub(crate) mod timeline;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,21 +29,21 @@ use seawall_tree::{MergeSource, Superblock, Tree};
 use seawall_types::{Lsn, TableId};
 use seawall_wal::{Changes, EndReason, LogEnd, LogReader, Outcome, PendingUse, Prepare, Record};
 
+use crate::catalog::dropped_tables;
+use crate::catalog::merge::many_catalog_rows;
 use crate::catalog::{self, FIRST_USER_TABLE, NameRow, ObjectRow, ReclaimRow};
-use crate::catalog_merge::many_catalog_rows;
-use crate::dropped_tables;
+use crate::checkpoint::merge_source::FrozenRows;
 use crate::engine::Environment;
 use crate::error::Error;
 use crate::in_doubt::epoch::PreparedEpoch;
 use crate::in_doubt::replayed::ReplayedTransactions;
 use crate::in_doubt::rows::LongBodies;
-use crate::lock_table::lock_name;
-use crate::log_records::open_reader;
-use crate::merge_source::FrozenRows;
+use crate::inspect::log_records::open_reader;
 use crate::options::{OpenMode, Options};
-use crate::restore::ReplayOntoBackup;
+use crate::recovery::restore::ReplayOntoBackup;
 use crate::row_key;
-use crate::view::View;
+use crate::snapshots::view::View;
+use crate::transaction::lock_table::lock_name;
 
 /// Rows are handed to a worker in batches of about this many bytes.
 const BATCH_BYTES: usize = 256 << 10;
@@ -388,7 +391,7 @@ impl<'a> Replay<'a> {
         self.statistics.duration = now.saturating_sub(self.started);
         self.statistics.pages_read = self.tree.pages().file().read_counts().reads.saturating_sub(ROOT_READS);
         let long_bodies = self.in_doubt.take_long_bodies();
-        let frozen = (!memtable.is_empty()).then(|| crate::view::Frozen {
+        let frozen = (!memtable.is_empty()).then(|| crate::snapshots::view::Frozen {
             memtable: Arc::new(memtable),
             start: self.part_start,
             end: end.lsn,

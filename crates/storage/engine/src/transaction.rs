@@ -9,6 +9,18 @@
 //! explains every read (optimistic concurrency control with backward validation, Kung and Robinson 1981); a
 //! transaction that wrote nothing is explained by the place of its snapshot.
 
+pub(crate) mod admission;
+pub(crate) mod commit;
+pub(crate) mod commit_queue;
+pub(crate) mod lock_table;
+pub(crate) mod memory;
+pub(crate) mod read_set;
+pub(crate) mod recent_commits;
+pub(crate) mod session;
+pub(crate) mod touched_tables;
+pub(crate) mod update;
+pub(crate) mod write_set;
+
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
@@ -18,19 +30,19 @@ use seawall_sync::atomic::{AtomicBool, Ordering};
 use seawall_types::{Lsn, TableId};
 
 use crate::catalog::{self, OpenObject, Storage, Table};
-use crate::commit::{CommitHandle, CommitRequest, TableUse};
 use crate::engine::Engine;
 use crate::error::{Error, TableChange};
-use crate::lock_table::{Acquired, LockOwner, LockRefused, LockWait, lock_name};
 use crate::options::{Durability, Isolation, TransactionOptions};
-use crate::read_set::{ReadItem, ReadSet};
 use crate::row_key;
-use crate::scan::{Direction, Range};
-use crate::session::Session;
 use crate::snapshots::RegisteredSnapshot;
-use crate::touched_tables::{TouchedCounts, TouchedTables};
-use crate::transaction_memory::{LOCK_BYTES, MemoryShare, bytes};
-use crate::write_set::{self, WriteSet};
+use crate::snapshots::scan::{Direction, Range};
+use crate::transaction::commit::{CommitHandle, CommitRequest, TableUse};
+use crate::transaction::lock_table::{Acquired, LockOwner, LockRefused, LockWait, lock_name};
+use crate::transaction::memory::{LOCK_BYTES, MemoryShare, bytes};
+use crate::transaction::read_set::{ReadItem, ReadSet};
+use crate::transaction::session::Session;
+use crate::transaction::touched_tables::{TouchedCounts, TouchedTables};
+use crate::transaction::write_set::WriteSet;
 
 /// A row that was locked and not written, besides its key: an entry of a set, and the allocation of the key.
 const LOCKED_ROW_BYTES: u64 = 64;
@@ -436,7 +448,7 @@ impl Transaction {
             StatementSnapshot::Own(snapshot) => snapshot,
         };
         let storage = self.storage_for_read(table, snapshot.lsn())?;
-        let (from, to) = crate::scan::row_bounds(storage, &bounds);
+        let (from, to) = crate::snapshots::scan::row_bounds(storage, &bounds);
         if self.writes.has_any_in(&from, &to) {
             self.wait_for_dependencies()?;
         }

@@ -30,10 +30,10 @@ use seawall_wal::{HoldError, HoldLifetime, HoldOptions, HoldPosition, SegmentNam
 use super::keeping::{gap_hold_name, hold_name};
 use super::pieces::LogPieces;
 use super::{Archiver, RETRY_FIRST, RETRY_LAST, Tail, UPLOADS_AT_FIRST};
+use crate::archiver::log_archive::{LogArchiveError, LogFile, LogGap};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::log_archive::{LogArchiveError, LogFile, LogGap};
-use crate::log_hold::hold_error;
+use crate::log::hold::hold_error;
 
 /// Log that is not in an archive, on purpose.
 #[derive(Clone, Debug, PartialEq, Eq)]

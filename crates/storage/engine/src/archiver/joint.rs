@@ -24,7 +24,7 @@ use super::keeping::hold_name;
 use super::{Archiver, RETRY_LAST};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::log_hold::hold_error;
+use crate::log::hold::hold_error;
 
 impl Archiver {
     pub(crate) fn is_joined(&self) -> bool {

@@ -11,10 +11,10 @@ use seawall_wal::{HoldError, HoldKind, HoldLifetime, HoldOptions, HoldPosition, 
 use super::pieces::LogPieces;
 use super::uploads::Uploads;
 use super::{ArchiveStatistics, Archiver, IDLE};
+use crate::archiver::log_archive::{ArchiveOptions, ArchivedLog, LogArchiveError};
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::log_archive::{ArchiveOptions, ArchivedLog, LogArchiveError};
-use crate::log_hold::hold_error;
+use crate::log::hold::hold_error;
 
 /// The longest name of an archive: that of its hold has something before it.
 const NAME_BYTES_MAX: usize = 40;
@@ -88,7 +88,7 @@ impl Engine {
     fn new_archiver(&self, options: &ArchiveOptions) -> Result<Archiver, Error> {
         let superblock = self.superblock.lock().clone();
         let disk = &self.environment.disk;
-        let history = crate::timeline::history_of(disk, &superblock)?;
+        let history = crate::recovery::timeline::history_of(disk, &superblock)?;
         let geometry = LogGeometry::new(superblock.segment_bytes).map_err(|error| Error::log(&error))?;
         let found = self.archive_hold(&hold_name(&options.name), hold_options(options))?;
         let log = ArchivedLog { database: superblock.database, segment_bytes: superblock.segment_bytes };

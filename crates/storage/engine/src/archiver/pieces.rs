@@ -8,7 +8,7 @@
 use seawall_types::{Lsn, TimelineId};
 use seawall_wal::{HEADER_BYTES, LogGeometry, SegmentName, TimelineHistory};
 
-use crate::log_archive::LogFile;
+use crate::archiver::log_archive::LogFile;
 
 /// A piece of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use seawall_sync::{Mutex, WaitWord, thread};
 use seawall_types::Lsn;
 use seawall_wal::{HoldPosition, TimelineHistory};
 
-use crate::log_archive::{ArchivedLog, LogArchive, LogArchiveError, LogFile, LogGap};
+use crate::archiver::log_archive::{ArchivedLog, LogArchive, LogArchiveError, LogFile, LogGap};
 
 /// What an upload came to: the bytes of the file.
 pub(crate) type Uploaded = Result<u64, LogArchiveError>;

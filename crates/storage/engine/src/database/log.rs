@@ -12,9 +12,9 @@ use crate::archiver::ArchiveWatch;
 use crate::backup::Backup;
 use crate::engine::{Engine, Environment};
 use crate::error::Error;
-use crate::log_hold::LogHold;
+use crate::log::hold::LogHold;
 use crate::options::{OpenMode, Options};
-use crate::timeline::{Continuation, NewTimeline};
+use crate::recovery::timeline::{Continuation, NewTimeline};
 
 impl Database {
     /// As [`Database::open`] of an existing database, and goes on on a new timeline, which begins where the log ends: what is

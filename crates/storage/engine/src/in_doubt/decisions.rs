@@ -23,14 +23,14 @@ use std::time::Duration;
 use seawall_sync::Mutex;
 use seawall_types::{Lsn, TableId};
 
-use crate::commit::CommitRequest;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::age::between;
-use crate::lock_table::lock_name;
 use crate::options::Durability;
 use crate::row_key;
-use crate::scan::{Direction, Range};
+use crate::snapshots::scan::{Direction, Range};
+use crate::transaction::commit::CommitRequest;
+use crate::transaction::lock_table::lock_name;
 
 /// The system table.
 pub(crate) const DECISIONS: TableId = TableId::new(4);
@@ -149,7 +149,7 @@ impl Engine {
 
     /// What rules have decided, oldest first.
     pub(crate) fn automatic_decisions(&self) -> Result<Vec<AutomaticDecision>, Error> {
-        let (from, to) = crate::scan::row_bounds::<&[u8]>(DECISIONS, &..);
+        let (from, to) = crate::snapshots::scan::row_bounds::<&[u8]>(DECISIONS, &..);
         let mut found = self.decisions_between(from, to)?;
         found.sort_by_key(|decision| (decision.decided_micros, decision.lsn));
         Ok(found)
@@ -157,12 +157,12 @@ impl Engine {
 
     /// What rules have decided about `gid`, in the order of the prepares.
     pub(crate) fn automatic_decisions_about(&self, gid: &str) -> Result<Vec<AutomaticDecision>, Error> {
-        if crate::prepare::check_gid(gid).is_err() {
+        if crate::in_doubt::prepare::check_gid(gid).is_err() {
             return Ok(Vec::new());
         }
         let from = key_start(gid);
         let to = [&from[..], &[0xFF; 9]].concat();
-        let (from, to) = crate::scan::row_bounds(DECISIONS, &(from..to));
+        let (from, to) = crate::snapshots::scan::row_bounds(DECISIONS, &(from..to));
         let mut found = self.decisions_between(from, to)?;
         found.retain(|decision| decision.gid == gid);
         Ok(found)

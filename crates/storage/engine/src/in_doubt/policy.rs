@@ -18,10 +18,10 @@ use seawall_sync::atomic::Ordering;
 use seawall_types::Lsn;
 use seawall_wal::Outcome;
 
-use crate::decide::InDoubtTransaction;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::PreparedTransaction;
+use crate::in_doubt::decide::InDoubtTransaction;
 use crate::in_doubt::decisions::{AutomaticDecision, DecisionReason};
 use crate::options::Durability;
 

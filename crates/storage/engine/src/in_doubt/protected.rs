@@ -26,8 +26,8 @@ use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use seawall_sync::{Mutex, WaitWord};
 
 use crate::in_doubt::ranges::{End, RangeId, RangeMap};
-use crate::lock_table::LockOwner;
-use crate::read_set::ReadItem;
+use crate::transaction::lock_table::LockOwner;
+use crate::transaction::read_set::ReadItem;
 
 /// Keys that are entered, taken out or looked for without a pause for others.
 const KEYS_TOGETHER: usize = 256;

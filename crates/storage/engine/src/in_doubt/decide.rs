@@ -1,0 +1,296 @@
+//! The second phase of two-phase commit: the decision is logged, small, and the prepared rows are put with its stamp.
+//!
+//! If the power goes before the decision's record is durable, the transaction is in doubt again at the next open, as if
+//! nobody had asked; after it, replay finds the decision and, by the stamp of the prepare in it, the rows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_io::sabotage::{Defect, sabotaged};
+use seawall_sync::atomic::Ordering;
+use seawall_types::Lsn;
+use seawall_wal::{Outcome, Prepare};
+
+use crate::catalog;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::in_doubt::age::Age;
+use crate::in_doubt::guards::Guards;
+use crate::in_doubt::prepare::damaged_body;
+use crate::in_doubt::replayed::ReplayedTransactions;
+use crate::in_doubt::{NewPrepared, NotClaimed, PreparedTransaction, rows};
+use crate::options::Durability;
+use crate::pacing::writer_pace::ReservedRoom;
+use crate::row_key;
+use crate::transaction::admission::{Logged, RowsToApply, VisitRow};
+use crate::transaction::commit::{CommitRequest, with_builder};
+use crate::transaction::lock_table::{LockWait, lock_name};
+use crate::transaction::read_set::ReadItem;
+
+/// A transaction that is prepared and not decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InDoubtTransaction {
+    /// The name that the coordinator gave.
+    pub gid: String,
+    /// Who prepared it; empty if nobody said.
+    pub owner: String,
+    /// When it was prepared, in microseconds since 1970.
+    pub prepared_micros: i64,
+    /// Time since then; while the database is open it passes as it does, whatever the time of day is set to.
+    pub age: Duration,
+    /// Stamp of the prepare.
+    pub lsn: Lsn,
+    /// Names of the tables that it uses, as they are now.
+    pub tables: Vec<String>,
+    /// Rows that it wrote.
+    pub rows: u64,
+    /// Bytes of their keys and values.
+    pub bytes: u64,
+}
+
+/// Rows that are put with a decision.
+pub(crate) type ExtraRows<'r> = &'r [(Vec<u8>, Option<Vec<u8>>)];
+
+impl Engine {
+    /// Decides an in-doubt transaction, and waits until the decision is as durable as asked; its stamp.
+    pub(crate) fn decide(&self, gid: &str, outcome: Outcome, durability: Durability) -> Result<Lsn, Error> {
+        let durability = if sabotaged(Defect::DecisionNotDurable) { Durability::Async } else { durability };
+        let stamp = self.log_named_decision(gid, outcome, durability)?;
+        self.finish_commit(stamp, durability)
+    }
+
+    /// As `decide`, without waiting for the disk.
+    pub(crate) fn decide_async(
+        &self,
+        gid: &str,
+        outcome: Outcome,
+        durability: Durability,
+    ) -> Result<Lsn, Error> {
+        let stamp = self.log_named_decision(gid, outcome, durability)?;
+        self.request_flush(stamp);
+        Ok(stamp)
+    }
+
+    /// Decides whichever transaction has the name now.
+    fn log_named_decision(&self, gid: &str, outcome: Outcome, durability: Durability) -> Result<Lsn, Error> {
+        self.check_writable()?;
+        match self.in_doubt.named(gid) {
+            Ok(prepared) => self.log_decision(&prepared, outcome, durability, &[]),
+            Err(refused) => Err(self.not_claimed(gid, refused, durability)),
+        }
+    }
+
+    /// Decides this transaction, and no other that has the same gid.
+    pub(crate) fn log_decision(
+        &self,
+        prepared: &PreparedTransaction,
+        outcome: Outcome,
+        durability: Durability,
+        extra: ExtraRows<'_>,
+    ) -> Result<Lsn, Error> {
+        self.check_writable()?;
+        let claimed = self.in_doubt.claim(prepared);
+        let stamp = claimed.map_err(|refused| self.not_claimed(&prepared.gid, refused, durability))?;
+        let decided = self.append_decision(prepared, stamp, outcome, durability, extra);
+        if decided.is_err() {
+            self.in_doubt.unclaim(prepared);
+        }
+        decided
+    }
+
+    /// Why a transaction cannot be decided. Who is told that it is decided already forgets it: so the decision has to be as
+    /// durable as this caller asks first.
+    fn not_claimed(&self, gid: &str, refused: NotClaimed, durability: Durability) -> Error {
+        let gid = gid.to_owned();
+        match refused {
+            NotClaimed::Unknown => Error::NotInDoubt { gid },
+            NotClaimed::BeingDecided => Error::BeingDecided { gid },
+            NotClaimed::Decided(stamp) => {
+                // Whoever asked sees the outcome from now on, however its session and that of the decision are related.
+                let settled = self.finish_commit(stamp, durability).and_then(|_| self.require_visible(stamp));
+                settled.err().unwrap_or(Error::NotInDoubt { gid })
+            }
+        }
+    }
+
+    /// Up to here everything is visible and durable.
+    pub(crate) fn settled(&self) -> Lsn {
+        self.visible().min(self.flushed())
+    }
+
+    fn append_decision(
+        &self,
+        prepared: &PreparedTransaction,
+        prepare_stamp: Lsn,
+        outcome: Outcome,
+        durability: Durability,
+        extra: ExtraRows<'_>,
+    ) -> Result<Lsn, Error> {
+        let (body, counter, mut room) = match outcome {
+            Outcome::Commit => {
+                let room = self.admit_to_memtable(prepared.bytes, prepared.row_count)?;
+                let body = self.read_prepared(prepared, prepare_stamp)?;
+                (Some(body), &self.in_doubt.counts.committed, room)
+            }
+            Outcome::Rollback => (None, &self.in_doubt.counts.rolled_back, ReservedRoom::none(self)),
+        };
+        // Before the record has a place: afterwards it must be applied, whatever happens.
+        let prepare = body.as_deref().map(checked_prepare).transpose()?;
+        with_builder(|builder| {
+            builder.begin_decision(outcome, self.clock().wall_micros(), prepare_stamp, &prepared.gid);
+            extra.iter().for_each(|(key, value)| builder.add(key, value.as_deref()));
+            let count = builder.count() + prepare.map_or(0, |prepare| prepare.commit.count);
+            let request = CommitRequest::plain(prepared.lock_owner(), durability);
+            let record = builder.finish();
+            let for_each = |visit: &mut VisitRow<'_>| {
+                let mut row_key = Vec::new();
+                for change in prepare.iter().flat_map(Prepare::changes) {
+                    let change = change.expect("every change was looked at before");
+                    change.copy_row_key(&mut row_key);
+                    visit(&row_key, change.value());
+                }
+                extra.iter().for_each(|(key, value)| visit(key, value.as_deref()));
+            };
+            let rows = RowsToApply { count, bytes: prepared.bytes, for_each: &for_each };
+            let Logged { stamp, ticket, view, evicted: _evicted } =
+                self.log_and_apply(&request, std::iter::empty(), record, &rows, &mut room, || {})?;
+            view.prepared.decided(prepare_stamp, stamp, prepared);
+            self.applied(ticket, stamp, durability);
+            self.in_doubt.decided(prepared, stamp, self.settled(), self.locks());
+            counter.fetch_add(1, Ordering::Relaxed);
+            Ok(stamp)
+        })
+    }
+
+    /// The body of a prepared transaction that the caller has claimed: nobody takes it out of the tree meanwhile.
+    fn read_prepared(&self, prepared: &PreparedTransaction, stamp: Lsn) -> Result<Arc<[u8]>, Error> {
+        match prepared.body() {
+            Some(body) => Ok(body),
+            None => {
+                let read = |key: &[u8]| self.read_row(key, Lsn::MAX, |row| row.map(<[u8]>::to_vec));
+                Ok(rows::read_body(stamp, read)?.into())
+            }
+        }
+    }
+
+    /// All prepared transactions that are as durable as they asked to be, and whose decision is not, by the stamp of the
+    /// prepare. A coordinator may take one that is not among them for decided, whatever happens.
+    pub(crate) fn in_doubt_transactions(&self) -> Result<Vec<InDoubtTransaction>, Error> {
+        self.check_open()?;
+        // An `Async` prepare may have returned before it is visible. Only its session waits for that by itself, and a
+        // coordinator may have another one.
+        let logged = self.queue().last_entered();
+        self.wait_visible(logged);
+        let visible = self.visible();
+        // Where the database has stopped, not all that is logged becomes visible: any of it may be in doubt.
+        let all = self.in_doubt.all_between(visible, visible.max(logged));
+        let mut found: Vec<_> =
+            all.iter().map(|prepared| self.describe(prepared)).collect::<Result<_, _>>()?;
+        found.sort_unstable_by_key(|transaction| transaction.lsn);
+        Ok(found)
+    }
+
+    pub(crate) fn describe(&self, prepared: &PreparedTransaction) -> Result<InDoubtTransaction, Error> {
+        Ok(InDoubtTransaction {
+            gid: prepared.gid.to_string(),
+            owner: prepared.owner.to_string(),
+            prepared_micros: prepared.time_micros,
+            age: prepared.age.now(&**self.clock()),
+            lsn: prepared.stamp().unwrap_or_default(),
+            tables: self.table_names(prepared)?,
+            rows: prepared.row_count,
+            bytes: prepared.bytes,
+        })
+    }
+
+    fn table_names(&self, prepared: &PreparedTransaction) -> Result<Vec<String>, Error> {
+        let names = prepared.objects.iter().map(|object| self.name_of_object(object.id));
+        let mut names: Vec<String> = names.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect();
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    /// Age of the oldest in-doubt transaction.
+    pub(crate) fn oldest_in_doubt(&self) -> Option<Duration> {
+        self.in_doubt.all().iter().map(|prepared| prepared.age.now(&**self.clock())).max()
+    }
+}
+
+/// The write set, every change of which decodes.
+fn checked_prepare(body: &[u8]) -> Result<Prepare<'_>, Error> {
+    let prepare = Prepare::decode(body).map_err(|error| damaged_body(&error))?;
+    prepare.changes().try_for_each(|change| change.map(|_| ())).map_err(|error| damaged_body(&error))?;
+    Ok(prepare)
+}
+
+/// At open.
+impl Engine {
+    /// Takes up what a replay found in doubt: locks, tables, protected reads. Before anybody can write.
+    pub(crate) fn adopt_in_doubt(&self, replayed: ReplayedTransactions) -> Result<(), Error> {
+        self.in_doubt_at_freeze.store(replayed.count(), Ordering::SeqCst);
+        for (stamp, transaction) in replayed.into_ordered() {
+            let body = transaction.read_body(&self.tree, stamp)?;
+            let prepare = checked_prepare(&body)?;
+            let guards = Guards::decode(prepare.guards).map_err(|error| damaged_body(&error))?;
+            let (mut names, mut written) = (Vec::new(), Vec::new());
+            let (mut row_key, mut bytes) = (Vec::new(), 0_usize);
+            for change in prepare.changes() {
+                let change = change.map_err(|error| damaged_body(&error))?;
+                change.copy_row_key(&mut row_key);
+                bytes += row_key.len() + change.value().map_or(0, <[u8]>::len);
+                names.push(lock_name(&row_key));
+                written.push(row_key.clone());
+            }
+            names.extend(guards.locked.iter().map(|row_key| lock_name(row_key)));
+            // Two rows of one transaction may share a lock.
+            names.sort_unstable();
+            names.dedup();
+            if sabotaged(Defect::PreparedLocksForgotten) {
+                names.clear();
+            }
+            let lock_owner = self.new_lock_owner();
+            for name in &names {
+                self.locks.acquire(lock_owner, *name, LockWait::NoWait).map_err(|_| {
+                    rows::damaged(stamp, "a row of it is a row of another in-doubt transaction, too")
+                })?;
+            }
+            let objects: Vec<_> = guards.objects.iter().map(|id| self.objects().open(*id)).collect();
+            objects.iter().for_each(|object| object.hold_in_doubt());
+            let prepared = self.in_doubt.enter(NewPrepared {
+                gid: Arc::from(prepare.gid),
+                owner: Box::from(prepare.owner),
+                time_micros: prepare.commit.time_micros,
+                age: Age::since(&**self.clock(), prepare.commit.time_micros),
+                row_count: prepare.commit.count,
+                bytes: u64::try_from(bytes).expect("a length in memory fits into 64 bits"),
+                body_bytes: body.len(),
+                // What the tree has need not be in memory.
+                body: transaction.body,
+                objects,
+                lock_owner,
+            })?;
+            self.never_draw_again(&guards.reads)?;
+            let holder =
+                self.in_doubt.protected.enter(lock_owner, written.iter().map(|key| &key[..]), &guards.reads);
+            self.in_doubt.protected.count(&holder);
+            self.in_doubt.logged(&prepared, stamp, names);
+            if let Some(frozen) = self.view().unmerged() {
+                frozen.prepared.forget_after_merge(&prepared);
+            }
+        }
+        Ok(())
+    }
+
+    /// Objects that were never committed have left no trace but this: a new one with the id of one would seem to change
+    /// what was read.
+    fn never_draw_again(&self, reads: &[ReadItem]) -> Result<(), Error> {
+        for read in reads {
+            if let ReadItem::Row(row_key) = read
+                && row_key::table_of(row_key) == Some(catalog::OBJECTS)
+            {
+                self.objects().never_draw(catalog::decode_id_key(row_key)?);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,113 @@
+//! Timelines: opening a database on a new one, and named positions to come back to.
+//!
+//! ```text
+//!   recovery of the log on timeline 1, to its end --> wal::begin_timeline (history, segment, switch record)
+//!       --> superblock, both copies: timeline 2 --> open
+//! ```
+//! **If the power goes** before the superblock says so, the database is on timeline 1, as it was, and what was made of
+//! timeline 2 is never used: see `wal::switch`. No checkpoint, no removal, no look at a page: what a promotion costs is
+//! one history file, one segment, one record and two superblocks.
+
+use std::sync::Arc;
+
+use seawall_io::Disk;
+use seawall_keys::DatabaseKeys;
+use seawall_tree::{Superblock, Tree};
+use seawall_types::{Lsn, TimelineId, TimelineMark};
+use seawall_wal::{Log, LogEnd, LogError, RESTORE_POINT_NAME_BYTES_MAX, RestorePoint, TimelineHistory};
+
+use crate::engine::{Engine, Environment};
+use crate::error::Error;
+use crate::open::log_options;
+use crate::options::Options;
+use crate::recovery::restore::ReplayOntoBackup;
+
+/// A timeline to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewTimeline<'a> {
+    /// Why, for people: it ends up in the timeline's history file.
+    pub reason: &'a str,
+    /// Its number: above that of the timeline which it leaves, and no timeline in the log directory may have it. For callers that
+    /// agree on numbers among servers, as on the terms of an election. Default: one above all numbers in the log directory.
+    pub number: Option<TimelineId>,
+}
+
+impl<'a> From<&'a str> for NewTimeline<'a> {
+    fn from(reason: &'a str) -> NewTimeline<'a> {
+        NewTimeline { reason, number: None }
+    }
+}
+
+/// On which timeline a database goes on when it is opened for writing.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Continuation<'a> {
+    /// On the one that it was on.
+    Same,
+    /// On a new one, which begins where the log ends.
+    New(NewTimeline<'a>),
+    /// Of a backup: on a new one, which begins where a replay onto the backup's rows stops.
+    Restored { new: NewTimeline<'a>, onto_backup: ReplayOntoBackup },
+}
+
+/// The history of the timeline that `superblock` is on.
+pub(crate) fn history_of(disk: &Arc<dyn Disk>, superblock: &Superblock) -> Result<TimelineHistory, Error> {
+    let history = TimelineHistory::load(disk, superblock.timeline).map_err(|error| Error::log(&error))?;
+    history.check_mark(superblock.timeline_mark).map_err(|error| Error::log(&error))?;
+    Ok(history)
+}
+
+/// Begins a new timeline where the log ends, and makes the database go on there: see the module.
+pub(crate) fn begin(
+    environment: &Environment,
+    tree: &Tree,
+    superblock: &mut Superblock,
+    options: &Options,
+    keys: Option<&DatabaseKeys>,
+    end: LogEnd,
+    new: NewTimeline<'_>,
+) -> Result<Log, Error> {
+    let disk = &environment.disk;
+    let timeline = seawall_wal::next_timeline(&**disk, superblock.timeline, new.number);
+    let timeline = timeline.map_err(|error| match error {
+        LogError::TimelineNumber { wanted, last } => Error::TimelineNumber { wanted, last },
+        other => Error::log(&other),
+    })?;
+    // Two copies of a database may both begin a timeline here, and neither knows of the other: see `wal::timeline`.
+    let mut mark = [0; 16];
+    environment.random.fill(&mut mark);
+    let mark = TimelineMark::from_bytes(mark);
+    let history = history_of(disk, superblock)?.fork(timeline, end.lsn, mark, new.reason);
+    let next = Superblock { timeline, timeline_mark: mark, ..superblock.clone() };
+    let log_options = log_options(environment, &next, options, keys, history);
+    let log = seawall_wal::begin_timeline(disk, log_options, end, environment.clock.wall_micros())
+        .map_err(|error| Error::log(&error))?;
+    for _copy in 0..2 {
+        tree.store_superblock(&next).map_err(|error| Error::tree(&error))?;
+    }
+    tracing::info!(parent = %superblock.timeline, %timeline, fork = %end.lsn, %mark, reason = new.reason,
+        "a new timeline begins");
+    *superblock = next;
+    Ok(log)
+}
+
+impl Engine {
+    /// Writes a named position into the log, durably; the position.
+    pub(crate) fn create_restore_point(&self, name: &str) -> Result<Lsn, Error> {
+        self.check_writable()?;
+        if !(1..=RESTORE_POINT_NAME_BYTES_MAX).contains(&name.len()) || name.chars().any(char::is_control) {
+            return Err(Error::RestorePointName {
+                name: name.to_owned(),
+                limit: RESTORE_POINT_NAME_BYTES_MAX,
+            });
+        }
+        let mut record = RestorePoint { name, time_micros: self.clock().wall_micros() }.prepare();
+        let appended = self.log()?.append(&mut record, |_| Ok::<_, std::convert::Infallible>(()));
+        let Ok((span, ())) = appended.map_err(|error| self.log_error(&error))?;
+        self.flush_until(span.end)?;
+        Ok(span.end)
+    }
+
+    pub(crate) fn timeline(&self) -> TimelineId {
+        self.superblock.lock().timeline
+    }
+}

@@ -1,0 +1,190 @@
+//! Which tables a transaction has defined anew, and which it has written to: in the order in which it did, as savepoints
+//! return to a moment, and by number, as a transaction may touch a hundred thousand of them.
+//!
+//! ```text
+//!   definitions   0: created 70    1: truncated 71    2: dropped 70
+//!                       ^--------------- before --------------|       by object: 70 -> 2, 71 -> 1
+//! ```
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+use seawall_types::TableId;
+
+use crate::catalog::{OpenObject, Table};
+use crate::transaction::commit::TableUse;
+use crate::transaction::memory::bytes;
+
+/// An entry of a list that doubles as it grows, the index of the one before, and its place in the map.
+const TOUCHED_BYTES: u64 = 176;
+
+/// What a transaction did to a table.
+#[derive(Debug)]
+pub(crate) struct Definition {
+    pub(crate) object: Arc<OpenObject>,
+    /// Where the table's rows lie when this transaction has committed; `None` if it dropped the table.
+    pub(crate) storage: Option<TableId>,
+    /// How many storages it enters into `reclaim`.
+    pub(crate) given_up: u64,
+}
+
+/// A list whose entries belong to objects: each knows the entry of the same object before it.
+#[derive(Debug)]
+struct ByObject<T> {
+    entries: Vec<T>,
+    /// Index of the entry before of the same object, for each entry.
+    before: Vec<Option<usize>>,
+    /// Index of the last entry of each object.
+    last: FxHashMap<u64, usize>,
+}
+
+impl<T> Default for ByObject<T> {
+    fn default() -> ByObject<T> {
+        ByObject { entries: Vec::new(), before: Vec::new(), last: FxHashMap::default() }
+    }
+}
+
+impl<T> ByObject<T> {
+    fn push(&mut self, object: u64, entry: T) {
+        self.before.push(self.last.insert(object, self.entries.len()));
+        self.entries.push(entry);
+    }
+
+    fn last_of(&self, object: u64) -> Option<&T> {
+        self.last.get(&object).map(|index| &self.entries[*index])
+    }
+
+    /// The entries of an object, the last one first.
+    fn of(&self, object: u64) -> impl Iterator<Item = &T> {
+        let last = self.last.get(&object).copied();
+        std::iter::successors(last, |index| self.before[*index]).map(|index| &self.entries[index])
+    }
+
+    fn truncate(&mut self, length: usize, object_of: impl Fn(&T) -> u64) {
+        while self.entries.len() > length {
+            let (entry, before) = (self.entries.pop(), self.before.pop());
+            let object = object_of(&entry.expect("it is longer than that"));
+            match before.flatten() {
+                Some(index) => self.last.insert(object, index),
+                None => self.last.remove(&object),
+            };
+        }
+    }
+}
+
+/// Lengths of the lists at a savepoint.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TouchedCounts {
+    definitions: usize,
+    uses: usize,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct TouchedTables {
+    definitions: ByObject<Definition>,
+    uses: ByObject<TableUse>,
+    /// Where `update` has read rows. A read cannot be undone.
+    read: ByObject<TableUse>,
+}
+
+impl TouchedTables {
+    pub(crate) fn define(&mut self, object: Arc<OpenObject>, storage: Option<TableId>, given_up: u64) {
+        self.definitions.push(object.id, Definition { object, storage, given_up });
+    }
+
+    /// What the transaction did last to the object.
+    pub(crate) fn definition_of(&self, object: u64) -> Option<&Definition> {
+        self.definitions.last_of(object)
+    }
+
+    /// In the order in which they were made.
+    pub(crate) fn definitions(&self) -> &[Definition] {
+        &self.definitions.entries
+    }
+
+    /// The transaction writes to `table`, whose rows it takes to be at `storage`.
+    pub(crate) fn use_table(&mut self, table: &Table, storage: TableId) {
+        // Storages are never used again, so one that was left is not come back to.
+        if self.uses.last_of(table.object.id).is_none_or(|used| used.storage != storage) {
+            self.uses.push(table.object.id, TableUse { table: table.clone(), storage });
+        }
+    }
+
+    /// The commit of the transaction goes by a row of `table`, whose rows it takes to be at `storage`.
+    pub(crate) fn read_table(&mut self, table: &Table, storage: TableId) {
+        let is_own = self.definition_of(table.object.id).is_some();
+        if !is_own && self.read.last_of(table.object.id).is_none_or(|used| used.storage != storage) {
+            self.read.push(table.object.id, TableUse { table: table.clone(), storage });
+        }
+    }
+
+    /// Where the transaction wrote rows of the object, the last place first.
+    pub(crate) fn storages_of(&self, object: u64) -> impl Iterator<Item = TableId> {
+        self.uses.of(object).map(|used| used.storage)
+    }
+
+    /// The tables that others must not have changed when this transaction commits: those it wrote to, or read in `update`,
+    /// and did not define itself.
+    pub(crate) fn depended_on(&self) -> Cow<'_, [TableUse]> {
+        if self.definitions.entries.is_empty() && self.read.entries.is_empty() {
+            return Cow::Borrowed(&self.uses.entries);
+        }
+        let undefined = |used: &&TableUse| self.definition_of(used.table.object.id).is_none();
+        let all = self.uses.entries.iter().chain(&self.read.entries);
+        Cow::Owned(all.filter(undefined).cloned().collect())
+    }
+
+    /// Memory of all lists.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let entries = self.definitions.entries.len() + self.uses.entries.len() + self.read.entries.len();
+        bytes(entries) * TOUCHED_BYTES
+    }
+
+    pub(crate) fn counts(&self) -> TouchedCounts {
+        TouchedCounts { definitions: self.definitions.entries.len(), uses: self.uses.entries.len() }
+    }
+
+    /// Forgets what came after `counts`.
+    pub(crate) fn return_to(&mut self, counts: TouchedCounts) {
+        self.definitions.truncate(counts.definitions, |definition| definition.object.id);
+        self.uses.truncate(counts.uses, |used| used.table.object.id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalog::OpenObjects;
+
+    fn storage(number: u64) -> Option<TableId> {
+        Some(TableId::new(number))
+    }
+
+    #[test]
+    fn a_savepoint_brings_back_what_was_known_of_each_table() {
+        let objects = OpenObjects::new(0);
+        let (one, two) = (objects.open_uncommitted(70), objects.open_uncommitted(71));
+        let table = |object: &Arc<OpenObject>| Table { name: Arc::from("t"), object: Arc::clone(object) };
+        let mut touched = TouchedTables::default();
+        touched.define(Arc::clone(&one), storage(80), 0);
+        touched.use_table(&table(&one), TableId::new(80));
+        touched.use_table(&table(&two), TableId::new(90));
+        let counts = touched.counts();
+        touched.define(Arc::clone(&two), storage(91), 1);
+        touched.use_table(&table(&two), TableId::new(91));
+        touched.use_table(&table(&two), TableId::new(91));
+        touched.define(Arc::clone(&one), None, 1);
+        assert_eq!(touched.definition_of(70).unwrap().storage, None);
+        assert_eq!(touched.storages_of(71).collect::<Vec<_>>(), [TableId::new(91), TableId::new(90)]);
+        assert!(touched.depended_on().is_empty());
+        touched.return_to(counts);
+        assert_eq!(touched.definition_of(70).unwrap().storage, storage(80));
+        assert!(touched.definition_of(71).is_none());
+        assert_eq!(touched.storages_of(71).collect::<Vec<_>>(), [TableId::new(90)]);
+        let depended: Vec<_> = touched.depended_on().iter().map(|used| used.storage).collect();
+        assert_eq!(depended, [TableId::new(90)]);
+        assert_eq!(touched.definitions().len(), 1);
+    }
+}

@@ -1,0 +1,248 @@
+//! What a transaction has written and not yet committed: private to it, in key order, with savepoints.
+
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
+use crate::snapshots::scan::is_empty_range;
+use crate::transaction::memory::bytes;
+
+/// A row besides its key and value: its slot in a set whose nodes are half full, an allocation, and what the record has
+/// between keys and values.
+const ROW_BYTES: u64 = 80;
+/// What a savepoint keeps of a row besides key and value: its entry in a list that doubles as it grows, and an allocation.
+const UNDO_BYTES: u64 = 74;
+
+/// A savepoint in a list that doubles as it grows.
+const SAVEPOINT_BYTES: u64 = 32;
+
+/// Memory of a written row: in the set, and in the record of the commit.
+pub(crate) fn row_bytes(key: usize, value: usize) -> u64 {
+    ROW_BYTES + 2 * bytes(key + value)
+}
+
+/// A row as the transaction left it, in one piece, so that a million of them take little more than their bytes:
+///
+/// | bytes | field  | meaning                                                |
+/// |------:|--------|--------------------------------------------------------|
+/// |     2 | head   | length of the key << 1, and whether the row is deleted |
+/// |       | key    |                                                        |
+/// |       | value  | nothing if the row is deleted                          |
+///
+/// Rows compare by their keys.
+#[derive(Debug)]
+struct Row(Box<[u8]>);
+
+const HEAD_BYTES: usize = 2;
+
+impl Row {
+    fn new(key: &[u8], value: Option<&[u8]>) -> Row {
+        let key_bytes = u16::try_from(key.len()).expect("a row key has at most some thousand bytes");
+        let head = (key_bytes << 1 | u16::from(value.is_none())).to_le_bytes();
+        Row([&head[..], key, value.unwrap_or_default()].concat().into_boxed_slice())
+    }
+
+    fn head(&self) -> u16 {
+        u16::from_le_bytes([self.0[0], self.0[1]])
+    }
+
+    fn key_end(&self) -> usize {
+        HEAD_BYTES + usize::from(self.head() >> 1)
+    }
+
+    fn key(&self) -> &[u8] {
+        &self.0[HEAD_BYTES..self.key_end()]
+    }
+
+    /// `None` is a delete.
+    fn value(&self) -> Option<&[u8]> {
+        (self.head() & 1 == 0).then(|| &self.0[self.key_end()..])
+    }
+
+    /// Of key and value.
+    fn bytes(&self) -> u64 {
+        bytes(self.0.len() - HEAD_BYTES)
+    }
+}
+
+impl Borrow<[u8]> for Row {
+    fn borrow(&self) -> &[u8] {
+        self.key()
+    }
+}
+
+impl Ord for Row {
+    fn cmp(&self, other: &Row) -> Ordering {
+        self.key().cmp(other.key())
+    }
+}
+
+impl PartialOrd for Row {
+    fn partial_cmp(&self, other: &Row) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Row {
+    fn eq(&self, other: &Row) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl Eq for Row {}
+
+/// What takes a write back.
+#[derive(Debug)]
+enum Undo {
+    /// The row as it was.
+    Restore(Row),
+    /// The row with this key was not in the set.
+    Remove(Box<[u8]>),
+}
+
+impl Undo {
+    /// Of key and value.
+    fn bytes(&self) -> u64 {
+        match self {
+            Undo::Restore(row) => row.bytes(),
+            Undo::Remove(key) => bytes(key.len()),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct WriteSet {
+    rows: BTreeSet<Row>,
+    /// Keys and values in `rows`, in bytes.
+    bytes: u64,
+    /// For each write since the first savepoint.
+    undo: Vec<Undo>,
+    /// Keys and values in `undo`, in bytes.
+    undo_bytes: u64,
+    /// Lengths of `undo` at the savepoints alive.
+    savepoints: Vec<(u64, usize)>,
+    next_savepoint: u64,
+}
+
+impl WriteSet {
+    /// Records a write of the row `key`.
+    pub(crate) fn write(&mut self, key: &[u8], value: Option<&[u8]>) {
+        let row = Row::new(key, value);
+        self.bytes += row.bytes();
+        let replaced = self.rows.replace(row);
+        self.bytes -= replaced.as_ref().map_or(0, Row::bytes);
+        if !self.savepoints.is_empty() {
+            let undo = replaced.map_or_else(|| Undo::Remove(Box::from(key)), Undo::Restore);
+            self.undo_bytes += undo.bytes();
+            self.undo.push(undo);
+        }
+    }
+
+    /// What the transaction wrote to the row, if it did.
+    pub(crate) fn get(&self, key: &[u8]) -> Option<Option<&[u8]>> {
+        self.rows.get(key).map(Row::value)
+    }
+
+    /// Whether a row in the range was written.
+    pub(crate) fn has_any_in(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> bool {
+        let is_in_reach = !self.is_empty() && !is_empty_range(from, to);
+        is_in_reach
+            && self.first_in(from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice)).is_some()
+    }
+
+    /// First written row in `(from, to)`, or the last one.
+    pub(crate) fn first_in(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Option<(&[u8], Option<&[u8]>)> {
+        self.rows.range::<[u8], _>((from, to)).next().map(|row| (row.key(), row.value()))
+    }
+
+    /// Last written row in the range.
+    pub(crate) fn last_in(&self, from: Bound<&[u8]>, to: Bound<&[u8]>) -> Option<(&[u8], Option<&[u8]>)> {
+        self.rows.range::<[u8], _>((from, to)).next_back().map(|row| (row.key(), row.value()))
+    }
+
+    /// All rows, in key order.
+    pub(crate) fn rows(&self) -> impl ExactSizeIterator<Item = (&[u8], Option<&[u8]>)> + Clone {
+        self.rows.iter().map(|row| (row.key(), row.value()))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Bytes of keys and values.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Memory that the set takes, with what savepoints keep, and its record will.
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        let rows = ROW_BYTES * bytes(self.rows.len()) + 2 * self.bytes;
+        let savepoints = SAVEPOINT_BYTES * bytes(self.savepoints.len());
+        rows + UNDO_BYTES * bytes(self.undo.len()) + self.undo_bytes + savepoints
+    }
+
+    /// Of what a write of the row would add to `memory_bytes`, what it would not, as it was written before.
+    pub(crate) fn given_back_by(&self, key: &[u8]) -> u64 {
+        self.rows.get(key).map_or(0, |row| ROW_BYTES + 2 * row.bytes())
+    }
+
+    /// Marks this moment; [`WriteSet::rollback_to`] returns to it.
+    pub(crate) fn savepoint(&mut self) -> u64 {
+        let savepoint = self.next_savepoint;
+        self.next_savepoint += 1;
+        self.savepoints.push((savepoint, self.undo.len()));
+        savepoint
+    }
+
+    /// Undoes all writes since the savepoint, which stays; later ones are gone. `false`: there is no such savepoint.
+    pub(crate) fn rollback_to(&mut self, savepoint: u64) -> bool {
+        let Some(index) = self.savepoints.iter().position(|(number, _)| *number == savepoint) else {
+            return false;
+        };
+        let length = self.savepoints[index].1;
+        self.savepoints.truncate(index + 1);
+        for undo in self.undo.drain(length..).rev() {
+            self.undo_bytes -= undo.bytes();
+            let current = match undo {
+                Undo::Restore(row) => {
+                    self.bytes += row.bytes();
+                    self.rows.replace(row)
+                }
+                Undo::Remove(key) => self.rows.take(&*key),
+            };
+            self.bytes -= current.expect("an undo entry names a row of the set").bytes();
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(set: &WriteSet) -> Vec<(Vec<u8>, Option<Vec<u8>>)> {
+        set.rows().map(|(key, value)| (key.to_vec(), value.map(<[u8]>::to_vec))).collect()
+    }
+
+    #[test]
+    fn rollback_to_a_savepoint_restores_rows_and_bytes() {
+        let mut set = WriteSet::default();
+        set.write(b"a", Some(b"1"));
+        let outer = set.savepoint();
+        let before = (rows(&set), set.bytes());
+        set.write(b"a", None);
+        set.write(b"b", Some(b"22"));
+        let inner = set.savepoint();
+        let middle = (rows(&set), set.bytes());
+        set.write(b"b", Some(b"333"));
+        set.write(b"c", Some(b"4"));
+        assert!(set.rollback_to(inner));
+        assert_eq!((rows(&set), set.bytes()), middle);
+        assert!(set.rollback_to(outer));
+        assert_eq!((rows(&set), set.bytes()), before);
+        assert!(!set.rollback_to(inner), "given up by the rollback to the outer one");
+        assert!(set.rollback_to(outer), "stays");
+    }
+}
