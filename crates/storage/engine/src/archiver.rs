@@ -29,7 +29,7 @@ pub(crate) mod uploads;
 mod watch;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use seawall_io::Clock;
@@ -171,6 +171,20 @@ struct Tail {
     /// Its first bytes, this many.
     bytes: u64,
     started: Option<Duration>,
+}
+
+/// The archivers of a database, one for each archive; none before they are made.
+#[derive(Debug, Default)]
+pub(crate) struct Archivers(OnceLock<Vec<Arc<Archiver>>>);
+
+impl Archivers {
+    pub(crate) fn all(&self) -> &[Arc<Archiver>] {
+        self.0.get().map_or(&[], Vec::as_slice)
+    }
+
+    fn make(&self, archivers: Vec<Arc<Archiver>>) {
+        assert!(self.0.set(archivers).is_ok(), "archivers are made once");
+    }
 }
 
 impl State {

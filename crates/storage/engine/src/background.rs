@@ -99,7 +99,7 @@ impl Engine {
             threads.push(start("seawall-in-doubt", Box::new(Engine::keep_rules))?);
         }
         threads.push(start("seawall-log-clean", Box::new(Engine::keep_log_clean))?);
-        for archiver in self.archivers() {
+        for archiver in self.archivers.all() {
             let archiver = Arc::clone(archiver);
             threads.push(start("seawall-archive", Box::new(move |engine| engine.keep_archive(&archiver)))?);
         }
@@ -115,7 +115,7 @@ impl Engine {
         self.background.rules_work.wake_all();
         self.background.clean_work.wake_all();
         self.background.stopped.wake_all();
-        self.archivers().iter().for_each(|archiver| archiver.end());
+        self.archivers.all().iter().for_each(|archiver| archiver.end());
         for thread in self.background.threads.lock().drain(..) {
             if thread.join().is_err() {
                 tracing::error!("a background thread of the database panicked");

@@ -369,8 +369,8 @@ impl Backup {
 fn log_beyond(engine: &Engine, redo_point: Lsn) -> Result<Lsn, Error> {
     let mut record = PreparedRecord::no_op(0);
     let appended = engine.log()?.append(&mut record, |_| Ok::<_, Infallible>(()));
-    let Ok((span, ())) = appended.map_err(|error| engine.log_error(&error))?;
-    engine.flush_until(span.end)?;
+    let Ok((span, ())) = appended?;
+    engine.log()?.flush_until(span.end)?;
     debug_assert!(span.end > redo_point, "the redo point is in the log");
     Ok(span.end)
 }

@@ -228,7 +228,7 @@ impl Engine {
             frozen
         });
         drop(nobody_ahead);
-        let frozen = frozen.map_err(|error| self.log_error(&error))?;
+        let frozen = frozen?;
         // Commits that entered before may still be on their way into it.
         self.queue.wait_applied();
         // First: there is room, whatever has to be settled.
@@ -324,7 +324,7 @@ impl Engine {
         if self.log.is_none() || sabotaged(Defect::PagesBeforeLog) {
             return Ok(());
         }
-        self.flush_until(frozen.end)?;
+        self.log()?.flush_until(frozen.end)?;
         self.wait_visible(frozen.end);
         if self.visible() < frozen.end { Err(self.stopped_error()) } else { Ok(()) }
     }

@@ -13,9 +13,9 @@ use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use seawall_sync::{Mutex, RwLock, WaitWord};
 use seawall_tree::{Superblock, Tree};
 use seawall_types::{Lsn, TableId};
-use seawall_wal::Log;
+use seawall_wal::{Log, OpenLog};
 
-use crate::archiver::Archiver;
+use crate::archiver::Archivers;
 use crate::background::BackgroundThreads;
 use crate::bulk_load::load_log::LoadLog;
 use crate::catalog::{self, NameRow, ObjectRow, OpenObject, OpenObjects, Table};
@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::in_doubt::InDoubtTransactions;
 use crate::in_doubt::decisions::DecisionCount;
 use crate::inspect::statistics::Counters;
+use crate::log::observer::EngineObserver;
 use crate::moved::KnownPlace;
 use crate::options::{Background, Options};
 use crate::pacing::measurements::Measurements;
@@ -63,7 +64,7 @@ pub(crate) struct Engine {
     pub(crate) environment: Environment,
     pub(crate) options: Options,
     /// `None` when read-only.
-    pub(crate) log: Option<Arc<Log>>,
+    pub(crate) log: Option<Arc<OpenLog>>,
     /// Where the log ended when a read-only database was opened.
     pub(crate) end_of_log: Lsn,
     pub(crate) tree: Arc<Tree>,
@@ -102,8 +103,7 @@ pub(crate) struct Engine {
     pub(crate) loading: Mutex<FxHashSet<TableId>>,
     /// Whoever adds a name to the list of the backups that were begun: it is read, changed and written anew.
     pub(crate) backups_begun: Mutex<()>,
-    /// One for each archive.
-    pub(crate) archivers: OnceLock<Vec<Arc<Archiver>>>,
+    pub(crate) archivers: Arc<Archivers>,
     /// Who needs the rows of bulk loads in the log.
     pub(crate) load_log: LoadLog,
     next_owner: CachePadded<AtomicU64>,
@@ -140,7 +140,8 @@ pub(crate) struct Engine {
 pub(crate) struct Parts {
     pub(crate) environment: Environment,
     pub(crate) options: Options,
-    pub(crate) log: Option<Arc<Log>>,
+    pub(crate) log: Option<Arc<OpenLog>>,
+    pub(crate) observer: Arc<EngineObserver>,
     pub(crate) end_of_log: Lsn,
     pub(crate) image_log_bytes: Arc<AtomicU64>,
     pub(crate) tree: Arc<Tree>,
@@ -154,21 +155,21 @@ pub(crate) struct Parts {
 impl Engine {
     pub(crate) fn assemble(parts: Parts) -> Engine {
         let clock = &parts.environment.clock;
-        let queue = Arc::new(CommitQueue::new(parts.end_of_log));
+        let EngineObserver { queue, archivers, background, locks, protected } = &*parts.observer;
         // Where replay starts, no row was logged; those that it replayed are behind it.
         let measurements = Measurements::new(Arc::clone(&parts.environment.disk), parts.superblock.database);
         queue.count_rows(parts.view.unmerged().map_or(0, |frozen| frozen.logged_rows));
         Engine {
-            locks: Arc::new(LockTable::new(Arc::clone(clock))),
+            locks: Arc::clone(locks),
             transaction_memory: MemoryBudget::new(parts.options.transaction_memory_bytes),
             throttle: Throttle::new(Arc::clone(clock)),
             counters: Counters::default(),
-            queue,
+            queue: Arc::clone(queue),
             recent_commits: RecentCommits::default(),
             applying_ahead: RwLock::new(()),
             snapshots: SnapshotRegistry::new(),
             objects: OpenObjects::new(parts.next_table),
-            in_doubt: InDoubtTransactions::new(),
+            in_doubt: InDoubtTransactions::new(Arc::clone(protected)),
             decision_count: DecisionCount::default(),
             in_doubt_at_freeze: AtomicU64::new(parts.superblock.in_doubt),
             redo_point: AtomicU64::new(parts.superblock.redo_point.get()),
@@ -179,7 +180,7 @@ impl Engine {
             view: ArcSwap::from_pointee(parts.view),
             loading: Mutex::default(),
             backups_begun: Mutex::default(),
-            archivers: OnceLock::new(),
+            archivers: Arc::clone(archivers),
             load_log: LoadLog::default(),
             next_owner: CachePadded::default(),
             closed: AtomicBool::new(false),
@@ -195,7 +196,7 @@ impl Engine {
             saturated: AtomicBool::new(false),
             reserved_room: CachePadded::default(),
             room: WaitWord::new(),
-            background: Arc::default(),
+            background: Arc::clone(background),
             directory_lock: Mutex::new(Some(parts.directory_lock)),
             known_place: KnownPlace::new(&*parts.environment.disk),
             environment: parts.environment,
@@ -268,7 +269,7 @@ impl Engine {
     }
 
     pub(crate) fn log(&self) -> Result<&Log, Error> {
-        self.log.as_deref().ok_or(Error::ReadOnly)
+        self.log.as_deref().map(|log| &**log).ok_or(Error::ReadOnly)
     }
 
     /// Marks the engine closed; `false` if it was already.
@@ -310,30 +311,11 @@ impl Engine {
         self.queue.visible()
     }
 
-    /// Returns once the commit would survive a kill of this process: at once, but behind a long record. Then it can be seen, too.
-    pub(crate) fn survive_kill(&self, end: Lsn) -> Result<(), Error> {
-        self.log()?.survive_kill(end).map_err(|error| self.log_error(&error))?;
-        // Behind a long record it was not copied yet when it was applied, and nobody else says that it is now.
-        self.queue().mirrored_until(end);
-        Ok(())
-    }
-
-    pub(crate) fn flush_until(&self, end: Lsn) -> Result<(), Error> {
-        self.log()?.flush_until(end).map_err(|error| self.log_error(&error))
-    }
-
     pub(crate) fn flush(&self) -> Result<Lsn, Error> {
         self.check_writable()?;
-        let end = self.appended();
-        self.flush_until(end)?;
+        let (log, end) = (self.log()?, self.appended());
+        log.flush_until(end)?;
         Ok(end)
-    }
-
-    /// Asks for a flush up to `end` and does not wait for it.
-    pub(crate) fn request_flush(&self, end: Lsn) {
-        if let Some(log) = &self.log {
-            log.request_flush(end);
-        }
     }
 
     /// Waits until `stamp` is visible; returns early if the log is poisoned, because then it may never be.
@@ -342,7 +324,9 @@ impl Engine {
             return;
         }
         // A commit ahead may be `Sync` and nobody be waiting for its flush: its handle may be held unwaited.
-        self.request_flush(self.appended());
+        if let Some(log) = &self.log {
+            log.request_flush(log.appended());
+        }
         let give_up = || self.log.as_ref().is_none_or(|log| log.poison_cause().is_some());
         self.queue.wait_visible(stamp, give_up);
     }
@@ -356,7 +340,7 @@ impl Engine {
     /// Waits until all that is logged now is durable and visible.
     pub(crate) fn wait_for_all_logged(&self) -> Result<(), Error> {
         let logged = self.queue.last_entered();
-        self.flush_until(self.appended())?;
+        self.log()?.flush_until(self.appended())?;
         self.require_visible(logged)
     }
 

@@ -3,6 +3,7 @@
 use seawall_io::is_disk_full;
 use seawall_keys::KeysError;
 use seawall_types::{Lsn, TimelineId};
+use seawall_wal::LogError;
 
 /// Why a call failed.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -553,6 +554,18 @@ impl Error {
     pub(crate) fn io(error: &std::io::Error) -> Error {
         let message = error.to_string();
         if is_disk_full(error) { Error::DiskFull { message } } else { Error::Io { message } }
+    }
+}
+
+/// The error of a call to an open log, as a user should see it.
+impl From<LogError> for Error {
+    fn from(error: LogError) -> Error {
+        match error {
+            LogError::NoSpace { .. } => Error::DiskFull { message: chain(&error) },
+            LogError::Closed => Error::Closed,
+            LogError::Poisoned { .. } => Error::Stopped { cause: chain(&error) },
+            other => Error::log(&other),
+        }
     }
 }
 

@@ -198,10 +198,10 @@ pub(crate) struct Counts {
 }
 
 impl InDoubtTransactions {
-    pub(crate) fn new() -> InDoubtTransactions {
+    pub(crate) fn new(protected: Arc<Protected>) -> InDoubtTransactions {
         InDoubtTransactions {
             shards: (0..SHARD_COUNT).map(|_| CachePadded::default()).collect(),
-            protected: Arc::default(),
+            protected,
             counts: Counts::default(),
         }
     }
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_transaction_is_claimed_by_one_at_a_time_and_remembered_until_its_decision_is_settled() {
-        let all = InDoubtTransactions::new();
+        let all = InDoubtTransactions::new(Arc::default());
         let locks = LockTable::new(Arc::new(seawall_io::SystemClock));
         let claim = |prepared: &PreparedTransaction| all.claim(prepared);
         let prepared = all.enter(new("gid")).unwrap();

@@ -1,6 +1,8 @@
-//! The engine's work on its log beside commits: holds of those who need old log, flushes in time and spare segments
-//! (`keeper`), and the removal of segments that nobody needs (`cleaner`). Records, segments and flushes are in crate `wal`.
+//! The engine and its log, beside commits: holds of those who need old log (`hold`), flushes in time and spare segments
+//! (`keeper`), the removal of segments that nobody needs (`cleaner`), and the reaction to the log's news (`observer`). Records,
+//! segments and flushes are in crate `wal`.
 
 pub(crate) mod cleaner;
 pub(crate) mod hold;
 pub(crate) mod keeper;
+pub(crate) mod observer;

@@ -14,7 +14,7 @@ use seawall_tree::{
     Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, Tree, TreeAccess, TreeMarks, TreeOptions,
 };
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId, TimelineMark};
-use seawall_wal::{FlushBy, Log, LogEnd, LogFiles, LogOptions, TimelineHistory};
+use seawall_wal::{FlushBy, Log, LogEnd, LogFiles, LogObserver, LogOptions, OpenLog, TimelineHistory};
 
 use crate::bulk_load::row_sorter::{RUN_DIRECTORY, RUN_PREFIX};
 use crate::catalog::FIRST_USER_TABLE;
@@ -22,6 +22,7 @@ use crate::checkpoint::page_protection::{LogImages, LogSource};
 use crate::encryption::{create_keys, keys_of_directory, log_cipher, read_master_key};
 use crate::engine::{Engine, Environment, Parts};
 use crate::error::Error;
+use crate::log::observer::EngineObserver;
 use crate::options::{Background, OpenMode, Options};
 use crate::recovery::restore::check_archiving;
 use crate::recovery::timeline::{self, Continuation};
@@ -86,29 +87,44 @@ pub(crate) fn tree_options(
     }
 }
 
-pub(crate) fn log_options(
-    environment: &Environment,
-    superblock: &Superblock,
-    options: &Options,
-    keys: Option<&DatabaseKeys>,
-    history: TimelineHistory,
-) -> LogOptions {
-    LogOptions {
-        ancestors: history.forks,
-        segment_bytes: superblock.segment_bytes,
-        spare_segments: u64::try_from(options.spare_segments).unwrap_or(u64::MAX),
-        keep_bytes: options.log_keep_bytes,
-        flush_by: match options.background {
-            Background::Threads => FlushBy::Thread,
-            Background::Manual => FlushBy::Caller,
-        },
-        clock: Some(Arc::clone(&environment.clock)),
-        cipher: log_cipher(keys),
-        // In proportion where little memory is given: the log has several such buffers.
-        buffer_bytes: usize::try_from(options.memtable_bytes / 16)
-            .unwrap_or(usize::MAX)
-            .clamp(64 << 10, 4 << 20),
-        ..LogOptions::new(superblock.database, superblock.timeline)
+/// What a log is opened with, whatever timeline it is on.
+pub(crate) struct LogSetup<'a> {
+    pub(crate) environment: &'a Environment,
+    pub(crate) options: &'a Options,
+    pub(crate) keys: Option<&'a DatabaseKeys>,
+    /// `None` for a log that is made and let go.
+    pub(crate) observer: Option<Arc<dyn LogObserver>>,
+}
+
+impl LogSetup<'_> {
+    /// The options of a log on the timeline of `superblock`.
+    pub(crate) fn log_options(&self, superblock: &Superblock, history: TimelineHistory) -> LogOptions {
+        let options = self.options;
+        LogOptions {
+            ancestors: history.forks,
+            segment_bytes: superblock.segment_bytes,
+            spare_segments: u64::try_from(options.spare_segments).unwrap_or(u64::MAX),
+            keep_bytes: options.log_keep_bytes,
+            flush_by: match options.background {
+                Background::Threads => FlushBy::Thread,
+                Background::Manual => FlushBy::Caller,
+            },
+            clock: Some(Arc::clone(&self.environment.clock)),
+            cipher: log_cipher(self.keys),
+            // In proportion where little memory is given: the log has several such buffers.
+            buffer_bytes: usize::try_from(options.memtable_bytes / 16)
+                .unwrap_or(usize::MAX)
+                .clamp(64 << 10, 4 << 20),
+            observer: self.observer.clone(),
+            ..LogOptions::new(superblock.database, superblock.timeline)
+        }
+    }
+
+    /// Opens the log where recovery found its end.
+    fn open(&self, superblock: &Superblock, end: LogEnd) -> Result<OpenLog, Error> {
+        let disk = &self.environment.disk;
+        let options = self.log_options(superblock, timeline::history_of(disk, superblock)?);
+        Log::open(Arc::clone(disk), options, end).map_err(|error| Error::log(&error))
     }
 }
 
@@ -205,7 +221,6 @@ impl Engine {
         let engine = Arc::new(open_existing(environment, options, lock, continuation, &mut progress)?);
         engine.take_up_log_holds();
         engine.prepare_archivers()?;
-        engine.observe_log();
         if engine.log.is_some() && !engine.is_manual() {
             engine.start_background().inspect_err(|_| engine.stop_background())?;
             if engine.view().unmerged().is_some() {
@@ -213,29 +228,6 @@ impl Engine {
             }
         }
         Ok(engine)
-    }
-
-    /// Lets the log tell when it has flushed, when it needs segments, and when it has stopped: what a transaction in doubt holds
-    /// then is held until the next open, so nobody waits for it.
-    pub(crate) fn observe_log(&self) {
-        let Some(log) = &self.log else { return };
-        // Not the engine itself: the log is part of it, and its thread must not be the last to hold it.
-        let queue = Arc::clone(&self.queue);
-        let archivers = self.archivers().to_vec();
-        log.set_flush_observer(Box::new(move |flushed| {
-            queue.flushed_until(flushed);
-            archivers.iter().for_each(|archiver| archiver.flushed(flushed));
-        }));
-        let background = Arc::clone(&self.background);
-        log.set_spares_low_observer(Box::new(move || background.want_segments()));
-        let (locks, protected) = (Arc::clone(&self.locks), Arc::clone(&self.in_doubt.protected));
-        log.set_poison_observer(Box::new(move || {
-            locks.stop();
-            protected.wake_waiting();
-        }));
-        if log.poison_cause().is_some() {
-            self.locks.stop();
-        }
     }
 
     /// Merges and flushes everything, and lets go of the directory. A second call does nothing.
@@ -257,7 +249,7 @@ impl Engine {
         // Commits that passed the mark before it was set are in the log now, or refused: the directory is let go only
         // when nobody here can write to it any more.
         let closed = match &self.log {
-            Some(log) => log.close().map_err(|error| self.log_error(&error)),
+            Some(log) => log.close().map_err(Error::from),
             None => Ok(()),
         };
         {
@@ -299,7 +291,8 @@ fn create(environment: &Environment, options: &Options) -> Result<(), Error> {
     disk.sync_directory(LOG_DIRECTORY).map_err(io)?;
     let mut superblock = new_superblock(environment, options);
     let keys = create_keys(environment, superblock.database, master_key.as_ref())?;
-    let log_options = log_options(environment, &superblock, options, keys.as_ref(), TimelineHistory::first());
+    let setup = LogSetup { environment, options, keys: keys.as_ref(), observer: None };
+    let log_options = setup.log_options(&superblock, TimelineHistory::first());
     let log = Log::create(Arc::clone(&environment.disk), log_options);
     let log = log.map_err(|error| Error::log(&error))?;
     superblock.redo_point = log.appended();
@@ -384,12 +377,19 @@ pub(crate) fn open_existing(
         records = replayed.statistics.records, rows = replayed.statistics.rows,
         milliseconds = replayed.statistics.duration.as_millis(), "database recovered");
     let end_of_log = replayed.end.lsn;
-    let (superblock, end, keys_of_log) = (&mut replayed.superblock, replayed.end, keys.as_ref());
+    let observer = Arc::new(EngineObserver::new(&environment.clock, end_of_log));
+    let (superblock, end) = (&mut replayed.superblock, replayed.end);
+    let setup = LogSetup {
+        environment: &environment,
+        options: &options,
+        keys: keys.as_ref(),
+        observer: Some(Arc::clone(&observer) as Arc<dyn LogObserver>),
+    };
     let log = match continuation {
         _ if read_only => None,
-        Continuation::Same => Some(open_log(&environment, superblock, &options, keys_of_log, end)?),
+        Continuation::Same => Some(setup.open(superblock, end)?),
         Continuation::New(new) | Continuation::Restored { new, .. } => {
-            Some(timeline::begin(&environment, &tree, superblock, &options, keys_of_log, end, new)?)
+            Some(timeline::begin(&setup, &tree, superblock, end, new)?)
         }
     };
     let log = log.map(Arc::new);
@@ -405,6 +405,7 @@ pub(crate) fn open_existing(
         environment,
         options,
         log,
+        observer,
         end_of_log,
         image_log_bytes,
         tree,
@@ -415,18 +416,6 @@ pub(crate) fn open_existing(
     engine.learn_from_recovery(&replayed.statistics);
     *engine.counters.recovery.lock() = replayed.statistics;
     Ok(engine)
-}
-
-fn open_log(
-    environment: &Environment,
-    superblock: &Superblock,
-    options: &Options,
-    keys: Option<&DatabaseKeys>,
-    end: LogEnd,
-) -> Result<Log, Error> {
-    let history = timeline::history_of(&environment.disk, superblock)?;
-    let options = log_options(environment, superblock, options, keys, history);
-    Log::open(Arc::clone(&environment.disk), options, end).map_err(|error| Error::log(&error))
 }
 
 /// Removes what a bulk load left behind when the process ended.

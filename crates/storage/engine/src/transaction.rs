@@ -566,7 +566,7 @@ impl Transaction {
         let logged = self.log_commit()?;
         let stamp = logged.unwrap_or_else(|| engine.visible());
         if logged.is_some() {
-            engine.request_flush(stamp);
+            engine.log()?.request_flush(stamp);
         }
         Ok(in_log(stamp))
     }

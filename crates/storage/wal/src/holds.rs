@@ -538,7 +538,7 @@ impl Log {
         from: Lsn,
         created_micros: i64,
     ) -> Result<Arc<HoldPosition>, HoldError> {
-        self.shared().holds.create(name, options, from, created_micros)
+        self.holds.create(name, options, from, created_micros)
     }
 
     /// As `hold`, in place of the hold of this name, lost or not, if there is one: that is over then. If the power goes, or the
@@ -553,7 +553,7 @@ impl Log {
         from: Lsn,
         created_micros: i64,
     ) -> Result<Arc<HoldPosition>, HoldError> {
-        self.shared().holds.replace(name, options, from, created_micros)
+        self.holds.replace(name, options, from, created_micros)
     }
 
     /// The position of a hold that was made before, by this process or another.
@@ -561,7 +561,7 @@ impl Log {
     /// # Errors
     /// `Unknown`, and `Lost`.
     pub fn find_hold(&self, name: &str) -> Result<Arc<HoldPosition>, HoldError> {
-        self.shared().holds.find(name)
+        self.holds.find(name)
     }
 
     /// Ends a hold, lost or not. Durable when it returns.
@@ -569,7 +569,7 @@ impl Log {
     /// # Errors
     /// `Unknown`; `Io`: it is over in this process, and may be there again in the next.
     pub fn release_hold(&self, name: &str) -> Result<(), HoldError> {
-        self.shared().holds.release(name, None)
+        self.holds.release(name, None)
     }
 
     /// As `release_hold`, of the very hold that `position` was given out for: not of one that was made since under its name.
@@ -577,7 +577,7 @@ impl Log {
     /// # Errors
     /// As `release_hold`.
     pub fn release_this_hold(&self, name: &str, position: &Arc<HoldPosition>) -> Result<(), HoldError> {
-        self.shared().holds.release(name, Some(position))
+        self.holds.release(name, Some(position))
     }
 
     /// Whether the hold that `position` was given out for is still there.
@@ -585,17 +585,17 @@ impl Log {
     /// # Errors
     /// `Lost`; `Unknown` if it was released, even if there is another one of its name.
     pub fn check_hold(&self, name: &str, position: &Arc<HoldPosition>) -> Result<(), HoldError> {
-        self.shared().holds.check(name, position)
+        self.holds.check(name, position)
     }
 
     /// Ends the hold of `position`, which ends with the process, if it is there. Makes no disk call.
     pub fn forget_hold(&self, name: &str, position: &Arc<HoldPosition>) {
-        self.shared().holds.forget(name, position);
+        self.holds.forget(name, position);
     }
 
     /// Who holds the log, by name.
     pub fn holds(&self) -> Vec<HoldInfo> {
-        self.shared().holds.list()
+        self.holds.list()
     }
 }
 

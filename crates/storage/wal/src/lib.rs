@@ -28,6 +28,9 @@
 //!   was appended before. Only power can take it.
 //! * A failed write or sync is never tried again; the log takes no more writes until it is opened anew.
 //!
+//! [`OpenLog`] owns a [`Log`] and the thread that flushes it. A [`LogObserver`] hears of flushes, of missing spares, and of the end
+//! of all writing.
+//!
 //! Start at [`Log::append`] and [`LogReader::next`]. Byte layouts are in `segment`, `record`, `commit`, `prepared`, `control`,
 //! `page_images`, `pending`, `received` and `holds::file`.
 
@@ -38,6 +41,7 @@ mod error;
 mod geometry;
 mod holds;
 mod metrics;
+mod observer;
 mod open;
 mod options;
 mod page_images;
@@ -71,6 +75,7 @@ pub use holds::{
     HoldPosition, HoldsFileError, read_holds,
 };
 pub use metrics::LogStatistics;
+pub use observer::LogObserver;
 pub use options::{FlushBy, LogOptions};
 pub use page_images::{PageImageEntry, PageImages};
 pub use prepared::{Decision, GID_BYTES_MAX, OWNER_BYTES_MAX, Outcome, Prepare};
@@ -83,4 +88,4 @@ pub use segment_check::{SegmentContent, check_segment};
 pub use segment_set::{LogFiles, SegmentInfo, SegmentState};
 pub use switch::{begin_timeline, next_timeline};
 pub use timeline::{Timeline, TimelineFork, TimelineHistory};
-pub use writer::Log;
+pub use writer::{Log, OpenLog};

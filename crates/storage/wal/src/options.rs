@@ -8,6 +8,7 @@ use seawall_types::{DatabaseId, TimelineId};
 
 use crate::error::LogError;
 use crate::geometry::LogGeometry;
+use crate::observer::LogObserver;
 use crate::record::{LogKey, RECORD_BYTES_MAX, RECORD_HEADER_BYTES};
 use crate::segment::LogIdentity;
 use crate::timeline::{TimelineFork, TimelineHistory};
@@ -52,6 +53,8 @@ pub struct LogOptions {
     pub clock: Option<Arc<dyn Clock>>,
     /// Encrypts the bodies of all records, if there is one.
     pub cipher: Option<Cipher>,
+    /// Hears of flushes, missing spares and the log's end. Default: none.
+    pub observer: Option<Arc<dyn LogObserver>>,
 }
 
 impl LogOptions {
@@ -69,6 +72,7 @@ impl LogOptions {
             flush_by: FlushBy::default(),
             clock: None,
             cipher: None,
+            observer: None,
         }
     }
 

@@ -26,7 +26,7 @@ use crate::holds::HoldError;
 use crate::metrics::Counters;
 use crate::recycle::recycle;
 use crate::segment_set::SegmentSet;
-use crate::writer::{Log, Shared};
+use crate::writer::Log;
 
 /// Files removed before the directory is synced.
 const BATCH_FILES: usize = 512;
@@ -68,10 +68,9 @@ impl Log {
     /// A checkpoint has ended: recovery starts at `redo_point` from now on, durably. What was logged since the last one tells
     /// how many segments to recycle. Makes no system call.
     pub fn redo_point_moved(&self, redo_point: Lsn) {
-        let shared = self.shared();
-        if shared.move_redo_point(redo_point) {
-            shared.segments.estimate.lock().cycle_ended(shared.appended());
-            shared.segments.try_all_again();
+        if self.move_redo_point(redo_point) {
+            self.segments.estimate.lock().cycle_ended(self.appended());
+            self.segments.try_all_again();
         }
     }
 
@@ -83,10 +82,9 @@ impl Log {
     /// `Io`, `Holds`: call again, what was done is not done twice. A file that cannot be removed is an
     /// error only if no other can either. `Poisoned` if a sync of a segment or the directory failed.
     pub fn clean_up(&self, rest: &mut dyn FnMut() -> ControlFlow<()>) -> Result<RetentionReport, LogError> {
-        let shared = self.shared();
-        shared.check_poison()?;
-        let outcome = shared.clean_up(Recycling::AsWanted, rest);
-        shared.poison_if_fatal(outcome)
+        self.check_poison()?;
+        let outcome = self.clean_up_batch(Recycling::AsWanted, rest);
+        self.poison_if_fatal(outcome)
     }
 
     /// As `clean_up`, and recycles nothing: for a log that is about to be closed.
@@ -97,10 +95,9 @@ impl Log {
         &self,
         rest: &mut dyn FnMut() -> ControlFlow<()>,
     ) -> Result<RetentionReport, LogError> {
-        let shared = self.shared();
-        shared.check_poison()?;
-        let outcome = shared.clean_up(Recycling::None, rest);
-        shared.poison_if_fatal(outcome)
+        self.check_poison()?;
+        let outcome = self.clean_up_batch(Recycling::None, rest);
+        self.poison_if_fatal(outcome)
     }
 
     /// Says where recovery starts, and cleans up everything that nobody needs, without rest.
@@ -121,29 +118,25 @@ impl Log {
 
     /// Segments that nobody needs any more and that are still there, as far as is known without a disk call.
     pub fn count_unneeded(&self) -> u64 {
-        let shared = self.shared();
-        let needed = shared.holds.needed_from(shared.redo_point(), shared.appended());
-        count(shared.segments.count_unneeded(shared.first_needed(needed)))
+        let needed = self.holds.needed_from(self.redo_point(), self.appended());
+        count(self.segments.count_unneeded(self.first_needed(needed)))
     }
 
     /// Whether a call of `clean_up` would do something: files to remove, or a hold over its limit. Makes no disk call.
     pub fn needs_clean_up(&self) -> bool {
-        let shared = self.shared();
         self.count_unneeded() > 0
-            || shared.segments.has_leftovers()
-            || shared.holds.any_over_limit(shared.redo_point(), shared.appended())
+            || self.segments.has_leftovers()
+            || self.holds.any_over_limit(self.redo_point(), self.appended())
     }
 
     /// Whether there are segments wholly below `redo_point`.
     pub fn would_free(&self, redo_point: Lsn) -> bool {
-        let shared = self.shared();
-        shared.segments.count_unneeded(shared.first_needed(redo_point)) > 0
+        self.segments.count_unneeded(self.first_needed(redo_point)) > 0
     }
 
     /// Segments that hold records or are about to, and segments beyond the last record.
     pub fn count_segments(&self) -> (u64, u64) {
-        let shared = self.shared();
-        let (live, spare) = shared.segments.count(shared.geometry.segment_of(shared.appended()));
+        let (live, spare) = self.segments.count(self.geometry.segment_of(self.appended()));
         (count(live), count(spare))
     }
 }
@@ -155,8 +148,8 @@ enum Recycling {
     None,
 }
 
-impl Shared {
-    fn clean_up(
+impl Log {
+    fn clean_up_batch(
         &self,
         recycling: Recycling,
         rest: &mut dyn FnMut() -> ControlFlow<()>,

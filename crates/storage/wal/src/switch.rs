@@ -33,7 +33,7 @@ use crate::reader::LogEnd;
 use crate::segment::{LOG_DIRECTORY, LogIdentity, SegmentName};
 use crate::timeline::TimelineHistory;
 use crate::write_again::write_again;
-use crate::writer::Log;
+use crate::writer::{Log, OpenLog};
 
 /// The number of a new timeline that leaves `current`: `wanted`, where the caller has one that nobody else uses, a term, or one that
 /// no timeline in the log directory has had.
@@ -74,7 +74,7 @@ pub fn begin_timeline(
     options: LogOptions,
     end: LogEnd,
     time_micros: i64,
-) -> Result<Log, LogError> {
+) -> Result<OpenLog, LogError> {
     let history = options.history();
     let left = history.forks.last().expect("a timeline that begins somewhere has a parent").clone();
     assert_eq!(left.fork, end.lsn, "a timeline begins where its parent's log ends");

@@ -1,5 +1,7 @@
 //! Appending to the log and waiting until it is durable.
 //!
+//! Start at [`Log::append`]. `appender` gives out places, `flush` makes batches durable, `mirror` copies them for `Async` commits.
+//!
 //! Lock order: flusher, then appender. The preparation of segments has a mutex of its own (`segment_set`), which is
 //! taken with neither of them held. What is atomic is written under the mutex named and read without.
 
@@ -8,6 +10,7 @@ mod batch;
 mod flush;
 mod mirror;
 
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use seawall_io::{AppendBuffer, Clock, Disk};
@@ -21,6 +24,7 @@ use crate::error::LogError;
 use crate::geometry::LogGeometry;
 use crate::holds::Holds;
 use crate::metrics::{Counters, LogStatistics};
+use crate::observer::LogObserver;
 use crate::open::StartState;
 use crate::options::{FlushBy, LogOptions};
 use crate::pending;
@@ -32,19 +36,8 @@ use appender::{Appender, Room, buffer_capacity};
 use flush::{FlusherState, InFlight};
 use mirror::Mirror;
 
-/// Called with the flushed LSN.
-type FlushObserver = Box<dyn Fn(Lsn) + Send + Sync>;
-/// Called without anything.
-type Observer = Box<dyn Fn() + Send + Sync>;
-
-/// The log of one database, open for writing. Dropping it flushes nothing: what must be durable was waited for.
+/// The log of one database: its state and all that can be done with it. An [`OpenLog`] owns it.
 pub struct Log {
-    shared: Arc<Shared>,
-    flusher_thread: Option<JoinHandle<()>>,
-}
-
-/// What the log's own thread needs, too.
-pub(crate) struct Shared {
     pub(crate) geometry: LogGeometry,
     pub(crate) segments: SegmentSet,
     pub(crate) counters: Counters,
@@ -77,9 +70,35 @@ pub(crate) struct Shared {
     work: WaitWord,
     stop: AtomicBool,
     poison: OnceLock<String>,
-    flush_observer: OnceLock<FlushObserver>,
-    spares_observer: OnceLock<Observer>,
-    poison_observer: OnceLock<Observer>,
+    observer: Option<Arc<dyn LogObserver>>,
+}
+
+/// A log that is open for writing, with the thread that flushes it if the options ask for one. Dropping it ends the thread and
+/// flushes nothing: what must be durable was waited for.
+#[derive(Debug)]
+pub struct OpenLog {
+    log: Arc<Log>,
+    flusher_thread: Option<JoinHandle<()>>,
+}
+
+impl Deref for OpenLog {
+    type Target = Log;
+
+    fn deref(&self) -> &Log {
+        &self.log
+    }
+}
+
+impl Drop for OpenLog {
+    fn drop(&mut self) {
+        self.log.stop.store(true, Ordering::SeqCst);
+        self.log.work.wake_all();
+        if let Some(thread) = self.flusher_thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("the log's flusher thread panicked");
+        }
+    }
 }
 
 impl std::fmt::Debug for Log {
@@ -99,7 +118,7 @@ impl Log {
     ///
     /// # Errors
     /// `AlreadyExists` if there are segments of this timeline that hold anything; `NoSpace`, `Io`.
-    pub fn create(disk: Arc<dyn Disk>, options: LogOptions) -> Result<Log, LogError> {
+    pub fn create(disk: Arc<dyn Disk>, options: LogOptions) -> Result<OpenLog, LogError> {
         let first = options.check()?.geometry.first_lsn();
         Log::create_at(disk, options, first)
     }
@@ -109,7 +128,7 @@ impl Log {
     ///
     /// # Errors
     /// As [`Log::create`], and `Options` if no record can start at `start`.
-    pub fn create_at(disk: Arc<dyn Disk>, options: LogOptions, start: Lsn) -> Result<Log, LogError> {
+    pub fn create_at(disk: Arc<dyn Disk>, options: LogOptions, start: Lsn) -> Result<OpenLog, LogError> {
         let state = crate::open::create(disk, &options, start)?;
         Log::start(&options, state)
     }
@@ -120,12 +139,12 @@ impl Log {
     ///
     /// # Errors
     /// `Header` if the segment is not one of this log; `NoSpace`, `Io`. The log can be opened again.
-    pub fn open(disk: Arc<dyn Disk>, options: LogOptions, end: LogEnd) -> Result<Log, LogError> {
+    pub fn open(disk: Arc<dyn Disk>, options: LogOptions, end: LogEnd) -> Result<OpenLog, LogError> {
         let state = crate::open::open(disk, &options, end)?;
         Log::start(&options, state)
     }
 
-    fn start(options: &LogOptions, state: StartState) -> Result<Log, LogError> {
+    fn start(options: &LogOptions, state: StartState) -> Result<OpenLog, LogError> {
         let capacity = buffer_capacity(options.buffer_bytes);
         let StartState { identity, segments, end, carry, counters, clearing } = state;
         let holds = open_holds(options, &segments, end)?;
@@ -134,7 +153,7 @@ impl Log {
         let buffer = AppendBuffer::new(capacity);
         let appender = Appender::new(identity.geometry, identity.key(), end, &carry, buffer);
         mirror.begin(appender.batch());
-        let shared = Arc::new(Shared {
+        let log = Arc::new(Log {
             geometry: identity.geometry,
             segments,
             counters,
@@ -158,20 +177,18 @@ impl Log {
             work: WaitWord::new(),
             stop: AtomicBool::new(false),
             poison: OnceLock::new(),
-            flush_observer: OnceLock::new(),
-            spares_observer: OnceLock::new(),
-            poison_observer: OnceLock::new(),
+            observer: options.observer.clone(),
         });
         let flusher_thread = match options.flush_by {
             FlushBy::Caller => None,
             FlushBy::Thread => {
-                let shared = Arc::clone(&shared);
+                let log = Arc::clone(&log);
                 let builder = thread::Builder::new().name("seawall-log-flusher".to_owned());
-                let thread = builder.spawn(move || shared.run_flusher());
+                let thread = builder.spawn(move || log.run_flusher());
                 Some(thread.map_err(|source| LogError::io("start the flusher thread of", "log", source))?)
             }
         };
-        Ok(Log { shared, flusher_thread })
+        Ok(OpenLog { log, flusher_thread })
     }
 
     /// Gives `record` the next place in the log; it is durable once `flush_until(span.end)` has returned. A record of more
@@ -188,196 +205,6 @@ impl Log {
     /// `Poisoned`; `RecordTooLarge`; `NoSpace` or `Io` if the next segment cannot be prepared: nothing was appended and
     /// the same record can be appended later.
     pub fn append<R, E>(
-        &self,
-        record: &mut PreparedRecord,
-        in_order: impl FnOnce(RecordSpan) -> Result<R, E>,
-    ) -> Result<Result<(RecordSpan, R), E>, LogError> {
-        self.shared.append(record, in_order)
-    }
-
-    /// Runs `in_order` in the place between two records, with the LSN of the next one: everything appended before is
-    /// before it, everything after it after. Needs no room in the log.
-    ///
-    /// # Errors
-    /// `Closed`, `Poisoned`.
-    pub fn in_order<R>(&self, in_order: impl FnOnce(Lsn) -> R) -> Result<R, LogError> {
-        let appender = self.shared.appender.lock();
-        self.shared.check_poison()?;
-        if appender.closed {
-            return Err(LogError::Closed);
-        }
-        Ok(in_order(self.shared.appended()))
-    }
-
-    /// Returns once everything before `end` is durable. One thread flushes for all who wait.
-    ///
-    /// # Errors
-    /// `Poisoned` if a write failed: whether the records in question survive is decided by recovery.
-    ///
-    /// # Panics
-    /// If `end` is beyond what was appended.
-    pub fn flush_until(&self, end: Lsn) -> Result<(), LogError> {
-        self.shared.flush_until(end)
-    }
-
-    /// Returns once everything before `end`, the end of an appended record, survives the end of this process, a kill
-    /// included: at once, unless a record came before that the pending files have no room for, which is flushed.
-    ///
-    /// # Errors
-    /// As `flush_until`.
-    pub fn survive_kill(&self, end: Lsn) -> Result<(), LogError> {
-        self.shared.survive_kill(end)
-    }
-
-    /// Copies what was appended before `end` to where it survives the end of this process, a kill included, and returns how
-    /// far the log survives one: less than `end` if a record came before that the pending files have no room for. Waits
-    /// for no flush.
-    pub fn mirror_until(&self, end: Lsn) -> Lsn {
-        self.shared.mirror_until(end).until
-    }
-
-    /// Takes no more records, and makes those it has durable. When it returns, nobody writes to the log any more.
-    ///
-    /// # Errors
-    /// As `flush_until`.
-    pub fn close(&self) -> Result<(), LogError> {
-        self.shared.appender.lock().closed = true;
-        self.shared.segments.close();
-        self.shared.holds.close();
-        self.flush_until(self.appended())
-    }
-
-    /// Asks for a flush up to `end` and does not wait for it if the log has a thread; flushes here if it has none. A
-    /// failure shows in the next `append` or `flush_until`.
-    pub fn request_flush(&self, end: Lsn) {
-        self.shared.request_flush(end);
-    }
-
-    /// The end of the last record.
-    pub fn appended(&self) -> Lsn {
-        self.shared.appended()
-    }
-
-    /// Everything before is durable.
-    pub fn flushed(&self) -> Lsn {
-        self.shared.flushed()
-    }
-
-    /// The timeline that is written on.
-    pub fn timeline(&self) -> TimelineId {
-        self.shared.timeline
-    }
-
-    /// Segment size and what follows from it.
-    pub fn geometry(&self) -> LogGeometry {
-        self.shared.geometry
-    }
-
-    /// Why the log takes no more writes, if so.
-    pub fn poison_cause(&self) -> Option<&str> {
-        self.shared.poison.get().map(String::as_str)
-    }
-
-    /// Has `observer` called with the flushed LSN after each flush, before those who wait for it wake. It must be
-    /// short; it may not call the log's waiting methods.
-    ///
-    /// # Panics
-    /// If there is one already.
-    pub fn set_flush_observer(&self, observer: Box<dyn Fn(Lsn) + Send + Sync>) {
-        assert!(self.shared.flush_observer.set(observer).is_ok(), "a log has one flush observer");
-    }
-
-    /// Has `observer` called by `append` when fewer spare segments are ready than the options want: time for somebody
-    /// to call [`Log::prepare_ahead`] or [`Log::clean_up`]. It must be short.
-    ///
-    /// # Panics
-    /// If there is one already.
-    pub fn set_spares_low_observer(&self, observer: Box<dyn Fn() + Send + Sync>) {
-        assert!(self.shared.spares_observer.set(observer).is_ok(), "a log has one observer of spares");
-    }
-
-    /// Has `observer` called when the log takes no more writes because one of its own failed, perhaps more than once. It must be
-    /// short; it may not call the log's waiting methods. Whoever sets it looks at [`Log::poison_cause`] afterwards.
-    ///
-    /// # Panics
-    /// If there is one already.
-    pub fn set_poison_observer(&self, observer: Box<dyn Fn() + Send + Sync>) {
-        assert!(self.shared.poison_observer.set(observer).is_ok(), "a log has one observer of its poison");
-    }
-
-    /// Prepares segments until as many spares are ready as the options want. For a background thread.
-    ///
-    /// # Errors
-    /// `NoSpace`, `Io`: nothing is lost, try again later. `Poisoned` if a sync of the directory failed.
-    pub fn prepare_ahead(&self) -> Result<(), LogError> {
-        self.shared.check_poison()?;
-        let outcome = self.shared.segments.prepare_ahead(self.appended(), &self.shared.counters);
-        self.shared.poison_if_fatal(outcome)
-    }
-
-    /// The first LSN of the oldest segment from which on none is missing.
-    pub fn oldest_retained(&self) -> Lsn {
-        self.shared.segments.oldest_retained(self.shared.geometry.segment_of(self.flushed()))
-    }
-
-    /// The segments on disk, oldest first.
-    pub fn segments(&self) -> Vec<SegmentInfo> {
-        self.shared.segments.list(self.shared.geometry.segment_of(self.appended()))
-    }
-
-    /// What the log has done since it was opened.
-    pub fn statistics(&self) -> LogStatistics {
-        let (records, record_bytes) = {
-            let appender = self.shared.appender.lock();
-            (appender.records, appender.record_bytes)
-        };
-        self.shared.counters.snapshot(records, record_bytes, self.shared.holds.lost_count())
-    }
-
-    /// How many threads wait until the log is durable.
-    pub fn waiting_count(&self) -> u64 {
-        self.shared.durable.iter().map(|word| u64::from(word.sleepers())).sum()
-    }
-
-    pub(crate) fn shared(&self) -> &Shared {
-        &self.shared
-    }
-}
-
-impl Drop for Log {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::SeqCst);
-        self.shared.work.wake_all();
-        if let Some(thread) = self.flusher_thread.take()
-            && thread.join().is_err()
-        {
-            tracing::error!("the log's flusher thread panicked");
-        }
-    }
-}
-
-fn open_holds(options: &LogOptions, segments: &SegmentSet, end: Lsn) -> Result<Holds, LogError> {
-    let geometry = segments.identity.geometry;
-    let oldest = segments.oldest_retained(geometry.segment_of(end));
-    let holds = Holds::open(Arc::clone(&segments.disk), options.database, geometry, oldest, end);
-    let holds = holds.map_err(|source| LogError::Holds { source })?;
-    if options.keep_bytes > 0 {
-        holds.keep_newest(options.keep_bytes, end);
-    }
-    Ok(holds)
-}
-
-impl Shared {
-    pub(crate) fn redo_point(&self) -> Lsn {
-        Lsn::new(self.redo_point.load(Ordering::SeqCst))
-    }
-
-    /// Whether it was before.
-    pub(crate) fn move_redo_point(&self, to: Lsn) -> bool {
-        self.redo_point.fetch_max(to.get(), Ordering::SeqCst) < to.get()
-    }
-
-    fn append<R, E>(
         &self,
         record: &mut PreparedRecord,
         in_order: impl FnOnce(RecordSpan) -> Result<R, E>,
@@ -431,6 +258,101 @@ impl Shared {
         }
     }
 
+    /// Runs `in_order` in the place between two records, with the LSN of the next one: everything appended before is
+    /// before it, everything after it after. Needs no room in the log.
+    ///
+    /// # Errors
+    /// `Closed`, `Poisoned`.
+    pub fn in_order<R>(&self, in_order: impl FnOnce(Lsn) -> R) -> Result<R, LogError> {
+        let appender = self.appender.lock();
+        self.check_poison()?;
+        if appender.closed {
+            return Err(LogError::Closed);
+        }
+        Ok(in_order(self.appended()))
+    }
+
+    /// Takes no more records, and makes those it has durable. When it returns, nobody writes to the log any more.
+    ///
+    /// # Errors
+    /// As `flush_until`.
+    pub fn close(&self) -> Result<(), LogError> {
+        self.appender.lock().closed = true;
+        self.segments.close();
+        self.holds.close();
+        self.flush_until(self.appended())
+    }
+
+    /// The end of the last record.
+    pub fn appended(&self) -> Lsn {
+        Lsn::new(self.appended.load(Ordering::SeqCst))
+    }
+
+    /// Everything before is durable.
+    pub fn flushed(&self) -> Lsn {
+        Lsn::new(self.flushed.load(Ordering::SeqCst))
+    }
+
+    /// The timeline that is written on.
+    pub fn timeline(&self) -> TimelineId {
+        self.timeline
+    }
+
+    /// Segment size and what follows from it.
+    pub fn geometry(&self) -> LogGeometry {
+        self.geometry
+    }
+
+    /// Why the log takes no more writes, if so.
+    pub fn poison_cause(&self) -> Option<&str> {
+        self.poison.get().map(String::as_str)
+    }
+
+    /// Prepares segments until as many spares are ready as the options want. For a background thread.
+    ///
+    /// # Errors
+    /// `NoSpace`, `Io`: nothing is lost, try again later. `Poisoned` if a sync of the directory failed.
+    pub fn prepare_ahead(&self) -> Result<(), LogError> {
+        self.check_poison()?;
+        let outcome = self.segments.prepare_ahead(self.appended(), &self.counters);
+        self.poison_if_fatal(outcome)
+    }
+
+    /// The first LSN of the oldest segment from which on none is missing.
+    pub fn oldest_retained(&self) -> Lsn {
+        self.segments.oldest_retained(self.geometry.segment_of(self.flushed()))
+    }
+
+    /// The segments on disk, oldest first.
+    pub fn segments(&self) -> Vec<SegmentInfo> {
+        self.segments.list(self.geometry.segment_of(self.appended()))
+    }
+
+    /// What the log has done since it was opened.
+    pub fn statistics(&self) -> LogStatistics {
+        let (records, record_bytes) = {
+            let appender = self.appender.lock();
+            (appender.records, appender.record_bytes)
+        };
+        self.counters.snapshot(records, record_bytes, self.holds.lost_count())
+    }
+
+    /// How many threads wait until the log is durable.
+    pub fn waiting_count(&self) -> u64 {
+        self.durable.iter().map(|word| u64::from(word.sleepers())).sum()
+    }
+}
+
+impl Log {
+    pub(crate) fn redo_point(&self) -> Lsn {
+        Lsn::new(self.redo_point.load(Ordering::SeqCst))
+    }
+
+    /// Whether it was before.
+    pub(crate) fn move_redo_point(&self, to: Lsn) -> bool {
+        self.redo_point.fetch_max(to.get(), Ordering::SeqCst) < to.get()
+    }
+
     /// Things that can be done without the append mutex.
     fn after_append(&self, span: RecordSpan, bytes: usize, pending: usize) {
         let half = self.buffer_capacity / 2;
@@ -441,9 +363,9 @@ impl Shared {
         let segment = self.geometry.segment_of(span.end);
         if segment != self.geometry.segment_of(span.start)
             && self.segments.spares_are_low(segment)
-            && let Some(observer) = self.spares_observer.get()
+            && let Some(observer) = &self.observer
         {
-            observer();
+            observer.spares_low();
         }
     }
 
@@ -463,14 +385,6 @@ impl Shared {
         self.counters.segment_waits.add(1);
         let outcome = self.segments.prepare_through(segment, &self.counters);
         self.poison_if_fatal(outcome)
-    }
-
-    pub(crate) fn appended(&self) -> Lsn {
-        Lsn::new(self.appended.load(Ordering::SeqCst))
-    }
-
-    pub(crate) fn flushed(&self) -> Lsn {
-        Lsn::new(self.flushed.load(Ordering::SeqCst))
     }
 
     pub(crate) fn check_poison(&self) -> Result<(), LogError> {
@@ -496,8 +410,19 @@ impl Shared {
         self.durable.iter().for_each(WaitWord::wake_all);
         self.room.wake_all();
         self.work.wake_all();
-        if let Some(observer) = self.poison_observer.get() {
-            observer();
+        if let Some(observer) = &self.observer {
+            observer.poisoned();
         }
     }
+}
+
+fn open_holds(options: &LogOptions, segments: &SegmentSet, end: Lsn) -> Result<Holds, LogError> {
+    let geometry = segments.identity.geometry;
+    let oldest = segments.oldest_retained(geometry.segment_of(end));
+    let holds = Holds::open(Arc::clone(&segments.disk), options.database, geometry, oldest, end);
+    let holds = holds.map_err(|source| LogError::Holds { source })?;
+    if options.keep_bytes > 0 {
+        holds.keep_newest(options.keep_bytes, end);
+    }
+    Ok(holds)
 }

@@ -14,21 +14,53 @@ use seawall_simulation::SimulatedDisk;
 use seawall_sync::Mutex;
 use seawall_testing::wait_until;
 use seawall_types::Lsn;
-use seawall_wal::{CommitBuilder, FlushBy, Log, LogError, LogOptions};
+use seawall_wal::{CommitBuilder, FlushBy, Log, LogError, LogObserver, LogOptions, OpenLog};
 
-fn log_with(disk: &SimulatedDisk, flush_by: FlushBy) -> Log {
-    Log::create(arc(disk), LogOptions { flush_by, buffer_bytes: 64 << 10, ..options() }).unwrap()
+fn log_with(disk: &SimulatedDisk, flush_by: FlushBy) -> OpenLog {
+    Log::create(arc(disk), small_buffer(flush_by)).unwrap()
+}
+
+fn observed_log(disk: &SimulatedDisk, flush_by: FlushBy, observer: Arc<dyn LogObserver>) -> OpenLog {
+    let options = LogOptions { observer: Some(observer), ..small_buffer(flush_by) };
+    Log::create(arc(disk), options).unwrap()
+}
+
+fn small_buffer(flush_by: FlushBy) -> LogOptions {
+    LogOptions { flush_by, buffer_bytes: 64 << 10, ..options() }
+}
+
+/// What the log has reported.
+#[derive(Debug, Default)]
+struct Reported {
+    /// The highest LSN.
+    flushed: AtomicU64,
+    is_poisoned: AtomicBool,
+}
+
+impl LogObserver for Reported {
+    fn flushed(&self, flushed: Lsn) {
+        self.flushed.fetch_max(flushed.get(), Ordering::SeqCst);
+    }
+
+    fn poisoned(&self) {
+        self.is_poisoned.store(true, Ordering::SeqCst);
+    }
+}
+
+#[derive(Debug)]
+struct Panics;
+
+impl LogObserver for Panics {
+    fn flushed(&self, _flushed: Lsn) {
+        panic!("a bug in an observer");
+    }
 }
 
 fn stress(flush_by: FlushBy, threads: u64, commits: u64, value_bytes: usize) {
     let disk = SimulatedDisk::new(1);
-    let log = log_with(&disk, flush_by);
+    let observed = Arc::new(Reported::default());
+    let log = observed_log(&disk, flush_by, observed.clone());
     let order = Mutex::new(Vec::new());
-    let observed = Arc::new(AtomicU64::new(0));
-    let observer = Arc::clone(&observed);
-    log.set_flush_observer(Box::new(move |lsn| {
-        observer.fetch_max(lsn.get(), Ordering::SeqCst);
-    }));
     std::thread::scope(|scope| {
         for thread in 0..threads {
             let (log, order, observed) = (&log, &order, &observed);
@@ -51,7 +83,7 @@ fn stress(flush_by: FlushBy, threads: u64, commits: u64, value_bytes: usize) {
                             log.flush_until(span.end).unwrap();
                             assert!(log.flushed() >= span.end);
                             assert!(
-                                observed.load(Ordering::SeqCst) >= span.end.get(),
+                                observed.flushed.load(Ordering::SeqCst) >= span.end.get(),
                                 "observed before woken"
                             );
                         }
@@ -110,7 +142,8 @@ fn a_full_buffer_is_flushed_without_anybody_asking() {
 fn waiting_threads_learn_that_the_log_is_poisoned() {
     for flush_by in [FlushBy::Caller, FlushBy::Thread] {
         let disk = SimulatedDisk::new(1);
-        let log = log_with(&disk, flush_by);
+        let observed = Arc::new(Reported::default());
+        let log = observed_log(&disk, flush_by, observed.clone());
         disk.crash_at(disk.calls() + 200);
         let failures = AtomicU64::new(0);
         std::thread::scope(|scope| {
@@ -127,6 +160,7 @@ fn waiting_threads_learn_that_the_log_is_poisoned() {
         });
         assert_eq!(failures.load(Ordering::SeqCst), 8);
         assert!(log.poison_cause().is_some());
+        assert!(observed.is_poisoned.load(Ordering::SeqCst), "the observer was not told");
     }
 }
 
@@ -170,9 +204,8 @@ fn a_reader_follows_a_writer() {
 #[test]
 fn nobody_sleeps_on_when_a_flush_has_panicked() {
     for flush_by in [FlushBy::Caller, FlushBy::Thread] {
-        let log = Arc::new(log_with(&SimulatedDisk::new(1), flush_by));
+        let log = Arc::new(observed_log(&SimulatedDisk::new(1), flush_by, Arc::new(Panics)));
         let end = append(&log, b"first").unwrap().end;
-        log.set_flush_observer(Box::new(|_| panic!("a bug in an observer")));
         let (told, returned) = channel();
         for _ in 0..4 {
             let (log, told) = (Arc::clone(&log), told.clone());

@@ -17,8 +17,8 @@ use seawall_simulation::{CallKind, FaultKind, Operation, PowerLoss, SeededRandom
 use seawall_sync::Mutex;
 use seawall_types::DatabaseId;
 use seawall_wal::{
-    FORMAT_VERSION, Log, LogEnd, LogOptions, LogReadError, PendingFileError, PendingUse, PreparedRecord,
-    RecordSpan,
+    FORMAT_VERSION, Log, LogEnd, LogOptions, LogReadError, OpenLog, PendingFileError, PendingUse,
+    PreparedRecord, RecordSpan,
 };
 
 const PENDING: [&str; 2] = ["log/pending.1", "log/pending.2"];
@@ -135,7 +135,7 @@ fn a_kill_at_any_call_loses_nothing_that_was_appended() {
 fn two_buffers() -> (SimulatedDisk, Done) {
     let disk = SimulatedDisk::new(1);
     let hooked = HookedDisk::new(disk.clone());
-    let log: Arc<OnceLock<Log>> = Arc::default();
+    let log: Arc<OnceLock<OpenLog>> = Arc::default();
     log.set(Log::create(hooked.disk(), small()).unwrap()).unwrap();
     let done = Arc::new(Mutex::new(Done::default()));
     let killed: Arc<Mutex<Option<SimulatedDisk>>> = Arc::default();

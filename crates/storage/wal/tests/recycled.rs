@@ -17,7 +17,7 @@ use seawall_codec::checksum::crc32c;
 use seawall_simulation::{Operation, PowerLoss, SimulatedDisk};
 use seawall_testing::wait_until;
 use seawall_types::Lsn;
-use seawall_wal::{HEADER_BYTES, Log, LogReadError, SegmentName};
+use seawall_wal::{HEADER_BYTES, Log, LogReadError, OpenLog, SegmentName};
 
 /// Of each writer in a test that waits for another thread.
 const COMMITS_MAX: u64 = 100_000;
@@ -32,7 +32,7 @@ fn value_bytes() -> usize {
 
 /// A log of whole segments: each begins with a record and ends with one. Old values are 1, new ones 2. It ends exactly where a
 /// segment ends, so that the first byte of whatever gets the next place is where the next record would be.
-fn aligned_log(disk: &SimulatedDisk) -> (Log, Lsn) {
+fn aligned_log(disk: &SimulatedDisk) -> (OpenLog, Lsn) {
     let log = create(disk);
     let bytes = value_bytes();
     let mut redo = log.appended();

@@ -4,13 +4,16 @@
 mod common;
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::{arc, commit, create, geometry, open_reader, options, read_from};
 use seawall_simulation::{
     Fault, FaultError, FaultTarget, Operation, Operations, PowerLoss, SeededRandom, SimulatedDisk,
 };
 use seawall_wal::{
-    HoldLifetime, HoldOptions, Log, LogOptions, LogReadError, RecordSpan, RetentionReport, SegmentState,
+    HoldLifetime, HoldOptions, Log, LogObserver, LogOptions, LogReadError, OpenLog, RecordSpan,
+    RetentionReport, SegmentState,
 };
 
 fn fill(log: &Log, segments: u64, random: &mut SeededRandom) -> Vec<RecordSpan> {
@@ -129,25 +132,31 @@ fn a_crash_at_any_call_of_retention_loses_nothing_and_is_made_up_for() {
     assert!(call > 5);
 }
 
+/// How often the log has asked for spare segments.
+#[derive(Debug, Default)]
+struct Requests(AtomicU64);
+
+impl LogObserver for Requests {
+    fn spares_low(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
 #[test]
 fn spares_are_prepared_ahead_and_asked_for() {
     let disk = SimulatedDisk::new(1);
-    let log = create(&disk);
-    let asked = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(0));
-    let counter = asked.clone();
-    log.set_spares_low_observer(Box::new(move || {
-        counter.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
-    }));
+    let requests = Arc::new(Requests::default());
+    let log = Log::create(arc(&disk), LogOptions { observer: Some(requests.clone()), ..options() }).unwrap();
     log.prepare_ahead().unwrap();
     assert_eq!(log.segments().len(), 3);
     let waits = log.statistics().segment_waits;
     fill(&log, 2, &mut SeededRandom::new(1));
-    assert!(asked.load(std::sync::atomic::Ordering::SeqCst) >= 1);
+    assert!(requests.0.load(Ordering::SeqCst) >= 1);
     assert_eq!(log.statistics().segment_waits, waits, "nobody had to wait for a segment");
 }
 
 /// A log with old segments, opened anew, so that nothing is known about how much will be logged, and the file of the third one.
-fn old_segments(disk: &SimulatedDisk) -> (Log, String) {
+fn old_segments(disk: &SimulatedDisk) -> (OpenLog, String) {
     let log = create(disk);
     for _ in 0..20 {
         commit(&log, &[1; 62_000]).unwrap();

@@ -72,17 +72,12 @@ impl Engine {
             *archiver.opening.lock() = Some(self.begin_gap(archiver)?);
         }
         self.always_log_loads()?;
-        assert!(self.archivers.set(archivers).is_ok(), "archivers are made once");
+        self.archivers.make(archivers);
         Ok(())
     }
 
-    /// One for each archive.
-    pub(crate) fn archivers(&self) -> &[Arc<Archiver>] {
-        self.archivers.get().map_or(&[], Vec::as_slice)
-    }
-
     pub(crate) fn archive_statistics(&self) -> Vec<ArchiveStatistics> {
-        self.archivers().iter().map(|archiver| archiver.statistics(self.flushed())).collect()
+        self.archivers.all().iter().map(|archiver| archiver.statistics(self.flushed())).collect()
     }
 
     fn new_archiver(&self, options: &ArchiveOptions) -> Result<Archiver, Error> {
@@ -185,10 +180,10 @@ impl Engine {
 
     /// Waits until all archives that are required have everything up to `stamp`, which is durable here.
     pub(crate) fn wait_archived(&self, stamp: Lsn) -> Result<(), Error> {
-        if self.archivers().is_empty() {
+        if self.archivers.all().is_empty() {
             return Err(Error::NoArchive);
         }
-        let archivers = || self.archivers().iter();
+        let archivers = || self.archivers.all().iter();
         if self.is_manual() {
             for archiver in
                 archivers().filter(|archiver| !archiver.is_required && archiver.archived() < stamp)
@@ -233,9 +228,10 @@ impl Engine {
     /// When everything is flushed and nobody writes any more: what an archive does not have yet, if it takes what is under way.
     /// Tried once, for as long as closing may take. A gap is opened by the next process.
     pub(crate) fn archive_at_close(&self) {
-        for archiver in self.archivers().iter().filter(|archiver| archiver.is_held()) {
+        for archiver in self.archivers.all().iter().filter(|archiver| archiver.is_held()) {
             let deadline = self.clock().monotonic() + archiver.close_patience;
-            let tried = match archiver.settle() && self.flush_until(self.appended()).is_ok() {
+            let is_flushed = || self.log.as_ref().is_some_and(|log| log.flush_until(log.appended()).is_ok());
+            let tried = match archiver.settle() && is_flushed() {
                 true => self.archive_with(archiver, deadline).map(drop),
                 false => Ok(()),
             };

@@ -54,7 +54,7 @@ impl ArchiveWatch {
 
 impl Engine {
     pub(crate) fn watch_archive(&self, name: &str) -> Result<ArchiveWatch, Error> {
-        let archiver = self.archivers().iter().find(|archiver| archiver.name == name);
+        let archiver = self.archivers.all().iter().find(|archiver| archiver.name == name);
         let archiver = Arc::clone(archiver.ok_or(Error::NoArchive)?);
         Ok(ArchiveWatch { archiver, is_ended: AtomicBool::new(false) })
     }

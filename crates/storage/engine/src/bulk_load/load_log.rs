@@ -54,14 +54,14 @@ impl Engine {
             self.load_log.needed_by.fetch_add(1, Ordering::SeqCst);
             next
         });
-        let since = since.map_err(|error| self.log_error(&error))?;
+        let since = since?;
         Ok(LoadsLogged { engine: Arc::clone(self), since })
     }
 
     /// As `need_loads_in_log`, for as long as the database is open.
     pub(crate) fn always_log_loads(&self) -> Result<(), Error> {
         let counted = self.log()?.in_order(|_| self.load_log.needed_by.fetch_add(1, Ordering::SeqCst));
-        counted.map(drop).map_err(|error| self.log_error(&error))
+        counted.map(drop).map_err(Error::from)
     }
 
     /// Tells the log of rows that were loaded into `storage`, and are in the tree; whether it got the rows themselves.
@@ -72,7 +72,7 @@ impl Engine {
             let is_needed = self.load_log.needed_by.load(Ordering::SeqCst) > 0;
             if is_needed { Err(RowsNeeded) } else { Ok(()) }
         });
-        match appended.map_err(|error| self.log_error(&error))? {
+        match appended? {
             Ok(_) => Ok(false),
             Err(RowsNeeded) => self.log_rows(storage).map(|()| true),
         }

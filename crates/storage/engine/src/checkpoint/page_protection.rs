@@ -17,7 +17,7 @@ use seawall_tree::{
     TreeError,
 };
 use seawall_types::Lsn;
-use seawall_wal::{Log, LogError, LogReader, PageImageEntry, PageImages, Record};
+use seawall_wal::{LogError, LogReader, OpenLog, PageImageEntry, PageImages, Record};
 
 use crate::encryption::log_cipher;
 use crate::error::chain;
@@ -25,13 +25,13 @@ use crate::error::chain;
 /// Appends images to the log.
 #[derive(Debug)]
 pub(crate) struct LogImages {
-    log: Arc<Log>,
+    log: Arc<OpenLog>,
     /// Bytes of all records so far.
     appended_bytes: Arc<AtomicU64>,
 }
 
 impl LogImages {
-    pub(crate) fn new(log: Arc<Log>, appended_bytes: Arc<AtomicU64>) -> LogImages {
+    pub(crate) fn new(log: Arc<OpenLog>, appended_bytes: Arc<AtomicU64>) -> LogImages {
         LogImages { log, appended_bytes }
     }
 }

@@ -67,7 +67,7 @@ impl Engine {
         durability: Durability,
     ) -> Result<Lsn, Error> {
         let stamp = self.log_named_decision(gid, outcome, durability)?;
-        self.request_flush(stamp);
+        self.log()?.request_flush(stamp);
         Ok(stamp)
     }
 

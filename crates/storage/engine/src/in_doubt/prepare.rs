@@ -72,7 +72,7 @@ impl Transaction {
     pub fn prepare_async(self, gid: &str) -> Result<CommitHandle, Error> {
         let (engine, in_log) = (Arc::clone(&self.engine), self.logged_as());
         let stamp = self.log_prepare(gid)?;
-        engine.request_flush(stamp);
+        engine.log()?.request_flush(stamp);
         Ok(in_log(stamp))
     }
 

@@ -35,7 +35,7 @@ impl Engine {
     pub(crate) fn clean_log_up_to(&self, redo_point: Lsn) -> Result<(), Error> {
         let Some(log) = &self.log else { return Ok(()) };
         if self.is_manual() {
-            return log.retain_from(redo_point).map(|_| ()).map_err(|error| self.log_error(&error));
+            return log.retain_from(redo_point).map(|_| ()).map_err(Error::from);
         }
         log.redo_point_moved(redo_point);
         self.background.want_cleaning();
@@ -112,8 +112,12 @@ impl Engine {
             if self.background.stopping() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         // What was given up for an archive is on record the sooner, and nobody waits for it any more.
-        self.archivers().iter().filter(|archiver| !archiver.is_held()).for_each(|archiver| archiver.look());
-        let report = cleaned.map_err(|error| self.log_error(&error))?;
+        self.archivers
+            .all()
+            .iter()
+            .filter(|archiver| !archiver.is_held())
+            .for_each(|archiver| archiver.look());
+        let report = cleaned?;
         tracing::debug!(?report, "a batch of log segments was cleaned up");
         // Nothing more can be done now about what is left.
         Ok(if report.batches == 0 { 0 } else { report.left })

@@ -60,7 +60,7 @@ impl Engine {
                 background.rest(self.options.flush_interval);
                 // Before the flush: a commit that comes now asks again.
                 background.flush_wanted.store(false, Ordering::SeqCst);
-                self.flush_until(self.appended())
+                log.flush_until(log.appended()).map_err(Error::from)
             } else if idle.is_to_be_closed_off(log.appended(), self.clock().monotonic()) {
                 self.close_off(log).map(|end| idle.closed_off = Some(end))
             } else {
@@ -81,8 +81,8 @@ impl Engine {
     /// Appends a record that says nothing, durably; where it ends.
     fn close_off(&self, log: &Log) -> Result<Lsn, Error> {
         let appended = log.append(&mut PreparedRecord::no_op(0), |_| Ok::<_, Infallible>(()));
-        let Ok((span, ())) = appended.map_err(|error| self.log_error(&error))?;
-        self.flush_until(span.end)?;
+        let Ok((span, ())) = appended?;
+        log.flush_until(span.end)?;
         Ok(span.end)
     }
 

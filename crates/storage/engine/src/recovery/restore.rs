@@ -470,7 +470,6 @@ impl Restore {
         let continuation = Continuation::Restored { new, onto_backup };
         let engine: Arc<Engine> =
             Arc::new(open_existing(environment, options, lock, continuation, progress)?);
-        engine.observe_log();
         let timeline = engine.timeline();
         // Whatever is to be merged: the redo point has to pass the end of the replay.
         engine.checkpoint_now()?;

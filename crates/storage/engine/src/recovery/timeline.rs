@@ -11,15 +11,13 @@
 use std::sync::Arc;
 
 use seawall_io::Disk;
-use seawall_keys::DatabaseKeys;
 use seawall_tree::{Superblock, Tree};
 use seawall_types::{Lsn, TimelineId, TimelineMark};
-use seawall_wal::{Log, LogEnd, LogError, RESTORE_POINT_NAME_BYTES_MAX, RestorePoint, TimelineHistory};
+use seawall_wal::{LogEnd, LogError, OpenLog, RESTORE_POINT_NAME_BYTES_MAX, RestorePoint, TimelineHistory};
 
-use crate::engine::{Engine, Environment};
+use crate::engine::Engine;
 use crate::error::Error;
-use crate::open::log_options;
-use crate::options::Options;
+use crate::open::LogSetup;
 use crate::recovery::restore::ReplayOntoBackup;
 
 /// A timeline to begin.
@@ -58,14 +56,13 @@ pub(crate) fn history_of(disk: &Arc<dyn Disk>, superblock: &Superblock) -> Resul
 
 /// Begins a new timeline where the log ends, and makes the database go on there: see the module.
 pub(crate) fn begin(
-    environment: &Environment,
+    setup: &LogSetup<'_>,
     tree: &Tree,
     superblock: &mut Superblock,
-    options: &Options,
-    keys: Option<&DatabaseKeys>,
     end: LogEnd,
     new: NewTimeline<'_>,
-) -> Result<Log, Error> {
+) -> Result<OpenLog, Error> {
+    let environment = setup.environment;
     let disk = &environment.disk;
     let timeline = seawall_wal::next_timeline(&**disk, superblock.timeline, new.number);
     let timeline = timeline.map_err(|error| match error {
@@ -78,7 +75,7 @@ pub(crate) fn begin(
     let mark = TimelineMark::from_bytes(mark);
     let history = history_of(disk, superblock)?.fork(timeline, end.lsn, mark, new.reason);
     let next = Superblock { timeline, timeline_mark: mark, ..superblock.clone() };
-    let log_options = log_options(environment, &next, options, keys, history);
+    let log_options = setup.log_options(&next, history);
     let log = seawall_wal::begin_timeline(disk, log_options, end, environment.clock.wall_micros())
         .map_err(|error| Error::log(&error))?;
     for _copy in 0..2 {
@@ -102,8 +99,8 @@ impl Engine {
         }
         let mut record = RestorePoint { name, time_micros: self.clock().wall_micros() }.prepare();
         let appended = self.log()?.append(&mut record, |_| Ok::<_, std::convert::Infallible>(()));
-        let Ok((span, ())) = appended.map_err(|error| self.log_error(&error))?;
-        self.flush_until(span.end)?;
+        let Ok((span, ())) = appended?;
+        self.log()?.flush_until(span.end)?;
         Ok(span.end)
     }
 

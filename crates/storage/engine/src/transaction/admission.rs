@@ -145,7 +145,7 @@ impl Engine {
         room: &mut ReservedRoom<'_>,
         in_order: impl Fn(),
     ) -> Result<Logged, Error> {
-        if request.durability == Durability::Archived && self.archivers().is_empty() {
+        if request.durability == Durability::Archived && self.archivers.all().is_empty() {
             return Err(Error::NoArchive);
         }
         let mut waiting_since = None;
@@ -226,7 +226,7 @@ impl Engine {
                 let evicted = self.recent_commits.entered(span.end, written.clone());
                 Ok((ticket, self.view(), evicted))
             });
-            match appended.map_err(|error| self.log_error(&error))? {
+            match appended.map_err(Error::from)? {
                 Ok((span, (ticket, view, evicted))) => {
                     return Ok(Logged { stamp: span.end, ticket, view, evicted });
                 }
@@ -276,7 +276,7 @@ impl Engine {
     /// The queue is full of commits that are not visible: waits until one is.
     #[cold]
     fn wait_for_queue(&self) -> Result<(), Error> {
-        self.flush_until(self.appended())?;
+        self.log()?.flush_until(self.appended())?;
         self.queue().wait_for_room(|| self.check_not_stopped().is_err());
         self.check_not_stopped()
     }

@@ -15,7 +15,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 use seawall_types::{Lsn, TableId};
-use seawall_wal::{CommitBuilder, LogError};
+use seawall_wal::CommitBuilder;
 
 use crate::catalog::Table;
 use crate::engine::Engine;
@@ -193,11 +193,14 @@ impl Engine {
     pub(crate) fn finish_commit(&self, stamp: Lsn, durability: Durability) -> Result<Lsn, Error> {
         match durability {
             Durability::Async => {
-                self.survive_kill(stamp)?;
+                // At once, but after a long record. Then the commit can be seen, too: after a long record it was not copied when it
+                // was applied, and no other thread says that it is now.
+                self.log()?.survive_kill(stamp)?;
+                self.queue().mirrored_until(stamp);
                 self.background.async_commit();
             }
             Durability::Sync | Durability::Archived => {
-                self.flush_until(stamp)?;
+                self.log()?.flush_until(stamp)?;
                 // Not only flushed: a commit ahead may be on its way still.
                 self.require_visible(stamp)?;
             }
@@ -260,16 +263,6 @@ impl Engine {
         match self.name_of_object(id) {
             Ok(name) => Error::TableInDoubt { name: name.unwrap_or_default(), gid },
             Err(error) => error,
-        }
-    }
-
-    /// The error of a call to the log, as a user should see it.
-    pub(crate) fn log_error(&self, error: &LogError) -> Error {
-        match error {
-            LogError::NoSpace { .. } => Error::DiskFull { message: crate::error::chain(error) },
-            LogError::Closed => Error::Closed,
-            LogError::Poisoned { .. } => Error::Stopped { cause: crate::error::chain(error) },
-            other => Error::log(other),
         }
     }
 }

@@ -17,7 +17,7 @@ use seawall_io::{AppendBuffer, DiskFile};
 use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::Lsn;
 
-use super::Shared;
+use super::Log;
 use super::batch::{Batch, SpentMemory};
 use super::mirror::Mirrored;
 use crate::error::LogError;
@@ -67,8 +67,15 @@ impl FlusherState {
     }
 }
 
-impl Shared {
-    pub(super) fn flush_until(&self, end: Lsn) -> Result<(), LogError> {
+impl Log {
+    /// Returns once everything before `end` is durable. One thread flushes for all who wait.
+    ///
+    /// # Errors
+    /// `Poisoned` if a write failed: whether the records in question survive is decided by recovery.
+    ///
+    /// # Panics
+    /// If `end` is beyond what was appended.
+    pub fn flush_until(&self, end: Lsn) -> Result<(), LogError> {
         if self.flushed() >= end {
             return Ok(());
         }
@@ -97,9 +104,14 @@ impl Shared {
         }
     }
 
-    pub(super) fn survive_kill(&self, end: Lsn) -> Result<(), LogError> {
+    /// Returns once everything before `end`, the end of an appended record, survives the end of this process, a kill
+    /// included: at once, unless a record came before that the pending files have no room for, which is flushed.
+    ///
+    /// # Errors
+    /// As `flush_until`.
+    pub fn survive_kill(&self, end: Lsn) -> Result<(), LogError> {
         loop {
-            let mirrored = self.mirror_until(end);
+            let mirrored = self.mirrored_until(end);
             match mirrored.gap_end {
                 // Behind a gap nothing is found again.
                 Some(gap_end) if mirrored.until < end => self.flush_until(gap_end.min(end))?,
@@ -108,14 +120,23 @@ impl Shared {
         }
     }
 
-    /// Sees to it that what comes before `end` survives a kill, as far as the pending files have room.
-    pub(super) fn mirror_until(&self, end: Lsn) -> Mirrored {
+    /// Copies what was appended before `end` to where it survives the end of this process, a kill included, and returns how
+    /// far the log survives one: less than `end` if a record came before that the pending files have no room for. Waits
+    /// for no flush.
+    pub fn mirror_until(&self, end: Lsn) -> Lsn {
+        self.mirrored_until(end).until
+    }
+
+    /// As `mirror_until`, with the end of the record that the pending files have no room for.
+    fn mirrored_until(&self, end: Lsn) -> Mirrored {
         let flushed = self.flushed();
         let until = self.mirror.mirrored().max(flushed);
         if until >= end { Mirrored { until, gap_end: None } } else { self.mirror.copy(flushed, end) }
     }
 
-    pub(super) fn request_flush(&self, end: Lsn) {
+    /// Asks for a flush up to `end` and does not wait for it if the log has a thread; flushes here if it has none. A
+    /// failure shows in the next `append` or `flush_until`.
+    pub fn request_flush(&self, end: Lsn) {
         // The thread would never be done with a wish for what was not appended.
         let end = end.min(self.appended());
         if self.flushed() >= end {
@@ -240,8 +261,8 @@ impl Shared {
         assert!(flushed < end, "flushed ran backwards: {flushed} to {end}");
         assert!(end <= appended, "flushed {end} is past appended {appended}");
         self.flushed.store(end.get(), Ordering::SeqCst);
-        if let Some(observer) = self.flush_observer.get() {
-            observer(end);
+        if let Some(observer) = &self.observer {
+            observer.flushed(end);
         }
     }
 

@@ -8,7 +8,7 @@ use seawall_io::Disk;
 use seawall_simulation::SimulatedDisk;
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 use seawall_wal::{
-    CommitBuilder, Log, LogEnd, LogError, LogGeometry, LogOptions, LogReadError, LogReader, Record,
+    CommitBuilder, Log, LogEnd, LogError, LogGeometry, LogOptions, LogReadError, LogReader, OpenLog, Record,
     RecordSpan,
 };
 
@@ -32,7 +32,7 @@ pub(crate) fn arc(disk: &SimulatedDisk) -> Arc<dyn Disk> {
     Arc::new(disk.clone())
 }
 
-pub(crate) fn create(disk: &SimulatedDisk) -> Log {
+pub(crate) fn create(disk: &SimulatedDisk) -> OpenLog {
     Log::create(arc(disk), options()).unwrap()
 }
 
