@@ -10,8 +10,8 @@
 //!   `archive_command` is none of ours. PostgreSQL asks for every file, so nothing on disk need say that it has asked before; and
 //!   nothing can say it wrongly of a copy. What it was told before is made good by every agent: what is owed, and gaps to record.
 //! * Those that a command waits for come first, then histories, then segments in the order of their names.
-//! * A repository that is down or slow holds up its own uploads, for a growing rest, and no other's; a command that comes meanwhile
-//!   is told at once what the last attempt said, so that PostgreSQL is not held up when it wants to shut down.
+//! * A repository that is down or slow holds up its own uploads, for a growing rest, and no other's. If it is required, the commands
+//!   that wait for it, and those that come meanwhile, are told at once what the last attempt said: PostgreSQL wants to shut down, perhaps.
 //! * A file that cannot be archived, whatever the stores do, waits by itself and keeps none from its turn.
 //! * Where a store asks for fewer requests, fewer are in flight, until it answers again as it should.
 //! * If the administrator has set a limit, and the queue is over it while a required repository has taken nothing for a while, the file
@@ -515,6 +515,7 @@ impl Pusher {
                 (Answer::Ok, Vec::new())
             }
             (Outcome::Failed { askers }, Err(failure)) => (self.tell(name, &failure), askers),
+            (Outcome::Held { askers, why }, _) => (Answer::Failed(why), askers),
             (Outcome::Failed { .. } | Outcome::Nothing, _) => (Answer::Ok, Vec::new()),
         };
         self.changed.notify_all();

@@ -65,9 +65,15 @@ pub(super) enum Outcome {
     },
     /// A repository has what it was owed.
     Paid,
-    /// Whoever waits is to be told that it failed.
+    /// The commands in `askers` are told that it failed: those that wait for the file, and if a required repository is down now, those
+    /// that wait for any file that it lacks.
     Failed {
         askers: Vec<Sender<Answer>>,
+    },
+    /// Some repository has the file now, and a required one that lacks it is down: those that wait for the file are told `why`.
+    Held {
+        askers: Vec<Sender<Answer>>,
+        why: String,
     },
     Nothing,
 }
@@ -208,7 +214,10 @@ impl Queue {
         self.lanes[lane].running -= 1;
         match result {
             _ if !self.is_known(name) => Outcome::Nothing,
-            Ok(()) => self.succeeded(name, lane, identity),
+            Ok(()) => match self.succeeded(name, lane, identity) {
+                Outcome::Nothing => self.held(name, now),
+                outcome => outcome,
+            },
             Err(failure) => self.failed(name, lane, failure, now),
         }
     }
@@ -224,7 +233,24 @@ impl Queue {
                 if failure.is_of_store { Stage::Waiting } else { Stage::Failed(now + FILE_REST) };
             if is_required { std::mem::take(&mut job.askers) } else { Vec::new() }
         });
-        Outcome::Failed { askers: askers.unwrap_or_default() }
+        let mut askers = askers.unwrap_or_default();
+        if failure.is_of_store && is_required {
+            // The next upload tells how the repository is only after a rest, and it may be that of another file.
+            askers.append(&mut self.jobs.take_askers_of_waiting(lane));
+        }
+        Outcome::Failed { askers }
+    }
+
+    /// Tells those who wait for a file that another repository has got now that a required one that lacks it rests. If an upload of the
+    /// file is under way, they wait for that.
+    fn held(&mut self, name: &str, now: Duration) -> Outcome {
+        let is_asked_for = self.jobs.get(name).is_some_and(|job| !job.askers.is_empty());
+        if !is_asked_for || self.is_running(name) {
+            return Outcome::Nothing;
+        }
+        let Some(why) = self.trouble(name, now).map(str::to_owned) else { return Outcome::Nothing };
+        let askers = self.jobs.change(name, |job| std::mem::take(&mut job.askers)).unwrap_or_default();
+        Outcome::Held { askers, why }
     }
 
     fn succeeded(&mut self, name: &str, lane: usize, identity: Option<FileIdentity>) -> Outcome {
@@ -528,6 +554,51 @@ mod tests {
         assert!(matches!(queue.finish("a", 1, None, Ok(()), later), Outcome::Durable { .. }));
         assert!(queue.settle("a").askers.is_empty());
         assert!(matches!(queue.choose(later), Choice::Task(_)));
+    }
+
+    fn askers_told(outcome: Outcome) -> usize {
+        match outcome {
+            Outcome::Failed { askers } | Outcome::Held { askers, .. } => askers.len(),
+            Outcome::Durable { .. } | Outcome::Paid | Outcome::Nothing => 0,
+        }
+    }
+
+    /// Else they wait for the next try of a file that is not theirs, up to half a minute.
+    #[test]
+    fn commands_for_other_files_hear_that_a_required_repository_is_down() {
+        for is_required in [true, false] {
+            let mut queue = queue(&[is_required, true], 1);
+            for name in ["a", "b", "c"] {
+                queue.ask(name, name, channel().0);
+            }
+            assert_eq!(chosen(&mut queue), Some(("a".to_owned(), vec![0, 1])));
+            let told = askers_told(queue.finish("a", 0, None, Err(&store_is_down()), NOW));
+            assert_eq!(told, if is_required { 3 } else { 0 }, "an optional one is nobody's trouble");
+            assert_eq!(queue.waiting_count(), 3, "each is tried again");
+        }
+    }
+
+    #[test]
+    fn a_command_whose_upload_is_under_way_waits_for_it_when_another_one_fails() {
+        let mut queue = queue(&[true], 2);
+        for name in ["a", "b"] {
+            queue.ask(name, name, channel().0);
+            chosen(&mut queue).unwrap();
+        }
+        assert_eq!(askers_told(queue.finish("a", 0, None, Err(&store_is_down()), NOW)), 1);
+        assert!(matches!(queue.finish("b", 0, None, Ok(()), NOW), Outcome::Durable { .. }));
+        assert_eq!(queue.settle("b").askers.len(), 1);
+    }
+
+    /// It came while the file was on its way to the other one.
+    #[test]
+    fn a_command_hears_that_a_repository_is_down_when_the_others_have_the_file() {
+        let mut queue = queue(&[true, true], 8);
+        queue.add("a", "a");
+        chosen(&mut queue).unwrap();
+        queue.finish("a", 0, None, Err(&store_is_down()), NOW);
+        queue.ask("a", "a", channel().0);
+        assert_eq!(askers_told(queue.finish("a", 1, None, Ok(()), NOW)), 1);
     }
 
     #[test]

@@ -155,6 +155,16 @@ impl Jobs {
         }
     }
 
+    /// Takes those who wait for files that are to be put into this repository next. Uploads under way tell theirs themselves.
+    pub(super) fn take_askers_of_waiting(&mut self, lane: usize) -> Vec<Sender<Answer>> {
+        // Files that a command waits for come first.
+        let is_asked_for = |(is_released, is_unasked, ..): &&Turn| !is_released && !is_unasked;
+        let asked_for = self.standings[lane].waiting.iter().take_while(is_asked_for);
+        let names: Vec<Arc<str>> = asked_for.map(|(.., name)| Arc::clone(name)).collect();
+        let take = |name: Arc<str>| self.change(&name, |job| std::mem::take(&mut job.askers));
+        names.into_iter().filter_map(take).flatten().collect()
+    }
+
     fn enter(&mut self, job: &Job) {
         for (standing, stage) in self.standings.iter_mut().zip(&job.stages) {
             standing.lacking += usize::from(*stage != Stage::Done);
