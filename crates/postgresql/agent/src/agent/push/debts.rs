@@ -1,0 +1,96 @@
+//! Files that are acknowledged, and that a repository has yet to get.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use seawall_archive::LogFileName;
+
+use super::Pusher;
+use super::queue::Task;
+use super::work::Failure;
+use crate::say::say;
+use crate::spool::GapNote;
+
+impl Pusher {
+    /// Takes on what an earlier agent has left owing to repositories, as soon as it is known whose files these are.
+    pub(super) fn take_on_owed(self: &Arc<Pusher>) {
+        let Ok(system) = self.shared.system() else { return };
+        if self.has_taken_on_owed.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        for (lane, place) in self.shared.places.iter().enumerate() {
+            match self.shared.spool.owed(system, &place.key()) {
+                Ok(names) => {
+                    let mut state = self.state.lock();
+                    names.iter().for_each(|name| state.queue.add_owed(name, lane));
+                    self.staff(&mut state);
+                }
+                Err(error) => say!("cannot read what is owed to {}: {error}", place.location()),
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    pub(super) fn note_owed(&self, name: &str, lanes: &[usize]) -> Result<(), String> {
+        for lane in lanes {
+            let (place, system) = (&self.shared.places[*lane], self.shared.system()?);
+            self.shared.spool.note_owed(system, &place.key(), name).map_err(|error| {
+                format!("cannot note that {} has yet to get {name}: {error}", place.location())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// If that fails, the next agent finds out that it is paid.
+    pub(super) fn note_paid(&self, name: &str, lane: usize) {
+        let key = self.shared.places[lane].key();
+        let paid = self.shared.system().and_then(|system| {
+            self.shared.spool.note_paid(system, &key, name).map_err(|error| error.to_string())
+        });
+        if let Err(problem) = paid {
+            say!("what was owed is paid, and not noted: {problem}");
+        }
+    }
+
+    /// What repositories are owed has been removed from all others before it was copied: it will not come. The gap is noted before the
+    /// debt is forgotten.
+    pub(super) fn write_off(&self, task: &Task) {
+        let mut state = self.state.lock();
+        // Else PostgreSQL has asked for it once more, and has it.
+        let noted = if state.queue.is_released(&task.name) { self.note_lost(task) } else { Ok(()) };
+        if let Err(problem) = noted {
+            drop(state);
+            self.refuse(task, &Failure::of_file(problem));
+            return;
+        }
+        let written_off = state.queue.write_off(task);
+        drop(state);
+        for lane in written_off {
+            let place = self.shared.places[lane].location();
+            say!(
+                "{} was owed to {place}, and is in no repository any more: it will be missing there",
+                task.name
+            );
+            self.note_paid(&task.name, lane);
+        }
+        self.changed.notify_all();
+    }
+
+    /// A gap of the repositories that were to get it, and of no other: those had it for as long as they were to keep it.
+    fn note_lost(&self, task: &Task) -> Result<(), String> {
+        let Some(LogFileName::Segment(place)) = LogFileName::parse(&task.name) else { return Ok(()) };
+        let others = self.shared.places.iter().enumerate().filter(|(lane, _)| !task.lanes.contains(lane));
+        let recorded = others.filter_map(|(_, other)| Some(other.record_mark(&other.id()?))).collect();
+        let note = GapNote {
+            system: self.shared.system()?,
+            place,
+            // It is nowhere to be measured; so its gap is one by itself.
+            segment_bytes: 0,
+            noticed_micros: self.shared.clock.wall_micros(),
+            recorded,
+            reason: "it was removed from the other repositories before it was copied here".to_owned(),
+        };
+        let noted = self.shared.gaps.note(&self.shared.spool, note);
+        noted.map_err(|error| format!("{} is in no repository, and that cannot be noted: {error}", task.name))
+    }
+}
