@@ -15,6 +15,8 @@
 mod fetch;
 mod moved;
 mod places;
+#[cfg(test)]
+mod power_loss;
 mod push;
 mod statistics;
 mod stock;

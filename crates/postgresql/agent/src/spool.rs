@@ -149,6 +149,13 @@ impl Spool {
         Spool { directory, disk, setting, replacing: Mutex::default() }
     }
 
+    /// A spool on a simulated disk.
+    #[cfg(test)]
+    pub(crate) fn on(disk: Arc<dyn Disk>, setting: u32) -> Spool {
+        let directory = PathBuf::from("/nowhere/at/all");
+        Spool { directory, disk, setting, replacing: Mutex::default() }
+    }
+
     // ---- which repositories there are -----------------------------------------------------------------------------
 
     /// A number for the repositories that acknowledgements speak of: those that are set, with the ids that they had when an agent

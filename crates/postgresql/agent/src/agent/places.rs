@@ -14,6 +14,8 @@ use seawall_archive::{
     StoreCause, StoreError, System,
 };
 use seawall_codec::checksum::crc32c;
+#[cfg(test)]
+use seawall_io::Disk;
 
 use super::stock::{Stock, processors};
 use crate::say::say;
@@ -28,6 +30,9 @@ const ASKED_LAST: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(crate) struct Place {
     url: RepositoryUrl,
+    /// The disk that holds the repository in place of the directory at `url`.
+    #[cfg(test)]
+    disk: Option<Arc<dyn Disk>>,
     options: RepositoryOptions,
     /// A file is archived when all that are required have it.
     pub(crate) is_required: bool,
@@ -84,11 +89,17 @@ pub(crate) fn open_places(
             retry: RetryPolicy { give_up_after: GIVE_UP_AFTER, ..RetryPolicy::default() },
             ..RepositoryOptions::default()
         };
-        let place = Place::new(url, options, is_required, in_flight);
-        *place.id.lock() = known.get(&place.key()).cloned();
-        places.push(place);
+        places.push(Place::new(url, options, is_required, in_flight));
     }
+    begin(places, known)
+}
+
+/// Opens as few of them as [`open_places`] promises.
+pub(super) fn begin(places: Vec<Place>, known: &BTreeMap<String, String>) -> Result<Vec<Place>, String> {
     refuse_repeated(&places)?;
+    for place in &places {
+        *place.id.lock() = known.get(&place.key()).cloned();
+    }
     if places.iter().any(|place| place.is_required && place.id().is_some()) {
         return Ok(places);
     }
@@ -130,6 +141,8 @@ impl Place {
         Place {
             fetches: Stock::new(fetches),
             url,
+            #[cfg(test)]
+            disk: None,
             options,
             is_required,
             repository: RwLock::default(),
@@ -142,6 +155,13 @@ impl Place {
             asked_last_until: Mutex::default(),
             last_history: Mutex::default(),
         }
+    }
+
+    /// A repository on a simulated disk.
+    #[cfg(test)]
+    pub(super) fn on(disk: Arc<dyn Disk>, options: RepositoryOptions, is_required: bool) -> Place {
+        let url = disk.location("").replace("simulated:", "file://").parse().expect("a directory");
+        Place { disk: Some(disk), ..Place::new(url, options, is_required, 2) }
     }
 
     /// Asks the repository for something; opens it before, if it is not open. After a failure that says that it is another one by now,
@@ -195,7 +215,7 @@ impl Place {
         if let Some(error) = last.as_ref().filter(|_| self.failures.load(Ordering::SeqCst) != failures) {
             return Err(error.clone().into());
         }
-        match Repository::open(&self.url, self.options.clone()) {
+        match self.open_repository() {
             Ok(repository) => Ok(self.take_on(repository)),
             Err(error) => {
                 let error = match error {
@@ -210,6 +230,14 @@ impl Place {
                 Err(error)
             }
         }
+    }
+
+    fn open_repository(&self) -> Result<Repository, ArchiveError> {
+        #[cfg(test)]
+        if let Some(disk) = &self.disk {
+            return Repository::open_on(Arc::clone(disk), self.options.clone());
+        }
+        Repository::open(&self.url, self.options.clone())
     }
 
     fn take_on(&self, repository: Repository) -> Arc<Repository> {
