@@ -30,7 +30,7 @@ mod workers;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
@@ -42,7 +42,7 @@ use crate::protocol::Answer;
 use crate::say::say;
 use crate::spool::FileIdentity;
 use limits::Limits;
-use queue::Queue;
+use queue::{Queue, Release};
 pub(crate) use queue_limit::QueueLimit;
 
 /// Uploads of one data directory.
@@ -69,6 +69,18 @@ struct State {
     /// Since when the queue has been over its limit, and how long it was then.
     over_limit: Option<(Duration, usize)>,
     left_out: u64,
+}
+
+/// How a command that asks for a file gets its answer.
+enum Course {
+    Told(Answer),
+    /// PostgreSQL is not to wait any longer.
+    LetGo {
+        reason: String,
+        release: Release,
+    },
+    /// When the file is archived, or has failed.
+    Waits(Receiver<Answer>),
 }
 
 impl Pusher {
@@ -113,33 +125,42 @@ impl Pusher {
         if self.is_acknowledged(&name, path) {
             return Answer::Ok;
         }
-        let (sender, receiver) = channel();
-        {
-            let mut state = self.state.lock();
-            if state.is_ending {
-                return Answer::OtherSettings;
-            }
-            // It may have been acknowledged since: it is known until then.
-            if !state.queue.is_known(&name) && self.is_acknowledged(&name, path) {
-                return Answer::Ok;
-            }
-            state.queue.add(&name, path);
-            let now = self.shared.clock.monotonic();
-            let is_running = state.queue.is_running(&name);
-            if !is_running && let Some(reason) = self.reason_to_let_go(&state, &name, path, now) {
-                return self.let_go(&mut state, &name, path, reason);
-            }
-            match state.queue.trouble(&name, now) {
-                Some(message) if !is_running => return Answer::Failed(message.to_owned()),
-                _ => {}
-            }
-            state.queue.ask(&name, path, sender);
-            self.staff(&mut state);
+        match self.take_on(&name, path) {
+            Course::Told(answer) => answer,
+            Course::LetGo { reason, release } => self.let_go(&name, path, &reason, &release),
+            Course::Waits(answer) => answer
+                .recv()
+                .unwrap_or_else(|_| Answer::Failed("the agent ended before it was archived".to_owned())),
         }
+    }
+
+    /// Takes on a file that a command asks for, and decides how the command gets its answer.
+    fn take_on(self: &Arc<Pusher>, name: &str, path: &str) -> Course {
+        let mut state = self.state.lock();
+        if state.is_ending {
+            return Course::Told(Answer::OtherSettings);
+        }
+        // It may have been acknowledged since: it is known until then.
+        if !state.queue.is_known(name) && self.is_acknowledged(name, path) {
+            return Course::Told(Answer::Ok);
+        }
+        state.queue.add(name, path);
+        if !state.queue.is_running(name) && !state.queue.is_settling(name) {
+            let now = self.shared.clock.monotonic();
+            if let Some(reason) = self.reason_to_let_go(&state, name, path, now) {
+                let release = state.queue.begin_release(name, self.identity_of(path));
+                return Course::LetGo { reason, release };
+            }
+            if let Some(message) = state.queue.trouble(name, now) {
+                return Course::Told(Answer::Failed(message.to_owned()));
+            }
+        }
+        let (sender, receiver) = channel();
+        state.queue.ask(name, path, sender);
+        self.staff(&mut state);
+        drop(state);
         self.changed.notify_all();
-        receiver
-            .recv()
-            .unwrap_or_else(|_| Answer::Failed("the agent ended before it was archived".to_owned()))
+        Course::Waits(receiver)
     }
 
     /// Takes the file with this name on, which PostgreSQL says is to be archived.

@@ -53,18 +53,18 @@ impl Pusher {
     }
 
     /// What repositories are owed has been removed from all others before it was copied: it will not come. The gap is noted before the
-    /// debt is forgotten.
+    /// debt is forgotten, so a power loss between the two leaves both, and the next agent does the same again.
     pub(super) fn write_off(&self, task: &Task) {
-        let mut state = self.state.lock();
         // Else PostgreSQL has asked for it once more, and has it.
-        let noted = if state.queue.is_released(&task.name) { self.note_lost(task) } else { Ok(()) };
+        let is_released = self.state.lock().queue.is_released(&task.name);
+        // Without the mutex: other commands are answered while the disk of the spool works.
+        let noted = if is_released { self.note_lost(task) } else { Ok(()) };
         if let Err(problem) = noted {
-            drop(state);
             self.refuse(task, &Failure::of_file(problem));
             return;
         }
-        let written_off = state.queue.write_off(task);
-        drop(state);
+        // If PostgreSQL has asked for it meanwhile it is archived after all, and the gap that is noted is none to a recovery.
+        let written_off = self.state.lock().queue.write_off(task, is_released);
         for lane in written_off {
             let place = self.shared.places[lane].location();
             say!(

@@ -16,7 +16,10 @@ use crate::spool::{GapNote, Spool};
 
 #[derive(Debug)]
 pub(crate) struct Gaps {
+    /// As they are in the spool. Never held while the disk works.
     notes: Mutex<Vec<GapNote>>,
+    /// Held while the notes are written, and changed after that.
+    writing: Mutex<()>,
     /// One for each repository, in their order: one thread records there at a time, and one that hangs keeps nobody from the others.
     recording: Vec<Mutex<()>>,
 }
@@ -31,21 +34,22 @@ impl Gaps {
         if notes != all {
             spool.write_gap_notes(&notes)?;
         }
-        Ok(Gaps { notes: Mutex::new(notes), recording })
+        Ok(Gaps { notes: Mutex::new(notes), writing: Mutex::default(), recording })
     }
 
     /// Notes durably that a segment is left out.
     pub(crate) fn note(&self, spool: &Spool, note: GapNote) -> std::io::Result<()> {
-        let mut notes = self.notes.lock();
+        let _one_at_a_time = self.writing.lock();
+        let notes = self.notes.lock().clone();
         let mut all = notes.clone();
         match all.iter_mut().find(|known| is_same(known, &note)) {
             // Noted for another repository, perhaps.
             Some(known) => known.recorded.retain(|mark| note.recorded.contains(mark)),
             None => all.push(note),
         }
-        if all != *notes {
+        if all != notes {
             spool.write_gap_notes(&all)?;
-            *notes = all;
+            *self.notes.lock() = all;
         }
         Ok(())
     }
@@ -83,6 +87,8 @@ impl Gaps {
 
     /// Puts on record in one repository what is noted, after whoever does so already.
     pub(crate) fn record(&self, shared: &Shared, place: usize) -> Result<(), String> {
+        // A gap that is being noted is on record, too, before a later segment counts as archived.
+        drop(self.writing.lock());
         if self.count() == 0 {
             return Ok(());
         }
@@ -106,14 +112,14 @@ impl Gaps {
 
     /// `mark` stands for the repository that has them on record now.
     fn note_recorded(&self, shared: &Shared, recorded: &[GapNote], mark: &str) -> Result<(), String> {
-        let mut notes = self.notes.lock();
-        let mut rest = notes.clone();
+        let _one_at_a_time = self.writing.lock();
+        let mut rest = self.notes.lock().clone();
         for note in rest.iter_mut().filter(|note| recorded.iter().any(|other| is_same(note, other))) {
             note.recorded.insert(mark.to_owned());
         }
         rest.retain(|note| !is_recorded_in_all(note, &shared.places));
         shared.spool.write_gap_notes(&rest).map_err(|error| error.to_string())?;
-        *notes = rest;
+        *self.notes.lock() = rest;
         Ok(())
     }
 }

@@ -78,7 +78,16 @@ pub(super) enum Outcome {
     Nothing,
 }
 
-/// What is left to do for a file that is acknowledged.
+/// How PostgreSQL may remove a file that required repositories lack.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Release {
+    /// A required repository has it. These lack it, and are owed it.
+    Owed(Vec<usize>),
+    /// No required repository has it: a gap. These optional ones have it.
+    LeftOut(Vec<usize>),
+}
+
+/// What is left to do for a file when the spool has its note.
 #[derive(Debug, Default)]
 pub(super) struct Settled {
     /// Those to be told.
@@ -151,6 +160,11 @@ impl Queue {
                 .zip(&job.stages)
                 .any(|(lane, stage)| lane.is_required && *stage == Stage::Running)
         })
+    }
+
+    /// Whether the spool is being told what those who ask for it will be told.
+    pub(super) fn is_settling(&self, name: &str) -> bool {
+        self.jobs.get(name).is_some_and(|job| job.is_settling)
     }
 
     /// Why a required repository that lacks the file takes none now, if so.
@@ -244,7 +258,7 @@ impl Queue {
     /// Tells those who wait for a file that another repository has got now that a required one that lacks it rests. If an upload of the
     /// file is under way, they wait for that.
     fn held(&mut self, name: &str, now: Duration) -> Outcome {
-        let is_asked_for = self.jobs.get(name).is_some_and(|job| !job.askers.is_empty());
+        let is_asked_for = self.jobs.get(name).is_some_and(|job| !job.is_settling && !job.askers.is_empty());
         if !is_asked_for || self.is_running(name) {
             return Outcome::Nothing;
         }
@@ -294,7 +308,7 @@ impl Queue {
         }
     }
 
-    /// The file is acknowledged.
+    /// The file is acknowledged, or let go: whoever asked for it meanwhile is told so, too.
     pub(super) fn settle(&mut self, name: &str) -> Settled {
         let settled = self.jobs.change(name, |job| {
             job.is_settling = false;
@@ -322,19 +336,20 @@ impl Queue {
         askers.unwrap_or_default()
     }
 
-    /// Repositories will not get what they are owed. Returns which those are: none if PostgreSQL has asked for the file once more.
-    pub(super) fn write_off(&mut self, task: &Task) -> Vec<usize> {
+    /// Repositories will not get what they are owed, if that `is_noted` as a gap. Returns which those are: none if PostgreSQL has asked
+    /// for the file once more.
+    pub(super) fn write_off(&mut self, task: &Task, is_noted: bool) -> Vec<usize> {
         for lane in &task.lanes {
             self.lanes[*lane].running -= 1;
         }
         let written_off = self.jobs.change(&task.name, |job| {
-            let is_released = job.released.is_some();
-            let stage = if is_released { Stage::Done } else { Stage::Waiting };
+            let is_lost = is_noted && job.released.is_some();
+            let stage = if is_lost { Stage::Done } else { Stage::Waiting };
             task.lanes.iter().for_each(|lane| job.stages[*lane] = stage);
-            if is_released {
+            if is_lost {
                 job.noted.retain(|lane| !task.lanes.contains(lane));
             }
-            if is_released { task.lanes.clone() } else { Vec::new() }
+            if is_lost { task.lanes.clone() } else { Vec::new() }
         });
         self.forget_done(&task.name);
         written_off.unwrap_or_default()
@@ -345,19 +360,36 @@ impl Queue {
         self.jobs.get(name).is_some_and(|job| job.released.is_some())
     }
 
-    /// PostgreSQL is told that the file is archived, although repositories lack it: one that is required has it, and the others are
-    /// owed it. `None` if none of those has it: an optional one need not be there when somebody recovers. `now` is the file that
-    /// PostgreSQL asks for: an earlier one with its name is not what it is told of.
-    pub(super) fn owe(&mut self, name: &str, now: Option<FileIdentity>) -> Option<Vec<usize>> {
-        let lacking = self.jobs.get(name).filter(|job| job.is_of(now))?.lacking();
-        if !(0..self.lanes.len()).any(|lane| self.lanes[lane].is_required && !lacking.contains(&lane)) {
-            return None;
+    /// PostgreSQL is to be told that it may remove the file, although required repositories lack it. That is noted before: until
+    /// [`Queue::end_release`] no upload of the file begins. `now` is the file that PostgreSQL asks for: an earlier one with its name is not
+    /// what it is told of.
+    pub(super) fn begin_release(&mut self, name: &str, now: Option<FileIdentity>) -> Release {
+        let has = |lane: &usize| self.is_in(name, *lane, now);
+        let having: Vec<usize> = (0..self.lanes.len()).filter(has).collect();
+        self.jobs.change(name, |job| job.is_settling = true);
+        // An optional one need not be there when somebody recovers.
+        match having.iter().any(|lane| self.lanes[*lane].is_required) {
+            true => Release::Owed((0..self.lanes.len()).filter(|lane| !having.contains(lane)).collect()),
+            false => Release::LeftOut(having),
         }
-        self.jobs.change(name, |job| {
-            job.released = Some(Source::Repository);
-            job.noted.extend(&lacking);
-        });
-        Some(lacking)
+    }
+
+    /// The spool has the note of a release, unless it could not be written: then PostgreSQL keeps the file.
+    pub(super) fn end_release(&mut self, name: &str, release: &Release, is_noted: bool) -> Settled {
+        match release {
+            Release::LeftOut(_) if is_noted => {
+                return Settled { askers: self.give_up(name), ..Settled::default() };
+            }
+            Release::LeftOut(_) => {}
+            Release::Owed(lanes) => drop(self.jobs.change(name, |job| {
+                if is_noted {
+                    job.released = Some(Source::Repository);
+                }
+                // Some may be noted even so.
+                job.noted.extend(lanes);
+            })),
+        }
+        self.settle(name)
     }
 
     /// Another repository has taken the place of one: it has nothing of what that had got.

@@ -1,10 +1,12 @@
 //! The limit of the queue: while a required repository takes nothing, segments that PostgreSQL asks for are let go, one by one.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_archive::LogFileName;
 
+use super::queue::Release;
 use super::{Pusher, State};
 use crate::protocol::Answer;
 use crate::spool::GapNote;
@@ -46,46 +48,74 @@ impl Pusher {
         Some(format!("the queue of {bytes} bytes is over queue_max = {limit}; {cause}"))
     }
 
-    /// PostgreSQL may remove the segment. One that a required repository has is copied to the others later; else it is a gap.
-    pub(super) fn let_go(&self, state: &mut State, name: &str, path: &str, reason: String) -> Answer {
-        let identity = self.identity_of(path);
-        if let Some(owed) = state.queue.owe(name, identity) {
-            if let Err(problem) = self.note_owed(name, &owed) {
-                return Answer::Failed(problem);
-            }
-            return Answer::Released(format!(
-                "{name} is not in every repository yet, and is copied there from one that has it: {reason}"
-            ));
-        }
-        let Some(LogFileName::Segment(place)) = LogFileName::parse(name) else {
-            return Answer::Failed(format!("{name} is no segment"));
+    /// Lets PostgreSQL remove a segment: it is owed to repositories, or a gap. The note of that is synced without the mutex of the queue,
+    /// and other commands are answered meanwhile.
+    ///
+    /// A power loss before PostgreSQL is told leaves the note, or none, and PostgreSQL asks for the segment again. With a note, the segment
+    /// is archived all the same: a debt is paid by that, and a gap goes on record that is none to a recovery, since the segment is there.
+    pub(super) fn let_go(
+        self: &Arc<Pusher>,
+        name: &str,
+        path: &str,
+        reason: &str,
+        release: &Release,
+    ) -> Answer {
+        let noted = match release {
+            Release::Owed(lanes) => self.note_owed(name, lanes),
+            Release::LeftOut(_) => self.note_left_out(name, path, reason),
         };
-        let system = match self.shared.system() {
-            Ok(system) => system,
-            Err(problem) => return Answer::Failed(problem),
+        let settled = {
+            let mut state = self.state.lock();
+            state.left_out += u64::from(noted.is_ok() && matches!(release, Release::LeftOut(_)));
+            let settled = state.queue.end_release(name, release, noted.is_ok());
+            self.staff(&mut state);
+            settled
+        };
+        self.changed.notify_all();
+        settled.paid.into_iter().for_each(|lane| self.note_paid(name, lane));
+        let answer = match noted {
+            Ok(()) => Answer::Released(self.words_of(name, reason, release)),
+            Err(problem) => Answer::Failed(problem),
+        };
+        for asker in settled.askers {
+            // A command that has given up waiting.
+            asker.send(answer.clone()).unwrap_or(());
+        }
+        answer
+    }
+
+    fn note_left_out(&self, name: &str, path: &str, reason: &str) -> Result<(), String> {
+        let Some(LogFileName::Segment(place)) = LogFileName::parse(name) else {
+            return Err(format!("{name} is no segment"));
         };
         let note = GapNote {
-            system,
+            system: self.shared.system()?,
             place,
             segment_bytes: u32::try_from(self.bytes_of(path)).unwrap_or(0),
             noticed_micros: self.shared.clock.wall_micros(),
             recorded: BTreeSet::new(),
-            reason: reason.clone(),
+            reason: reason.to_owned(),
         };
-        if let Err(error) = self.shared.gaps.note(&self.shared.spool, note) {
-            return Answer::Failed(format!("{reason}; and that {name} is left out cannot be noted: {error}"));
+        let noted = self.shared.gaps.note(&self.shared.spool, note);
+        noted.map_err(|error| format!("{reason}; and that {name} is left out cannot be noted: {error}"))
+    }
+
+    /// For PostgreSQL's log.
+    fn words_of(&self, name: &str, reason: &str, release: &Release) -> String {
+        match release {
+            Release::Owed(_) => format!(
+                "{name} is not in every repository yet, and is copied there from one that has it: {reason}"
+            ),
+            Release::LeftOut(having) => {
+                let location = |lane: &usize| self.shared.places[*lane].location();
+                let only_there = |lane| format!("; the optional repository {} has it", location(lane));
+                let only_there: String = having.iter().map(only_there).collect();
+                format!(
+                    "GAP: {name} is NOT archived where that is required, and will be missing{only_there}: {reason}. No recovery goes beyond it: \
+                     take a new base backup as soon as the repository answers again"
+                )
+            }
         }
-        state.left_out += 1;
-        let only_there: Vec<String> = (0..self.shared.places.len())
-            .filter(|lane| state.queue.is_in(name, *lane, identity))
-            .map(|lane| format!("; the optional repository {} has it", self.shared.places[lane].location()))
-            .collect();
-        state.queue.give_up(name);
-        Answer::Released(format!(
-            "GAP: {name} is NOT archived where that is required, and will be missing{}: {reason}. No recovery goes beyond it: take a \
-             new base backup as soon as the repository answers again",
-            only_there.concat()
-        ))
     }
 
     pub(super) fn watch_limit(&self) {

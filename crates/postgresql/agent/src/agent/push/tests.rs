@@ -8,7 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use seawall_archive::{Repository, RepositoryOptions, System};
-use seawall_io::SystemClock;
+use seawall_io::{Clock, Disk, SystemClock};
+use seawall_simulation::{FaultTarget, Gate, Operations, SimulatedClock, SimulatedDisk};
 
 use crate::agent::places::open_places;
 use crate::agent::stock::Stock;
@@ -23,6 +24,18 @@ fn shared(directory: &Path, more: &str) -> Arc<Shared> {
 
 /// As `shared`, with several required repositories in these directories.
 fn shared_with(directory: &Path, repositories: &[&str], more: &str) -> Arc<Shared> {
+    let spool = Spool::new(directory.join("spool"), 1);
+    spool.prepare().unwrap();
+    shared_in(directory, spool, Arc::new(SystemClock), repositories, more)
+}
+
+fn shared_in(
+    directory: &Path,
+    spool: Spool,
+    clock: Arc<dyn Clock>,
+    repositories: &[&str],
+    more: &str,
+) -> Arc<Shared> {
     let data = directory.join("data");
     std::fs::create_dir_all(data.join("global")).unwrap();
     std::fs::write(data.join("global/pg_control"), 7_u64.to_le_bytes()).unwrap();
@@ -32,12 +45,7 @@ fn shared_with(directory: &Path, repositories: &[&str], more: &str) -> Arc<Share
         Repository::create(&url.parse().unwrap(), RepositoryOptions::default()).unwrap();
     }
     let settings = ArchiveSettings::parse(&format!("repository = {urls:?}\n{more}\n"), "test").unwrap();
-    let spool = Spool::new(directory.join("spool"), 1);
-    spool.prepare().unwrap();
-    Shared::take_over(spool, DataDirectory::new(data), Arc::new(SystemClock), |known| {
-        open_places(&settings, known)
-    })
-    .unwrap()
+    Shared::take_over(spool, DataDirectory::new(data), clock, |known| open_places(&settings, known)).unwrap()
 }
 
 /// The spool's disk was full when a repository was opened, say: nothing is acknowledged until it is noted.
@@ -260,11 +268,75 @@ fn a_file_that_another_one_has_replaced_is_not_copied_from_a_repository() {
     state.queue.finish(SEGMENT, 0, before, Ok(()), now);
     state.queue.finish(SEGMENT, 1, None, Err(&store_is_down()), now);
     write_to_archive(directory.path(), SEGMENT, b"what is there now");
-    let Answer::Released(said) = pusher.let_go(&mut state, SEGMENT, &path, "full".to_owned()) else {
-        panic!()
-    };
+    let release = state.queue.begin_release(SEGMENT, pusher.identity_of(&path));
+    drop(state);
+    let Answer::Released(said) = pusher.let_go(SEGMENT, &path, "full", &release) else { panic!() };
     assert!(said.starts_with("GAP"), "{said}");
     assert_eq!(shared.spool.gap_notes().unwrap().len(), 1);
+}
+
+/// A spool on a disk whose syncs of the file of gaps take until the gate is opened.
+fn spool_that_syncs_slowly() -> (Spool, Gate) {
+    let disk = SimulatedDisk::new(1);
+    disk.create_directory("spool").unwrap();
+    let spool = Spool::on(Arc::new(disk.subdirectory("spool")), 1);
+    spool.make_directories().unwrap();
+    let gaps = FaultTarget::Path { prefix: "spool/gaps".to_owned(), operations: Operations::Syncs };
+    (spool, disk.hold(gaps))
+}
+
+#[test]
+fn a_command_is_answered_while_the_note_of_a_gap_is_synced() {
+    let directory = tempfile::tempdir().unwrap();
+    let (spool, gate) = spool_that_syncs_slowly();
+    // No rest of the repository ends.
+    let clock = Arc::new(SimulatedClock::default());
+    let shared = shared_in(directory.path(), spool, clock, &["repository"], "");
+    write_to_archive(directory.path(), SEGMENT, &[0; 100]);
+    write_to_archive(directory.path(), HISTORY, b"1\t0/3000158\tx\n");
+    let limit = QueueLimit { bytes: 1, patience: Duration::ZERO };
+    let pusher = Pusher::new(shared, Packing::default(), 4, Some(limit));
+    let now = pusher.shared.clock.monotonic();
+    pusher.state.lock().queue.lanes[0].failed(now, &store_is_down());
+    let let_go = ask(&pusher, SEGMENT);
+    gate.await_waiting(1);
+    assert_eq!(answer_of(ask(&pusher, HISTORY)), Answer::Failed("down".to_owned()));
+    let status = std::thread::spawn({
+        let pusher = Arc::clone(&pusher);
+        move || (pusher.is_idle(), pusher.statistics().0.left_out)
+    });
+    seawall_testing::wait_until("the status", || status.is_finished());
+    assert_eq!(status.join().unwrap(), (false, 0));
+    drop(gate);
+    let Answer::Released(said) = answer_of(let_go) else { panic!() };
+    assert!(said.starts_with("GAP"), "{said}");
+    assert_eq!((pusher.statistics().0.left_out, pusher.shared.spool.gap_notes().unwrap().len()), (1, 1));
+}
+
+#[test]
+fn a_command_is_answered_while_a_debt_is_written_off() {
+    let directory = tempfile::tempdir().unwrap();
+    let url = directory.path().join("another").display().to_string();
+    Repository::create(&url.parse().unwrap(), RepositoryOptions::default()).unwrap();
+    let (spool, gate) = spool_that_syncs_slowly();
+    let optional = format!("archive.optional_repository = {url:?}");
+    let clock = Arc::new(SimulatedClock::default());
+    let shared = shared_in(directory.path(), spool, clock, &["repository"], &optional);
+    let (system, key) = (System::PostgreSql(7), shared.places[1].key());
+    shared.spool.note_owed(system, &key, SEGMENT).unwrap();
+    let pusher = Pusher::new(Arc::clone(&shared), Packing::default(), 4, None);
+    pusher.look_around();
+    gate.await_waiting(1);
+    // It is nowhere.
+    let answer = answer_of(ask(&pusher, HISTORY));
+    assert!(matches!(&answer, Answer::Failed(problem) if problem.contains("cannot read")), "{answer:?}");
+    assert_eq!(shared.spool.owed(system, &key).unwrap(), [SEGMENT], "the gap is noted first");
+    drop(gate);
+    seawall_testing::wait_until("the debt to be forgotten", || {
+        shared.spool.owed(system, &key).unwrap().is_empty()
+    });
+    assert_eq!(shared.spool.gap_notes().unwrap().len(), 1);
+    pusher.end();
 }
 
 /// Else it would be looked for every minute, by every agent.

@@ -22,7 +22,7 @@ pub(super) struct Job {
     pub(super) identity: Option<FileIdentity>,
     /// PostgreSQL has been told that it is archived: whatever lacks it is owed it, whether the file is still there or not.
     pub(super) released: Option<Source>,
-    /// It is durable wherever that is required, and its acknowledgement is being written.
+    /// The spool is being told what PostgreSQL will be told: that it is archived, or that it is let go. No upload of it begins meanwhile.
     pub(super) is_settling: bool,
     /// Repositories that the spool has a note for that they are owed it.
     pub(super) noted: BTreeSet<usize>,
@@ -75,6 +75,11 @@ impl Job {
         for stage in self.stages.iter_mut().filter(|stage| **stage != Stage::Running) {
             *stage = Stage::Waiting;
         }
+    }
+
+    /// Whether it waits for a worker.
+    fn is_unstarted(&self) -> bool {
+        !self.is_settling && self.stages.contains(&Stage::Waiting)
     }
 
     fn turn(&self) -> Turn {
@@ -169,12 +174,12 @@ impl Jobs {
         for (standing, stage) in self.standings.iter_mut().zip(&job.stages) {
             standing.lacking += usize::from(*stage != Stage::Done);
             match stage {
-                Stage::Waiting => drop(standing.waiting.insert(job.turn())),
+                Stage::Waiting if !job.is_settling => drop(standing.waiting.insert(job.turn())),
                 Stage::Failed(at) => drop(standing.resting.insert((*at, Arc::clone(&job.name)))),
-                Stage::Running | Stage::Done => {}
+                Stage::Waiting | Stage::Running | Stage::Done => {}
             }
         }
-        self.unstarted += usize::from(job.stages.contains(&Stage::Waiting));
+        self.unstarted += usize::from(job.is_unstarted());
         self.unreleased += usize::from(job.released.is_none());
     }
 
@@ -182,12 +187,12 @@ impl Jobs {
         for (standing, stage) in self.standings.iter_mut().zip(&job.stages) {
             standing.lacking -= usize::from(*stage != Stage::Done);
             match stage {
-                Stage::Waiting => drop(standing.waiting.remove(&job.turn())),
+                Stage::Waiting if !job.is_settling => drop(standing.waiting.remove(&job.turn())),
                 Stage::Failed(at) => drop(standing.resting.remove(&(*at, Arc::clone(&job.name)))),
-                Stage::Running | Stage::Done => {}
+                Stage::Waiting | Stage::Running | Stage::Done => {}
             }
         }
-        self.unstarted -= usize::from(job.stages.contains(&Stage::Waiting));
+        self.unstarted -= usize::from(job.is_unstarted());
         self.unreleased -= usize::from(job.released.is_none());
     }
 
@@ -255,7 +260,8 @@ mod tests {
     }
 
     fn first_by_walking(jobs: &Jobs, lanes: &[usize]) -> Option<Arc<str>> {
-        let waits = |job: &&Job| lanes.iter().any(|lane| job.stages[*lane] == Stage::Waiting);
+        let waits =
+            |job: &&Job| !job.is_settling && lanes.iter().any(|lane| job.stages[*lane] == Stage::Waiting);
         jobs.by_name.values().filter(waits).min_by_key(|job| job.turn()).map(|job| Arc::clone(&job.name))
     }
 
@@ -291,6 +297,7 @@ mod tests {
                     let change = |job: &mut Job| {
                         job.stages[usize::from(below(3))] = stage();
                         job.released = released();
+                        job.is_settling = below(4) == 0;
                         job.askers = (0..below(2)).map(|_| std::sync::mpsc::channel().0).collect();
                     };
                     assert!(jobs.change(&name, change).is_some());

@@ -193,13 +193,63 @@ fn what_one_repository_has_is_owed_to_the_others_and_what_none_has_is_a_gap() {
     chosen(&mut queue).unwrap();
     assert!(queue.is_running("a"));
     queue.finish("a", 1, None, Err(&store_is_down()), NOW);
-    assert_eq!(queue.owe("a", None), None);
+    let release = queue.begin_release("a", None);
+    assert_eq!(release, Release::LeftOut(Vec::new()));
+    queue.end_release("a", &release, false);
     queue.finish("a", 0, None, Ok(()), NOW);
-    assert_eq!(queue.owe("a", None), Some(vec![1]));
+    let release = queue.begin_release("a", None);
+    assert_eq!((&release, queue.waiting_count()), (&Release::Owed(vec![1]), 1));
+    queue.end_release("a", &release, true);
     assert_eq!(queue.waiting_count(), 0);
     queue.add("b", "b");
-    assert!(queue.give_up("b").is_empty());
+    let release = queue.begin_release("b", None);
+    assert!(queue.end_release("b", &release, true).askers.is_empty());
     assert_eq!(queue.waiting_count(), 0);
+}
+
+/// The spool's disk takes its time.
+#[test]
+fn no_upload_of_a_file_begins_while_its_release_is_noted_and_whoever_asks_is_told_of_it() {
+    let later = NOW + Duration::from_secs(2);
+    for is_noted in [true, false] {
+        let mut queue = queue(&[true], 8);
+        queue.add("a", "a");
+        chosen(&mut queue).unwrap();
+        queue.finish("a", 0, None, Err(&store_is_down()), NOW);
+        let release = queue.begin_release("a", None);
+        queue.ask("a", "a", channel().0);
+        assert!(queue.is_settling("a") && matches!(queue.choose(later), Choice::Nothing));
+        assert_eq!(queue.end_release("a", &release, is_noted).askers.len(), 1);
+        // PostgreSQL keeps the file if that could not be noted.
+        assert_eq!(queue.is_known("a"), !is_noted);
+        assert_eq!(matches!(queue.choose(later), Choice::Task(_)), !is_noted);
+    }
+}
+
+#[test]
+fn a_repository_that_gets_a_file_while_its_debt_is_noted_is_paid() {
+    let mut queue = queue(&[true, true, false], 8);
+    queue.add("a", "a");
+    chosen(&mut queue).unwrap();
+    queue.finish("a", 0, None, Ok(()), NOW);
+    queue.finish("a", 1, None, Err(&store_is_down()), NOW);
+    let release = queue.begin_release("a", None);
+    assert_eq!(release, Release::Owed(vec![1, 2]));
+    assert!(matches!(queue.finish("a", 2, None, Ok(()), NOW), Outcome::Nothing));
+    assert_eq!(queue.end_release("a", &release, true).paid, [2]);
+    assert!(queue.is_released("a"));
+}
+
+/// PostgreSQL has asked for it meanwhile, and it is archived: no gap is noted.
+#[test]
+fn a_debt_is_written_off_only_if_its_gap_is_noted() {
+    let mut queue = queue(&[true, false], 8);
+    queue.add_owed("a", 1);
+    let Choice::Task(task) = queue.choose(NOW) else { panic!() };
+    assert_eq!(queue.write_off(&task, false), []);
+    let Choice::Task(task) = queue.choose(NOW) else { panic!() };
+    assert_eq!(queue.write_off(&task, true), [1]);
+    assert!(!queue.is_known("a"));
 }
 
 /// Or the note of the spool would outlive what it says.
@@ -229,7 +279,7 @@ fn what_only_an_optional_repository_has_is_owed_to_nobody() {
     chosen(&mut queue).unwrap();
     queue.finish("a", 0, None, Err(&store_is_down()), NOW);
     queue.finish("a", 1, None, Ok(()), NOW);
-    assert_eq!(queue.owe("a", None), None);
+    assert_eq!(queue.begin_release("a", None), Release::LeftOut(vec![1]));
     assert_eq!(queue.waiting_count(), 1);
 }
 
