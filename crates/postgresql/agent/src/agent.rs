@@ -14,6 +14,8 @@
 
 mod fetch;
 mod moved;
+#[cfg(test)]
+mod panicking_clock;
 mod places;
 #[cfg(test)]
 mod power_loss;
@@ -54,6 +56,8 @@ const IDLE: Duration = Duration::from_secs(600);
 const LOOK_AROUND: Duration = Duration::from_secs(10);
 /// A repository that was replaced, or has other keys, is found out this often.
 const LOOK_AT_REPOSITORIES: Duration = Duration::from_secs(60);
+/// When the agent ends, uploads to optional repositories get so long, and then downloads ahead: the next agent waits for the end.
+const OPTIONAL_ENDS_WITHIN: Duration = Duration::from_secs(5);
 /// A command that does not send its line is not waited for.
 const LINE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -84,6 +88,16 @@ struct Agent {
     /// When the last one came.
     last_command: Mutex<Duration>,
     is_ending: AtomicBool,
+}
+
+/// A command that waits for its answer. Counted until this is dropped, also by a panic.
+struct Command(Arc<Agent>);
+
+impl Drop for Command {
+    fn drop(&mut self) {
+        *self.0.commands.lock() -= 1;
+        self.0.answered.notify_all();
+    }
 }
 
 /// Runs the agent: the spool, the data directory; the settings come on standard input. Says on standard output that it
@@ -238,14 +252,14 @@ impl Agent {
         since >= IDLE && *self.commands.lock() == 0 && self.pusher.is_idle()
     }
 
-    /// What is under way is brought to its end, and nothing new is begun. Commands that come now find nobody listening, start
+    /// Uploads to required repositories are brought to their end, and nothing new is begun. Commands that come now find nobody listening, start
     /// another agent, and that one waits for the lock.
     fn end(&self) {
         if let Err(error) = rustix::fs::unlink(self.shared.spool.socket()) {
             say!("the socket could not be removed: {error}");
         }
-        self.pusher.end();
-        self.fetcher.end();
+        self.pusher.end(OPTIONAL_ENDS_WITHIN);
+        self.fetcher.end(OPTIONAL_ENDS_WITHIN);
         let mut commands = self.commands.lock();
         while *commands > 0 {
             self.answered.wait(&mut commands);
@@ -255,17 +269,14 @@ impl Agent {
     fn serve(self: &Arc<Agent>, stream: UnixStream) {
         *self.last_command.lock() = self.shared.clock.monotonic();
         *self.commands.lock() += 1;
-        let agent = Arc::clone(self);
+        let command = Command(Arc::clone(self));
         let served = std::thread::Builder::new().name("command".to_owned()).spawn(move || {
-            if let Err(error) = check_peer(&stream).and_then(|()| agent.answer(&stream)) {
+            if let Err(error) = check_peer(&stream).and_then(|()| command.0.answer(&stream)) {
                 say!("a command was not served: {error}");
             }
-            *agent.commands.lock() -= 1;
-            agent.answered.notify_all();
         });
         if let Err(error) = served {
             say!("no thread for a command: {error}");
-            *self.commands.lock() -= 1;
         }
     }
 
@@ -383,5 +394,54 @@ impl Shared {
     /// Whether another cluster is in the data directory than the one whose files are queued, and fetched ahead.
     fn is_of_another_cluster(&self) -> bool {
         self.system.get().is_some_and(|known| self.data.system().is_ok_and(|found| found != *known))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods, reason = "files of the test, not of a database")]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    use panicking_clock::PanickingClock;
+    use seawall_archive::{Packing, Repository, RepositoryOptions};
+
+    /// A data directory and a repository.
+    pub(super) fn shared(directory: &Path, clock: Arc<dyn Clock>) -> Arc<Shared> {
+        let (data, url) = (directory.join("data"), directory.join("repository").display().to_string());
+        std::fs::create_dir_all(data.join("global")).unwrap();
+        std::fs::write(data.join("global/pg_control"), 7_u64.to_le_bytes()).unwrap();
+        Repository::create(&url.parse().unwrap(), RepositoryOptions::default()).unwrap();
+        let settings = ArchiveSettings::parse(&format!("repository = {url:?}"), "test").unwrap();
+        let spool = Spool::new(directory.join("spool"), 1);
+        spool.prepare().unwrap();
+        Shared::take_over(spool, DataDirectory::new(data), clock, |known| open_places(&settings, known))
+            .unwrap()
+    }
+
+    /// The end of the agent waits for each command.
+    #[test]
+    fn a_command_that_panics_is_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let clock = Arc::new(PanickingClock::new("command"));
+        let shared = shared(directory.path(), Arc::clone(&clock) as Arc<dyn Clock>);
+        let agent = Arc::new(Agent {
+            pusher: Pusher::new(Arc::clone(&shared), Packing::default(), 1, None),
+            fetcher: Fetcher::new(Arc::clone(&shared), 1, 1),
+            mark: 1,
+            prometheus_file: None,
+            commands: Mutex::default(),
+            answered: Condvar::new(),
+            last_command: Mutex::default(),
+            is_ending: AtomicBool::new(false),
+            shared,
+        });
+        let (mut command, stream) = UnixStream::pair().unwrap();
+        let request = Request::Push { path: "pg_wal/00000002.history".to_owned() };
+        command.write_all(request.to_line(agent.mark).as_bytes()).unwrap();
+        agent.serve(stream);
+        seawall_testing::wait_until("the command to panic", || {
+            clock.has_panicked() && *agent.commands.lock() == 0
+        });
     }
 }

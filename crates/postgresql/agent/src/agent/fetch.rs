@@ -119,6 +119,16 @@ enum Ahead {
     There,
 }
 
+/// A worker thread. Counted until this is dropped, also by a panic.
+struct Worker<'a>(&'a Fetcher);
+
+impl Drop for Worker<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().workers -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
 /// What a fetch came to.
 enum Fetched {
     There(Box<Header>),
@@ -373,12 +383,11 @@ impl Fetcher {
     }
 
     fn work(&self, system: System) {
+        let _counted = Worker(self);
         while let Some(place) = self.next() {
             let fetched = self.fetch_ahead(system, place);
             self.finish(place, matches!(fetched, Fetched::There(_)), matches!(fetched, Fetched::Missing));
         }
-        self.state.lock().workers -= 1;
-        self.changed.notify_all();
     }
 
     fn next(&self) -> Option<SegmentPlace> {
@@ -445,13 +454,14 @@ impl Fetcher {
         }
     }
 
-    /// Waits for what is under way, and begins nothing more.
-    pub(super) fn end(&self) {
+    /// Begins nothing more, and waits for downloads ahead for as long as `patience`: the next agent removes what was abandoned. A command
+    /// that waits for one of them is waited for by itself.
+    pub(super) fn end(&self, patience: Duration) {
         let mut state = self.state.lock();
         state.is_ending = true;
         self.changed.notify_all();
-        while state.workers > 0 {
-            self.changed.wait(&mut state);
+        if self.changed.wait_while_for(&mut state, |state| state.workers > 0, patience).timed_out() {
+            say!("the agent ends and abandons {} downloads ahead", state.workers);
         }
     }
 
@@ -494,6 +504,11 @@ fn words(place: &Place, error: &ArchiveError) -> String {
 mod tests {
     use super::*;
 
+    use seawall_io::Clock;
+
+    use crate::agent::panicking_clock::PanickingClock;
+    use crate::agent::tests::shared;
+
     fn place(number: u64) -> SegmentPlace {
         match LogFileName::parse(&format!("00000001{number:016X}")) {
             Some(LogFileName::Segment(place)) => place,
@@ -527,5 +542,16 @@ mod tests {
         let mut narrow = State::default();
         assert_eq!(narrow.advance(System::PostgreSql(7), place(1), Some(16 << 20), 3), Some(place(2)));
         assert_eq!(narrow.window, 3);
+    }
+
+    #[test]
+    fn a_worker_that_panics_is_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let clock = Arc::new(PanickingClock::new("fetch"));
+        let fetcher = Fetcher::new(shared(directory.path(), Arc::clone(&clock) as Arc<dyn Clock>), 4, 32);
+        fetcher.slide(System::PostgreSql(7), place(1), Some(16 << 20));
+        seawall_testing::wait_until("the workers to panic", || {
+            clock.has_panicked() && fetcher.state.lock().workers == 0
+        });
     }
 }

@@ -18,6 +18,7 @@
 //!   that PostgreSQL asks for is let go: to be copied from a required one that has it, else as a gap, which goes on record. Each is told.
 
 mod debts;
+mod end;
 pub(super) mod gaps;
 mod lane;
 mod limits;
@@ -65,6 +66,8 @@ pub(super) struct Pusher {
 struct State {
     queue: Queue,
     workers: usize,
+    /// Files that are on their way to a required repository.
+    required_uploads: usize,
     is_ending: bool,
     /// Since when the queue has been over its limit, and how long it was then.
     over_limit: Option<(Duration, usize)>,
@@ -92,7 +95,8 @@ impl Pusher {
     ) -> Arc<Pusher> {
         let queue = Queue::new(shared.places.iter().map(|place| place.is_required), in_flight);
         let workers_max = in_flight * shared.places.len();
-        let state = State { queue, workers: 0, is_ending: false, over_limit: None, left_out: 0 };
+        let state =
+            State { queue, workers: 0, required_uploads: 0, is_ending: false, over_limit: None, left_out: 0 };
         let has_recorder = shared.places.iter().map(|_| AtomicBool::new(false)).collect();
         Arc::new(Pusher {
             shared,
@@ -265,19 +269,6 @@ impl Pusher {
     pub(super) fn is_idle(&self) -> bool {
         let state = self.state.lock();
         state.queue.running() == 0 && state.queue.unstarted() == 0 && self.shared.gaps.count() == 0
-    }
-
-    /// Waits for what is under way, and begins nothing more. No command waits for an upload after that.
-    pub(super) fn end(&self) {
-        let mut state = self.state.lock();
-        state.is_ending = true;
-        state.queue.drop_hopeless_askers();
-        self.changed.notify_all();
-        while state.workers > 0 {
-            self.changed.wait(&mut state);
-        }
-        // An upload that has ended may have left its file to be put once more.
-        state.queue.drop_all_askers();
     }
 
     pub(super) fn statistics(&self) -> (QueueStatistics, Vec<Destination>) {

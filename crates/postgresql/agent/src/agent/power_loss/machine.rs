@@ -12,7 +12,7 @@ use seawall_io::Disk;
 use seawall_simulation::{
     Fault, FaultError, FaultTarget, Operations, PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom,
 };
-use seawall_testing::wait_until;
+use seawall_testing::{PATIENCE, wait_until};
 
 use super::Step;
 use crate::agent::Shared;
@@ -82,8 +82,8 @@ impl Agent {
     fn end(self) {
         let (pusher, fetcher) = (Arc::clone(&self.pusher), Arc::clone(&self.fetcher));
         within_limit("the agent to end", move || {
-            pusher.end();
-            fetcher.end();
+            pusher.end(PATIENCE);
+            fetcher.end(PATIENCE);
         });
         wait_until("the agent's threads to end", || {
             Arc::strong_count(&self.pusher) == 1 && Arc::strong_count(&self.fetcher) == 1

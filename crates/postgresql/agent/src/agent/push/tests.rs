@@ -11,6 +11,7 @@ use seawall_archive::{Repository, RepositoryOptions, System};
 use seawall_io::{Clock, Disk, SystemClock};
 use seawall_simulation::{FaultTarget, Gate, Operations, SimulatedClock, SimulatedDisk};
 
+use crate::agent::panicking_clock::PanickingClock;
 use crate::agent::places::open_places;
 use crate::agent::stock::Stock;
 use crate::data_directory::DataDirectory;
@@ -87,7 +88,7 @@ fn nothing_is_acknowledged_while_a_gap_cannot_be_put_on_record() {
         pusher.request("pg_wal/00000002.history") == Answer::Ok
     });
     assert!(shared.spool.gap_notes().unwrap().is_empty());
-    pusher.end();
+    pusher.end(seawall_testing::PATIENCE);
 }
 
 fn gap() -> GapNote {
@@ -159,6 +160,7 @@ fn end_while_a_command_waits(is_second_busy: bool, finish: impl FnOnce(&Pusher, 
         let mut state = pusher.state.lock();
         // No thread is started, since as many as may be are there.
         state.workers = pusher.workers_max;
+        state.required_uploads = 1;
         state.queue.lanes[1].running = usize::from(is_second_busy);
     }
     let command = ask(&pusher, HISTORY);
@@ -171,11 +173,14 @@ fn end_while_a_command_waits(is_second_busy: bool, finish: impl FnOnce(&Pusher, 
     assert_eq!(task.lanes.len(), if is_second_busy { 1 } else { 2 });
     let ending = std::thread::spawn({
         let pusher = Arc::clone(&pusher);
-        move || pusher.end()
+        move || pusher.end(seawall_testing::PATIENCE)
     });
     seawall_testing::wait_until("the agent to begin to end", || pusher.state.lock().is_ending);
     finish(&pusher, &task);
-    pusher.state.lock().workers = 0;
+    {
+        let mut state = pusher.state.lock();
+        (state.workers, state.required_uploads) = (0, 0);
+    }
     pusher.changed.notify_all();
     seawall_testing::wait_until("the uploads to have ended", || ending.is_finished());
     answer_of(command)
@@ -220,7 +225,32 @@ fn an_optional_repository_that_hangs_keeps_no_memory_from_the_required_ones() {
         write_to_archive(directory.path(), &name, content);
         assert_eq!(answer_of(ask(&pusher, &name)), Answer::Ok, "{name}");
     }
-    // It is not told to end: that would wait for the store that hangs.
+    end_in_time(&pusher, Duration::ZERO);
+    let (system, key) = (System::PostgreSql(7), pusher.shared.places[1].key());
+    assert_eq!(pusher.shared.spool.owed(system, &key).unwrap().len(), 10, "the next agent resumes them");
+}
+
+/// Fails if the uploads do not end.
+fn end_in_time(pusher: &Arc<Pusher>, patience: Duration) {
+    let pusher = Arc::clone(pusher);
+    let ending = std::thread::spawn(move || pusher.end(patience));
+    seawall_testing::wait_until("the uploads to have ended", || ending.is_finished());
+    ending.join().unwrap();
+}
+
+#[test]
+fn the_agent_ends_after_a_worker_has_panicked() {
+    let directory = tempfile::tempdir().unwrap();
+    let spool = Spool::new(directory.path().join("spool"), 1);
+    spool.prepare().unwrap();
+    let clock = Arc::new(PanickingClock::new("push"));
+    let shared =
+        shared_in(directory.path(), spool, Arc::clone(&clock) as Arc<dyn Clock>, &["repository"], "");
+    let pusher = Pusher::new(shared, Packing::default(), 4, None);
+    let command = ask(&pusher, HISTORY);
+    seawall_testing::wait_until("the worker to panic", || clock.has_panicked());
+    end_in_time(&pusher, seawall_testing::PATIENCE * 2);
+    assert!(matches!(answer_of(command), Answer::Failed(_)));
 }
 
 #[test]
@@ -336,7 +366,7 @@ fn a_command_is_answered_while_a_debt_is_written_off() {
         shared.spool.owed(system, &key).unwrap().is_empty()
     });
     assert_eq!(shared.spool.gap_notes().unwrap().len(), 1);
-    pusher.end();
+    pusher.end(seawall_testing::PATIENCE);
 }
 
 /// Else it would be looked for every minute, by every agent.
@@ -365,7 +395,7 @@ fn what_is_owed_and_is_in_no_repository_any_more_is_a_gap_of_the_one_that_was_to
     let state = pusher.state.lock();
     assert_eq!((state.queue.lacking(1), state.queue.archived), ((0, 0), 0));
     drop(state);
-    pusher.end();
+    pusher.end(seawall_testing::PATIENCE);
 }
 
 /// A gap is to be put on record in a store that takes connections and says nothing.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::end::{Required, Worker};
 use super::queue::{Choice, Outcome, Task};
 use super::work::{self, Failure, Prepared, Unprepared};
 use super::{Pusher, State};
@@ -9,6 +10,9 @@ use crate::agent::stock::Share;
 use crate::protocol::Answer;
 use crate::say::say;
 use crate::spool::FileIdentity;
+
+/// Held by each upload to a required repository, until the last of them is done: room in memory, and the end of the agent.
+type Held<'a> = (Arc<Option<Share>>, Arc<Option<Required<'a>>>);
 
 impl Pusher {
     /// Starts threads for what waits, up to the limit. They stay.
@@ -27,22 +31,22 @@ impl Pusher {
     }
 
     fn work(&self) {
+        let _counted = Worker(self);
         loop {
             // A desk first, then the file whose turn it is then: what a command waits for comes before what was only taken on.
             let desk = self.limits.desks.take();
-            let Some(task) = self.next() else { break };
+            let Some((task, required)) = self.next() else { break };
             match work::prepare(&self.shared, &self.limits, desk, &task) {
-                Ok(prepared) => self.put(&task, prepared),
+                Ok(prepared) => self.put(&task, prepared, required),
                 Err(Unprepared::Failed(failure)) => self.refuse(&task, &failure),
                 Err(Unprepared::Nowhere) => self.write_off(&task),
             }
         }
-        self.state.lock().workers -= 1;
-        self.changed.notify_all();
     }
 
-    /// The next file, when there is one and its turn has come; `None` at the end.
-    fn next(&self) -> Option<Task> {
+    /// The next file, when there is one and its turn has come; `None` at the end. With what the end waits for, if a required repository is
+    /// to get the file.
+    fn next(&self) -> Option<(Task, Option<Required<'_>>)> {
         let mut state = self.state.lock();
         loop {
             if state.is_ending {
@@ -50,7 +54,11 @@ impl Pusher {
             }
             let now = self.shared.clock.monotonic();
             match state.queue.choose(now) {
-                Choice::Task(task) => return Some(task),
+                Choice::Task(task) => {
+                    let is_required = task.lanes.iter().any(|lane| state.queue.lanes[*lane].is_required);
+                    state.required_uploads += usize::from(is_required);
+                    return Some((task, is_required.then(|| Required(self))));
+                }
                 Choice::Later(at) => {
                     self.changed.wait_for(&mut state, at.saturating_sub(now));
                 }
@@ -59,33 +67,38 @@ impl Pusher {
         }
     }
 
-    /// Into all of its repositories at once: each is done with it by itself. The room in memory is free again when the required ones
-    /// are done with it: an optional one may hang, and no other file waits for that.
-    fn put(&self, task: &Task, mut prepared: Prepared) {
-        let (share, bytes) = (Arc::new(prepared.share.take()), prepared.packed.header().stored_bytes);
-        let prepared = prepared;
-        let put = |lane: usize, share: Option<Arc<Option<Share>>>| {
+    /// Into all of its repositories at once: each is done with it by itself. When the required ones are done, the room in memory is free
+    /// again, and the agent may end: an optional one may hang, and nothing waits for that.
+    fn put(&self, task: &Task, mut prepared: Prepared, required: Option<Required<'_>>) {
+        let bytes = prepared.packed.header().stored_bytes;
+        let held = Arc::new(prepared.share.take());
+        let (prepared, required) = (prepared, Arc::new(required));
+        let put = |lane: usize, held: Option<Held<'_>>| {
             // What is acknowledged is what was put into the repositories that there were then.
             let content = prepared.identity.map(|identity| (identity, self.shared.spool.mark()));
             self.state.lock().queue.lanes[lane].begin(bytes);
             let result = work::put(&self.shared.places[lane], &prepared);
             self.state.lock().queue.lanes[lane].end(bytes);
-            drop(share);
+            let required = held.map(|(memory, required)| {
+                drop(memory);
+                required
+            });
             self.finish(task, lane, content, result);
+            drop(required);
         };
-        let with_share = |lane: &usize| {
+        let with_held = |lane: &usize| {
             let is_required = self.shared.places[*lane].is_required;
-            (*lane, is_required.then(|| Arc::clone(&share)))
+            (*lane, is_required.then(|| (Arc::clone(&held), Arc::clone(&required))))
         };
-        let mut lanes: Vec<(usize, Option<Arc<Option<Share>>>)> = task.lanes.iter().map(with_share).collect();
-        drop(share);
-        let Some((last, last_share)) = lanes.pop() else { return };
+        let mut lanes: Vec<(usize, Option<Held<'_>>)> = task.lanes.iter().map(with_held).collect();
+        drop((held, required));
+        let Some((last, last_held)) = lanes.pop() else { return };
         let put = &put;
         std::thread::scope(|scope| {
-            for (lane, share) in lanes {
-                scope.spawn(move || put(lane, share));
+            for (lane, held) in lanes {
+                scope.spawn(move || put(lane, held));
             }
-            put(last, last_share);
+            put(last, last_held);
         });
     }
 

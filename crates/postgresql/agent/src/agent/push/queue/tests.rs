@@ -246,7 +246,7 @@ fn a_debt_is_written_off_only_if_its_gap_is_noted() {
     let mut queue = queue(&[true, false], 8);
     queue.add_owed("a", 1);
     let Choice::Task(task) = queue.choose(NOW) else { panic!() };
-    assert_eq!(queue.write_off(&task, false), []);
+    assert!(queue.write_off(&task, false).is_empty());
     let Choice::Task(task) = queue.choose(NOW) else { panic!() };
     assert_eq!(queue.write_off(&task, true), [1]);
     assert!(!queue.is_known("a"));
