@@ -192,7 +192,7 @@ impl Pusher {
             self.watch_limit();
         }
         if self.state.lock().queue.running() == 0 {
-            self.limits.desks.clear();
+            self.limits.worker_slots.clear();
         }
         self.changed.notify_all();
         self.record_gaps();

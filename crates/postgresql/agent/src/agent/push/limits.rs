@@ -1,4 +1,4 @@
-//! What uploads share: memory, and processors with room for what they work on.
+//! Limits that uploads share: memory, and worker slots with their scratch buffers.
 
 use parking_lot::Mutex;
 use seawall_archive::{Packer, Packing};
@@ -10,8 +10,8 @@ const MEMORY_BYTES: u64 = 1 << 30;
 /// Packed files in memory that are on their way to one optional repository. They are no part of the above, since it may hang with them:
 /// no further upload to it begins while it has so much.
 pub(super) const OPTIONAL_MEMORY_BYTES: u64 = 512 << 20;
-/// Longer room is given back after use.
-const ROOM_BYTES_MAX: usize = 16 << 20;
+/// A longer scratch buffer is freed after use.
+const SCRATCH_BYTES_MAX: usize = 16 << 20;
 
 /// What uploads share.
 #[derive(Debug)]
@@ -19,73 +19,73 @@ pub(super) struct Limits {
     /// In bytes: files that are read and packed, and on their way to repositories that are required.
     pub(super) memory: Stock,
     /// Files that are read and packed at once.
-    pub(super) desks: Desks,
+    pub(super) worker_slots: WorkerSlots,
 }
 
 impl Limits {
     pub(super) fn new(packing: Packing) -> Limits {
-        Limits { memory: Stock::new(MEMORY_BYTES), desks: Desks::new(processors(), packing) }
+        Limits { memory: Stock::new(MEMORY_BYTES), worker_slots: WorkerSlots::new(processors(), packing) }
     }
 }
 
-/// Processors. Each has a packer, and room for a content, which the next content takes over: memory that is new from the system
-/// for each file costs half as much again as to read the file.
+/// Worker slots, one for each processor, with scratch buffers that are reused: a fresh allocation for each file costs half as much as to
+/// read the file.
 #[derive(Debug)]
-pub(super) struct Desks {
+pub(super) struct WorkerSlots {
     processors: Stock,
     packing: Packing,
-    /// What nobody uses.
-    free: Mutex<Vec<Tools>>,
+    /// Buffers that no slot uses.
+    free: Mutex<Vec<Scratch>>,
 }
 
-/// What one works with.
+/// A packer, and a buffer for the content of a file.
 #[derive(Debug)]
-pub(super) struct Tools {
+pub(super) struct Scratch {
     pub(super) packer: Packer,
-    /// Whatever the last one has left.
+    /// Begins with the content of an earlier file.
     pub(super) content: Vec<u8>,
 }
 
-/// A processor, until dropped.
+/// A slot that a worker holds until this is dropped.
 #[derive(Debug)]
-pub(super) struct Desk<'a> {
-    desks: &'a Desks,
-    tools: Option<Tools>,
+pub(super) struct WorkerSlot<'a> {
+    slots: &'a WorkerSlots,
+    scratch: Option<Scratch>,
     _processor: Share,
 }
 
-impl Desks {
-    fn new(processors: u64, packing: Packing) -> Desks {
-        Desks { processors: Stock::new(processors), packing, free: Mutex::default() }
+impl WorkerSlots {
+    fn new(processors: u64, packing: Packing) -> WorkerSlots {
+        WorkerSlots { processors: Stock::new(processors), packing, free: Mutex::default() }
     }
 
-    /// Waits for a free one.
-    pub(super) fn take(&self) -> Desk<'_> {
+    /// Waits for a free slot.
+    pub(super) fn acquire(&self) -> WorkerSlot<'_> {
         let processor = self.processors.take(1);
-        Desk { desks: self, tools: None, _processor: processor }
+        WorkerSlot { slots: self, scratch: None, _processor: processor }
     }
 
-    /// Gives memory that nobody uses back to the system.
+    /// Frees the buffers that no slot uses.
     pub(super) fn clear(&self) {
         self.free.lock().clear();
     }
 }
 
-impl Desk<'_> {
-    /// Whoever only waits at his desk has none.
-    pub(super) fn tools(&mut self) -> &mut Tools {
-        let desks = self.desks;
-        let new = || Tools { packer: Packer::new(desks.packing), content: Vec::new() };
-        self.tools.get_or_insert_with(|| desks.free.lock().pop().unwrap_or_else(new))
+impl WorkerSlot<'_> {
+    /// The buffers of this slot. A worker that only waits for a file has none.
+    pub(super) fn scratch(&mut self) -> &mut Scratch {
+        let slots = self.slots;
+        let new = || Scratch { packer: Packer::new(slots.packing), content: Vec::new() };
+        self.scratch.get_or_insert_with(|| slots.free.lock().pop().unwrap_or_else(new))
     }
 }
 
-impl Drop for Desk<'_> {
+impl Drop for WorkerSlot<'_> {
     fn drop(&mut self) {
-        self.desks
+        self.slots
             .free
             .lock()
-            .extend(self.tools.take().filter(|tools| tools.content.capacity() <= ROOM_BYTES_MAX));
+            .extend(self.scratch.take().filter(|scratch| scratch.content.capacity() <= SCRATCH_BYTES_MAX));
     }
 }
 
@@ -94,20 +94,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_is_used_again_unless_it_is_long() {
-        let desks = Desks::new(2, Packing::default());
-        let (mut first, mut second, idle) = (desks.take(), desks.take(), Desks::take);
-        second.tools();
-        first.tools().content.reserve_exact(1000);
+    fn a_buffer_is_used_again_unless_it_is_long() {
+        let slots = WorkerSlots::new(2, Packing::default());
+        let (mut first, mut second, idle) = (slots.acquire(), slots.acquire(), WorkerSlots::acquire);
+        second.scratch();
+        first.scratch().content.reserve_exact(1000);
         drop((second, first));
-        drop(idle(&desks));
-        assert_eq!(desks.free.lock().len(), 2);
-        let mut again = desks.take();
-        assert!(again.tools().content.capacity() >= 1000);
-        again.tools().content.reserve_exact(ROOM_BYTES_MAX + 1);
+        drop(idle(&slots));
+        assert_eq!(slots.free.lock().len(), 2);
+        let mut again = slots.acquire();
+        assert!(again.scratch().content.capacity() >= 1000);
+        again.scratch().content.reserve_exact(SCRATCH_BYTES_MAX + 1);
         drop(again);
-        assert_eq!(desks.free.lock().len(), 1);
-        desks.clear();
-        assert_eq!(desks.take().tools().content.capacity(), 0);
+        assert_eq!(slots.free.lock().len(), 1);
+        slots.clear();
+        assert_eq!(slots.acquire().scratch().content.capacity(), 0);
     }
 }

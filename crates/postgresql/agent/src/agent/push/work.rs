@@ -12,7 +12,7 @@ use seawall_archive::{
     ArchiveError, Expected, LogFileName, Packed, Packer, SegmentError, StoreCause, TimelineId, identify,
 };
 
-use super::limits::{Desk, Limits};
+use super::limits::{Limits, WorkerSlot};
 use super::queue::{Source, Task};
 use crate::agent::Shared;
 use crate::agent::places::Place;
@@ -79,12 +79,12 @@ pub(super) struct Prepared {
     pub(super) share: Option<Share>,
 }
 
-/// Reads, identifies and packs a file, at a desk that is free for others then: the content is in memory only while a processor works
-/// on it.
+/// Reads, identifies and packs a file in a worker slot, which is free for another worker then: the content is in memory only while a
+/// processor works on it.
 pub(super) fn prepare(
     shared: &Shared,
     limits: &Limits,
-    mut desk: Desk<'_>,
+    mut slot: WorkerSlot<'_>,
     task: &Task,
 ) -> Result<Prepared, Unprepared> {
     let full = shared.data.full(&task.path);
@@ -93,10 +93,10 @@ pub(super) fn prepare(
     let bytes = file.map_or(SEGMENT_BYTES, |file| file.len());
     // Content and what it is packed to are in memory together.
     let mut share = limits.memory.take(bytes.saturating_mul(2));
-    let tools = desk.tools();
-    let identity = content_of(shared, task, &full, &mut tools.content)?;
-    let history = history_for(shared, &task.name, &mut tools.packer)?;
-    let packed = pack(shared, &task.name, &tools.content, &mut tools.packer)?;
+    let scratch = slot.scratch();
+    let identity = content_of(shared, task, &full, &mut scratch.content)?;
+    let history = history_for(shared, &task.name, &mut scratch.packer)?;
+    let packed = pack(shared, &task.name, &scratch.content, &mut scratch.packer)?;
     share.shrink(packed.header().stored_bytes);
     Ok(Prepared { packed, history, identity, share: Some(share) })
 }

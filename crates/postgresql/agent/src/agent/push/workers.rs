@@ -33,10 +33,10 @@ impl Pusher {
     fn work(&self) {
         let _counted = Worker(self);
         loop {
-            // A desk first, then the file whose turn it is then: what a command waits for comes before what was only taken on.
-            let desk = self.limits.desks.take();
+            // A slot first, then the file whose turn it is then: what a command waits for comes before what was only taken on.
+            let slot = self.limits.worker_slots.acquire();
             let Some((task, required)) = self.next() else { break };
-            match work::prepare(&self.shared, &self.limits, desk, &task) {
+            match work::prepare(&self.shared, &self.limits, slot, &task) {
                 Ok(prepared) => self.put(&task, prepared, required),
                 Err(Unprepared::Failed(failure)) => self.refuse(&task, &failure),
                 Err(Unprepared::Nowhere) => self.write_off(&task),
