@@ -20,8 +20,8 @@ mod places;
 #[cfg(test)]
 mod power_loss;
 mod push;
+mod semaphore;
 mod statistics;
-mod stock;
 mod watch;
 
 use std::collections::BTreeMap;

@@ -292,7 +292,7 @@ impl Fetcher {
     /// As many at once as the repository that is asked first can take.
     fn fetch_ahead(&self, system: System, place: SegmentPlace) -> Fetched {
         let places = Place::in_order(&self.shared.places, self.shared.clock.monotonic());
-        let _share = places.first().map(|place| place.fetches.take(1));
+        let _permit = places.first().map(|place| place.fetches.acquire(1));
         if self.state.lock().is_ending {
             return Fetched::Failed("the agent ends".to_owned());
         }

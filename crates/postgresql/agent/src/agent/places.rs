@@ -17,7 +17,7 @@ use seawall_codec::checksum::crc32c;
 #[cfg(test)]
 use seawall_io::Disk;
 
-use super::stock::{Stock, processors};
+use super::semaphore::{Semaphore, processors};
 use crate::say::say;
 use crate::settings::ArchiveSettings;
 
@@ -55,7 +55,7 @@ pub(crate) struct Place {
     last_history: Mutex<Option<HistoryMark>>,
     /// Files that are fetched ahead at once. A directory has no latency to hide: more at once than there are processors would all
     /// come late, where recovery wants the first one first.
-    pub(crate) fetches: Stock,
+    pub(crate) fetches: Semaphore,
 }
 
 /// Stands for a history in a repository: of all segments of a timeline, one puts it.
@@ -139,7 +139,7 @@ impl Place {
     fn new(url: RepositoryUrl, options: RepositoryOptions, is_required: bool, in_flight: u64) -> Place {
         let fetches = if url.is_directory() { in_flight.min(processors() + 1) } else { in_flight };
         Place {
-            fetches: Stock::new(fetches),
+            fetches: Semaphore::new(fetches),
             url,
             #[cfg(test)]
             disk: None,

@@ -3,7 +3,7 @@
 use parking_lot::Mutex;
 use seawall_archive::{Packer, Packing};
 
-use crate::agent::stock::{Share, Stock, processors};
+use crate::agent::semaphore::{Permit, Semaphore, processors};
 
 /// Contents and packed files in memory. With segments of 16 MiB, 32 uploads need less.
 const MEMORY_BYTES: u64 = 1 << 30;
@@ -17,14 +17,14 @@ const SCRATCH_BYTES_MAX: usize = 16 << 20;
 #[derive(Debug)]
 pub(super) struct Limits {
     /// In bytes: files that are read and packed, and on their way to repositories that are required.
-    pub(super) memory: Stock,
+    pub(super) memory: Semaphore,
     /// Files that are read and packed at once.
     pub(super) worker_slots: WorkerSlots,
 }
 
 impl Limits {
     pub(super) fn new(packing: Packing) -> Limits {
-        Limits { memory: Stock::new(MEMORY_BYTES), worker_slots: WorkerSlots::new(processors(), packing) }
+        Limits { memory: Semaphore::new(MEMORY_BYTES), worker_slots: WorkerSlots::new(processors(), packing) }
     }
 }
 
@@ -32,7 +32,7 @@ impl Limits {
 /// read the file.
 #[derive(Debug)]
 pub(super) struct WorkerSlots {
-    processors: Stock,
+    processors: Semaphore,
     packing: Packing,
     /// Buffers that no slot uses.
     free: Mutex<Vec<Scratch>>,
@@ -51,17 +51,17 @@ pub(super) struct Scratch {
 pub(super) struct WorkerSlot<'a> {
     slots: &'a WorkerSlots,
     scratch: Option<Scratch>,
-    _processor: Share,
+    _processor: Permit,
 }
 
 impl WorkerSlots {
     fn new(processors: u64, packing: Packing) -> WorkerSlots {
-        WorkerSlots { processors: Stock::new(processors), packing, free: Mutex::default() }
+        WorkerSlots { processors: Semaphore::new(processors), packing, free: Mutex::default() }
     }
 
     /// Waits for a free slot.
     pub(super) fn acquire(&self) -> WorkerSlot<'_> {
-        let processor = self.processors.take(1);
+        let processor = self.processors.acquire(1);
         WorkerSlot { slots: self, scratch: None, _processor: processor }
     }
 

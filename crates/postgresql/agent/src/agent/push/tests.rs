@@ -13,7 +13,7 @@ use seawall_simulation::{FaultTarget, Gate, Operations, SimulatedClock, Simulate
 
 use crate::agent::panicking_clock::PanickingClock;
 use crate::agent::places::open_places;
-use crate::agent::stock::Stock;
+use crate::agent::semaphore::Semaphore;
 use crate::data_directory::DataDirectory;
 use crate::settings::ArchiveSettings;
 use crate::spool::{GapNote, Spool};
@@ -219,7 +219,7 @@ fn an_optional_repository_that_hangs_keeps_no_memory_from_the_required_ones() {
     let (_listener, shared) = shared_with_one_that_hangs(directory.path());
     let mut pusher = Pusher::new(shared, Packing::default(), 4, None);
     let content = b"1\t0/3000158\tx\n";
-    Arc::get_mut(&mut pusher).unwrap().limits.memory = Stock::new(2 * content.len() as u64);
+    Arc::get_mut(&mut pusher).unwrap().limits.memory = Semaphore::new(2 * content.len() as u64);
     for number in 2..12 {
         let name = format!("{number:08X}.history");
         write_to_archive(directory.path(), &name, content);

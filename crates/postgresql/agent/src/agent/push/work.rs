@@ -16,7 +16,7 @@ use super::limits::{Limits, WorkerSlot};
 use super::queue::{Source, Task};
 use crate::agent::Shared;
 use crate::agent::places::Place;
-use crate::agent::stock::Share;
+use crate::agent::semaphore::Permit;
 use crate::regular;
 use crate::spool::FileIdentity;
 
@@ -76,7 +76,7 @@ pub(super) struct Prepared {
     /// Of the file that the content is from, if it is from one.
     pub(super) identity: Option<FileIdentity>,
     /// Room in memory, until it is put.
-    pub(super) share: Option<Share>,
+    pub(super) permit: Option<Permit>,
 }
 
 /// Reads, identifies and packs a file in a worker slot, which is free for another worker then: the content is in memory only while a
@@ -92,13 +92,13 @@ pub(super) fn prepare(
     let file = std::fs::metadata(&full).ok().filter(std::fs::Metadata::is_file);
     let bytes = file.map_or(SEGMENT_BYTES, |file| file.len());
     // Content and what it is packed to are in memory together.
-    let mut share = limits.memory.take(bytes.saturating_mul(2));
+    let mut permit = limits.memory.acquire(bytes.saturating_mul(2));
     let scratch = slot.scratch();
     let identity = content_of(shared, task, &full, &mut scratch.content)?;
     let history = history_for(shared, &task.name, &mut scratch.packer)?;
     let packed = pack(shared, &task.name, &scratch.content, &mut scratch.packer)?;
-    share.shrink(packed.header().stored_bytes);
-    Ok(Prepared { packed, history, identity, share: Some(share) })
+    permit.shrink(packed.header().stored_bytes);
+    Ok(Prepared { packed, history, identity, permit: Some(permit) })
 }
 
 /// The history of a segment's timeline; the first timeline has none. It is what `pg_wal` has, else what a repository has.

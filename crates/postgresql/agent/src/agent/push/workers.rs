@@ -6,13 +6,13 @@ use super::end::{Required, Worker};
 use super::queue::{Choice, Outcome, Task};
 use super::work::{self, Failure, Prepared, Unprepared};
 use super::{Pusher, State};
-use crate::agent::stock::Share;
+use crate::agent::semaphore::Permit;
 use crate::protocol::Answer;
 use crate::say::say;
 use crate::spool::FileIdentity;
 
 /// Held by each upload to a required repository, until the last of them is done: room in memory, and the end of the agent.
-type Held<'a> = (Arc<Option<Share>>, Arc<Option<Required<'a>>>);
+type Held<'a> = (Arc<Option<Permit>>, Arc<Option<Required<'a>>>);
 
 impl Pusher {
     /// Starts threads for what waits, up to the limit. They stay.
@@ -71,7 +71,7 @@ impl Pusher {
     /// again, and the agent may end: an optional one may hang, and nothing waits for that.
     fn put(&self, task: &Task, mut prepared: Prepared, required: Option<Required<'_>>) {
         let bytes = prepared.packed.header().stored_bytes;
-        let held = Arc::new(prepared.share.take());
+        let held = Arc::new(prepared.permit.take());
         let (prepared, required) = (prepared, Arc::new(required));
         let put = |lane: usize, held: Option<Held<'_>>| {
             // What is acknowledged is what was put into the repositories that there were then.

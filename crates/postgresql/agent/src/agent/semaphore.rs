@@ -1,4 +1,4 @@
-//! What threads share: memory, processors, requests to a store.
+//! A fair counting semaphore for limits that threads share: memory, processors, requests to a store.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ pub(crate) fn processors() -> u64 {
     std::thread::available_parallelism().map_or(2, std::num::NonZero::get) as u64
 }
 
-/// So much of something; whoever wants more than there is waits, and nobody overtakes him.
+/// A number of permits. A thread that wants more than are free waits, and no thread overtakes another.
 #[derive(Clone, Debug)]
-pub(crate) struct Stock(Arc<Shelf>);
+pub(crate) struct Semaphore(Arc<Permits>);
 
 #[derive(Debug)]
-struct Shelf {
+struct Permits {
     all: u64,
     state: Mutex<State>,
 }
@@ -24,32 +24,32 @@ struct Shelf {
 #[derive(Debug)]
 struct State {
     free: u64,
-    /// In the order of their coming. Each is woken by himself, when he has what he wants: thirty may wait.
+    /// In the order of their arrival. Each thread is woken alone, when it has its permits: thirty may wait.
     waiting: VecDeque<Arc<Waiter>>,
 }
 
 #[derive(Debug)]
 struct Waiter {
     amount: u64,
-    /// He has it. Written under the lock of the state.
+    /// It has its permits. Written under the lock of the state.
     is_served: AtomicBool,
     served: Condvar,
 }
 
-/// A part of it, until dropped.
+/// Permits that are given back when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Share {
-    shelf: Arc<Shelf>,
+pub(crate) struct Permit {
+    permits: Arc<Permits>,
     amount: u64,
 }
 
-impl Stock {
-    pub(crate) fn new(all: u64) -> Stock {
-        Stock(Arc::new(Shelf { all, state: Mutex::new(State { free: all, waiting: VecDeque::new() }) }))
+impl Semaphore {
+    pub(crate) fn new(all: u64) -> Semaphore {
+        Semaphore(Arc::new(Permits { all, state: Mutex::new(State { free: all, waiting: VecDeque::new() }) }))
     }
 
-    /// Takes `amount`, or all there is if that is more: then nobody else has any.
-    pub(crate) fn take(&self, amount: u64) -> Share {
+    /// Waits for `amount` permits, or for all if that is more than there are.
+    pub(crate) fn acquire(&self, amount: u64) -> Permit {
         let amount = amount.min(self.0.all);
         let waiter = Arc::new(Waiter { amount, is_served: AtomicBool::new(false), served: Condvar::new() });
         let mut state = self.0.state.lock();
@@ -58,12 +58,12 @@ impl Stock {
         while !waiter.is_served.load(Ordering::SeqCst) {
             waiter.served.wait(&mut state);
         }
-        Share { shelf: Arc::clone(&self.0), amount }
+        Permit { permits: Arc::clone(&self.0), amount }
     }
 }
 
 impl State {
-    /// Gives those who came first what they want, as far as it goes.
+    /// Serves the threads that came first, while there are enough permits.
     fn serve(&mut self) {
         while let Some(first) = self.waiting.front().filter(|first| first.amount <= self.free) {
             self.free -= first.amount;
@@ -74,18 +74,18 @@ impl State {
     }
 }
 
-impl Share {
+impl Permit {
     /// Gives back all but `amount`.
     pub(crate) fn shrink(&mut self, amount: u64) {
         let given = self.amount.saturating_sub(amount);
         self.amount -= given;
-        let mut state = self.shelf.state.lock();
+        let mut state = self.permits.state.lock();
         state.free += given;
         state.serve();
     }
 }
 
-impl Drop for Share {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.shrink(0);
     }
@@ -98,39 +98,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_has_more_than_there_is() {
-        let stock = Stock::new(10);
-        let mut all = stock.take(1000);
+    fn no_thread_has_more_than_there_is() {
+        let semaphore = Semaphore::new(10);
+        let mut all = semaphore.acquire(1000);
         assert_eq!(all.amount, 10);
         all.shrink(4);
-        let some = stock.take(6);
-        assert_eq!(stock.0.state.lock().free, 0);
+        let some = semaphore.acquire(6);
+        assert_eq!(semaphore.0.state.lock().free, 0);
         let waiting = std::thread::spawn({
-            let stock = stock.clone();
-            move || stock.take(10).amount
+            let semaphore = semaphore.clone();
+            move || semaphore.acquire(10).amount
         });
         drop(some);
         drop(all);
         assert_eq!(waiting.join().unwrap(), 10);
-        assert_eq!(stock.0.state.lock().free, 10);
+        assert_eq!(semaphore.0.state.lock().free, 10);
     }
 
     #[test]
-    fn nobody_overtakes() {
-        let stock = Stock::new(2);
-        let held = stock.take(2);
+    fn no_thread_overtakes() {
+        let semaphore = Semaphore::new(2);
+        let held = semaphore.acquire(2);
         let served = Mutex::new(Vec::new());
         std::thread::scope(|scope| {
             for number in 0..8 {
-                let (stock, served) = (&stock, &served);
+                let (semaphore, served) = (&semaphore, &served);
                 scope.spawn(move || {
                     // Some want all, and would starve if small ones went before.
-                    let share = stock.take(2 - number % 2);
+                    let permit = semaphore.acquire(2 - number % 2);
                     served.lock().push(number);
-                    drop(share);
+                    drop(permit);
                 });
                 wait_until("the thread to wait its turn", || {
-                    stock.0.state.lock().waiting.len() as u64 > number
+                    semaphore.0.state.lock().waiting.len() as u64 > number
                 });
             }
             drop(held);
