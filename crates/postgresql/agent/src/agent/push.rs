@@ -18,9 +18,9 @@
 //!   that PostgreSQL asks for is let go: to be copied from a required one that has it, else as a gap, which goes on record. Each is told.
 
 mod debts;
+mod destination;
 mod end;
 pub(super) mod gaps;
-mod lane;
 mod limits;
 mod queue;
 mod queue_limit;
@@ -38,7 +38,7 @@ use parking_lot::{Condvar, Mutex};
 use seawall_archive::{LogFileName, Packing};
 
 use super::Shared;
-use super::statistics::{Destination, QueueStatistics};
+use super::statistics::{DestinationStatistics, QueueStatistics};
 use crate::protocol::Answer;
 use crate::say::say;
 use crate::spool::FileIdentity;
@@ -258,9 +258,9 @@ impl Pusher {
     /// What a repository that was replaced had got counts no more: nothing is acknowledged for it, and what is not acknowledged yet
     /// is put again.
     fn take_on_changes(&self) {
-        for (lane, place) in self.shared.places.iter().enumerate() {
+        for (destination, place) in self.shared.places.iter().enumerate() {
             if place.take_change() {
-                self.state.lock().queue.repository_changed(lane);
+                self.state.lock().queue.repository_changed(destination);
                 self.shared.note_repositories();
             }
         }
@@ -271,24 +271,24 @@ impl Pusher {
         state.queue.running() == 0 && state.queue.unstarted() == 0 && self.shared.gaps.count() == 0
     }
 
-    pub(super) fn statistics(&self) -> (QueueStatistics, Vec<Destination>) {
+    pub(super) fn statistics(&self) -> (QueueStatistics, Vec<DestinationStatistics>) {
         let state = self.state.lock();
         let now = self.shared.clock.monotonic();
         let paths = state.queue.waiting();
-        let destinations = self.shared.places.iter().zip(&state.queue.lanes).enumerate();
+        let destinations = self.shared.places.iter().zip(&state.queue.destinations).enumerate();
         let destinations = destinations
-            .map(|(index, (place, lane))| {
+            .map(|(index, (place, destination))| {
                 let (lag_segments, refused) = state.queue.lacking(index);
-                Destination {
+                DestinationStatistics {
                     url: place.location(),
                     is_required: place.is_required,
-                    archived: lane.archived,
-                    last_archived: lane.last_archived.clone(),
+                    archived: destination.archived,
+                    last_archived: destination.last_archived.clone(),
                     lag_segments,
                     refused,
-                    in_flight: lane.running,
-                    in_flight_limit: lane.limit(),
-                    resting: lane.trouble(now).map(str::to_owned),
+                    in_flight: destination.running,
+                    in_flight_limit: destination.limit(),
+                    resting: destination.trouble(now).map(str::to_owned),
                     requests: place.statistics(),
                 }
             })

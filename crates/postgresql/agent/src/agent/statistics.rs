@@ -15,7 +15,7 @@ pub(super) struct Statistics {
     pub(super) system: Option<String>,
     pub(super) now_seconds: i64,
     pub(super) queue: QueueStatistics,
-    pub(super) destinations: Vec<Destination>,
+    pub(super) destinations: Vec<DestinationStatistics>,
     pub(super) fetches: FetchStatistics,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct QueueStatistics {
 
 /// One repository.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Destination {
+pub(super) struct DestinationStatistics {
     pub(super) url: String,
     pub(super) is_required: bool,
     pub(super) archived: u64,
@@ -87,14 +87,18 @@ impl Statistics {
                 queue.left_out, queue.gaps_to_record
             ));
         }
-        for place in &self.destinations {
-            let kind = if place.is_required { "repository" } else { "optional repository" };
-            let failures: u64 = place.requests.failures.values().sum();
+        for destination in &self.destinations {
+            let kind = if destination.is_required { "repository" } else { "optional repository" };
+            let failures: u64 = destination.requests.failures.values().sum();
             text.push_str(&format!(
                 "\n{kind} {}: lacks {}, refuses {}; in flight {} of at most {}; {failures} failed requests",
-                place.url, place.lag_segments, place.refused, place.in_flight, place.in_flight_limit
+                destination.url,
+                destination.lag_segments,
+                destination.refused,
+                destination.in_flight,
+                destination.in_flight_limit
             ));
-            let problem = place.resting.as_ref().or(place.requests.last_failure.as_ref());
+            let problem = destination.resting.as_ref().or(destination.requests.last_failure.as_ref());
             if let Some(problem) = problem {
                 text.push_str(&format!(", the last: {problem}"));
             }
@@ -112,26 +116,26 @@ impl Statistics {
 
     pub(super) fn to_json(&self) -> Value {
         let queue = &self.queue;
-        let place = |place: &Destination| {
-            let failures: serde_json::Map<String, Value> = place
+        let destination = |destination: &DestinationStatistics| {
+            let failures: serde_json::Map<String, Value> = destination
                 .requests
                 .failures
                 .iter()
                 .map(|(cause, count)| (cause.name().to_owned(), (*count).into()))
                 .collect();
             json!({
-                "repository": place.url,
-                "required": place.is_required,
-                "archived": place.archived,
-                "last_archived": place.last_archived,
-                "lag_segments": place.lag_segments,
-                "refused": place.refused,
-                "in_flight": place.in_flight,
-                "in_flight_limit": place.in_flight_limit,
-                "resting": place.resting,
-                "retries": place.requests.retries,
+                "repository": destination.url,
+                "required": destination.is_required,
+                "archived": destination.archived,
+                "last_archived": destination.last_archived,
+                "lag_segments": destination.lag_segments,
+                "refused": destination.refused,
+                "in_flight": destination.in_flight,
+                "in_flight_limit": destination.in_flight_limit,
+                "resting": destination.resting,
+                "retries": destination.requests.retries,
                 "failures": failures,
-                "last_failure": place.requests.last_failure,
+                "last_failure": destination.requests.last_failure,
             })
         };
         json!({
@@ -147,7 +151,7 @@ impl Statistics {
             "in_flight": queue.in_flight,
             "left_out": queue.left_out,
             "gaps_to_record": queue.gaps_to_record,
-            "repositories": self.destinations.iter().map(place).collect::<Vec<_>>(),
+            "repositories": self.destinations.iter().map(destination).collect::<Vec<_>>(),
             "fetched_when_asked_for": self.fetches.asked_for,
             "fetched_ahead": self.fetches.ahead,
             "fetched_in_spool": self.fetches.in_spool,
@@ -169,20 +173,23 @@ impl Statistics {
         metrics.one("archive_in_flight", "gauge", "uploads under way", queue.in_flight);
         metrics.one("archive_left_out_total", "counter", "segments left out as gaps", queue.left_out);
         metrics.one("archive_gaps_to_record", "gauge", "gaps not on record yet", queue.gaps_to_record);
-        metrics
-            .each("archive_repository_archived_total", "counter", &self.destinations, |place| place.archived);
-        metrics.each("archive_repository_lag_segments", "gauge", &self.destinations, |place| {
-            place.lag_segments as u64
+        metrics.each("archive_repository_archived_total", "counter", &self.destinations, |destination| {
+            destination.archived
         });
-        metrics.each("archive_repository_refused", "gauge", &self.destinations, |place| place.refused as u64);
-        metrics.each("archive_repository_up", "gauge", &self.destinations, |place| {
-            u64::from(place.resting.is_none())
+        metrics.each("archive_repository_lag_segments", "gauge", &self.destinations, |destination| {
+            destination.lag_segments as u64
         });
-        metrics.each("archive_repository_in_flight", "gauge", &self.destinations, |place| {
-            place.in_flight as u64
+        metrics.each("archive_repository_refused", "gauge", &self.destinations, |destination| {
+            destination.refused as u64
         });
-        metrics.each("archive_repository_retries_total", "counter", &self.destinations, |place| {
-            place.requests.retries
+        metrics.each("archive_repository_up", "gauge", &self.destinations, |destination| {
+            u64::from(destination.resting.is_none())
+        });
+        metrics.each("archive_repository_in_flight", "gauge", &self.destinations, |destination| {
+            destination.in_flight as u64
+        });
+        metrics.each("archive_repository_retries_total", "counter", &self.destinations, |destination| {
+            destination.requests.retries
         });
         metrics.failures(&self.destinations);
         metrics.one(
@@ -230,18 +237,25 @@ impl Metrics {
         self.line(name, "", value);
     }
 
-    fn each(&mut self, name: &str, kind: &str, places: &[Destination], value: impl Fn(&Destination) -> u64) {
+    fn each(
+        &mut self,
+        name: &str,
+        kind: &str,
+        destinations: &[DestinationStatistics],
+        value: impl Fn(&DestinationStatistics) -> u64,
+    ) {
         self.head(name, kind, "of one repository");
-        for place in places {
-            self.line(name, &format!(",repository=\"{}\"", escape(&place.url)), value(place));
+        for destination in destinations {
+            self.line(name, &format!(",repository=\"{}\"", escape(&destination.url)), value(destination));
         }
     }
 
-    fn failures(&mut self, places: &[Destination]) {
+    fn failures(&mut self, destinations: &[DestinationStatistics]) {
         self.head("archive_repository_failures_total", "counter", "requests that failed, by cause");
-        for place in places {
-            for (cause, count) in &place.requests.failures {
-                let labels = format!(",repository=\"{}\",cause=\"{}\"", escape(&place.url), cause.name());
+        for destination in destinations {
+            for (cause, count) in &destination.requests.failures {
+                let labels =
+                    format!(",repository=\"{}\",cause=\"{}\"", escape(&destination.url), cause.name());
                 self.line("archive_repository_failures_total", &labels, count);
             }
         }
@@ -258,7 +272,7 @@ mod tests {
     use seawall_archive::StoreCause;
 
     fn statistics() -> Statistics {
-        let place = Destination {
+        let destination = DestinationStatistics {
             url: "s3://b/\"p\"".to_owned(),
             is_required: true,
             archived: 5,
@@ -269,14 +283,14 @@ mod tests {
                 failures: [(StoreCause::Busy, 4)].into(),
                 last_failure: None,
             },
-            ..Destination::default()
+            ..DestinationStatistics::default()
         };
         let queue =
             QueueStatistics { segments: 2, bytes: 1 << 25, left_out: 1, ..QueueStatistics::default() };
         Statistics {
             system: Some("postgresql-7".to_owned()),
             queue,
-            destinations: vec![place],
+            destinations: vec![destination],
             ..Statistics::default()
         }
     }
@@ -285,8 +299,11 @@ mod tests {
     fn json_and_text_tell_the_lag_and_the_trouble() {
         let json = statistics().to_json();
         assert_eq!((json["lag_segments"].as_u64(), json["lag_bytes"].as_u64()), (Some(2), Some(1 << 25)));
-        let place = &json["repositories"][0];
-        assert_eq!((place["failures"]["busy"].as_u64(), place["lag_segments"].as_u64()), (Some(4), Some(2)));
+        let destination = &json["repositories"][0];
+        assert_eq!(
+            (destination["failures"]["busy"].as_u64(), destination["lag_segments"].as_u64()),
+            (Some(4), Some(2))
+        );
         let text = statistics().to_text();
         assert!(text.contains("lacks 2") && text.contains("no answer within 60 s"), "{text}");
         assert!(text.contains("GAPS: 1"), "{text}");

@@ -18,11 +18,11 @@ impl Pusher {
         if self.has_taken_on_owed.swap(true, Ordering::SeqCst) {
             return;
         }
-        for (lane, place) in self.shared.places.iter().enumerate() {
+        for (destination, place) in self.shared.places.iter().enumerate() {
             match self.shared.spool.owed(system, &place.key()) {
                 Ok(names) => {
                     let mut state = self.state.lock();
-                    names.iter().for_each(|name| state.queue.add_owed(name, lane));
+                    names.iter().for_each(|name| state.queue.add_owed(name, destination));
                     self.staff(&mut state);
                 }
                 Err(error) => say!("cannot read what is owed to {}: {error}", place.location()),
@@ -31,9 +31,9 @@ impl Pusher {
         self.changed.notify_all();
     }
 
-    pub(super) fn note_owed(&self, name: &str, lanes: &[usize]) -> Result<(), String> {
-        for lane in lanes {
-            let (place, system) = (&self.shared.places[*lane], self.shared.system()?);
+    pub(super) fn note_owed(&self, name: &str, destinations: &[usize]) -> Result<(), String> {
+        for destination in destinations {
+            let (place, system) = (&self.shared.places[*destination], self.shared.system()?);
             self.shared.spool.note_owed(system, &place.key(), name).map_err(|error| {
                 format!("cannot note that {} has yet to get {name}: {error}", place.location())
             })?;
@@ -42,8 +42,8 @@ impl Pusher {
     }
 
     /// If that fails, the next agent finds out that it is paid.
-    pub(super) fn note_paid(&self, name: &str, lane: usize) {
-        let key = self.shared.places[lane].key();
+    pub(super) fn note_paid(&self, name: &str, destination: usize) {
+        let key = self.shared.places[destination].key();
         let paid = self.shared.system().and_then(|system| {
             self.shared.spool.note_paid(system, &key, name).map_err(|error| error.to_string())
         });
@@ -65,13 +65,13 @@ impl Pusher {
         }
         // If PostgreSQL has asked for it meanwhile it is archived after all, and the gap that is noted is none to a recovery.
         let written_off = self.state.lock().queue.write_off(task, is_released);
-        for lane in written_off {
-            let place = self.shared.places[lane].location();
+        for destination in written_off {
+            let place = self.shared.places[destination].location();
             say!(
                 "{} was owed to {place}, and is in no repository any more: it will be missing there",
                 task.name
             );
-            self.note_paid(&task.name, lane);
+            self.note_paid(&task.name, destination);
         }
         self.changed.notify_all();
     }
@@ -79,7 +79,12 @@ impl Pusher {
     /// A gap of the repositories that were to get it, and of no other: those had it for as long as they were to keep it.
     fn note_lost(&self, task: &Task) -> Result<(), String> {
         let Some(LogFileName::Segment(place)) = LogFileName::parse(&task.name) else { return Ok(()) };
-        let others = self.shared.places.iter().enumerate().filter(|(lane, _)| !task.lanes.contains(lane));
+        let others = self
+            .shared
+            .places
+            .iter()
+            .enumerate()
+            .filter(|(destination, _)| !task.destinations.contains(destination));
         let recorded = others.filter_map(|(_, other)| Some(other.record_mark(&other.id()?))).collect();
         let note = GapNote {
             system: self.shared.system()?,

@@ -5,7 +5,7 @@ mod jobs;
 use std::sync::mpsc::Sender;
 use std::time::Duration;
 
-use super::lane::{Lane, Room};
+use super::destination::{Capacity, Destination};
 use super::work::Failure;
 use crate::protocol::Answer;
 use crate::spool::FileIdentity;
@@ -18,7 +18,7 @@ const FILE_REST: Duration = Duration::from_secs(60);
 pub(super) struct Queue {
     jobs: Jobs,
     /// One for each repository, in their order.
-    pub(super) lanes: Vec<Lane>,
+    pub(super) destinations: Vec<Destination>,
     /// Files that are durable in every required repository.
     pub(super) archived: u64,
     pub(super) last_archived: Option<String>,
@@ -43,7 +43,7 @@ pub(super) struct Task {
     pub(super) path: String,
     pub(super) source: Source,
     /// The repositories to put it into.
-    pub(super) lanes: Vec<usize>,
+    pub(super) destinations: Vec<usize>,
 }
 
 /// What a worker may do.
@@ -99,15 +99,21 @@ pub(super) struct Settled {
 impl Queue {
     /// For repositories that are required or not, with so many uploads to each.
     pub(super) fn new(required: impl IntoIterator<Item = bool>, in_flight_max: usize) -> Queue {
-        let lanes: Vec<Lane> =
-            required.into_iter().map(|is_required| Lane::new(is_required, in_flight_max)).collect();
-        Queue { jobs: Jobs::new(lanes.len()), lanes, archived: 0, last_archived: None, last_error: None }
+        let destinations: Vec<Destination> =
+            required.into_iter().map(|is_required| Destination::new(is_required, in_flight_max)).collect();
+        Queue {
+            jobs: Jobs::new(destinations.len()),
+            destinations,
+            archived: 0,
+            last_archived: None,
+            last_error: None,
+        }
     }
 
     /// Takes a file on, if it is not known.
     pub(super) fn add(&mut self, name: &str, path: &str) {
         if !self.is_known(name) {
-            self.jobs.insert(Job::new(name, path, vec![Stage::Waiting; self.lanes.len()], None));
+            self.jobs.insert(Job::new(name, path, vec![Stage::Waiting; self.destinations.len()], None));
         }
     }
 
@@ -117,14 +123,14 @@ impl Queue {
     }
 
     /// Takes on what an earlier agent has left owing to one repository.
-    pub(super) fn add_owed(&mut self, name: &str, lane: usize) {
+    pub(super) fn add_owed(&mut self, name: &str, destination: usize) {
         if !self.is_known(name) {
-            let stages = vec![Stage::Done; self.lanes.len()];
+            let stages = vec![Stage::Done; self.destinations.len()];
             self.jobs.insert(Job::new(name, "", stages, Some(Source::Repository)));
         }
         self.jobs.change(name, |job| {
-            job.stages[lane] = Stage::Waiting;
-            job.noted.insert(lane);
+            job.stages[destination] = Stage::Waiting;
+            job.noted.insert(destination);
         });
     }
 
@@ -155,10 +161,10 @@ impl Queue {
     /// Whether an upload of it is under way to a repository that is required.
     pub(super) fn is_running(&self, name: &str) -> bool {
         self.jobs.get(name).is_some_and(|job| {
-            self.lanes
+            self.destinations
                 .iter()
                 .zip(&job.stages)
-                .any(|(lane, stage)| lane.is_required && *stage == Stage::Running)
+                .any(|(destination, stage)| destination.is_required && *stage == Stage::Running)
         })
     }
 
@@ -176,43 +182,49 @@ impl Queue {
     pub(super) fn lasting_trouble(&self, name: &str, now: Duration, patience: Duration) -> Option<&str> {
         let stages = self.jobs.get(name).map(|job| &job.stages);
         let lacks = |index: usize| stages.is_none_or(|stages| stages[index] != Stage::Done);
-        let mut lanes = self.lanes.iter().enumerate();
-        lanes.find_map(|(index, lane)| {
-            if lane.is_required && lacks(index) { lane.lasting_trouble(now, patience) } else { None }
+        let mut destinations = self.destinations.iter().enumerate();
+        destinations.find_map(|(index, destination)| {
+            if destination.is_required && lacks(index) {
+                destination.lasting_trouble(now, patience)
+            } else {
+                None
+            }
         })
     }
 
     /// The next upload: those that a command waits for first, then histories, then by name, what is owed last.
     pub(super) fn choose(&mut self, now: Duration) -> Choice {
-        let rooms: Vec<Room> = self.lanes.iter().map(|lane| lane.room(now)).collect();
-        let free: Vec<usize> = (0..rooms.len()).filter(|lane| rooms[*lane] == Room::Free).collect();
-        for lane in &free {
-            self.jobs.end_rests(*lane, now);
+        let capacities: Vec<Capacity> =
+            self.destinations.iter().map(|destination| destination.capacity(now)).collect();
+        let free: Vec<usize> =
+            (0..capacities.len()).filter(|destination| capacities[*destination] == Capacity::Free).collect();
+        for destination in &free {
+            self.jobs.end_rests(*destination, now);
         }
-        let Some(name) = self.jobs.first(free.iter().copied()) else { return self.later(&rooms) };
+        let Some(name) = self.jobs.first(free.iter().copied()) else { return self.later(&capacities) };
         let task = self.jobs.change(&name, |job| {
-            let waits = |lane: &usize| job.stages[*lane] == Stage::Waiting;
-            let lanes: Vec<usize> = free.into_iter().filter(waits).collect();
-            lanes.iter().for_each(|lane| job.stages[*lane] = Stage::Running);
+            let waits = |destination: &usize| job.stages[*destination] == Stage::Waiting;
+            let destinations: Vec<usize> = free.into_iter().filter(waits).collect();
+            destinations.iter().for_each(|destination| job.stages[*destination] = Stage::Running);
             let source = job.released.unwrap_or(Source::File);
-            Task { name: name.to_string(), path: job.path.clone(), source, lanes }
+            Task { name: name.to_string(), path: job.path.clone(), source, destinations }
         });
         let task = task.expect("it was just found");
-        for lane in &task.lanes {
-            self.lanes[*lane].running += 1;
+        for destination in &task.destinations {
+            self.destinations[*destination].running += 1;
         }
         Choice::Task(task)
     }
 
     /// When the next file can be tried, if nothing happens before.
-    fn later(&self, rooms: &[Room]) -> Choice {
-        let time = |(lane, room): (usize, &Room)| match room {
-            Room::Later(at) if self.jobs.any_waits(lane) => Some(*at),
-            Room::Later(at) => self.jobs.first_rest(lane).map(|rest| rest.max(*at)),
-            Room::Free => self.jobs.first_rest(lane),
-            Room::Full => None,
+    fn later(&self, capacities: &[Capacity]) -> Choice {
+        let time = |(destination, capacity): (usize, &Capacity)| match capacity {
+            Capacity::Later(at) if self.jobs.any_waits(destination) => Some(*at),
+            Capacity::Later(at) => self.jobs.first_rest(destination).map(|rest| rest.max(*at)),
+            Capacity::Free => self.jobs.first_rest(destination),
+            Capacity::Full => None,
         };
-        let next = rooms.iter().enumerate().filter_map(time).min();
+        let next = capacities.iter().enumerate().filter_map(time).min();
         next.map_or(Choice::Nothing, Choice::Later)
     }
 
@@ -220,37 +232,37 @@ impl Queue {
     pub(super) fn finish(
         &mut self,
         name: &str,
-        lane: usize,
+        destination: usize,
         identity: Option<FileIdentity>,
         result: Result<(), &Failure>,
         now: Duration,
     ) -> Outcome {
-        self.lanes[lane].running -= 1;
+        self.destinations[destination].running -= 1;
         match result {
             _ if !self.is_known(name) => Outcome::Nothing,
-            Ok(()) => match self.succeeded(name, lane, identity) {
+            Ok(()) => match self.succeeded(name, destination, identity) {
                 Outcome::Nothing => self.held(name, now),
                 outcome => outcome,
             },
-            Err(failure) => self.failed(name, lane, failure, now),
+            Err(failure) => self.failed(name, destination, failure, now),
         }
     }
 
-    fn failed(&mut self, name: &str, lane: usize, failure: &Failure, now: Duration) -> Outcome {
-        let is_required = self.lanes[lane].is_required;
+    fn failed(&mut self, name: &str, destination: usize, failure: &Failure, now: Duration) -> Outcome {
+        let is_required = self.destinations[destination].is_required;
         self.last_error = Some(failure.message.clone());
         if failure.is_of_store {
-            self.lanes[lane].failed(now, failure);
+            self.destinations[destination].failed(now, failure);
         }
         let askers = self.jobs.change(name, |job| {
-            job.stages[lane] =
+            job.stages[destination] =
                 if failure.is_of_store { Stage::Waiting } else { Stage::Failed(now + FILE_REST) };
             if is_required { std::mem::take(&mut job.askers) } else { Vec::new() }
         });
         let mut askers = askers.unwrap_or_default();
         if failure.is_of_store && is_required {
             // The next upload tells how the repository is only after a rest, and it may be that of another file.
-            askers.append(&mut self.jobs.take_askers_of_waiting(lane));
+            askers.append(&mut self.jobs.take_askers_of_waiting(destination));
         }
         Outcome::Failed { askers }
     }
@@ -267,17 +279,17 @@ impl Queue {
         Outcome::Held { askers, why }
     }
 
-    fn succeeded(&mut self, name: &str, lane: usize, identity: Option<FileIdentity>) -> Outcome {
-        self.lanes[lane].succeeded(name);
-        let lanes = &self.lanes;
+    fn succeeded(&mut self, name: &str, destination: usize, identity: Option<FileIdentity>) -> Outcome {
+        self.destinations[destination].succeeded(name);
+        let destinations = &self.destinations;
         let outcome = self.jobs.change(name, |job| {
-            job.stages[lane] = Stage::Done;
+            job.stages[destination] = Stage::Done;
             if job.is_settling {
                 // Its note may not be written yet.
                 return Outcome::Nothing;
             }
             if job.released.is_some() {
-                job.noted.remove(&lane);
+                job.noted.remove(&destination);
                 return Outcome::Paid;
             }
             if !job.is_still(identity) {
@@ -285,7 +297,7 @@ impl Queue {
                 return Outcome::Nothing;
             }
             let owed = job.lacking();
-            if owed.iter().any(|lane| lanes[*lane].is_required) {
+            if owed.iter().any(|destination| destinations[*destination].is_required) {
                 return Outcome::Nothing;
             }
             job.released = Some(identity.map_or(Source::Repository, Source::Archived));
@@ -313,8 +325,9 @@ impl Queue {
         let settled = self.jobs.change(name, |job| {
             job.is_settling = false;
             let noted = job.noted.iter().copied();
-            let paid: Vec<usize> = noted.filter(|lane| job.stages[*lane] == Stage::Done).collect();
-            job.noted.retain(|lane| !paid.contains(lane));
+            let paid: Vec<usize> =
+                noted.filter(|destination| job.stages[*destination] == Stage::Done).collect();
+            job.noted.retain(|destination| !paid.contains(destination));
             Settled { askers: std::mem::take(&mut job.askers), paid }
         });
         self.forget_done(name);
@@ -323,13 +336,13 @@ impl Queue {
 
     /// A file cannot be archived, whatever the stores do. Returns those to be told.
     pub(super) fn refuse(&mut self, task: &Task, failure: &Failure, now: Duration) -> Vec<Sender<Answer>> {
-        for lane in &task.lanes {
-            self.lanes[*lane].running -= 1;
+        for destination in &task.destinations {
+            self.destinations[*destination].running -= 1;
         }
         self.last_error = Some(failure.message.clone());
         let askers = self.jobs.change(&task.name, |job| {
-            for lane in &task.lanes {
-                job.stages[*lane] = Stage::Failed(now + FILE_REST);
+            for destination in &task.destinations {
+                job.stages[*destination] = Stage::Failed(now + FILE_REST);
             }
             std::mem::take(&mut job.askers)
         });
@@ -339,17 +352,17 @@ impl Queue {
     /// Repositories will not get what they are owed, if that `is_noted` as a gap. Returns which those are: none if PostgreSQL has asked
     /// for the file once more.
     pub(super) fn write_off(&mut self, task: &Task, is_noted: bool) -> Vec<usize> {
-        for lane in &task.lanes {
-            self.lanes[*lane].running -= 1;
+        for destination in &task.destinations {
+            self.destinations[*destination].running -= 1;
         }
         let written_off = self.jobs.change(&task.name, |job| {
             let is_lost = is_noted && job.released.is_some();
             let stage = if is_lost { Stage::Done } else { Stage::Waiting };
-            task.lanes.iter().for_each(|lane| job.stages[*lane] = stage);
+            task.destinations.iter().for_each(|destination| job.stages[*destination] = stage);
             if is_lost {
-                job.noted.retain(|lane| !task.lanes.contains(lane));
+                job.noted.retain(|destination| !task.destinations.contains(destination));
             }
-            if is_lost { task.lanes.clone() } else { Vec::new() }
+            if is_lost { task.destinations.clone() } else { Vec::new() }
         });
         self.forget_done(&task.name);
         written_off.unwrap_or_default()
@@ -364,12 +377,14 @@ impl Queue {
     /// [`Queue::end_release`] no upload of the file begins. `now` is the file that PostgreSQL asks for: an earlier one with its name is not
     /// what it is told of.
     pub(super) fn begin_release(&mut self, name: &str, now: Option<FileIdentity>) -> Release {
-        let has = |lane: &usize| self.is_in(name, *lane, now);
-        let having: Vec<usize> = (0..self.lanes.len()).filter(has).collect();
+        let has = |destination: &usize| self.is_in(name, *destination, now);
+        let having: Vec<usize> = (0..self.destinations.len()).filter(has).collect();
         self.jobs.change(name, |job| job.is_settling = true);
         // An optional one need not be there when somebody recovers.
-        match having.iter().any(|lane| self.lanes[*lane].is_required) {
-            true => Release::Owed((0..self.lanes.len()).filter(|lane| !having.contains(lane)).collect()),
+        match having.iter().any(|destination| self.destinations[*destination].is_required) {
+            true => Release::Owed(
+                (0..self.destinations.len()).filter(|destination| !having.contains(destination)).collect(),
+            ),
             false => Release::LeftOut(having),
         }
     }
@@ -381,24 +396,24 @@ impl Queue {
                 return Settled { askers: self.give_up(name), ..Settled::default() };
             }
             Release::LeftOut(_) => {}
-            Release::Owed(lanes) => drop(self.jobs.change(name, |job| {
+            Release::Owed(destinations) => drop(self.jobs.change(name, |job| {
                 if is_noted {
                     job.released = Some(Source::Repository);
                 }
                 // Some may be noted even so.
-                job.noted.extend(lanes);
+                job.noted.extend(destinations);
             })),
         }
         self.settle(name)
     }
 
     /// Another repository has taken the place of one: it has nothing of what that had got.
-    pub(super) fn repository_changed(&mut self, lane: usize) {
-        let has = |job: &Job| job.released.is_none() && job.stages[lane] == Stage::Done;
+    pub(super) fn repository_changed(&mut self, destination: usize) {
+        let has = |job: &Job| job.released.is_none() && job.stages[destination] == Stage::Done;
         let jobs = self.jobs.iter().filter(|(_, job)| has(job));
         let names: Vec<String> = jobs.map(|(name, _)| name.to_owned()).collect();
         for name in names {
-            self.jobs.change(&name, |job| job.stages[lane] = Stage::Waiting);
+            self.jobs.change(&name, |job| job.stages[destination] = Stage::Waiting);
         }
     }
 
@@ -420,11 +435,11 @@ impl Queue {
     /// No upload is begun any more: drops those who wait for a file that would need one. What is under way to an optional repository
     /// is not what they wait for.
     pub(super) fn drop_hopeless_askers(&mut self) {
-        let is_hopeless = |(lane, stage): (&Lane, &Stage)| {
-            lane.is_required && !matches!(stage, Stage::Running | Stage::Done)
+        let is_hopeless = |(destination, stage): (&Destination, &Stage)| {
+            destination.is_required && !matches!(stage, Stage::Running | Stage::Done)
         };
-        let lanes = &self.lanes;
-        self.jobs.drop_askers(|job| lanes.iter().zip(&job.stages).any(is_hopeless));
+        let destinations = &self.destinations;
+        self.jobs.drop_askers(|job| destinations.iter().zip(&job.stages).any(is_hopeless));
     }
 
     /// No upload is under way any more: drops all who still wait.
@@ -444,13 +459,13 @@ impl Queue {
     }
 
     /// Whether a repository has the file already that is there `now`.
-    pub(super) fn is_in(&self, name: &str, lane: usize, now: Option<FileIdentity>) -> bool {
-        self.jobs.get(name).is_some_and(|job| job.is_of(now) && job.stages[lane] == Stage::Done)
+    pub(super) fn is_in(&self, name: &str, destination: usize, now: Option<FileIdentity>) -> bool {
+        self.jobs.get(name).is_some_and(|job| job.is_of(now) && job.stages[destination] == Stage::Done)
     }
 
     /// How many files a repository lacks, and how many of them rest because they cannot be put there.
-    pub(super) fn lacking(&self, lane: usize) -> (usize, usize) {
-        self.jobs.lacking(lane)
+    pub(super) fn lacking(&self, destination: usize) -> (usize, usize) {
+        self.jobs.lacking(destination)
     }
 
     /// Files that wait for a worker.
@@ -459,7 +474,7 @@ impl Queue {
     }
 
     pub(super) fn running(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.running).sum()
+        self.destinations.iter().map(|destination| destination.running).sum()
     }
 }
 

@@ -61,7 +61,7 @@ impl Pusher {
         release: &Release,
     ) -> Answer {
         let noted = match release {
-            Release::Owed(lanes) => self.note_owed(name, lanes),
+            Release::Owed(destinations) => self.note_owed(name, destinations),
             Release::LeftOut(_) => self.note_left_out(name, path, reason),
         };
         let settled = {
@@ -72,7 +72,7 @@ impl Pusher {
             settled
         };
         self.changed.notify_all();
-        settled.paid.into_iter().for_each(|lane| self.note_paid(name, lane));
+        settled.paid.into_iter().for_each(|destination| self.note_paid(name, destination));
         let answer = match noted {
             Ok(()) => Answer::Released(self.words_of(name, reason, release)),
             Err(problem) => Answer::Failed(problem),
@@ -107,8 +107,9 @@ impl Pusher {
                 "{name} is not in every repository yet, and is copied there from one that has it: {reason}"
             ),
             Release::LeftOut(having) => {
-                let location = |lane: &usize| self.shared.places[*lane].location();
-                let only_there = |lane| format!("; the optional repository {} has it", location(lane));
+                let location = |destination: &usize| self.shared.places[*destination].location();
+                let only_there =
+                    |destination| format!("; the optional repository {} has it", location(destination));
                 let only_there: String = having.iter().map(only_there).collect();
                 format!(
                     "GAP: {name} is NOT archived where that is required, and will be missing{only_there}: {reason}. No recovery goes beyond it: \

@@ -12,8 +12,14 @@ impl Pusher {
         if self.shared.gaps.count() == 0 {
             return;
         }
-        let is_in_trouble: Vec<bool> =
-            self.state.lock().queue.lanes.iter().map(|lane| lane.last_trouble().is_some()).collect();
+        let is_in_trouble: Vec<bool> = self
+            .state
+            .lock()
+            .queue
+            .destinations
+            .iter()
+            .map(|destination| destination.last_trouble().is_some())
+            .collect();
         for (place, is_in_trouble) in is_in_trouble.into_iter().enumerate() {
             if is_in_trouble || !self.shared.gaps.are_to_be_recorded(&self.shared.places[place]) {
                 continue;

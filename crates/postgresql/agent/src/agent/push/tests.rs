@@ -161,7 +161,7 @@ fn end_while_a_command_waits(is_second_busy: bool, finish: impl FnOnce(&Pusher, 
         // No thread is started, since as many as may be are there.
         state.workers = pusher.workers_max;
         state.required_uploads = 1;
-        state.queue.lanes[1].running = usize::from(is_second_busy);
+        state.queue.destinations[1].running = usize::from(is_second_busy);
     }
     let command = ask(&pusher, HISTORY);
     let task = seawall_testing::wait_for("the file to be taken on", || {
@@ -170,7 +170,7 @@ fn end_while_a_command_waits(is_second_busy: bool, finish: impl FnOnce(&Pusher, 
             Choice::Later(_) | Choice::Nothing => None,
         }
     });
-    assert_eq!(task.lanes.len(), if is_second_busy { 1 } else { 2 });
+    assert_eq!(task.destinations.len(), if is_second_busy { 1 } else { 2 });
     let ending = std::thread::spawn({
         let pusher = Arc::clone(&pusher);
         move || pusher.end(seawall_testing::PATIENCE)
@@ -206,7 +206,7 @@ fn a_command_that_waits_for_a_file_that_is_begun_anew_is_told_when_the_agent_end
         contents
             .into_iter()
             .enumerate()
-            .for_each(|(lane, content)| pusher.finish(task, lane, content, Ok(())));
+            .for_each(|(destination, content)| pusher.finish(task, destination, content, Ok(())));
     };
     let answer = end_while_a_command_waits(false, put_into_both);
     assert!(matches!(&answer, Answer::Failed(problem) if problem.contains("ended")), "{answer:?}");
@@ -264,22 +264,22 @@ fn a_single_failure_opens_no_gap() {
     state.queue.add(SEGMENT, &path);
     let reason = |state: &State, now| pusher.reason_to_let_go(state, SEGMENT, &path, now);
     let mut now = Duration::from_secs(1000);
-    state.queue.lanes[0].succeeded("before");
+    state.queue.destinations[0].succeeded("before");
     now += Duration::from_secs(1);
-    state.queue.lanes[0].failed(now, &store_is_down());
+    state.queue.destinations[0].failed(now, &store_is_down());
     assert_eq!(reason(&state, now), None, "it has answered a second ago");
     // It goes on failing, each time that it is tried.
     let down_since = now;
     while now < down_since + PATIENCE {
         assert_eq!(reason(&state, now), None, "down for {:?}", now.saturating_sub(down_since));
         now += Duration::from_secs(31);
-        state.queue.lanes[0].failed(now, &store_is_down());
+        state.queue.destinations[0].failed(now, &store_is_down());
     }
     let given = reason(&state, now).unwrap_or_default();
     assert!(given.contains("down") && given.contains("queue_max"), "{given}");
     // It answers again: it gets as long once more.
-    state.queue.lanes[0].succeeded("before");
-    state.queue.lanes[0].failed(now, &store_is_down());
+    state.queue.destinations[0].succeeded("before");
+    state.queue.destinations[0].failed(now, &store_is_down());
     assert_eq!(reason(&state, now), None);
 }
 
@@ -294,7 +294,7 @@ fn a_file_that_another_one_has_replaced_is_not_copied_from_a_repository() {
     let mut state = pusher.state.lock();
     let now = pusher.shared.clock.monotonic();
     state.queue.add(SEGMENT, &path);
-    assert!(matches!(state.queue.choose(now), Choice::Task(task) if task.lanes == [0, 1]));
+    assert!(matches!(state.queue.choose(now), Choice::Task(task) if task.destinations == [0, 1]));
     state.queue.finish(SEGMENT, 0, before, Ok(()), now);
     state.queue.finish(SEGMENT, 1, None, Err(&store_is_down()), now);
     write_to_archive(directory.path(), SEGMENT, b"what is there now");
@@ -327,7 +327,7 @@ fn a_command_is_answered_while_the_note_of_a_gap_is_synced() {
     let limit = QueueLimit { bytes: 1, patience: Duration::ZERO };
     let pusher = Pusher::new(shared, Packing::default(), 4, Some(limit));
     let now = pusher.shared.clock.monotonic();
-    pusher.state.lock().queue.lanes[0].failed(now, &store_is_down());
+    pusher.state.lock().queue.destinations[0].failed(now, &store_is_down());
     let let_go = ask(&pusher, SEGMENT);
     gate.await_waiting(1);
     assert_eq!(answer_of(ask(&pusher, HISTORY)), Answer::Failed("down".to_owned()));

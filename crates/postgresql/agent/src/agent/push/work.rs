@@ -75,7 +75,7 @@ pub(super) struct Prepared {
     history: Option<Packed>,
     /// Of the file that the content is from, if it is from one.
     pub(super) identity: Option<FileIdentity>,
-    /// Room in memory, until it is put.
+    /// Memory for the packed file, until it is put.
     pub(super) permit: Option<Permit>,
 }
 

@@ -55,7 +55,10 @@ impl Pusher {
             let now = self.shared.clock.monotonic();
             match state.queue.choose(now) {
                 Choice::Task(task) => {
-                    let is_required = task.lanes.iter().any(|lane| state.queue.lanes[*lane].is_required);
+                    let is_required = task
+                        .destinations
+                        .iter()
+                        .any(|destination| state.queue.destinations[*destination].is_required);
                     state.required_uploads += usize::from(is_required);
                     return Some((task, is_required.then(|| Required(self))));
                 }
@@ -73,30 +76,31 @@ impl Pusher {
         let bytes = prepared.packed.header().stored_bytes;
         let held = Arc::new(prepared.permit.take());
         let (prepared, required) = (prepared, Arc::new(required));
-        let put = |lane: usize, held: Option<Held<'_>>| {
+        let put = |destination: usize, held: Option<Held<'_>>| {
             // What is acknowledged is what was put into the repositories that there were then.
             let content = prepared.identity.map(|identity| (identity, self.shared.spool.mark()));
-            self.state.lock().queue.lanes[lane].begin(bytes);
-            let result = work::put(&self.shared.places[lane], &prepared);
-            self.state.lock().queue.lanes[lane].end(bytes);
+            self.state.lock().queue.destinations[destination].begin(bytes);
+            let result = work::put(&self.shared.places[destination], &prepared);
+            self.state.lock().queue.destinations[destination].end(bytes);
             let required = held.map(|(memory, required)| {
                 drop(memory);
                 required
             });
-            self.finish(task, lane, content, result);
+            self.finish(task, destination, content, result);
             drop(required);
         };
-        let with_held = |lane: &usize| {
-            let is_required = self.shared.places[*lane].is_required;
-            (*lane, is_required.then(|| (Arc::clone(&held), Arc::clone(&required))))
+        let with_held = |destination: &usize| {
+            let is_required = self.shared.places[*destination].is_required;
+            (*destination, is_required.then(|| (Arc::clone(&held), Arc::clone(&required))))
         };
-        let mut lanes: Vec<(usize, Option<Held<'_>>)> = task.lanes.iter().map(with_held).collect();
+        let mut destinations: Vec<(usize, Option<Held<'_>>)> =
+            task.destinations.iter().map(with_held).collect();
         drop((held, required));
-        let Some((last, last_held)) = lanes.pop() else { return };
+        let Some((last, last_held)) = destinations.pop() else { return };
         let put = &put;
         std::thread::scope(|scope| {
-            for (lane, held) in lanes {
-                scope.spawn(move || put(lane, held));
+            for (destination, held) in destinations {
+                scope.spawn(move || put(destination, held));
             }
             put(last, last_held);
         });
@@ -105,14 +109,15 @@ impl Pusher {
     pub(super) fn finish(
         &self,
         task: &Task,
-        lane: usize,
+        destination: usize,
         content: Option<(FileIdentity, Option<u32>)>,
         result: Result<(), Failure>,
     ) {
         self.take_on_changes();
         let (name, now) = (&*task.name, self.shared.clock.monotonic());
         let identity = content.map(|(identity, _)| identity);
-        let outcome = self.state.lock().queue.finish(name, lane, identity, result.as_ref().copied(), now);
+        let outcome =
+            self.state.lock().queue.finish(name, destination, identity, result.as_ref().copied(), now);
         let (answer, askers) = match (outcome, result) {
             (Outcome::Durable { owed }, _) => {
                 // The stores answer again: before PostgreSQL goes on, what it went on without is on record. Nobody waits for an
@@ -124,11 +129,11 @@ impl Pusher {
                     )),
                 };
                 let settled = self.state.lock().queue.settle(name);
-                settled.paid.into_iter().for_each(|lane| self.note_paid(name, lane));
+                settled.paid.into_iter().for_each(|destination| self.note_paid(name, destination));
                 (answer, settled.askers)
             }
             (Outcome::Paid, _) => {
-                self.note_paid(name, lane);
+                self.note_paid(name, destination);
                 (Answer::Ok, Vec::new())
             }
             (Outcome::Failed { askers }, Err(failure)) => (self.tell(name, &failure), askers),
@@ -183,7 +188,7 @@ impl Pusher {
         if let Err(error) = self.shared.spool.note_error(name, &failure.message) {
             say!("cannot write to the spool: {error}");
         }
-        // Where a store is down, all fail: that is said once, by its lane.
+        // Where a store is down, all fail: that is said once, by its destination.
         if !failure.is_of_store {
             say!("{name} is not archived: {}", failure.message);
         }

@@ -89,7 +89,7 @@ impl Job {
 
     /// The repositories that lack it.
     pub(super) fn lacking(&self) -> Vec<usize> {
-        (0..self.stages.len()).filter(|lane| self.stages[*lane] != Stage::Done).collect()
+        (0..self.stages.len()).filter(|destination| self.stages[*destination] != Stage::Done).collect()
     }
 }
 
@@ -117,8 +117,8 @@ struct Standing {
 
 impl Jobs {
     /// For so many repositories.
-    pub(super) fn new(lanes: usize) -> Jobs {
-        let standings = vec![Standing::default(); lanes];
+    pub(super) fn new(destinations: usize) -> Jobs {
+        let standings = vec![Standing::default(); destinations];
         Jobs { by_name: BTreeMap::new(), standings, unstarted: 0, unreleased: 0 }
     }
 
@@ -161,10 +161,10 @@ impl Jobs {
     }
 
     /// Takes those who wait for files that are to be put into this repository next. Uploads under way tell theirs themselves.
-    pub(super) fn take_askers_of_waiting(&mut self, lane: usize) -> Vec<Sender<Answer>> {
+    pub(super) fn take_askers_of_waiting(&mut self, destination: usize) -> Vec<Sender<Answer>> {
         // Files that a command waits for come first.
         let is_asked_for = |(is_released, is_unasked, ..): &&Turn| !is_released && !is_unasked;
-        let asked_for = self.standings[lane].waiting.iter().take_while(is_asked_for);
+        let asked_for = self.standings[destination].waiting.iter().take_while(is_asked_for);
         let names: Vec<Arc<str>> = asked_for.map(|(.., name)| Arc::clone(name)).collect();
         let take = |name: Arc<str>| self.change(&name, |job| std::mem::take(&mut job.askers));
         names.into_iter().filter_map(take).flatten().collect()
@@ -199,27 +199,27 @@ impl Jobs {
     // ---- by what they wait for ------------------------------------------------------------------------------------
 
     /// The one whose turn it is, among those that wait for one of these repositories.
-    pub(super) fn first(&self, lanes: impl Iterator<Item = usize>) -> Option<Arc<str>> {
-        let turns = lanes.filter_map(|lane| self.standings[lane].waiting.first());
+    pub(super) fn first(&self, destinations: impl Iterator<Item = usize>) -> Option<Arc<str>> {
+        let turns = destinations.filter_map(|destination| self.standings[destination].waiting.first());
         turns.min().map(|(_, _, _, name)| Arc::clone(name))
     }
 
-    pub(super) fn any_waits(&self, lane: usize) -> bool {
-        !self.standings[lane].waiting.is_empty()
+    pub(super) fn any_waits(&self, destination: usize) -> bool {
+        !self.standings[destination].waiting.is_empty()
     }
 
     /// When the first rest of a file that failed in this repository is over.
-    pub(super) fn first_rest(&self, lane: usize) -> Option<Duration> {
-        self.standings[lane].resting.first().map(|(at, _)| *at)
+    pub(super) fn first_rest(&self, destination: usize) -> Option<Duration> {
+        self.standings[destination].resting.first().map(|(at, _)| *at)
     }
 
     /// Files that failed in this repository wait again, if their rest is over.
-    pub(super) fn end_rests(&mut self, lane: usize, now: Duration) {
-        while let Some((at, name)) = self.standings[lane].resting.first().cloned() {
+    pub(super) fn end_rests(&mut self, destination: usize, now: Duration) {
+        while let Some((at, name)) = self.standings[destination].resting.first().cloned() {
             if at > now {
                 break;
             }
-            self.change(&name, |job| job.stages[lane] = Stage::Waiting);
+            self.change(&name, |job| job.stages[destination] = Stage::Waiting);
         }
     }
 
@@ -230,8 +230,8 @@ impl Jobs {
     }
 
     /// How many a repository lacks, and how many of them rest.
-    pub(super) fn lacking(&self, lane: usize) -> (usize, usize) {
-        let standing = &self.standings[lane];
+    pub(super) fn lacking(&self, destination: usize) -> (usize, usize) {
+        let standing = &self.standings[destination];
         (standing.lacking, standing.resting.len())
     }
 
@@ -250,18 +250,20 @@ mod tests {
     use seawall_io::Random;
     use seawall_simulation::SimulatedRandom;
 
-    const LANES: usize = 3;
+    const DESTINATIONS: usize = 3;
 
     /// The same, made of the jobs anew.
     fn made_anew(jobs: &Jobs) -> Jobs {
-        let mut anew = Jobs::new(LANES);
+        let mut anew = Jobs::new(DESTINATIONS);
         jobs.by_name.values().for_each(|job| anew.enter(job));
         anew
     }
 
-    fn first_by_walking(jobs: &Jobs, lanes: &[usize]) -> Option<Arc<str>> {
-        let waits =
-            |job: &&Job| !job.is_settling && lanes.iter().any(|lane| job.stages[*lane] == Stage::Waiting);
+    fn first_by_walking(jobs: &Jobs, destinations: &[usize]) -> Option<Arc<str>> {
+        let waits = |job: &&Job| {
+            !job.is_settling
+                && destinations.iter().any(|destination| job.stages[*destination] == Stage::Waiting)
+        };
         jobs.by_name.values().filter(waits).min_by_key(|job| job.turn()).map(|job| Arc::clone(&job.name))
     }
 
@@ -273,7 +275,7 @@ mod tests {
             random.fill(&mut byte);
             byte[0] % limit
         };
-        let mut jobs = Jobs::new(LANES);
+        let mut jobs = Jobs::new(DESTINATIONS);
         for step in 0..3000 {
             let number = below(24);
             let name = if number < 3 { format!("{number}.history") } else { format!("{number:024X}") };
@@ -286,7 +288,7 @@ mod tests {
             let released = || (below(3) == 0).then_some(Source::Repository);
             match (jobs.get(&name).is_some(), below(6)) {
                 (false, _) => {
-                    let stages = (0..LANES).map(|_| stage()).collect();
+                    let stages = (0..DESTINATIONS).map(|_| stage()).collect();
                     jobs.insert(Job::new(&name, "x", stages, released()));
                 }
                 (true, 0) => assert!(jobs.remove(&name).is_some_and(|job| *job.name == *name)),
@@ -306,9 +308,9 @@ mod tests {
             let anew = made_anew(&jobs);
             assert_eq!(jobs.standings, anew.standings, "step {step}");
             assert_eq!((jobs.unstarted, jobs.unreleased), (anew.unstarted, anew.unreleased), "step {step}");
-            for lanes in [&[0][..], &[1, 2], &[0, 1, 2], &[]] {
-                let first = jobs.first(lanes.iter().copied());
-                assert_eq!(first, first_by_walking(&jobs, lanes), "step {step}");
+            for destinations in [&[0][..], &[1, 2], &[0, 1, 2], &[]] {
+                let first = jobs.first(destinations.iter().copied());
+                assert_eq!(first, first_by_walking(&jobs, destinations), "step {step}");
             }
         }
     }

@@ -11,7 +11,7 @@ fn queue(required: &[bool], in_flight: usize) -> Queue {
 
 fn chosen(queue: &mut Queue) -> Option<(String, Vec<usize>)> {
     match queue.choose(NOW) {
-        Choice::Task(task) => Some((task.name, task.lanes)),
+        Choice::Task(task) => Some((task.name, task.destinations)),
         Choice::Later(_) | Choice::Nothing => None,
     }
 }
@@ -50,7 +50,7 @@ fn a_file_is_archived_when_all_required_repositories_have_it_and_the_others_are_
     assert_eq!(chosen(&mut queue), None);
     let later = NOW + Duration::from_secs(2);
     let Choice::Task(task) = queue.choose(later) else { panic!() };
-    assert_eq!((task.lanes, task.source), (vec![2], Source::Repository));
+    assert_eq!((task.destinations, task.source), (vec![2], Source::Repository));
     assert!(matches!(queue.finish("a", 2, None, Ok(()), later), Outcome::Paid));
     assert_eq!((queue.lacking(2), queue.unstarted()), ((0, 0), 0));
 }
@@ -72,11 +72,11 @@ fn files_that_repositories_got_at_different_times_are_held_against_each_other() 
     queue.finish("a", 1, None, Err(&store_is_down()), NOW);
     let later = NOW + Duration::from_secs(2);
     let Choice::Task(task) = queue.choose(later) else { panic!() };
-    assert_eq!(task.lanes, [1]);
+    assert_eq!(task.destinations, [1]);
     assert!(matches!(queue.finish("a", 1, after, Ok(()), later), Outcome::Nothing));
     // Each compares what it has with what is there now.
     let Choice::Task(task) = queue.choose(later) else { panic!() };
-    assert_eq!(task.lanes, [0, 1]);
+    assert_eq!(task.destinations, [0, 1]);
     assert!(matches!(queue.finish("a", 0, after, Ok(()), later), Outcome::Nothing));
     assert!(matches!(queue.finish("a", 1, after, Ok(()), later), Outcome::Durable { .. }));
 }
@@ -102,13 +102,13 @@ fn a_repository_that_is_down_does_not_stop_the_other() {
     for name in ["a", "b", "c", "d", "e"] {
         queue.add(name, name);
     }
-    let (name, lanes) = chosen(&mut queue).unwrap();
-    assert_eq!((name.as_str(), lanes.as_slice()), ("a", &[0, 1][..]));
+    let (name, destinations) = chosen(&mut queue).unwrap();
+    assert_eq!((name.as_str(), destinations.as_slice()), ("a", &[0, 1][..]));
     queue.finish("a", 1, None, Err(&store_is_down()), NOW);
     assert_eq!(queue.trouble("a", NOW), Some("down"));
     for expected in ["b", "c", "d", "e"] {
-        let (name, lanes) = chosen(&mut queue).unwrap();
-        assert_eq!((name.as_str(), lanes.as_slice()), (expected, &[0][..]));
+        let (name, destinations) = chosen(&mut queue).unwrap();
+        assert_eq!((name.as_str(), destinations.as_slice()), (expected, &[0][..]));
         assert!(matches!(queue.finish(&name, 0, None, Ok(()), NOW), Outcome::Nothing));
     }
     assert_eq!((queue.lacking(0).0, queue.lacking(1).0, queue.archived), (1, 5, 0));
@@ -116,7 +116,7 @@ fn a_repository_that_is_down_does_not_stop_the_other() {
     // One finds out whether it is back, and it then gets what it lacks, alone.
     let later = NOW + Duration::from_secs(1);
     let Choice::Task(task) = queue.choose(later) else { panic!() };
-    assert_eq!((task.name.as_str(), task.lanes.as_slice()), ("a", &[1][..]));
+    assert_eq!((task.name.as_str(), task.destinations.as_slice()), ("a", &[1][..]));
     assert!(matches!(queue.choose(later), Choice::Nothing));
     assert!(matches!(queue.finish("a", 1, None, Ok(()), later), Outcome::Durable { .. }));
     assert!(queue.settle("a").askers.is_empty());
@@ -304,11 +304,11 @@ fn what_an_earlier_agent_owed_is_taken_from_a_repository() {
     queue.add_owed("a", 1);
     queue.add_owed("a", 2);
     let Choice::Task(task) = queue.choose(NOW) else { panic!() };
-    assert_eq!((task.lanes, task.source), (vec![1, 2], Source::Repository));
+    assert_eq!((task.destinations, task.source), (vec![1, 2], Source::Repository));
     // Asked for by PostgreSQL once more, with whatever content: it is held against all of them.
     queue.ask("a", "pg_wal/a", channel().0);
     let Choice::Task(task) = queue.choose(NOW) else { panic!() };
-    assert_eq!((task.lanes, task.source, task.path.as_str()), (vec![0], Source::File, "pg_wal/a"));
+    assert_eq!((task.destinations, task.source, task.path.as_str()), (vec![0], Source::File, "pg_wal/a"));
 }
 
 /// With a walk through all of them for each choice this takes minutes.
@@ -320,10 +320,13 @@ fn tens_of_thousands_of_files_are_dealt_out_in_no_time() {
         queue.add(&format!("{number:024X}"), "x");
     }
     for number in 0..FILES {
-        let (name, lanes) = chosen(&mut queue).unwrap();
-        assert_eq!((name.as_str(), lanes.as_slice()), (format!("{number:024X}").as_str(), &[0, 1][..]));
-        for lane in lanes {
-            queue.finish(&name, lane, None, Ok(()), NOW);
+        let (name, destinations) = chosen(&mut queue).unwrap();
+        assert_eq!(
+            (name.as_str(), destinations.as_slice()),
+            (format!("{number:024X}").as_str(), &[0, 1][..])
+        );
+        for destination in destinations {
+            queue.finish(&name, destination, None, Ok(()), NOW);
         }
         queue.settle(&name);
         assert!(!queue.is_known(&name));

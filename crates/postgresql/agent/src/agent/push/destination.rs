@@ -1,4 +1,4 @@
-//! What is known of one repository: how it fares, and how many uploads may be under way to it.
+//! One repository as a destination of uploads: whether it answers, and how many uploads may be under way to it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const REST_MAX: Duration = Duration::from_secs(30);
 
 /// Uploads to one repository.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct Destination {
     pub(super) is_required: bool,
     pub(super) running: usize,
     /// Bytes of the packed files that are on their way.
@@ -39,7 +39,7 @@ struct Down {
 
 /// Whether another upload may begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Room {
+pub(super) enum Capacity {
     Free,
     /// Not before this.
     Later(Duration),
@@ -47,9 +47,9 @@ pub(super) enum Room {
     Full,
 }
 
-impl Lane {
-    pub(super) fn new(is_required: bool, in_flight_max: usize) -> Lane {
-        Lane {
+impl Destination {
+    pub(super) fn new(is_required: bool, in_flight_max: usize) -> Destination {
+        Destination {
             is_required,
             running: 0,
             under_way_bytes: 0,
@@ -62,15 +62,15 @@ impl Lane {
         }
     }
 
-    pub(super) fn room(&self, now: Duration) -> Room {
+    pub(super) fn capacity(&self, now: Duration) -> Capacity {
         match &self.down {
-            Some(down) if now < down.until => return Room::Later(down.until),
+            Some(down) if now < down.until => return Capacity::Later(down.until),
             // One finds out whether the store is back.
-            Some(_) if self.running > 0 => return Room::Full,
+            Some(_) if self.running > 0 => return Capacity::Full,
             _ => {}
         }
         let has_memory = self.is_required || self.under_way_bytes < OPTIONAL_MEMORY_BYTES;
-        if self.running < self.limit() && has_memory { Room::Free } else { Room::Full }
+        if self.running < self.limit() && has_memory { Capacity::Free } else { Capacity::Full }
     }
 
     /// A packed file is on its way.
@@ -140,56 +140,59 @@ mod tests {
 
     #[test]
     fn a_store_that_is_down_rests_and_is_tried_by_one() {
-        let mut lane = Lane::new(true, 8);
+        let mut destination = Destination::new(true, 8);
         let now = Duration::from_secs(100);
-        lane.failed(now, &failure(false));
+        destination.failed(now, &failure(false));
         // The others that were in flight fail, too.
-        lane.failed(now, &failure(false));
-        assert_eq!(lane.rest, REST * 2);
-        assert_eq!((lane.room(now), lane.trouble(now)), (Room::Later(now + REST), Some("down")));
+        destination.failed(now, &failure(false));
+        assert_eq!(destination.rest, REST * 2);
+        assert_eq!(
+            (destination.capacity(now), destination.trouble(now)),
+            (Capacity::Later(now + REST), Some("down"))
+        );
         let later = now + REST;
-        assert_eq!((lane.room(later), lane.trouble(later)), (Room::Free, None));
-        lane.running = 1;
-        assert_eq!(lane.room(later), Room::Full, "one finds out");
-        lane.succeeded("a");
-        assert_eq!((lane.room(later), lane.rest), (Room::Free, REST));
+        assert_eq!((destination.capacity(later), destination.trouble(later)), (Capacity::Free, None));
+        destination.running = 1;
+        assert_eq!(destination.capacity(later), Capacity::Full, "one finds out");
+        destination.succeeded("a");
+        assert_eq!((destination.capacity(later), destination.rest), (Capacity::Free, REST));
         for round in 1..20 {
-            lane.failed(Duration::from_secs(1000 * round), &failure(false));
+            destination.failed(Duration::from_secs(1000 * round), &failure(false));
         }
-        assert_eq!(lane.rest, REST_MAX);
+        assert_eq!(destination.rest, REST_MAX);
     }
 
     #[test]
     fn an_optional_repository_that_takes_long_gets_no_more_than_its_memory() {
         let now = Duration::from_secs(100);
         for is_required in [true, false] {
-            let mut lane = Lane::new(is_required, 8);
-            lane.begin(OPTIONAL_MEMORY_BYTES - 1);
-            lane.running = 1;
-            assert_eq!(lane.room(now), Room::Free);
-            lane.begin(1);
-            lane.running = 2;
-            assert_eq!(lane.room(now), if is_required { Room::Free } else { Room::Full });
-            lane.end(1);
-            lane.running = 1;
-            assert_eq!(lane.room(now), Room::Free);
+            let mut destination = Destination::new(is_required, 8);
+            destination.begin(OPTIONAL_MEMORY_BYTES - 1);
+            destination.running = 1;
+            assert_eq!(destination.capacity(now), Capacity::Free);
+            destination.begin(1);
+            destination.running = 2;
+            assert_eq!(destination.capacity(now), if is_required { Capacity::Free } else { Capacity::Full });
+            destination.end(1);
+            destination.running = 1;
+            assert_eq!(destination.capacity(now), Capacity::Free);
         }
     }
 
     #[test]
     fn a_store_that_asks_for_less_gets_less_until_it_answers_again() {
-        let mut lane = Lane::new(true, 16);
-        lane.failed(Duration::ZERO, &failure(true));
-        assert_eq!(lane.limit(), 8);
+        let mut destination = Destination::new(true, 16);
+        destination.failed(Duration::ZERO, &failure(true));
+        assert_eq!(destination.limit(), 8);
         for round in 1..20 {
-            lane.failed(Duration::from_secs(100 * round), &failure(true));
+            destination.failed(Duration::from_secs(100 * round), &failure(true));
         }
-        assert_eq!(lane.limit(), 1, "never none");
+        assert_eq!(destination.limit(), 1, "never none");
         for _ in 0..1000 {
-            lane.succeeded("a");
+            destination.succeeded("a");
         }
-        assert_eq!(lane.limit(), 16);
-        lane.running = 16;
-        assert_eq!(lane.room(Duration::from_secs(1)), Room::Full);
+        assert_eq!(destination.limit(), 16);
+        destination.running = 16;
+        assert_eq!(destination.capacity(Duration::from_secs(1)), Capacity::Full);
     }
 }
