@@ -16,10 +16,10 @@ mod fetch;
 mod moved;
 #[cfg(test)]
 mod panicking_clock;
-mod places;
 #[cfg(test)]
 mod power_loss;
 mod push;
+mod repositories;
 mod semaphore;
 mod statistics;
 mod watch;
@@ -44,9 +44,9 @@ use crate::say::say;
 use crate::settings::ArchiveSettings;
 use crate::spool::{Lock, Spool};
 use fetch::Fetcher;
-use places::{Place, open_places};
 use push::gaps::Gaps;
 use push::{Pusher, QueueLimit};
+use repositories::{RepositoryHandle, open_repositories};
 use statistics::Statistics;
 use watch::{Event, Watch};
 
@@ -67,7 +67,7 @@ pub(crate) struct Shared {
     /// Whose the data directory was when that was first known.
     system: OnceLock<System>,
     pub(crate) spool: Spool,
-    pub(crate) places: Vec<Place>,
+    pub(crate) repositories: Vec<RepositoryHandle>,
     pub(crate) gaps: Gaps,
     /// Held while the repositories are noted. Whether that failed the last time: it is said once.
     pub(crate) is_note_missing: Mutex<bool>,
@@ -146,9 +146,9 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
     let lock = spool.lock_within(Lock::Agent, timeout, &SystemClock);
     let lock = lock.map_err(|error| format!("cannot lock the spool: {error}"))?;
     let shared =
-        Shared::take_over(spool, data, Arc::new(SystemClock), |known| open_places(&settings, known))?;
+        Shared::take_over(spool, data, Arc::new(SystemClock), |known| open_repositories(&settings, known))?;
     if let Ok(system) = shared.data.system() {
-        moved::take_over(&shared.spool, system, &shared.places, &shared.gaps);
+        moved::take_over(&shared.spool, system, &shared.repositories, &shared.gaps);
     }
     let listener = listen(&shared.spool)?;
     let watched = shared.data.archive_status();
@@ -336,25 +336,25 @@ impl Agent {
 }
 
 impl Shared {
-    /// Takes over what an earlier agent has left in the spool, which is locked. `places` opens the repositories; it is given the ids of
+    /// Takes over what an earlier agent has left in the spool, which is locked. `repositories` opens the repositories; it is given the ids of
     /// those that were open before.
     fn take_over(
         spool: Spool,
         data: DataDirectory,
         clock: Arc<dyn Clock>,
-        places: impl FnOnce(&BTreeMap<String, String>) -> Result<Vec<Place>, String>,
+        repositories: impl FnOnce(&BTreeMap<String, String>) -> Result<Vec<RepositoryHandle>, String>,
     ) -> Result<Arc<Shared>, String> {
         let known = spool
             .repositories()
             .map_err(|error| format!("cannot read which repositories there were: {error}"))?;
         spool.check_owed().map_err(|error| format!("cannot take on what repositories lack: {error}"))?;
-        let places = places(&known)?;
-        let gaps =
-            Gaps::read(&spool, &places).map_err(|error| format!("cannot read what was left out: {error}"))?;
+        let repositories = repositories(&known)?;
+        let gaps = Gaps::read(&spool, &repositories)
+            .map_err(|error| format!("cannot read what was left out: {error}"))?;
         spool.clear_ahead().map_err(|error| format!("cannot clear the spool: {error}"))?;
         let system = data.system().map_or_else(|_| OnceLock::new(), OnceLock::from);
         let is_note_missing = Mutex::default();
-        let shared = Arc::new(Shared { data, system, spool, places, gaps, is_note_missing, clock });
+        let shared = Arc::new(Shared { data, system, spool, repositories, gaps, is_note_missing, clock });
         shared.note_repositories();
         Ok(shared)
     }
@@ -362,8 +362,8 @@ impl Shared {
     /// Notes durably which repositories these are, if that is not noted. What was acknowledged for others is acknowledged no more.
     pub(crate) fn note_repositories(&self) {
         let mut is_missing = self.is_note_missing.lock();
-        let required = self.places.iter().filter(|place| place.is_required);
-        let ids = required.filter_map(|place| Some((place.key(), place.id()?))).collect();
+        let required = self.repositories.iter().filter(|handle| handle.is_required);
+        let ids = required.filter_map(|handle| Some((handle.key(), handle.id()?))).collect();
         let noted = self.spool.note_repositories(&ids);
         match &noted {
             Err(error) if !*is_missing => say!(
@@ -415,7 +415,7 @@ mod tests {
         let settings = ArchiveSettings::parse(&format!("repository = {url:?}"), "test").unwrap();
         let spool = Spool::new(directory.join("spool"), 1);
         spool.prepare().unwrap();
-        Shared::take_over(spool, DataDirectory::new(data), clock, |known| open_places(&settings, known))
+        Shared::take_over(spool, DataDirectory::new(data), clock, |known| open_repositories(&settings, known))
             .unwrap()
     }
 

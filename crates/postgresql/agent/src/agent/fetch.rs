@@ -26,7 +26,7 @@ use parking_lot::{Condvar, Mutex};
 use seawall_archive::{ArchiveError, Gap, Header, LogFileName, SegmentPlace, StoreCause, System};
 
 use super::Shared;
-use super::places::Place;
+use super::repositories::RepositoryHandle;
 use super::statistics::FetchStatistics;
 use crate::protocol::Answer;
 use crate::replacement::remove_left;
@@ -280,8 +280,8 @@ impl Fetcher {
         if known.as_ref().is_none_or(|(listed, _)| now.saturating_sub(*listed) >= GAPS_KNOWN_FOR) {
             let mut gaps = Vec::new();
             // An optional repository has no gap on record that those that are required have not.
-            for place in self.shared.places.iter().filter(|place| place.is_required) {
-                gaps.extend(place.ask(|repository| repository.gaps(system))?);
+            for handle in self.shared.repositories.iter().filter(|handle| handle.is_required) {
+                gaps.extend(handle.ask(|repository| repository.gaps(system))?);
             }
             *known = Some((now, gaps));
         }
@@ -291,8 +291,9 @@ impl Fetcher {
 
     /// As many at once as the repository that is asked first can take.
     fn fetch_ahead(&self, system: System, place: SegmentPlace) -> Fetched {
-        let places = Place::in_order(&self.shared.places, self.shared.clock.monotonic());
-        let _permit = places.first().map(|place| place.fetches.acquire(1));
+        let repositories =
+            RepositoryHandle::in_order(&self.shared.repositories, self.shared.clock.monotonic());
+        let _permit = repositories.first().map(|handle| handle.fetches.acquire(1));
         if self.state.lock().is_ending {
             return Fetched::Failed("the agent ends".to_owned());
         }
@@ -308,8 +309,8 @@ impl Fetcher {
             Err(error) => return Fetched::Failed(format!("cannot create {target}: {error}")),
         };
         let now = self.shared.clock.monotonic();
-        for place in Place::in_order(&self.shared.places, now) {
-            match place.ask(|repository| repository.fetch(system, name, &mut *sink)) {
+        for handle in RepositoryHandle::in_order(&self.shared.repositories, now) {
+            match handle.ask(|repository| repository.fetch(system, name, &mut *sink)) {
                 Ok(header) => {
                     let placed = sink.put_in_place();
                     return placed.map_or_else(
@@ -324,9 +325,9 @@ impl Fetcher {
                 Err(error) => {
                     say!("{name}: {error}");
                     if is_of_store(&error) {
-                        place.ask_last(self.shared.clock.monotonic());
+                        handle.ask_last(self.shared.clock.monotonic());
                     }
-                    failure = may_have(place, name, &error).then(|| words(place, &error)).or(failure);
+                    failure = may_have(handle, name, &error).then(|| words(handle, &error)).or(failure);
                 }
             }
         }
@@ -479,8 +480,8 @@ impl Fetcher {
 
 /// Whether a repository that could not be asked for a file may be the only one that has it. Segments may have been left out of the
 /// required ones, with a note that was lost with its machine; other files are in all of them, or PostgreSQL still has them.
-fn may_have(place: &Place, name: LogFileName, error: &ArchiveError) -> bool {
-    place.is_required || !is_of_store(error) || matches!(name, LogFileName::Segment(_))
+fn may_have(handle: &RepositoryHandle, name: LogFileName, error: &ArchiveError) -> bool {
+    handle.is_required || !is_of_store(error) || matches!(name, LogFileName::Segment(_))
 }
 
 /// Whether other files would fare no better.
@@ -489,13 +490,13 @@ fn is_of_store(error: &ArchiveError) -> bool {
         || error.asks_for_reopening()
 }
 
-fn words(place: &Place, error: &ArchiveError) -> String {
-    match place.is_required {
+fn words(handle: &RepositoryHandle, error: &ArchiveError) -> String {
+    match handle.is_required {
         true => error.to_string(),
         false => format!(
             "the optional repository {} cannot be asked, and may have what the others lack: {error}; to recover without it, leave it \
              out of the settings",
-            place.location()
+            handle.location()
         ),
     }
 }

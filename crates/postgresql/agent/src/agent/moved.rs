@@ -9,20 +9,20 @@ use std::path::Path;
 
 use seawall_archive::System;
 
-use super::places::Place;
 use super::push::gaps::Gaps;
+use super::repositories::RepositoryHandle;
 use crate::say::say;
 use crate::spool::{GapNote, Lock, Spool};
 
 /// Takes over what the spools beside this one remember of this cluster, where they have noted it for these repositories.
-pub(super) fn take_over(spool: &Spool, system: System, places: &[Place], gaps: &Gaps) {
+pub(super) fn take_over(spool: &Spool, system: System, repositories: &[RepositoryHandle], gaps: &Gaps) {
     let others = beside(spool).unwrap_or_else(|error| {
         say!("the spools beside this one cannot be listed: {error}");
         Vec::new()
     });
     for other in others {
         let directory = other.directory().display();
-        match take_over_from(&other, spool, system, places, gaps) {
+        match take_over_from(&other, spool, system, repositories, gaps) {
             Ok(true) => say!("what {directory} remembered of {system} is remembered here now"),
             Ok(false) => {}
             Err(error) => say!("what {directory} remembers cannot be taken over: {error}"),
@@ -47,16 +47,16 @@ fn take_over_from(
     other: &Spool,
     spool: &Spool,
     system: System,
-    places: &[Place],
+    repositories: &[RepositoryHandle],
     gaps: &Gaps,
 ) -> io::Result<bool> {
     // Another user's is not believed.
-    if other.check().is_err() || !remembers(other, system, places)? {
+    if other.check().is_err() || !remembers(other, system, repositories)? {
         return Ok(false);
     }
     // An agent that lives sees to its notes itself.
     let Some(_lock) = other.try_lock(Lock::Agent)? else { return Ok(false) };
-    if !is_for(other, places)? {
+    if !is_for(other, repositories)? {
         say!("{} remembers something of {system} for other repositories", other.directory().display());
         return Ok(false);
     }
@@ -64,10 +64,10 @@ fn take_over_from(
         other.gap_notes()?.into_iter().partition(|note| note.system == system);
     let (of_this, of_others) = notes;
     if !of_this.is_empty() {
-        gaps.take_on(spool, of_this, places)?;
+        gaps.take_on(spool, of_this, repositories)?;
         other.write_gap_notes(&of_others)?;
     }
-    for key in places.iter().map(Place::key) {
+    for key in repositories.iter().map(RepositoryHandle::key) {
         for name in other.owed(system, &key)? {
             spool.note_owed(system, &key, &name)?;
             other.note_paid(system, &key, &name)?;
@@ -76,18 +76,18 @@ fn take_over_from(
     Ok(true)
 }
 
-fn remembers(other: &Spool, system: System, places: &[Place]) -> io::Result<bool> {
+fn remembers(other: &Spool, system: System, repositories: &[RepositoryHandle]) -> io::Result<bool> {
     let mut remembers = other.gap_notes()?.iter().any(|note| note.system == system);
-    for place in places {
-        remembers |= !other.owed(system, &place.key())?.is_empty();
+    for handle in repositories {
+        remembers |= !other.owed(system, &handle.key())?.is_empty();
     }
     Ok(remembers)
 }
 
 /// Whether its agent archived to these repositories, and required no other.
-fn is_for(other: &Spool, places: &[Place]) -> io::Result<bool> {
+fn is_for(other: &Spool, repositories: &[RepositoryHandle]) -> io::Result<bool> {
     let required = other.repositories()?;
-    let is_one = |key: &String| places.iter().any(|place| place.key() == *key);
+    let is_one = |key: &String| repositories.iter().any(|handle| handle.key() == *key);
     Ok(!required.is_empty() && required.keys().all(is_one))
 }
 
@@ -98,7 +98,7 @@ mod tests {
 
     use seawall_archive::LogFileName;
 
-    use crate::agent::places::open_places;
+    use crate::agent::repositories::open_repositories;
     use crate::settings::ArchiveSettings;
 
     const SYSTEM: System = System::PostgreSql(7);
@@ -111,11 +111,11 @@ mod tests {
     }
 
     /// A repository that an earlier agent has opened.
-    fn places() -> Vec<Place> {
+    fn repositories() -> Vec<RepositoryHandle> {
         let settings = ArchiveSettings::parse("repository = '/nowhere/a'\n", "test").unwrap();
         let first = "/nowhere/a".parse::<seawall_archive::RepositoryUrl>().unwrap().address();
         let key = format!("{:08x}", seawall_codec::checksum::crc32c(first.as_bytes()));
-        open_places(&settings, &BTreeMap::from([(key, "id".to_owned())])).unwrap()
+        open_repositories(&settings, &BTreeMap::from([(key, "id".to_owned())])).unwrap()
     }
 
     /// A spool with something to remember, of a repository with this key; and a new one beside it.
@@ -131,17 +131,17 @@ mod tests {
 
     #[test]
     fn what_is_remembered_of_a_cluster_goes_with_its_data_directory() {
-        let (directory, places) = (tempfile::tempdir().unwrap(), places());
-        let key = places[0].key();
+        let (directory, repositories) = (tempfile::tempdir().unwrap(), repositories());
+        let key = repositories[0].key();
         let (before, now) = spools(directory.path(), &key);
-        let gaps = Gaps::read(&now, &places).unwrap();
+        let gaps = Gaps::read(&now, &repositories).unwrap();
         // As long as its own agent lives, it is that one's.
         let lock = before.try_lock(Lock::Agent).unwrap();
-        take_over(&now, SYSTEM, &places, &gaps);
+        take_over(&now, SYSTEM, &repositories, &gaps);
         assert_eq!((gaps.count(), before.gap_notes().unwrap().len()), (0, 2));
         drop(lock);
         for _ in 0..2 {
-            take_over(&now, SYSTEM, &places, &gaps);
+            take_over(&now, SYSTEM, &repositories, &gaps);
             assert!(gaps.has(SYSTEM, note(SYSTEM).place));
             assert_eq!(now.gap_notes().unwrap(), [note(SYSTEM)]);
             assert_eq!(now.owed(SYSTEM, &key).unwrap(), [NAME]);
@@ -153,10 +153,10 @@ mod tests {
     /// Such as those of a standby on the same machine, which archives elsewhere.
     #[test]
     fn what_is_remembered_for_other_repositories_stays_where_it_is() {
-        let (directory, places) = (tempfile::tempdir().unwrap(), places());
+        let (directory, repositories) = (tempfile::tempdir().unwrap(), repositories());
         let (before, now) = spools(directory.path(), "01234567");
-        let gaps = Gaps::read(&now, &places).unwrap();
-        take_over(&now, SYSTEM, &places, &gaps);
+        let gaps = Gaps::read(&now, &repositories).unwrap();
+        take_over(&now, SYSTEM, &repositories, &gaps);
         assert_eq!((gaps.count(), now.gap_notes().unwrap().len()), (0, 0));
         assert_eq!(before.gap_notes().unwrap().len(), 2);
     }

@@ -93,11 +93,11 @@ impl Pusher {
         in_flight: usize,
         queue_max: Option<QueueLimit>,
     ) -> Arc<Pusher> {
-        let queue = Queue::new(shared.places.iter().map(|place| place.is_required), in_flight);
-        let workers_max = in_flight * shared.places.len();
+        let queue = Queue::new(shared.repositories.iter().map(|handle| handle.is_required), in_flight);
+        let workers_max = in_flight * shared.repositories.len();
         let state =
             State { queue, workers: 0, required_uploads: 0, is_ending: false, over_limit: None, left_out: 0 };
-        let has_recorder = shared.places.iter().map(|_| AtomicBool::new(false)).collect();
+        let has_recorder = shared.repositories.iter().map(|_| AtomicBool::new(false)).collect();
         Arc::new(Pusher {
             shared,
             has_recorder,
@@ -243,10 +243,10 @@ impl Pusher {
 
     /// Looks whether the repositories are those that were opened, each by a thread of its own: one may hang.
     pub(super) fn look_at_repositories(self: &Arc<Pusher>) {
-        for index in 0..self.shared.places.len() {
+        for index in 0..self.shared.repositories.len() {
             let pusher = Arc::clone(self);
             let looked = std::thread::Builder::new().name("look".to_owned()).spawn(move || {
-                pusher.shared.places[index].look_at();
+                pusher.shared.repositories[index].look_at();
                 pusher.take_on_changes();
             });
             if let Err(error) = looked {
@@ -258,8 +258,8 @@ impl Pusher {
     /// What a repository that was replaced had got counts no more: nothing is acknowledged for it, and what is not acknowledged yet
     /// is put again.
     fn take_on_changes(&self) {
-        for (destination, place) in self.shared.places.iter().enumerate() {
-            if place.take_change() {
+        for (destination, handle) in self.shared.repositories.iter().enumerate() {
+            if handle.take_change() {
                 self.state.lock().queue.repository_changed(destination);
                 self.shared.note_repositories();
             }
@@ -275,13 +275,13 @@ impl Pusher {
         let state = self.state.lock();
         let now = self.shared.clock.monotonic();
         let paths = state.queue.waiting();
-        let destinations = self.shared.places.iter().zip(&state.queue.destinations).enumerate();
+        let destinations = self.shared.repositories.iter().zip(&state.queue.destinations).enumerate();
         let destinations = destinations
-            .map(|(index, (place, destination))| {
+            .map(|(index, (handle, destination))| {
                 let (lag_segments, refused) = state.queue.lacking(index);
                 DestinationStatistics {
-                    url: place.location(),
-                    is_required: place.is_required,
+                    url: handle.location(),
+                    is_required: handle.is_required,
                     archived: destination.archived,
                     last_archived: destination.last_archived.clone(),
                     lag_segments,
@@ -289,7 +289,7 @@ impl Pusher {
                     in_flight: destination.running,
                     in_flight_limit: destination.limit(),
                     resting: destination.trouble(now).map(str::to_owned),
-                    requests: place.statistics(),
+                    requests: handle.statistics(),
                 }
             })
             .collect();

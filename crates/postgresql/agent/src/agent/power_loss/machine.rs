@@ -17,8 +17,8 @@ use seawall_testing::{PATIENCE, wait_until};
 use super::Step;
 use crate::agent::Shared;
 use crate::agent::fetch::Fetcher;
-use crate::agent::places::{Place, begin};
 use crate::agent::push::{Pusher, QueueLimit};
+use crate::agent::repositories::{RepositoryHandle, begin};
 use crate::data_directory::DataDirectory;
 use crate::protocol::Answer;
 use crate::spool::{FileIdentity, Spool};
@@ -146,9 +146,9 @@ impl Machine {
         Spool::on(Arc::new(self.disk.subdirectory("spool")), 1)
     }
 
-    fn place(&self, name: &str) -> Place {
+    fn handle(&self, name: &str) -> RepositoryHandle {
         let disk = Arc::new(self.disk.subdirectory(name));
-        Place::on(disk, options(&self.clock, self.disk.calls()), name == REQUIRED)
+        RepositoryHandle::on(disk, options(&self.clock, self.disk.calls()), name == REQUIRED)
     }
 
     /// Starts an agent, as a command does.
@@ -156,9 +156,9 @@ impl Machine {
         let spool = self.spool();
         spool.make_directories().map_err(|error| error.to_string())?;
         let data = DataDirectory::new(self.data.path().to_owned());
-        let places = vec![self.place(REQUIRED), self.place(OPTIONAL)];
+        let repositories = vec![self.handle(REQUIRED), self.handle(OPTIONAL)];
         let shared =
-            Shared::take_over(spool, data, Arc::new(self.clock.clone()), |known| begin(places, known))?;
+            Shared::take_over(spool, data, Arc::new(self.clock.clone()), |known| begin(repositories, known))?;
         let packing = Packing { compression: Compression::Lz4, ..Packing::default() };
         let limit = QueueLimit { bytes: LIMIT, patience: Duration::ZERO };
         let pusher = Pusher::new(Arc::clone(&shared), packing, IN_FLIGHT, Some(limit));
@@ -302,7 +302,7 @@ impl Machine {
     /// Checks what is on the disk before another agent starts.
     pub(super) fn check_disk(&self) {
         let (required, optional, spool) = (self.open(REQUIRED), self.open(OPTIONAL), self.spool());
-        let owed = spool.owed(POSTGRESQL, &self.place(OPTIONAL).key()).unwrap();
+        let owed = spool.owed(POSTGRESQL, &self.handle(OPTIONAL).key()).unwrap();
         for name in &self.told.archived {
             assert!(has(&required, name), "{name} was called archived, and is not there");
             assert!(owed.contains(name) || has(&optional, name), "no note says that {name} is owed");
@@ -336,7 +336,7 @@ impl Machine {
             self.look_around(Some(&agent));
             let spool = &agent.shared.spool;
             spool.gap_notes().unwrap().is_empty()
-                && spool.owed(POSTGRESQL, &agent.shared.places[1].key()).unwrap().is_empty()
+                && spool.owed(POSTGRESQL, &agent.shared.repositories[1].key()).unwrap().is_empty()
         });
         self.check_repositories();
         self.check_recovery(&agent);

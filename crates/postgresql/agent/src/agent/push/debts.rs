@@ -18,14 +18,14 @@ impl Pusher {
         if self.has_taken_on_owed.swap(true, Ordering::SeqCst) {
             return;
         }
-        for (destination, place) in self.shared.places.iter().enumerate() {
-            match self.shared.spool.owed(system, &place.key()) {
+        for (destination, handle) in self.shared.repositories.iter().enumerate() {
+            match self.shared.spool.owed(system, &handle.key()) {
                 Ok(names) => {
                     let mut state = self.state.lock();
                     names.iter().for_each(|name| state.queue.add_owed(name, destination));
                     self.staff(&mut state);
                 }
-                Err(error) => say!("cannot read what is owed to {}: {error}", place.location()),
+                Err(error) => say!("cannot read what is owed to {}: {error}", handle.location()),
             }
         }
         self.changed.notify_all();
@@ -33,9 +33,9 @@ impl Pusher {
 
     pub(super) fn note_owed(&self, name: &str, destinations: &[usize]) -> Result<(), String> {
         for destination in destinations {
-            let (place, system) = (&self.shared.places[*destination], self.shared.system()?);
-            self.shared.spool.note_owed(system, &place.key(), name).map_err(|error| {
-                format!("cannot note that {} has yet to get {name}: {error}", place.location())
+            let (handle, system) = (&self.shared.repositories[*destination], self.shared.system()?);
+            self.shared.spool.note_owed(system, &handle.key(), name).map_err(|error| {
+                format!("cannot note that {} has yet to get {name}: {error}", handle.location())
             })?;
         }
         Ok(())
@@ -43,7 +43,7 @@ impl Pusher {
 
     /// If that fails, the next agent finds out that it is paid.
     pub(super) fn note_paid(&self, name: &str, destination: usize) {
-        let key = self.shared.places[destination].key();
+        let key = self.shared.repositories[destination].key();
         let paid = self.shared.system().and_then(|system| {
             self.shared.spool.note_paid(system, &key, name).map_err(|error| error.to_string())
         });
@@ -66,9 +66,9 @@ impl Pusher {
         // If PostgreSQL has asked for it meanwhile it is archived after all, and the gap that is noted is none to a recovery.
         let written_off = self.state.lock().queue.write_off(task, is_released);
         for destination in written_off {
-            let place = self.shared.places[destination].location();
+            let location = self.shared.repositories[destination].location();
             say!(
-                "{} was owed to {place}, and is in no repository any more: it will be missing there",
+                "{} was owed to {location}, and is in no repository any more: it will be missing there",
                 task.name
             );
             self.note_paid(&task.name, destination);
@@ -81,7 +81,7 @@ impl Pusher {
         let Some(LogFileName::Segment(place)) = LogFileName::parse(&task.name) else { return Ok(()) };
         let others = self
             .shared
-            .places
+            .repositories
             .iter()
             .enumerate()
             .filter(|(destination, _)| !task.destinations.contains(destination));

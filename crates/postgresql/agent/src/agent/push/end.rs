@@ -36,8 +36,8 @@ impl Pusher {
         self.changed.wait_while(&mut state, |state| state.required_uploads > 0);
         let waited = self.changed.wait_while_for(&mut state, |state| state.workers > 0, patience);
         if waited.timed_out() {
-            for (destination, place) in state.queue.destinations.iter().zip(&self.shared.places) {
-                let (running, location) = (destination.running, place.location());
+            for (destination, handle) in state.queue.destinations.iter().zip(&self.shared.repositories) {
+                let (running, location) = (destination.running, handle.location());
                 if running > 0 {
                     say!(
                         "the agent ends and abandons {running} uploads to {location}: the next agent resumes them"

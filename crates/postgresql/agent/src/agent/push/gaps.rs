@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use seawall_archive::{Gap, GapRecord, SegmentPlace, System};
 
 use crate::agent::Shared;
-use crate::agent::places::Place;
+use crate::agent::repositories::RepositoryHandle;
 use crate::say::say;
 use crate::spool::{GapNote, Spool};
 
@@ -26,11 +26,11 @@ pub(crate) struct Gaps {
 
 impl Gaps {
     /// What an earlier agent has left for these repositories. What only repositories lack that are set no longer is forgotten.
-    pub(crate) fn read(spool: &Spool, places: &[Place]) -> std::io::Result<Gaps> {
-        let recording = places.iter().map(|_| Mutex::default()).collect();
+    pub(crate) fn read(spool: &Spool, repositories: &[RepositoryHandle]) -> std::io::Result<Gaps> {
+        let recording = repositories.iter().map(|_| Mutex::default()).collect();
         let all = spool.gap_notes()?;
         let mut notes = all.clone();
-        notes.retain(|note| !is_recorded_in_all(note, places));
+        notes.retain(|note| !is_recorded_in_all(note, repositories));
         if notes != all {
             spool.write_gap_notes(&notes)?;
         }
@@ -59,9 +59,9 @@ impl Gaps {
         &self,
         spool: &Spool,
         notes: Vec<GapNote>,
-        places: &[Place],
+        repositories: &[RepositoryHandle],
     ) -> std::io::Result<()> {
-        let mut lasting = notes.into_iter().filter(|note| !is_recorded_in_all(note, places));
+        let mut lasting = notes.into_iter().filter(|note| !is_recorded_in_all(note, repositories));
         lasting.try_for_each(|note| self.note(spool, note))
     }
 
@@ -75,39 +75,39 @@ impl Gaps {
     }
 
     /// What is noted, and not on record in this repository.
-    fn not_recorded_in(&self, place: &Place) -> Vec<GapNote> {
+    fn not_recorded_in(&self, handle: &RepositoryHandle) -> Vec<GapNote> {
         let notes = self.notes.lock();
-        notes.iter().filter(|note| !is_recorded_in(note, place)).cloned().collect()
+        notes.iter().filter(|note| !is_recorded_in(note, handle)).cloned().collect()
     }
 
     /// Whether this repository lacks a record.
-    pub(crate) fn are_to_be_recorded(&self, place: &Place) -> bool {
-        !self.not_recorded_in(place).is_empty()
+    pub(crate) fn are_to_be_recorded(&self, handle: &RepositoryHandle) -> bool {
+        !self.not_recorded_in(handle).is_empty()
     }
 
     /// Puts on record in one repository what is noted, after whoever does so already.
-    pub(crate) fn record(&self, shared: &Shared, place: usize) -> Result<(), String> {
+    pub(crate) fn record(&self, shared: &Shared, index: usize) -> Result<(), String> {
         // A gap that is being noted is on record, too, before a later segment counts as archived.
         drop(self.writing.lock());
         if self.count() == 0 {
             return Ok(());
         }
-        let _one_at_a_time = self.recording[place].lock();
-        let place = &shared.places[place];
-        let notes = self.not_recorded_in(place);
+        let _one_at_a_time = self.recording[index].lock();
+        let handle = &shared.repositories[index];
+        let notes = self.not_recorded_in(handle);
         if notes.is_empty() {
             return Ok(());
         }
         // All in one repository: it may be replaced meanwhile.
-        let recorded = place.ask(|repository| {
+        let recorded = handle.ask(|repository| {
             for (system, record) in records(&notes) {
                 repository.record_gap(system, &record)?;
             }
             Ok(repository.header().id_text())
         });
         let id = recorded.map_err(|error| error.to_string())?;
-        say!("GAP: {} segments are on record as missing in {}", notes.len(), place.location());
-        self.note_recorded(shared, &notes, &place.record_mark(&id))
+        say!("GAP: {} segments are on record as missing in {}", notes.len(), handle.location());
+        self.note_recorded(shared, &notes, &handle.record_mark(&id))
     }
 
     /// `mark` stands for the repository that has them on record now.
@@ -117,19 +117,19 @@ impl Gaps {
         for note in rest.iter_mut().filter(|note| recorded.iter().any(|other| is_same(note, other))) {
             note.recorded.insert(mark.to_owned());
         }
-        rest.retain(|note| !is_recorded_in_all(note, &shared.places));
+        rest.retain(|note| !is_recorded_in_all(note, &shared.repositories));
         shared.spool.write_gap_notes(&rest).map_err(|error| error.to_string())?;
         *self.notes.lock() = rest;
         Ok(())
     }
 }
 
-fn is_recorded_in(note: &GapNote, place: &Place) -> bool {
-    place.id().is_some_and(|id| note.recorded.contains(&place.record_mark(&id)))
+fn is_recorded_in(note: &GapNote, handle: &RepositoryHandle) -> bool {
+    handle.id().is_some_and(|id| note.recorded.contains(&handle.record_mark(&id)))
 }
 
-fn is_recorded_in_all(note: &GapNote, places: &[Place]) -> bool {
-    places.iter().all(|place| is_recorded_in(note, place))
+fn is_recorded_in_all(note: &GapNote, repositories: &[RepositoryHandle]) -> bool {
+    repositories.iter().all(|handle| is_recorded_in(note, handle))
 }
 
 fn is_same(one: &GapNote, other: &GapNote) -> bool {
@@ -167,7 +167,7 @@ mod tests {
 
     use seawall_archive::TimelineId;
 
-    use crate::agent::places::open_places;
+    use crate::agent::repositories::open_repositories;
     use crate::settings::ArchiveSettings;
 
     fn note(timeline: u32, digits: u64) -> GapNote {
@@ -208,25 +208,25 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::new(directory.path().join("spool"), 7);
         spool.prepare().unwrap();
-        let places = places("/nowhere/a");
-        let gaps = Gaps::read(&spool, &places).unwrap();
+        let repositories = repositories("/nowhere/a");
+        let gaps = Gaps::read(&spool, &repositories).unwrap();
         for note in [note(1, 7), note(1, 8), note(1, 7)] {
             gaps.note(&spool, note).unwrap();
         }
-        let again = Gaps::read(&spool, &places).unwrap();
+        let again = Gaps::read(&spool, &repositories).unwrap();
         assert_eq!((again.count(), again.has(System::PostgreSql(1), note(1, 8).place)), (2, true));
         assert!(!again.has(System::PostgreSql(2), note(1, 8).place), "another cluster's");
     }
 
     /// Required repositories that an earlier agent has opened.
-    fn places(urls: &str) -> Vec<Place> {
+    fn repositories(urls: &str) -> Vec<RepositoryHandle> {
         let list: Vec<&str> = urls.split(' ').collect();
         let settings = ArchiveSettings::parse(&format!("repository = {list:?}\n"), "test").unwrap();
         let keys =
             urls.split(' ').map(|url| url.parse::<seawall_archive::RepositoryUrl>().unwrap().address());
         let key = |address: String| format!("{:08x}", seawall_codec::checksum::crc32c(address.as_bytes()));
         let known: BTreeMap<String, String> = keys.map(|address| (key(address), "id".to_owned())).collect();
-        open_places(&settings, &known).unwrap()
+        open_repositories(&settings, &known).unwrap()
     }
 
     /// A repository that was taken out of the settings is owed nothing; one that is set and lacks the record is.
@@ -235,14 +235,14 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let spool = Spool::new(directory.path().join("spool"), 7);
         spool.prepare().unwrap();
-        let both = places("/nowhere/a /nowhere/b");
+        let both = repositories("/nowhere/a /nowhere/b");
         let gaps = Gaps::read(&spool, &both).unwrap();
         let recorded = BTreeSet::from([both[0].record_mark("id")]);
         gaps.note(&spool, GapNote { recorded, ..note(1, 7) }).unwrap();
         assert_eq!(Gaps::read(&spool, &both).unwrap().count(), 1);
         let replaced = BTreeSet::from([both[0].record_mark("another"), both[1].record_mark("id")]);
         gaps.note(&spool, GapNote { recorded: replaced, ..note(1, 8) }).unwrap();
-        let first = places("/nowhere/a");
+        let first = repositories("/nowhere/a");
         let gaps = Gaps::read(&spool, &first).unwrap();
         assert!(!gaps.has(System::PostgreSql(1), note(1, 7).place), "nobody lacks it");
         assert!(gaps.has(System::PostgreSql(1), note(1, 8).place), "the repository was replaced");

@@ -107,7 +107,7 @@ impl Pusher {
                 "{name} is not in every repository yet, and is copied there from one that has it: {reason}"
             ),
             Release::LeftOut(having) => {
-                let location = |destination: &usize| self.shared.places[*destination].location();
+                let location = |destination: &usize| self.shared.repositories[*destination].location();
                 let only_there =
                     |destination| format!("; the optional repository {} has it", location(destination));
                 let only_there: String = having.iter().map(only_there).collect();

@@ -20,38 +20,38 @@ impl Pusher {
             .iter()
             .map(|destination| destination.last_trouble().is_some())
             .collect();
-        for (place, is_in_trouble) in is_in_trouble.into_iter().enumerate() {
-            if is_in_trouble || !self.shared.gaps.are_to_be_recorded(&self.shared.places[place]) {
+        for (index, is_in_trouble) in is_in_trouble.into_iter().enumerate() {
+            if is_in_trouble || !self.shared.gaps.are_to_be_recorded(&self.shared.repositories[index]) {
                 continue;
             }
             // The last one may hang.
-            if self.has_recorder[place].swap(true, Ordering::SeqCst) {
+            if self.has_recorder[index].swap(true, Ordering::SeqCst) {
                 continue;
             }
             let pusher = Arc::clone(self);
             let started = std::thread::Builder::new().name("gaps".to_owned()).spawn(move || {
-                if let Err(problem) = pusher.record_gaps_in([place]) {
+                if let Err(problem) = pusher.record_gaps_in([index]) {
                     say!("gaps are not on record everywhere yet: {problem}");
                 }
-                pusher.has_recorder[place].store(false, Ordering::SeqCst);
+                pusher.has_recorder[index].store(false, Ordering::SeqCst);
             });
             if let Err(error) = started {
                 say!("no thread to record gaps: {error}");
-                self.has_recorder[place].store(false, Ordering::SeqCst);
+                self.has_recorder[index].store(false, Ordering::SeqCst);
             }
         }
     }
 
     /// In each of them, whatever another one says; the first problem.
-    pub(super) fn record_gaps_in(&self, places: impl IntoIterator<Item = usize>) -> Result<(), String> {
-        let record = |place| self.shared.gaps.record(&self.shared, place);
-        let recorded: Vec<Result<(), String>> = places.into_iter().map(record).collect();
+    pub(super) fn record_gaps_in(&self, repositories: impl IntoIterator<Item = usize>) -> Result<(), String> {
+        let record = |index| self.shared.gaps.record(&self.shared, index);
+        let recorded: Vec<Result<(), String>> = repositories.into_iter().map(record).collect();
         recorded.into_iter().collect()
     }
 
     /// The repositories that a file is archived in before PostgreSQL is told so.
     pub(super) fn required(&self) -> impl Iterator<Item = usize> {
-        let places = self.shared.places.iter().enumerate();
-        places.filter(|(_, place)| place.is_required).map(|(index, _)| index)
+        let repositories = self.shared.repositories.iter().enumerate();
+        repositories.filter(|(_, handle)| handle.is_required).map(|(index, _)| index)
     }
 }

@@ -12,7 +12,7 @@ use seawall_io::{Clock, Disk, SystemClock};
 use seawall_simulation::{FaultTarget, Gate, Operations, SimulatedClock, SimulatedDisk};
 
 use crate::agent::panicking_clock::PanickingClock;
-use crate::agent::places::open_places;
+use crate::agent::repositories::open_repositories;
 use crate::agent::semaphore::Semaphore;
 use crate::data_directory::DataDirectory;
 use crate::settings::ArchiveSettings;
@@ -46,7 +46,8 @@ fn shared_in(
         Repository::create(&url.parse().unwrap(), RepositoryOptions::default()).unwrap();
     }
     let settings = ArchiveSettings::parse(&format!("repository = {urls:?}\n{more}\n"), "test").unwrap();
-    Shared::take_over(spool, DataDirectory::new(data), clock, |known| open_places(&settings, known)).unwrap()
+    Shared::take_over(spool, DataDirectory::new(data), clock, |known| open_repositories(&settings, known))
+        .unwrap()
 }
 
 /// The spool's disk was full when a repository was opened, say: nothing is acknowledged until it is noted.
@@ -226,7 +227,7 @@ fn an_optional_repository_that_hangs_keeps_no_memory_from_the_required_ones() {
         assert_eq!(answer_of(ask(&pusher, &name)), Answer::Ok, "{name}");
     }
     end_in_time(&pusher, Duration::ZERO);
-    let (system, key) = (System::PostgreSql(7), pusher.shared.places[1].key());
+    let (system, key) = (System::PostgreSql(7), pusher.shared.repositories[1].key());
     assert_eq!(pusher.shared.spool.owed(system, &key).unwrap().len(), 10, "the next agent resumes them");
 }
 
@@ -352,7 +353,7 @@ fn a_command_is_answered_while_a_debt_is_written_off() {
     let optional = format!("archive.optional_repository = {url:?}");
     let clock = Arc::new(SimulatedClock::default());
     let shared = shared_in(directory.path(), spool, clock, &["repository"], &optional);
-    let (system, key) = (System::PostgreSql(7), shared.places[1].key());
+    let (system, key) = (System::PostgreSql(7), shared.repositories[1].key());
     shared.spool.note_owed(system, &key, SEGMENT).unwrap();
     let pusher = Pusher::new(Arc::clone(&shared), Packing::default(), 4, None);
     pusher.look_around();
@@ -376,7 +377,8 @@ fn what_is_owed_and_is_in_no_repository_any_more_is_a_gap_of_the_one_that_was_to
     let url = directory.path().join("another").display().to_string();
     Repository::create(&url.parse().unwrap(), RepositoryOptions::default()).unwrap();
     let shared = shared(directory.path(), &format!("archive.optional_repository = {url:?}"));
-    let (system, keys) = (System::PostgreSql(7), [shared.places[0].key(), shared.places[1].key()]);
+    let (system, keys) =
+        (System::PostgreSql(7), [shared.repositories[0].key(), shared.repositories[1].key()]);
     for name in [SEGMENT, HISTORY] {
         shared.spool.note_owed(system, &keys[1], name).unwrap();
     }
@@ -385,7 +387,7 @@ fn what_is_owed_and_is_in_no_repository_any_more_is_a_gap_of_the_one_that_was_to
     seawall_testing::wait_until("nothing to be owed", || {
         shared.spool.owed(system, &keys[1]).unwrap().is_empty()
     });
-    let gaps = |place: usize| shared.places[place].ask(|repository| repository.gaps(system)).unwrap();
+    let gaps = |index: usize| shared.repositories[index].ask(|repository| repository.gaps(system)).unwrap();
     seawall_testing::wait_until("the gap to be on record", || {
         pusher.look_around();
         shared.spool.gap_notes().unwrap().is_empty()
@@ -410,11 +412,11 @@ fn a_repository_that_hangs_holds_up_one_thread_and_no_other_repository() {
     }
     let recorded = || shared.spool.gap_notes().unwrap()[0].recorded.clone();
     seawall_testing::wait_until("the required repository to have it on record", || {
-        let required = &shared.places[0];
+        let required = &shared.repositories[0];
         required.id().is_some_and(|id| recorded() == BTreeSet::from([required.record_mark(&id)]))
     });
     pusher.look_around();
-    assert!(gap_threads() <= shared.places.len(), "{} threads", gap_threads());
+    assert!(gap_threads() <= shared.repositories.len(), "{} threads", gap_threads());
     // What waits for the required ones before each acknowledgement: they have it on record, so nothing is written.
     let notes = || std::fs::metadata(directory.path().join("spool/gaps")).unwrap().ino();
     let before = notes();

@@ -15,7 +15,7 @@ use seawall_archive::{
 use super::limits::{Limits, WorkerSlot};
 use super::queue::{Source, Task};
 use crate::agent::Shared;
-use crate::agent::places::Place;
+use crate::agent::repositories::RepositoryHandle;
 use crate::agent::semaphore::Permit;
 use crate::regular;
 use crate::spool::FileIdentity;
@@ -150,21 +150,21 @@ fn pack(shared: &Shared, name: &str, content: &[u8], packer: &mut Packer) -> Res
 }
 
 /// Puts a file into one repository, the history of its timeline first. When this returns, both are durable there.
-pub(super) fn put(place: &Place, prepared: &Prepared) -> Result<(), Failure> {
+pub(super) fn put(handle: &RepositoryHandle, prepared: &Prepared) -> Result<(), Failure> {
     let mut is_open = false;
     let mut has_history = false;
-    let put = place.ask(|repository| {
+    let put = handle.ask(|repository| {
         is_open = true;
         if let Some(history) = &prepared.history {
-            place.put_history(repository, history)?;
+            handle.put_history(repository, history)?;
         }
         has_history = true;
         repository.push(&prepared.packed).map(|_| repository.header().id_text())
     });
     match put {
-        Ok(id) if place.id().as_ref() == Some(&id) => Ok(()),
+        Ok(id) if handle.id().as_ref() == Some(&id) => Ok(()),
         Ok(_) => Err(Failure {
-            message: format!("{} was replaced while a file was put there", place.location()),
+            message: format!("{} was replaced while a file was put there", handle.location()),
             is_of_store: true,
             is_too_much: false,
         }),
@@ -204,9 +204,9 @@ fn from_repository(shared: &Shared, name: &str, content: &mut Vec<u8>) -> Result
     let parsed = LogFileName::parse(name);
     let parsed = parsed.ok_or_else(|| Failure::of_file(format!("{name} is no file of a log")))?;
     let mut failure = None;
-    for place in Place::in_order(&shared.places, shared.clock.monotonic()) {
+    for handle in RepositoryHandle::in_order(&shared.repositories, shared.clock.monotonic()) {
         // Every fetch begins with none of it.
-        let fetched = place.ask(|repository| repository.fetch(system, parsed, content));
+        let fetched = handle.ask(|repository| repository.fetch(system, parsed, content));
         match fetched {
             Ok(_) => return Ok(()),
             Err(ArchiveError::NotFound { .. }) => {}

@@ -80,7 +80,7 @@ impl Pusher {
             // What is acknowledged is what was put into the repositories that there were then.
             let content = prepared.identity.map(|identity| (identity, self.shared.spool.mark()));
             self.state.lock().queue.destinations[destination].begin(bytes);
-            let result = work::put(&self.shared.places[destination], &prepared);
+            let result = work::put(&self.shared.repositories[destination], &prepared);
             self.state.lock().queue.destinations[destination].end(bytes);
             let required = held.map(|(memory, required)| {
                 drop(memory);
@@ -90,7 +90,7 @@ impl Pusher {
             drop(required);
         };
         let with_held = |destination: &usize| {
-            let is_required = self.shared.places[*destination].is_required;
+            let is_required = self.shared.repositories[*destination].is_required;
             (*destination, is_required.then(|| (Arc::clone(&held), Arc::clone(&required))))
         };
         let mut destinations: Vec<(usize, Option<Held<'_>>)> =

@@ -1,7 +1,7 @@
-//! The repositories: each opened when it answers, so that one that is down keeps nobody from using the others; and opened anew when
+//! Handles of the repositories: each repository is opened when it answers, so that one that is down keeps nobody from using the others; and opened anew when
 //! another one has taken its place, or when its keys or the credentials are others.
 //!
-//! A repository that was replaced has nothing of what the one before had. [`Place::take_change`] says so once.
+//! A repository that was replaced has nothing of what the one before had. [`RepositoryHandle::take_change`] says so once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
 /// One that could not give a file is asked last for so long.
 const ASKED_LAST: Duration = Duration::from_secs(30);
 
-/// One repository.
+/// A repository that the settings name, open or not.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct RepositoryHandle {
     url: RepositoryUrl,
     /// The disk that holds the repository in place of the directory at `url`.
     #[cfg(test)]
@@ -69,18 +69,18 @@ struct HistoryMark {
 
 /// Those that the settings name, the required ones first. At least one of them answers, or has answered an earlier agent: what is to
 /// happen while a store is down must not depend on when the agent was started. Where an earlier agent has opened a required one, none
-/// is asked here: any may hang, and the agent is to listen. [`Place::look_at`] opens them then, each in a thread of its own.
+/// is asked here: any may hang, and the agent is to listen. [`RepositoryHandle::look_at`] opens them then, each in a thread of its own.
 ///
-/// `known` has the ids of those that an earlier agent has opened, by [`Place::key`].
-pub(crate) fn open_places(
+/// `known` has the ids of those that an earlier agent has opened, by [`RepositoryHandle::key`].
+pub(crate) fn open_repositories(
     settings: &ArchiveSettings,
     known: &BTreeMap<String, String>,
-) -> Result<Vec<Place>, String> {
+) -> Result<Vec<RepositoryHandle>, String> {
     let refuse = |error: crate::settings::SettingsError| error.to_string();
     let required = settings.repositories().map_err(refuse)?.iter().map(|url| (url, true));
     let optional = settings.optional_repositories().iter().map(|url| (url, false));
     let in_flight = settings.in_flight() as u64;
-    let mut places = Vec::new();
+    let mut repositories = Vec::new();
     for (text, is_required) in required.chain(optional) {
         let url: RepositoryUrl = text.parse().map_err(|error| format!("{error}"))?;
         let options = RepositoryOptions {
@@ -89,23 +89,27 @@ pub(crate) fn open_places(
             retry: RetryPolicy { give_up_after: GIVE_UP_AFTER, ..RetryPolicy::default() },
             ..RepositoryOptions::default()
         };
-        places.push(Place::new(url, options, is_required, in_flight));
+        repositories.push(RepositoryHandle::new(url, options, is_required, in_flight));
     }
-    begin(places, known)
+    begin(repositories, known)
 }
 
-/// Opens as few of them as [`open_places`] promises.
-pub(super) fn begin(places: Vec<Place>, known: &BTreeMap<String, String>) -> Result<Vec<Place>, String> {
-    refuse_repeated(&places)?;
-    for place in &places {
-        *place.id.lock() = known.get(&place.key()).cloned();
+/// Opens as few of them as [`open_repositories`] promises.
+pub(super) fn begin(
+    repositories: Vec<RepositoryHandle>,
+    known: &BTreeMap<String, String>,
+) -> Result<Vec<RepositoryHandle>, String> {
+    refuse_repeated(&repositories)?;
+    for handle in &repositories {
+        *handle.id.lock() = known.get(&handle.key()).cloned();
     }
-    if places.iter().any(|place| place.is_required && place.id().is_some()) {
-        return Ok(places);
+    if repositories.iter().any(|handle| handle.is_required && handle.id().is_some()) {
+        return Ok(repositories);
     }
     let problems_of = |is_required: bool| -> (usize, Vec<String>) {
-        let asked: Vec<&Place> = places.iter().filter(|place| place.is_required == is_required).collect();
-        let problems = asked.iter().filter_map(|place| place.open().err()).map(|error| error.to_string());
+        let asked: Vec<&RepositoryHandle> =
+            repositories.iter().filter(|handle| handle.is_required == is_required).collect();
+        let problems = asked.iter().filter_map(|handle| handle.open().err()).map(|error| error.to_string());
         (asked.len(), problems.collect())
     };
     let (required, problems) = problems_of(true);
@@ -116,29 +120,34 @@ pub(super) fn begin(places: Vec<Place>, known: &BTreeMap<String, String>) -> Res
         }
     }
     problems.iter().for_each(|problem| say!("a repository cannot be opened yet: {problem}"));
-    Ok(places)
+    Ok(repositories)
 }
 
 /// The spool knows a repository by its key alone: two with one key would count as one.
-fn refuse_repeated(places: &[Place]) -> Result<(), String> {
-    let mut seen: BTreeMap<String, &Place> = BTreeMap::new();
-    for place in places {
-        if let Some(other) = seen.insert(place.key(), place) {
+fn refuse_repeated(repositories: &[RepositoryHandle]) -> Result<(), String> {
+    let mut seen: BTreeMap<String, &RepositoryHandle> = BTreeMap::new();
+    for handle in repositories {
+        if let Some(other) = seen.insert(handle.key(), handle) {
             return Err(format!(
                 "the repository {} is named twice, as {} and as {}: name it once, as required or as optional",
-                place.location(),
+                handle.location(),
                 other.url,
-                place.url
+                handle.url
             ));
         }
     }
     Ok(())
 }
 
-impl Place {
-    fn new(url: RepositoryUrl, options: RepositoryOptions, is_required: bool, in_flight: u64) -> Place {
+impl RepositoryHandle {
+    fn new(
+        url: RepositoryUrl,
+        options: RepositoryOptions,
+        is_required: bool,
+        in_flight: u64,
+    ) -> RepositoryHandle {
         let fetches = if url.is_directory() { in_flight.min(processors() + 1) } else { in_flight };
-        Place {
+        RepositoryHandle {
             fetches: Semaphore::new(fetches),
             url,
             #[cfg(test)]
@@ -159,9 +168,9 @@ impl Place {
 
     /// A repository on a simulated disk.
     #[cfg(test)]
-    pub(super) fn on(disk: Arc<dyn Disk>, options: RepositoryOptions, is_required: bool) -> Place {
+    pub(super) fn on(disk: Arc<dyn Disk>, options: RepositoryOptions, is_required: bool) -> RepositoryHandle {
         let url = disk.location("").replace("simulated:", "file://").parse().expect("a directory");
-        Place { disk: Some(disk), ..Place::new(url, options, is_required, 2) }
+        RepositoryHandle { disk: Some(disk), ..RepositoryHandle::new(url, options, is_required, 2) }
     }
 
     /// Asks the repository for something; opens it before, if it is not open. After a failure that says that it is another one by now,
@@ -323,12 +332,12 @@ impl Place {
         self.url.location()
     }
 
-    /// A number made of its whole address, for the names of files: the same bucket and prefix at another endpoint is another place.
+    /// A number made of its whole address, for the names of files: the same bucket and prefix at another endpoint is another repository.
     pub(crate) fn key(&self) -> String {
         format!("{:08x}", crc32c(self.url.address().as_bytes()))
     }
 
-    /// Stands for the repository with this id at this place, where notes say who has a gap on record.
+    /// Stands for the repository with this id at this address, where notes say who has a gap on record.
     pub(crate) fn record_mark(&self, id: &str) -> String {
         format!("{}:{id}", self.key())
     }
@@ -339,9 +348,9 @@ impl Place {
     }
 
     /// In the order in which they are asked for files.
-    pub(crate) fn in_order(places: &[Place], now: Duration) -> Vec<&Place> {
-        let mut ordered: Vec<&Place> = places.iter().collect();
-        ordered.sort_by_key(|place| *place.asked_last_until.lock() > now);
+    pub(crate) fn in_order(repositories: &[RepositoryHandle], now: Duration) -> Vec<&RepositoryHandle> {
+        let mut ordered: Vec<&RepositoryHandle> = repositories.iter().collect();
+        ordered.sort_by_key(|handle| *handle.asked_last_until.lock() > now);
         ordered
     }
 }
@@ -364,8 +373,8 @@ mod tests {
     const HISTORY: &str = "00000002.history";
     const CONTENT: &[u8] = b"1\t0/3000158\tx\n";
 
-    fn place(directory: &std::path::Path) -> Place {
-        Place::new(directory.to_str().unwrap().parse().unwrap(), options(), true, 1)
+    fn handle(directory: &std::path::Path) -> RepositoryHandle {
+        RepositoryHandle::new(directory.to_str().unwrap().parse().unwrap(), options(), true, 1)
     }
 
     fn options() -> RepositoryOptions {
@@ -384,17 +393,18 @@ mod tests {
     }
 
     /// A required repository that an earlier agent has opened: nothing is asked of any.
-    fn known(urls: &[&str]) -> Result<Vec<Place>, String> {
+    fn known(urls: &[&str]) -> Result<Vec<RepositoryHandle>, String> {
         let settings = ArchiveSettings::parse(&format!("repository = {urls:?}"), "test").unwrap();
-        let place = Place::new(urls[0].parse().unwrap(), options(), true, 1);
-        open_places(&settings, &BTreeMap::from([(place.key(), "first".to_owned())]))
+        let handle = RepositoryHandle::new(urls[0].parse().unwrap(), options(), true, 1);
+        open_repositories(&settings, &BTreeMap::from([(handle.key(), "first".to_owned())]))
     }
 
     /// Else a gap that one of them has on record would count as recorded in the other, too.
     #[test]
     fn the_same_bucket_at_two_endpoints_is_two_places() {
-        let places = known(&["s3://b/p?endpoint=http://127.0.0.1:1", "s3://b/p?endpoint=http://127.0.0.1:2"]);
-        let ids: Vec<Option<String>> = places.unwrap().iter().map(Place::id).collect();
+        let repositories =
+            known(&["s3://b/p?endpoint=http://127.0.0.1:1", "s3://b/p?endpoint=http://127.0.0.1:2"]);
+        let ids: Vec<Option<String>> = repositories.unwrap().iter().map(RepositoryHandle::id).collect();
         assert_eq!(ids, [Some("first".to_owned()), None]);
     }
 
@@ -408,22 +418,22 @@ mod tests {
         assert!(problem.contains("named twice") && problem.contains("s3://b/p"), "{problem}");
     }
 
-    /// Lost and made again, with the same master key at the same place: what is put now must be readable there.
+    /// Lost and made again, with the same master key at the same address: what is put now must be readable there.
     #[test]
     fn a_repository_that_was_made_again_is_opened_anew() {
         let directory = tempfile::tempdir().unwrap();
-        let place = place(&directory.path().join("repository"));
-        Repository::create(&place.url, options()).unwrap();
-        place.ask(push).unwrap();
-        let first = place.id();
-        assert!(first.is_some() && place.take_change() && !place.take_change());
+        let handle = handle(&directory.path().join("repository"));
+        Repository::create(&handle.url, options()).unwrap();
+        handle.ask(push).unwrap();
+        let first = handle.id();
+        assert!(first.is_some() && handle.take_change() && !handle.take_change());
         std::fs::remove_dir_all(directory.path().join("repository")).unwrap();
-        assert!(place.ask(push).is_err());
-        let again = Repository::create(&place.url, options()).unwrap();
+        assert!(handle.ask(push).is_err());
+        let again = Repository::create(&handle.url, options()).unwrap();
         // With whatever was noticed already.
-        assert!(place.ask(push).or_else(|_| place.ask(push)).is_ok());
-        assert!(place.take_change());
-        assert_eq!(place.id(), Some(again.header().id_text()));
+        assert!(handle.ask(push).or_else(|_| handle.ask(push)).is_ok());
+        assert!(handle.take_change());
+        assert_eq!(handle.id(), Some(again.header().id_text()));
         let mut content = Vec::new();
         let name = LogFileName::parse(HISTORY).unwrap();
         again.fetch(System::PostgreSql(7), name, &mut content).unwrap();
@@ -433,15 +443,15 @@ mod tests {
     #[test]
     fn a_look_finds_out_that_a_repository_was_replaced() {
         let directory = tempfile::tempdir().unwrap();
-        let place = place(&directory.path().join("repository"));
-        Repository::create(&place.url, options()).unwrap();
-        place.ask(push).unwrap();
-        place.look_at();
-        assert!(place.take_change() && place.opened().is_some());
+        let handle = handle(&directory.path().join("repository"));
+        Repository::create(&handle.url, options()).unwrap();
+        handle.ask(push).unwrap();
+        handle.look_at();
+        assert!(handle.take_change() && handle.opened().is_some());
         std::fs::remove_dir_all(directory.path().join("repository")).unwrap();
-        Repository::create(&place.url, options()).unwrap();
-        place.look_at();
-        assert!(place.opened().is_some() && place.take_change(), "nothing else may ask for it for long");
+        Repository::create(&handle.url, options()).unwrap();
+        handle.look_at();
+        assert!(handle.opened().is_some() && handle.take_change(), "nothing else may ask for it for long");
     }
 
     /// A file system or a store that hangs must not keep the agent from listening.
@@ -451,7 +461,7 @@ mod tests {
         let port = listener.local_addr().unwrap().port();
         let url = format!("s3://b/p?endpoint=http://127.0.0.1:{port}&region=x&anonymous=true&timeout=600");
         let opening = std::thread::spawn(move || known(&[&url]).unwrap()[0].id());
-        seawall_testing::wait_until("the places to be known", || opening.is_finished());
+        seawall_testing::wait_until("the repositories to be known", || opening.is_finished());
         assert_eq!(opening.join().unwrap().as_deref(), Some("first"));
     }
 }
