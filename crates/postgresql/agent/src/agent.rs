@@ -40,7 +40,7 @@ use seawall_io::{Clock, SystemClock};
 use crate::data_directory::DataDirectory;
 use crate::peer::check_peer;
 use crate::protocol::{Answer, Form, LINE_BYTES_MAX, Request, mark_of};
-use crate::say::say;
+use crate::log_line::log_line;
 use crate::settings::ArchiveSettings;
 use crate::spool::{Lock, Spool};
 use fetch::Fetcher;
@@ -112,7 +112,7 @@ pub fn main(arguments: &[OsString]) -> u8 {
     // Whoever started it may have been killed meanwhile: others will come.
     let told = output.write_all(answer.to_line().as_bytes()).and_then(|()| output.flush());
     if let Err(error) = told {
-        say!("whoever started the agent is gone: {error}");
+        log_line!("whoever started the agent is gone: {error}");
     }
     match started {
         Ok((agent, listener, watch)) => {
@@ -120,7 +120,7 @@ pub fn main(arguments: &[OsString]) -> u8 {
             0
         }
         Err(problem) => {
-            say!("the agent did not start: {problem}");
+            log_line!("the agent did not start: {problem}");
             1
         }
     }
@@ -139,7 +139,7 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
     let spool = Spool::new(PathBuf::from(spool), settings.repositories_mark());
     // A session of its own: what PostgreSQL sends to the processes that it has started does not end this one.
     if let Err(error) = rustix::process::setsid() {
-        say!("the agent stays in the session that it was started in: {error}");
+        log_line!("the agent stays in the session that it was started in: {error}");
     }
     // The one before may still be at its last uploads.
     let timeout = settings.timeout();
@@ -198,7 +198,7 @@ impl Agent {
             match watch.wait(listener, LOOK_AROUND) {
                 Ok(events) => events.into_iter().for_each(|event| self.handle(event, listener)),
                 Err(error) => {
-                    say!("the agent cannot wait for anything, and ends: {error}");
+                    log_line!("the agent cannot wait for anything, and ends: {error}");
                     break;
                 }
             }
@@ -227,12 +227,12 @@ impl Agent {
         let turn = || -> io::Result<()> {
             if spool.turn_log()? {
                 nix::unistd::dup2_stderr(spool.open_log()?)?;
-                say!("what was said before is in agent.log.old");
+                log_line!("what was said before is in agent.log.old");
             }
             Ok(())
         };
         if let Err(error) = turn() {
-            say!("the log cannot be put aside: {error}");
+            log_line!("the log cannot be put aside: {error}");
         }
     }
 
@@ -240,7 +240,7 @@ impl Agent {
         match event {
             Event::Command => match listener.accept() {
                 Ok((stream, _)) => self.serve(stream),
-                Err(error) => say!("a command could not be accepted: {error}"),
+                Err(error) => log_line!("a command could not be accepted: {error}"),
             },
             Event::Ready(name) => self.pusher.follow(&name),
             Event::Missed => self.pusher.look_around(),
@@ -256,7 +256,7 @@ impl Agent {
     /// another agent, and that one waits for the lock.
     fn end(&self) {
         if let Err(error) = rustix::fs::unlink(self.shared.spool.socket()) {
-            say!("the socket could not be removed: {error}");
+            log_line!("the socket could not be removed: {error}");
         }
         self.pusher.end(OPTIONAL_ENDS_WITHIN);
         self.fetcher.end(OPTIONAL_ENDS_WITHIN);
@@ -272,11 +272,11 @@ impl Agent {
         let command = Command(Arc::clone(self));
         let served = std::thread::Builder::new().name("command".to_owned()).spawn(move || {
             if let Err(error) = check_peer(&stream).and_then(|()| command.0.answer(&stream)) {
-                say!("a command was not served: {error}");
+                log_line!("a command was not served: {error}");
             }
         });
         if let Err(error) = served {
-            say!("no thread for a command: {error}");
+            log_line!("no thread for a command: {error}");
         }
     }
 
@@ -312,7 +312,7 @@ impl Agent {
     fn wake_to_end(&self) {
         self.is_ending.store(true, Ordering::SeqCst);
         if let Err(error) = UnixStream::connect(self.shared.spool.socket()) {
-            say!("the agent is ending already: {error}");
+            log_line!("the agent is ending already: {error}");
         }
     }
 
@@ -330,7 +330,7 @@ impl Agent {
     fn write_prometheus(&self) {
         let Some(path) = &self.prometheus_file else { return };
         if let Err(error) = self.statistics().write_prometheus(path) {
-            say!("cannot write {}: {error}", path.display());
+            log_line!("cannot write {}: {error}", path.display());
         }
     }
 }
@@ -366,10 +366,10 @@ impl Shared {
         let ids = required.filter_map(|handle| Some((handle.key(), handle.id()?))).collect();
         let noted = self.spool.note_repositories(&ids);
         match &noted {
-            Err(error) if !*is_missing => say!(
+            Err(error) if !*is_missing => log_line!(
                 "which repositories there are cannot be noted, so nothing can be acknowledged ahead: {error}"
             ),
-            Ok(()) if *is_missing => say!("which repositories there are is noted now"),
+            Ok(()) if *is_missing => log_line!("which repositories there are is noted now"),
             _ => {}
         }
         *is_missing = noted.is_err();

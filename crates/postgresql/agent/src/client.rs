@@ -33,7 +33,7 @@ use serde_json::json;
 use crate::data_directory;
 use crate::peer::check_peer;
 use crate::protocol::{Answer, Form, LINE_BYTES_MAX, Request, mark_of};
-use crate::say::say;
+use crate::log_line::log_line;
 use crate::settings::ArchiveSettings;
 use crate::spool::{FileIdentity, Lock, Spool};
 
@@ -131,8 +131,8 @@ fn report(
     done.unwrap_or_else(|trouble| {
         let message = format!("{command}: {trouble}");
         match form {
-            Form::Text => say!("seawall {message}"),
-            Form::Json => say!("{}", json!({ "error": message, "exit_code": of_trouble.get() })),
+            Form::Text => log_line!("seawall {message}"),
+            Form::Json => log_line!("{}", json!({ "error": message, "exit_code": of_trouble.get() })),
         }
         of_trouble.get()
     })
@@ -221,8 +221,8 @@ impl Call {
     /// Says what is no failure.
     fn warn(&self, text_label: &str, warning: &str) {
         match self.form {
-            Form::Text => say!("{text_label}: {warning}"),
-            Form::Json => say!("{}", json!({ "warning": warning })),
+            Form::Text => log_line!("{text_label}: {warning}"),
+            Form::Json => log_line!("{}", json!({ "warning": warning })),
         }
     }
 

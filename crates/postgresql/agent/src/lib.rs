@@ -28,7 +28,7 @@ mod peer;
 mod protocol;
 mod regular;
 mod replacement;
-mod say;
+mod log_line;
 mod settings;
 mod spool;
 mod trust;

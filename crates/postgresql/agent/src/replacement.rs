@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::regular;
-use crate::say::say;
+use crate::log_line::log_line;
 use seawall_archive::ContentSink;
 
 /// What files are called that are being fetched beside their place.
@@ -64,7 +64,7 @@ impl Drop for Replacement {
             return;
         }
         if let Err(error) = rustix::fs::unlink(&self.path) {
-            say!("cannot remove {}: {error}", self.path.display());
+            log_line!("cannot remove {}: {error}", self.path.display());
         }
     }
 }

@@ -30,7 +30,7 @@ use super::repositories::RepositoryHandle;
 use super::statistics::FetchStatistics;
 use crate::protocol::Answer;
 use crate::replacement::remove_left;
-use crate::say::say;
+use crate::log_line::log_line;
 use files::Target;
 
 /// What recovery lets a segment be put into.
@@ -182,7 +182,7 @@ impl Fetcher {
             match self.shared.spool.hand_out(&name, target) {
                 Ok(()) => return Answer::Ok,
                 // Somebody has tidied the spool up: it is fetched again.
-                Err(error) => say!("{name} was fetched ahead and cannot be put in place: {error}"),
+                Err(error) => log_line!("{name} was fetched ahead and cannot be put in place: {error}"),
             }
         }
         match self.fetch_asked(system, LogFileName::Segment(place), target) {
@@ -243,7 +243,7 @@ impl Fetcher {
         }
         *tidied = Some(directory.to_owned());
         if let Err(error) = remove_left(directory, self.shared.clock.wall_micros()) {
-            say!("cannot look for what was left in {}: {error}", directory.display());
+            log_line!("cannot look for what was left in {}: {error}", directory.display());
         }
     }
 
@@ -315,7 +315,7 @@ impl Fetcher {
                     let placed = sink.put_in_place();
                     return placed.map_or_else(
                         |error| {
-                            say!("{name} is fetched and cannot be put at {target}: {error}");
+                            log_line!("{name} is fetched and cannot be put at {target}: {error}");
                             Fetched::Failed(format!("cannot put {name} at {target}: {error}"))
                         },
                         |()| Fetched::There(Box::new(header)),
@@ -323,7 +323,7 @@ impl Fetcher {
                 }
                 Err(ArchiveError::NotFound { .. }) => {}
                 Err(error) => {
-                    say!("{name}: {error}");
+                    log_line!("{name}: {error}");
                     if is_of_store(&error) {
                         handle.ask_last(self.shared.clock.monotonic());
                     }
@@ -376,7 +376,7 @@ impl Fetcher {
             let started =
                 std::thread::Builder::new().name("fetch".to_owned()).spawn(move || fetcher.work(system));
             if let Err(error) = started {
-                say!("no further thread for downloads: {error}");
+                log_line!("no further thread for downloads: {error}");
                 break;
             }
             state.workers += 1;
@@ -431,7 +431,7 @@ impl Fetcher {
 
     fn remove(&self, place: SegmentPlace) {
         if let Err(error) = self.shared.spool.remove_ahead(&place.to_string()) {
-            say!("what was fetched ahead cannot be removed: {error}");
+            log_line!("what was fetched ahead cannot be removed: {error}");
         }
     }
 
@@ -462,7 +462,7 @@ impl Fetcher {
         state.is_ending = true;
         self.changed.notify_all();
         if self.changed.wait_while_for(&mut state, |state| state.workers > 0, patience).timed_out() {
-            say!("the agent ends and abandons {} downloads ahead", state.workers);
+            log_line!("the agent ends and abandons {} downloads ahead", state.workers);
         }
     }
 

@@ -11,21 +11,21 @@ use seawall_archive::System;
 
 use super::push::gaps::Gaps;
 use super::repositories::RepositoryHandle;
-use crate::say::say;
+use crate::log_line::log_line;
 use crate::spool::{GapNote, Lock, Spool};
 
 /// Takes over what the spools beside this one remember of this cluster, where they have noted it for these repositories.
 pub(super) fn take_over(spool: &Spool, system: System, repositories: &[RepositoryHandle], gaps: &Gaps) {
     let others = beside(spool).unwrap_or_else(|error| {
-        say!("the spools beside this one cannot be listed: {error}");
+        log_line!("the spools beside this one cannot be listed: {error}");
         Vec::new()
     });
     for other in others {
         let directory = other.directory().display();
         match take_over_from(&other, spool, system, repositories, gaps) {
-            Ok(true) => say!("what {directory} remembered of {system} is remembered here now"),
+            Ok(true) => log_line!("what {directory} remembered of {system} is remembered here now"),
             Ok(false) => {}
-            Err(error) => say!("what {directory} remembers cannot be taken over: {error}"),
+            Err(error) => log_line!("what {directory} remembers cannot be taken over: {error}"),
         }
     }
 }
@@ -57,7 +57,7 @@ fn take_over_from(
     // An agent that lives sees to its notes itself.
     let Some(_lock) = other.try_lock(Lock::Agent)? else { return Ok(false) };
     if !is_for(other, repositories)? {
-        say!("{} remembers something of {system} for other repositories", other.directory().display());
+        log_line!("{} remembers something of {system} for other repositories", other.directory().display());
         return Ok(false);
     }
     let notes: (Vec<GapNote>, Vec<GapNote>) =

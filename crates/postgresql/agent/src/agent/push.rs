@@ -40,7 +40,7 @@ use seawall_archive::{LogFileName, Packing};
 use super::Shared;
 use super::statistics::{DestinationStatistics, QueueStatistics};
 use crate::protocol::Answer;
-use crate::say::say;
+use crate::log_line::log_line;
 use crate::spool::FileIdentity;
 use limits::Limits;
 use queue::{Queue, Release};
@@ -203,7 +203,7 @@ impl Pusher {
         let ready = match self.shared.data.ready() {
             Ok(ready) => ready,
             Err(error) => {
-                say!("cannot list what is to be archived: {error}");
+                log_line!("cannot list what is to be archived: {error}");
                 return;
             }
         };
@@ -213,7 +213,7 @@ impl Pusher {
             ready.iter().filter(|name| !state.queue.is_known(name)).collect()
         };
         let acknowledged = self.shared.spool.acknowledged().unwrap_or_else(|error| {
-            say!("cannot list what is acknowledged: {error}");
+            log_line!("cannot list what is acknowledged: {error}");
             Vec::new()
         });
         let acknowledged: BTreeSet<&String> = acknowledged.iter().collect();
@@ -227,7 +227,7 @@ impl Pusher {
         let ready: BTreeSet<&str> = ready.iter().map(String::as_str).collect();
         let mut stale = acknowledged.iter().filter(|name| !ready.contains(name.as_str()));
         if let Err(error) = stale.try_for_each(|name| self.shared.spool.forget(name)) {
-            say!("cannot tidy the spool up: {error}");
+            log_line!("cannot tidy the spool up: {error}");
         }
         // Given up by PostgreSQL, or by whoever archived by hand: nobody will ask again.
         self.state.lock().queue.forget_failed(|name| ready.contains(name));
@@ -250,7 +250,7 @@ impl Pusher {
                 pusher.take_on_changes();
             });
             if let Err(error) = looked {
-                say!("no thread to look at a repository: {error}");
+                log_line!("no thread to look at a repository: {error}");
             }
         }
     }

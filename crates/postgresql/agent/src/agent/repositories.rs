@@ -18,7 +18,7 @@ use seawall_codec::checksum::crc32c;
 use seawall_io::Disk;
 
 use super::semaphore::{Semaphore, processors};
-use crate::say::say;
+use crate::log_line::log_line;
 use crate::settings::ArchiveSettings;
 
 /// How long requests are tried before a command is told: PostgreSQL calls again.
@@ -119,7 +119,7 @@ pub(super) fn begin(
             return Err(problems.into_iter().next().expect("there is a required repository"));
         }
     }
-    problems.iter().for_each(|problem| say!("a repository cannot be opened yet: {problem}"));
+    problems.iter().for_each(|problem| log_line!("a repository cannot be opened yet: {problem}"));
     Ok(repositories)
 }
 
@@ -257,7 +257,7 @@ impl RepositoryHandle {
             self.is_changed.store(true, Ordering::SeqCst);
             if let Some(before) = before {
                 let location = self.location();
-                say!(
+                log_line!(
                     "{location} is another repository now, {id}: it was {before}, and what that had counts no more"
                 );
             }
@@ -283,10 +283,10 @@ impl RepositoryHandle {
         }
         let refreshed = self.opened().map_or(Ok(()), |repository| self.ask(|_| repository.refresh()));
         if let Err(error) = refreshed {
-            say!("{} was looked at: {error}", self.location());
+            log_line!("{} was looked at: {error}", self.location());
         }
         if let Err(error) = self.open() {
-            say!("{} cannot be opened yet: {error}", self.location());
+            log_line!("{} cannot be opened yet: {error}", self.location());
         }
         self.is_looked_at.store(false, Ordering::SeqCst);
     }

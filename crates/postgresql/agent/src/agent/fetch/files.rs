@@ -7,7 +7,7 @@ use std::path::Path;
 use seawall_archive::ContentSink;
 
 use crate::replacement::Replacement;
-use crate::say::say;
+use crate::log_line::log_line;
 use crate::spool::{Fetching, Spool};
 
 /// Where a file is fetched to.
@@ -85,7 +85,7 @@ impl Drop for Ahead<'_> {
             return;
         }
         if let Err(error) = self.spool.discard_ahead(self.name) {
-            say!("cannot remove {} from the spool: {error}", self.name);
+            log_line!("cannot remove {} from the spool: {error}", self.name);
         }
     }
 }

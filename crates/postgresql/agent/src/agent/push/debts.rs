@@ -8,7 +8,7 @@ use seawall_archive::LogFileName;
 use super::Pusher;
 use super::queue::Task;
 use super::work::Failure;
-use crate::say::say;
+use crate::log_line::log_line;
 use crate::spool::GapNote;
 
 impl Pusher {
@@ -25,7 +25,7 @@ impl Pusher {
                     names.iter().for_each(|name| state.queue.add_owed(name, destination));
                     self.staff(&mut state);
                 }
-                Err(error) => say!("cannot read what is owed to {}: {error}", handle.location()),
+                Err(error) => log_line!("cannot read what is owed to {}: {error}", handle.location()),
             }
         }
         self.changed.notify_all();
@@ -48,7 +48,7 @@ impl Pusher {
             self.shared.spool.note_paid(system, &key, name).map_err(|error| error.to_string())
         });
         if let Err(problem) = paid {
-            say!("what was owed is paid, and not noted: {problem}");
+            log_line!("what was owed is paid, and not noted: {problem}");
         }
     }
 
@@ -67,7 +67,7 @@ impl Pusher {
         let written_off = self.state.lock().queue.write_off(task, is_released);
         for destination in written_off {
             let location = self.shared.repositories[destination].location();
-            say!(
+            log_line!(
                 "{} was owed to {location}, and is in no repository any more: it will be missing there",
                 task.name
             );

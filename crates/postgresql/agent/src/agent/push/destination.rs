@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::limits::OPTIONAL_MEMORY_BYTES;
 use super::work::Failure;
-use crate::say::say;
+use crate::log_line::log_line;
 
 /// Rests after uploads that failed because of the store: from the first to the longest, doubling.
 const REST: Duration = Duration::from_secs(1);
@@ -119,7 +119,7 @@ impl Destination {
             return;
         }
         if self.down.is_none() {
-            say!("uploads to a repository rest: {}", failure.message);
+            log_line!("uploads to a repository rest: {}", failure.message);
         }
         let since = self.down.as_ref().map_or(now, |down| down.since);
         self.down = Some(Down { since, until: now + self.rest, why: failure.message.clone() });

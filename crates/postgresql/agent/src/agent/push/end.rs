@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Pusher;
-use crate::say::say;
+use crate::log_line::log_line;
 
 /// A worker thread. Counted until this is dropped, also by a panic.
 pub(super) struct Worker<'a>(pub(super) &'a Pusher);
@@ -39,7 +39,7 @@ impl Pusher {
             for (destination, handle) in state.queue.destinations.iter().zip(&self.shared.repositories) {
                 let (running, location) = (destination.running, handle.location());
                 if running > 0 {
-                    say!(
+                    log_line!(
                         "the agent ends and abandons {running} uploads to {location}: the next agent resumes them"
                     );
                 }

@@ -11,7 +11,7 @@ use seawall_archive::{Gap, GapRecord, SegmentPlace, System};
 
 use crate::agent::Shared;
 use crate::agent::repositories::RepositoryHandle;
-use crate::say::say;
+use crate::log_line::log_line;
 use crate::spool::{GapNote, Spool};
 
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl Gaps {
             Ok(repository.header().id_text())
         });
         let id = recorded.map_err(|error| error.to_string())?;
-        say!("GAP: {} segments are on record as missing in {}", notes.len(), handle.location());
+        log_line!("GAP: {} segments are on record as missing in {}", notes.len(), handle.location());
         self.note_recorded(shared, &notes, &handle.record_mark(&id))
     }
 

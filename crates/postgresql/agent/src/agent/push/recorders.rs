@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Pusher;
-use crate::say::say;
+use crate::log_line::log_line;
 
 impl Pusher {
     /// Puts gaps on record, where a store answers again: by a thread for each that there is something for.
@@ -31,12 +31,12 @@ impl Pusher {
             let pusher = Arc::clone(self);
             let started = std::thread::Builder::new().name("gaps".to_owned()).spawn(move || {
                 if let Err(problem) = pusher.record_gaps_in([index]) {
-                    say!("gaps are not on record everywhere yet: {problem}");
+                    log_line!("gaps are not on record everywhere yet: {problem}");
                 }
                 pusher.has_recorder[index].store(false, Ordering::SeqCst);
             });
             if let Err(error) = started {
-                say!("no thread to record gaps: {error}");
+                log_line!("no thread to record gaps: {error}");
                 self.has_recorder[index].store(false, Ordering::SeqCst);
             }
         }

@@ -8,7 +8,7 @@ use super::work::{self, Failure, Prepared, Unprepared};
 use super::{Pusher, State};
 use crate::agent::semaphore::Permit;
 use crate::protocol::Answer;
-use crate::say::say;
+use crate::log_line::log_line;
 use crate::spool::FileIdentity;
 
 /// Held by each upload to a required repository, until the last of them is done: room in memory, and the end of the agent.
@@ -23,7 +23,7 @@ impl Pusher {
             let pusher = Arc::clone(self);
             let started = std::thread::Builder::new().name("push".to_owned()).spawn(move || pusher.work());
             if let Err(error) = started {
-                say!("no further thread for uploads: {error}");
+                log_line!("no further thread for uploads: {error}");
                 break;
             }
             state.workers += 1;
@@ -169,7 +169,7 @@ impl Pusher {
         if let Some(mark) = mark
             && let Err(error) = self.shared.spool.acknowledge(name, identity, mark)
         {
-            say!("{name} is archived, and not acknowledged: {error}");
+            log_line!("{name} is archived, and not acknowledged: {error}");
         }
         Answer::Ok
     }
@@ -186,11 +186,11 @@ impl Pusher {
 
     fn tell(&self, name: &str, failure: &Failure) -> Answer {
         if let Err(error) = self.shared.spool.note_error(name, &failure.message) {
-            say!("cannot write to the spool: {error}");
+            log_line!("cannot write to the spool: {error}");
         }
         // Where a store is down, all fail: that is said once, by its destination.
         if !failure.is_of_store {
-            say!("{name} is not archived: {}", failure.message);
+            log_line!("{name} is not archived: {}", failure.message);
         }
         Answer::Failed(failure.message.clone())
     }
