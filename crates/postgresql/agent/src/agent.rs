@@ -38,9 +38,9 @@ use seawall_archive::System;
 use seawall_io::{Clock, SystemClock};
 
 use crate::data_directory::DataDirectory;
+use crate::log_line::log_line;
 use crate::peer::check_peer;
 use crate::protocol::{Answer, Form, LINE_BYTES_MAX, Request, mark_of};
-use crate::log_line::log_line;
 use crate::settings::ArchiveSettings;
 use crate::spool::{Lock, Spool};
 use fetch::Fetcher;

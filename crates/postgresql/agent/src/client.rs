@@ -31,9 +31,9 @@ use seawall_io::SystemClock;
 use serde_json::json;
 
 use crate::data_directory;
+use crate::log_line::log_line;
 use crate::peer::check_peer;
 use crate::protocol::{Answer, Form, LINE_BYTES_MAX, Request, mark_of};
-use crate::log_line::log_line;
 use crate::settings::ArchiveSettings;
 use crate::spool::{FileIdentity, Lock, Spool};
 

@@ -24,11 +24,11 @@
 pub mod agent;
 pub mod client;
 mod data_directory;
+mod log_line;
 mod peer;
 mod protocol;
 mod regular;
 mod replacement;
-mod log_line;
 mod settings;
 mod spool;
 mod trust;

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::regular;
 use crate::log_line::log_line;
+use crate::regular;
 use seawall_archive::ContentSink;
 
 /// What files are called that are being fetched beside their place.

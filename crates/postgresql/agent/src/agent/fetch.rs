@@ -28,9 +28,9 @@ use seawall_archive::{ArchiveError, Gap, Header, LogFileName, SegmentPlace, Stor
 use super::Shared;
 use super::repositories::RepositoryHandle;
 use super::statistics::FetchStatistics;
+use crate::log_line::log_line;
 use crate::protocol::Answer;
 use crate::replacement::remove_left;
-use crate::log_line::log_line;
 use files::Target;
 
 /// What recovery lets a segment be put into.
@@ -367,10 +367,10 @@ impl Fetcher {
             });
             next = place.next(system, segment_bytes);
         }
-        self.staff(&mut state, system);
+        self.start_workers(&mut state, system);
     }
 
-    fn staff(self: &Arc<Fetcher>, state: &mut State, system: System) {
+    fn start_workers(self: &Arc<Fetcher>, state: &mut State, system: System) {
         while state.workers < self.in_flight && state.workers < state.ahead.len() {
             let fetcher = Arc::clone(self);
             let started =

@@ -39,8 +39,8 @@ use seawall_archive::{LogFileName, Packing};
 
 use super::Shared;
 use super::statistics::{DestinationStatistics, QueueStatistics};
-use crate::protocol::Answer;
 use crate::log_line::log_line;
+use crate::protocol::Answer;
 use crate::spool::FileIdentity;
 use limits::Limits;
 use queue::{Queue, Release};
@@ -161,7 +161,7 @@ impl Pusher {
         }
         let (sender, receiver) = channel();
         state.queue.ask(name, path, sender);
-        self.staff(&mut state);
+        self.start_workers(&mut state);
         drop(state);
         self.changed.notify_all();
         Course::Waits(receiver)
@@ -175,7 +175,7 @@ impl Pusher {
         let mut state = self.state.lock();
         if !state.is_ending {
             state.queue.add(name, &format!("pg_wal/{name}"));
-            self.staff(&mut state);
+            self.start_workers(&mut state);
             drop(state);
             self.changed.notify_all();
         }

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use seawall_archive::ContentSink;
 
-use crate::replacement::Replacement;
 use crate::log_line::log_line;
+use crate::replacement::Replacement;
 use crate::spool::{Fetching, Spool};
 
 /// Where a file is fetched to.

@@ -23,7 +23,7 @@ impl Pusher {
                 Ok(names) => {
                     let mut state = self.state.lock();
                     names.iter().for_each(|name| state.queue.add_owed(name, destination));
-                    self.staff(&mut state);
+                    self.start_workers(&mut state);
                 }
                 Err(error) => log_line!("cannot read what is owed to {}: {error}", handle.location()),
             }

@@ -68,7 +68,7 @@ impl Pusher {
             let mut state = self.state.lock();
             state.left_out += u64::from(noted.is_ok() && matches!(release, Release::LeftOut(_)));
             let settled = state.queue.end_release(name, release, noted.is_ok());
-            self.staff(&mut state);
+            self.start_workers(&mut state);
             settled
         };
         self.changed.notify_all();

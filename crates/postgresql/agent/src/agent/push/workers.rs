@@ -7,8 +7,8 @@ use super::queue::{Choice, Outcome, Task};
 use super::work::{self, Failure, Prepared, Unprepared};
 use super::{Pusher, State};
 use crate::agent::semaphore::Permit;
-use crate::protocol::Answer;
 use crate::log_line::log_line;
+use crate::protocol::Answer;
 use crate::spool::FileIdentity;
 
 /// Held by each upload to a required repository, until the last of them is done: room in memory, and the end of the agent.
@@ -16,7 +16,7 @@ type Held<'a> = (Arc<Option<Permit>>, Arc<Option<Required<'a>>>);
 
 impl Pusher {
     /// Starts threads for what waits, up to the limit. They stay.
-    pub(super) fn staff(self: &Arc<Pusher>, state: &mut State) {
+    pub(super) fn start_workers(self: &Arc<Pusher>, state: &mut State) {
         while state.workers < self.workers_max
             && state.workers < state.queue.running() + state.queue.unstarted()
         {
