@@ -269,7 +269,8 @@ impl Fetcher {
             },
         };
         Fetched::Failed(format!(
-            "{place} is in a gap: {} to {} were left out of the archive on purpose, as `seawall repo info` tells. No recovery goes              beyond: set a recovery target before {}, or restore a base backup that was taken after it",
+            "{place} is in a gap: {} to {} were left out of the archive on purpose, as `seawall repo info` tells. No recovery goes \
+             beyond: set a recovery target before {}, or restore a base backup that was taken after it",
             gap.first, gap.last, gap.first
         ))
     }
