@@ -347,7 +347,9 @@ impl Shared {
         let known = spool
             .repositories()
             .map_err(|error| format!("cannot read which repositories there were: {error}"))?;
-        spool.check_owed().map_err(|error| format!("cannot take on what repositories lack: {error}"))?;
+        spool
+            .check_pending_copies()
+            .map_err(|error| format!("cannot take on what repositories lack: {error}"))?;
         let repositories = repositories(&known)?;
         let gaps = Gaps::read(&spool, &repositories)
             .map_err(|error| format!("cannot read what was left out: {error}"))?;

@@ -29,8 +29,8 @@
 //!   the same name, of a cluster that was made or restored in the same place, has another inode or time, and is not
 //!   acknowledged by it. Nor is it one where other repositories are set than those that have it, or where another repository has
 //!   taken the place of one of them: `repositories` is replaced, and synced, before anything is acknowledged for that.
-//! * Acknowledgements and what is fetched ahead may be lost, by a crash or by hand: it is done again. What is owed and what was left
-//!   out is synced before PostgreSQL is told that it may remove the file. What is torn is not taken for anything, and what an earlier
+//! * Acknowledgements and what is fetched ahead may be lost, by a crash or by hand: it is done again. Pending copies and what was left
+//!   out are synced before PostgreSQL is told that it may remove the file. What is torn is not taken for anything, and what an earlier
 //!   agent has fetched ahead is not used.
 
 mod ahead;
@@ -56,8 +56,8 @@ pub use lock::{Lock, SpoolLock};
 const REPOSITORIES: &str = "repositories";
 /// Segments that were left out.
 const GAPS: &str = "gaps";
-/// What repositories have yet to get.
-const OWED: &str = "owed";
+/// Pending copies.
+const PENDING_COPIES: &str = "owed";
 /// What was said of each file.
 const OUT: &str = "out";
 
@@ -248,17 +248,17 @@ impl Spool {
         Ok(names)
     }
 
-    // ---- what is owed ---------------------------------------------------------------------------------------------
+    // ---- pending copies ---------------------------------------------------------------------------------------------
 
     /// Notes durably that a repository has yet to get a file that is acknowledged.
     ///
     /// # Errors
     /// What the system says.
-    pub fn note_owed(&self, system: System, repository: &str, name: &str) -> io::Result<()> {
-        let of_system = format!("{OWED}/{system}");
-        let directory = owed_to(system, repository);
+    pub fn note_pending_copy(&self, system: System, repository: &str, name: &str) -> io::Result<()> {
+        let of_system = format!("{PENDING_COPIES}/{system}");
+        let directory = pending_copies_of(system, repository);
         let note = || -> io::Result<()> {
-            for made in [OWED, &of_system, &directory] {
+            for made in [PENDING_COPIES, &of_system, &directory] {
                 self.disk.create_directory(made)?;
             }
             match self.disk.open(&format!("{directory}/{name}"), OpenMode::Create) {
@@ -267,42 +267,42 @@ impl Spool {
                 _ => {}
             }
             // From the note up to the spool, whose own name is durable.
-            [&directory, &of_system, OWED, ""]
+            [&directory, &of_system, PENDING_COPIES, ""]
                 .into_iter()
                 .try_for_each(|above| self.disk.sync_directory(above))
         };
         note().map_err(advised)
     }
 
-    /// The repository has it now.
+    /// The repository has the file now: no copy is pending.
     ///
     /// # Errors
     /// What the system says.
-    pub fn note_paid(&self, system: System, repository: &str, name: &str) -> io::Result<()> {
-        self.remove(&format!("{}/{name}", owed_to(system, repository)))
+    pub fn note_copied(&self, system: System, repository: &str, name: &str) -> io::Result<()> {
+        self.remove(&format!("{}/{name}", pending_copies_of(system, repository)))
     }
 
     /// Names of the files that a repository has yet to get.
     ///
     /// # Errors
     /// What the system says.
-    pub fn owed(&self, system: System, repository: &str) -> io::Result<Vec<String>> {
-        let mut names =
-            none_if_missing(self.disk.list_names(&owed_to(system, repository)))?.unwrap_or_default();
+    pub fn pending_copies(&self, system: System, repository: &str) -> io::Result<Vec<String>> {
+        let mut names = none_if_missing(self.disk.list_names(&pending_copies_of(system, repository)))?
+            .unwrap_or_default();
         names.retain(|name| LogFileName::parse(name).is_some());
         Ok(names)
     }
 
-    /// Refuses notes of another format about what is owed. They would be forgotten otherwise.
+    /// Refuses notes of pending copies in another format. They would be forgotten otherwise.
     ///
     /// # Errors
     /// What the system says, or `InvalidData`.
-    pub(crate) fn check_owed(&self) -> io::Result<()> {
-        let names = none_if_missing(self.disk.list_subdirectories(OWED))?.unwrap_or_default();
+    pub(crate) fn check_pending_copies(&self) -> io::Result<()> {
+        let names = none_if_missing(self.disk.list_subdirectories(PENDING_COPIES))?.unwrap_or_default();
         match names.iter().find(|name| name.parse::<System>().is_err()) {
             None => Ok(()),
             Some(name) => Err(other_format(
-                &self.disk.location(&format!("{OWED}/{name}")),
+                &self.disk.location(&format!("{PENDING_COPIES}/{name}")),
                 "it lists files that a repository may lack: take a new base backup there, then remove it",
             )),
         }
@@ -411,8 +411,8 @@ fn error_note(name: &str) -> String {
     format!("{OUT}/{name}.error")
 }
 
-fn owed_to(system: System, repository: &str) -> String {
-    format!("{OWED}/{system}/{repository}")
+fn pending_copies_of(system: System, repository: &str) -> String {
+    format!("{PENDING_COPIES}/{system}/{repository}")
 }
 
 /// What is being written has this name.

@@ -68,9 +68,9 @@ fn take_over_from(
         other.write_gap_notes(&of_others)?;
     }
     for key in repositories.iter().map(RepositoryHandle::key) {
-        for name in other.owed(system, &key)? {
-            spool.note_owed(system, &key, &name)?;
-            other.note_paid(system, &key, &name)?;
+        for name in other.pending_copies(system, &key)? {
+            spool.note_pending_copy(system, &key, &name)?;
+            other.note_copied(system, &key, &name)?;
         }
     }
     Ok(true)
@@ -79,7 +79,7 @@ fn take_over_from(
 fn remembers(other: &Spool, system: System, repositories: &[RepositoryHandle]) -> io::Result<bool> {
     let mut remembers = other.gap_notes()?.iter().any(|note| note.system == system);
     for handle in repositories {
-        remembers |= !other.owed(system, &handle.key())?.is_empty();
+        remembers |= !other.pending_copies(system, &handle.key())?.is_empty();
     }
     Ok(remembers)
 }
@@ -125,7 +125,7 @@ mod tests {
         now.prepare().unwrap();
         before.note_repositories(&BTreeMap::from([(key.to_owned(), "id".to_owned())])).unwrap();
         before.write_gap_notes(&[note(SYSTEM), note(System::PostgreSql(8))]).unwrap();
-        before.note_owed(SYSTEM, key, NAME).unwrap();
+        before.note_pending_copy(SYSTEM, key, NAME).unwrap();
         (before, now)
     }
 
@@ -144,9 +144,9 @@ mod tests {
             take_over(&now, SYSTEM, &repositories, &gaps);
             assert!(gaps.has(SYSTEM, note(SYSTEM).place));
             assert_eq!(now.gap_notes().unwrap(), [note(SYSTEM)]);
-            assert_eq!(now.owed(SYSTEM, &key).unwrap(), [NAME]);
+            assert_eq!(now.pending_copies(SYSTEM, &key).unwrap(), [NAME]);
             assert_eq!(before.gap_notes().unwrap(), [note(System::PostgreSql(8))], "another cluster's");
-            assert!(before.owed(SYSTEM, &key).unwrap().is_empty());
+            assert!(before.pending_copies(SYSTEM, &key).unwrap().is_empty());
         }
     }
 

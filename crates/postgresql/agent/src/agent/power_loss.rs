@@ -6,7 +6,7 @@
 //!      |
 //!      | the power goes in call N, or call N fails; changes that were not synced are kept, lost or torn
 //!      v
-//!   promises:   told "archived"  -->  the required repository has the segment; the optional one has it or is owed it
+//!   promises:   told "archived"  -->  the required repository has the segment; the optional one has it, or a copy is pending
 //!               told "left out"  -->  the segment is noted in the spool, or on record in both repositories
 //!               acknowledged     -->  the required repository has the segment
 //!               the next agent starts, keeps the queue below its limit, archives the rest, and hands out right bytes
@@ -44,7 +44,7 @@ enum Step {
     Restart,
 }
 
-/// A story that fills everything that a spool has: acknowledgements, debts, gaps, segments fetched ahead.
+/// A story that fills everything that a spool has: acknowledgements, pending copies, gaps, segments fetched ahead.
 const STORY: &[Step] = &[
     Step::Write(3),
     Step::Archive(3),

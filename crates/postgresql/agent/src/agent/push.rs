@@ -3,12 +3,12 @@
 //! ```text
 //!   waiting --worker--> read, packed once --+--> repository 1 --+--> in all that are required: out/NAME.ok, those who asked are told
 //!      ^                                    +--> repository 2 --+--> failed: those who asked are told why
-//!      |                                    +--> an optional one: owed to it, if it lacks the file then
+//!      |                                    +--> an optional one: a copy is pending, if it lacks the file then
 //!      +-- asked for again, or its time has come
 //! ```
 //! * Nothing is archived before PostgreSQL has asked for a file once: an agent that a recovery has started serves a copy, perhaps, whose
 //!   `archive_command` is none of ours. PostgreSQL asks for every file, so nothing on disk need say that it has asked before; and
-//!   nothing can say it wrongly of a copy. What it was told before is made good by every agent: what is owed, and gaps to record.
+//!   nothing can say it wrongly of a copy. What it was told before is made good by every agent: pending copies, and gaps to record.
 //! * Those that a command waits for come first, then histories, then segments in the order of their names.
 //! * A repository that is down or slow holds up its own uploads, for a growing rest, and no other's. If it is required, the commands
 //!   that wait for it, and those that come meanwhile, are told at once what the last attempt said: PostgreSQL wants to shut down, perhaps.
@@ -17,11 +17,11 @@
 //! * If the administrator has set a limit, and the queue is over it while a required repository has taken nothing for a while, the file
 //!   that PostgreSQL asks for is let go: to be copied from a required one that has it, else as a gap, which goes on record. Each is told.
 
-mod debts;
 mod destination;
 mod end;
 pub(super) mod gaps;
 mod limits;
+mod pending_copies;
 mod queue;
 mod queue_limit;
 mod recorders;
@@ -54,7 +54,7 @@ pub(super) struct Pusher {
     queue_max: Option<QueueLimit>,
     /// PostgreSQL has asked for a file: whatever waits is archived from then on.
     follows: AtomicBool,
-    has_taken_on_owed: AtomicBool,
+    has_taken_on_pending_copies: AtomicBool,
     /// One for each repository: a thread puts gaps on record there.
     has_recorder: Vec<AtomicBool>,
     state: Mutex<State>,
@@ -104,7 +104,7 @@ impl Pusher {
             workers_max,
             queue_max,
             follows: AtomicBool::new(false),
-            has_taken_on_owed: AtomicBool::new(false),
+            has_taken_on_pending_copies: AtomicBool::new(false),
             state: Mutex::new(state),
             changed: Condvar::new(),
             limits: Limits::new(packing),
@@ -186,7 +186,7 @@ impl Pusher {
         self.take_on_changes();
         // It may have failed before: the spool's disk was full.
         self.shared.note_repositories();
-        self.take_on_owed();
+        self.take_on_pending_copies();
         if self.follows() {
             self.look_for_files();
             self.watch_limit();

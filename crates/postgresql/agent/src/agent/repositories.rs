@@ -1,5 +1,5 @@
-//! Handles of the repositories: each repository is opened when it answers, so that one that is down keeps nobody from using the others; and opened anew when
-//! another one has taken its place, or when its keys or the credentials are others.
+//! Handles of the repositories: each repository is opened when it answers, so that one that is down keeps no thread from using the others.
+//! It is opened anew when another one has taken its place, or when its keys or the credentials are others.
 //!
 //! A repository that was replaced has nothing of what the one before had. [`RepositoryHandle::take_change`] says so once.
 

@@ -74,19 +74,19 @@ fn an_acknowledgement_counts_no_more_when_a_repository_was_replaced() {
 }
 
 #[test]
-fn what_is_owed_is_known_until_it_is_paid() {
+fn a_copy_is_pending_until_the_repository_has_it() {
     let directory = tempfile::tempdir().unwrap();
     let spool = Spool::new(directory.path().join("spool"), 7);
     spool.prepare().unwrap();
-    assert!(spool.owed(SYSTEM, "1a2b3c4d").unwrap().is_empty());
-    spool.note_owed(SYSTEM, "1a2b3c4d", "000000010000000000000001").unwrap();
-    spool.note_owed(SYSTEM, "1a2b3c4d", "000000010000000000000001").unwrap();
-    assert_eq!(spool.owed(SYSTEM, "1a2b3c4d").unwrap(), ["000000010000000000000001"]);
-    assert!(spool.owed(SYSTEM, "4d3c2b1a").unwrap().is_empty());
-    assert!(spool.owed(System::PostgreSql(8), "1a2b3c4d").unwrap().is_empty());
-    spool.note_paid(SYSTEM, "1a2b3c4d", "000000010000000000000001").unwrap();
-    spool.note_paid(SYSTEM, "1a2b3c4d", "000000010000000000000001").unwrap();
-    assert!(spool.owed(SYSTEM, "1a2b3c4d").unwrap().is_empty());
+    assert!(spool.pending_copies(SYSTEM, "1a2b3c4d").unwrap().is_empty());
+    spool.note_pending_copy(SYSTEM, "1a2b3c4d", "000000010000000000000001").unwrap();
+    spool.note_pending_copy(SYSTEM, "1a2b3c4d", "000000010000000000000001").unwrap();
+    assert_eq!(spool.pending_copies(SYSTEM, "1a2b3c4d").unwrap(), ["000000010000000000000001"]);
+    assert!(spool.pending_copies(SYSTEM, "4d3c2b1a").unwrap().is_empty());
+    assert!(spool.pending_copies(System::PostgreSql(8), "1a2b3c4d").unwrap().is_empty());
+    spool.note_copied(SYSTEM, "1a2b3c4d", "000000010000000000000001").unwrap();
+    spool.note_copied(SYSTEM, "1a2b3c4d", "000000010000000000000001").unwrap();
+    assert!(spool.pending_copies(SYSTEM, "1a2b3c4d").unwrap().is_empty());
 }
 
 #[test]
@@ -121,15 +121,15 @@ fn what_was_left_out_is_read_back_and_nothing_else_is() {
 
 /// Notes of the format before, which had no clusters, must not be forgotten silently.
 #[test]
-fn what_is_owed_in_another_format_is_refused_by_name() {
+fn pending_copies_in_another_format_are_refused_by_name() {
     let directory = tempfile::tempdir().unwrap();
     let spool = Spool::new(directory.path().join("spool"), 7);
-    spool.check_owed().unwrap();
+    spool.check_pending_copies().unwrap();
     spool.prepare().unwrap();
-    spool.note_owed(SYSTEM, "1a2b3c4d", "000000010000000000000001").unwrap();
-    spool.check_owed().unwrap();
+    spool.note_pending_copy(SYSTEM, "1a2b3c4d", "000000010000000000000001").unwrap();
+    spool.check_pending_copies().unwrap();
     std::fs::create_dir(directory.path().join("spool/owed/1a2b3c4d")).unwrap();
-    let error = spool.check_owed().unwrap_err().to_string();
+    let error = spool.check_pending_copies().unwrap_err().to_string();
     assert!(error.contains("owed/1a2b3c4d") && error.contains("new base backup"), "{error}");
 }
 
@@ -179,7 +179,7 @@ fn a_lock_is_held_by_one() {
 
 /// PostgreSQL removes what it was told is archived: what the spool says of it must not be lost with the power.
 #[test]
-fn what_is_owed_and_what_was_left_out_survive_a_power_loss() {
+fn pending_copies_and_what_was_left_out_survive_a_power_loss() {
     let note = |digits: u64| GapNote {
         system: SYSTEM,
         place: SegmentPlace { timeline: TimelineId::FIRST, digits },
@@ -192,10 +192,10 @@ fn what_is_owed_and_what_was_left_out_survive_a_power_loss() {
     let left = files_after_power_loss(|directory| {
         let spool = Spool::new(directory.join("new/spool"), 1);
         spool.prepare().unwrap();
-        spool.note_owed(SYSTEM, "first", name).unwrap();
+        spool.note_pending_copy(SYSTEM, "first", name).unwrap();
         spool.write_gap_notes(&[note(1)]).unwrap();
         spool.write_gap_notes(&[note(1), note(2)]).unwrap();
-        spool.note_owed(SYSTEM, "second", name).unwrap();
+        spool.note_pending_copy(SYSTEM, "second", name).unwrap();
         for id in ["before", "after"] {
             spool.note_repositories(&BTreeMap::from([("1a2b3c4d".to_owned(), id.to_owned())])).unwrap();
         }
@@ -205,8 +205,8 @@ fn what_is_owed_and_what_was_left_out_survive_a_power_loss() {
         Err(error) => return Need::Fuse.skip(error),
     };
     for repository in ["first", "second"] {
-        let owed = format!("new/spool/owed/{SYSTEM}/{repository}/{name}");
-        assert!(left.read_file(&owed).is_some(), "{owed} was lost");
+        let pending = format!("new/spool/owed/{SYSTEM}/{repository}/{name}");
+        assert!(left.read_file(&pending).is_some(), "{pending} was lost");
     }
     // Else a repository that was replaced would count again.
     assert_eq!(left.read_file("new/spool/repositories").as_deref(), Some(&b"1a2b3c4d after\n"[..]));

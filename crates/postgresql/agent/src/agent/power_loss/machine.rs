@@ -302,10 +302,13 @@ impl Machine {
     /// Checks what is on the disk before another agent starts.
     pub(super) fn check_disk(&self) {
         let (required, optional, spool) = (self.open(REQUIRED), self.open(OPTIONAL), self.spool());
-        let owed = spool.owed(POSTGRESQL, &self.handle(OPTIONAL).key()).unwrap();
+        let pending = spool.pending_copies(POSTGRESQL, &self.handle(OPTIONAL).key()).unwrap();
         for name in &self.told.archived {
             assert!(has(&required, name), "{name} was called archived, and is not there");
-            assert!(owed.contains(name) || has(&optional, name), "no note says that {name} is owed");
+            assert!(
+                pending.contains(name) || has(&optional, name),
+                "no note says that a copy of {name} is pending"
+            );
         }
         for name in self.waiting() {
             if spool.is_acknowledged(&name, self.file(&name)) {
@@ -332,11 +335,11 @@ impl Machine {
             self.archive(Some(&agent));
             self.waiting().is_empty()
         });
-        wait_until("gaps to be on record, and debts to be paid", || {
+        wait_until("gaps to be on record, and no copy to be pending", || {
             self.look_around(Some(&agent));
             let spool = &agent.shared.spool;
             spool.gap_notes().unwrap().is_empty()
-                && spool.owed(POSTGRESQL, &agent.shared.repositories[1].key()).unwrap().is_empty()
+                && spool.pending_copies(POSTGRESQL, &agent.shared.repositories[1].key()).unwrap().is_empty()
         });
         self.check_repositories();
         self.check_recovery(&agent);

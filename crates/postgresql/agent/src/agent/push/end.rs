@@ -27,7 +27,7 @@ impl Drop for Required<'_> {
 
 impl Pusher {
     /// Begins nothing more, and waits for uploads to required repositories. Those to optional ones get as long as `patience`: what
-    /// is abandoned then was noted as owed before PostgreSQL was told anything. No command waits for an upload after that.
+    /// is abandoned then was noted as a pending copy before PostgreSQL was told anything. No command waits for an upload after that.
     pub(in crate::agent) fn end(&self, patience: Duration) {
         let mut state = self.state.lock();
         state.is_ending = true;

@@ -229,7 +229,7 @@ mod tests {
         open_repositories(&settings, &known).unwrap()
     }
 
-    /// A repository that was taken out of the settings is owed nothing; one that is set and lacks the record is.
+    /// A repository that was taken out of the settings needs no record; one that is set and lacks the record does.
     #[test]
     fn a_note_lasts_until_the_repositories_that_are_set_have_it_on_record() {
         let directory = tempfile::tempdir().unwrap();

@@ -58,13 +58,13 @@ pub(super) enum Choice {
 /// What a put has led to.
 #[derive(Debug)]
 pub(super) enum Outcome {
-    /// The file is now durable in every required repository. The repositories in `owed` lack it, which is to be noted. It stays here until
-    /// `settle`: who asks for it before it is acknowledged does not start it again.
+    /// The file is now durable in every required repository. The repositories in `lacking` lack it: pending copies, which are to be
+    /// noted. It stays here until `settle`: a command that asks for it before it is acknowledged does not start it again.
     Durable {
-        owed: Vec<usize>,
+        lacking: Vec<usize>,
     },
-    /// A repository has what it was owed.
-    Paid,
+    /// A repository has its pending copy.
+    Copied,
     /// The commands in `askers` are told that it failed: those that wait for the file, and if a required repository is down now, those
     /// that wait for any file that it lacks.
     Failed {
@@ -81,8 +81,8 @@ pub(super) enum Outcome {
 /// How PostgreSQL may remove a file that required repositories lack.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Release {
-    /// A required repository has it. These lack it, and are owed it.
-    Owed(Vec<usize>),
+    /// A required repository has it. Copies are pending for these, which lack it.
+    Copied(Vec<usize>),
     /// No required repository has it: a gap. These optional ones have it.
     LeftOut(Vec<usize>),
 }
@@ -92,8 +92,8 @@ pub(super) enum Release {
 pub(super) struct Settled {
     /// Those to be told.
     pub(super) askers: Vec<Sender<Answer>>,
-    /// Repositories that have got it since it was noted that they are owed it.
-    pub(super) paid: Vec<usize>,
+    /// Repositories that have got it since their pending copy was noted.
+    pub(super) copied: Vec<usize>,
 }
 
 impl Queue {
@@ -122,8 +122,8 @@ impl Queue {
         self.jobs.get(name).is_some()
     }
 
-    /// Takes on what an earlier agent has left owing to one repository.
-    pub(super) fn add_owed(&mut self, name: &str, destination: usize) {
+    /// Takes on a copy that an earlier agent has left pending.
+    pub(super) fn add_pending_copy(&mut self, name: &str, destination: usize) {
         if !self.is_known(name) {
             let stages = vec![Stage::Done; self.destinations.len()];
             self.jobs.insert(Job::new(name, "", stages, Some(Source::Repository)));
@@ -192,7 +192,7 @@ impl Queue {
         })
     }
 
-    /// The next upload: those that a command waits for first, then histories, then by name, what is owed last.
+    /// The next upload: those that a command waits for first, then histories, then by name; pending copies last.
     pub(super) fn choose(&mut self, now: Duration) -> Choice {
         let capacities: Vec<Capacity> =
             self.destinations.iter().map(|destination| destination.capacity(now)).collect();
@@ -290,20 +290,20 @@ impl Queue {
             }
             if job.released.is_some() {
                 job.noted.remove(&destination);
-                return Outcome::Paid;
+                return Outcome::Copied;
             }
             if !job.is_still(identity) {
                 job.begin_anew();
                 return Outcome::Nothing;
             }
-            let owed = job.lacking();
-            if owed.iter().any(|destination| destinations[*destination].is_required) {
+            let lacking = job.lacking();
+            if lacking.iter().any(|destination| destinations[*destination].is_required) {
                 return Outcome::Nothing;
             }
             job.released = Some(identity.map_or(Source::Repository, Source::Archived));
             job.is_settling = true;
-            job.noted.extend(&owed);
-            Outcome::Durable { owed }
+            job.noted.extend(&lacking);
+            Outcome::Durable { lacking }
         });
         let outcome = outcome.unwrap_or(Outcome::Nothing);
         if matches!(outcome, Outcome::Durable { .. }) {
@@ -325,10 +325,10 @@ impl Queue {
         let settled = self.jobs.change(name, |job| {
             job.is_settling = false;
             let noted = job.noted.iter().copied();
-            let paid: Vec<usize> =
+            let copied: Vec<usize> =
                 noted.filter(|destination| job.stages[*destination] == Stage::Done).collect();
-            job.noted.retain(|destination| !paid.contains(destination));
-            Settled { askers: std::mem::take(&mut job.askers), paid }
+            job.noted.retain(|destination| !copied.contains(destination));
+            Settled { askers: std::mem::take(&mut job.askers), copied }
         });
         self.forget_done(name);
         settled.unwrap_or_default()
@@ -349,13 +349,13 @@ impl Queue {
         askers.unwrap_or_default()
     }
 
-    /// Repositories will not get what they are owed, if that `is_noted` as a gap. Returns which those are: none if PostgreSQL has asked
+    /// Pending copies will not come, if that `is_noted` as a gap. Returns for which repositories: none if PostgreSQL has asked
     /// for the file once more.
-    pub(super) fn write_off(&mut self, task: &Task, is_noted: bool) -> Vec<usize> {
+    pub(super) fn give_up_copies(&mut self, task: &Task, is_noted: bool) -> Vec<usize> {
         for destination in &task.destinations {
             self.destinations[*destination].running -= 1;
         }
-        let written_off = self.jobs.change(&task.name, |job| {
+        let given_up = self.jobs.change(&task.name, |job| {
             let is_lost = is_noted && job.released.is_some();
             let stage = if is_lost { Stage::Done } else { Stage::Waiting };
             task.destinations.iter().for_each(|destination| job.stages[*destination] = stage);
@@ -365,7 +365,7 @@ impl Queue {
             if is_lost { task.destinations.clone() } else { Vec::new() }
         });
         self.forget_done(&task.name);
-        written_off.unwrap_or_default()
+        given_up.unwrap_or_default()
     }
 
     /// Whether PostgreSQL has been told that the file is archived, and has not asked for it since.
@@ -382,7 +382,7 @@ impl Queue {
         self.jobs.change(name, |job| job.is_settling = true);
         // An optional one need not be there when somebody recovers.
         match having.iter().any(|destination| self.destinations[*destination].is_required) {
-            true => Release::Owed(
+            true => Release::Copied(
                 (0..self.destinations.len()).filter(|destination| !having.contains(destination)).collect(),
             ),
             false => Release::LeftOut(having),
@@ -396,7 +396,7 @@ impl Queue {
                 return Settled { askers: self.give_up(name), ..Settled::default() };
             }
             Release::LeftOut(_) => {}
-            Release::Owed(destinations) => drop(self.jobs.change(name, |job| {
+            Release::Copied(destinations) => drop(self.jobs.change(name, |job| {
                 if is_noted {
                     job.released = Some(Source::Repository);
                 }

@@ -48,11 +48,12 @@ impl Pusher {
         Some(format!("the queue of {bytes} bytes is over queue_max = {limit}; {cause}"))
     }
 
-    /// Lets PostgreSQL remove a segment: it is owed to repositories, or a gap. The note of that is synced without the mutex of the queue,
+    /// Lets PostgreSQL remove a segment: copies of it are pending, or it is a gap. The note of that is synced without the mutex of the queue,
     /// and other commands are answered meanwhile.
     ///
     /// A power loss before PostgreSQL is told leaves the note, or none, and PostgreSQL asks for the segment again. With a note, the segment
-    /// is archived all the same: a debt is paid by that, and a gap goes on record that is none to a recovery, since the segment is there.
+    /// is archived all the same: its copies are no longer pending then, and a gap goes on record that is none to a recovery, since the
+    /// segment is there.
     pub(super) fn let_go(
         self: &Arc<Pusher>,
         name: &str,
@@ -61,7 +62,7 @@ impl Pusher {
         release: &Release,
     ) -> Answer {
         let noted = match release {
-            Release::Owed(destinations) => self.note_owed(name, destinations),
+            Release::Copied(destinations) => self.note_pending_copy(name, destinations),
             Release::LeftOut(_) => self.note_left_out(name, path, reason),
         };
         let settled = {
@@ -72,7 +73,7 @@ impl Pusher {
             settled
         };
         self.changed.notify_all();
-        settled.paid.into_iter().for_each(|destination| self.note_paid(name, destination));
+        settled.copied.into_iter().for_each(|destination| self.note_copied(name, destination));
         let answer = match noted {
             Ok(()) => Answer::Released(self.words_of(name, reason, release)),
             Err(problem) => Answer::Failed(problem),
@@ -103,7 +104,7 @@ impl Pusher {
     /// For PostgreSQL's log.
     fn words_of(&self, name: &str, reason: &str, release: &Release) -> String {
         match release {
-            Release::Owed(_) => format!(
+            Release::Copied(_) => format!(
                 "{name} is not in every repository yet, and is copied there from one that has it: {reason}"
             ),
             Release::LeftOut(having) => {

@@ -228,7 +228,11 @@ fn an_optional_repository_that_hangs_keeps_no_memory_from_the_required_ones() {
     }
     end_in_time(&pusher, Duration::ZERO);
     let (system, key) = (System::PostgreSql(7), pusher.shared.repositories[1].key());
-    assert_eq!(pusher.shared.spool.owed(system, &key).unwrap().len(), 10, "the next agent resumes them");
+    assert_eq!(
+        pusher.shared.spool.pending_copies(system, &key).unwrap().len(),
+        10,
+        "the next agent resumes them"
+    );
 }
 
 /// Fails if the uploads do not end.
@@ -345,7 +349,7 @@ fn a_command_is_answered_while_the_note_of_a_gap_is_synced() {
 }
 
 #[test]
-fn a_command_is_answered_while_a_debt_is_written_off() {
+fn a_command_is_answered_while_a_pending_copy_is_given_up() {
     let directory = tempfile::tempdir().unwrap();
     let url = directory.path().join("another").display().to_string();
     Repository::create(&url.parse().unwrap(), RepositoryOptions::default()).unwrap();
@@ -354,17 +358,17 @@ fn a_command_is_answered_while_a_debt_is_written_off() {
     let clock = Arc::new(SimulatedClock::default());
     let shared = shared_in(directory.path(), spool, clock, &["repository"], &optional);
     let (system, key) = (System::PostgreSql(7), shared.repositories[1].key());
-    shared.spool.note_owed(system, &key, SEGMENT).unwrap();
+    shared.spool.note_pending_copy(system, &key, SEGMENT).unwrap();
     let pusher = Pusher::new(Arc::clone(&shared), Packing::default(), 4, None);
     pusher.look_around();
     gate.await_waiting(1);
     // It is nowhere.
     let answer = answer_of(ask(&pusher, HISTORY));
     assert!(matches!(&answer, Answer::Failed(problem) if problem.contains("cannot read")), "{answer:?}");
-    assert_eq!(shared.spool.owed(system, &key).unwrap(), [SEGMENT], "the gap is noted first");
+    assert_eq!(shared.spool.pending_copies(system, &key).unwrap(), [SEGMENT], "the gap is noted first");
     drop(gate);
-    seawall_testing::wait_until("the debt to be forgotten", || {
-        shared.spool.owed(system, &key).unwrap().is_empty()
+    seawall_testing::wait_until("the copy to be given up", || {
+        shared.spool.pending_copies(system, &key).unwrap().is_empty()
     });
     assert_eq!(shared.spool.gap_notes().unwrap().len(), 1);
     pusher.end(seawall_testing::PATIENCE);
@@ -372,7 +376,7 @@ fn a_command_is_answered_while_a_debt_is_written_off() {
 
 /// Else it would be looked for every minute, by every agent.
 #[test]
-fn what_is_owed_and_is_in_no_repository_any_more_is_a_gap_of_the_one_that_was_to_get_it() {
+fn a_pending_copy_of_a_file_that_is_in_no_repository_any_more_is_a_gap() {
     let directory = tempfile::tempdir().unwrap();
     let url = directory.path().join("another").display().to_string();
     Repository::create(&url.parse().unwrap(), RepositoryOptions::default()).unwrap();
@@ -380,12 +384,12 @@ fn what_is_owed_and_is_in_no_repository_any_more_is_a_gap_of_the_one_that_was_to
     let (system, keys) =
         (System::PostgreSql(7), [shared.repositories[0].key(), shared.repositories[1].key()]);
     for name in [SEGMENT, HISTORY] {
-        shared.spool.note_owed(system, &keys[1], name).unwrap();
+        shared.spool.note_pending_copy(system, &keys[1], name).unwrap();
     }
     let pusher = Pusher::new(Arc::clone(&shared), Packing::default(), 4, None);
     pusher.look_around();
-    seawall_testing::wait_until("nothing to be owed", || {
-        shared.spool.owed(system, &keys[1]).unwrap().is_empty()
+    seawall_testing::wait_until("no copy to be pending", || {
+        shared.spool.pending_copies(system, &keys[1]).unwrap().is_empty()
     });
     let gaps = |index: usize| shared.repositories[index].ask(|repository| repository.gaps(system)).unwrap();
     seawall_testing::wait_until("the gap to be on record", || {

@@ -39,7 +39,7 @@ impl Pusher {
             match work::prepare(&self.shared, &self.limits, slot, &task) {
                 Ok(prepared) => self.put(&task, prepared, required),
                 Err(Unprepared::Failed(failure)) => self.refuse(&task, &failure),
-                Err(Unprepared::Nowhere) => self.write_off(&task),
+                Err(Unprepared::Nowhere) => self.give_up_copies(&task),
             }
         }
     }
@@ -119,21 +119,21 @@ impl Pusher {
         let outcome =
             self.state.lock().queue.finish(name, destination, identity, result.as_ref().copied(), now);
         let (answer, askers) = match (outcome, result) {
-            (Outcome::Durable { owed }, _) => {
+            (Outcome::Durable { lacking }, _) => {
                 // The stores answer again: before PostgreSQL goes on, what it went on without is on record. Nobody waits for an
                 // optional repository.
                 let answer = match self.record_gaps_in(self.required()) {
-                    Ok(()) => self.acknowledge(task, content, &owed),
+                    Ok(()) => self.acknowledge(task, content, &lacking),
                     Err(problem) => Answer::Failed(format!(
                         "{name} is stored, and counts as archived only when an earlier gap is on record: {problem}"
                     )),
                 };
                 let settled = self.state.lock().queue.settle(name);
-                settled.paid.into_iter().for_each(|destination| self.note_paid(name, destination));
+                settled.copied.into_iter().for_each(|destination| self.note_copied(name, destination));
                 (answer, settled.askers)
             }
-            (Outcome::Paid, _) => {
-                self.note_paid(name, destination);
+            (Outcome::Copied, _) => {
+                self.note_copied(name, destination);
                 (Answer::Ok, Vec::new())
             }
             (Outcome::Failed { askers }, Err(failure)) => (self.tell(name, &failure), askers),
@@ -147,15 +147,15 @@ impl Pusher {
         }
     }
 
-    /// It is durable wherever that is required. What is owed is noted before PostgreSQL may remove the file.
+    /// It is durable wherever that is required. Pending copies are noted before PostgreSQL may remove the file.
     fn acknowledge(
         &self,
         task: &Task,
         content: Option<(FileIdentity, Option<u32>)>,
-        owed: &[usize],
+        lacking: &[usize],
     ) -> Answer {
         let name = &task.name;
-        if let Err(problem) = self.note_owed(name, owed) {
+        if let Err(problem) = self.note_pending_copy(name, lacking) {
             return Answer::Failed(problem);
         }
         let Some((identity, mark)) = content else { return Answer::Ok };

@@ -20,11 +20,11 @@ pub(super) struct Job {
     pub(super) stages: Vec<Stage>,
     /// The file that the repositories that are done with it have got.
     pub(super) identity: Option<FileIdentity>,
-    /// PostgreSQL has been told that it is archived: whatever lacks it is owed it, whether the file is still there or not.
+    /// PostgreSQL has been told that it is archived: copies are pending for repositories that lack it, whether the file is still there or not.
     pub(super) released: Option<Source>,
     /// The spool is being told what PostgreSQL will be told: that it is archived, or that it is let go. No upload of it begins meanwhile.
     pub(super) is_settling: bool,
-    /// Repositories that the spool has a note for that they are owed it.
+    /// Repositories that the spool has noted a pending copy for.
     pub(super) noted: BTreeSet<usize>,
     /// Commands that wait for it.
     pub(super) askers: Vec<Sender<Answer>>,
@@ -40,7 +40,7 @@ pub(super) enum Stage {
     Done,
 }
 
-/// Whose turn comes first: what is not owed only, what a command waits for, histories; then by name.
+/// Whose turn comes first: what is not a pending copy only, what a command waits for, histories; then by name.
 type Turn = (bool, bool, bool, Arc<str>);
 
 impl Job {

@@ -32,7 +32,7 @@ fn what_is_asked_for_comes_first_then_histories_then_segments_in_order() {
 }
 
 #[test]
-fn a_file_is_archived_when_all_required_repositories_have_it_and_the_others_are_owed_it() {
+fn a_file_is_archived_when_all_required_repositories_have_it_and_copies_are_pending_for_the_others() {
     let mut queue = queue(&[true, true, false], 8);
     queue.add("a", "a");
     let (asker, _receiver) = channel();
@@ -44,14 +44,14 @@ fn a_file_is_archived_when_all_required_repositories_have_it_and_the_others_are_
         matches!(failed, Outcome::Failed { askers } if askers.is_empty()),
         "an optional one is nobody's trouble"
     );
-    let Outcome::Durable { owed } = queue.finish("a", 1, None, Ok(()), NOW) else { panic!() };
-    assert_eq!((owed, queue.waiting_count()), (vec![2], 0));
+    let Outcome::Durable { lacking } = queue.finish("a", 1, None, Ok(()), NOW) else { panic!() };
+    assert_eq!((lacking, queue.waiting_count()), (vec![2], 0));
     assert_eq!(queue.settle("a").askers.len(), 1);
     assert_eq!(chosen(&mut queue), None);
     let later = NOW + Duration::from_secs(2);
     let Choice::Task(task) = queue.choose(later) else { panic!() };
     assert_eq!((task.destinations, task.source), (vec![2], Source::Repository));
-    assert!(matches!(queue.finish("a", 2, None, Ok(()), later), Outcome::Paid));
+    assert!(matches!(queue.finish("a", 2, None, Ok(()), later), Outcome::Copied));
     assert_eq!((queue.lacking(2), queue.unstarted()), ((0, 0), 0));
 }
 
@@ -126,7 +126,7 @@ fn a_repository_that_is_down_does_not_stop_the_other() {
 fn askers_told(outcome: Outcome) -> usize {
     match outcome {
         Outcome::Failed { askers } | Outcome::Held { askers, .. } => askers.len(),
-        Outcome::Durable { .. } | Outcome::Paid | Outcome::Nothing => 0,
+        Outcome::Durable { .. } | Outcome::Copied | Outcome::Nothing => 0,
     }
 }
 
@@ -187,7 +187,7 @@ fn a_file_that_a_repository_refuses_rests_by_itself() {
 }
 
 #[test]
-fn what_one_repository_has_is_owed_to_the_others_and_what_none_has_is_a_gap() {
+fn what_one_repository_has_is_copied_to_the_others_and_what_none_has_is_a_gap() {
     let mut queue = queue(&[true, true], 8);
     queue.add("a", "a");
     chosen(&mut queue).unwrap();
@@ -198,7 +198,7 @@ fn what_one_repository_has_is_owed_to_the_others_and_what_none_has_is_a_gap() {
     queue.end_release("a", &release, false);
     queue.finish("a", 0, None, Ok(()), NOW);
     let release = queue.begin_release("a", None);
-    assert_eq!((&release, queue.waiting_count()), (&Release::Owed(vec![1]), 1));
+    assert_eq!((&release, queue.waiting_count()), (&Release::Copied(vec![1]), 1));
     queue.end_release("a", &release, true);
     assert_eq!(queue.waiting_count(), 0);
     queue.add("b", "b");
@@ -227,53 +227,57 @@ fn no_upload_of_a_file_begins_while_its_release_is_noted_and_whoever_asks_is_tol
 }
 
 #[test]
-fn a_repository_that_gets_a_file_while_its_debt_is_noted_is_paid() {
+fn a_copy_that_arrives_while_it_is_noted_for_a_release_is_no_longer_pending() {
     let mut queue = queue(&[true, true, false], 8);
     queue.add("a", "a");
     chosen(&mut queue).unwrap();
     queue.finish("a", 0, None, Ok(()), NOW);
     queue.finish("a", 1, None, Err(&store_is_down()), NOW);
     let release = queue.begin_release("a", None);
-    assert_eq!(release, Release::Owed(vec![1, 2]));
+    assert_eq!(release, Release::Copied(vec![1, 2]));
     assert!(matches!(queue.finish("a", 2, None, Ok(()), NOW), Outcome::Nothing));
-    assert_eq!(queue.end_release("a", &release, true).paid, [2]);
+    assert_eq!(queue.end_release("a", &release, true).copied, [2]);
     assert!(queue.is_released("a"));
 }
 
 /// PostgreSQL has asked for it meanwhile, and it is archived: no gap is noted.
 #[test]
-fn a_debt_is_written_off_only_if_its_gap_is_noted() {
+fn a_pending_copy_is_given_up_only_if_its_gap_is_noted() {
     let mut queue = queue(&[true, false], 8);
-    queue.add_owed("a", 1);
+    queue.add_pending_copy("a", 1);
     let Choice::Task(task) = queue.choose(NOW) else { panic!() };
-    assert!(queue.write_off(&task, false).is_empty());
+    assert!(queue.give_up_copies(&task, false).is_empty());
     let Choice::Task(task) = queue.choose(NOW) else { panic!() };
-    assert_eq!(queue.write_off(&task, true), [1]);
+    assert_eq!(queue.give_up_copies(&task, true), [1]);
     assert!(!queue.is_known("a"));
 }
 
 /// Or the note of the spool would outlive what it says.
 #[test]
-fn a_repository_that_gets_what_it_is_owed_while_that_is_noted_is_paid() {
+fn a_copy_that_arrives_while_it_is_noted_is_no_longer_pending() {
     let mut queue = queue(&[true, false], 8);
     queue.add("a", "a");
     chosen(&mut queue).unwrap();
-    assert!(matches!(queue.finish("a", 0, None, Ok(()), NOW), Outcome::Durable { owed } if owed == [1]));
+    assert!(
+        matches!(queue.finish("a", 0, None, Ok(()), NOW), Outcome::Durable { lacking } if lacking == [1])
+    );
     assert!(matches!(queue.finish("a", 1, None, Ok(()), NOW), Outcome::Nothing));
-    assert_eq!(queue.settle("a").paid, [1]);
+    assert_eq!(queue.settle("a").copied, [1]);
     assert!(!queue.is_known("a"));
     // An earlier agent has noted it, and PostgreSQL asks once more.
-    queue.add_owed("b", 1);
+    queue.add_pending_copy("b", 1);
     queue.ask("b", "b", channel().0);
     chosen(&mut queue).unwrap();
     assert!(matches!(queue.finish("b", 1, None, Ok(()), NOW), Outcome::Nothing));
-    assert!(matches!(queue.finish("b", 0, None, Ok(()), NOW), Outcome::Durable { owed } if owed.is_empty()));
-    assert_eq!(queue.settle("b").paid, [1]);
+    assert!(
+        matches!(queue.finish("b", 0, None, Ok(()), NOW), Outcome::Durable { lacking } if lacking.is_empty())
+    );
+    assert_eq!(queue.settle("b").copied, [1]);
 }
 
 /// The machine may be lost, and the optional repository need not be there when somebody recovers.
 #[test]
-fn what_only_an_optional_repository_has_is_owed_to_nobody() {
+fn no_copy_is_pending_of_what_only_an_optional_repository_has() {
     let mut queue = queue(&[true, false], 8);
     queue.add("a", "a");
     chosen(&mut queue).unwrap();
@@ -299,10 +303,10 @@ fn a_repository_that_was_replaced_gets_again_what_is_not_acknowledged() {
 }
 
 #[test]
-fn what_an_earlier_agent_owed_is_taken_from_a_repository() {
+fn a_copy_that_an_earlier_agent_left_pending_is_taken_from_a_repository() {
     let mut queue = queue(&[true, false, false], 8);
-    queue.add_owed("a", 1);
-    queue.add_owed("a", 2);
+    queue.add_pending_copy("a", 1);
+    queue.add_pending_copy("a", 2);
     let Choice::Task(task) = queue.choose(NOW) else { panic!() };
     assert_eq!((task.destinations, task.source), (vec![1, 2], Source::Repository));
     // Asked for by PostgreSQL once more, with whatever content: it is held against all of them.

@@ -1,4 +1,4 @@
-//! Files that are acknowledged, and that a repository has yet to get.
+//! Pending copies: PostgreSQL was told that a file is archived, and a repository still lacks it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,49 +12,51 @@ use crate::log_line::log_line;
 use crate::spool::GapNote;
 
 impl Pusher {
-    /// Takes on what an earlier agent has left owing to repositories, as soon as it is known whose files these are.
-    pub(super) fn take_on_owed(self: &Arc<Pusher>) {
+    /// Takes on the copies that an earlier agent has left pending, as soon as it is known whose files these are.
+    pub(super) fn take_on_pending_copies(self: &Arc<Pusher>) {
         let Ok(system) = self.shared.system() else { return };
-        if self.has_taken_on_owed.swap(true, Ordering::SeqCst) {
+        if self.has_taken_on_pending_copies.swap(true, Ordering::SeqCst) {
             return;
         }
         for (destination, handle) in self.shared.repositories.iter().enumerate() {
-            match self.shared.spool.owed(system, &handle.key()) {
+            match self.shared.spool.pending_copies(system, &handle.key()) {
                 Ok(names) => {
                     let mut state = self.state.lock();
-                    names.iter().for_each(|name| state.queue.add_owed(name, destination));
+                    names.iter().for_each(|name| state.queue.add_pending_copy(name, destination));
                     self.start_workers(&mut state);
                 }
-                Err(error) => log_line!("cannot read what is owed to {}: {error}", handle.location()),
+                Err(error) => {
+                    log_line!("cannot read which copies are pending for {}: {error}", handle.location())
+                }
             }
         }
         self.changed.notify_all();
     }
 
-    pub(super) fn note_owed(&self, name: &str, destinations: &[usize]) -> Result<(), String> {
+    pub(super) fn note_pending_copy(&self, name: &str, destinations: &[usize]) -> Result<(), String> {
         for destination in destinations {
             let (handle, system) = (&self.shared.repositories[*destination], self.shared.system()?);
-            self.shared.spool.note_owed(system, &handle.key(), name).map_err(|error| {
+            self.shared.spool.note_pending_copy(system, &handle.key(), name).map_err(|error| {
                 format!("cannot note that {} has yet to get {name}: {error}", handle.location())
             })?;
         }
         Ok(())
     }
 
-    /// If that fails, the next agent finds out that it is paid.
-    pub(super) fn note_paid(&self, name: &str, destination: usize) {
+    /// If that fails, the next agent finds out that the repository has the file.
+    pub(super) fn note_copied(&self, name: &str, destination: usize) {
         let key = self.shared.repositories[destination].key();
-        let paid = self.shared.system().and_then(|system| {
-            self.shared.spool.note_paid(system, &key, name).map_err(|error| error.to_string())
+        let noted = self.shared.system().and_then(|system| {
+            self.shared.spool.note_copied(system, &key, name).map_err(|error| error.to_string())
         });
-        if let Err(problem) = paid {
-            log_line!("what was owed is paid, and not noted: {problem}");
+        if let Err(problem) = noted {
+            log_line!("{name} was copied, and that cannot be noted: {problem}");
         }
     }
 
-    /// What repositories are owed has been removed from all others before it was copied: it will not come. The gap is noted before the
-    /// debt is forgotten, so a power loss between the two leaves both, and the next agent does the same again.
-    pub(super) fn write_off(&self, task: &Task) {
+    /// The file has been removed from all other repositories before it was copied: it will not come. The gap is noted before the pending
+    /// copy is forgotten, so a power loss between the two leaves both, and the next agent does the same again.
+    pub(super) fn give_up_copies(&self, task: &Task) {
         // Else PostgreSQL has asked for it once more, and has it.
         let is_released = self.state.lock().queue.is_released(&task.name);
         // Without the mutex: other commands are answered while the disk of the spool works.
@@ -64,14 +66,14 @@ impl Pusher {
             return;
         }
         // If PostgreSQL has asked for it meanwhile it is archived after all, and the gap that is noted is none to a recovery.
-        let written_off = self.state.lock().queue.write_off(task, is_released);
-        for destination in written_off {
+        let given_up = self.state.lock().queue.give_up_copies(task, is_released);
+        for destination in given_up {
             let location = self.shared.repositories[destination].location();
             log_line!(
-                "{} was owed to {location}, and is in no repository any more: it will be missing there",
+                "{} was to be copied to {location}, and is in no repository any more: it will be missing there",
                 task.name
             );
-            self.note_paid(&task.name, destination);
+            self.note_copied(&task.name, destination);
         }
         self.changed.notify_all();
     }
