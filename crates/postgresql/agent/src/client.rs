@@ -76,11 +76,11 @@ pub fn push(arguments: &[OsString], form: Form) -> u8 {
 pub fn get(arguments: &[OsString], form: Form) -> u8 {
     let of_trouble = Cell::new(STOPS_RECOVERY);
     report("archive-get", form, &of_trouble, || {
-        let place = Place::of_file(arguments)?;
-        if place.data.join("standby.signal").exists() {
+        let invocation = Invocation::of_file(arguments)?;
+        if invocation.data.join("standby.signal").exists() {
             of_trouble.set(FAILED);
         }
-        try_get(Call::at(place, form)?)
+        try_get(Call::at(invocation, form)?)
     })
 }
 
@@ -138,27 +138,27 @@ fn report(
     })
 }
 
-/// The data directory that a command is about.
-struct Place {
-    /// Its full name.
+/// The data directory that a command is about, and the command's other arguments.
+struct Invocation {
+    /// The full name of the data directory.
     data: PathBuf,
-    /// All arguments but the one that named it.
+    /// All arguments but the option that named the data directory.
     arguments: Vec<OsString>,
 }
 
-impl Place {
+impl Invocation {
     /// The last argument is the path of a file.
-    fn of_file(arguments: &[OsString]) -> Result<Place, Trouble> {
+    fn of_file(arguments: &[OsString]) -> Result<Invocation, Trouble> {
         let (named, arguments) = take_data_directory(arguments)?;
         let path = arguments.last().map(PathBuf::from);
         let data = data_directory::find(named.as_deref(), path.as_deref()).map_err(Trouble::new)?;
-        Ok(Place { data, arguments })
+        Ok(Invocation { data, arguments })
     }
 
-    fn of_directory(arguments: &[OsString]) -> Result<Place, Trouble> {
+    fn of_directory(arguments: &[OsString]) -> Result<Invocation, Trouble> {
         let (named, arguments) = take_data_directory(arguments)?;
         let data = data_directory::find(named.as_deref(), None).map_err(Trouble::new)?;
-        Ok(Place { data, arguments })
+        Ok(Invocation { data, arguments })
     }
 }
 
@@ -186,7 +186,7 @@ struct Call {
     settings: ArchiveSettings,
     spool: Spool,
     /// Where the spool really is.
-    place: PathBuf,
+    spool_path: PathBuf,
     data: PathBuf,
     /// The arguments that are no options.
     rest: Vec<OsString>,
@@ -196,26 +196,26 @@ struct Call {
 
 impl Call {
     fn of_file(arguments: &[OsString], form: Form) -> Result<Call, Trouble> {
-        Call::at(Place::of_file(arguments)?, form)
+        Call::at(Invocation::of_file(arguments)?, form)
     }
 
     fn of_directory(arguments: &[OsString], form: Form) -> Result<Call, Trouble> {
-        Call::at(Place::of_directory(arguments)?, form)
+        Call::at(Invocation::of_directory(arguments)?, form)
     }
 
     /// With the spool, which nobody else could have written into: what it says is believed from here on.
-    fn at(place: Place, form: Form) -> Result<Call, Trouble> {
-        let Place { data, arguments } = place;
+    fn at(invocation: Invocation, form: Form) -> Result<Call, Trouble> {
+        let Invocation { data, arguments } = invocation;
         let (settings, rest) = ArchiveSettings::load(&arguments).map_err(Trouble::new)?;
         settings.guard_secrets().map_err(Trouble::new)?;
         let spool = Spool::new(settings.spool(&data).map_err(Trouble::new)?, settings.repositories_mark());
-        let place = spool.check().map_err(Trouble::io("use the spool (SEAWALL_SPOOL names another)"))?;
-        Ok(Call { settings, spool, place, data, rest, form })
+        let spool_path = spool.check().map_err(Trouble::io("use the spool (SEAWALL_SPOOL names another)"))?;
+        Ok(Call { settings, spool, spool_path, data, rest, form })
     }
 
     /// To be called before anything is archived. What only fetches, a drill for example, leaves nothing to remember.
     fn check_memory(&self) -> Result<(), Trouble> {
-        self.settings.check_memory(&self.place).map_err(Trouble::new)
+        self.settings.check_memory(&self.spool_path).map_err(Trouble::new)
     }
 
     /// Says what is no failure.
