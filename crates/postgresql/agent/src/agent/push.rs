@@ -16,6 +16,10 @@
 //! * Where a store asks for fewer requests, fewer are in flight, until it answers again as it should.
 //! * If the administrator has set a limit, and the queue is over it while a required repository has taken nothing for a while, the file
 //!   that PostgreSQL asks for is let go: to be copied from a required one that has it, else as a gap, which goes on record. Each is told.
+//!
+//! Start at [`Pusher::request`]. `queue` decides which file comes next and what the end of an upload means, without input or output.
+//! `workers` upload; `work` is one upload. `queue_limit` lets segments go, `gaps` and `recorders` put them on record, and
+//! `pending_copies` makes good what a repository lacks.
 
 mod destination;
 mod end;

@@ -71,7 +71,7 @@ pub(super) enum Outcome {
         askers: Vec<Sender<Answer>>,
     },
     /// Some repository has the file now, and a required one that lacks it is down: those that wait for the file are told `why`.
-    Held {
+    Blocked {
         askers: Vec<Sender<Answer>>,
         why: String,
     },
@@ -241,7 +241,7 @@ impl Queue {
         match result {
             _ if !self.is_known(name) => Outcome::Nothing,
             Ok(()) => match self.succeeded(name, destination, identity) {
-                Outcome::Nothing => self.held(name, now),
+                Outcome::Nothing => self.blocked(name, now),
                 outcome => outcome,
             },
             Err(failure) => self.failed(name, destination, failure, now),
@@ -269,14 +269,14 @@ impl Queue {
 
     /// Tells those who wait for a file that another repository has got now that a required one that lacks it rests. If an upload of the
     /// file is under way, they wait for that.
-    fn held(&mut self, name: &str, now: Duration) -> Outcome {
+    fn blocked(&mut self, name: &str, now: Duration) -> Outcome {
         let is_asked_for = self.jobs.get(name).is_some_and(|job| !job.is_settling && !job.askers.is_empty());
         if !is_asked_for || self.is_running(name) {
             return Outcome::Nothing;
         }
         let Some(why) = self.trouble(name, now).map(str::to_owned) else { return Outcome::Nothing };
         let askers = self.jobs.change(name, |job| std::mem::take(&mut job.askers)).unwrap_or_default();
-        Outcome::Held { askers, why }
+        Outcome::Blocked { askers, why }
     }
 
     fn succeeded(&mut self, name: &str, destination: usize, identity: Option<FileIdentity>) -> Outcome {

@@ -137,7 +137,7 @@ impl Pusher {
                 (Answer::Ok, Vec::new())
             }
             (Outcome::Failed { askers }, Err(failure)) => (self.tell(name, &failure), askers),
-            (Outcome::Held { askers, why }, _) => (Answer::Failed(why), askers),
+            (Outcome::Blocked { askers, why }, _) => (Answer::Failed(why), askers),
             (Outcome::Failed { .. } | Outcome::Nothing, _) => (Answer::Ok, Vec::new()),
         };
         self.changed.notify_all();

@@ -125,7 +125,7 @@ fn a_repository_that_is_down_does_not_stop_the_other() {
 
 fn askers_told(outcome: Outcome) -> usize {
     match outcome {
-        Outcome::Failed { askers } | Outcome::Held { askers, .. } => askers.len(),
+        Outcome::Failed { askers } | Outcome::Blocked { askers, .. } => askers.len(),
         Outcome::Durable { .. } | Outcome::Copied | Outcome::Nothing => 0,
     }
 }
