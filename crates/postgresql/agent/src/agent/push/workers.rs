@@ -1,6 +1,7 @@
 //! Threads that upload: each takes the file whose turn it is, puts it into its repositories, and tells those who wait for it.
 
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use super::end::{Required, Worker};
 use super::queue::{Choice, Outcome, Task};
@@ -119,19 +120,7 @@ impl Pusher {
         let outcome =
             self.state.lock().queue.finish(name, destination, identity, result.as_ref().copied(), now);
         let (answer, askers) = match (outcome, result) {
-            (Outcome::Durable { lacking }, _) => {
-                // The stores answer again: before PostgreSQL goes on, what it went on without is on record. Nobody waits for an
-                // optional repository.
-                let answer = match self.record_gaps_in(self.required()) {
-                    Ok(()) => self.acknowledge(task, content, &lacking),
-                    Err(problem) => Answer::Failed(format!(
-                        "{name} is stored, and counts as archived only when an earlier gap is on record: {problem}"
-                    )),
-                };
-                let settled = self.state.lock().queue.settle(name);
-                settled.copied.into_iter().for_each(|destination| self.note_copied(name, destination));
-                (answer, settled.askers)
-            }
+            (Outcome::Durable { lacking }, _) => self.settle(task, content, &lacking),
             (Outcome::Copied, _) => {
                 self.note_copied(name, destination);
                 (Answer::Ok, Vec::new())
@@ -147,7 +136,27 @@ impl Pusher {
         }
     }
 
-    /// It is durable wherever that is required. Pending copies are noted before PostgreSQL may remove the file.
+    /// A file is durable wherever that is required. Before PostgreSQL goes on, what it went on without is on record: the stores answer
+    /// again. An optional repository is not waited for. Returns the answer, and the commands to be told.
+    fn settle(
+        &self,
+        task: &Task,
+        content: Option<(FileIdentity, Option<u32>)>,
+        lacking: &[usize],
+    ) -> (Answer, Vec<Sender<Answer>>) {
+        let name = &task.name;
+        let answer = match self.record_gaps_in(self.required()) {
+            Ok(()) => self.acknowledge(task, content, lacking),
+            Err(problem) => Answer::Failed(format!(
+                "{name} is stored, and counts as archived only when an earlier gap is on record: {problem}"
+            )),
+        };
+        let settled = self.state.lock().queue.settle(name);
+        settled.copied.into_iter().for_each(|destination| self.note_copied(name, destination));
+        (answer, settled.askers)
+    }
+
+    /// Pending copies are noted before PostgreSQL may remove the file.
     fn acknowledge(
         &self,
         task: &Task,
