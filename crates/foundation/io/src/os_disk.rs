@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, chmodat, fchmod, fsync, mkdirat, openat, renameat, statat, unlinkat,
+    AtFlags, CWD, FileType, Mode, OFlags, chmodat, fchmod, fstat, fsync, mkdirat, openat, renameat, statat,
+    unlinkat,
 };
 use rustix::io::{Errno, retry_on_intr};
 
@@ -276,6 +277,19 @@ struct OsLock {
 
 impl DirectoryLock for OsLock {}
 
+impl OsLock {
+    /// Whether the locked file is the one that is found by its name.
+    fn has_name(&self, place: &Place) -> io::Result<bool> {
+        let Some(file) = &self.file else { return Ok(true) };
+        let locked = fstat(file)?;
+        match statat(place.directory(), &place.name, AtFlags::empty()) {
+            Ok(named) => Ok((named.st_dev, named.st_ino) == (locked.st_dev, locked.st_ino)),
+            Err(Errno::NOENT) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
 impl Drop for OsLock {
     fn drop(&mut self) {
         if let Some(file) = &self.file {
@@ -286,17 +300,30 @@ impl Drop for OsLock {
     }
 }
 
+/// Files that were removed or replaced between their opening and their locking, before the lock counts as another's.
+const REPLACED_MAX: u32 = 16;
+
+/// Locks the file that has the name when this returns. A holder may remove or replace the file before it lets the lock go: who
+/// has opened the file before that then locks one that nobody else finds.
 fn lock_file(place: &Place, mode: LockMode) -> io::Result<OsLock> {
-    let Some(file) = open_lock_file(place, mode)? else { return Ok(OsLock { file: None }) };
-    let locked = match mode {
-        LockMode::Shared => file.try_lock_shared(),
-        LockMode::Exclusive => file.try_lock(),
-    };
-    match locked {
-        Ok(()) => Ok(OsLock { file: Some(file) }),
-        Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
-        Err(TryLockError::Error(error)) => Err(error),
+    for _ in 0..REPLACED_MAX {
+        let Some(file) = open_lock_file(place, mode)? else { return Ok(OsLock { file: None }) };
+        let locked = match mode {
+            LockMode::Shared => file.try_lock_shared(),
+            LockMode::Exclusive => file.try_lock(),
+        };
+        match locked {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::WouldBlock.into()),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let lock = OsLock { file: Some(file) };
+        if lock.has_name(place)? {
+            return Ok(lock);
+        }
     }
+    // Others had it, one after the other.
+    Err(io::ErrorKind::WouldBlock.into())
 }
 
 /// `None` for a reader of a read-only directory without a lock file.

@@ -5,6 +5,7 @@
 use std::io::{BufRead, BufReader, ErrorKind, Read};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use seawall_io::{Disk, LockMode, OsDisk};
 
@@ -77,4 +78,44 @@ fn two_opens_in_one_process_exclude_each_other() {
     assert_eq!(again.unwrap_err().kind(), ErrorKind::WouldBlock);
     drop(held);
     OsDisk::new(directory.path()).lock("lock", LockMode::Exclusive).unwrap();
+}
+
+/// As a restore does with its marker, or an administrator with the lock of a database.
+#[test]
+fn a_lock_is_on_the_file_that_has_the_name() {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = OsDisk::new(directory.path());
+    let _of_a_removed_file = disk.lock("lock", LockMode::Exclusive).unwrap();
+    disk.remove("lock").unwrap();
+    let held = OsDisk::new(directory.path()).lock("lock", LockMode::Exclusive).unwrap();
+    let again = OsDisk::new(directory.path()).lock("lock", LockMode::Exclusive);
+    assert_eq!(again.unwrap_err().kind(), ErrorKind::WouldBlock);
+    drop(held);
+}
+
+/// Each thread opens the file while another one may remove it, and locks what it has opened.
+#[test]
+fn of_many_that_lock_a_file_and_remove_it_one_at_a_time_has_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let (holders, locked) = (AtomicU32::new(0), AtomicU32::new(0));
+    let lock_and_remove = || {
+        // Another disk each time, as another process has it.
+        let disk = OsDisk::new(directory.path());
+        let lock = match disk.lock("lock", LockMode::Exclusive) {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+            lock => lock.unwrap(),
+        };
+        assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0, "two have the lock");
+        locked.fetch_add(1, Ordering::SeqCst);
+        // From its removal on, another one may make the file anew and lock that.
+        holders.fetch_sub(1, Ordering::SeqCst);
+        disk.remove("lock").unwrap();
+        drop(lock);
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| (0..5_000).for_each(|_| lock_and_remove()));
+        }
+    });
+    assert!(locked.into_inner() > 0);
 }
