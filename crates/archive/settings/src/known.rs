@@ -52,7 +52,7 @@ pub enum Unset {
     Means(&'static str),
 }
 
-use Kind::{Assignments, Bytes, HiddenText, Number, OneOf, Path, Repositories, Text, Time};
+use Kind::{Assignments, Bytes, Compression, HiddenText, Number, OneOf, Path, Repositories, Text, Time};
 use Unset::{Means, Value};
 
 const fn setting(path: &'static str, kind: Kind, unset: Unset, meaning: &'static str) -> Known {
@@ -63,126 +63,48 @@ const fn setting(path: &'static str, kind: Kind, unset: Unset, meaning: &'static
 const MIB_MAX: u64 = 1 << 24;
 
 /// All settings, in the order of documents.
+#[rustfmt::skip] // A table: one setting a line.
 pub const KNOWN: &[Known] = &[
     setting("repository", Repositories, Means("none"), "where archives and backups are; several: a list"),
-    setting(
-        "master_key_file",
-        Path,
-        Means("not encrypted"),
-        "the file with the master key of the repositories",
-    ),
+    setting("master_key_file", Path, Means("not encrypted"), "the file with the master key of the repositories"),
     setting("master_key_env", Text, Means("not encrypted"), "the environment variable that has it"),
     setting("master_key_command", HiddenText, Means("not encrypted"), "the command that prints it"),
-    setting(
-        "archive.optional_repository",
-        Repositories,
-        Means("none"),
-        "where the log goes, too, without waiting for it; several: a list",
-    ),
-    setting(
-        "archive.spool",
-        Path,
-        Means("`/var/spool/seawall` if it is there, else `~/.local/state/seawall`"),
-        "acknowledgements and prefetched segments",
-    ),
-    setting(
-        "archive.compression",
-        Kind::Compression,
-        Value("lz4"),
-        "of the log: `none`, `lz4`, `zstd`, `zstd:1` to `zstd:19`",
-    ),
+    setting("archive.optional_repository", Repositories, Means("none"), "where the log goes, too, without waiting for it; several: a list"),
+    setting("archive.spool", Path, Means("`/var/spool/seawall` if it is there, else `~/.local/state/seawall`"), "acknowledgements and prefetched segments"),
+    setting("archive.compression", Compression, Value("lz4"), "of the log: `none`, `lz4`, `zstd`, `zstd:1` to `zstd:19`"),
     setting("archive.in_flight", Number(1, 256), Value("32"), "uploads or downloads at once, at most"),
     setting("archive.prefetch", Number(0, 1024), Value("32"), "segments fetched ahead, at most; 0: none"),
-    setting(
-        "archive.timeout",
-        Number(1, 3600),
-        Value("60"),
-        "seconds that a command waits, and that a store may fail before `queue_max` counts",
-    ),
-    setting(
-        "archive.queue_max",
-        Bytes,
-        Means("no limit"),
-        "what may wait while the store takes nothing, such as `64GiB`",
-    ),
+    setting("archive.timeout", Number(1, 3600), Value("60"), "seconds that a command waits, and that a store may fail before `queue_max` counts"),
+    setting("archive.queue_max", Bytes, Means("no limit"), "what may wait while the store takes nothing, such as `64GiB`"),
     setting("archive.prometheus_file", Path, Means("none"), "statistics of the agent, every ten seconds"),
-    setting(
-        "backup.compression",
-        Kind::Compression,
-        Value("lz4"),
-        "of backups: `none`, `lz4`, `zstd`, `zstd:1` to `zstd:19`",
-    ),
+    setting("backup.compression", Compression, Value("lz4"), "of backups: `none`, `lz4`, `zstd`, `zstd:1` to `zstd:19`"),
     setting("backup.threads", Number(1, 64), Value("2"), "threads that compress and put"),
     setting("backup.rate", Number(1, MIB_MAX), Means("no limit"), "MiB a second that are read at most"),
     setting("backup.checkpoint", OneOf(&["fast", "spread"]), Value("spread"), "of a cluster: how it begins"),
-    setting(
-        "backup.archive_timeout",
-        Number(1, 86_400),
-        Value("60"),
-        "of a cluster: seconds without new log",
-    ),
-    setting(
-        "backup.postgresql_programs",
-        Path,
-        Means("the `PATH`"),
-        "of a cluster: where `pg_basebackup` and `psql` are",
-    ),
+    setting("backup.archive_timeout", Number(1, 86_400), Value("60"), "of a cluster: seconds without new log"),
+    setting("backup.answer_timeout", Number(1, 86_400), Value("600"), "of a cluster: seconds that the server may be silent"),
+    setting("backup.postgresql_programs", Path, Means("the `PATH`"), "of a cluster: where `pg_basebackup` and `psql` are"),
     setting("restore.threads", Number(1, 64), Value("4"), "objects that are fetched at a time"),
     setting("expire.keep_count", Number(1, u64::MAX), Means("none"), "so many backups stay, the newest ones"),
     setting("expire.keep_age", Time, Means("none"), "backups that ended within this time stay"),
-    setting(
-        "expire.keep_window",
-        Time,
-        Means("none"),
-        "what a restore to any moment of this time needs stays",
-    ),
+    setting("expire.keep_window", Time, Means("none"), "what a restore to any moment of this time needs stays"),
     setting("expire.keep_unfinished", Time, Value("7d"), "how long a backup may be under way"),
     setting("expire.keep_recent", Time, Value("1h"), "how long one that has begun may be unseen"),
     setting("verify.threads", Number(1, 256), Value("8"), "objects that are read at a time"),
     setting("verify.settle", Time, Value("5m"), "how long a missing segment may be on its way"),
-    setting(
-        "drill.scratch",
-        Path,
-        Means("that for temporary files"),
-        "the directory for scratch directories",
-    ),
+    setting("drill.scratch", Path, Means("that for temporary files"), "the directory for scratch directories"),
     setting("drill.threads", Number(1, 64), Value("4"), "objects that are fetched at a time"),
     setting("drill.prometheus_file", Path, Means("none"), "how the drill went, for a monitor"),
-    setting(
-        "drill.postgresql_programs",
-        Path,
-        Means("looked for"),
-        "of a cluster: where `postgres`, `psql` and `pg_checksums` are",
-    ),
+    setting("drill.postgresql_programs", Path, Means("looked for"), "of a cluster: where `postgres`, `psql` and `pg_checksums` are"),
     setting("drill.postgresql_user", Text, Value("postgres"), "as whom PostgreSQL runs if root drills"),
-    setting(
-        "drill.postgresql_setting",
-        Assignments,
-        Means("none"),
-        "of the server, `NAME=VALUE`; several: a list",
-    ),
+    setting("drill.postgresql_setting", Assignments, Means("none"), "of the server, `NAME=VALUE`; several: a list"),
     setting("drill.recovery_timeout", Time, Value("1d"), "how long the server may take to recover"),
     setting("drill.check_timeout", Time, Value("1d"), "how long reading one database may take"),
     setting("database.cache_mib", Number(1, MIB_MAX), Value("256"), "memory for cached pages, in MiB"),
     setting("database.memtable_mib", Number(1, MIB_MAX), Value("256"), "memory for changed rows, in MiB"),
-    setting(
-        "database.page_protection",
-        OneOf(&["recovery-file", "log-images"]),
-        Value("recovery-file"),
-        "where second copies of pages are",
-    ),
-    setting(
-        "database.page_image_compression",
-        OneOf(&["none", "skip-garbage", "lz4", "zstd", "snappy"]),
-        Value("lz4"),
-        "of these copies",
-    ),
-    setting(
-        "database.master_key_file",
-        Path,
-        Means("not encrypted"),
-        "the file with the master key of databases",
-    ),
+    setting("database.page_protection", OneOf(&["recovery-file", "log-images"]), Value("recovery-file"), "where second copies of pages are"),
+    setting("database.page_image_compression", OneOf(&["none", "skip-garbage", "lz4", "zstd", "snappy"]), Value("lz4"), "of these copies"),
+    setting("database.master_key_file", Path, Means("not encrypted"), "the file with the master key of databases"),
     setting("database.master_key_env", Text, Means("not encrypted"), "the environment variable that has it"),
     setting("database.master_key_command", HiddenText, Means("not encrypted"), "the command that prints it"),
 ];

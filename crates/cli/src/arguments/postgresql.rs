@@ -21,9 +21,9 @@ pub(crate) struct PostgreSqlBackupArguments {
     /// Seconds to wait for the log that the backup needs, while nothing of it comes into the repository. Default: 60.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub(crate) archive_timeout: Option<u64>,
-    /// Seconds that the server may be silent, when it is asked something or while its files are read.
-    #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    pub(crate) answer_timeout: u64,
+    /// Seconds that the server may be silent, when it is asked something or while its files are read. Default: 600.
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub(crate) answer_timeout: Option<u64>,
     /// Take the backup though pages have wrong checksums: their files are listed in it, and the exit code is 4.
     #[arg(long, requires = "postgresql")]
     pub(crate) accept_bad_pages: bool,

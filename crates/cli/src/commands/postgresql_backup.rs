@@ -44,8 +44,8 @@ pub(super) fn take(
             .or_else(|| settings.path("backup.postgresql_programs")),
     };
     let checkpoint = arguments.checkpoint.unwrap_or_else(|| settings.require("backup.checkpoint"));
-    let archive_timeout =
-        arguments.archive_timeout.unwrap_or_else(|| settings.require("backup.archive_timeout"));
+    let seconds =
+        |given: Option<u64>, path| Duration::from_secs(given.unwrap_or_else(|| settings.require(path)));
     let options = PostgreSqlBackupOptions {
         label: arguments.label.clone(),
         checkpoint: match checkpoint {
@@ -55,8 +55,8 @@ pub(super) fn take(
         threads,
         bytes_per_second,
         packing,
-        archive_timeout: Duration::from_secs(archive_timeout),
-        answer_timeout: Duration::from_secs(arguments.answer_timeout),
+        archive_timeout: seconds(arguments.archive_timeout, "backup.archive_timeout"),
+        answer_timeout: seconds(arguments.answer_timeout, "backup.answer_timeout"),
         accepts_bad_pages: arguments.accept_bad_pages,
         ..PostgreSqlBackupOptions::default()
     };

@@ -61,7 +61,8 @@ fn a_backup_of_a_server_that_hangs_is_given_up() {
 
     let pid = std::fs::read_to_string(scene.path(primary.name).join("postmaster.pid")).unwrap();
     let stopped = Stopped::stop(pid.lines().next().unwrap());
-    let output = ends(&mut primary.back_up_command(&["--answer-timeout", "10"]), || {});
+    let mut backup = primary.back_up_command(&[]);
+    let output = ends(backup.env("SEAWALL_BACKUP_ANSWER_TIMEOUT", "10"), || {});
     fails(&output, 1, &["psql failed"]);
     drop(stopped);
     primary.back_up(&["--answer-timeout", "60"]);
