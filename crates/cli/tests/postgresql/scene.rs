@@ -338,11 +338,9 @@ impl<'a> Server<'a> {
         kill(pid.lines().next().unwrap());
     }
 
-    /// Ends the agent of this data directory, if there is one; with its uploads.
+    /// Ends the agents of the scene, if there are any; with their uploads.
     pub(crate) fn kill_agent(&self) {
-        let data = std::fs::metadata(self.scene.path(self.name)).unwrap();
-        let spool = self.scene.path("spool").join(format!("{:x}-{:x}", data.dev(), data.ino()));
-        kill_agents(spool.to_str().unwrap());
+        kill_agents(&self.scene.text("spool"));
     }
 
     /// `archive-push` of a file of this data directory, by hand.
