@@ -4,14 +4,17 @@
 
 mod common;
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use common::{World, state_of};
+use seawall_archive::{Repository, RepositoryOptions};
 use seawall_backup::{
     BackupError, Finding, RestoreProgress, RestoreReport, RestoreRequest, VerifyDepth, VerifyOptions, drill,
     restore, verify,
 };
 use seawall_engine::{ArchiveMode, Database, Durability, Environment, Error, RestoreTarget};
+use seawall_io::Random;
 use seawall_simulation::{
     Fault, FaultError, FaultTarget, Operations, PowerLoss, SimulatedDisk, SimulatedRandom, crash_step,
 };
@@ -111,6 +114,47 @@ fn of_many_restores_at_one_moment_each_has_a_number_of_its_own() {
     numbers.sort_unstable();
     numbers.dedup();
     assert_eq!(numbers.len(), 8, "{numbers:?}");
+}
+
+/// The randomness of a repository, which draws a name for each object that it is about to put.
+struct BeforeFirstPut {
+    inner: SimulatedRandom,
+    other: Box<dyn Fn() -> u32 + Send + Sync>,
+    /// What `other` gave.
+    number: OnceLock<u32>,
+}
+
+impl fmt::Debug for BeforeFirstPut {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("BeforeFirstPut")
+    }
+}
+
+impl Random for BeforeFirstPut {
+    fn fill(&self, bytes: &mut [u8]) {
+        self.number.get_or_init(&self.other);
+        self.inner.fill(bytes);
+    }
+}
+
+/// The other one begins and ends after this one has chosen its number, and before that is in the repository.
+#[test]
+fn a_restore_that_is_overtaken_while_it_reserves_a_number_takes_the_next_one() {
+    let world = Arc::new(backed_up());
+    let of_other = Arc::clone(&world);
+    let other = move || {
+        let report = restore_while(&of_other, (&SimulatedDisk::new(22), 22), &request(), &mut |_| {});
+        report.unwrap().timeline.get()
+    };
+    let random =
+        BeforeFirstPut { inner: SimulatedRandom::new(23), other: Box::new(other), number: OnceLock::new() };
+    let random = Arc::new(random);
+    let options = RepositoryOptions { random: random.clone(), ..RepositoryOptions::default() };
+    let repository = Repository::open_on(Arc::new(world.store.clone()), options).unwrap();
+    let environment = world.environment(&SimulatedDisk::new(21));
+    let report = restore(&repository, &environment, &world.options(), &request(), &mut |_| {}).unwrap();
+    assert_eq!((random.number.get(), report.timeline.get()), (Some(&2), 3));
+    assert_eq!(reserved(&world), ["reserved/00000002", "reserved/00000003"]);
 }
 
 /// What was restored to try something out, and archives nothing, draws no later restore after it.
