@@ -381,6 +381,15 @@ impl Branch {
         self.log.map(|log| log.newest_micros).max(backup).unwrap_or(self.begun_micros)
     }
 
+    fn passed_over_for(&self, followed: &Branch, may_be_meant: bool) -> PassedOver {
+        PassedOver {
+            timeline: self.timeline,
+            is_newer: self.newest_micros() > followed.newest_micros(),
+            may_be_meant,
+            what: self.to_string(),
+        }
+    }
+
     fn newest_backup(&self) -> Option<&OwnBackup> {
         self.backups.iter().max_by_key(|backup| backup.ended_micros)
     }
@@ -458,6 +467,9 @@ pub struct PassedOver {
     pub timeline: TimelineId,
     /// Something was archived or backed up on it later than on the timeline that is followed.
     pub is_newer: bool,
+    /// Production may have been on it at the time asked for. It left the timeline that is followed, was archived only after that time,
+    /// and the log of the timeline that is followed has no transaction that ended after that time.
+    pub may_be_meant: bool,
     /// What there is of it, in words.
     pub what: String,
 }
@@ -477,13 +489,23 @@ pub(crate) fn passed_over(branches: &[Branch], timeline: TimelineId, to: Destina
         other.timeline != timeline && other.has_data() && parts
     };
     let others = leaves(&meant, to.limit()).into_iter().filter(leaves_out);
-    others
-        .map(|other| PassedOver {
-            timeline: other.timeline,
-            is_newer: other.newest_micros() > followed.newest_micros(),
-            what: other.to_string(),
-        })
-        .collect()
+    others.map(|other| other.passed_over_for(followed, false)).collect()
+}
+
+/// The timelines that left `timeline` and were archived only after a time. A history has no time, and is archived late where a
+/// failover happens during an outage of the archive. So production may have been on one of them at that time, unless the log of
+/// `timeline` goes on after it.
+pub(crate) fn archived_later(branches: &[Branch], timeline: TimelineId, micros: i64) -> Vec<PassedOver> {
+    let Some(followed) = branches.iter().find(|branch| branch.timeline == timeline) else {
+        return Vec::new();
+    };
+    let has_left = |history: &TimelineHistory| history.forks.iter().any(|fork| fork.parent == timeline);
+    let is_later = |branch: &&Branch| {
+        branch.history.as_ref().is_ok_and(has_left) && !branch.had_begun(Destination::Time(micros))
+    };
+    let later: Vec<&Branch> = branches.iter().filter(is_later).collect();
+    let leaves = leaves(&later, Lsn::MAX).into_iter();
+    leaves.map(|other| other.passed_over_for(followed, true)).collect()
 }
 
 #[cfg(test)]

@@ -178,6 +178,36 @@ fn a_time_is_restored_along_the_timeline_that_was_there_then() {
     assert_eq!(state["t"].len(), 3, "start, 10 s and 110 s: {state:?}");
 }
 
+/// The history of the second timeline comes into the repository late, and says nothing of when that timeline began.
+#[test]
+fn a_time_between_a_failover_and_the_end_of_an_outage_of_the_archive_is_refused_with_both_timelines() {
+    let world = World::new();
+    let database = world.open();
+    put(&database, "start");
+    world.back_up(&database);
+    database.archive_now().unwrap();
+    database.close().unwrap();
+    let (disk, _) = world.restore(RestoreTarget::Latest).unwrap();
+    let successor = world.open_restored(&disk);
+    let start = world.clock.wall_micros();
+    for name in ["10 s", "20 s"] {
+        world.clock.advance(Duration::from_secs(10));
+        put(&successor, name);
+    }
+    successor.close().unwrap();
+    world.clock.advance(Duration::from_secs(70));
+    let successor = world.open_at(&disk);
+    put(&successor, "90 s");
+    successor.archive_now().unwrap();
+    let between = || RestoreTarget::Time(start + 15_000_000);
+    let refused = restored_along(&world, between(), None).unwrap_err().to_string();
+    for word in ["no commit after the time asked for", "timeline 1", "--timeline 2"] {
+        assert!(refused.contains(word), "{word}: {refused}");
+    }
+    let state = restored_along(&world, between(), Some(2)).unwrap();
+    assert_eq!(state["t"].len(), 2, "start and 10 s: {state:?}");
+}
+
 /// Changes a byte of an object.
 fn damage(world: &World, path: &str) {
     let file = world.store.open(path, FileMode::Write).unwrap();

@@ -56,7 +56,7 @@ pub use seawall_codec::compression::Compression;
 pub use seawall_types::{Lsn, TimelineId};
 pub use segment::{
     Description, Expected, PostgreSqlError, RestorePoint, SegmentError, identify, postgresql_forks,
-    postgresql_last_record, postgresql_restore_points,
+    postgresql_last_record, postgresql_last_transaction_end, postgresql_restore_points,
 };
 pub use store::retry::RetryPolicy;
 pub use store::{ObjectEntry, StoreCause, StoreError};

@@ -21,7 +21,10 @@ use seawall_wal::{SegmentCheckError, TimelineHistory, check_segment};
 
 pub use history::postgresql_forks;
 use postgresql::Ending;
-pub use postgresql::{PostgreSqlError, RestorePoint, postgresql_last_record, postgresql_restore_points};
+pub use postgresql::{
+    PostgreSqlError, RestorePoint, postgresql_last_record, postgresql_last_transaction_end,
+    postgresql_restore_points,
+};
 
 use crate::envelope::ObjectKind;
 use crate::name::{LogFileName, SegmentPlace};

@@ -8,7 +8,7 @@ use postgresql_log::PostgreSqlLog;
 use proptest::prelude::*;
 use seawall_archive::{
     Expected, PostgreSqlError, SegmentError, System, TimelineId, identify, postgresql_last_record,
-    postgresql_restore_points,
+    postgresql_last_transaction_end, postgresql_restore_points,
 };
 use seawall_types::Lsn;
 
@@ -101,6 +101,38 @@ fn the_last_record_is_one_that_is_all_there_and_no_switch() {
     log.record(10, 0, &vec![7; 4 << 20]);
     assert_eq!(last(&log, 1), Ok(None));
     assert!(postgresql_last_record(b"", TimelineId::FIRST).is_err());
+}
+
+#[test]
+fn the_latest_end_of_a_transaction_is_found_in_all_its_forms() {
+    let last = |log: &PostgreSqlLog, index| {
+        postgresql_last_transaction_end(&log.segment(index), TimelineId::FIRST).unwrap()
+    };
+    let body = |before: &[u8], micros: i64| [before, &micros.to_le_bytes(), &[7; 30]].concat();
+    let (short, long) = (&[0xFF, 38][..], &[0xFE, 38, 0, 0, 0][..]);
+    let origin = [&[0xFD, 1, 0][..], &[0xFC, 1, 0, 0, 0], long].concat();
+    // A second of 2001, and what PostgreSQL counts from.
+    let (at, epoch) = (31_622_400_000_000, 946_684_800_000_000);
+    // Commit, abort, commit and abort of a prepared one; and one with more fields.
+    for (kind, before) in [(0x00, short), (0x20, long), (0x30, &origin[..]), (0x40, short), (0x80, long)] {
+        let mut log = PostgreSqlLog::new(SYSTEM);
+        // Over the ends of pages, too, for there are many.
+        for number in 0..20_000 {
+            log.record(1, kind, &body(before, at + number));
+        }
+        log.record(1, kind, &body(before, at - 1));
+        // Another kind, another manager, and one that is too short.
+        log.record(1, 0x10, &body(before, at + 1_000_000));
+        log.record(10, kind, &body(before, at + 1_000_000));
+        log.record(1, kind, &before[..1]);
+        let segments = log.bytes.len() / log.segment_bytes;
+        log.fill(segments + 2, 100);
+        let found: Vec<_> = (0..segments + 2).map(|index| last(&log, index)).collect();
+        assert!(found.is_sorted_by_key(|time| time.is_none()), "kind {kind:x}: {found:?}");
+        assert_eq!(found.iter().max(), Some(&Some(epoch + at + 19_999)), "kind {kind:x}: {found:?}");
+        assert_eq!(found[segments + 1], None, "kind {kind:x}");
+    }
+    assert!(postgresql_last_transaction_end(b"", TimelineId::FIRST).is_err());
 }
 
 #[test]

@@ -264,6 +264,15 @@ pub(super) fn archive_mode_of(arguments: &RestoreArguments) -> ArchiveMode {
 /// Says on standard error which data a restore has left out.
 pub(super) fn warn_of_passed_over(passed_over: &[PassedOver], timeline: TimelineId, output: &Output) {
     for other in passed_over {
+        if other.may_be_meant {
+            output.warn(format_args!(
+                "this follows timeline {timeline}, WHICH MAY BE THE WRONG ONE: the repository has no transaction of it that ended after \
+                 the time asked for, and production may have been on another one by then, which was archived only later: {}; \
+                 --timeline {} restores along that",
+                other.what, other.timeline
+            ));
+            continue;
+        }
         let newer = if other.is_newer { "NEWER DATA is" } else { "other data is" };
         output.warn(format_args!(
             "this follows timeline {timeline}, and {newer} in the repository that it does not have, of {}; --timeline {} restores \
@@ -281,7 +290,11 @@ pub(super) fn archive_mode_word(mode: ArchiveMode) -> &'static str {
 }
 
 pub(super) fn passed_over_json(passed_over: &[PassedOver]) -> Value {
-    let one = |other: &PassedOver| json!({ "timeline": other.timeline.get(), "newer": other.is_newer, "what": other.what });
+    let one = |other: &PassedOver| {
+        json!({
+            "timeline": other.timeline.get(), "newer": other.is_newer, "may_be_meant": other.may_be_meant, "what": other.what,
+        })
+    };
     passed_over.iter().map(one).collect()
 }
 

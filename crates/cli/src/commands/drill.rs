@@ -63,16 +63,22 @@ fn verdict(outcome: Outcome) -> Result<(), Failure> {
     }
 }
 
-/// Why a drill along a timeline that nobody has named says nothing of production: another has newer data.
+/// Why a drill along a timeline that nobody has named says nothing of production: another has newer data, or may be the one that the
+/// time asked for means.
 pub(super) fn stale(
     arguments: &DrillArguments,
     timeline: TimelineId,
     passed_over: &[PassedOver],
 ) -> Option<String> {
-    let newer = passed_over.iter().find(|other| other.is_newer && arguments.timeline.is_none())?;
+    let is_stale = |other: &&PassedOver| other.is_newer || other.may_be_meant;
+    let other = passed_over.iter().filter(|_| arguments.timeline.is_none()).find(is_stale)?;
+    let why = match other.may_be_meant {
+        true => "production may have been on another one at the time asked for,",
+        false => "there is newer data of",
+    };
     Some(format!(
-        "the drill went along timeline {timeline}, and there is newer data of {}: name the one of production with --timeline",
-        newer.what
+        "the drill went along timeline {timeline}, and {why} {}: name the one of production with --timeline",
+        other.what
     ))
 }
 

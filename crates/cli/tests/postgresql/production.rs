@@ -142,3 +142,62 @@ fn a_standby_that_is_promoted_in_the_middle_of_a_segment_is_production() {
     go_on(&standby);
     follows_timeline_2(scene.restore("again", &[]));
 }
+
+/// PostgreSQL archives the history of a timeline when it can, and a history has no time. What is left of the timeline before it is
+/// archived then, too, so the repository seems to have that timeline up to then.
+#[test]
+fn a_time_between_a_failover_and_the_end_of_an_outage_of_the_archive_is_not_restored_in_silence() {
+    let Some(scene) = Scene::for_drills() else { return };
+    let server = Server::create(&scene, &scene.text("repository"));
+    server.sql("create table t (n int)");
+    server.back_up(&[]);
+    server.sql("alter system set archive_command = 'false'");
+    server.stop();
+    // Without the agent, too: it works ahead of PostgreSQL, and `restore_command` starts it.
+    server.kill_agent();
+    server.configure("restore_command = ''");
+    server.start();
+    server.sql("insert into t values (1)");
+    let before = server.now();
+    server.sql("insert into t values (2)");
+    server.sql("select pg_switch_wal()");
+    server.stop();
+    std::fs::write(scene.path("primary").join("standby.signal"), "").unwrap();
+    assert!(server.control(&["start"]).status.success(), "{}", server.log());
+    assert!(server.control(&["promote"]).status.success(), "{}", server.log());
+    server.wait_for_recovery();
+    server.sql("insert into t values (3)");
+    let between = server.now();
+    server.sql("insert into t values (4)");
+    server.sql("alter system reset archive_command");
+    server.sql("select pg_reload_conf()");
+    server.sql("select pg_switch_wal()");
+    server.stop();
+
+    let output = scene.restore("silent", &["--to-time", &between]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let report: Value = serde_json::from_str(&succeeds(output)).unwrap();
+    let passed_over = &report["passed_over"][0];
+    assert_eq!(
+        (&report["timeline"], &passed_over["timeline"]),
+        (&Value::from(1), &Value::from(2)),
+        "{report}"
+    );
+    assert_eq!(passed_over["may_be_meant"], true, "{report}");
+    for word in ["this follows timeline 1", "MAY BE THE WRONG ONE", "--timeline 2"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+    // Its recovery does not reach that time.
+    let drilled = scene.try_drill(&["--to-time", &between]);
+    assert!(!drilled.status.success());
+    let said = String::from_utf8_lossy(&drilled.stderr).into_owned();
+    assert!(said.contains("went along timeline 1") && said.contains("--timeline 2"), "{said}");
+    // A time at which all of the first timeline is known is no question.
+    let report = succeeds(scene.restore("known", &["--to-time", &before]));
+    let report: Value = serde_json::from_str(&report).unwrap();
+    assert_eq!((&report["timeline"], &report["passed_over"]), (&Value::from(1), &Value::Array(Vec::new())));
+    let promote = ["--to-time", &between, "--timeline", "2", "--target-action", "promote"];
+    let named = scene.restored("named", 5433, &promote);
+    assert_eq!(named.sql("select max(n) from t"), "3");
+    named.stop();
+}

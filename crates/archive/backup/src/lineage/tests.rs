@@ -128,6 +128,25 @@ fn a_time_means_the_timeline_that_was_there_then() {
 }
 
 #[test]
+fn a_timeline_that_was_archived_after_a_time_may_have_been_there_before_it() {
+    let first = production(900, 88);
+    let second = branch(2, Some((&first, 300)), 90, 400, 120);
+    let third = branch(3, Some((&second, 400)), 130, 500, 140);
+    let all = [first, second, third];
+    let later = |on, micros| -> Vec<u32> {
+        let later = archived_later(&all, timeline(on), micros);
+        assert!(later.iter().all(|other| other.may_be_meant && other.is_newer), "{later:?}");
+        later.iter().map(|other| other.timeline.get()).collect()
+    };
+    // The third has all of the second.
+    assert_eq!(later(1, 89), [3]);
+    assert_eq!(later(2, 129), [3]);
+    // Timelines that were there by then compete, which is another matter.
+    assert_eq!(later(2, 130), [0; 0]);
+    assert_eq!(later(3, 89), [0; 0], "it has left all others");
+}
+
+#[test]
 fn an_idle_production_is_not_passed_over_for_a_trial_that_archives() {
     let production = production(900, 200);
     let trial = branch(2, Some((&production, 300)), 90, 1_000, 205);

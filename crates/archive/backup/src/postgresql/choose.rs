@@ -8,7 +8,9 @@
 
 use std::collections::BTreeSet;
 
-use seawall_archive::{Header, LogFileName, Repository, System};
+use seawall_archive::{
+    ArchiveError, Header, LogFileName, Repository, System, postgresql_last_transaction_end,
+};
 use seawall_types::{Lsn, TimelineId, utc};
 use seawall_wal::TimelineHistory;
 
@@ -44,6 +46,8 @@ pub(super) struct Followed {
     pub(super) history: TimelineHistory,
     /// Timelines with data that the restore leaves out, and that its target may mean.
     pub(super) passed_over: Vec<PassedOver>,
+    /// Those that its target, a time, may mean as well if the log of the timeline that is followed ends before it.
+    pub(super) archived_later: Vec<PassedOver>,
 }
 
 impl Stored {
@@ -67,12 +71,16 @@ impl Stored {
             PostgreSqlTarget::Lsn(lsn) => Destination::Lsn(*lsn),
             PostgreSqlTarget::Time(micros) => Destination::Time(*micros),
         };
-        let timeline = match timeline {
+        let followed = match timeline {
             Some(timeline) => timeline,
             None => lineage::choose(&branches, destination)?,
         };
-        let passed_over = lineage::passed_over(&branches, timeline, destination);
-        Ok(Followed { history: self.timelines.history(timeline)?, passed_over })
+        let archived_later = match (target, timeline) {
+            (PostgreSqlTarget::Time(micros), None) => lineage::archived_later(&branches, followed, *micros),
+            _ => Vec::new(),
+        };
+        let passed_over = lineage::passed_over(&branches, followed, destination);
+        Ok(Followed { history: self.timelines.history(followed)?, passed_over, archived_later })
     }
 
     /// The backup to begin with along a history: the newest one that ends at or before the target.
@@ -149,28 +157,38 @@ pub(super) struct LogCheck<'a> {
     pub(super) repository: &'a Repository,
     pub(super) system: System,
     pub(super) history: &'a TimelineHistory,
+    pub(super) timelines: &'a Timelines,
     pub(super) backup: &'a StoredPostgreSqlBackup,
 }
 
 impl LogCheck<'_> {
-    /// Whether the log goes from the backup to the target without a hole.
-    pub(super) fn check(&self, target: &PostgreSqlTarget) -> Result<(), BackupError> {
-        let manifest = &self.backup.manifest;
-        let size = SegmentSize::new(manifest.segment_bytes).expect("the manifest was checked");
+    /// Whether the log goes from the backup to the target without a hole; how far it goes.
+    pub(super) fn check(&self, target: &PostgreSqlTarget) -> Result<Reach, BackupError> {
+        let size = self.segment_size();
         let segments = StoredSegments::list(self.repository, self.system, self.history, size)?;
-        let reach = segments.reach(self.history, size.number(manifest.start));
+        let reach = segments.reach(self.history, size.number(self.backup.manifest.start));
+        self.check_target(target, &reach)?;
+        Ok(reach)
+    }
+
+    fn segment_size(&self) -> SegmentSize {
+        SegmentSize::new(self.backup.manifest.segment_bytes).expect("the manifest was checked")
+    }
+
+    fn check_target(&self, target: &PostgreSqlTarget, reach: &Reach) -> Result<(), BackupError> {
+        let manifest = &self.backup.manifest;
         if reach.end < manifest.end {
             return Err(match reach.is_gap {
-                true => self.gap(&reach)?,
+                true => self.gap(reach)?,
                 false => BackupError::LogTooShort { log_end: reach.end, needed: manifest.end },
             });
         }
         match target {
             PostgreSqlTarget::Lsn(lsn) if *lsn < reach.end => Ok(()),
-            PostgreSqlTarget::Time(micros) => self.check_time(*micros, &reach),
+            PostgreSqlTarget::Time(micros) => self.check_time(*micros, reach),
             // It was found before, or lies where somebody says that it does.
             PostgreSqlTarget::RestorePoint(_) => Ok(()),
-            _ if reach.is_gap => Err(self.gap(&reach)?),
+            _ if reach.is_gap => Err(self.gap(reach)?),
             PostgreSqlTarget::Lsn(lsn) => Err(too_far(format!(
                 "{lsn} lies behind the end of the log of timeline {} in the repository, {}; restore with --latest, or wait for the \
                  archive",
@@ -193,9 +211,30 @@ impl LogCheck<'_> {
         let last = reach.last.map_or_else(String::new, |place| place.to_string());
         Err(too_far(format!(
             "that is later than {behind}, {last}, was archived ({}); restore with --latest, or wait for the \
-             archive",
-            utc(archived.unwrap_or(0))
+             archive{}",
+            utc(archived.unwrap_or(0)),
+            self.timelines.hint_of_others(self.history.timeline)
         )))
+    }
+
+    /// Whether the log has a transaction that ended after a time, as far as its newest segment with any says. If so, PostgreSQL's
+    /// recovery stops at that time. `false` if a segment on the way cannot be read: recovery will tell.
+    pub(super) fn goes_beyond(&self, micros: i64, reach: &Reach) -> Result<bool, BackupError> {
+        let size = self.segment_size();
+        for number in (size.number(self.backup.manifest.start)..size.number(reach.end)).rev() {
+            let place = size.place_along(self.history, number);
+            let mut content = Vec::new();
+            match self.repository.fetch(self.system, LogFileName::Segment(place), &mut content) {
+                Err(ArchiveError::NotFound { .. } | ArchiveError::Damaged { .. }) => return Ok(false),
+                fetched => drop(fetched?),
+            }
+            match postgresql_last_transaction_end(&content, place.timeline) {
+                Ok(None) => {}
+                Ok(Some(end)) => return Ok(end > micros),
+                Err(_) => return Ok(false),
+            }
+        }
+        Ok(false)
     }
 
     fn last(&self, reach: &Reach) -> Result<Option<Header>, BackupError> {

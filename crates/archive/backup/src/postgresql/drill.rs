@@ -169,7 +169,7 @@ pub fn drill_postgresql(
     let fetched = clock.monotonic();
     progress(PostgreSqlDrillProgress::Replay);
     let mut server = ScratchServer::start(&start, files, clock)?;
-    server.wait_until_recovered(request.patience)?;
+    server.wait_until_recovered(request.patience).map_err(|error| with_timelines(error, &restored))?;
     let recovered = clock.monotonic();
     progress(PostgreSqlDrillProgress::Check);
     let position: Position = server.ask(POSITION)?;
@@ -190,6 +190,19 @@ pub fn drill_postgresql(
         phases,
         checked,
     })
+}
+
+/// A recovery along the wrong timeline does not reach its time.
+fn with_timelines(error: PostgreSqlBackupError, restored: &PostgreSqlRestoreReport) -> PostgreSqlBackupError {
+    let PostgreSqlBackupError::Drill { problem } = error else { return error };
+    let meant = restored.passed_over.iter().filter(|other| other.may_be_meant);
+    let hints = meant.map(|other| {
+        format!(
+            "\nThis went along timeline {}; production may have been on another one at the time asked for, {}: --timeline {}",
+            restored.timeline, other.what, other.timeline
+        )
+    });
+    PostgreSqlBackupError::Drill { problem: hints.fold(problem, |all, hint| all + &hint) }
 }
 
 /// All backups of a cluster are of one major release: an upgrade makes another cluster.

@@ -191,7 +191,7 @@ fn restore_on(
     let of_backups = backups.iter().map(|backup| backup.manifest.timeline);
     let timelines = Timelines::load(repository, system, of_backups)?;
     let stored = Stored { backups, timelines };
-    let Followed { history, passed_over } =
+    let Followed { history, mut passed_over, archived_later } =
         stored.follow(repository, system, &request.target, request.timeline)?;
     // A newer backup is no reason to begin anew.
     let chosen = left.and_then(|left| stored.choose(&request.target, &history, Some(&left.backup)).ok());
@@ -199,7 +199,14 @@ fn restore_on(
         Some(backup) => backup,
         None => choose(repository, system, &stored, &history, request, progress)?,
     };
-    LogCheck { repository, system, history: &history, backup }.check(&request.target)?;
+    let log = LogCheck { repository, system, history: &history, timelines: &stored.timelines, backup };
+    let reach = log.check(&request.target)?;
+    if let PostgreSqlTarget::Time(micros) = request.target
+        && !archived_later.is_empty()
+        && !log.goes_beyond(micros, &reach)?
+    {
+        passed_over.extend(archived_later);
+    }
     let manifest = crc32c(backup.manifest.encode().as_bytes());
     let attempt = Attempt { asked_for, backup: backup.id.clone(), manifest };
     let recovery = recovery_of(&stored, &history, backup, request);

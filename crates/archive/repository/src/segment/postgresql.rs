@@ -57,6 +57,21 @@ const RESTORE_POINT_MARK: [u8; 2] = [0xFF, 72];
 const RESTORE_POINT_NAME: std::ops::Range<usize> = 10..74;
 const RESTORE_POINT_BYTES: usize = RECORD_HEADER_BYTES + RESTORE_POINT_NAME.end;
 
+/// Resource manager of transactions, and the kinds within it that recovery to a time stops at: commit, abort, and both of a prepared
+/// transaction. The highest bit of the kind says only that the record has more fields.
+const TRANSACTION_MANAGER: u8 = 1;
+const TRANSACTION_KIND: u8 = 0x70;
+const TRANSACTION_ENDS: [u8; 4] = [0x00, 0x20, 0x30, 0x40];
+/// What may stand before the time of such a record: an origin, the transaction above it, and the length of what follows.
+const ORIGIN_MARK: (u8, usize) = (0xFD, 2);
+const TOP_TRANSACTION_MARK: (u8, usize) = (0xFC, 4);
+const SHORT_DATA_MARK: (u8, usize) = (0xFF, 1);
+const LONG_DATA_MARK: (u8, usize) = (0xFE, 4);
+/// All of these, and the time.
+const TIME_END_MAX: usize = 3 + 5 + 5 + 8;
+/// PostgreSQL counts from 2000 on.
+const EPOCH_MICROS: i64 = 946_684_800_000_000;
+
 /// A release of PostgreSQL whose log is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Release {
@@ -199,6 +214,21 @@ pub fn postgresql_last_record(segment: &[u8], timeline: TimelineId) -> Result<Op
     Ok(walk.last_record)
 }
 
+/// The latest time at which a transaction ended, by the records that a segment of PostgreSQL's has all of; in microseconds since
+/// 1970. `None` if there is no such record.
+///
+/// # Errors
+/// `PostgreSqlError` for what is no segment.
+pub fn postgresql_last_transaction_end(
+    segment: &[u8],
+    timeline: TimelineId,
+) -> Result<Option<i64>, PostgreSqlError> {
+    let mut walk = Walk::new(segment, Layout::of(segment)?, timeline);
+    walk.kept_bytes = TIME_END_MAX;
+    walk.run();
+    Ok(walk.last_transaction_end)
+}
+
 /// What the first page says.
 #[derive(Clone, Copy, Debug)]
 struct Layout {
@@ -273,6 +303,10 @@ struct Walk<'a> {
     /// LSN of the last record that was read and is no switch.
     last_record: Option<Lsn>,
     restore_points: Vec<RestorePoint>,
+    /// So many bytes of each record's body are looked at. 0 where nobody asks for times: an archive reads every segment.
+    kept_bytes: usize,
+    /// In microseconds since 1970, as far as bodies are looked at.
+    last_transaction_end: Option<i64>,
 }
 
 /// What became of a record.
@@ -287,8 +321,17 @@ enum Step {
 
 impl<'a> Walk<'a> {
     fn new(file: &'a [u8], layout: Layout, timeline: TimelineId) -> Walk<'a> {
-        let restore_points = Vec::new();
-        Walk { file, layout, timeline, page_timeline: 0, previous: None, last_record: None, restore_points }
+        Walk {
+            file,
+            layout,
+            timeline,
+            page_timeline: 0,
+            previous: None,
+            last_record: None,
+            restore_points: Vec::new(),
+            kept_bytes: 0,
+            last_transaction_end: None,
+        }
     }
 
     /// The offset where the records end, and how.
@@ -405,7 +448,7 @@ impl<'a> Walk<'a> {
         if !(24..=RECORD_BYTES_MAX).contains(&length) {
             return Err(stop("no record begins here"));
         }
-        let mut pieces = Pieces::new(length);
+        let mut pieces = Pieces::new(length, self.kept_bytes);
         loop {
             let page_end = self.page_end(offset);
             offset += pieces.take(&self.file[offset..page_end]);
@@ -435,6 +478,7 @@ impl<'a> Walk<'a> {
         let lsn = self.layout.lsn(begin);
         self.previous = Some(lsn);
         self.restore_points.extend(pieces.restore_point().map(|name| RestorePoint { lsn, name }));
+        self.last_transaction_end = self.last_transaction_end.max(pieces.transaction_end());
         if pieces.kind() == SWITCH_RECORD {
             return Ok(Step::Switch(offset));
         }
@@ -451,15 +495,18 @@ struct Pieces {
     /// How much of the record is to come.
     left: usize,
     checksum: Crc32c,
-    /// What follows the header, of a record as long as a restore point's.
-    body: Option<Vec<u8>>,
+    /// The first bytes after the header.
+    body: Vec<u8>,
+    /// So many of them are kept: all, of a record as long as a restore point's.
+    kept_bytes: usize,
 }
 
 impl Pieces {
-    fn new(length: u32) -> Pieces {
+    fn new(length: u32, kept_bytes: usize) -> Pieces {
         let left = usize::try_from(length).expect("32 bits");
-        let body = (left == RESTORE_POINT_BYTES).then(Vec::new);
-        Pieces { header: [0; RECORD_HEADER_BYTES], filled: 0, left, checksum: Crc32c::new(), body }
+        let kept_bytes = if left == RESTORE_POINT_BYTES { RESTORE_POINT_NAME.end } else { kept_bytes };
+        let (header, checksum) = ([0; RECORD_HEADER_BYTES], Crc32c::new());
+        Pieces { header, filled: 0, left, checksum, body: Vec::new(), kept_bytes }
     }
 
     /// Takes in what belongs to the record; returns how much that is.
@@ -469,8 +516,9 @@ impl Pieces {
         self.header[self.filled..self.filled + of_header].copy_from_slice(&bytes[..of_header]);
         self.filled += of_header;
         self.checksum.update(&bytes[of_header..taken]);
-        if let Some(body) = &mut self.body {
-            body.extend_from_slice(&bytes[of_header..taken]);
+        if self.body.len() < self.kept_bytes {
+            let kept = (taken - of_header).min(self.kept_bytes - self.body.len());
+            self.body.extend_from_slice(&bytes[of_header..of_header + kept]);
         }
         self.left -= taken;
         taken
@@ -488,10 +536,29 @@ impl Pieces {
 
     /// The name, if it is a restore point.
     fn restore_point(&self) -> Option<String> {
-        let body = self.body.as_ref().filter(|body| body.starts_with(&RESTORE_POINT_MARK))?;
+        let body = Some(&self.body).filter(|body| body.starts_with(&RESTORE_POINT_MARK))?;
         let name = body.get(RESTORE_POINT_NAME).filter(|_| self.kind() == RESTORE_POINT_RECORD)?;
         let length = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
         Some(String::from_utf8_lossy(&name[..length]).into_owned())
+    }
+
+    /// When the transaction ended, if that is what it says; in microseconds since 1970. `None` if too little of the body was kept.
+    fn transaction_end(&self) -> Option<i64> {
+        let (manager, kind) = self.kind();
+        if manager != TRANSACTION_MANAGER || !TRANSACTION_ENDS.contains(&(kind & TRANSACTION_KIND)) {
+            return None;
+        }
+        let mut body = &self.body[..];
+        loop {
+            let (mark, rest) = body.split_first()?;
+            let marks = [ORIGIN_MARK, TOP_TRANSACTION_MARK, SHORT_DATA_MARK, LONG_DATA_MARK];
+            let (_, bytes) = marks.into_iter().find(|(known, _)| known == mark)?;
+            body = rest.get(bytes..)?;
+            if [SHORT_DATA_MARK.0, LONG_DATA_MARK.0].contains(mark) {
+                break;
+            }
+        }
+        Some(i64::from_le_bytes(*body.first_chunk()?).saturating_add(EPOCH_MICROS))
     }
 
     /// Resource manager, and the kind within it.
