@@ -77,7 +77,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("Backup: progress", "archive/backup/src/progress.rs"),
     ("Backup: those that were begun", "storage/engine/src/backup/begun.rs"),
     ("Backup: mark of removal", "archive/backup/src/removal_mark.rs"),
-    ("Backup of PostgreSQL: manifest", "archive/backup/src/postgresql/manifest.rs"),
+    ("Backup of PostgreSQL: manifest", "archive/backup/src/manifest/postgresql.rs"),
     ("Restore of PostgreSQL: marker", "archive/backup/src/postgresql/attempt.rs"),
 ];
 

@@ -1,8 +1,8 @@
 //! Backups: manifests, progress and runs of Seawall's own; manifests of PostgreSQL clusters, and the archives that `pg_basebackup`
 //! writes.
 
-use seawall_backup::postgresql::{PostgreSqlManifest, check_base_backup};
-use seawall_backup::{Manifest, Progress, check_backup_run};
+use seawall_backup::postgresql::check_base_backup;
+use seawall_backup::{Manifest, PostgreSqlManifest, Progress, check_backup_run};
 use seawall_codec::checksum::crc32c;
 
 use crate::input::{Choices, Entries, Input, mutate};

@@ -52,6 +52,7 @@ pub use holdings::{Holdings, LogFile, TimelineLog, UnfinishedBackup};
 pub use keeper::{BackupKeeper, KeeperOptions, KeeperReport, back_up_behind_gap};
 pub use lineage::PassedOver;
 pub use lines::{Lines, LogStretch};
+pub use manifest::postgresql::{BadFile, PartInfo, PostgreSqlManifest};
 pub use manifest::{CutShort, Manifest, RunInfo, RunKind};
 pub use needs::{BackupNeeds, NeededObject};
 pub use progress::Progress;

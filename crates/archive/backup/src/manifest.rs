@@ -36,6 +36,7 @@
 //! are in the order of their keys.
 //! The last line has the CRC-32C of all bytes before it.
 
+pub(crate) mod postgresql;
 mod text;
 
 use seawall_codec::hexadecimal::{from_hexadecimal, to_hexadecimal};

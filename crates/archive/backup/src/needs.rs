@@ -13,8 +13,8 @@ use seawall_types::{Lsn, TimelineId};
 use crate::error::BackupError;
 use crate::layer::{Layer, cut_short_below};
 use crate::manifest::Manifest;
+use crate::manifest::postgresql::{PartInfo, PostgreSqlManifest};
 use crate::places;
-use crate::postgresql::{PartInfo, PostgreSqlManifest};
 
 /// What a backup needs.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -21,7 +21,6 @@ mod error;
 mod file_list;
 mod foreign;
 mod kept;
-mod manifest;
 mod missing;
 mod parts;
 mod patience;
@@ -38,7 +37,6 @@ mod stream;
 mod take;
 mod unpack;
 
-pub use bad_pages::BadFile;
 pub use catalog::{StoredPostgreSqlBackup, StoredPostgreSqlBackups, clusters, postgresql_backups};
 pub use choose::PostgreSqlTarget;
 pub use drill::{
@@ -46,7 +44,6 @@ pub use drill::{
     drill_postgresql,
 };
 pub use error::PostgreSqlBackupError;
-pub use manifest::{PartInfo, PostgreSqlManifest};
 pub use programs::ServerUser;
 pub use recovery::{RestoredRole, TargetAction};
 pub use restore::{

@@ -7,11 +7,11 @@ use indicatif::ProgressBar;
 use seawall::{Lsn, MasterKey, TimelineId};
 use seawall_archive::{Repository, System};
 use seawall_backup::postgresql::{
-    BackupCheckpoint, BadFile, PostgreSqlBackupOptions, PostgreSqlBackupProgress, PostgreSqlRestoreProgress,
+    BackupCheckpoint, PostgreSqlBackupOptions, PostgreSqlBackupProgress, PostgreSqlRestoreProgress,
     PostgreSqlRestoreReport, PostgreSqlRestoreRequest, PostgreSqlServer, PostgreSqlTarget, RestoredRole,
     StoredPostgreSqlBackup, TargetAction, back_up_postgresql, clusters, restore_postgresql,
 };
-use seawall_backup::{BackupError, databases};
+use seawall_backup::{BackupError, BadFile, databases};
 use seawall_engine::ArchiveMode;
 use seawall_io::SystemClock;
 use seawall_settings::KeyOf;

@@ -10,14 +10,7 @@
 
 use std::collections::BTreeMap;
 
-/// A file of a cluster that had pages with wrong checksums when it was backed up.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadFile {
-    /// Its path below the data directory.
-    pub path: String,
-    /// So many of its pages.
-    pub pages: u64,
-}
+use crate::manifest::postgresql::BadFile;
 
 /// What `pg_basebackup` has said of bad pages, line by line.
 #[derive(Debug, Default)]

@@ -2,8 +2,8 @@
 
 use seawall_archive::{ArchiveError, Repository, System};
 
-use super::manifest::PostgreSqlManifest;
 use crate::error::BackupError;
+use crate::manifest::postgresql::PostgreSqlManifest;
 use crate::places::{self, BACKUPS};
 
 /// A backup of a cluster in a repository.

@@ -267,7 +267,7 @@ fn too_far(problem: String) -> BackupError {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::super::manifest::PostgreSqlManifest;
+    use crate::manifest::postgresql::PostgreSqlManifest;
     use seawall_types::TimelineMark;
 
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::bad_pages::BadFile;
+use crate::manifest::postgresql::BadFile;
 
 /// Why a PostgreSQL cluster was not backed up or restored, beyond what [`crate::BackupError`] says of all backups.
 #[derive(Debug, thiserror::Error)]

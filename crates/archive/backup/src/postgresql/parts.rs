@@ -14,9 +14,9 @@ use std::thread::{Scope, ScopedJoinHandle};
 use seawall_archive::{ObjectKind, ObjectPlace, Packer, Packing, Repository, System};
 use seawall_codec::checksum::Crc64;
 
-use super::manifest::PartInfo;
 use super::missing::{Missing, WantedPart};
 use crate::error::BackupError;
+use crate::manifest::postgresql::PartInfo;
 use crate::places;
 
 /// The first part is a small one: with it, the repository shows soon that a backup is under way, and from where on it needs the log.

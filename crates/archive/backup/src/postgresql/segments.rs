@@ -14,6 +14,7 @@ use seawall_types::{Lsn, TimelineId};
 use seawall_wal::TimelineHistory;
 
 use crate::error::BackupError;
+use crate::manifest::postgresql::PostgreSqlManifest;
 
 /// Numbers of segments, which have no holes, and their places, which PostgreSQL counts anew every 4 GiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +23,7 @@ pub(super) struct SegmentSize(u32);
 impl SegmentSize {
     /// `None` for what is no length of segments.
     pub(super) fn new(bytes: u32) -> Option<SegmentSize> {
-        (bytes.is_power_of_two() && (1 << 20..=1 << 30).contains(&bytes)).then_some(SegmentSize(bytes))
+        PostgreSqlManifest::is_segment_bytes(bytes).then_some(SegmentSize(bytes))
     }
 
     fn turn(self) -> u64 {

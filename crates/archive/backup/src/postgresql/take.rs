@@ -22,7 +22,6 @@ use seawall_types::TimelineId;
 use super::catalog::StoredPostgreSqlBackup;
 use super::error::PostgreSqlBackupError;
 use super::file_list::FileList;
-use super::manifest::{PartInfo, PostgreSqlManifest};
 use super::parts::{Cutter, PartWriter};
 use super::patience::Patience;
 use super::segments::{SegmentSize, StoredSegments};
@@ -30,6 +29,7 @@ use super::server::{AskedServer, BaseBackup, PostgreSqlServer, ServerState};
 use super::stream::{Contents, Nobody, read_archive};
 use crate::error::BackupError;
 use crate::lineage::Timelines;
+use crate::manifest::postgresql::{PartInfo, PostgreSqlManifest};
 use crate::places;
 use crate::removal_mark::put_unless_given_up;
 

@@ -14,10 +14,10 @@ use seawall_io::SystemClock;
 use seawall_simulation::SimulatedDisk;
 use seawall_types::Lsn;
 
-use super::super::manifest::PostgreSqlManifest;
 use super::super::parts::{Cutter, PartWriter};
 use super::super::stream::tests::archive_of;
 use super::*;
+use crate::manifest::postgresql::PostgreSqlManifest;
 use crate::places;
 
 const SYSTEM: u64 = 7;

@@ -31,12 +31,13 @@
 //! of bad pages: there were none. The last line has the CRC-32C of all bytes before it.
 
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 
 use seawall_codec::sealed_text::{TextProblem, TextReader, TextWriter};
 use seawall_types::{Lsn, TimelineId};
 
-use super::bad_pages::BadFile;
-use super::segments::SegmentSize;
+/// What segments of PostgreSQL may be long, where it is a power of two.
+const SEGMENT_BYTES: RangeInclusive<u32> = 1 << 20..=1 << 30;
 
 const TITLE: &str = "Seawall backup of PostgreSQL";
 const VERSION: u32 = 2;
@@ -74,6 +75,15 @@ pub struct PostgreSqlManifest {
     pub parts: Vec<PartInfo>,
 }
 
+/// A file of a cluster that had pages with wrong checksums when it was backed up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadFile {
+    /// Its path below the data directory.
+    pub path: String,
+    /// So many of its pages.
+    pub pages: u64,
+}
+
 /// A part of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartInfo {
@@ -84,6 +94,11 @@ pub struct PartInfo {
 }
 
 impl PostgreSqlManifest {
+    /// Whether a cluster may have segments of this length.
+    pub fn is_segment_bytes(bytes: u32) -> bool {
+        bytes.is_power_of_two() && SEGMENT_BYTES.contains(&bytes)
+    }
+
     /// Bytes of all parts, before compression.
     pub fn bytes(&self) -> u64 {
         self.parts.iter().map(|part| part.bytes).sum()
@@ -155,7 +170,7 @@ impl PostgreSqlManifest {
     }
 
     fn check(&self, bytes: u64) -> Result<(), &'static str> {
-        if SegmentSize::new(self.segment_bytes).is_none() {
+        if !PostgreSqlManifest::is_segment_bytes(self.segment_bytes) {
             return Err("its segment_bytes cannot be");
         }
         if self.end <= self.start {
