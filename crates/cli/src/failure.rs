@@ -16,6 +16,7 @@
 
 use std::io;
 
+use seawall_backup::postgresql::PostgreSqlBackupError;
 use seawall_io::is_disk_full;
 
 use crate::output::tell;
@@ -29,6 +30,8 @@ pub(crate) enum Failure {
     Archive(#[from] seawall_archive::ArchiveError),
     #[error("{0}")]
     Backup(seawall_backup::BackupError),
+    #[error("{0}")]
+    PostgreSql(PostgreSqlBackupError),
     #[error("there is no row with key {key:?} in table {table:?}")]
     NoSuchKey { table: String, key: String },
     #[error("{findings} found; see above for file, offset and key range")]
@@ -132,6 +135,7 @@ impl Failure {
             ) => 9,
             Failure::Archive(error) => archive_exit_code(error),
             Failure::Backup(error) => backup_exit_code(error),
+            Failure::PostgreSql(error) => postgresql_exit_code(error),
             Failure::Io { source, .. } | Failure::Output(source) => match source.kind() {
                 io::ErrorKind::NotFound => 3,
                 _ if is_disk_full(source) => 8,
@@ -167,6 +171,15 @@ impl From<seawall_backup::BackupError> for Failure {
     }
 }
 
+impl From<PostgreSqlBackupError> for Failure {
+    fn from(error: PostgreSqlBackupError) -> Failure {
+        match error {
+            PostgreSqlBackupError::Backup(error) => error.into(),
+            other => Failure::PostgreSql(other),
+        }
+    }
+}
+
 impl From<seawall_backup::ExpireError> for Failure {
     fn from(error: seawall_backup::ExpireError) -> Failure {
         use seawall_backup::ExpireError;
@@ -190,13 +203,11 @@ fn backup_exit_code(error: &seawall_backup::BackupError) -> u8 {
         | BackupError::OtherLog { .. }
         | BackupError::LogTooShort { .. } => 4,
         BackupError::RepositoryNotEncrypted { .. } => 9,
-        BackupError::PostgreSql(error) => postgresql_exit_code(error),
         _ => 1,
     }
 }
 
-fn postgresql_exit_code(error: &seawall_backup::postgresql::PostgreSqlBackupError) -> u8 {
-    use seawall_backup::postgresql::PostgreSqlBackupError;
+fn postgresql_exit_code(error: &PostgreSqlBackupError) -> u8 {
     match error {
         PostgreSqlBackupError::Target { .. } => 3,
         PostgreSqlBackupError::BadPages { .. } => 4,

@@ -31,7 +31,6 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
-use seawall_backup::BackupError;
 use seawall_backup::postgresql::{DRILL_GUARD_COMMAND, drill_guard};
 
 use crate::arguments::{Arguments, Command};
@@ -53,7 +52,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     {
         return match drill_guard(rest) {
             Ok(code) => ExitCode::from(code),
-            Err(error) => failed(&BackupError::from(error).into(), false),
+            Err(error) => failed(&error.into(), false),
         };
     }
     let wants_json = arguments.iter().take_while(|word| *word != "--").any(|word| word == "--json");

@@ -13,9 +13,6 @@ pub enum BackupError {
     /// The database did not.
     #[error(transparent)]
     Database(#[from] seawall_engine::Error),
-    /// A PostgreSQL cluster was not backed up or restored.
-    #[error(transparent)]
-    PostgreSql(#[from] crate::postgresql::PostgreSqlBackupError),
     /// What a database has encrypted would lie open in the repository.
     #[error(
         "the database is encrypted and the repository {url} is not: rows in it would not be encrypted. Make an encrypted repository"
@@ -161,7 +158,8 @@ impl BackupError {
         )
     }
 
-    pub(crate) fn damaged(object: impl ToString, problem: impl Into<String>) -> BackupError {
+    /// `Damaged`: what is wrong with this object.
+    pub fn damaged(object: impl ToString, problem: impl Into<String>) -> BackupError {
         BackupError::Damaged { object: object.to_string(), problem: problem.into() }
     }
 }

@@ -63,7 +63,7 @@ fn request_of(
     let (given, settings) = (&arguments.postgresql, &shared.settings);
     let user = given.postgresql_user.clone().unwrap_or_else(|| settings.require("drill.postgresql_user"));
     let user = ServerUser::for_root(&user);
-    let user = user.map_err(seawall_backup::BackupError::from)?;
+    let user = user?;
     let command = match &given.restore_command {
         Some(command) => command.clone(),
         None => restore_command(shared, repository, &arguments.repository)?,

@@ -58,10 +58,10 @@ impl Stored {
         system: System,
         target: &PostgreSqlTarget,
         timeline: Option<TimelineId>,
-    ) -> Result<Followed, BackupError> {
+    ) -> Result<Followed, PostgreSqlBackupError> {
         let Some(first) = self.backups.first() else {
             let problem = "the repository has none of this cluster that is complete".to_owned();
-            return Err(BackupError::NoBackup { problem });
+            return Err(BackupError::NoBackup { problem }.into());
         };
         let own: Vec<OwnBackup> = self.backups.iter().map(own_backup).collect();
         let segment_bytes = u64::from(first.manifest.segment_bytes);
@@ -89,8 +89,8 @@ impl Stored {
         target: &PostgreSqlTarget,
         history: &TimelineHistory,
         named: Option<&str>,
-    ) -> Result<&StoredPostgreSqlBackup, BackupError> {
-        let refuse = |problem: String| Err(BackupError::NoBackup { problem });
+    ) -> Result<&StoredPostgreSqlBackup, PostgreSqlBackupError> {
+        let refuse = |problem: String| Err(BackupError::NoBackup { problem }.into());
         let timeline = history.timeline;
         let on_it = |backup: &&StoredPostgreSqlBackup| is_on(history, backup);
         let is_named = |backup: &&StoredPostgreSqlBackup| named.is_none_or(|name| backup.id == name);
@@ -163,7 +163,7 @@ pub(super) struct LogCheck<'a> {
 
 impl LogCheck<'_> {
     /// Whether the log goes from the backup to the target without a hole; how far it goes.
-    pub(super) fn check(&self, target: &PostgreSqlTarget) -> Result<Reach, BackupError> {
+    pub(super) fn check(&self, target: &PostgreSqlTarget) -> Result<Reach, PostgreSqlBackupError> {
         let size = self.segment_size();
         let segments = StoredSegments::list(self.repository, self.system, self.history, size)?;
         let reach = segments.reach(self.history, size.number(self.backup.manifest.start));
@@ -175,12 +175,12 @@ impl LogCheck<'_> {
         SegmentSize::new(self.backup.manifest.segment_bytes).expect("the manifest was checked")
     }
 
-    fn check_target(&self, target: &PostgreSqlTarget, reach: &Reach) -> Result<(), BackupError> {
+    fn check_target(&self, target: &PostgreSqlTarget, reach: &Reach) -> Result<(), PostgreSqlBackupError> {
         let manifest = &self.backup.manifest;
         if reach.end < manifest.end {
             return Err(match reach.is_gap {
                 true => self.gap(reach)?,
-                false => BackupError::LogTooShort { log_end: reach.end, needed: manifest.end },
+                false => BackupError::LogTooShort { log_end: reach.end, needed: manifest.end }.into(),
             });
         }
         match target {
@@ -199,7 +199,7 @@ impl LogCheck<'_> {
     }
 
     /// A segment is archived when it is over: whatever it has was committed before.
-    fn check_time(&self, micros: i64, reach: &Reach) -> Result<(), BackupError> {
+    fn check_time(&self, micros: i64, reach: &Reach) -> Result<(), PostgreSqlBackupError> {
         let archived = self.last(reach)?.map(|header| header.created_micros);
         if archived.is_none_or(|archived| micros <= archived) {
             return Ok(());
@@ -219,7 +219,7 @@ impl LogCheck<'_> {
 
     /// Whether the log has a transaction that ended after a time, as far as its newest segment with any says. If so, PostgreSQL's
     /// recovery stops at that time. `false` if a segment on the way cannot be read: recovery will tell.
-    pub(super) fn goes_beyond(&self, micros: i64, reach: &Reach) -> Result<bool, BackupError> {
+    pub(super) fn goes_beyond(&self, micros: i64, reach: &Reach) -> Result<bool, PostgreSqlBackupError> {
         let size = self.segment_size();
         for number in (size.number(self.backup.manifest.start)..size.number(reach.end)).rev() {
             let place = size.place_along(self.history, number);
@@ -237,12 +237,12 @@ impl LogCheck<'_> {
         Ok(false)
     }
 
-    fn last(&self, reach: &Reach) -> Result<Option<Header>, BackupError> {
+    fn last(&self, reach: &Reach) -> Result<Option<Header>, PostgreSqlBackupError> {
         let Some(place) = reach.last else { return Ok(None) };
         Ok(self.repository.stat(self.system, LogFileName::Segment(place))?)
     }
 
-    fn gap(&self, reach: &Reach) -> Result<BackupError, BackupError> {
+    fn gap(&self, reach: &Reach) -> Result<PostgreSqlBackupError, PostgreSqlBackupError> {
         let place = reach.missing;
         let gaps = self.repository.gaps(self.system)?;
         let why = match gaps.iter().find(|gap| gap.contains(place)) {
@@ -259,8 +259,8 @@ impl LogCheck<'_> {
     }
 }
 
-fn too_far(problem: String) -> BackupError {
-    PostgreSqlBackupError::Target { problem }.into()
+fn too_far(problem: String) -> PostgreSqlBackupError {
+    PostgreSqlBackupError::Target { problem }
 }
 
 #[cfg(test)]

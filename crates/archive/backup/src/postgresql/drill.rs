@@ -141,7 +141,7 @@ pub fn drill_postgresql(
     clock: &dyn Clock,
     request: &PostgreSqlDrillRequest,
     progress: &mut dyn FnMut(PostgreSqlDrillProgress),
-) -> Result<PostgreSqlDrillReport, BackupError> {
+) -> Result<PostgreSqlDrillReport, PostgreSqlBackupError> {
     let begun = clock.monotonic();
     let programs = programs_for(repository, identifier, request)?;
     let restore = PostgreSqlRestoreRequest {
@@ -210,13 +210,13 @@ fn programs_for(
     repository: &Repository,
     identifier: u64,
     request: &PostgreSqlDrillRequest,
-) -> Result<Programs, BackupError> {
+) -> Result<Programs, PostgreSqlBackupError> {
     let backups = postgresql_backups(repository, identifier)?.complete;
     let Some(backup) = backups.first() else {
         let problem = "the repository has none of this cluster that is complete".to_owned();
-        return Err(BackupError::NoBackup { problem });
+        return Err(BackupError::NoBackup { problem }.into());
     };
-    Ok(Programs::find(backup.manifest.release / 10_000, request.programs.as_deref())?)
+    Programs::find(backup.manifest.release / 10_000, request.programs.as_deref())
 }
 
 /// Makes everything below `path`, and itself, a user's.

@@ -2,12 +2,18 @@
 
 use std::io;
 
+use seawall_archive::ArchiveError;
+
+use crate::error::BackupError;
 use crate::manifest::postgresql::BadFile;
 
-/// Why a PostgreSQL cluster was not backed up or restored, beyond what [`crate::BackupError`] says of all backups.
+/// Why a PostgreSQL cluster was not backed up or restored.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PostgreSqlBackupError {
+    /// What may go wrong with any backup, or the repository.
+    #[error(transparent)]
+    Backup(#[from] BackupError),
     /// A program of PostgreSQL is not there.
     #[error("cannot run {program}: {source}; name the directory of PostgreSQL's programs")]
     Program {
@@ -121,6 +127,12 @@ pub enum PostgreSqlBackupError {
         /// Why it failed.
         source: io::Error,
     },
+}
+
+impl From<ArchiveError> for PostgreSqlBackupError {
+    fn from(error: ArchiveError) -> PostgreSqlBackupError {
+        BackupError::from(error).into()
+    }
 }
 
 /// The first files, and how many more there are.

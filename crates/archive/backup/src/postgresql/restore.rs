@@ -159,7 +159,7 @@ pub struct PostgreSqlRestoreReport {
 /// has left: this resumes it. And how it is to recover. PostgreSQL can be started there when this returns, and not before.
 ///
 /// # Errors
-/// `NoBackup`, `WhichTimeline`, `LogTooShort`, `Damaged`, `PostgreSql`; what the repository says.
+/// `NoBackup`, `WhichTimeline`, `LogTooShort`, `Damaged`; what the directory and the repository say.
 pub fn restore_postgresql(
     repository: &Repository,
     identifier: u64,
@@ -167,7 +167,7 @@ pub fn restore_postgresql(
     clock: &dyn Clock,
     request: &PostgreSqlRestoreRequest,
     progress: &mut dyn FnMut(PostgreSqlRestoreProgress),
-) -> Result<PostgreSqlRestoreReport, BackupError> {
+) -> Result<PostgreSqlRestoreReport, PostgreSqlBackupError> {
     restore_on(repository, identifier, Arc::new(OsDisk::new(directory)), clock, request, progress)
 }
 
@@ -179,7 +179,7 @@ fn restore_on(
     clock: &dyn Clock,
     request: &PostgreSqlRestoreRequest,
     progress: &mut dyn FnMut(PostgreSqlRestoreProgress),
-) -> Result<PostgreSqlRestoreReport, BackupError> {
+) -> Result<PostgreSqlRestoreReport, PostgreSqlBackupError> {
     let started = clock.monotonic();
     let asked_for = request.words(identifier);
     let left = look(&*disk)?.map(|left| left.attempt);
@@ -236,7 +236,7 @@ fn choose<'a>(
     history: &TimelineHistory,
     request: &PostgreSqlRestoreRequest,
     progress: &mut dyn FnMut(PostgreSqlRestoreProgress),
-) -> Result<&'a StoredPostgreSqlBackup, BackupError> {
+) -> Result<&'a StoredPostgreSqlBackup, PostgreSqlBackupError> {
     let backup = stored.choose(&request.target, history, request.backup.as_deref())?;
     let (PostgreSqlTarget::RestorePoint(name), None) = (&request.target, &request.backup) else {
         return Ok(backup);
@@ -288,7 +288,7 @@ impl Plan<'_> {
         &self,
         disk: Arc<dyn Disk>,
         progress: &mut dyn FnMut(PostgreSqlRestoreProgress),
-    ) -> Result<Written, BackupError> {
+    ) -> Result<Written, PostgreSqlBackupError> {
         let (cluster, entries) = NewCluster::begin(disk, &self.attempt)?;
         let kept = Kept::check(&cluster, entries, self.threads, progress)?;
         let total = self.parts.parts.iter().map(|part| part.bytes).sum();
@@ -312,8 +312,8 @@ impl Plan<'_> {
         contents: &Contents,
         kept: &Kept,
         unpacked: Unpacked,
-    ) -> Result<(), BackupError> {
-        let damaged = |problem: String| BackupError::damaged(self.parts.id, problem);
+    ) -> Result<(), PostgreSqlBackupError> {
+        let damaged = |problem: String| PostgreSqlBackupError::from(BackupError::damaged(self.parts.id, problem));
         contents.check().map_err(damaged)?;
         let control = unpacked.control.ok_or_else(|| damaged("it has no global/pg_control".to_owned()))?;
         cluster.change_settings(|of_backup| self.recovery.settings(of_backup))?;
@@ -339,7 +339,7 @@ impl Kept {
         entries: Vec<Entry>,
         threads: usize,
         progress: &mut dyn FnMut(PostgreSqlRestoreProgress),
-    ) -> Result<Kept, BackupError> {
+    ) -> Result<Kept, PostgreSqlBackupError> {
         let bytes_of =
             |entries: &[Entry]| entries.iter().filter_map(|entry| entry.sum).map(|sum| sum.bytes).sum();
         let (mut bytes, total) = (0, bytes_of(&entries));
@@ -371,7 +371,7 @@ fn unpack(
     missing: &Missing,
     threads: usize,
     written: &mut dyn FnMut(u64),
-) -> Result<(Contents, Unpacked), BackupError> {
+) -> Result<(Contents, Unpacked), PostgreSqlBackupError> {
     let (sender, queue) = sync_channel(SYNCING_QUEUE);
     let queue = Arc::new(Mutex::new(queue));
     std::thread::scope(|scope| {
@@ -393,9 +393,9 @@ fn unpack(
             worker.join().map_err(panicked)??;
         }
         let contents = read.map_err(|error| match (reader.take_failure(), error.kind()) {
-            (Some(failure), _) => failure,
-            (None, io::ErrorKind::InvalidData) => BackupError::damaged(parts.id, error.to_string()),
-            (None, _) => PostgreSqlBackupError::io("the cluster is not restored")(error).into(),
+            (Some(failure), _) => failure.into(),
+            (None, io::ErrorKind::InvalidData) => BackupError::damaged(parts.id, error.to_string()).into(),
+            (None, _) => PostgreSqlBackupError::io("the cluster is not restored")(error),
         })?;
         Ok((contents, unpacked))
     })

@@ -32,7 +32,7 @@ impl Search<'_> {
         &self,
         backups: &[&'b StoredPostgreSqlBackup],
         read: &mut dyn FnMut(u64),
-    ) -> Result<&'b StoredPostgreSqlBackup, BackupError> {
+    ) -> Result<&'b StoredPostgreSqlBackup, PostgreSqlBackupError> {
         let mut before = None;
         let mut count = 0;
         let Some(newest) = backups.last() else { return Err(self.none(count)) };
@@ -58,25 +58,25 @@ impl Search<'_> {
     }
 
     /// The same refusal, with the other timelines. Their log is not read: it may be all that there is in the repository.
-    pub(super) fn with_other_timelines(&self, stored: &Stored, refused: BackupError) -> BackupError {
-        let BackupError::PostgreSql(PostgreSqlBackupError::Target { problem }) = refused else {
+    pub(super) fn with_other_timelines(&self, stored: &Stored, refused: PostgreSqlBackupError) -> PostgreSqlBackupError {
+        let PostgreSqlBackupError::Target { problem } = refused else {
             return refused;
         };
         let hint = stored.timelines.hint_of_others(self.history.timeline);
-        PostgreSqlBackupError::Target { problem: format!("{problem}{hint}") }.into()
+        PostgreSqlBackupError::Target { problem: format!("{problem}{hint}") }
     }
 
-    fn none(&self, count: u64) -> BackupError {
+    fn none(&self, count: u64) -> PostgreSqlBackupError {
         let problem = format!(
             "there is no restore point {:?} in the log of timeline {} in the repository behind its oldest backup ({count} segments were \
              read); --backup NAME restores from a backup all the same",
             self.name, self.history.timeline
         );
-        PostgreSqlBackupError::Target { problem }.into()
+        PostgreSqlBackupError::Target { problem }
     }
 
     /// Whether it is in one of these segments, at or behind `end`.
-    fn are_behind(&self, places: &[SegmentPlace], end: Lsn) -> Result<bool, BackupError> {
+    fn are_behind(&self, places: &[SegmentPlace], end: Lsn) -> Result<bool, PostgreSqlBackupError> {
         std::thread::scope(|scope| {
             let readers: Vec<_> =
                 places.iter().map(|place| scope.spawn(move || self.is_behind(*place, end))).collect();
@@ -95,7 +95,7 @@ impl Search<'_> {
         })
     }
 
-    fn is_behind(&self, place: SegmentPlace, end: Lsn) -> Result<bool, BackupError> {
+    fn is_behind(&self, place: SegmentPlace, end: Lsn) -> Result<bool, PostgreSqlBackupError> {
         let mut content = Vec::new();
         self.repository.fetch(self.system, LogFileName::Segment(place), &mut content)?;
         let points = postgresql_restore_points(&content, place.timeline);

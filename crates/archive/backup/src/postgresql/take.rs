@@ -114,14 +114,14 @@ pub enum PostgreSqlBackupProgress {
 /// Takes a backup of a running cluster into `repository`. It is there when this returns, and not before.
 ///
 /// # Errors
-/// `PostgreSql`; what the repository says. Nothing of it counts then.
+/// What the cluster and the repository say. Nothing of it counts then.
 pub fn back_up_postgresql(
     server: &PostgreSqlServer,
     repository: &Repository,
     clock: &dyn Clock,
     options: &PostgreSqlBackupOptions,
     progress: &mut dyn FnMut(PostgreSqlBackupProgress),
-) -> Result<StoredPostgreSqlBackup, BackupError> {
+) -> Result<StoredPostgreSqlBackup, PostgreSqlBackupError> {
     let patience = Patience { clock, limit: options.answer_timeout };
     let server = AskedServer { server, patience };
     let state = server.look()?;
@@ -220,7 +220,7 @@ fn check_server(state: &ServerState) -> Result<(u64, SegmentSize), PostgreSqlBac
 }
 
 /// What it has archived last must be in this repository: whoever archives elsewhere should hear of it before hours of reading.
-fn check_archive(state: &ServerState, repository: &Repository, system: System) -> Result<(), BackupError> {
+fn check_archive(state: &ServerState, repository: &Repository, system: System) -> Result<(), PostgreSqlBackupError> {
     let Some(name) = state.last_archived.as_deref().and_then(LogFileName::parse) else { return Ok(()) };
     if repository.stat(system, name)?.is_some() {
         return Ok(());
@@ -230,7 +230,7 @@ fn check_archive(state: &ServerState, repository: &Repository, system: System) -
          only now, `select pg_switch_wal()` makes it archive a segment",
         repository.url()
     );
-    Err(PostgreSqlBackupError::Refused { problem }.into())
+    Err(PostgreSqlBackupError::Refused { problem })
 }
 
 fn arguments(options: &PostgreSqlBackupOptions, label: &str) -> Vec<OsString> {
@@ -261,13 +261,13 @@ struct ClusterReader<'a> {
     total: Option<u64>,
     /// Nothing more will come.
     is_over: bool,
-    failure: Option<BackupError>,
+    failure: Option<PostgreSqlBackupError>,
     progress: &'a mut dyn FnMut(PostgreSqlBackupProgress),
 }
 
 impl ClusterReader<'_> {
     /// The server waits, and would wait for ever, until its log is archived; or it hangs.
-    fn look_after_silence(&mut self) -> Result<(), BackupError> {
+    fn look_after_silence(&mut self) -> Result<(), PostgreSqlBackupError> {
         let archiver = self.server.archiver()?;
         let now = self.clock.monotonic();
         if !archiver.waits {
@@ -279,14 +279,14 @@ impl ClusterReader<'_> {
         let waits_for = "the log of the backup".to_owned();
         if waited >= self.archive_timeout {
             let (seconds, cause) = (waited.as_secs(), archiver.words());
-            return Err(PostgreSqlBackupError::NotArchived { waits_for, seconds, cause }.into());
+            return Err(PostgreSqlBackupError::NotArchived { waits_for, seconds, cause });
         }
         (self.progress)(PostgreSqlBackupProgress::WaitingForLog { file: waits_for });
         Ok(())
     }
 
     /// Nothing comes, and it is not the log that is waited for: before the first bytes it is the checkpoint, and later nothing.
-    fn look_for_checkpoint(&mut self, now: Duration) -> Result<(), BackupError> {
+    fn look_for_checkpoint(&mut self, now: Duration) -> Result<(), PostgreSqlBackupError> {
         if self.bytes == 0 {
             if !std::mem::replace(&mut self.has_told_of_checkpoint, true) {
                 (self.progress)(PostgreSqlBackupProgress::WaitingForCheckpoint);
@@ -297,7 +297,7 @@ impl ClusterReader<'_> {
         if silent >= self.server.patience.limit {
             let program = "pg_basebackup".to_owned();
             let message = self.server.silence("has sent nothing more");
-            return Err(PostgreSqlBackupError::Failed { program, message }.into());
+            return Err(PostgreSqlBackupError::Failed { program, message });
         }
         Ok(())
     }
@@ -328,7 +328,7 @@ fn write_parts(
     reader: &mut ClusterReader<'_>,
     writer: &PartWriter<'_>,
     options: &PostgreSqlBackupOptions,
-) -> Result<(Contents, Vec<PartInfo>), BackupError> {
+) -> Result<(Contents, Vec<PartInfo>), PostgreSqlBackupError> {
     let put = Mutex::new(Vec::new());
     let (sender, receiver) = sync_channel(1);
     let receiver = Arc::new(Mutex::new(receiver));
@@ -351,7 +351,7 @@ fn write_parts(
         }
         read.map_err(|error| match reader.failure.take() {
             Some(failure) => failure,
-            None => PostgreSqlBackupError::Stream { problem: error.to_string() }.into(),
+            None => PostgreSqlBackupError::Stream { problem: error.to_string() },
         })
     })?;
     let mut parts = put.into_inner().expect("its threads have ended");
@@ -359,8 +359,8 @@ fn write_parts(
     Ok((contents, parts.into_iter().map(|(_, info)| info).collect()))
 }
 
-fn io_error(what: &str, source: io::Error) -> BackupError {
-    PostgreSqlBackupError::Io { what: what.to_owned(), source }.into()
+fn io_error(what: &str, source: io::Error) -> PostgreSqlBackupError {
+    PostgreSqlBackupError::Io { what: what.to_owned(), source }
 }
 
 /// Gives what is read to a cutter, too.
@@ -393,7 +393,7 @@ impl NeededLog<'_> {
         server: AskedServer<'_>,
         clock: &dyn Clock,
         progress: &mut dyn FnMut(PostgreSqlBackupProgress),
-    ) -> Result<(), BackupError> {
+    ) -> Result<(), PostgreSqlBackupError> {
         let timeline = self.list.end_timeline();
         let end = self.size.last_number(self.list.end());
         let mut first = self.size.number(self.list.start());
@@ -424,7 +424,7 @@ impl NeededLog<'_> {
         server: AskedServer<'_>,
         clock: &dyn Clock,
         progress: &mut dyn FnMut(PostgreSqlBackupProgress),
-    ) -> Result<(), BackupError> {
+    ) -> Result<(), PostgreSqlBackupError> {
         let begun = clock.monotonic();
         let mut pause = *PAUSES.start();
         while self.repository.stat(self.system, name)?.is_none() {
@@ -432,7 +432,7 @@ impl NeededLog<'_> {
             if waited >= self.timeout {
                 let cause = server.archiver()?.words();
                 let (waits_for, seconds) = (name.to_string(), waited.as_secs());
-                return Err(PostgreSqlBackupError::NotArchived { waits_for, seconds, cause }.into());
+                return Err(PostgreSqlBackupError::NotArchived { waits_for, seconds, cause });
             }
             progress(PostgreSqlBackupProgress::WaitingForLog { file: name.to_string() });
             // A repository has no way to tell that something has come.

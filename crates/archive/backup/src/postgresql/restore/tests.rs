@@ -114,7 +114,7 @@ impl World {
         self.scratch.path().join("data")
     }
 
-    fn restore(&self, target: PostgreSqlTarget) -> Result<PostgreSqlRestoreReport, BackupError> {
+    fn restore(&self, target: PostgreSqlTarget) -> Result<PostgreSqlRestoreReport, PostgreSqlBackupError> {
         let request =
             PostgreSqlRestoreRequest { target, ..PostgreSqlRestoreRequest::new("get %f %p".to_owned()) };
         let directory = self.directory();
@@ -166,7 +166,8 @@ fn what_is_not_whole_is_named_and_cannot_be_started() {
     let world = World::new(|list| list.replace("\"Size\": 9000", "\"Size\": 9001"));
     let problem = world.restore(PostgreSqlTarget::Latest).unwrap_err();
     assert!(
-        matches!(problem, BackupError::Damaged { .. }) && problem.to_string().contains("base/1"),
+        matches!(problem, PostgreSqlBackupError::Backup(BackupError::Damaged { .. }))
+            && problem.to_string().contains("base/1"),
         "{problem}"
     );
     assert!(world.read("seawall-restoring").is_some() && world.read("global/pg_control").is_none());
@@ -201,6 +202,7 @@ fn what_cannot_be_reached_is_refused_before_anything_is_written() {
     // Nor is anything without the log that makes the files consistent.
     let bare = World::empty();
     bare.put_backup(ID, &archive_of(FILES, |list| list));
-    assert!(matches!(bare.restore(Latest), Err(BackupError::LogTooShort { .. })));
+    let refused = bare.restore(Latest).unwrap_err();
+    assert!(matches!(refused, PostgreSqlBackupError::Backup(BackupError::LogTooShort { .. })), "{refused}");
     assert!(!bare.directory().exists());
 }

@@ -98,7 +98,7 @@ impl World {
         &self,
         directory: &Path,
         request: &PostgreSqlRestoreRequest,
-    ) -> Result<PostgreSqlRestoreReport, BackupError> {
+    ) -> Result<PostgreSqlRestoreReport, PostgreSqlBackupError> {
         restore_postgresql(&self.repository, SYSTEM, directory, &SystemClock, request, &mut |_| ())
     }
 }
@@ -170,7 +170,7 @@ fn a_restore_of_something_else_is_refused_and_changes_nothing() {
     for other in others {
         let problem = world.restore_into(&world.directory(), &other).unwrap_err();
         assert!(
-            matches!(problem, BackupError::PostgreSql(PostgreSqlBackupError::OtherRestore { .. })),
+            matches!(problem, PostgreSqlBackupError::OtherRestore { .. }),
             "{other:?}: {problem}"
         );
         assert!(tree(&world.directory()) == left, "{other:?}");

@@ -29,7 +29,7 @@ fn fault(target: FaultTarget, error: i32, skip: u64, count: u64) -> Fault {
 }
 
 impl World {
-    fn restore_on(&self, disk: &SimulatedDisk) -> Result<PostgreSqlRestoreReport, BackupError> {
+    fn restore_on(&self, disk: &SimulatedDisk) -> Result<PostgreSqlRestoreReport, PostgreSqlBackupError> {
         let request = PostgreSqlRestoreRequest::new("get %f %p".to_owned());
         restore_on(&self.repository, SYSTEM, Arc::new(disk.clone()), &SystemClock, &request, &mut |_| ())
     }
@@ -111,7 +111,7 @@ fn a_call_that_fails_is_told_and_the_next_restore_resumes() {
             disk.forget_unsynced(forgets);
             disk.inject(fault(FaultTarget::Call(call), number, 0, 1));
             match world.restore_on(&disk) {
-                Err(BackupError::PostgreSql(PostgreSqlBackupError::Io { source, .. })) => {
+                Err(PostgreSqlBackupError::Io { source, .. }) => {
                     assert_eq!(seawall_io::raw_os_error(&source), Some(number), "{what}");
                 }
                 other => panic!("{what}: {other:?}"),
