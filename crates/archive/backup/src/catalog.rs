@@ -2,8 +2,10 @@
 
 use seawall_archive::{ArchiveError, Repository, System};
 use seawall_types::DatabaseId;
+use seawall_wal::TimelineHistory;
 
 use crate::error::BackupError;
+use crate::lineage;
 use crate::manifest::Manifest;
 use crate::places::{self, BACKUPS};
 
@@ -17,6 +19,11 @@ pub struct StoredBackup {
 }
 
 impl StoredBackup {
+    /// Whether a timeline with this history has all of it, and of the log up to its end.
+    pub(crate) fn is_on(&self, history: &TimelineHistory) -> bool {
+        lineage::is_on(history, self.manifest.base.timeline, self.manifest.end.end)
+    }
+
     /// The log in the repository is not the one that it was taken with.
     pub(crate) fn other_log(&self) -> BackupError {
         BackupError::OtherLog {

@@ -21,7 +21,6 @@ use seawall_wal::TimelineHistory;
 use crate::catalog::{StoredBackup, backups};
 use crate::error::BackupError;
 use crate::lineage::Timelines;
-use crate::restore::is_on;
 use crate::take::{BackupOptions, back_up};
 
 /// How a keeper takes backups.
@@ -233,7 +232,7 @@ fn last_open_gap(
     let Some(gap) = of_it.max_by_key(|gap| gap.last.digits) else { return Ok(None) };
     // An increment behind it builds on what was there before, and needs none of the log in between.
     let is_behind = |backup: &StoredBackup| {
-        is_on(&history, backup) && backup.manifest.base.redo_point.get() / segment_bytes > gap.last.digits
+        backup.is_on(&history) && backup.manifest.base.redo_point.get() / segment_bytes > gap.last.digits
     };
     Ok((!backups(repository, id)?.complete.iter().any(is_behind)).then_some(gap))
 }

@@ -37,7 +37,7 @@ use crate::places;
 
 /// The timelines of a system, by their histories in a repository and the log that is there.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Timelines {
+pub struct Timelines {
     known: BTreeMap<TimelineId, KnownTimeline>,
 }
 
@@ -55,7 +55,10 @@ struct KnownTimeline {
 impl Timelines {
     /// The timelines whose histories, segments or backups are in the repository. A history that is damaged is remembered: only
     /// those who follow that timeline need it.
-    pub(crate) fn load(
+    ///
+    /// # Errors
+    /// What the repository says.
+    pub fn load(
         repository: &Repository,
         system: System,
         of_backups: impl Iterator<Item = TimelineId>,
@@ -78,17 +81,12 @@ impl Timelines {
         Ok(timelines)
     }
 
-    pub(crate) fn add(
-        &mut self,
-        history: Result<TimelineHistory, String>,
-        timeline: TimelineId,
-        begun_micros: i64,
-    ) {
+    fn add(&mut self, history: Result<TimelineHistory, String>, timeline: TimelineId, begun_micros: i64) {
         self.known.insert(timeline, KnownTimeline { history, without_history: None, begun_micros });
     }
 
     /// The one with the highest number.
-    pub(crate) fn last(&self) -> TimelineId {
+    pub fn last(&self) -> TimelineId {
         self.known.last_key_value().map_or(TimelineId::FIRST, |(timeline, _)| *timeline)
     }
 
@@ -97,7 +95,7 @@ impl Timelines {
     ///
     /// # Errors
     /// `NoBackup` if there is no such timeline, `Damaged` if its history cannot be read.
-    pub(crate) fn history(&self, timeline: TimelineId) -> Result<TimelineHistory, BackupError> {
+    pub fn history(&self, timeline: TimelineId) -> Result<TimelineHistory, BackupError> {
         match self.known.get(&timeline) {
             Some(known) => known.history.clone().or_else(|problem| {
                 let damaged = || BackupError::damaged(LogFileName::History(timeline), problem);
@@ -110,12 +108,12 @@ impl Timelines {
     }
 
     /// Those that can be read; of a timeline without an ancestor, one without forks.
-    pub(crate) fn histories(&self) -> impl Iterator<Item = &TimelineHistory> {
+    pub fn histories(&self) -> impl Iterator<Item = &TimelineHistory> {
         self.known.values().filter_map(|known| known.history.as_ref().ok())
     }
 
     /// For whoever has not found something on `timeline`: which others there are. Empty if there are none.
-    pub(crate) fn hint_of_others(&self, timeline: TimelineId) -> String {
+    pub fn hint_of_others(&self, timeline: TimelineId) -> String {
         let others = self.histories().map(|history| history.timeline).filter(|other| *other != timeline);
         let others: Vec<String> = others.map(|other| other.to_string()).collect();
         match others.is_empty() {
@@ -127,6 +125,32 @@ impl Timelines {
         }
     }
 
+    /// The timeline to follow to a destination: the one that is named, or that of production.
+    ///
+    /// # Errors
+    /// `WhichTimeline` if none is named and the repository does not tell; as `history`; what the repository says.
+    pub fn follow(
+        &self,
+        repository: &Repository,
+        system: System,
+        segment_bytes: u64,
+        backups: &[OwnBackup],
+        to: Destination,
+        named: Option<TimelineId>,
+    ) -> Result<Followed, BackupError> {
+        let branches = self.branches(repository, system, segment_bytes, backups)?;
+        let timeline = match named {
+            Some(timeline) => timeline,
+            None => choose(&branches, to)?,
+        };
+        let archived_later = match (to, named) {
+            (Destination::Time(micros), None) => archived_later(&branches, timeline, micros),
+            _ => Vec::new(),
+        };
+        let passed_over = passed_over(&branches, timeline, to);
+        Ok(Followed { history: self.history(timeline)?, passed_over, archived_later })
+    }
+
     /// Where others have left a timeline.
     fn forks_of(&self, timeline: TimelineId) -> Vec<Lsn> {
         let forks = self.histories().flat_map(|history| &history.forks);
@@ -134,7 +158,7 @@ impl Timelines {
     }
 
     /// What competes to be followed: each timeline with what the repository has of it. Looks at the log only if there are several.
-    pub(crate) fn branches(
+    fn branches(
         &self,
         repository: &Repository,
         system: System,
@@ -155,6 +179,23 @@ impl Timelines {
         };
         self.known.iter().map(branch).collect()
     }
+}
+
+/// The timeline that a restore follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Followed {
+    /// Its history.
+    pub history: TimelineHistory,
+    /// Timelines with data that the restore leaves out, and that its target may mean.
+    pub passed_over: Vec<PassedOver>,
+    /// Those that its target, a time, may mean as well if the log of the timeline that is followed ends before it, and none was named.
+    pub archived_later: Vec<PassedOver>,
+}
+
+/// Whether a timeline with this history has all of a backup that ended at `end` on `timeline`, and of the log up to there.
+pub fn is_on(history: &TimelineHistory, timeline: TimelineId, end: Lsn) -> bool {
+    let left = history.forks.iter().find(|fork| fork.parent == timeline);
+    timeline == history.timeline || left.is_some_and(|left| left.fork >= end)
 }
 
 impl KnownTimeline {
@@ -178,34 +219,38 @@ impl KnownTimeline {
 
 /// A timeline, with what a repository has of it.
 #[derive(Clone, Debug)]
-pub(crate) struct Branch {
-    pub(crate) timeline: TimelineId,
-    pub(crate) history: Result<TimelineHistory, String>,
-    pub(crate) begun_micros: i64,
-    pub(crate) log: Option<OwnLog>,
+struct Branch {
+    timeline: TimelineId,
+    history: Result<TimelineHistory, String>,
+    begun_micros: i64,
+    log: Option<OwnLog>,
     /// Backups that were taken on it.
-    pub(crate) backups: Vec<OwnBackup>,
+    backups: Vec<OwnBackup>,
 }
 
 /// A complete backup.
 #[derive(Clone, Debug)]
-pub(crate) struct OwnBackup {
-    pub(crate) id: String,
-    pub(crate) timeline: TimelineId,
-    pub(crate) end: Lsn,
-    pub(crate) ended_micros: i64,
+pub struct OwnBackup {
+    /// Its name.
+    pub id: String,
+    /// The timeline that it ended on.
+    pub timeline: TimelineId,
+    /// Where it ended.
+    pub end: Lsn,
+    /// When, in microseconds since 1970.
+    pub ended_micros: i64,
 }
 
 /// The log that was archived on a timeline.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct OwnLog {
+struct OwnLog {
     /// There is certainly log before this position. PostgreSQL archives the segment in which a timeline was left as a whole: of a
     /// last segment with a fork, no more than the beginning of its last whole record is certain; of another, the first byte.
-    pub(crate) certain: Lsn,
+    certain: Lsn,
     /// There is none from here on.
-    pub(crate) end: Lsn,
+    end: Lsn,
     /// When the last of it was archived.
-    pub(crate) newest_micros: i64,
+    newest_micros: i64,
 }
 
 /// An object of the log that reaches farther than others.
@@ -322,7 +367,7 @@ fn header(repository: &Repository, name: StoredName) -> Result<Option<Header>, B
 
 /// How far a restore is to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Destination {
+pub enum Destination {
     /// As far as there is log.
     End,
     /// To this position.
@@ -421,7 +466,7 @@ impl fmt::Display for Branch {
 ///
 /// # Errors
 /// `WhichTimeline` if the repository does not tell.
-pub(crate) fn choose(branches: &[Branch], to: Destination) -> Result<TimelineId, BackupError> {
+fn choose(branches: &[Branch], to: Destination) -> Result<TimelineId, BackupError> {
     let competing = leaves(&meant(branches, to), to.limit());
     let all_readable = competing.iter().all(|branch| branch.history.is_ok());
     match &competing[..] {
@@ -475,7 +520,7 @@ pub struct PassedOver {
 }
 
 /// What a restore along `timeline` leaves out of what its target may mean.
-pub(crate) fn passed_over(branches: &[Branch], timeline: TimelineId, to: Destination) -> Vec<PassedOver> {
+fn passed_over(branches: &[Branch], timeline: TimelineId, to: Destination) -> Vec<PassedOver> {
     let Some(followed) = branches.iter().find(|branch| branch.timeline == timeline) else {
         return Vec::new();
     };
@@ -495,7 +540,7 @@ pub(crate) fn passed_over(branches: &[Branch], timeline: TimelineId, to: Destina
 /// The timelines that left `timeline` and were archived only after a time. A history has no time, and is archived late where a
 /// failover happens during an outage of the archive. So production may have been on one of them at that time, unless the log of
 /// `timeline` goes on after it.
-pub(crate) fn archived_later(branches: &[Branch], timeline: TimelineId, micros: i64) -> Vec<PassedOver> {
+fn archived_later(branches: &[Branch], timeline: TimelineId, micros: i64) -> Vec<PassedOver> {
     let Some(followed) = branches.iter().find(|branch| branch.timeline == timeline) else {
         return Vec::new();
     };

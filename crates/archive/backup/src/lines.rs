@@ -14,6 +14,7 @@ use seawall_types::{Lsn, TimelineId, TimelineMark};
 use seawall_wal::{TimelineFork, TimelineHistory};
 
 use crate::error::BackupError;
+use crate::lineage::is_on;
 use crate::needs::BackupNeeds;
 
 /// Segments of one timeline, by number; both ends included.
@@ -85,8 +86,7 @@ impl Lines {
     /// Whether a restore along `timeline` may begin with the backup: whether all of the backup and of its log is on that line.
     pub fn has(&self, timeline: TimelineId, backup: &BackupNeeds) -> bool {
         let Some(history) = self.history(timeline) else { return backup.timeline == timeline };
-        let left = history.forks.iter().find(|fork| fork.parent == backup.timeline);
-        backup.timeline == timeline || left.is_some_and(|fork| fork.fork >= backup.end)
+        is_on(&history, backup.timeline, backup.end)
     }
 
     /// As `has`; a timeline of unknown descent may have every backup of an earlier one.

@@ -26,7 +26,7 @@ use crate::catalog::{StoredBackup, backups, databases};
 use crate::chain::ChainReader;
 use crate::error::BackupError;
 use crate::layer::{Layer, chain_of};
-use crate::lineage::{self, Destination, OwnBackup, PassedOver, Timelines};
+use crate::lineage::{Destination, Followed, OwnBackup, PassedOver, Timelines};
 use crate::places;
 use crate::reservation::{Reservations, Reserved};
 use crate::run::RunReader;
@@ -167,7 +167,8 @@ pub fn restore(
         backups: found.complete,
         has_damaged: !found.damaged.is_empty(),
     };
-    let Followed { history, passed_over } = stored.follow(repository, system, request)?;
+    // A time that the log does not reach is refused, with the other timelines.
+    let Followed { history, passed_over, archived_later: _ } = stored.follow(repository, system, request)?;
     let timeline = history.timeline;
     let candidates = stored.candidates(request, &history, left.as_ref())?;
     let asked_for = request.words(database);
@@ -251,12 +252,6 @@ struct Stored {
     has_damaged: bool,
 }
 
-/// The timeline that a restore follows.
-struct Followed {
-    history: TimelineHistory,
-    passed_over: Vec<PassedOver>,
-}
-
 impl Stored {
     /// The timeline to follow: the one that was asked for, or that of production.
     fn follow(
@@ -272,18 +267,12 @@ impl Stored {
         };
         let own: Vec<OwnBackup> = self.backups.iter().map(own_backup).collect();
         let segment_bytes = first.manifest.base.segment_bytes;
-        let branches = self.timelines.branches(repository, system, segment_bytes, &own)?;
         let destination = match &request.target {
             RestoreTarget::Latest | RestoreTarget::RestorePoint(_) => Destination::End,
             RestoreTarget::Lsn(lsn) => Destination::Lsn(*lsn),
             RestoreTarget::Time(micros) => Destination::Time(*micros),
         };
-        let timeline = match request.timeline {
-            Some(timeline) => timeline,
-            None => lineage::choose(&branches, destination)?,
-        };
-        let passed_over = lineage::passed_over(&branches, timeline, destination);
-        Ok(Followed { history: self.timelines.history(timeline)?, passed_over })
+        self.timelines.follow(repository, system, segment_bytes, &own, destination, request.timeline)
     }
 
     /// The backups that may do along `history`, the best one first: the one that an attempt before this has chosen.
@@ -302,7 +291,7 @@ impl Stored {
             return refuse(format!("the repository has none that is called {id} and can be read"));
         }
         let on_it: Vec<_> =
-            self.backups.iter().filter(is_named).filter(|backup| is_on(history, backup)).collect();
+            self.backups.iter().filter(is_named).filter(|backup| backup.is_on(history)).collect();
         if on_it.is_empty() {
             let others: BTreeSet<u32> =
                 self.backups.iter().map(|backup| backup.manifest.base.timeline.get()).collect();
@@ -348,13 +337,6 @@ fn own_backup(backup: &StoredBackup) -> OwnBackup {
         end: manifest.end.end,
         ended_micros: manifest.end.time_micros,
     }
-}
-
-/// Whether a timeline with this history has all of a backup and of the log up to its end.
-pub(crate) fn is_on(history: &TimelineHistory, backup: &StoredBackup) -> bool {
-    let (timeline, end) = (backup.manifest.base.timeline, backup.manifest.end.end);
-    let left = history.forks.iter().find(|fork| fork.parent == timeline);
-    timeline == history.timeline || left.is_some_and(|fork| fork.fork >= end)
 }
 
 /// What was read came from the repository.
@@ -490,7 +472,7 @@ impl Plan<'_> {
     fn may_be_on_its_way(&self, log: &StoredLog<'_>, passed: &PassedLog) -> Result<bool, BackupError> {
         let Some(settle) = self.request.settle else { return Ok(false) };
         let is_behind = |backup: &&StoredBackup| backup.manifest.end.end > passed.missing.from;
-        let is_on_it = |backup| is_on(&self.history, backup);
+        let is_on_it = |backup: &StoredBackup| backup.is_on(&self.history);
         if self.stored.has_damaged || self.stored.backups.iter().filter(is_behind).any(is_on_it) {
             return Ok(false);
         }

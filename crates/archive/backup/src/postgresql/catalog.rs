@@ -1,8 +1,10 @@
 //! The backups of clusters that a repository has.
 
 use seawall_archive::{ArchiveError, Repository, System};
+use seawall_wal::TimelineHistory;
 
 use crate::error::BackupError;
+use crate::lineage;
 use crate::manifest::postgresql::PostgreSqlManifest;
 use crate::places::{self, BACKUPS};
 
@@ -13,6 +15,13 @@ pub struct StoredPostgreSqlBackup {
     pub id: String,
     /// What it consists of.
     pub manifest: PostgreSqlManifest,
+}
+
+impl StoredPostgreSqlBackup {
+    /// Whether a timeline with this history has all of it, and of the log up to its end.
+    pub(super) fn is_on(&self, history: &TimelineHistory) -> bool {
+        lineage::is_on(history, self.manifest.timeline, self.manifest.end)
+    }
 }
 
 /// The clusters that a repository has something of, by their system identifiers.

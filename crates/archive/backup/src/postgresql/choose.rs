@@ -18,7 +18,7 @@ use super::catalog::StoredPostgreSqlBackup;
 use super::error::PostgreSqlBackupError;
 use super::segments::{Reach, SegmentSize, StoredSegments};
 use crate::error::BackupError;
-use crate::lineage::{self, Destination, OwnBackup, PassedOver, Timelines};
+use crate::lineage::{Destination, Followed, OwnBackup, Timelines};
 
 /// How far a cluster is to be recovered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,15 +41,6 @@ pub(super) struct Stored {
     pub(super) timelines: Timelines,
 }
 
-/// The timeline that a restore follows.
-pub(super) struct Followed {
-    pub(super) history: TimelineHistory,
-    /// Timelines with data that the restore leaves out, and that its target may mean.
-    pub(super) passed_over: Vec<PassedOver>,
-    /// Those that its target, a time, may mean as well if the log of the timeline that is followed ends before it.
-    pub(super) archived_later: Vec<PassedOver>,
-}
-
 impl Stored {
     /// The history to follow: that of the timeline that was asked for, or of the one that production is on.
     pub(super) fn follow(
@@ -65,22 +56,12 @@ impl Stored {
         };
         let own: Vec<OwnBackup> = self.backups.iter().map(own_backup).collect();
         let segment_bytes = u64::from(first.manifest.segment_bytes);
-        let branches = self.timelines.branches(repository, system, segment_bytes, &own)?;
         let destination = match target {
             PostgreSqlTarget::Latest | PostgreSqlTarget::RestorePoint(_) => Destination::End,
             PostgreSqlTarget::Lsn(lsn) => Destination::Lsn(*lsn),
             PostgreSqlTarget::Time(micros) => Destination::Time(*micros),
         };
-        let followed = match timeline {
-            Some(timeline) => timeline,
-            None => lineage::choose(&branches, destination)?,
-        };
-        let archived_later = match (target, timeline) {
-            (PostgreSqlTarget::Time(micros), None) => lineage::archived_later(&branches, followed, *micros),
-            _ => Vec::new(),
-        };
-        let passed_over = lineage::passed_over(&branches, followed, destination);
-        Ok(Followed { history: self.timelines.history(followed)?, passed_over, archived_later })
+        Ok(self.timelines.follow(repository, system, segment_bytes, &own, destination, timeline)?)
     }
 
     /// The backup to begin with along a history: the newest one that ends at or before the target.
@@ -92,7 +73,7 @@ impl Stored {
     ) -> Result<&StoredPostgreSqlBackup, PostgreSqlBackupError> {
         let refuse = |problem: String| Err(BackupError::NoBackup { problem }.into());
         let timeline = history.timeline;
-        let on_it = |backup: &&StoredPostgreSqlBackup| is_on(history, backup);
+        let on_it = |backup: &&StoredPostgreSqlBackup| backup.is_on(history);
         let is_named = |backup: &&StoredPostgreSqlBackup| named.is_none_or(|name| backup.id == name);
         let fitting: Vec<&StoredPostgreSqlBackup> =
             self.backups.iter().filter(on_it).filter(is_named).collect();
@@ -131,7 +112,7 @@ impl Stored {
 impl Stored {
     /// The backups that a timeline with this history has all of, oldest first.
     pub(super) fn on_the_way(&self, history: &TimelineHistory) -> Vec<&StoredPostgreSqlBackup> {
-        self.backups.iter().filter(|backup| is_on(history, backup)).collect()
+        self.backups.iter().filter(|backup| backup.is_on(history)).collect()
     }
 }
 
@@ -143,13 +124,6 @@ fn own_backup(backup: &StoredPostgreSqlBackup) -> OwnBackup {
         end: manifest.end,
         ended_micros: manifest.ended_micros,
     }
-}
-
-/// Whether a timeline with this history has all of a backup and of the log up to its end.
-fn is_on(history: &TimelineHistory, backup: &StoredPostgreSqlBackup) -> bool {
-    let (timeline, end) = (backup.manifest.timeline, backup.manifest.end);
-    let left = history.forks.iter().find(|fork| fork.parent == timeline);
-    timeline == history.timeline || left.is_some_and(|fork| fork.fork >= end)
 }
 
 /// The log that is there for a restore.

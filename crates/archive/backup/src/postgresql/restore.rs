@@ -23,7 +23,7 @@ use seawall_wal::TimelineHistory;
 
 use super::attempt::{Attempt, Entry};
 use super::catalog::{StoredPostgreSqlBackup, postgresql_backups};
-use super::choose::{Followed, LogCheck, PostgreSqlTarget, Stored};
+use super::choose::{LogCheck, PostgreSqlTarget, Stored};
 use super::directory::{NewCluster, look};
 use super::error::PostgreSqlBackupError;
 use super::kept::keep_whole;
@@ -34,7 +34,7 @@ use super::restore_points::Search;
 use super::stream::{Contents, read_rest};
 use super::unpack::{Unpacked, Unpacker, sync_files};
 use crate::error::BackupError;
-use crate::lineage::{PassedOver, Timelines};
+use crate::lineage::{Followed, PassedOver, Timelines};
 use crate::places::utc;
 
 /// Files that are synced at a time: a journal takes several at once.
@@ -313,7 +313,8 @@ impl Plan<'_> {
         kept: &Kept,
         unpacked: Unpacked,
     ) -> Result<(), PostgreSqlBackupError> {
-        let damaged = |problem: String| PostgreSqlBackupError::from(BackupError::damaged(self.parts.id, problem));
+        let damaged =
+            |problem: String| PostgreSqlBackupError::from(BackupError::damaged(self.parts.id, problem));
         contents.check().map_err(damaged)?;
         let control = unpacked.control.ok_or_else(|| damaged("it has no global/pg_control".to_owned()))?;
         cluster.change_settings(|of_backup| self.recovery.settings(of_backup))?;

@@ -58,7 +58,11 @@ impl Search<'_> {
     }
 
     /// The same refusal, with the other timelines. Their log is not read: it may be all that there is in the repository.
-    pub(super) fn with_other_timelines(&self, stored: &Stored, refused: PostgreSqlBackupError) -> PostgreSqlBackupError {
+    pub(super) fn with_other_timelines(
+        &self,
+        stored: &Stored,
+        refused: PostgreSqlBackupError,
+    ) -> PostgreSqlBackupError {
         let PostgreSqlBackupError::Target { problem } = refused else {
             return refused;
         };

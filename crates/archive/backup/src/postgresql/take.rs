@@ -220,7 +220,11 @@ fn check_server(state: &ServerState) -> Result<(u64, SegmentSize), PostgreSqlBac
 }
 
 /// What it has archived last must be in this repository: whoever archives elsewhere should hear of it before hours of reading.
-fn check_archive(state: &ServerState, repository: &Repository, system: System) -> Result<(), PostgreSqlBackupError> {
+fn check_archive(
+    state: &ServerState,
+    repository: &Repository,
+    system: System,
+) -> Result<(), PostgreSqlBackupError> {
     let Some(name) = state.last_archived.as_deref().and_then(LogFileName::parse) else { return Ok(()) };
     if repository.stat(system, name)?.is_some() {
         return Ok(());

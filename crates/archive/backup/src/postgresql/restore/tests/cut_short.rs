@@ -169,10 +169,7 @@ fn a_restore_of_something_else_is_refused_and_changes_nothing() {
     ];
     for other in others {
         let problem = world.restore_into(&world.directory(), &other).unwrap_err();
-        assert!(
-            matches!(problem, PostgreSqlBackupError::OtherRestore { .. }),
-            "{other:?}: {problem}"
-        );
+        assert!(matches!(problem, PostgreSqlBackupError::OtherRestore { .. }), "{other:?}: {problem}");
         assert!(tree(&world.directory()) == left, "{other:?}");
     }
     // How the log is fetched, and how many parts at a time, is no part of what is restored.
