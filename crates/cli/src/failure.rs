@@ -16,7 +16,7 @@
 
 use std::io;
 
-use seawall_backup::postgresql::PostgreSqlBackupError;
+use seawall_base_backup::PostgreSqlBackupError;
 use seawall_io::is_disk_full;
 
 use crate::output::tell;

@@ -31,7 +31,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::Parser;
-use seawall_backup::postgresql::{DRILL_GUARD_COMMAND, drill_guard};
+use seawall_base_backup::{DRILL_GUARD_COMMAND, drill_guard};
 
 use crate::arguments::{Arguments, Command};
 use crate::failure::Failure;

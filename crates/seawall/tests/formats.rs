@@ -78,7 +78,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("Backup: those that were begun", "storage/engine/src/backup/begun.rs"),
     ("Backup: mark of removal", "archive/backup/src/removal_mark.rs"),
     ("Backup of PostgreSQL: manifest", "archive/backup/src/manifest/postgresql.rs"),
-    ("Restore of PostgreSQL: marker", "archive/backup/src/postgresql/attempt.rs"),
+    ("Restore of PostgreSQL: marker", "postgresql/base_backup/src/attempt.rs"),
 ];
 
 /// The documentation at the top of a source file.

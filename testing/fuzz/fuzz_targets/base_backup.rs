@@ -1,4 +1,4 @@
-//! See `seawall_fuzz::backup::base_backup`.
+//! See `seawall_fuzz::base_backup::base_backup`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| seawall_fuzz::backup::base_backup(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| seawall_fuzz::base_backup::base_backup(data));

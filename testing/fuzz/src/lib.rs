@@ -15,6 +15,7 @@
 
 pub mod archive;
 pub mod backup;
+pub mod base_backup;
 pub mod cases;
 pub mod codec;
 pub mod command_line;
@@ -36,6 +37,7 @@ pub fn entries() -> Vec<(&'static str, input::Entry)> {
         keys::ENTRIES,
         archive::ENTRIES,
         backup::ENTRIES,
+        base_backup::ENTRIES,
         stored_backup::ENTRIES,
         directory::ENTRIES,
         system_rows::ENTRIES,

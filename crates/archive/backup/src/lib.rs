@@ -1,5 +1,5 @@
-//! Archive, backup and restore of a Seawall database, and of PostgreSQL clusters (`postgresql`), in repositories of
-//! `seawall_archive`.
+//! Archive, backup and restore of a Seawall database, in repositories of `seawall_archive`; and what all backups of a repository have in
+//! common, those of PostgreSQL clusters, too: manifests, retention, verification, and which timeline a restore follows.
 //!
 //! ```text
 //!   Database --log----> RepositoryArchive --segments, tails--> repository: a directory, S3, GCS, Azure
@@ -25,12 +25,11 @@ mod error;
 mod holdings;
 mod keeper;
 mod layer;
-mod lineage;
+pub mod lineage;
 mod lines;
 mod manifest;
 mod needs;
-mod places;
-pub mod postgresql;
+pub mod places;
 mod progress;
 mod reach;
 mod removal_mark;
@@ -56,6 +55,7 @@ pub use manifest::postgresql::{BadFile, PartInfo, PostgreSqlManifest};
 pub use manifest::{CutShort, Manifest, RunInfo, RunKind};
 pub use needs::{BackupNeeds, NeededObject};
 pub use progress::Progress;
+pub use removal_mark::put_unless_given_up;
 pub use repository_archive::RepositoryArchive;
 pub use restore::{RestoreProgress, RestoreReport, RestoreRequest, restore};
 pub use retention::{

@@ -5,7 +5,7 @@ use seawall_types::{Lsn, TimelineId};
 use seawall_wal::SegmentName;
 
 /// Where backups lie.
-pub(crate) const BACKUPS: &str = "backups";
+pub const BACKUPS: &str = "backups";
 const MANIFEST: &str = "manifest";
 const PROGRESS: &str = "progress-";
 const REMOVED: &str = "removed";
@@ -15,7 +15,7 @@ fn checked(name: String) -> ObjectName {
 }
 
 /// The manifest of a backup; `None` if nothing is called so.
-pub(crate) fn manifest(backup: &str) -> Option<ObjectName> {
+pub fn manifest(backup: &str) -> Option<ObjectName> {
     ObjectName::parse(&format!("{BACKUPS}/{backup}/{MANIFEST}"))
 }
 
@@ -56,7 +56,7 @@ pub(crate) fn parse_progress(name: &ObjectName) -> Option<u32> {
 }
 
 /// A part of a backup of a PostgreSQL cluster.
-pub(crate) fn part(backup: &str, number: u32) -> ObjectName {
+pub fn part(backup: &str, number: u32) -> ObjectName {
     checked(format!("{BACKUPS}/{backup}/part-{number:08}"))
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn parse_tail(name: &ObjectName) -> Option<(SegmentName, u64, u64)> {
 }
 
 /// The name of a backup that begins at `redo_point`, at this time: they sort by time.
-pub(crate) fn backup_id(time_micros: i64, redo_point: Lsn) -> String {
+pub fn backup_id(time_micros: i64, redo_point: Lsn) -> String {
     let (year, month, day, seconds) = civil(time_micros.div_euclid(1_000_000));
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     let micros = time_micros.rem_euclid(1_000_000);
@@ -103,7 +103,7 @@ pub(crate) fn backup_id(time_micros: i64, redo_point: Lsn) -> String {
 }
 
 /// A time as PostgreSQL reads it, whatever its settings are.
-pub(crate) fn utc(time_micros: i64) -> String {
+pub fn utc(time_micros: i64) -> String {
     let (year, month, day, seconds) = civil(time_micros.div_euclid(1_000_000));
     let (hour, minute, second) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
     let micros = time_micros.rem_euclid(1_000_000);

@@ -122,7 +122,7 @@ fn check_not_given_up(
 ///
 /// # Errors
 /// `GivenUp`; what `put` and the repository say.
-pub(crate) fn put_unless_given_up(
+pub fn put_unless_given_up(
     repository: &Repository,
     system: System,
     id: &str,

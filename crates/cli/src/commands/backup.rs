@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use seawall::{DatabaseId, Environment, OpenMode, TimelineId};
 use seawall_archive::{Packing, Repository, System};
-use seawall_backup::postgresql::{StoredPostgreSqlBackups, postgresql_backups};
 use seawall_backup::{
     BackupError, BackupOptions, BackupStart, BackupStep, OnItsWay, PassedOver, RestoreProgress,
     RestoreReport, RestoreRequest, StoredBackup, StoredBackups,
 };
 use seawall_backup::{back_up, backups};
+use seawall_base_backup::{StoredPostgreSqlBackups, postgresql_backups};
 use seawall_engine::{ArchiveMode, RestoreTarget, allow_archiving, forbid_archiving};
 use seawall_io::{Clock, Disk, OsDisk, SystemClock};
 use serde_json::{Value, json};

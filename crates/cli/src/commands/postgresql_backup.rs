@@ -6,12 +6,12 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 use seawall::{Lsn, MasterKey, TimelineId};
 use seawall_archive::{Repository, System};
-use seawall_backup::postgresql::{
+use seawall_backup::{BackupError, BadFile, databases};
+use seawall_base_backup::{
     BackupCheckpoint, PostgreSqlBackupOptions, PostgreSqlBackupProgress, PostgreSqlRestoreProgress,
     PostgreSqlRestoreReport, PostgreSqlRestoreRequest, PostgreSqlServer, PostgreSqlTarget, RestoredRole,
     StoredPostgreSqlBackup, TargetAction, back_up_postgresql, clusters, restore_postgresql,
 };
-use seawall_backup::{BackupError, BadFile, databases};
 use seawall_engine::ArchiveMode;
 use seawall_io::SystemClock;
 use seawall_settings::KeyOf;

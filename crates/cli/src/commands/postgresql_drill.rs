@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use seawall::TimelineId;
 use seawall_archive::{Repository, System};
-use seawall_backup::postgresql::{
+use seawall_base_backup::{
     CheckQuery, PostgreSqlDrillProgress, PostgreSqlDrillReport, PostgreSqlDrillRequest,
     PostgreSqlRestoreRequest, ServerUser, drill_postgresql,
 };

@@ -17,8 +17,8 @@ use seawall_types::Lsn;
 use super::super::parts::{Cutter, PartWriter};
 use super::super::stream::tests::archive_of;
 use super::*;
-use crate::manifest::postgresql::PostgreSqlManifest;
-use crate::places;
+use seawall_backup::PostgreSqlManifest;
+use seawall_backup::places;
 
 const SYSTEM: u64 = 7;
 const ID: &str = "20261122T031500.000000Z-0000000000700028";

@@ -195,7 +195,7 @@ mod tests {
     use seawall_testing::Need;
 
     use super::*;
-    use crate::postgresql::attempt::Attempt;
+    use crate::attempt::Attempt;
 
     /// A cluster in the making.
     fn begin(root: &Path) -> NewCluster {

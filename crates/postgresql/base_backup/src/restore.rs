@@ -33,9 +33,9 @@ use super::recovery::{Recovery, RestoredRole, TargetAction};
 use super::restore_points::Search;
 use super::stream::{Contents, read_rest};
 use super::unpack::{Unpacked, Unpacker, sync_files};
-use crate::error::BackupError;
-use crate::lineage::{Followed, PassedOver, Timelines};
-use crate::places::utc;
+use seawall_backup::BackupError;
+use seawall_backup::lineage::{Followed, PassedOver, Timelines};
+use seawall_backup::places::utc;
 
 /// Files that are synced at a time: a journal takes several at once.
 const SYNCING_THREADS: usize = 8;

@@ -13,7 +13,7 @@ use super::catalog::StoredPostgreSqlBackup;
 use super::choose::Stored;
 use super::error::PostgreSqlBackupError;
 use super::segments::{SegmentSize, StoredSegments};
-use crate::error::BackupError;
+use seawall_backup::BackupError;
 
 /// A look for a restore point along a history.
 pub(super) struct Search<'a> {

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::manifest::postgresql::BadFile;
+use seawall_backup::BadFile;
 
 /// What `pg_basebackup` has said of bad pages, line by line.
 #[derive(Debug, Default)]

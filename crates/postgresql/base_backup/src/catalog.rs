@@ -3,10 +3,10 @@
 use seawall_archive::{ArchiveError, Repository, System};
 use seawall_wal::TimelineHistory;
 
-use crate::error::BackupError;
-use crate::lineage;
-use crate::manifest::postgresql::PostgreSqlManifest;
-use crate::places::{self, BACKUPS};
+use seawall_backup::BackupError;
+use seawall_backup::PostgreSqlManifest;
+use seawall_backup::lineage;
+use seawall_backup::places::{self, BACKUPS};
 
 /// A backup of a cluster in a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]

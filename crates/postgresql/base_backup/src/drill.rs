@@ -31,7 +31,7 @@ use super::restore::{
 };
 use super::scratch_check::{CheckQuery, ServerCheck};
 use super::scratch_server::{ScratchServer, ServerFiles, ServerStart, data_directory};
-use crate::error::BackupError;
+use seawall_backup::BackupError;
 
 /// How far it has come, which stays as it is when the recovery has ended.
 const POSITION: &str = "select json_build_object('end', pg_last_wal_replay_lsn()::text,

@@ -15,9 +15,9 @@ use seawall_archive::{ObjectKind, ObjectPlace, Packer, Packing, Repository, Syst
 use seawall_codec::checksum::Crc64;
 
 use super::missing::{Missing, WantedPart};
-use crate::error::BackupError;
-use crate::manifest::postgresql::PartInfo;
-use crate::places;
+use seawall_backup::BackupError;
+use seawall_backup::PartInfo;
+use seawall_backup::places;
 
 /// The first part is a small one: with it, the repository shows soon that a backup is under way, and from where on it needs the log.
 const FIRST_PART_BYTES_MAX: usize = 64 << 10;

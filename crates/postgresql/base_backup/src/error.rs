@@ -4,8 +4,8 @@ use std::io;
 
 use seawall_archive::ArchiveError;
 
-use crate::error::BackupError;
-use crate::manifest::postgresql::BadFile;
+use seawall_backup::BackupError;
+use seawall_backup::BadFile;
 
 /// Why a PostgreSQL cluster was not backed up or restored.
 #[derive(Debug, thiserror::Error)]

@@ -12,7 +12,7 @@ use std::iter;
 use std::ops::Range;
 
 use super::attempt::Entry;
-use crate::manifest::postgresql::PartInfo;
+use seawall_backup::PartInfo;
 
 /// Stretches of an archive, in order and apart from one another.
 #[derive(Clone, Debug, PartialEq, Eq)]

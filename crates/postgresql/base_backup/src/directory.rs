@@ -254,7 +254,7 @@ mod tests {
     use seawall_simulation::{PowerLoss, SimulatedDisk};
 
     use super::*;
-    use crate::postgresql::attempt::Entry;
+    use crate::attempt::Entry;
 
     fn attempt(asked_for: &str, backup: &str) -> Attempt {
         Attempt { asked_for: asked_for.to_owned(), backup: backup.to_owned(), manifest: 7 }

@@ -1,10 +1,10 @@
-//! Backup and restore of a PostgreSQL cluster, whose log is archived into the same repository.
+//! Base backups of PostgreSQL clusters: backup, restore and drill. The log of the cluster is archived into the same repository.
 //!
 //! ```text
 //!   cluster --pg_basebackup--> tar, cut into parts --> repository <--archive_command-- log of the cluster
 //!   directory <----------------------------------------- parts         log --restore_command--> PostgreSQL recovers
 //! ```
-//! Invariants, beyond those of the crate:
+//! Invariants, beyond those of `seawall_backup`, which reads the manifests, too: retention and verification are there, for all kinds of backups.
 //! * A manifest is put when all parts are durable, every file in them is as PostgreSQL's own list says, and all of the log that it
 //!   takes to make them consistent is in the repository.
 //! * PostgreSQL cannot start in a directory that is not whole. A restore that was cut short resumes: see `attempt`.

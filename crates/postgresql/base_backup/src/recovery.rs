@@ -99,7 +99,9 @@ impl Recovery<'_> {
         let (target, value) = match self.target {
             PostgreSqlTarget::Latest => (None, String::new()),
             PostgreSqlTarget::Lsn(lsn) => (Some("recovery_target_lsn"), lsn.to_string()),
-            PostgreSqlTarget::Time(micros) => (Some("recovery_target_time"), crate::places::utc(*micros)),
+            PostgreSqlTarget::Time(micros) => {
+                (Some("recovery_target_time"), seawall_backup::places::utc(*micros))
+            }
             PostgreSqlTarget::RestorePoint(name) => (Some("recovery_target_name"), name.clone()),
         };
         let mut lines = vec![("restore_command", self.restore_command.to_owned())];

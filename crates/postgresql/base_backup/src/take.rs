@@ -27,11 +27,11 @@ use super::patience::Patience;
 use super::segments::{SegmentSize, StoredSegments};
 use super::server::{AskedServer, BaseBackup, PostgreSqlServer, ServerState};
 use super::stream::{Contents, Nobody, read_archive};
-use crate::error::BackupError;
-use crate::lineage::Timelines;
-use crate::manifest::postgresql::{PartInfo, PostgreSqlManifest};
-use crate::places;
-use crate::removal_mark::put_unless_given_up;
+use seawall_backup::BackupError;
+use seawall_backup::lineage::Timelines;
+use seawall_backup::places;
+use seawall_backup::put_unless_given_up;
+use seawall_backup::{PartInfo, PostgreSqlManifest};
 
 /// The oldest release whose base backups have a list of their files.
 const RELEASE_MIN: u32 = 130_000;

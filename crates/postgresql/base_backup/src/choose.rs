@@ -17,8 +17,8 @@ use seawall_wal::TimelineHistory;
 use super::catalog::StoredPostgreSqlBackup;
 use super::error::PostgreSqlBackupError;
 use super::segments::{Reach, SegmentSize, StoredSegments};
-use crate::error::BackupError;
-use crate::lineage::{Destination, Followed, OwnBackup, Timelines};
+use seawall_backup::BackupError;
+use seawall_backup::lineage::{Destination, Followed, OwnBackup, Timelines};
 
 /// How far a cluster is to be recovered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -241,7 +241,7 @@ fn too_far(problem: String) -> PostgreSqlBackupError {
 mod tests {
     use std::collections::BTreeMap;
 
-    use crate::manifest::postgresql::PostgreSqlManifest;
+    use seawall_backup::PostgreSqlManifest;
     use seawall_types::TimelineMark;
 
     use super::*;

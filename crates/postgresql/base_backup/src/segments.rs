@@ -13,8 +13,8 @@ use seawall_archive::{LogFileName, Repository, SegmentPlace, System};
 use seawall_types::{Lsn, TimelineId};
 use seawall_wal::TimelineHistory;
 
-use crate::error::BackupError;
-use crate::manifest::postgresql::PostgreSqlManifest;
+use seawall_backup::BackupError;
+use seawall_backup::PostgreSqlManifest;
 
 /// Numbers of segments, which have no holes, and their places, which PostgreSQL counts anew every 4 GiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
