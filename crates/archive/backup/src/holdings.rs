@@ -15,8 +15,9 @@ use seawall_archive::{
 use seawall_types::{Lsn, TimelineId};
 
 use crate::error::BackupError;
+use crate::history::read_histories;
 use crate::layer::{Layer, cut_short_below, read_progress};
-use crate::lines::{Lines, read_histories};
+use crate::lines::Lines;
 use crate::manifest::CutShort;
 use crate::needs::{BackupNeeds, read_needs};
 use crate::places;

@@ -22,6 +22,7 @@ mod catalog;
 mod chain;
 mod drill;
 mod error;
+mod history;
 mod holdings;
 mod keeper;
 mod layer;

@@ -32,7 +32,7 @@ use seawall_types::{Lsn, TimelineId, utc};
 use seawall_wal::TimelineHistory;
 
 use crate::error::BackupError;
-use crate::lines::parse_history;
+use crate::history::StoredHistory;
 use crate::places;
 
 /// The timelines of a system, by their histories in a repository and the log that is there.
@@ -69,20 +69,13 @@ impl Timelines {
         }
         for (name, _) in repository.list_histories(system)? {
             let LogFileName::History(timeline) = name else { continue };
-            let mut text = Vec::new();
-            let (history, begun_micros) = match repository.fetch(system, name, &mut text) {
-                Ok(header) => (parse_history(system, timeline, &text), header.created_micros),
-                Err(ArchiveError::NotFound { .. }) => continue,
-                Err(ArchiveError::Damaged { problem, .. }) => (Err(problem), i64::MIN),
-                Err(error) => return Err(error.into()),
-            };
-            timelines.add(history, timeline, begun_micros);
+            if let Some(stored) = StoredHistory::read(repository, system, timeline)? {
+                let StoredHistory { history, archived_micros: begun_micros, .. } = stored;
+                let known = KnownTimeline { history, without_history: None, begun_micros };
+                timelines.known.insert(timeline, known);
+            }
         }
         Ok(timelines)
-    }
-
-    fn add(&mut self, history: Result<TimelineHistory, String>, timeline: TimelineId, begun_micros: i64) {
-        self.known.insert(timeline, KnownTimeline { history, without_history: None, begun_micros });
     }
 
     /// The one with the highest number.

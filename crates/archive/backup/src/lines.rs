@@ -9,11 +9,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use seawall_archive::{ArchiveError, LogFileName, Repository, StoredName, StoredObject, System};
-use seawall_types::{Lsn, TimelineId, TimelineMark};
-use seawall_wal::{TimelineFork, TimelineHistory};
+use seawall_types::{Lsn, TimelineId};
+use seawall_wal::TimelineHistory;
 
-use crate::error::BackupError;
 use crate::lineage::is_on;
 use crate::needs::BackupNeeds;
 
@@ -124,78 +122,11 @@ impl Lines {
     }
 }
 
-/// Reads the histories among the objects of a system.
-pub(crate) fn read_histories(
-    repository: &Repository,
-    system: System,
-    objects: &[StoredObject],
-) -> Result<BTreeMap<TimelineId, TimelineHistory>, BackupError> {
-    let mut found = BTreeMap::new();
-    for object in objects {
-        let Some(StoredName::LogFile(_, name @ LogFileName::History(timeline))) = object.name else {
-            continue;
-        };
-        let mut content = Vec::new();
-        match repository.fetch(system, name, &mut content) {
-            Err(ArchiveError::NotFound { .. }) => continue,
-            fetched => drop(fetched?),
-        }
-        let history = parse_history(system, timeline, &content);
-        found.insert(timeline, history.map_err(|problem| BackupError::damaged(name, problem))?);
-    }
-    Ok(found)
-}
-
-/// Reads the history of a timeline, a database's or a cluster's.
-pub(crate) fn parse_history(
-    system: System,
-    timeline: TimelineId,
-    content: &[u8],
-) -> Result<TimelineHistory, String> {
-    let text = std::str::from_utf8(content).map_err(|_| "it is no text".to_owned())?;
-    match system {
-        System::Seawall(_) => {
-            TimelineHistory::parse(text, timeline, &LogFileName::History(timeline).to_string())
-                .map_err(|error| error.to_string())
-        }
-        System::PostgreSql(_) => parse_postgresql(timeline, text),
-    }
-}
-
-/// Lines of parent, position and reason, oldest first.
-fn parse_postgresql(timeline: TimelineId, text: &str) -> Result<TimelineHistory, String> {
-    let mut forks: Vec<TimelineFork> = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        let line = line.split('#').next().unwrap_or_default().trim();
-        if line.is_empty() {
-            continue;
-        }
-        let refuse = |problem: &str| format!("line {}: {problem}", index + 1);
-        let (parent, rest) =
-            line.split_once(char::is_whitespace).ok_or_else(|| refuse("it has no position"))?;
-        let (fork, reason) = rest.trim_start().split_once(char::is_whitespace).unwrap_or((rest.trim(), ""));
-        let parent = parent.parse().ok().and_then(TimelineId::new);
-        let fork = TimelineFork {
-            parent: parent.ok_or_else(|| refuse("it names no timeline"))?,
-            fork: fork.parse().map_err(|_| refuse("it names no position"))?,
-            mark: TimelineMark::NONE,
-            reason: reason.trim().to_owned(),
-        };
-        let is_before = |last: &TimelineFork| last.parent < fork.parent && last.fork <= fork.fork;
-        if !forks.last().is_none_or(is_before) || fork.parent >= timeline {
-            return Err(refuse("timelines do not ascend"));
-        }
-        forks.push(fork);
-    }
-    if forks.is_empty() {
-        Err("it names no parent".to_owned())
-    } else {
-        Ok(TimelineHistory { timeline, forks })
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use seawall_archive::System;
+    use seawall_types::TimelineMark;
+
     use super::*;
 
     fn timeline(number: u32) -> TimelineId {
@@ -250,20 +181,5 @@ mod tests {
         assert_eq!(on(&backup(2, 500)), [2, 3, 5]);
         assert_eq!(on(&backup(3, 900)), [3, 5]);
         assert!(!lines.has(timeline(5), &backup(3, 900)), "nobody knows");
-    }
-
-    #[test]
-    fn histories_of_postgresql_are_read_and_what_is_none_is_refused() {
-        let text =
-            "1\t0/3000158\tno recovery target specified\n\n2\t0/5000000\tbefore 2026-11-21 10:00:00+00\n";
-        let history = parse_postgresql(timeline(3), text).unwrap();
-        let forks: Vec<(u32, u64)> =
-            history.forks.iter().map(|fork| (fork.parent.get(), fork.fork.get())).collect();
-        assert_eq!(forks, [(1, 0x300_0158), (2, 0x500_0000)]);
-        assert_eq!(history.forks[1].reason, "before 2026-11-21 10:00:00+00");
-        assert_eq!(parse_postgresql(timeline(2), "1 0/5").unwrap().forks[0].fork, Lsn::new(5));
-        for text in ["", "# x\n", "1\n", "0 0/5 x\n", "2 0/5 x\n", "1 nowhere x\n", "1 0/9 x\n1 0/9 x\n"] {
-            assert!(parse_postgresql(timeline(2), text).is_err(), "{text:?}");
-        }
     }
 }

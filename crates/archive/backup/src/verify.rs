@@ -32,6 +32,7 @@ use seawall_types::{Lsn, TimelineId};
 use seawall_wal::TimelineHistory;
 
 use crate::error::BackupError;
+use crate::history::StoredHistory;
 use crate::needs::BackupNeeds;
 use crate::places;
 use crate::removal_mark::RemovalMark;
@@ -280,9 +281,8 @@ fn read_all_histories(repository: &Repository, objects: &[StoredObject]) -> Hist
     let mut histories = Histories::new();
     for object in objects {
         let Some(StoredName::LogFile(system, LogFileName::History(timeline))) = object.name else { continue };
-        let mut content = Vec::new();
-        if repository.fetch_stored(object, &mut content).is_ok()
-            && let Ok(history) = crate::lines::parse_history(system, timeline, &content)
+        if let Ok(Some(StoredHistory { history: Ok(history), .. })) =
+            StoredHistory::read(repository, system, timeline)
         {
             histories.insert((system.to_string(), timeline), history);
         }
