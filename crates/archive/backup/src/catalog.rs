@@ -5,9 +5,9 @@ use seawall_types::DatabaseId;
 use seawall_wal::TimelineHistory;
 
 use crate::error::BackupError;
-use crate::lineage;
 use crate::manifest::Manifest;
 use crate::places::{self, BACKUPS};
+use crate::timelines;
 
 /// A backup in a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct StoredBackup {
 impl StoredBackup {
     /// Whether a timeline with this history has all of it, and of the log up to its end.
     pub(crate) fn is_on(&self, history: &TimelineHistory) -> bool {
-        lineage::is_on(history, self.manifest.base.timeline, self.manifest.end.end)
+        timelines::is_on(history, self.manifest.base.timeline, self.manifest.end.end)
     }
 
     /// The log in the repository is not the one that it was taken with.

@@ -20,8 +20,8 @@ use seawall_wal::TimelineHistory;
 
 use crate::catalog::{StoredBackup, backups};
 use crate::error::BackupError;
-use crate::lineage::Timelines;
 use crate::take::{BackupOptions, back_up};
+use crate::timelines::Timelines;
 
 /// How a keeper takes backups.
 #[derive(Clone, Debug)]

@@ -26,7 +26,6 @@ mod history;
 mod holdings;
 mod keeper;
 mod layer;
-pub mod lineage;
 mod lines;
 mod manifest;
 mod needs;
@@ -42,6 +41,7 @@ mod retention;
 mod run;
 mod stored_log;
 mod take;
+pub mod timelines;
 mod upload;
 mod verify;
 
@@ -50,7 +50,6 @@ pub use drill::{DrillPhases, DrillReport, drill};
 pub use error::BackupError;
 pub use holdings::{Holdings, LogFile, TimelineLog, UnfinishedBackup};
 pub use keeper::{BackupKeeper, KeeperOptions, KeeperReport, back_up_behind_gap};
-pub use lineage::PassedOver;
 pub use lines::{Lines, LogStretch};
 pub use manifest::postgresql::{BadFile, PartInfo, PostgreSqlManifest};
 pub use manifest::{CutShort, Manifest, RunInfo, RunKind};
@@ -66,6 +65,7 @@ pub use retention::{
 pub use run::check_backup_run;
 pub use stored_log::OnItsWay;
 pub use take::{BackupOptions, BackupProgress, BackupStart, BackupStep, back_up};
+pub use timelines::PassedOver;
 pub use verify::{
     Finding, FindingKind, Severity, VerifyDepth, VerifyOptions, VerifyProgress, VerifyReport, verify,
 };

@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use seawall_types::{Lsn, TimelineId};
 use seawall_wal::TimelineHistory;
 
-use crate::lineage::is_on;
 use crate::needs::BackupNeeds;
+use crate::timelines::is_on;
 
 /// Segments of one timeline, by number; both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

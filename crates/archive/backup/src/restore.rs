@@ -26,18 +26,18 @@ use crate::catalog::{StoredBackup, backups, databases};
 use crate::chain::ChainReader;
 use crate::error::BackupError;
 use crate::layer::{Layer, chain_of};
-use crate::lineage::{Destination, Followed, OwnBackup, PassedOver, Timelines};
 use crate::places;
 use crate::reservation::{Reservations, Reserved};
 use crate::run::RunReader;
 use crate::stored_log::{FetchedLog, OnItsWay, PassedLog, StoredLog};
+use crate::timelines::{Destination, Followed, OwnBackup, PassedOver, Timelines};
 
 /// What to restore.
 #[derive(Clone, Debug)]
 pub struct RestoreRequest {
     /// How far.
     pub target: RestoreTarget,
-    /// Along the history of this timeline. Default: the one that production is on, as far as the repository tells (`lineage`).
+    /// Along the history of this timeline. Default: the one that production is on, as far as the repository tells (`timelines`).
     pub timeline: Option<TimelineId>,
     /// Begin a timeline with this number: see [`seawall_engine::NewTimeline`]. Default: one above all that the repository has, or has reserved.
     pub new_timeline: Option<TimelineId>,

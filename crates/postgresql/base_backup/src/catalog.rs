@@ -5,8 +5,8 @@ use seawall_wal::TimelineHistory;
 
 use seawall_backup::BackupError;
 use seawall_backup::PostgreSqlManifest;
-use seawall_backup::lineage;
 use seawall_backup::places::{self, BACKUPS};
+use seawall_backup::timelines;
 
 /// A backup of a cluster in a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub struct StoredPostgreSqlBackup {
 impl StoredPostgreSqlBackup {
     /// Whether a timeline with this history has all of it, and of the log up to its end.
     pub(super) fn is_on(&self, history: &TimelineHistory) -> bool {
-        lineage::is_on(history, self.manifest.timeline, self.manifest.end)
+        timelines::is_on(history, self.manifest.timeline, self.manifest.end)
     }
 }
 

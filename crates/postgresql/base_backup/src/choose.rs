@@ -18,7 +18,7 @@ use super::catalog::StoredPostgreSqlBackup;
 use super::error::PostgreSqlBackupError;
 use super::segments::{Reach, SegmentSize, StoredSegments};
 use seawall_backup::BackupError;
-use seawall_backup::lineage::{Destination, Followed, OwnBackup, Timelines};
+use seawall_backup::timelines::{Destination, Followed, OwnBackup, Timelines};
 
 /// How far a cluster is to be recovered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

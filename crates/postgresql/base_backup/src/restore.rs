@@ -34,8 +34,8 @@ use super::restore_points::Search;
 use super::stream::{Contents, read_rest};
 use super::unpack::{Unpacked, Unpacker, sync_files};
 use seawall_backup::BackupError;
-use seawall_backup::lineage::{Followed, PassedOver, Timelines};
 use seawall_backup::places::utc;
+use seawall_backup::timelines::{Followed, PassedOver, Timelines};
 
 /// Files that are synced at a time: a journal takes several at once.
 const SYNCING_THREADS: usize = 8;
@@ -48,7 +48,7 @@ pub struct PostgreSqlRestoreRequest {
     /// How far.
     pub target: PostgreSqlTarget,
     /// Along the history of this timeline. Default: the one that production is on, or was on at the time asked for, as far as the
-    /// repository tells (`lineage`).
+    /// repository tells (`timelines`).
     pub timeline: Option<TimelineId>,
     /// From this backup. Default: the newest one that ends at or before the target; for a restore point, the log is read to find that.
     pub backup: Option<String>,

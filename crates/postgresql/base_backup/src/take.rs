@@ -28,9 +28,9 @@ use super::segments::{SegmentSize, StoredSegments};
 use super::server::{AskedServer, BaseBackup, PostgreSqlServer, ServerState};
 use super::stream::{Contents, Nobody, read_archive};
 use seawall_backup::BackupError;
-use seawall_backup::lineage::Timelines;
 use seawall_backup::places;
 use seawall_backup::put_unless_given_up;
+use seawall_backup::timelines::Timelines;
 use seawall_backup::{PartInfo, PostgreSqlManifest};
 
 /// The oldest release whose base backups have a list of their files.
