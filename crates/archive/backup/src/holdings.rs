@@ -17,7 +17,7 @@ use seawall_types::{Lsn, TimelineId};
 use crate::error::BackupError;
 use crate::history::read_histories;
 use crate::layer::{Layer, cut_short_below, read_progress};
-use crate::lines::Lines;
+use crate::lineage::TimelineLineage;
 use crate::manifest::CutShort;
 use crate::needs::{BackupNeeds, read_needs};
 use crate::places;
@@ -38,7 +38,7 @@ pub struct Holdings {
     /// Files of the log, by timeline.
     pub log: BTreeMap<TimelineId, TimelineLog>,
     /// Which timeline descends from which.
-    pub lines: Lines,
+    pub lineage: TimelineLineage,
     /// Gaps that are on record.
     pub gaps: Vec<Gap>,
 }
@@ -114,7 +114,7 @@ impl Holdings {
         Ok(Holdings {
             system,
             segment_bytes,
-            lines: Lines::new(segment_bytes, log.keys().copied(), histories),
+            lineage: TimelineLineage::new(segment_bytes, log.keys().copied(), histories),
             backup_objects: backup_objects.collect(),
             gaps: sorted.gaps,
             backups,

@@ -59,7 +59,7 @@ use std::time::Duration;
 use seawall_archive::Gap;
 use seawall_types::TimelineId;
 
-use crate::lines::LogStretch;
+use crate::lineage::LogStretch;
 
 pub use expire::{ExpireError, ExpireProgress, ExpireReport, Expiry};
 pub use plan::plan;

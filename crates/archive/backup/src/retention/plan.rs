@@ -10,7 +10,7 @@ use super::{
     KeepReason, KeptBackup, KeptLog, LogReason, RemovedBackup, RemovedLog, RetentionPlan, RetentionPolicy,
 };
 use crate::holdings::{Holdings, TimelineLog, UnfinishedBackup};
-use crate::lines::LogStretch;
+use crate::lineage::LogStretch;
 use crate::needs::BackupNeeds;
 
 /// What goes, and why the rest stays. `locked` are backups whose manifests the store does not let go.
@@ -76,21 +76,21 @@ impl<'a> Planner<'a> {
         timeline: TimelineId,
         is_meant: impl Fn(&BackupNeeds) -> bool,
     ) -> Option<&'a BackupNeeds> {
-        let lines = &self.holdings.lines;
+        let lineage = &self.holdings.lineage;
         let meant =
-            self.holdings.backups.iter().filter(|backup| lines.has(timeline, backup) && is_meant(backup));
+            self.holdings.backups.iter().filter(|backup| lineage.has(timeline, backup) && is_meant(backup));
         meant.max_by_key(|backup| (backup.end, backup.started_micros, &backup.id))
     }
 
     /// Whether the timeline was in use then or later: something of it was archived since, or may be, for it is the last one or has the
     /// newest backup; or it stood idle, and none had left it yet.
     fn is_in_use_since(&self, timeline: TimelineId, micros: i64) -> bool {
-        let lines = &self.holdings.lines;
+        let lineage = &self.holdings.lineage;
         let log = |timeline| self.holdings.log.get(&timeline);
         let is_archived = log(timeline).and_then(|log| log.newest_micros) >= Some(micros);
         let has_newest = self.by_age().first().is_some_and(|backup| backup.timeline == timeline);
-        let mut begun = lines.children(timeline).filter_map(|child| log(child)?.begun_micros);
-        lines.last() == Some(timeline) || is_archived || has_newest || begun.any(|begun| begun >= micros)
+        let mut begun = lineage.children(timeline).filter_map(|child| log(child)?.begun_micros);
+        lineage.last() == Some(timeline) || is_archived || has_newest || begun.any(|begun| begun >= micros)
     }
 
     fn kept_backups(&self, locked: &BTreeSet<String>) -> Kept {
@@ -135,7 +135,7 @@ impl<'a> Planner<'a> {
     fn newest_of_each(&self) -> Vec<(TimelineId, &'a BackupNeeds)> {
         let since = self.before(self.policy.keep_unfinished);
         let in_use =
-            self.holdings.lines.timelines().filter(|timeline| self.is_in_use_since(*timeline, since));
+            self.holdings.lineage.timelines().filter(|timeline| self.is_in_use_since(*timeline, since));
         in_use.filter_map(|timeline| Some((timeline, self.newest_on(timeline, |_| true)?))).collect()
     }
 
@@ -148,8 +148,8 @@ impl<'a> Planner<'a> {
         let recent = i64::try_from(self.policy.keep_recent.as_micros()).unwrap_or(i64::MAX);
         let began_late = self.before(self.policy.keep_unfinished);
         let seen = self.may_be_under_way().map(|backup| (backup.timeline, backup.began_micros));
-        let lines = self.holdings.lines.timelines();
-        let in_use = lines.filter(|timeline| self.is_in_use_since(*timeline, began_late));
+        let timelines = self.holdings.lineage.timelines();
+        let in_use = timelines.filter(|timeline| self.is_in_use_since(*timeline, began_late));
         let unseen = in_use.map(|timeline| (timeline, self.before(self.policy.keep_recent)));
         let mut found = Vec::new();
         for (timeline, began) in seen.chain(unseen) {
@@ -165,8 +165,11 @@ impl<'a> Planner<'a> {
     /// For each line that has moments in the window, the backup that a restore to the window's beginning starts with.
     fn window_starts(&self) -> Vec<&'a BackupNeeds> {
         let Some(start) = self.window_start() else { return Vec::new() };
-        let lines = self.holdings.lines.timelines().filter(|timeline| self.is_in_use_since(*timeline, start));
-        lines.filter_map(|timeline| self.newest_on(timeline, |backup| backup.ended_micros <= start)).collect()
+        let timelines = self.holdings.lineage.timelines();
+        let in_use = timelines.filter(|timeline| self.is_in_use_since(*timeline, start));
+        in_use
+            .filter_map(|timeline| self.newest_on(timeline, |backup| backup.ended_micros <= start))
+            .collect()
     }
 
     fn keep_parents(&self, kept: &mut Kept) {
@@ -244,7 +247,7 @@ impl<'a> Planner<'a> {
         let mut log = Vec::new();
         if self.holdings.backups.is_empty() {
             // It is of no use to a restore from here, and somebody may have backups elsewhere.
-            for timeline in self.holdings.lines.timelines() {
+            for timeline in self.holdings.lineage.timelines() {
                 let stretch = LogStretch { timeline, first: 0, last: u64::MAX };
                 log.push(KeptLog { stretch, reason: LogReason::NoBackup });
             }
@@ -275,15 +278,16 @@ impl<'a> Planner<'a> {
     }
 
     fn add(&self, log: &mut Vec<KeptLog>, timeline: TimelineId, from: Lsn, to: Lsn, reason: LogReason) {
-        let stretches = self.holdings.lines.stretches(timeline, from, to);
+        let stretches = self.holdings.lineage.stretches(timeline, from, to);
         log.extend(stretches.into_iter().map(|stretch| KeptLog { stretch, reason: reason.clone() }));
     }
 
     /// Whatever can be replayed after this backup, on any timeline.
     fn add_all_after(&self, log: &mut Vec<KeptLog>, backup: &BackupNeeds) {
-        let lines = &self.holdings.lines;
-        let own = Some(backup.timeline).filter(|own| lines.timelines().all(|timeline| timeline != *own));
-        for timeline in lines.timelines().filter(|timeline| lines.may_have(*timeline, backup)).chain(own) {
+        let lineage = &self.holdings.lineage;
+        let own = Some(backup.timeline).filter(|own| lineage.timelines().all(|timeline| timeline != *own));
+        for timeline in lineage.timelines().filter(|timeline| lineage.may_have(*timeline, backup)).chain(own)
+        {
             self.add(log, timeline, backup.first, Lsn::MAX, LogReason::After(backup.id.clone()));
         }
     }
@@ -291,16 +295,16 @@ impl<'a> Planner<'a> {
     /// For each line with moments in the window: all log from the backup on that a restore to its beginning starts with, or from
     /// the oldest one if all are within.
     fn window_log(&self, start: i64, log: &mut Vec<KeptLog>) {
-        for timeline in self.holdings.lines.timelines() {
+        for timeline in self.holdings.lineage.timelines() {
             if !self.is_in_use_since(timeline, start) {
                 continue;
             }
             match self.newest_on(timeline, |backup| backup.ended_micros <= start) {
                 Some(backup) => self.add_all_after(log, backup),
                 None => {
-                    let lines = &self.holdings.lines;
+                    let lineage = &self.holdings.lineage;
                     let on_it =
-                        self.holdings.backups.iter().filter(|backup| lines.may_have(timeline, backup));
+                        self.holdings.backups.iter().filter(|backup| lineage.may_have(timeline, backup));
                     on_it.for_each(|backup| self.add_all_after(log, backup));
                 }
             }
@@ -308,14 +312,14 @@ impl<'a> Planner<'a> {
     }
 
     fn log_of_backups_under_way(&self, log: &mut Vec<KeptLog>) {
-        let lines = &self.holdings.lines;
+        let lineage = &self.holdings.lineage;
         let began_late = self.before(self.policy.keep_unfinished);
         for backup in self.may_be_under_way() {
             let reason = LogReason::UnderWay(backup.id.clone());
             self.add(log, backup.timeline, backup.first, Lsn::MAX, reason);
         }
         let seen_before = self.before(self.policy.keep_recent);
-        for timeline in lines.timelines().filter(|timeline| self.is_in_use_since(*timeline, began_late)) {
+        for timeline in lineage.timelines().filter(|timeline| self.is_in_use_since(*timeline, began_late)) {
             let from = match self.newest_on(timeline, |backup| backup.started_micros < seen_before) {
                 Some(backup) => backup.first,
                 None => Lsn::ZERO,

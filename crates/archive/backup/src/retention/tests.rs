@@ -10,7 +10,7 @@ use seawall_wal::TimelineHistory;
 
 use super::*;
 use crate::holdings::{Holdings, LogFile, TimelineLog, UnfinishedBackup};
-use crate::lines::Lines;
+use crate::lineage::TimelineLineage;
 use crate::needs::BackupNeeds;
 
 const SEGMENT: u64 = 100;
@@ -196,7 +196,7 @@ impl World {
             backups: self.backups.clone(),
             unfinished: self.unfinished(now),
             backup_objects: BTreeMap::new(),
-            lines: Lines::new(SEGMENT, log.keys().copied(), self.histories.clone()),
+            lineage: TimelineLineage::new(SEGMENT, log.keys().copied(), self.histories.clone()),
             log,
             gaps: Vec::new(),
         }
@@ -342,7 +342,7 @@ fn check(seed: u64, world: &World, policy: &RetentionPolicy, now: i64) -> usize 
         let oldest = after
             .backups
             .iter()
-            .filter(|backup| holdings.lines.has(timeline, backup) && stays_for(backup, timeline))
+            .filter(|backup| holdings.lineage.has(timeline, backup) && stays_for(backup, timeline))
             .map(|backup| backup.end)
             .min();
         for (lsn, micros) in moments(world, timeline) {
@@ -444,7 +444,7 @@ fn one_timeline(backups: Vec<BackupNeeds>) -> Holdings {
         backups,
         unfinished: Vec::new(),
         backup_objects: BTreeMap::new(),
-        lines: Lines::new(SEGMENT, [timeline(1)], BTreeMap::new()),
+        lineage: TimelineLineage::new(SEGMENT, [timeline(1)], BTreeMap::new()),
         log: [(timeline(1), log)].into(),
         gaps: Vec::new(),
     }
@@ -626,7 +626,7 @@ fn idle_and_left(begun_micros: i64) -> Holdings {
         backups: vec![backup("a", 25 * SEGMENT, 26 * SEGMENT, 30), on_second],
         unfinished: Vec::new(),
         backup_objects: BTreeMap::new(),
-        lines: Lines::new(SEGMENT, log.keys().copied(), [(second, history)].into()),
+        lineage: TimelineLineage::new(SEGMENT, log.keys().copied(), [(second, history)].into()),
         log,
         gaps: Vec::new(),
     }

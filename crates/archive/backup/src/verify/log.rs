@@ -6,7 +6,7 @@ use seawall_archive::{Header, LogFileName, SegmentNumbers, SegmentPlace, StoredN
 use seawall_types::{Lsn, TimelineId};
 
 use super::{Finding, FindingKind, OtherBackupLog, SystemFacts};
-use crate::lines::Lines;
+use crate::lineage::TimelineLineage;
 use crate::needs::BackupNeeds;
 use crate::places;
 
@@ -101,7 +101,7 @@ pub(super) struct Log<'a> {
     numbers: SegmentNumbers,
     segment_bytes: u64,
     timelines: BTreeMap<TimelineId, Timeline>,
-    lines: Lines,
+    lineage: TimelineLineage,
     facts: &'a SystemFacts,
     /// What was archived later may have overtaken what was begun before it.
     settled_before: i64,
@@ -142,8 +142,8 @@ impl<'a> Log<'a> {
             let entry = parts.entry(number).or_insert(reach);
             *entry = (*entry).max(reach);
         }
-        let lines = Lines::new(segment_bytes, timelines.keys().copied(), facts.histories.clone());
-        Log { system, numbers, segment_bytes, timelines, lines, facts, settled_before }
+        let lineage = TimelineLineage::new(segment_bytes, timelines.keys().copied(), facts.histories.clone());
+        Log { system, numbers, segment_bytes, timelines, lineage, facts, settled_before }
     }
 
     fn name(&self, timeline: TimelineId, number: u64) -> SegmentPlace {
@@ -162,7 +162,7 @@ impl<'a> Log<'a> {
                 self.tell_missing(*id, from, to, tell);
             }
         }
-        for id in self.lines.timelines() {
+        for id in self.lineage.timelines() {
             for (timeline, from, to) in self.missing_on_line(id) {
                 let is_known =
                     |known: &(TimelineId, u64, u64)| known.0 == timeline && known.1 <= from && to <= known.2;
@@ -199,7 +199,7 @@ impl<'a> Log<'a> {
 
     /// What is missing from the newest backup of a line to its last segment.
     fn missing_on_line(&self, id: TimelineId) -> Vec<(TimelineId, u64, u64)> {
-        let on_it = self.facts.backups.iter().filter(|backup| self.lines.has(id, backup));
+        let on_it = self.facts.backups.iter().filter(|backup| self.lineage.has(id, backup));
         let newest = on_it.max_by_key(|backup| (backup.end, backup.started_micros));
         let last = self.timelines.get(&id).and_then(Timeline::last);
         let (Some(backup), Some(last)) = (newest, last) else { return Vec::new() };
@@ -209,7 +209,7 @@ impl<'a> Log<'a> {
 
     /// What is missing of the log from `from` up to `to`, along the line of a timeline.
     fn missing_between(&self, id: TimelineId, from: Lsn, to: Lsn) -> Vec<(TimelineId, u64, u64)> {
-        let Some(history) = self.lines.history(id) else { return Vec::new() };
+        let Some(history) = self.lineage.history(id) else { return Vec::new() };
         let nothing = Timeline::default();
         let mut missing = Vec::new();
         let mut start = from;
@@ -221,7 +221,7 @@ impl<'a> Log<'a> {
             }
             let files = self.timelines.get(&timeline).unwrap_or(&nothing);
             let (first, last) =
-                (self.lines.segment_of(start), self.lines.segment_of(Lsn::new(end.get() - 1)));
+                (self.lineage.segment_of(start), self.lineage.segment_of(Lsn::new(end.get() - 1)));
             let offset = end.get() - last.saturating_mul(self.segment_bytes);
             let next_has_it = || self.is_copied(last, end, &history.forks);
             let is_last_there = files.reaches(last, offset) || next_has_it();
@@ -244,7 +244,7 @@ impl<'a> Log<'a> {
     /// Whether it is the log between two backups of a database that does not archive: they have put what they need themselves, and
     /// of the segment that the first one ended in, no more than was there then.
     fn is_between_backups(&self, timeline: TimelineId, from: u64, to: u64) -> bool {
-        let segment = |lsn| self.lines.segment_of(lsn);
+        let segment = |lsn| self.lineage.segment_of(lsn);
         let on_it = || self.facts.backups.iter().filter(|backup| backup.timeline == timeline);
         let has_manifest = |id: &String| self.facts.backups.iter().any(|backup| backup.id == *id);
         let others = self.facts.log_of_others.iter().filter(|other| other.timeline == timeline);

@@ -1,9 +1,10 @@
-//! Which log a timeline consists of: its own, and that of its ancestors up to where they were left. Of databases and clusters alike.
+//! Timeline lineage: a timeline consists of its own log, and that of its ancestors up to where they were left. Of databases and
+//! clusters alike.
 //!
 //! ```text
 //!   timeline 1   [ 1 ][ 2 ][ 3 ][ 4 ]
 //!                          | fork in 3
-//!   timeline 2             [ 3 ][ 4 ][ 5 ]        line of 2: segments 1 to 3 of timeline 1, then 3 to 5 of timeline 2
+//!   timeline 2             [ 3 ][ 4 ][ 5 ]        lineage of 2: segments 1 to 3 of timeline 1, then 3 to 5 of timeline 2
 //! ```
 //! A timeline other than the first whose history is not there may descend from any before it: what is kept is kept for it, too.
 
@@ -35,21 +36,21 @@ impl LogStretch {
 
 /// The timelines of a system.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lines {
+pub struct TimelineLineage {
     segment_bytes: u64,
     timelines: BTreeSet<TimelineId>,
     histories: BTreeMap<TimelineId, TimelineHistory>,
 }
 
-impl Lines {
+impl TimelineLineage {
     /// `timelines` are those that there is log of; `histories` those that are known.
     pub fn new(
         segment_bytes: u64,
         timelines: impl IntoIterator<Item = TimelineId>,
         histories: BTreeMap<TimelineId, TimelineHistory>,
-    ) -> Lines {
+    ) -> TimelineLineage {
         let timelines = timelines.into_iter().chain(histories.keys().copied()).collect();
-        Lines { segment_bytes: segment_bytes.max(1), timelines, histories }
+        TimelineLineage { segment_bytes: segment_bytes.max(1), timelines, histories }
     }
 
     /// Every timeline that is known of.
@@ -133,11 +134,11 @@ mod tests {
         TimelineId::new(number).unwrap()
     }
 
-    fn lines() -> Lines {
+    fn lineage() -> TimelineLineage {
         let second = TimelineHistory::first().fork(timeline(2), Lsn::new(350), TimelineMark::NONE, "x");
         let third = second.fork(timeline(3), Lsn::new(550), TimelineMark::NONE, "y");
         let histories = [(timeline(2), second), (timeline(3), third)].into();
-        Lines::new(100, [timeline(1), timeline(5)], histories)
+        TimelineLineage::new(100, [timeline(1), timeline(5)], histories)
     }
 
     fn backup(number: u32, end: u64) -> BackupNeeds {
@@ -160,26 +161,26 @@ mod tests {
     #[test]
     fn a_line_follows_its_ancestors_up_to_where_they_were_left() {
         let stretch = |number, first, last| LogStretch { timeline: timeline(number), first, last };
-        let found = lines().stretches(timeline(3), Lsn::new(120), Lsn::MAX);
+        let found = lineage().stretches(timeline(3), Lsn::new(120), Lsn::MAX);
         assert_eq!(found, [stretch(1, 1, 3), stretch(2, 3, 5), stretch(3, 5, u64::MAX)]);
-        let found = lines().stretches(timeline(3), Lsn::new(400), Lsn::new(500));
+        let found = lineage().stretches(timeline(3), Lsn::new(400), Lsn::new(500));
         assert_eq!(found, [stretch(2, 4, 5)]);
-        assert_eq!(lines().stretches(timeline(1), Lsn::new(120), Lsn::new(130)), [stretch(1, 1, 1)]);
+        assert_eq!(lineage().stretches(timeline(1), Lsn::new(120), Lsn::new(130)), [stretch(1, 1, 1)]);
         // Its history is missing.
-        let found = lines().stretches(timeline(5), Lsn::new(120), Lsn::new(230));
+        let found = lineage().stretches(timeline(5), Lsn::new(120), Lsn::new(230));
         assert_eq!(found, [1, 2, 3, 5].map(|number| stretch(number, 1, 2)));
     }
 
     #[test]
     fn a_backup_is_on_the_lines_that_have_all_of_it() {
-        let lines = lines();
+        let lineage = lineage();
         let on = |backup: &BackupNeeds| -> Vec<u32> {
-            [1, 2, 3, 5].into_iter().filter(|number| lines.may_have(timeline(*number), backup)).collect()
+            [1, 2, 3, 5].into_iter().filter(|number| lineage.may_have(timeline(*number), backup)).collect()
         };
         assert_eq!(on(&backup(1, 350)), [1, 2, 3, 5]);
         assert_eq!(on(&backup(1, 351)), [1, 5]);
         assert_eq!(on(&backup(2, 500)), [2, 3, 5]);
         assert_eq!(on(&backup(3, 900)), [3, 5]);
-        assert!(!lines.has(timeline(5), &backup(3, 900)), "nobody knows");
+        assert!(!lineage.has(timeline(5), &backup(3, 900)), "nobody knows");
     }
 }
