@@ -6,7 +6,7 @@ use seawall_wal::TimelineHistory;
 
 use crate::error::BackupError;
 use crate::manifest::Manifest;
-use crate::places::{self, BACKUPS};
+use crate::object_names::{self, BACKUPS};
 use crate::timelines;
 
 /// A backup in a repository.
@@ -55,7 +55,7 @@ pub fn backups(repository: &Repository, database: DatabaseId) -> Result<StoredBa
     let mut found = StoredBackups::default();
     for id in repository.list_directories(system, BACKUPS)? {
         // Somebody else's directory.
-        let Some(name) = places::manifest(&id) else { continue };
+        let Some(name) = object_names::manifest(&id) else { continue };
         let mut content = Vec::new();
         match repository.fetch_object(system, &name, &mut content) {
             Err(ArchiveError::NotFound { .. }) => {

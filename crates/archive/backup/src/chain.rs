@@ -17,7 +17,7 @@ use seawall_engine::Error;
 use crate::error::BackupError;
 use crate::layer::Layer;
 use crate::manifest::RunKind;
-use crate::places;
+use crate::object_names;
 use crate::run::RunReader;
 
 /// Fetches a run of a backup, and checks it against the manifest.
@@ -56,7 +56,7 @@ impl<'scope, 'env> RunStream<'scope, 'env> {
             let middle = low.midpoint(high);
             let number = self.numbers[middle];
             let mut run = (self.fetch)(self.backup, number)?;
-            let object = || places::run(&self.backup.id, number);
+            let object = || object_names::run(&self.backup.id, number);
             let has_row = run.advance().map_err(|problem| BackupError::damaged(object(), problem))?;
             if has_row && run.key() > after { high = middle } else { low = middle + 1 }
         }
@@ -80,7 +80,7 @@ impl<'scope, 'env> RunStream<'scope, 'env> {
     fn advance(&mut self) -> Result<bool, BackupError> {
         loop {
             if let Some((number, run)) = &mut self.run {
-                let object = || places::run(&self.backup.id, *number);
+                let object = || object_names::run(&self.backup.id, *number);
                 if run.advance().map_err(|problem| BackupError::damaged(object(), problem))? {
                     return Ok(true);
                 }

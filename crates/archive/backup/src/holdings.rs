@@ -20,7 +20,7 @@ use crate::layer::{Layer, cut_short_below, read_progress};
 use crate::lineage::TimelineLineage;
 use crate::manifest::CutShort;
 use crate::needs::{BackupNeeds, read_needs};
-use crate::places;
+use crate::object_names;
 
 /// What a repository holds of a system.
 #[derive(Clone, Debug)]
@@ -165,15 +165,15 @@ impl<'a> Sorted<'a> {
                 Some(StoredName::LogFile(..)) => sorted.log.push(object),
                 Some(StoredName::Gap(_, gap)) => sorted.gaps.push(*gap),
                 Some(StoredName::Object(_, name)) => {
-                    if let Some(id) = places::backup_of(name) {
+                    if let Some(id) = object_names::backup_of(name) {
                         let directory = sorted.backups.entry(id.to_owned()).or_default();
-                        if places::manifest(id).as_ref() == Some(name) {
+                        if object_names::manifest(id).as_ref() == Some(name) {
                             directory.has_manifest = true;
                         } else {
-                            directory.has_removal_mark |= places::is_removal_mark(name);
+                            directory.has_removal_mark |= object_names::is_removal_mark(name);
                             directory.objects.push(object);
                         }
-                    } else if places::parse_tail(name).is_some() {
+                    } else if object_names::parse_tail(name).is_some() {
                         sorted.log.push(object);
                     }
                 }
@@ -240,7 +240,7 @@ fn place_of(object: &StoredObject) -> Option<(TimelineId, u64, u64, bool)> {
             LogFileName::History(_) => None,
         },
         StoredName::Object(_, name) => {
-            let (segment, _, to) = places::parse_tail(name)?;
+            let (segment, _, to) = object_names::parse_tail(name)?;
             Some((segment.timeline, segment.number, to, false))
         }
         StoredName::RepositoryHeader | StoredName::Key(_) | StoredName::Scratch | StoredName::Gap(..) => None,
@@ -291,7 +291,7 @@ fn layers_of_unfinished(
     objects: &[&StoredObject],
 ) -> Result<Vec<Layer>, BackupError> {
     let number = |object: &&StoredObject| match &object.name {
-        Some(StoredName::Object(_, name)) => places::parse_progress(name),
+        Some(StoredName::Object(_, name)) => object_names::parse_progress(name),
         _ => None,
     };
     let Some(progress) = objects.iter().filter_map(number).max() else { return Ok(Vec::new()) };

@@ -14,7 +14,7 @@ use crate::catalog::StoredBackup;
 use crate::error::BackupError;
 use crate::manifest::{CutShort, Manifest, RunInfo, RunKind};
 use crate::needs::NeededObject;
-use crate::places;
+use crate::object_names;
 use crate::progress::Progress;
 
 /// A backup, or what one that was cut short has.
@@ -58,7 +58,7 @@ impl Layer {
     /// Its objects, but for a manifest.
     pub(crate) fn objects(&self) -> impl Iterator<Item = NeededObject> {
         let run = |(number, run): (u32, &RunInfo)| NeededObject {
-            name: places::run(&self.id, number),
+            name: object_names::run(&self.id, number),
             bytes: run.bytes,
             checksum: run.checksum,
         };
@@ -74,7 +74,7 @@ impl Layer {
     pub(crate) fn is_there(&self, repository: &Repository) -> Result<bool, BackupError> {
         let system = System::Seawall(self.base.database);
         let mut names: Vec<_> = repository
-            .list_objects(system, &places::directory(&self.id))?
+            .list_objects(system, &object_names::directory(&self.id))?
             .into_iter()
             .map(|(name, _)| name)
             .collect();
@@ -89,7 +89,7 @@ pub(crate) fn read_progress(
     system: System,
     cut_short: &CutShort,
 ) -> Result<(Layer, Progress), BackupError> {
-    let name = places::progress(&cut_short.id, cut_short.progress);
+    let name = object_names::progress(&cut_short.id, cut_short.progress);
     let mut content = Vec::new();
     repository.fetch_object(system, &name, &mut content)?;
     let progress = Progress::decode(&content).map_err(|problem| BackupError::damaged(&name, problem))?;

@@ -29,7 +29,7 @@ mod layer;
 mod lineage;
 mod manifest;
 mod needs;
-pub mod places;
+pub mod object_names;
 mod progress;
 mod reach;
 mod removal_mark;

@@ -14,7 +14,7 @@ use crate::error::BackupError;
 use crate::layer::{Layer, cut_short_below};
 use crate::manifest::Manifest;
 use crate::manifest::postgresql::{PartInfo, PostgreSqlManifest};
-use crate::places;
+use crate::object_names;
 
 /// What a backup needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub(crate) fn needs_of(
     manifest: &[u8],
 ) -> Result<BackupNeeds, BackupError> {
     let damaged = |problem: String| {
-        let object = places::manifest(id).map_or_else(|| id.to_owned(), |name| name.to_string());
+        let object = object_names::manifest(id).map_or_else(|| id.to_owned(), |name| name.to_string());
         BackupError::damaged(object, problem)
     };
     match system {
@@ -108,7 +108,7 @@ fn needs_of_database(manifest: &Manifest, layer: &Layer, cut_short: &[Layer]) ->
 fn needs_of_cluster(id: &str, manifest: &PostgreSqlManifest) -> Result<BackupNeeds, String> {
     let object = |(number, part): (usize, &PartInfo)| {
         let number = u32::try_from(number).map_err(|_| "it has too many parts".to_owned())?;
-        Ok(NeededObject { name: places::part(id, number), bytes: part.bytes, checksum: part.checksum })
+        Ok(NeededObject { name: object_names::part(id, number), bytes: part.bytes, checksum: part.checksum })
     };
     Ok(BackupNeeds {
         id: id.to_owned(),
@@ -132,7 +132,7 @@ pub(crate) fn read_needs(
     system: System,
     id: &str,
 ) -> Result<Option<BackupNeeds>, BackupError> {
-    let Some(name) = places::manifest(id) else { return Ok(None) };
+    let Some(name) = object_names::manifest(id) else { return Ok(None) };
     let mut content = Vec::new();
     match repository.fetch_object(system, &name, &mut content) {
         Err(ArchiveError::NotFound { .. }) => return Ok(None),

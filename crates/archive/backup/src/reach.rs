@@ -14,7 +14,7 @@ use seawall_engine::{ArchivedLog, UPLOADS_AHEAD_MAX};
 use seawall_types::{Lsn, TimelineId};
 use seawall_wal::{HEADER_BYTES, TimelineHistory};
 
-use crate::places;
+use crate::object_names;
 
 /// A part of the log that lies on one timeline.
 struct Part {
@@ -90,8 +90,8 @@ fn segments_there(
         }
     };
     // Tails before segments: one that gives way meanwhile has its segment.
-    for (name, _) in repository.list_objects(system, &places::tails(part.timeline))? {
-        if let Some((segment, _, to)) = places::parse_tail(&name) {
+    for (name, _) in repository.list_objects(system, &object_names::tails(part.timeline))? {
+        if let Some((segment, _, to)) = object_names::parse_tail(&name) {
             add(segment.number, to);
         }
     }

@@ -31,7 +31,7 @@ use seawall_codec::sealed_text::{TextReader, TextWriter};
 use seawall_types::{Lsn, TimelineId};
 
 use crate::error::BackupError;
-use crate::places;
+use crate::object_names;
 
 const TITLE: &str = "Seawall backup being removed";
 const VERSION: u32 = 1;
@@ -85,7 +85,7 @@ impl RemovalMark {
             end,
             created_micros: now_micros,
         };
-        let header = places::removal_mark(id).header(ObjectKind::BackupProgress, system, place);
+        let header = object_names::removal_mark(id).header(ObjectKind::BackupProgress, system, place);
         let packed = Packer::new(Packing::default()).pack(header, self.encode().as_bytes());
         match repository.push_object(&packed) {
             // An earlier attempt has put it, before or after the backup ended.
@@ -107,10 +107,10 @@ fn check_not_given_up(
     objects: &[ObjectName],
 ) -> Result<(), BackupError> {
     let is_there = |name: &ObjectName| repository.is_there(&format!("{system}/{name}"));
-    let listed = repository.list_objects(system, &places::directory(id))?;
+    let listed = repository.list_objects(system, &object_names::directory(id))?;
     let listed: BTreeSet<ObjectName> = listed.into_iter().map(|(name, _)| name).collect();
     let doubtful = objects.iter().enumerate().filter(|(index, name)| *index == 0 || !listed.contains(name));
-    let mut is_given_up = is_there(&places::removal_mark(id))?;
+    let mut is_given_up = is_there(&object_names::removal_mark(id))?;
     for (_, name) in doubtful {
         is_given_up |= !is_there(name)?;
     }
@@ -133,7 +133,7 @@ pub fn put_unless_given_up(
     put()?;
     match check_not_given_up(repository, system, id, objects) {
         Err(error @ BackupError::GivenUp { .. }) => {
-            let manifest = places::manifest(id).expect("a backup's name has the form of names");
+            let manifest = object_names::manifest(id).expect("a backup's name has the form of names");
             repository.remove_object(system, &manifest)?;
             Err(error)
         }

@@ -28,7 +28,7 @@ use seawall_wal::{HEADER_BYTES, SegmentName, TimelineHistory};
 
 use seawall_engine::{ArchivedLog, LogArchive, LogArchiveError, LogFile, LogGap};
 
-use crate::places;
+use crate::object_names;
 use crate::reach::reach;
 
 /// Bytes of a segment file.
@@ -193,13 +193,13 @@ impl RepositoryArchive {
     /// The tails that overlap with this one and are not known to be this archive's own, with where they begin, the farthest first.
     fn others(&self, log: &ArchivedLog, tail: &Tail<'_>) -> Result<Vec<(ObjectName, u64)>, LogArchiveError> {
         let system = System::Seawall(log.database);
-        let listed = self.repository.list_objects(system, &places::tails(tail.segment.timeline));
+        let listed = self.repository.list_objects(system, &object_names::tails(tail.segment.timeline));
         let listed = listed.map_err(|error| words(&error))?;
         let known = self.lock_known();
         let mut others: Vec<(ObjectName, u64, u64)> = listed
             .into_iter()
             .filter_map(|(name, _)| {
-                let (segment, from, to) = places::parse_tail(&name)?;
+                let (segment, from, to) = object_names::parse_tail(&name)?;
                 let is_other = (from, to) != (tail.from, tail.end()) && !known.has(tail, (from, to));
                 let overlaps = segment == tail.segment && from < tail.end() && to > tail.from;
                 (is_other && overlaps).then_some((name, from, to))
@@ -256,7 +256,7 @@ impl RepositoryArchive {
                     end: Lsn::new(start + to),
                     created_micros: created,
                 };
-                places::tail(segment, from, to).header(ObjectKind::LogTail, system, place)
+                object_names::tail(segment, from, to).header(ObjectKind::LogTail, system, place)
             }
         };
         Ok(Packer::new(self.packing).pack(header, content))
@@ -284,7 +284,7 @@ impl LogArchive for RepositoryArchive {
                 self.store_compared(log, &whole, || repository.push(&packed), remove)
             }
             LogFile::Tail { segment, from, to } => {
-                let name = places::tail(segment, from, to);
+                let name = object_names::tail(segment, from, to);
                 let tail = Tail { segment, from, content, is_whole: false };
                 let remove = || repository.remove_object(system, &name);
                 self.store_compared(log, &tail, || repository.push_object(&packed), remove)
@@ -294,9 +294,9 @@ impl LogArchive for RepositoryArchive {
 
     fn remove_tails(&self, log: &ArchivedLog, segment: SegmentName) -> Result<(), LogArchiveError> {
         let system = System::Seawall(log.database);
-        let tails = self.repository.list_objects(system, &places::tails(segment.timeline));
+        let tails = self.repository.list_objects(system, &object_names::tails(segment.timeline));
         for (name, _) in tails.map_err(|error| words(&error))? {
-            if places::parse_tail(&name).is_some_and(|(of, ..)| of == segment) {
+            if object_names::parse_tail(&name).is_some_and(|(of, ..)| of == segment) {
                 self.repository.remove_object(system, &name).map_err(|error| words(&error))?;
             }
         }

@@ -24,7 +24,7 @@ use seawall_io::Random;
 use seawall_types::{Lsn, TimelineId};
 
 use crate::error::BackupError;
-use crate::places;
+use crate::object_names;
 
 const TITLE: &str = "Seawall timeline reserved";
 const VERSION: u32 = 1;
@@ -97,8 +97,8 @@ impl Reservations<'_> {
         if let Some(wanted) = self.wanted {
             return Ok(wanted);
         }
-        let listed = self.repository.list_objects(self.system, places::RESERVED)?;
-        let reserved = listed.iter().filter_map(|(name, _)| places::parse_reserved(name));
+        let listed = self.repository.list_objects(self.system, object_names::RESERVED)?;
+        let reserved = listed.iter().filter_map(|(name, _)| object_names::parse_reserved(name));
         above(reserved.fold(self.last, TimelineId::max))
     }
 
@@ -110,7 +110,8 @@ impl Reservations<'_> {
             end: Lsn::ZERO,
             created_micros: self.now_micros,
         };
-        let header = places::reserved(new.number).header(ObjectKind::TimelineReservation, self.system, place);
+        let header =
+            object_names::reserved(new.number).header(ObjectKind::TimelineReservation, self.system, place);
         let packed = Packer::new(Packing::default()).pack(header, encode(new).as_bytes());
         self.repository.push_object(&packed).map(drop)
     }

@@ -26,7 +26,7 @@ use crate::catalog::{StoredBackup, backups, databases};
 use crate::chain::ChainReader;
 use crate::error::BackupError;
 use crate::layer::{Layer, chain_of};
-use crate::places;
+use crate::object_names;
 use crate::reservation::{Reservations, Reserved};
 use crate::run::RunReader;
 use crate::stored_log::{FetchedLog, OnItsWay, PassedLog, StoredLog};
@@ -561,7 +561,7 @@ impl Plan<'_> {
     }
 
     fn fetch_run(&self, backup: &Layer, number: u32) -> Result<RunReader, BackupError> {
-        let object = places::run(&backup.id, number);
+        let object = object_names::run(&backup.id, number);
         let index = usize::try_from(number).expect("32 bits");
         let expected = backup.runs[index];
         let mut content = Vec::new();

@@ -32,7 +32,7 @@ use crate::catalog::{StoredBackup, StoredBackups, backups};
 use crate::error::BackupError;
 use crate::layer::{Layer, chain_of, read_progress};
 use crate::manifest::{CutShort, Manifest};
-use crate::places;
+use crate::object_names;
 use crate::progress::Progress;
 use crate::stored_log::StoredLog;
 use crate::take::{BackupOptions, BackupStart};
@@ -215,16 +215,16 @@ impl Search<'_> {
 
     /// Of an attempt, the last thing that it has said.
     fn newest_progress(&self, id: &str) -> Result<Option<CutShort>, BackupError> {
-        let names = self.repository.list_objects(self.system(), &places::directory(id))?;
+        let names = self.repository.list_objects(self.system(), &object_names::directory(id))?;
         // An expiry removes it.
-        if names.iter().any(|(name, _)| places::is_removal_mark(name)) {
+        if names.iter().any(|(name, _)| object_names::is_removal_mark(name)) {
             return Ok(None);
         }
         // Of a backup that was under way when this copy of the directory was made, what came later is not this copy's.
         let is_of_here =
             |number: &u32| self.reach(id).is_none_or(|reach| BackupReach::Progress(*number) <= reach);
         let newest =
-            names.iter().filter_map(|(name, _)| places::parse_progress(name)).filter(is_of_here).max();
+            names.iter().filter_map(|(name, _)| object_names::parse_progress(name)).filter(is_of_here).max();
         Ok(newest.map(|progress| CutShort { id: id.to_owned(), progress }))
     }
 

@@ -17,7 +17,7 @@ use seawall_types::{DatabaseId, Lsn, TimelineId};
 use seawall_wal::{HEADER_BYTES, LogGeometry, SegmentName, TimelineHistory};
 
 use crate::error::BackupError;
-use crate::places;
+use crate::object_names;
 
 /// Between a look at what there is and its fetch, a tail may give way to its segment.
 const LOOKS_MAX: u32 = 3;
@@ -227,12 +227,12 @@ impl<'a> StoredLog<'a> {
             LogFileName::Partial(_) | LogFileName::BackupLabel(..) | LogFileName::History(_) => None,
         };
         let tail = |(name, _): (ObjectName, u64)| {
-            let (segment, from, _) = places::parse_tail(&name)?;
+            let (segment, from, _) = object_names::parse_tail(&name)?;
             Some(LaterObject { start: at(segment.number, from), name: LaterName::Tail(name) })
         };
         let segments = self.repository.list(self.system, Some(timeline))?.into_iter().filter_map(segment);
         // Of later segments, or of this one behind a tail that is missing.
-        let tails = self.repository.list_objects(self.system, &places::tails(timeline))?;
+        let tails = self.repository.list_objects(self.system, &object_names::tails(timeline))?;
         let later = segments.chain(tails.into_iter().filter_map(tail));
         Ok(later.filter(|object| object.start > end).collect())
     }
@@ -283,7 +283,7 @@ impl<'a> StoredLog<'a> {
     fn fetch_tails(&self, name: SegmentName) -> Result<Option<FetchedSegment>, BackupError> {
         let mut content = Vec::new();
         for (from, to) in self.tails_of(name)? {
-            let object = places::tail(name, from, to);
+            let object = object_names::tail(name, from, to);
             let mut bytes = Vec::new();
             self.repository.fetch_object(self.system, &object, &mut bytes)?;
             let is_whole = bytes.len() as u64 == to - from && from <= content.len() as u64;
@@ -304,8 +304,8 @@ impl<'a> StoredLog<'a> {
 
     /// The tails that cover the longest beginning of a segment file, each from where the one before ends or sooner.
     fn tails_of(&self, name: SegmentName) -> Result<Vec<(u64, u64)>, BackupError> {
-        let objects = self.repository.list_objects(self.system, &places::tails(name.timeline))?;
-        let of_it = objects.iter().filter_map(|(object, _)| places::parse_tail(object));
+        let objects = self.repository.list_objects(self.system, &object_names::tails(name.timeline))?;
+        let of_it = objects.iter().filter_map(|(object, _)| object_names::parse_tail(object));
         let fits = |to: u64| to <= self.geometry.segment_bytes();
         let ranges = of_it.filter(|(of, _, to)| *of == name && fits(*to)).map(|(_, from, to)| (from, to));
         Ok(cover(ranges))

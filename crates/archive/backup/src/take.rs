@@ -20,7 +20,7 @@ use crate::catalog::StoredBackup;
 use crate::error::BackupError;
 use crate::layer::Layer;
 use crate::manifest::{Manifest, RunKind};
-use crate::places;
+use crate::object_names;
 use crate::removal_mark::put_unless_given_up;
 use crate::repository_archive::RepositoryArchive;
 use crate::resume::Foundation;
@@ -112,7 +112,7 @@ pub fn back_up(
     progress: &mut dyn FnMut(BackupStep),
 ) -> Result<StoredBackup, BackupError> {
     let started_micros = clock.wall_micros();
-    let hold = format!("backup {}", places::backup_id(started_micros, Lsn::ZERO));
+    let hold = format!("backup {}", object_names::backup_id(started_micros, Lsn::ZERO));
     let mut backup = database.begin_backup(&hold)?;
     let base = backup.base().clone();
     if base.keys.is_some() && !repository.is_encrypted() {
@@ -121,7 +121,7 @@ pub fn back_up(
     let foundation = Foundation::find(&backup, repository, options, started_micros)?;
     backup.build_on(foundation.parents())?;
     progress(BackupStep::Begins(foundation.start()));
-    let id = places::backup_id(started_micros, base.redo_point);
+    let id = object_names::backup_id(started_micros, base.redo_point);
     let notes = backup.notes();
     notes.note(&id, BackupReach::Begun)?;
     let note = |number| notes.note(&id, BackupReach::Progress(number));

@@ -33,7 +33,7 @@ use seawall_wal::TimelineHistory;
 
 use crate::error::BackupError;
 use crate::history::StoredHistory;
-use crate::places;
+use crate::object_names;
 
 /// The timelines of a system, by their histories in a repository and the log that is there.
 #[derive(Clone, Debug, Default)]
@@ -341,11 +341,11 @@ fn last_tail(
     segment_bytes: u64,
 ) -> Result<Option<Farthest>, BackupError> {
     let tail = |(name, _): (ObjectName, u64)| {
-        let (segment, _, to) = places::parse_tail(&name)?;
+        let (segment, _, to) = object_names::parse_tail(&name)?;
         let end = segment.number.saturating_mul(segment_bytes).saturating_add(to);
         Some(Farthest { certain: end, end, name: StoredName::Object(system, name) })
     };
-    let tails = repository.list_objects(system, &places::tails(timeline))?.into_iter().filter_map(tail);
+    let tails = repository.list_objects(system, &object_names::tails(timeline))?.into_iter().filter_map(tail);
     Ok(tails.max_by_key(|tail| tail.end))
 }
 

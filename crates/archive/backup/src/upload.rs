@@ -16,7 +16,7 @@ use seawall_types::Lsn;
 
 use crate::error::BackupError;
 use crate::manifest::{Manifest, RunInfo, RunKind};
-use crate::places;
+use crate::object_names;
 use crate::progress::Progress;
 use crate::resume::Foundation;
 
@@ -134,7 +134,7 @@ impl<'a> Uploader<'a> {
     }
 
     fn put(&self, packer: &mut Packer, run: Made) -> Result<(), BackupError> {
-        let name = places::run(self.id, run.number);
+        let name = object_names::run(self.id, run.number);
         let info = self.put_object(packer, &name, ObjectKind::BackupRun, self.place, &run.content)?;
         let info = RunInfo { kind: run.kind, rows: run.rows, ..info };
         match self.note(run.number, info, run.mark) {
@@ -181,7 +181,7 @@ impl<'a> Uploader<'a> {
 
     fn put_progress(&self, packer: &mut Packer, number: u32, progress: &Progress) -> Result<(), BackupError> {
         (self.note_progress)(number)?;
-        let name = places::progress(self.id, number);
+        let name = object_names::progress(self.id, number);
         let text = progress.encode();
         self.put_object(packer, &name, ObjectKind::BackupProgress, self.place, text.as_bytes()).map(drop)
     }
@@ -195,7 +195,7 @@ impl<'a> Uploader<'a> {
     }
 
     pub(crate) fn put_manifest(&self, manifest: &Manifest) -> Result<(), BackupError> {
-        let name = places::manifest(self.id).expect("a backup's name has the form of names");
+        let name = object_names::manifest(self.id).expect("a backup's name has the form of names");
         let place = ObjectPlace { end: manifest.end.end, ..self.place };
         let (mut packer, text) = (Packer::new(self.packing), manifest.encode());
         self.put_object(&mut packer, &name, ObjectKind::BackupManifest, place, text.as_bytes()).map(drop)

@@ -34,7 +34,7 @@ use seawall_wal::TimelineHistory;
 use crate::error::BackupError;
 use crate::history::StoredHistory;
 use crate::needs::BackupNeeds;
-use crate::places;
+use crate::object_names;
 use crate::removal_mark::RemovalMark;
 use objects::{Examined, Examiner};
 
@@ -188,7 +188,7 @@ struct OtherBackupLog {
 impl OtherBackupLog {
     fn of(object: &StoredObject, examined: &Examined) -> Option<OtherBackupLog> {
         let Some(StoredName::Object(_, name)) = &object.name else { return None };
-        let backup = places::backup_of(name)?.to_owned();
+        let backup = object_names::backup_of(name)?.to_owned();
         if let Some(RemovalMark { timeline, first, end }) = examined.removal {
             return Some(OtherBackupLog { backup, timeline, first, end });
         }

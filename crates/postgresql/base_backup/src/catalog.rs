@@ -5,7 +5,7 @@ use seawall_wal::TimelineHistory;
 
 use seawall_backup::BackupError;
 use seawall_backup::PostgreSqlManifest;
-use seawall_backup::places::{self, BACKUPS};
+use seawall_backup::object_names::{self, BACKUPS};
 use seawall_backup::timelines;
 
 /// A backup of a cluster in a repository.
@@ -57,7 +57,7 @@ pub fn postgresql_backups(
     let mut found = StoredPostgreSqlBackups::default();
     for id in repository.list_directories(system, BACKUPS)? {
         // Somebody else's directory.
-        let Some(name) = places::manifest(&id) else { continue };
+        let Some(name) = object_names::manifest(&id) else { continue };
         let mut content = Vec::new();
         match repository.fetch_object(system, &name, &mut content) {
             // Under way, or given up.

@@ -17,7 +17,7 @@ use seawall_codec::checksum::Crc64;
 use super::missing::{Missing, WantedPart};
 use seawall_backup::BackupError;
 use seawall_backup::PartInfo;
-use seawall_backup::places;
+use seawall_backup::object_names;
 
 /// The first part is a small one: with it, the repository shows soon that a backup is under way, and from where on it needs the log.
 const FIRST_PART_BYTES_MAX: usize = 64 << 10;
@@ -99,8 +99,11 @@ impl PartWriter<'_> {
         loop {
             let next = parts.lock().expect("no thread panics while it waits for a part").recv();
             let Ok(part) = next else { return Ok(()) };
-            let header =
-                places::part(self.id, part.number).header(ObjectKind::BackupPart, self.system, self.place);
+            let header = object_names::part(self.id, part.number).header(
+                ObjectKind::BackupPart,
+                self.system,
+                self.place,
+            );
             let packed = packer.pack(header, &part.content);
             drop(part.content);
             self.repository.push_object(&packed)?;
@@ -125,7 +128,7 @@ impl StoredParts<'_> {
         let expected = self.parts[part.index];
         let number =
             u32::try_from(part.index).map_err(|_| BackupError::damaged(self.id, "it has too many parts"))?;
-        let object = places::part(self.id, number);
+        let object = object_names::part(self.id, number);
         let mut content = Vec::new();
         self.repository.fetch_object(self.system, &object, &mut content)?;
         let mut checksum = Crc64::new();

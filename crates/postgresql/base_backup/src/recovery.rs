@@ -100,7 +100,7 @@ impl Recovery<'_> {
             PostgreSqlTarget::Latest => (None, String::new()),
             PostgreSqlTarget::Lsn(lsn) => (Some("recovery_target_lsn"), lsn.to_string()),
             PostgreSqlTarget::Time(micros) => {
-                (Some("recovery_target_time"), seawall_backup::places::utc(*micros))
+                (Some("recovery_target_time"), seawall_backup::object_names::utc(*micros))
             }
             PostgreSqlTarget::RestorePoint(name) => (Some("recovery_target_name"), name.clone()),
         };

@@ -34,7 +34,7 @@ use super::restore_points::Search;
 use super::stream::{Contents, read_rest};
 use super::unpack::{Unpacked, Unpacker, sync_files};
 use seawall_backup::BackupError;
-use seawall_backup::places::utc;
+use seawall_backup::object_names::utc;
 use seawall_backup::timelines::{Followed, PassedOver, Timelines};
 
 /// Files that are synced at a time: a journal takes several at once.

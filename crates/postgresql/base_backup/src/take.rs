@@ -28,7 +28,7 @@ use super::segments::{SegmentSize, StoredSegments};
 use super::server::{AskedServer, BaseBackup, PostgreSqlServer, ServerState};
 use super::stream::{Contents, Nobody, read_archive};
 use seawall_backup::BackupError;
-use seawall_backup::places;
+use seawall_backup::object_names;
 use seawall_backup::put_unless_given_up;
 use seawall_backup::timelines::Timelines;
 use seawall_backup::{PartInfo, PostgreSqlManifest};
@@ -128,7 +128,7 @@ pub fn back_up_postgresql(
     let (identifier, size) = check_server(&state)?;
     let system = System::PostgreSql(identifier);
     check_archive(&state, repository, system)?;
-    let id = places::backup_id(state.micros, state.position());
+    let id = object_names::backup_id(state.micros, state.position());
     let label = options.label.clone().unwrap_or_else(|| format!("seawall {id}"));
     let place = ObjectPlace {
         timeline: TimelineId::new(state.timeline).unwrap_or(TimelineId::FIRST),
@@ -183,7 +183,8 @@ pub fn back_up_postgresql(
         bad_files: bad.unwrap_or_default(),
         parts,
     };
-    let parts: Vec<_> = (0..).zip(&manifest.parts).map(|(number, _)| places::part(&id, number)).collect();
+    let parts: Vec<_> =
+        (0..).zip(&manifest.parts).map(|(number, _)| object_names::part(&id, number)).collect();
     put_unless_given_up(repository, system, &id, &parts, || put_manifest(&writer, &manifest))?;
     Ok(StoredPostgreSqlBackup { id, manifest })
 }
@@ -448,7 +449,7 @@ impl NeededLog<'_> {
 }
 
 fn put_manifest(writer: &PartWriter<'_>, manifest: &PostgreSqlManifest) -> Result<(), BackupError> {
-    let name = places::manifest(writer.id).expect("a backup's name has the form of names");
+    let name = object_names::manifest(writer.id).expect("a backup's name has the form of names");
     let place =
         ObjectPlace { timeline: manifest.timeline, start: manifest.start, end: manifest.end, ..writer.place };
     let header = name.header(ObjectKind::BackupManifest, writer.system, place);

@@ -6,7 +6,7 @@ use seawall_engine::BackupBase;
 use seawall_types::{DatabaseId, TableId, TimelineId};
 
 use super::{CutShort, RunInfo, RunKind};
-use crate::places;
+use crate::object_names;
 
 const NONE: &str = "none";
 
@@ -76,8 +76,8 @@ fn cut_short(text: &str) -> Option<CutShort> {
 
 /// What can be the name of a backup's directory.
 fn backup_id(text: &str) -> Option<String> {
-    let manifest = places::manifest(text)?;
-    (places::backup_of(&manifest) == Some(text)).then(|| text.to_owned())
+    let manifest = object_names::manifest(text)?;
+    (object_names::backup_of(&manifest) == Some(text)).then(|| text.to_owned())
 }
 
 /// The runs, by number.

@@ -11,7 +11,7 @@ use super::plan::{is_before_all, plan};
 use super::{CLOCKS_DIFFER_MAX, RETENTION_REASON, RemovedLog, RetentionPlan, RetentionPolicy};
 use crate::error::BackupError;
 use crate::holdings::{Holdings, UnfinishedBackup};
-use crate::places;
+use crate::object_names;
 use crate::removal_mark::RemovalMark;
 
 /// Why nothing more was removed.
@@ -302,10 +302,10 @@ impl Run<'_> {
 }
 
 fn mark_path(system: System, id: &str) -> String {
-    StoredName::Object(system, places::removal_mark(id)).path().expect("objects have a path")
+    StoredName::Object(system, object_names::removal_mark(id)).path().expect("objects have a path")
 }
 
 fn manifest_path(system: System, id: &str) -> String {
-    let name = places::manifest(id).expect("the manifest was read by this name");
+    let name = object_names::manifest(id).expect("the manifest was read by this name");
     StoredName::Object(system, name).path().expect("objects have a path")
 }

@@ -8,7 +8,7 @@ use super::objects::Examined;
 use super::{Finding, FindingKind, SystemFacts};
 use crate::error::BackupError;
 use crate::needs::{BackupNeeds, NeededObject};
-use crate::places;
+use crate::object_names;
 
 /// What is known of an object of a backup.
 #[derive(Debug)]
@@ -28,13 +28,13 @@ impl ObjectFacts {
     /// `None` for objects that are of no backup.
     pub(super) fn of(object: &StoredObject, examined: &Examined) -> Option<ObjectFacts> {
         let Some(StoredName::Object(_, name)) = &object.name else { return None };
-        let backup = places::backup_of(name)?.to_owned();
+        let backup = object_names::backup_of(name)?.to_owned();
         let header = examined.header.as_ref();
         let plain = header.filter(|header| header.encryption.is_none()).map(|header| header.plain_checksum);
         Some(ObjectFacts {
-            is_manifest: places::manifest(&backup).as_ref() == Some(name),
-            is_progress: places::parse_progress(name).is_some(),
-            is_removal_mark: places::is_removal_mark(name),
+            is_manifest: object_names::manifest(&backup).as_ref() == Some(name),
+            is_progress: object_names::parse_progress(name).is_some(),
+            is_removal_mark: object_names::is_removal_mark(name),
             backup,
             plain_bytes: header.map(|header| header.plain_bytes),
             checksum: examined.checksum.or(plain),
@@ -99,7 +99,7 @@ pub(super) fn check(
 }
 
 fn manifest_path(system: System, backup: &str) -> String {
-    let name = places::manifest(backup).map(|name| name.to_string()).unwrap_or_default();
+    let name = object_names::manifest(backup).map(|name| name.to_string()).unwrap_or_default();
     format!("{system}/{name}")
 }
 

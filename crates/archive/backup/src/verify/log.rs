@@ -8,7 +8,7 @@ use seawall_types::{Lsn, TimelineId};
 use super::{Finding, FindingKind, OtherBackupLog, SystemFacts};
 use crate::lineage::TimelineLineage;
 use crate::needs::BackupNeeds;
-use crate::places;
+use crate::object_names;
 
 /// What is known of a file of the log.
 #[derive(Clone, Debug)]
@@ -35,7 +35,7 @@ impl LogFacts {
             StoredName::LogFile(_, LogFileName::Partial(place)) => (*place, Part::Partial),
             StoredName::LogFile(_, LogFileName::BackupLabel(..) | LogFileName::History(_)) => return None,
             StoredName::Object(_, name) => {
-                let (segment, from, to) = places::parse_tail(name)?;
+                let (segment, from, to) = object_names::parse_tail(name)?;
                 let place = SegmentPlace { timeline: segment.timeline, digits: segment.number };
                 (place, Part::Tail { from, to })
             }

@@ -12,7 +12,7 @@ use seawall_types::Lsn;
 use super::{Finding, FindingKind, Histories, VerifyDepth};
 use crate::error::BackupError;
 use crate::needs::{BackupNeeds, needs_of};
-use crate::places;
+use crate::object_names;
 use crate::progress::Progress;
 use crate::removal_mark::RemovalMark;
 use crate::reservation::check_reservation;
@@ -118,9 +118,9 @@ impl Examiner<'_> {
             }
             Some(StoredName::Gap(system, gap)) => drop(self.repository.read_gap(*system, *gap)?),
             Some(StoredName::Object(_, name))
-                if places::backup_of(name).is_none()
-                    && places::parse_tail(name).is_none()
-                    && places::parse_reserved(name).is_none() =>
+                if object_names::backup_of(name).is_none()
+                    && object_names::parse_tail(name).is_none()
+                    && object_names::parse_reserved(name).is_none() =>
             {
                 tell(FindingKind::Stranger, UNKNOWN);
             }
@@ -181,18 +181,18 @@ impl Examiner<'_> {
         match &object.name {
             Some(StoredName::LogFile(system, name)) => self.check_log_file(*system, *name, &bytes)?,
             Some(StoredName::Object(system, name)) => {
-                if let Some((_, from, to)) = places::parse_tail(name) {
+                if let Some((_, from, to)) = object_names::parse_tail(name) {
                     if to - from != length {
                         return Err(damaged("its length is not that of its name".to_owned()));
                     }
                 } else if header.kind == ObjectKind::BackupRun {
                     check_run(name.file_name(), bytes).map_err(damaged)?;
                 } else if header.kind == ObjectKind::BackupManifest {
-                    let id = places::backup_of(name).unwrap_or_default();
+                    let id = object_names::backup_of(name).unwrap_or_default();
                     examined.backup = self.needs_of(*system, id, &bytes, object)?;
-                } else if places::is_removal_mark(name) {
+                } else if object_names::is_removal_mark(name) {
                     examined.removal = Some(RemovalMark::decode(&bytes).map_err(damaged)?);
-                } else if places::parse_reserved(name).is_some() {
+                } else if object_names::parse_reserved(name).is_some() {
                     check_reservation(&bytes).map_err(damaged)?;
                 } else if header.kind == ObjectKind::BackupProgress {
                     Progress::decode(&bytes).map_err(damaged)?;

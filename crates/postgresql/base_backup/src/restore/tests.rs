@@ -18,7 +18,7 @@ use super::super::parts::{Cutter, PartWriter};
 use super::super::stream::tests::archive_of;
 use super::*;
 use seawall_backup::PostgreSqlManifest;
-use seawall_backup::places;
+use seawall_backup::object_names;
 
 const SYSTEM: u64 = 7;
 const ID: &str = "20261122T031500.000000Z-0000000000700028";
@@ -91,7 +91,7 @@ impl World {
             bad_files: Vec::new(),
             parts,
         };
-        let header = places::manifest(id).unwrap().header(ObjectKind::BackupManifest, system, place);
+        let header = object_names::manifest(id).unwrap().header(ObjectKind::BackupManifest, system, place);
         let packed = Packer::new(packing).pack(header, manifest.encode().as_bytes());
         assert_eq!(self.repository.push_object(&packed).unwrap(), Pushed::Stored);
     }
@@ -156,7 +156,7 @@ fn a_cluster_comes_back_with_what_tells_it_how_to_recover() {
 #[test]
 fn what_is_not_whole_is_named_and_cannot_be_started() {
     let world = World::new(|list| list);
-    let part = places::part(ID, 3);
+    let part = object_names::part(ID, 3);
     let system = System::PostgreSql(SYSTEM);
     world.repository.remove_object(system, &part).unwrap();
     let problem = world.restore(PostgreSqlTarget::Latest).unwrap_err().to_string();

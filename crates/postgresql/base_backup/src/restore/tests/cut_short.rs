@@ -66,7 +66,7 @@ fn copy(tree: &BTreeMap<String, Vec<u8>>) -> tempfile::TempDir {
 
 impl World {
     fn part_file(&self, number: u32) -> String {
-        let name = places::part(ID, number).to_string();
+        let name = object_names::part(ID, number).to_string();
         let files = self.store.list_all();
         files.into_iter().find(|file| file.name.ends_with(&name)).unwrap().name
     }
@@ -193,7 +193,7 @@ fn a_newer_backup_is_no_reason_to_begin_anew_and_one_that_is_gone_is() {
     let report = world.restore_into(&world.directory(), &request()).unwrap();
     assert!(report.backup.id == ID && report.kept_files > 0, "{report:?}");
     assert!(tree(&world.directory()) == world.expected());
-    let manifest = places::manifest(ID).unwrap();
+    let manifest = object_names::manifest(ID).unwrap();
     world.repository.remove_object(System::PostgreSql(SYSTEM), &manifest).unwrap();
     let report = world.restore_into(copy.path(), &request()).unwrap();
     assert!(report.backup.id == NEWER && report.kept_files == 0, "{report:?}");
