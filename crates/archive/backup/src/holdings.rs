@@ -14,12 +14,12 @@ use seawall_archive::{
 };
 use seawall_types::{Lsn, TimelineId};
 
+use crate::dependencies::{BackupDependencies, read_dependencies};
 use crate::error::BackupError;
 use crate::history::read_histories;
 use crate::layer::{Layer, cut_short_below, read_progress};
 use crate::lineage::TimelineLineage;
 use crate::manifest::CutShort;
-use crate::needs::{BackupNeeds, read_needs};
 use crate::object_names;
 
 /// What a repository holds of a system.
@@ -30,7 +30,7 @@ pub struct Holdings {
     /// The size of its segments; 0 if nothing tells.
     pub segment_bytes: u64,
     /// The backups that have a manifest.
-    pub backups: Vec<BackupNeeds>,
+    pub backups: Vec<BackupDependencies>,
     /// Directories of backups that have none: under way, or given up.
     pub unfinished: Vec<UnfinishedBackup>,
     /// Paths of the objects of all backups, by name of the backup, manifests not among them.
@@ -96,7 +96,8 @@ impl Holdings {
         let sorted = Sorted::of(&objects);
         let (mut backups, mut unfinished) = (Vec::new(), Vec::new());
         for (id, directory) in &sorted.backups {
-            let needs = if directory.has_manifest { read_needs(repository, system, id)? } else { None };
+            let needs =
+                if directory.has_manifest { read_dependencies(repository, system, id)? } else { None };
             match needs {
                 Some(needs) => backups.push(needs),
                 None => unfinished.extend(read_unfinished(repository, system, id, directory)?),

@@ -11,9 +11,9 @@ use seawall_codec::checksum::Crc64;
 use seawall_engine::{BackupBase, BackupParent};
 
 use crate::catalog::StoredBackup;
+use crate::dependencies::RequiredObject;
 use crate::error::BackupError;
 use crate::manifest::{CutShort, Manifest, RunInfo, RunKind};
-use crate::needs::NeededObject;
 use crate::object_names;
 use crate::progress::Progress;
 
@@ -33,7 +33,7 @@ pub(crate) struct Layer {
     /// It has what lies below this key, and says nothing of the rest. `None`: all.
     pub(crate) reached: Option<Vec<u8>>,
     /// The object that says so, of one that was cut short.
-    pub(crate) progress: Option<NeededObject>,
+    pub(crate) progress: Option<RequiredObject>,
 }
 
 impl Layer {
@@ -56,8 +56,8 @@ impl Layer {
     }
 
     /// Its objects, but for a manifest.
-    pub(crate) fn objects(&self) -> impl Iterator<Item = NeededObject> {
-        let run = |(number, run): (u32, &RunInfo)| NeededObject {
+    pub(crate) fn objects(&self) -> impl Iterator<Item = RequiredObject> {
+        let run = |(number, run): (u32, &RunInfo)| RequiredObject {
             name: object_names::run(&self.id, number),
             bytes: run.bytes,
             checksum: run.checksum,
@@ -98,7 +98,7 @@ pub(crate) fn read_progress(
     }
     let mut checksum = Crc64::new();
     checksum.update(&content);
-    let object = NeededObject { name, bytes: content.len() as u64, checksum: checksum.finish() };
+    let object = RequiredObject { name, bytes: content.len() as u64, checksum: checksum.finish() };
     let layer = Layer {
         id: cut_short.id.clone(),
         base: progress.base.clone(),

@@ -20,6 +20,7 @@
 
 mod catalog;
 mod chain;
+mod dependencies;
 mod drill;
 mod error;
 mod history;
@@ -28,7 +29,6 @@ mod keeper;
 mod layer;
 mod lineage;
 mod manifest;
-mod needs;
 pub mod object_names;
 mod progress;
 mod reach;
@@ -46,6 +46,7 @@ mod upload;
 mod verify;
 
 pub use catalog::{StoredBackup, StoredBackups, backups, databases};
+pub use dependencies::{BackupDependencies, RequiredObject};
 pub use drill::{DrillPhases, DrillReport, drill};
 pub use error::BackupError;
 pub use holdings::{Holdings, LogFile, TimelineLog, UnfinishedBackup};
@@ -53,7 +54,6 @@ pub use keeper::{BackupKeeper, KeeperOptions, KeeperReport, back_up_behind_gap};
 pub use lineage::{LogStretch, TimelineLineage};
 pub use manifest::postgresql::{BadFile, PartInfo, PostgreSqlManifest};
 pub use manifest::{CutShort, Manifest, RunInfo, RunKind};
-pub use needs::{BackupNeeds, NeededObject};
 pub use progress::Progress;
 pub use removal_mark::put_unless_given_up;
 pub use repository_archive::RepositoryArchive;

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use seawall_types::{Lsn, TimelineId};
 use seawall_wal::TimelineHistory;
 
-use crate::needs::BackupNeeds;
+use crate::dependencies::BackupDependencies;
 use crate::timelines::is_on;
 
 /// Segments of one timeline, by number; both ends included.
@@ -83,13 +83,13 @@ impl TimelineLineage {
     }
 
     /// Whether a restore along `timeline` may begin with the backup: whether all of the backup and of its log is on that line.
-    pub fn has(&self, timeline: TimelineId, backup: &BackupNeeds) -> bool {
+    pub fn has(&self, timeline: TimelineId, backup: &BackupDependencies) -> bool {
         let Some(history) = self.history(timeline) else { return backup.timeline == timeline };
         is_on(&history, backup.timeline, backup.end)
     }
 
     /// As `has`; a timeline of unknown descent may have every backup of an earlier one.
-    pub fn may_have(&self, timeline: TimelineId, backup: &BackupNeeds) -> bool {
+    pub fn may_have(&self, timeline: TimelineId, backup: &BackupDependencies) -> bool {
         match self.history(timeline) {
             Some(_) => self.has(timeline, backup),
             None => backup.timeline <= timeline,
@@ -141,8 +141,8 @@ mod tests {
         TimelineLineage::new(100, [timeline(1), timeline(5)], histories)
     }
 
-    fn backup(number: u32, end: u64) -> BackupNeeds {
-        BackupNeeds {
+    fn backup(number: u32, end: u64) -> BackupDependencies {
+        BackupDependencies {
             id: "b".to_owned(),
             system: System::PostgreSql(1),
             timeline: timeline(number),
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn a_backup_is_on_the_lines_that_have_all_of_it() {
         let lineage = lineage();
-        let on = |backup: &BackupNeeds| -> Vec<u32> {
+        let on = |backup: &BackupDependencies| -> Vec<u32> {
             [1, 2, 3, 5].into_iter().filter(|number| lineage.may_have(timeline(*number), backup)).collect()
         };
         assert_eq!(on(&backup(1, 350)), [1, 2, 3, 5]);

@@ -31,9 +31,9 @@ use seawall_io::Clock;
 use seawall_types::{Lsn, TimelineId};
 use seawall_wal::TimelineHistory;
 
+use crate::dependencies::BackupDependencies;
 use crate::error::BackupError;
 use crate::history::StoredHistory;
-use crate::needs::BackupNeeds;
 use crate::object_names;
 use crate::removal_mark::RemovalMark;
 use objects::{Examined, Examiner};
@@ -205,7 +205,7 @@ struct SystemFacts {
     /// Timelines whose histories are listed, good or not.
     listed_histories: BTreeSet<TimelineId>,
     gaps: Vec<Gap>,
-    backups: Vec<BackupNeeds>,
+    backups: Vec<BackupDependencies>,
     /// By objects of all backups: some have no manifest, or have lost it to an expiry that was cut short.
     log_of_others: Vec<OtherBackupLog>,
     /// Objects of backups, by path.

@@ -9,9 +9,9 @@ use seawall_types::{Lsn, TimelineId};
 use super::{
     KeepReason, KeptBackup, KeptLog, LogReason, RemovedBackup, RemovedLog, RetentionPlan, RetentionPolicy,
 };
+use crate::dependencies::BackupDependencies;
 use crate::holdings::{Holdings, TimelineLog, UnfinishedBackup};
 use crate::lineage::LogStretch;
-use crate::needs::BackupNeeds;
 
 /// What goes, and why the rest stays. `locked` are backups whose manifests the store does not let go.
 pub fn plan(
@@ -64,8 +64,8 @@ impl<'a> Planner<'a> {
     }
 
     /// Newest first.
-    fn by_age(&self) -> Vec<&'a BackupNeeds> {
-        let mut backups: Vec<&BackupNeeds> = self.holdings.backups.iter().collect();
+    fn by_age(&self) -> Vec<&'a BackupDependencies> {
+        let mut backups: Vec<&BackupDependencies> = self.holdings.backups.iter().collect();
         backups.sort_by_key(|backup| std::cmp::Reverse((backup.ended_micros, &backup.id)));
         backups
     }
@@ -74,8 +74,8 @@ impl<'a> Planner<'a> {
     fn newest_on(
         &self,
         timeline: TimelineId,
-        is_meant: impl Fn(&BackupNeeds) -> bool,
-    ) -> Option<&'a BackupNeeds> {
+        is_meant: impl Fn(&BackupDependencies) -> bool,
+    ) -> Option<&'a BackupDependencies> {
         let lineage = &self.holdings.lineage;
         let meant =
             self.holdings.backups.iter().filter(|backup| lineage.has(timeline, backup) && is_meant(backup));
@@ -95,7 +95,7 @@ impl<'a> Planner<'a> {
 
     fn kept_backups(&self, locked: &BTreeSet<String>) -> Kept {
         let mut kept = Kept::new();
-        let mut keep = |backup: &BackupNeeds, reason| {
+        let mut keep = |backup: &BackupDependencies, reason| {
             kept.entry(backup.id.clone()).or_default().insert(reason);
         };
         let by_age = self.by_age();
@@ -132,7 +132,7 @@ impl<'a> Planner<'a> {
 
     /// For each timeline in use, the backup that a restore to its end starts with. A trial that is backed up must not crowd out
     /// what production needs: which of two timelines is production, nobody says here.
-    fn newest_of_each(&self) -> Vec<(TimelineId, &'a BackupNeeds)> {
+    fn newest_of_each(&self) -> Vec<(TimelineId, &'a BackupDependencies)> {
         let since = self.before(self.policy.keep_unfinished);
         let in_use =
             self.holdings.lineage.timelines().filter(|timeline| self.is_in_use_since(*timeline, since));
@@ -140,7 +140,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Whatever was the newest backup of its timeline when an increment that is under way may have looked.
-    fn may_be_built_on(&self) -> Vec<&'a BackupNeeds> {
+    fn may_be_built_on(&self) -> Vec<&'a BackupDependencies> {
         // A backup of a cluster builds on no other.
         if matches!(self.holdings.system, System::PostgreSql(_)) {
             return Vec::new();
@@ -154,16 +154,16 @@ impl<'a> Planner<'a> {
         let mut found = Vec::new();
         for (timeline, began) in seen.chain(unseen) {
             let (from, to) = (began.saturating_sub(recent), began.saturating_add(recent));
-            let is_of_it = |backup: &BackupNeeds| backup.timeline == timeline;
+            let is_of_it = |backup: &BackupDependencies| backup.timeline == timeline;
             found.extend(self.newest_on(timeline, |backup| is_of_it(backup) && backup.ended_micros <= from));
-            let between = |backup: &&BackupNeeds| (from..=to).contains(&backup.ended_micros);
+            let between = |backup: &&BackupDependencies| (from..=to).contains(&backup.ended_micros);
             found.extend(self.holdings.backups.iter().filter(|backup| is_of_it(backup)).filter(between));
         }
         found
     }
 
     /// For each line that has moments in the window, the backup that a restore to the window's beginning starts with.
-    fn window_starts(&self) -> Vec<&'a BackupNeeds> {
+    fn window_starts(&self) -> Vec<&'a BackupDependencies> {
         let Some(start) = self.window_start() else { return Vec::new() };
         let timelines = self.holdings.lineage.timelines();
         let in_use = timelines.filter(|timeline| self.is_in_use_since(*timeline, start));
@@ -212,14 +212,14 @@ impl<'a> Planner<'a> {
         ids.partition(|id| all_stay || staying.contains(id))
     }
 
-    fn backup(&self, id: &str) -> Option<&'a BackupNeeds> {
+    fn backup(&self, id: &str) -> Option<&'a BackupDependencies> {
         self.holdings.backups.iter().find(|backup| backup.id == id)
     }
 
     /// How many backups a backup builds on, one on the other, those among them that were taken for cut short and have ended after
     /// all. One that builds on itself in a circle is damaged; it is not followed forever.
-    fn depth(&self, backup: &BackupNeeds) -> usize {
-        let mut below: Vec<&BackupNeeds> = vec![backup];
+    fn depth(&self, backup: &BackupDependencies) -> usize {
+        let mut below: Vec<&BackupDependencies> = vec![backup];
         for depth in 0..self.holdings.backups.len() {
             let names: BTreeSet<&String> =
                 below.iter().flat_map(|backup| backup.parent.iter().chain(&backup.cut_short)).collect();
@@ -283,7 +283,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Whatever can be replayed after this backup, on any timeline.
-    fn add_all_after(&self, log: &mut Vec<KeptLog>, backup: &BackupNeeds) {
+    fn add_all_after(&self, log: &mut Vec<KeptLog>, backup: &BackupDependencies) {
         let lineage = &self.holdings.lineage;
         let own = Some(backup.timeline).filter(|own| lineage.timelines().all(|timeline| timeline != *own));
         for timeline in lineage.timelines().filter(|timeline| lineage.may_have(*timeline, backup)).chain(own)

@@ -9,9 +9,9 @@ use seawall_types::{DatabaseId, Lsn, TimelineId, TimelineMark};
 use seawall_wal::TimelineHistory;
 
 use super::*;
+use crate::dependencies::BackupDependencies;
 use crate::holdings::{Holdings, LogFile, TimelineLog, UnfinishedBackup};
 use crate::lineage::TimelineLineage;
-use crate::needs::BackupNeeds;
 
 const SEGMENT: u64 = 100;
 const HOUR: i64 = 3_600_000_000;
@@ -50,7 +50,7 @@ struct World {
     histories: BTreeMap<TimelineId, TimelineHistory>,
     /// When each segment was archived.
     segments: BTreeMap<(TimelineId, u64), i64>,
-    backups: Vec<BackupNeeds>,
+    backups: Vec<BackupDependencies>,
     beginnings: Vec<Beginning>,
     names: u32,
 }
@@ -137,7 +137,7 @@ impl World {
         let Running { id, first, started, parent, .. } =
             branch.running.swap_remove(self.random.index(branch.running.len()));
         // It has ended a moment before whatever is written next.
-        self.backups.push(BackupNeeds {
+        self.backups.push(BackupDependencies {
             id,
             system: SYSTEM,
             timeline: branch.history.timeline,
@@ -227,7 +227,7 @@ fn path(timeline: TimelineId, number: u64) -> String {
 struct Store {
     histories: BTreeMap<TimelineId, TimelineHistory>,
     segments: BTreeSet<(TimelineId, u64)>,
-    backups: Vec<BackupNeeds>,
+    backups: Vec<BackupDependencies>,
 }
 
 impl Store {
@@ -269,7 +269,7 @@ impl Store {
     /// As the catalogue chooses: the newest backup on the line that ends before.
     fn restores(&self, timeline: TimelineId, to: Lsn) -> bool {
         let history = self.history(timeline);
-        let is_on = |backup: &&BackupNeeds| {
+        let is_on = |backup: &&BackupDependencies| {
             let left = history.forks.iter().find(|fork| fork.parent == backup.timeline);
             backup.timeline == timeline || left.is_some_and(|fork| fork.fork >= backup.end)
         };
@@ -334,7 +334,7 @@ fn check(seed: u64, world: &World, policy: &RetentionPolicy, now: i64) -> usize 
     // Every moment of the window, on every timeline; without a window, whatever lies behind a backup that stays, on the timelines that it
     // stays for.
     let window = begin_of(policy.keep_window);
-    let stays_for = |backup: &BackupNeeds, timeline: TimelineId| {
+    let stays_for = |backup: &BackupDependencies, timeline: TimelineId| {
         let reasons = plan.kept.iter().filter(|kept| kept.id == backup.id).flat_map(|kept| &kept.reasons);
         reasons.into_iter().any(|reason| !matches!(reason, KeepReason::NewestOf(other) if *other != timeline))
     };
@@ -417,8 +417,8 @@ fn timeline(number: u32) -> TimelineId {
     TimelineId::new(number).unwrap()
 }
 
-fn backup(id: &str, first: u64, end: u64, ended_hours: i64) -> BackupNeeds {
-    BackupNeeds {
+fn backup(id: &str, first: u64, end: u64, ended_hours: i64) -> BackupDependencies {
+    BackupDependencies {
         id: id.to_owned(),
         system: SYSTEM,
         timeline: timeline(1),
@@ -435,7 +435,7 @@ fn backup(id: &str, first: u64, end: u64, ended_hours: i64) -> BackupNeeds {
 }
 
 /// One timeline with a segment an hour, 0 to 99, and backups.
-fn one_timeline(backups: Vec<BackupNeeds>) -> Holdings {
+fn one_timeline(backups: Vec<BackupDependencies>) -> Holdings {
     let files = (0..100).map(|number| LogFile { number, path: path(timeline(1), number), is_whole: true });
     let log = TimelineLog { files: files.collect(), newest_micros: Some(99 * HOUR), begun_micros: None };
     Holdings {
@@ -459,7 +459,7 @@ fn hours(count: u64) -> Option<Duration> {
     Some(Duration::from_secs(count * 3600))
 }
 
-fn three() -> Vec<BackupNeeds> {
+fn three() -> Vec<BackupDependencies> {
     vec![backup("a", 1000, 1200, 12), backup("b", 4000, 4200, 42), backup("c", 7000, 7200, 72)]
 }
 
@@ -619,7 +619,7 @@ fn idle_and_left(begun_micros: i64) -> Holdings {
         begun_micros: Some(begun_micros),
     };
     let log: BTreeMap<TimelineId, TimelineLog> = [(first, of_first), (second, of_second)].into();
-    let on_second = BackupNeeds { timeline: second, ..backup("b", 30 * SEGMENT, 31 * SEGMENT, 95) };
+    let on_second = BackupDependencies { timeline: second, ..backup("b", 30 * SEGMENT, 31 * SEGMENT, 95) };
     Holdings {
         system: SYSTEM,
         segment_bytes: SEGMENT,
@@ -640,7 +640,7 @@ fn backups_of_a_trial_do_not_crowd_out_the_newest_of_production() {
     holdings.log.get_mut(&timeline(1)).unwrap().newest_micros = Some(99 * HOUR);
     holdings
         .backups
-        .push(BackupNeeds { timeline: timeline(2), ..backup("c", 32 * SEGMENT, 33 * SEGMENT, 98) });
+        .push(BackupDependencies { timeline: timeline(2), ..backup("c", 32 * SEGMENT, 33 * SEGMENT, 98) });
     let policy = RetentionPolicy { keep_count: Some(2), ..RetentionPolicy::default() };
     let plan = plan(&holdings, &policy, 100 * HOUR, &BTreeSet::new());
     assert!(plan.removed.is_empty(), "{:?}", plan.removed);

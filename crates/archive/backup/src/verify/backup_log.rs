@@ -8,8 +8,8 @@ use seawall_engine::LogChecksum;
 use seawall_wal::{LogGeometry, TimelineHistory};
 
 use super::{Finding, FindingKind, SystemFacts};
+use crate::dependencies::BackupDependencies;
 use crate::error::BackupError;
-use crate::needs::BackupNeeds;
 use crate::stored_log::StoredLog;
 
 /// Reads the log of each backup. What is missing or damaged is found elsewhere.
@@ -43,7 +43,7 @@ pub(super) fn check(
 fn checksum(
     repository: &Repository,
     facts: &SystemFacts,
-    backup: &BackupNeeds,
+    backup: &BackupDependencies,
     threads: usize,
 ) -> Result<Option<u64>, BackupError> {
     let System::Seawall(database) = backup.system else { return Ok(None) };

@@ -6,8 +6,8 @@ use seawall_archive::{Repository, StoredName, StoredObject, System};
 
 use super::objects::Examined;
 use super::{Finding, FindingKind, SystemFacts};
+use crate::dependencies::{BackupDependencies, RequiredObject};
 use crate::error::BackupError;
-use crate::needs::{BackupNeeds, NeededObject};
 use crate::object_names;
 
 /// What is known of an object of a backup.
@@ -106,7 +106,7 @@ fn manifest_path(system: System, backup: &str) -> String {
 fn problems_of(
     system: System,
     facts: &SystemFacts,
-    backup: &BackupNeeds,
+    backup: &BackupDependencies,
     needed: &mut BTreeSet<String>,
 ) -> Vec<Finding> {
     let finding = |problem: String| Finding {
@@ -120,7 +120,7 @@ fn problems_of(
     {
         problems.push(finding(format!("it builds on {parent}, which is not there or damaged")));
     }
-    for NeededObject { name, bytes, checksum } in &backup.objects {
+    for RequiredObject { name, bytes, checksum } in &backup.objects {
         let path = format!("{system}/{name}");
         match facts.backup_objects.get(&path) {
             None => problems.push(finding(format!("{name} is missing"))),

@@ -6,8 +6,8 @@ use seawall_archive::{Header, LogFileName, SegmentNumbers, SegmentPlace, StoredN
 use seawall_types::{Lsn, TimelineId};
 
 use super::{Finding, FindingKind, OtherBackupLog, SystemFacts};
+use crate::dependencies::BackupDependencies;
 use crate::lineage::TimelineLineage;
-use crate::needs::BackupNeeds;
 use crate::object_names;
 
 /// What is known of a file of the log.
@@ -319,7 +319,7 @@ impl<'a> Log<'a> {
     }
 
     /// Tells if the log that a backup cannot do without is not all there.
-    pub(super) fn check_backup(&self, backup: &BackupNeeds, tell: &mut dyn FnMut(Finding)) {
+    pub(super) fn check_backup(&self, backup: &BackupDependencies, tell: &mut dyn FnMut(Finding)) {
         let missing = self.missing_between(backup.timeline, backup.first, backup.end);
         let Some((timeline, from, to)) = missing.first().copied() else { return };
         let (first, last) = (self.name(timeline, from), self.name(timeline, to));

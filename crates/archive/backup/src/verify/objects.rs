@@ -10,8 +10,8 @@ use seawall_codec::checksum::Crc64;
 use seawall_types::Lsn;
 
 use super::{Finding, FindingKind, Histories, VerifyDepth};
+use crate::dependencies::{BackupDependencies, dependencies_of};
 use crate::error::BackupError;
-use crate::needs::{BackupNeeds, needs_of};
 use crate::object_names;
 use crate::progress::Progress;
 use crate::removal_mark::RemovalMark;
@@ -36,7 +36,7 @@ pub(super) struct Examined {
     /// Bytes of content that were read.
     pub(super) checked_bytes: u64,
     /// Of a manifest that is good.
-    pub(super) backup: Option<BackupNeeds>,
+    pub(super) backup: Option<BackupDependencies>,
     /// What the mark of a backup that is being removed says.
     pub(super) removal: Option<RemovalMark>,
 }
@@ -189,7 +189,7 @@ impl Examiner<'_> {
                     check_run(name.file_name(), bytes).map_err(damaged)?;
                 } else if header.kind == ObjectKind::BackupManifest {
                     let id = object_names::backup_of(name).unwrap_or_default();
-                    examined.backup = self.needs_of(*system, id, &bytes, object)?;
+                    examined.backup = self.dependencies_of(*system, id, &bytes, object)?;
                 } else if object_names::is_removal_mark(name) {
                     examined.removal = Some(RemovalMark::decode(&bytes).map_err(damaged)?);
                 } else if object_names::parse_reserved(name).is_some() {
@@ -207,14 +207,14 @@ impl Examiner<'_> {
     }
 
     /// What a backup with this manifest needs. What it goes on with says how much of that it needs.
-    fn needs_of(
+    fn dependencies_of(
         &self,
         system: System,
         id: &str,
         manifest: &[u8],
         object: &StoredObject,
-    ) -> Result<Option<BackupNeeds>, BackupError> {
-        match needs_of(self.repository, system, id, manifest) {
+    ) -> Result<Option<BackupDependencies>, BackupError> {
+        match dependencies_of(self.repository, system, id, manifest) {
             // It was removed meanwhile, before what it needs was.
             Err(_) if !self.repository.is_listed(&object.path)? => Ok(None),
             Err(

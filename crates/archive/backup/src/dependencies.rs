@@ -1,8 +1,8 @@
-//! What a backup needs to be restored, whatever it is a backup of: all that retention and verification know of it.
+//! The dependencies of a backup, of a database or a cluster: all that retention and verification know of it.
 //!
 //! ```text
-//!   manifest --needs_of--> BackupNeeds: log from `first` to `end`, objects, the backup it builds on, parts that were cut short
-//!        `--progress objects--'
+//!   manifest --dependencies_of--> BackupDependencies: log from `first` to `end`, objects,
+//!        `--progress objects--'                       the backup it builds on, parts that were cut short
 //! ```
 //! A manifest that cannot be read is an error, and nothing is expired then: whoever does not know what a backup needs must not
 //! remove anything.
@@ -16,9 +16,9 @@ use crate::manifest::Manifest;
 use crate::manifest::postgresql::{PartInfo, PostgreSqlManifest};
 use crate::object_names;
 
-/// What a backup needs.
+/// The dependencies of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BackupNeeds {
+pub struct BackupDependencies {
     /// Its name: that of its directory.
     pub id: String,
     /// Whose it is.
@@ -38,7 +38,7 @@ pub struct BackupNeeds {
     /// When it ended. A restore to an earlier time needs an older backup.
     pub ended_micros: i64,
     /// Its objects, and those of what was cut short and is a part of it; manifests not counted.
-    pub objects: Vec<NeededObject>,
+    pub objects: Vec<RequiredObject>,
     /// The backup that it builds on: this one is of no use without it.
     pub parent: Option<String>,
     /// Names of those that were cut short and are a part of it.
@@ -47,7 +47,7 @@ pub struct BackupNeeds {
 
 /// An object of a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NeededObject {
+pub struct RequiredObject {
     /// Its name.
     pub name: ObjectName,
     /// Bytes of its content, before compression.
@@ -57,12 +57,12 @@ pub struct NeededObject {
 }
 
 /// What the backup `id` with this manifest needs.
-pub(crate) fn needs_of(
+pub(crate) fn dependencies_of(
     repository: &Repository,
     system: System,
     id: &str,
     manifest: &[u8],
-) -> Result<BackupNeeds, BackupError> {
+) -> Result<BackupDependencies, BackupError> {
     let damaged = |problem: String| {
         let object = object_names::manifest(id).map_or_else(|| id.to_owned(), |name| name.to_string());
         BackupError::damaged(object, problem)
@@ -75,21 +75,21 @@ pub(crate) fn needs_of(
             }
             let layer = Layer::of(id, &manifest);
             let cut_short = cut_short_below(repository, &layer)?;
-            Ok(needs_of_database(&manifest, &layer, &cut_short))
+            Ok(dependencies_of_database(&manifest, &layer, &cut_short))
         }
         System::PostgreSql(identifier) => {
             let manifest = PostgreSqlManifest::decode(manifest).map_err(damaged)?;
             if manifest.system != identifier {
                 return Err(damaged("it is of another cluster".to_owned()));
             }
-            needs_of_cluster(id, &manifest).map_err(damaged)
+            dependencies_of_cluster(id, &manifest).map_err(damaged)
         }
     }
 }
 
-fn needs_of_database(manifest: &Manifest, layer: &Layer, cut_short: &[Layer]) -> BackupNeeds {
+fn dependencies_of_database(manifest: &Manifest, layer: &Layer, cut_short: &[Layer]) -> BackupDependencies {
     let base = &manifest.base;
-    BackupNeeds {
+    BackupDependencies {
         id: layer.id.clone(),
         system: System::Seawall(base.database),
         timeline: base.timeline,
@@ -105,12 +105,16 @@ fn needs_of_database(manifest: &Manifest, layer: &Layer, cut_short: &[Layer]) ->
     }
 }
 
-fn needs_of_cluster(id: &str, manifest: &PostgreSqlManifest) -> Result<BackupNeeds, String> {
+fn dependencies_of_cluster(id: &str, manifest: &PostgreSqlManifest) -> Result<BackupDependencies, String> {
     let object = |(number, part): (usize, &PartInfo)| {
         let number = u32::try_from(number).map_err(|_| "it has too many parts".to_owned())?;
-        Ok(NeededObject { name: object_names::part(id, number), bytes: part.bytes, checksum: part.checksum })
+        Ok(RequiredObject {
+            name: object_names::part(id, number),
+            bytes: part.bytes,
+            checksum: part.checksum,
+        })
     };
-    Ok(BackupNeeds {
+    Ok(BackupDependencies {
         id: id.to_owned(),
         system: System::PostgreSql(manifest.system),
         timeline: manifest.timeline,
@@ -127,18 +131,18 @@ fn needs_of_cluster(id: &str, manifest: &PostgreSqlManifest) -> Result<BackupNee
 }
 
 /// Reads what the backup `id` needs; `None` if it has no manifest.
-pub(crate) fn read_needs(
+pub(crate) fn read_dependencies(
     repository: &Repository,
     system: System,
     id: &str,
-) -> Result<Option<BackupNeeds>, BackupError> {
+) -> Result<Option<BackupDependencies>, BackupError> {
     let Some(name) = object_names::manifest(id) else { return Ok(None) };
     let mut content = Vec::new();
     match repository.fetch_object(system, &name, &mut content) {
         Err(ArchiveError::NotFound { .. }) => return Ok(None),
         fetched => drop(fetched?),
     }
-    match needs_of(repository, system, id, &content) {
+    match dependencies_of(repository, system, id, &content) {
         // Somebody else has removed it meanwhile, before what it needs.
         Err(_) if !repository.is_listed(&format!("{system}/{name}"))? => Ok(None),
         Err(error @ BackupError::Archive(ArchiveError::NotFound { .. })) => {
