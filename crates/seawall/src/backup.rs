@@ -22,7 +22,7 @@ pub use seawall_archive::{
 };
 pub use seawall_backup::{
     BackupError, BackupKeeper, BackupOptions, BackupProgress, BackupStart, BackupStep, DrillReport,
-    ExpireError, ExpireProgress, ExpireReport, Expiry, Finding, FindingKind, Holdings, KeeperOptions,
+    ExpireError, ExpireProgress, ExpireReport, Expiry, Finding, FindingKind, Inventory, KeeperOptions,
     KeeperReport, Manifest, PassedOver, RepositoryArchive, RestoreProgress, RestoreReport, RestoreRequest,
     RetentionPlan, RetentionPolicy, Severity, StoredBackup, StoredBackups, VerifyDepth, VerifyOptions,
     VerifyReport, back_up, back_up_behind_gap, backups, databases, drill, plan, restore, verify,

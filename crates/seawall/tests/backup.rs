@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use seawall::backup::{
     ArchiveError, ArchiveMode, BackupOptions, Clock, ExpireError, ExpireProgress, ExpireReport, Expiry,
-    Holdings, OsRandom, Packing, PassedOver, Random, Repository, RepositoryArchive, RepositoryOptions,
+    Inventory, OsRandom, Packing, PassedOver, Random, Repository, RepositoryArchive, RepositoryOptions,
     RequestStatistics, RestoreRequest, RetentionPolicy, RetryPolicy, StoreCause, StoreError, System,
     SystemClock, allow_archiving, back_up, back_up_behind_gap, databases, directory, forbid_archiving,
     is_archiving_off, restore,
@@ -36,8 +36,8 @@ fn is_over_soon(error: &ArchiveError) -> bool {
     }
 }
 
-fn names(holdings: &Holdings) -> BTreeSet<String> {
-    holdings.backup_objects.keys().cloned().collect()
+fn names(inventory: &Inventory) -> BTreeSet<String> {
+    inventory.backup_objects.keys().cloned().collect()
 }
 
 fn expire(expiry: Expiry) -> Result<ExpireReport, ExpireError> {
@@ -73,10 +73,10 @@ fn a_program_retries_backs_up_and_expires_by_the_names_of_this_crate() {
         ..RetentionPolicy::default()
     };
     let prepare = || Expiry::prepare(Arc::clone(&repository), System::Seawall(id), policy, &*clock).unwrap();
-    assert_eq!(names(prepare().holdings()), BTreeSet::from([first, second.clone()]));
+    assert_eq!(names(prepare().inventory()), BTreeSet::from([first, second.clone()]));
     let report = expire(prepare()).unwrap();
     assert!(report.not_removed.is_empty());
-    assert_eq!(names(prepare().holdings()), BTreeSet::from([second]));
+    assert_eq!(names(prepare().inventory()), BTreeSet::from([second]));
     let requests: RequestStatistics = repository.statistics();
     assert_eq!(requests.retries, 0, "{requests:?}");
     database.close().unwrap();

@@ -1,7 +1,7 @@
 //! Retention: which backups and which log go, and why the others stay.
 //!
 //! ```text
-//!   Holdings, policy, now --plan--> RetentionPlan --expire--> 1 manifests   2 objects of backups   3 gaps on record
+//!   Inventory, policy, now --plan--> RetentionPlan --expire--> 1 manifests   2 objects of backups   3 gaps on record
 //!             (a function of values)                          4 log, oldest first   5 records of gaps that lie before all log
 //!                                        marks of removal (`removal_mark`) before 1, and after 5
 //! ```

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use seawall_archive::{Repository, SegmentPlace, TimelineId};
 use seawall_backup::{
-    ExpireError, ExpireReport, Expiry, Holdings, KeepReason, KeptLog, LogReason, LogStretch, RetentionPlan,
+    ExpireError, ExpireReport, Expiry, Inventory, KeepReason, KeptLog, LogReason, LogStretch, RetentionPlan,
     RetentionPolicy,
 };
 use seawall_io::SystemClock;
@@ -83,14 +83,14 @@ fn expire_one(
     arguments: &ExpireArguments,
     output: &mut Output,
 ) -> Result<Result<u64, ExpireError>, Failure> {
-    let holdings = expiry.holdings().clone();
+    let inventory = expiry.inventory().clone();
     let planned =
-        if output.json() { Ok(()) } else { tell_plan(repository, expiry.plan(), &holdings, output) };
+        if output.json() { Ok(()) } else { tell_plan(repository, expiry.plan(), &inventory, output) };
     if arguments.dry_run {
         planned?;
         let plan = expiry.plan();
         if output.json() {
-            output.line(plan_json(repository, plan, &holdings, None))?;
+            output.line(plan_json(repository, plan, &inventory, None))?;
         } else {
             let text = if plan.is_empty() { "nothing would go" } else { "nothing was changed" };
             output.line(format_args!("  {text}"))?;
@@ -107,7 +107,7 @@ fn expire_one(
     };
     output.note_done();
     if output.json() {
-        output.line(plan_json(repository, &report.plan, &holdings, Some(&report)))?;
+        output.line(plan_json(repository, &report.plan, &inventory, Some(&report)))?;
     } else {
         for left in &report.not_removed {
             output.line(format_args!("  NOT REMOVED: {}", left.error))?;
@@ -131,14 +131,14 @@ fn not_told(failure: Failure) -> Failure {
 fn tell_plan(
     repository: &Repository,
     plan: &RetentionPlan,
-    holdings: &Holdings,
+    inventory: &Inventory,
     output: &mut Output,
 ) -> Result<(), Failure> {
-    output.line(format_args!("{}, {}", repository.url(), holdings.system))?;
-    plan_text(plan, holdings, output)
+    output.line(format_args!("{}, {}", repository.url(), inventory.system))?;
+    plan_text(plan, inventory, output)
 }
 
-fn plan_text(plan: &RetentionPlan, holdings: &Holdings, output: &mut Output) -> Result<(), Failure> {
+fn plan_text(plan: &RetentionPlan, inventory: &Inventory, output: &mut Output) -> Result<(), Failure> {
     for backup in &plan.kept {
         let reasons: Vec<String> = backup.reasons.iter().map(reason_text).collect();
         output.line(format_args!("  keep    backup {}: {}", backup.id, reasons.join("; ")))?;
@@ -146,7 +146,7 @@ fn plan_text(plan: &RetentionPlan, holdings: &Holdings, output: &mut Output) -> 
     for id in &plan.kept_unfinished {
         output.line(format_args!("  keep    backup {id}: it has not ended, and may be under way"))?;
     }
-    for (first, last, log) in kept_log(plan, holdings) {
+    for (first, last, log) in kept_log(plan, inventory) {
         output.line(format_args!("  keep    log {first} to {last}: {}", log_reason_text(&log.reason)))?;
     }
     for backup in &plan.removed {
@@ -156,7 +156,7 @@ fn plan_text(plan: &RetentionPlan, holdings: &Holdings, output: &mut Output) -> 
         output.line(format_args!("  remove  backup {id}: it has not ended, and was given up"))?;
     }
     for log in &plan.removed_log {
-        let (first, last) = names(holdings, log.stretch);
+        let (first, last) = names(inventory, log.stretch);
         let files = grouped(log.paths.len() as u64);
         output.line(format_args!("  remove  log {first} to {last}: {files} files"))?;
     }
@@ -206,10 +206,10 @@ fn log_reason_text(reason: &LogReason) -> String {
 /// Stretches of log that stay and are there, for each timeline, without those that lie within another.
 fn kept_log<'a>(
     plan: &'a RetentionPlan,
-    holdings: &Holdings,
+    inventory: &Inventory,
 ) -> Vec<(SegmentPlace, SegmentPlace, &'a KeptLog)> {
     let mut shown = Vec::new();
-    for (timeline, log) in &holdings.log {
+    for (timeline, log) in &inventory.log {
         let (Some(oldest), Some(newest)) = (log.files.first(), log.files.last()) else { continue };
         let mut kept: Vec<&KeptLog> =
             plan.kept_log.iter().filter(|kept| kept.stretch.timeline == *timeline).collect();
@@ -222,15 +222,15 @@ fn kept_log<'a>(
                 continue;
             }
             reached = Some(last);
-            let (first, last) = names(holdings, LogStretch { timeline: *timeline, first, last });
+            let (first, last) = names(inventory, LogStretch { timeline: *timeline, first, last });
             shown.push((first, last, log));
         }
     }
     shown
 }
 
-fn names(holdings: &Holdings, stretch: LogStretch) -> (SegmentPlace, SegmentPlace) {
-    let numbers = holdings.numbers();
+fn names(inventory: &Inventory, stretch: LogStretch) -> (SegmentPlace, SegmentPlace) {
+    let numbers = inventory.numbers();
     let timeline: TimelineId = stretch.timeline;
     let place = |number| SegmentPlace { timeline, digits: numbers.digits(number) };
     (place(stretch.first), place(stretch.last))
@@ -239,7 +239,7 @@ fn names(holdings: &Holdings, stretch: LogStretch) -> (SegmentPlace, SegmentPlac
 fn plan_json(
     repository: &Repository,
     plan: &RetentionPlan,
-    holdings: &Holdings,
+    inventory: &Inventory,
     report: Option<&ExpireReport>,
 ) -> Value {
     let kept = plan.kept.iter().map(|backup| {
@@ -247,17 +247,17 @@ fn plan_json(
         json!({ "backup": backup.id, "reasons": reasons })
     });
     let removed_log = plan.removed_log.iter().map(|log| {
-        let (first, last) = names(holdings, log.stretch);
+        let (first, last) = names(inventory, log.stretch);
         json!({ "first": first.to_string(), "last": last.to_string(), "files": log.paths.len() })
     });
-    let kept_log = kept_log(plan, holdings);
+    let kept_log = kept_log(plan, inventory);
     let kept_log = kept_log.iter().map(|(first, last, log)| {
         json!({ "first": first.to_string(), "last": last.to_string(), "reason": log_reason_text(&log.reason) })
     });
     let not_removed = report.into_iter().flat_map(|report| &report.not_removed);
     json!({
         "repository": repository.url(),
-        "system": holdings.system.to_string(),
+        "system": inventory.system.to_string(),
         "dry_run": report.is_none(),
         "kept": kept.collect::<Vec<_>>(),
         "kept_unfinished": plan.kept_unfinished,

@@ -158,7 +158,7 @@ fn info(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(),
     let master_keys = repository.master_keys()?;
     let mut systems = Vec::new();
     for system in repository.systems()? {
-        systems.push(Holdings {
+        systems.push(Inventory {
             system,
             timelines: repository.summary(system)?,
             left_out: repository
@@ -187,7 +187,7 @@ fn info(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(),
         keys => format!("AES-256-GCM; master keys {}", keys.join(", ")),
     };
     output.line(format_args!("encryption  {encryption}"))?;
-    for Holdings { system, timelines, left_out, backups } in &systems {
+    for Inventory { system, timelines, left_out, backups } in &systems {
         output.line(format_args!("\n{system}"))?;
         timelines.iter().try_for_each(|line| timeline_text(line, output))?;
         for GapRecord { gap, noticed_micros, reason } in left_out {
@@ -207,7 +207,7 @@ fn info(shared: &Shared, one: &OneRepository, output: &mut Output) -> Result<(),
 }
 
 /// What a repository holds of one system.
-struct Holdings {
+struct Inventory {
     system: System,
     timelines: Vec<TimelineSummary>,
     left_out: Vec<GapRecord>,
@@ -227,7 +227,7 @@ fn timeline_text(line: &TimelineSummary, output: &mut Output) -> Result<(), Fail
     Ok(())
 }
 
-fn system_json(holdings: &Holdings) -> Value {
+fn system_json(inventory: &Inventory) -> Value {
     let line = |line: &TimelineSummary| {
         json!({
             "timeline": line.timeline.get(),
@@ -247,10 +247,10 @@ fn system_json(holdings: &Holdings) -> Value {
         })
     };
     json!({
-        "system": holdings.system.to_string(),
-        "timelines": holdings.timelines.iter().map(line).collect::<Vec<_>>(),
-        "left_out": holdings.left_out.iter().map(left_out).collect::<Vec<_>>(),
-        "backups": holdings.backups.iter().map(|(value, _)| value).collect::<Vec<_>>(),
+        "system": inventory.system.to_string(),
+        "timelines": inventory.timelines.iter().map(line).collect::<Vec<_>>(),
+        "left_out": inventory.left_out.iter().map(left_out).collect::<Vec<_>>(),
+        "backups": inventory.backups.iter().map(|(value, _)| value).collect::<Vec<_>>(),
     })
 }
 

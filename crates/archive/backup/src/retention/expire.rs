@@ -10,7 +10,7 @@ use seawall_types::utc;
 use super::plan::{is_before_all, plan};
 use super::{CLOCKS_DIFFER_MAX, RETENTION_REASON, RemovedLog, RetentionPlan, RetentionPolicy};
 use crate::error::BackupError;
-use crate::holdings::{Holdings, UnfinishedBackup};
+use crate::inventory::{Inventory, UnfinishedBackup};
 use crate::object_names;
 use crate::removal_mark::RemovalMark;
 
@@ -74,7 +74,7 @@ pub struct ExpireReport {
 #[derive(Debug)]
 pub struct Expiry {
     repository: Arc<Repository>,
-    holdings: Holdings,
+    inventory: Inventory,
     policy: RetentionPolicy,
     now_micros: i64,
     plan: RetentionPlan,
@@ -96,10 +96,10 @@ impl Expiry {
         }
         // Before the listing: what is not in it began later than this less an hour.
         let now_micros = clock.wall_micros();
-        let holdings = Holdings::read(&repository, system)?;
-        check_clock(&holdings, now_micros)?;
-        let plan = plan(&holdings, &policy, now_micros, &BTreeSet::new());
-        Ok(Expiry { repository, holdings, policy, now_micros, plan })
+        let inventory = Inventory::read(&repository, system)?;
+        check_clock(&inventory, now_micros)?;
+        let plan = plan(&inventory, &policy, now_micros, &BTreeSet::new());
+        Ok(Expiry { repository, inventory, policy, now_micros, plan })
     }
 
     /// What goes, and why the rest stays.
@@ -108,8 +108,8 @@ impl Expiry {
     }
 
     /// What there is.
-    pub fn holdings(&self) -> &Holdings {
-        &self.holdings
+    pub fn inventory(&self) -> &Inventory {
+        &self.inventory
     }
 
     /// Removes what was planned. What the store does not let go is reported; the rest goes.
@@ -137,8 +137,8 @@ impl Expiry {
 
     /// Paths of the objects of a backup, but for its manifest and the mark of its removal.
     fn objects_of(&self, id: &str) -> Vec<String> {
-        let mark = mark_path(self.holdings.system, id);
-        let objects = self.holdings.backup_objects.get(id).into_iter().flatten();
+        let mark = mark_path(self.inventory.system, id);
+        let objects = self.inventory.backup_objects.get(id).into_iter().flatten();
         objects.filter(|path| **path != mark).cloned().collect()
     }
 
@@ -151,10 +151,10 @@ impl Expiry {
     }
 }
 
-fn check_clock(holdings: &Holdings, now_micros: i64) -> Result<(), ExpireError> {
-    let backups = holdings.backups.iter().map(|backup| backup.ended_micros);
-    let unfinished = holdings.unfinished.iter().map(|backup| backup.began_micros);
-    let log = holdings.log.values().filter_map(|log| log.newest_micros);
+fn check_clock(inventory: &Inventory, now_micros: i64) -> Result<(), ExpireError> {
+    let backups = inventory.backups.iter().map(|backup| backup.ended_micros);
+    let unfinished = inventory.unfinished.iter().map(|backup| backup.began_micros);
+    let log = inventory.log.values().filter_map(|log| log.newest_micros);
     let newest_micros = backups.chain(unfinished).chain(log).max().unwrap_or(i64::MIN);
     let tolerance = i64::try_from(CLOCKS_DIFFER_MAX.as_micros()).expect("minutes");
     if newest_micros > now_micros.saturating_add(tolerance) {
@@ -184,16 +184,16 @@ impl Run<'_> {
 
     /// Says of each backup that has not ended and goes that it does. One that has ended since is somebody's.
     fn give_up_unfinished(&self) -> Result<(), ExpireError> {
-        let Expiry { repository, holdings, now_micros, plan, .. } = self.expiry;
+        let Expiry { repository, inventory, now_micros, plan, .. } = self.expiry;
         let going = |backup: &&UnfinishedBackup| plan.removed_unfinished.contains(&backup.id);
-        for backup in holdings.unfinished.iter().filter(going) {
+        for backup in inventory.unfinished.iter().filter(going) {
             let UnfinishedBackup { id, timeline, first, is_being_removed, .. } = backup;
             if !is_being_removed {
                 let mark = RemovalMark { timeline: *timeline, first: *first, end: None };
-                mark.put(repository, holdings.system, id, *now_micros)?;
+                mark.put(repository, inventory.system, id, *now_micros)?;
             }
             // After the mark: see there.
-            let manifest = manifest_path(holdings.system, id);
+            let manifest = manifest_path(inventory.system, id);
             if repository.is_there(&manifest).map_err(BackupError::from)? {
                 return Err(ExpireError::EndedMeanwhile { id: id.clone() });
             }
@@ -203,17 +203,17 @@ impl Run<'_> {
 
     /// Before the manifest of a backup goes, it is on record that what is left of it goes, too.
     fn mark_removed(&self, ids: &[String]) -> Result<(), ExpireError> {
-        let Expiry { repository, holdings, now_micros, .. } = self.expiry;
-        for backup in holdings.backups.iter().filter(|backup| ids.contains(&backup.id)) {
+        let Expiry { repository, inventory, now_micros, .. } = self.expiry;
+        for backup in inventory.backups.iter().filter(|backup| ids.contains(&backup.id)) {
             let mark = RemovalMark { timeline: backup.timeline, first: backup.first, end: Some(backup.end) };
-            mark.put(repository, holdings.system, &backup.id, *now_micros)?;
+            mark.put(repository, inventory.system, &backup.id, *now_micros)?;
         }
         Ok(())
     }
 
     /// Nothing is left of these backups. One that has ended meanwhile has put a manifest, which goes, or keeps its mark.
     fn remove_marks(&mut self, ids: &[&String]) -> Result<(), ExpireError> {
-        let system = self.expiry.holdings.system;
+        let system = self.expiry.inventory.system;
         let mut manifests = Vec::new();
         for path in ids.iter().map(|id| manifest_path(system, id)) {
             if self.expiry.repository.is_there(&path).map_err(BackupError::from)? {
@@ -227,7 +227,7 @@ impl Run<'_> {
             self.report.not_removed.iter().any(|not_removed| objects.contains(&not_removed.path))
         };
         let gone = ids.iter().filter(|id| !is_left(id));
-        let paths: Vec<String> = gone.map(|id| mark_path(self.expiry.holdings.system, id)).collect();
+        let paths: Vec<String> = gone.map(|id| mark_path(self.expiry.inventory.system, id)).collect();
         let left = self.expiry.repository.remove_stored(&paths).map_err(BackupError::from)?;
         self.report.not_removed.extend(left);
         Ok(())
@@ -235,7 +235,7 @@ impl Run<'_> {
 
     /// Those that build on most first. If the store keeps one, the plan is made anew with it. Returns what is left to be done.
     fn remove_manifests(&mut self) -> Result<RetentionPlan, ExpireError> {
-        let Expiry { holdings, policy, now_micros, .. } = self.expiry;
+        let Expiry { inventory, policy, now_micros, .. } = self.expiry;
         let mut plan_now = self.expiry.plan.clone();
         let (mut gone, mut locked) = (BTreeSet::new(), BTreeSet::new());
         loop {
@@ -247,7 +247,7 @@ impl Run<'_> {
                 .filter(|backup| backup.depth == depth)
                 .map(|backup| backup.id.clone())
                 .collect();
-            let paths: Vec<String> = ids.iter().map(|id| manifest_path(holdings.system, id)).collect();
+            let paths: Vec<String> = ids.iter().map(|id| manifest_path(inventory.system, id)).collect();
             self.mark_removed(&ids)?;
             let left = self.remove(&paths)?;
             let is_left = |path: &String| left.iter().any(|not_removed| not_removed.path == *path);
@@ -256,15 +256,15 @@ impl Run<'_> {
             gone.extend(removed.into_iter().map(|(id, _)| id));
             if !kept.is_empty() {
                 locked.extend(kept.into_iter().map(|(id, _)| id));
-                plan_now = plan(holdings, policy, *now_micros, &locked);
+                plan_now = plan(inventory, policy, *now_micros, &locked);
             }
         }
     }
 
     /// Puts on record what is to be missing.
     fn record_gaps(&self, removed: &[RemovedLog]) -> Result<Vec<Gap>, ExpireError> {
-        let Expiry { repository, holdings, now_micros, .. } = self.expiry;
-        let numbers = holdings.numbers();
+        let Expiry { repository, inventory, now_micros, .. } = self.expiry;
+        let numbers = inventory.numbers();
         let place = |log: &RemovedLog, number| SegmentPlace {
             timeline: log.stretch.timeline,
             digits: numbers.digits(number),
@@ -274,7 +274,7 @@ impl Run<'_> {
             let gap = Gap { first: place(log, log.stretch.first), last: place(log, log.stretch.last) };
             let reason = RETENTION_REASON.to_owned();
             let record = GapRecord { gap, noticed_micros: *now_micros, reason };
-            repository.record_gap(holdings.system, &record).map_err(BackupError::from)?;
+            repository.record_gap(inventory.system, &record).map_err(BackupError::from)?;
             gaps.push(gap);
         }
         Ok(gaps)
@@ -282,7 +282,7 @@ impl Run<'_> {
 
     /// Removes the records of gaps that lie before all that is left.
     fn remove_gaps(&mut self, plan: &RetentionPlan, recorded: &[Gap]) -> Result<(), ExpireError> {
-        let holdings = &self.expiry.holdings;
+        let inventory = &self.expiry.inventory;
         let locked: BTreeSet<&str> =
             self.report.not_removed.iter().map(|not_removed| not_removed.path.as_str()).collect();
         let gone: BTreeSet<&str> = plan
@@ -293,10 +293,10 @@ impl Run<'_> {
             .filter(|path| !locked.contains(path))
             .collect();
         let is_left = |path: &str| !gone.contains(path);
-        let gaps: BTreeSet<Gap> = holdings.gaps.iter().chain(recorded).copied().collect();
-        let going = gaps.into_iter().filter(|gap| is_before_all(holdings, *gap, &is_left));
+        let gaps: BTreeSet<Gap> = inventory.gaps.iter().chain(recorded).copied().collect();
+        let going = gaps.into_iter().filter(|gap| is_before_all(inventory, *gap, &is_left));
         let paths: Vec<String> =
-            going.filter_map(|gap| StoredName::Gap(holdings.system, gap).path()).collect();
+            going.filter_map(|gap| StoredName::Gap(inventory.system, gap).path()).collect();
         self.remove(&paths).map(drop)
     }
 }

@@ -10,17 +10,17 @@ use super::{
     KeepReason, KeptBackup, KeptLog, LogReason, RemovedBackup, RemovedLog, RetentionPlan, RetentionPolicy,
 };
 use crate::dependencies::BackupDependencies;
-use crate::holdings::{Holdings, TimelineLog, UnfinishedBackup};
+use crate::inventory::{Inventory, TimelineLog, UnfinishedBackup};
 use crate::lineage::LogStretch;
 
 /// What goes, and why the rest stays. `locked` are backups whose manifests the store does not let go.
 pub fn plan(
-    holdings: &Holdings,
+    inventory: &Inventory,
     policy: &RetentionPolicy,
     now_micros: i64,
     locked: &BTreeSet<String>,
 ) -> RetentionPlan {
-    let planner = Planner { holdings, policy, now_micros };
+    let planner = Planner { inventory, policy, now_micros };
     let kept = planner.kept_backups(locked);
     let removed = planner.removed_backups(&kept);
     let (kept_unfinished, removed_unfinished) = planner.unfinished(&kept);
@@ -48,7 +48,7 @@ pub fn plan(
 type Kept = BTreeMap<String, BTreeSet<KeepReason>>;
 
 struct Planner<'a> {
-    holdings: &'a Holdings,
+    inventory: &'a Inventory,
     policy: &'a RetentionPolicy,
     now_micros: i64,
 }
@@ -65,7 +65,7 @@ impl<'a> Planner<'a> {
 
     /// Newest first.
     fn by_age(&self) -> Vec<&'a BackupDependencies> {
-        let mut backups: Vec<&BackupDependencies> = self.holdings.backups.iter().collect();
+        let mut backups: Vec<&BackupDependencies> = self.inventory.backups.iter().collect();
         backups.sort_by_key(|backup| std::cmp::Reverse((backup.ended_micros, &backup.id)));
         backups
     }
@@ -76,17 +76,17 @@ impl<'a> Planner<'a> {
         timeline: TimelineId,
         is_meant: impl Fn(&BackupDependencies) -> bool,
     ) -> Option<&'a BackupDependencies> {
-        let lineage = &self.holdings.lineage;
+        let lineage = &self.inventory.lineage;
         let meant =
-            self.holdings.backups.iter().filter(|backup| lineage.has(timeline, backup) && is_meant(backup));
+            self.inventory.backups.iter().filter(|backup| lineage.has(timeline, backup) && is_meant(backup));
         meant.max_by_key(|backup| (backup.end, backup.started_micros, &backup.id))
     }
 
     /// Whether the timeline was in use then or later: something of it was archived since, or may be, for it is the last one or has the
     /// newest backup; or it stood idle, and none had left it yet.
     fn is_in_use_since(&self, timeline: TimelineId, micros: i64) -> bool {
-        let lineage = &self.holdings.lineage;
-        let log = |timeline| self.holdings.log.get(&timeline);
+        let lineage = &self.inventory.lineage;
+        let log = |timeline| self.inventory.log.get(&timeline);
         let is_archived = log(timeline).and_then(|log| log.newest_micros) >= Some(micros);
         let has_newest = self.by_age().first().is_some_and(|backup| backup.timeline == timeline);
         let mut begun = lineage.children(timeline).filter_map(|child| log(child)?.begun_micros);
@@ -135,20 +135,20 @@ impl<'a> Planner<'a> {
     fn newest_of_each(&self) -> Vec<(TimelineId, &'a BackupDependencies)> {
         let since = self.before(self.policy.keep_unfinished);
         let in_use =
-            self.holdings.lineage.timelines().filter(|timeline| self.is_in_use_since(*timeline, since));
+            self.inventory.lineage.timelines().filter(|timeline| self.is_in_use_since(*timeline, since));
         in_use.filter_map(|timeline| Some((timeline, self.newest_on(timeline, |_| true)?))).collect()
     }
 
     /// Whatever was the newest backup of its timeline when an increment that is under way may have looked.
     fn may_be_built_on(&self) -> Vec<&'a BackupDependencies> {
         // A backup of a cluster builds on no other.
-        if matches!(self.holdings.system, System::PostgreSql(_)) {
+        if matches!(self.inventory.system, System::PostgreSql(_)) {
             return Vec::new();
         }
         let recent = i64::try_from(self.policy.keep_recent.as_micros()).unwrap_or(i64::MAX);
         let began_late = self.before(self.policy.keep_unfinished);
         let seen = self.may_be_under_way().map(|backup| (backup.timeline, backup.began_micros));
-        let timelines = self.holdings.lineage.timelines();
+        let timelines = self.inventory.lineage.timelines();
         let in_use = timelines.filter(|timeline| self.is_in_use_since(*timeline, began_late));
         let unseen = in_use.map(|timeline| (timeline, self.before(self.policy.keep_recent)));
         let mut found = Vec::new();
@@ -157,7 +157,7 @@ impl<'a> Planner<'a> {
             let is_of_it = |backup: &BackupDependencies| backup.timeline == timeline;
             found.extend(self.newest_on(timeline, |backup| is_of_it(backup) && backup.ended_micros <= from));
             let between = |backup: &&BackupDependencies| (from..=to).contains(&backup.ended_micros);
-            found.extend(self.holdings.backups.iter().filter(|backup| is_of_it(backup)).filter(between));
+            found.extend(self.inventory.backups.iter().filter(|backup| is_of_it(backup)).filter(between));
         }
         found
     }
@@ -165,7 +165,7 @@ impl<'a> Planner<'a> {
     /// For each line that has moments in the window, the backup that a restore to the window's beginning starts with.
     fn window_starts(&self) -> Vec<&'a BackupDependencies> {
         let Some(start) = self.window_start() else { return Vec::new() };
-        let timelines = self.holdings.lineage.timelines();
+        let timelines = self.inventory.lineage.timelines();
         let in_use = timelines.filter(|timeline| self.is_in_use_since(*timeline, start));
         in_use
             .filter_map(|timeline| self.newest_on(timeline, |backup| backup.ended_micros <= start))
@@ -196,7 +196,7 @@ impl<'a> Planner<'a> {
 
     fn may_be_under_way(&self) -> impl Iterator<Item = &'a UnfinishedBackup> {
         let began_late = self.before(self.policy.keep_unfinished);
-        let unfinished = self.holdings.unfinished.iter();
+        let unfinished = self.inventory.unfinished.iter();
         unfinished.filter(move |backup| backup.began_micros >= began_late && !backup.is_being_removed)
     }
 
@@ -208,27 +208,27 @@ impl<'a> Planner<'a> {
         let staying: BTreeSet<&String> = of_kept.chain(under_way).collect();
         // Nobody knows what it goes on with.
         let all_stay = self.may_be_under_way().any(|backup| backup.is_unreadable);
-        let ids = self.holdings.unfinished.iter().map(|backup| backup.id.clone());
+        let ids = self.inventory.unfinished.iter().map(|backup| backup.id.clone());
         ids.partition(|id| all_stay || staying.contains(id))
     }
 
     fn backup(&self, id: &str) -> Option<&'a BackupDependencies> {
-        self.holdings.backups.iter().find(|backup| backup.id == id)
+        self.inventory.backups.iter().find(|backup| backup.id == id)
     }
 
     /// How many backups a backup builds on, one on the other, those among them that were taken for cut short and have ended after
     /// all. One that builds on itself in a circle is damaged; it is not followed forever.
     fn depth(&self, backup: &BackupDependencies) -> usize {
         let mut below: Vec<&BackupDependencies> = vec![backup];
-        for depth in 0..self.holdings.backups.len() {
+        for depth in 0..self.inventory.backups.len() {
             let names: BTreeSet<&String> =
                 below.iter().flat_map(|backup| backup.parent.iter().chain(&backup.cut_short)).collect();
-            below = self.holdings.backups.iter().filter(|backup| names.contains(&backup.id)).collect();
+            below = self.inventory.backups.iter().filter(|backup| names.contains(&backup.id)).collect();
             if below.is_empty() {
                 return depth;
             }
         }
-        self.holdings.backups.len()
+        self.inventory.backups.len()
     }
 
     /// The deepest first, and of these the oldest.
@@ -245,9 +245,9 @@ impl<'a> Planner<'a> {
 
     fn kept_log(&self, kept: &Kept) -> Vec<KeptLog> {
         let mut log = Vec::new();
-        if self.holdings.backups.is_empty() {
+        if self.inventory.backups.is_empty() {
             // It is of no use to a restore from here, and somebody may have backups elsewhere.
-            for timeline in self.holdings.lineage.timelines() {
+            for timeline in self.inventory.lineage.timelines() {
                 let stretch = LogStretch { timeline, first: 0, last: u64::MAX };
                 log.push(KeptLog { stretch, reason: LogReason::NoBackup });
             }
@@ -278,13 +278,13 @@ impl<'a> Planner<'a> {
     }
 
     fn add(&self, log: &mut Vec<KeptLog>, timeline: TimelineId, from: Lsn, to: Lsn, reason: LogReason) {
-        let stretches = self.holdings.lineage.stretches(timeline, from, to);
+        let stretches = self.inventory.lineage.stretches(timeline, from, to);
         log.extend(stretches.into_iter().map(|stretch| KeptLog { stretch, reason: reason.clone() }));
     }
 
     /// Whatever can be replayed after this backup, on any timeline.
     fn add_all_after(&self, log: &mut Vec<KeptLog>, backup: &BackupDependencies) {
-        let lineage = &self.holdings.lineage;
+        let lineage = &self.inventory.lineage;
         let own = Some(backup.timeline).filter(|own| lineage.timelines().all(|timeline| timeline != *own));
         for timeline in lineage.timelines().filter(|timeline| lineage.may_have(*timeline, backup)).chain(own)
         {
@@ -295,16 +295,16 @@ impl<'a> Planner<'a> {
     /// For each line with moments in the window: all log from the backup on that a restore to its beginning starts with, or from
     /// the oldest one if all are within.
     fn window_log(&self, start: i64, log: &mut Vec<KeptLog>) {
-        for timeline in self.holdings.lineage.timelines() {
+        for timeline in self.inventory.lineage.timelines() {
             if !self.is_in_use_since(timeline, start) {
                 continue;
             }
             match self.newest_on(timeline, |backup| backup.ended_micros <= start) {
                 Some(backup) => self.add_all_after(log, backup),
                 None => {
-                    let lineage = &self.holdings.lineage;
+                    let lineage = &self.inventory.lineage;
                     let on_it =
-                        self.holdings.backups.iter().filter(|backup| lineage.may_have(timeline, backup));
+                        self.inventory.backups.iter().filter(|backup| lineage.may_have(timeline, backup));
                     on_it.for_each(|backup| self.add_all_after(log, backup));
                 }
             }
@@ -312,7 +312,7 @@ impl<'a> Planner<'a> {
     }
 
     fn log_of_backups_under_way(&self, log: &mut Vec<KeptLog>) {
-        let lineage = &self.holdings.lineage;
+        let lineage = &self.inventory.lineage;
         let began_late = self.before(self.policy.keep_unfinished);
         for backup in self.may_be_under_way() {
             let reason = LogReason::UnderWay(backup.id.clone());
@@ -330,7 +330,7 @@ impl<'a> Planner<'a> {
 
     fn removed_log(&self, kept: &[KeptLog]) -> Vec<RemovedLog> {
         let mut removed = Vec::new();
-        for (timeline, log) in &self.holdings.log {
+        for (timeline, log) in &self.inventory.log {
             let stretches: Vec<LogStretch> = kept
                 .iter()
                 .map(|kept| kept.stretch)
@@ -345,21 +345,21 @@ impl<'a> Planner<'a> {
         let going: BTreeSet<&str> = removed.iter().flat_map(|log| &log.paths).map(String::as_str).collect();
         let is_left = |path: &str| !going.contains(path);
         // Those that a plan adds go in the same run, if they lie before all that stays.
-        self.holdings
+        self.inventory
             .gaps
             .iter()
             .copied()
-            .filter(|gap| is_before_all(self.holdings, *gap, &is_left))
+            .filter(|gap| is_before_all(self.inventory, *gap, &is_left))
             .collect()
     }
 }
 
 /// Whether a gap lies before all files of its timeline that are left: nobody looks there any more.
-pub(super) fn is_before_all(holdings: &Holdings, gap: Gap, is_left: &dyn Fn(&str) -> bool) -> bool {
-    let last = holdings.numbers().of(gap.last.digits);
-    let files = holdings.log.get(&gap.first.timeline).into_iter().flat_map(|log| &log.files);
+pub(super) fn is_before_all(inventory: &Inventory, gap: Gap, is_left: &dyn Fn(&str) -> bool) -> bool {
+    let last = inventory.numbers().of(gap.last.digits);
+    let files = inventory.log.get(&gap.first.timeline).into_iter().flat_map(|log| &log.files);
     let first = files.into_iter().find(|file| is_left(&file.path));
-    !holdings.backups.is_empty() && first.is_none_or(|file| last < file.number)
+    !inventory.backups.is_empty() && first.is_none_or(|file| last < file.number)
 }
 
 /// Ascending, without overlaps.

@@ -10,7 +10,7 @@ use seawall_wal::TimelineHistory;
 
 use super::*;
 use crate::dependencies::BackupDependencies;
-use crate::holdings::{Holdings, LogFile, TimelineLog, UnfinishedBackup};
+use crate::inventory::{Inventory, LogFile, TimelineLog, UnfinishedBackup};
 use crate::lineage::TimelineLineage;
 
 const SEGMENT: u64 = 100;
@@ -183,14 +183,14 @@ impl World {
         self.branches.iter().flat_map(running).collect()
     }
 
-    fn holdings(&self, now: i64) -> Holdings {
+    fn inventory(&self, now: i64) -> Inventory {
         let mut log: BTreeMap<TimelineId, TimelineLog> = BTreeMap::new();
         for ((timeline, number), micros) in &self.segments {
             let entry = log.entry(*timeline).or_default();
             entry.files.push(LogFile { number: *number, path: path(*timeline, *number), is_whole: true });
             entry.newest_micros = Some(*micros);
         }
-        Holdings {
+        Inventory {
             system: SYSTEM,
             segment_bytes: SEGMENT,
             backups: self.backups.clone(),
@@ -302,8 +302,8 @@ fn moments(world: &World, timeline: TimelineId) -> Vec<(Lsn, i64)> {
 
 fn check(seed: u64, world: &World, policy: &RetentionPolicy, now: i64) -> usize {
     let what = format!("seed {seed}, {policy:?}");
-    let holdings = world.holdings(now);
-    let plan = plan(&holdings, policy, now, &BTreeSet::new());
+    let inventory = world.inventory(now);
+    let plan = plan(&inventory, policy, now, &BTreeSet::new());
     let before = Store::of(world);
     let mut after = before.clone();
     after.apply(&plan);
@@ -342,7 +342,7 @@ fn check(seed: u64, world: &World, policy: &RetentionPolicy, now: i64) -> usize 
         let oldest = after
             .backups
             .iter()
-            .filter(|backup| holdings.lineage.has(timeline, backup) && stays_for(backup, timeline))
+            .filter(|backup| inventory.lineage.has(timeline, backup) && stays_for(backup, timeline))
             .map(|backup| backup.end)
             .min();
         for (lsn, micros) in moments(world, timeline) {
@@ -361,7 +361,7 @@ fn check(seed: u64, world: &World, policy: &RetentionPolicy, now: i64) -> usize 
         let last = of_line.max().unwrap_or(from);
         assert!(!before.has_log(timeline, from, last) || after.has_log(timeline, from, last), "{what}");
     };
-    for backup in holdings
+    for backup in inventory
         .unfinished
         .iter()
         .filter(|backup| backup.began_micros >= begin_of(Some(policy.keep_unfinished)))
@@ -385,7 +385,7 @@ fn check(seed: u64, world: &World, policy: &RetentionPolicy, now: i64) -> usize 
     );
 
     // Once more: nothing is left to be done.
-    let mut later = holdings.clone();
+    let mut later = inventory.clone();
     later.backups.clone_from(&after.backups);
     later.unfinished.retain(|backup| plan.kept_unfinished.contains(&backup.id));
     for (timeline, log) in &mut later.log {
@@ -435,10 +435,10 @@ fn backup(id: &str, first: u64, end: u64, ended_hours: i64) -> BackupDependencie
 }
 
 /// One timeline with a segment an hour, 0 to 99, and backups.
-fn one_timeline(backups: Vec<BackupDependencies>) -> Holdings {
+fn one_timeline(backups: Vec<BackupDependencies>) -> Inventory {
     let files = (0..100).map(|number| LogFile { number, path: path(timeline(1), number), is_whole: true });
     let log = TimelineLog { files: files.collect(), newest_micros: Some(99 * HOUR), begun_micros: None };
-    Holdings {
+    Inventory {
         system: SYSTEM,
         segment_bytes: SEGMENT,
         backups,
@@ -465,9 +465,9 @@ fn three() -> Vec<BackupDependencies> {
 
 #[test]
 fn a_count_keeps_the_newest_backups_and_all_log_behind_them() {
-    let holdings = one_timeline(three());
+    let inventory = one_timeline(three());
     let policy = RetentionPolicy { keep_count: Some(2), ..RetentionPolicy::default() };
-    let plan = plan(&holdings, &policy, 99 * HOUR, &BTreeSet::new());
+    let plan = plan(&inventory, &policy, 99 * HOUR, &BTreeSet::new());
     assert_eq!(removed(&plan), (vec!["a"], vec![(0, 39)]));
     let reasons: Vec<_> = plan.kept.iter().map(|kept| (kept.id.as_str(), kept.reasons.clone())).collect();
     let (newest, count) = (KeepReason::Newest, KeepReason::Count);
@@ -477,44 +477,44 @@ fn a_count_keeps_the_newest_backups_and_all_log_behind_them() {
 
 #[test]
 fn a_window_keeps_the_backup_before_it_and_of_older_ones_their_own_log_only() {
-    let holdings = one_timeline(three());
+    let inventory = one_timeline(three());
     let policy = RetentionPolicy { keep_window: hours(40), ..RetentionPolicy::default() };
-    let found = plan(&holdings, &policy, 99 * HOUR, &BTreeSet::new());
+    let found = plan(&inventory, &policy, 99 * HOUR, &BTreeSet::new());
     assert_eq!(removed(&found), (vec!["a"], vec![(0, 39)]), "the window begins at hour 59");
     let policy = RetentionPolicy { keep_count: Some(3), ..policy };
-    let found = plan(&holdings, &policy, 99 * HOUR, &BTreeSet::new());
+    let found = plan(&inventory, &policy, 99 * HOUR, &BTreeSet::new());
     assert_eq!(removed(&found), (vec![], vec![(0, 9), (13, 39)]));
     // No backup is older than the window: all log from the oldest on.
     let policy = RetentionPolicy { keep_window: hours(95), ..RetentionPolicy::default() };
-    let found = plan(&holdings, &policy, 99 * HOUR, &BTreeSet::new());
+    let found = plan(&inventory, &policy, 99 * HOUR, &BTreeSet::new());
     assert_eq!(removed(&found), (vec![], vec![(0, 9)]));
 }
 
 #[test]
 fn an_age_keeps_young_backups_and_the_newest_stays_in_any_case() {
-    let holdings = one_timeline(three());
+    let inventory = one_timeline(three());
     let policy = RetentionPolicy { keep_age: hours(57), ..RetentionPolicy::default() };
-    assert_eq!(removed(&plan(&holdings, &policy, 99 * HOUR, &BTreeSet::new())).0, ["a"]);
+    assert_eq!(removed(&plan(&inventory, &policy, 99 * HOUR, &BTreeSet::new())).0, ["a"]);
     let policy = RetentionPolicy { keep_age: hours(1), ..RetentionPolicy::default() };
     assert_eq!(
-        removed(&plan(&holdings, &policy, 990 * HOUR, &BTreeSet::new())),
+        removed(&plan(&inventory, &policy, 990 * HOUR, &BTreeSet::new())),
         (vec!["a", "b"], vec![(0, 69)])
     );
     let policy = RetentionPolicy { keep_count: Some(0), ..RetentionPolicy::default() };
-    assert_eq!(removed(&plan(&holdings, &policy, 99 * HOUR, &BTreeSet::new())).0, ["a", "b"]);
+    assert_eq!(removed(&plan(&inventory, &policy, 99 * HOUR, &BTreeSet::new())).0, ["a", "b"]);
 }
 
 #[test]
 fn the_log_of_a_backup_under_way_stays_whether_it_is_seen_or_not() {
     let policy = RetentionPolicy { keep_count: Some(1), ..RetentionPolicy::default() };
     // The newest backup began within the hour: another may have begun before it.
-    let holdings = one_timeline(three());
-    let found = plan(&holdings, &policy, 72 * HOUR + HOUR / 2, &BTreeSet::new());
+    let inventory = one_timeline(three());
+    let found = plan(&inventory, &policy, 72 * HOUR + HOUR / 2, &BTreeSet::new());
     assert_eq!(removed(&found), (vec!["a"], vec![(0, 39)]), "an increment may build on b");
     // The first one there is.
     let found = plan(&one_timeline(vec![backup("a", 1000, 1200, 99)]), &policy, 99 * HOUR, &BTreeSet::new());
     assert!(found.is_empty(), "{found:?}");
-    let mut holdings = one_timeline(three());
+    let mut inventory = one_timeline(three());
     let began_micros = 60 * HOUR;
     let slow = UnfinishedBackup {
         id: "s".to_owned(),
@@ -526,16 +526,16 @@ fn the_log_of_a_backup_under_way_stays_whether_it_is_seen_or_not() {
         is_unreadable: false,
         is_being_removed: false,
     };
-    holdings.unfinished.push(slow);
-    let found = plan(&holdings, &policy, 99 * HOUR, &BTreeSet::new());
+    inventory.unfinished.push(slow);
+    let found = plan(&inventory, &policy, 99 * HOUR, &BTreeSet::new());
     assert_eq!((removed(&found), found.kept_unfinished.len()), ((vec!["a"], vec![(0, 39)]), 1));
-    let mut older = holdings.clone();
+    let mut older = inventory.clone();
     older.backups.remove(1);
     older.unfinished[0].began_micros = 10 * HOUR;
     let found = plan(&older, &policy, 99 * HOUR, &BTreeSet::new());
     assert_eq!(removed(&found), (vec!["a"], vec![(0, 54)]), "a had not ended when it began");
     // So long ago that it was given up.
-    let found = plan(&holdings, &policy, 250 * HOUR, &BTreeSet::new());
+    let found = plan(&inventory, &policy, 250 * HOUR, &BTreeSet::new());
     assert_eq!((removed(&found).1, found.removed_unfinished), (vec![(0, 69)], vec!["s".to_owned()]));
 }
 
@@ -553,58 +553,58 @@ fn what_a_backup_builds_on_stays_and_one_that_is_built_upon_goes_last() {
     backups[1].parent = Some("a".to_owned());
     backups[2].parent = Some("b".to_owned());
     backups.push(backup("d", 9000, 9100, 91));
-    let holdings = one_timeline(backups);
+    let inventory = one_timeline(backups);
     let policy = RetentionPolicy { keep_count: Some(2), ..RetentionPolicy::default() };
-    let found = plan(&holdings, &policy, 99 * HOUR, &BTreeSet::new());
+    let found = plan(&inventory, &policy, 99 * HOUR, &BTreeSet::new());
     assert_eq!(removed(&found), (vec![], vec![(0, 9)]));
     assert_eq!(found.kept[0].reasons, [KeepReason::NeededBy("b".to_owned())]);
     let policy = RetentionPolicy { keep_count: Some(1), ..RetentionPolicy::default() };
-    let found = plan(&holdings, &policy, 99 * HOUR, &BTreeSet::new());
+    let found = plan(&inventory, &policy, 99 * HOUR, &BTreeSet::new());
     assert_eq!(removed(&found).0, ["c", "b", "a"]);
     // One that the store does not let go keeps what it builds on.
-    let found = plan(&holdings, &policy, 99 * HOUR, &["b".to_owned()].into());
+    let found = plan(&inventory, &policy, 99 * HOUR, &["b".to_owned()].into());
     assert_eq!(removed(&found), (vec!["c"], vec![(0, 9)]));
 }
 
 #[test]
 fn records_of_gaps_go_when_nothing_lies_before_them() {
-    let mut holdings = one_timeline(three());
+    let mut inventory = one_timeline(three());
     let gap = |first, last| {
         let place = |digits| SegmentPlace { timeline: timeline(1), digits };
         Gap { first: place(first), last: place(last) }
     };
-    holdings.segment_bytes = 16 << 20;
-    holdings.gaps = vec![gap(20, 22), gap(38, 39), gap(50, 51)];
+    inventory.segment_bytes = 16 << 20;
+    inventory.gaps = vec![gap(20, 22), gap(38, 39), gap(50, 51)];
     let policy = RetentionPolicy { keep_count: Some(2), ..RetentionPolicy::default() };
-    let found = plan(&holdings, &policy, 99 * HOUR, &BTreeSet::new());
+    let found = plan(&inventory, &policy, 99 * HOUR, &BTreeSet::new());
     assert_eq!(found.removed_gaps, [gap(20, 22), gap(38, 39)]);
 }
 
 /// Timeline 2 left timeline 1 long after the last of that was archived.
 #[test]
 fn a_timeline_that_stood_idle_is_in_use_until_another_leaves_it() {
-    let mut holdings = idle_and_left(50 * HOUR);
+    let mut inventory = idle_and_left(50 * HOUR);
     let hours = |hours: u64| Duration::from_secs(3600 * hours);
     let policy = RetentionPolicy {
         keep_window: Some(hours(60)),
         keep_unfinished: hours(1),
         ..RetentionPolicy::default()
     };
-    let goes = |holdings: &Holdings| {
-        let plan = plan(holdings, &policy, 100 * HOUR, &BTreeSet::new());
+    let goes = |inventory: &Inventory| {
+        let plan = plan(inventory, &policy, 100 * HOUR, &BTreeSet::new());
         let log = plan.removed_log.iter().filter(|log| log.stretch.timeline == timeline(1));
         (plan.removed.iter().any(|backup| backup.id == "a"), log.map(|log| log.stretch.last).max())
     };
     // A restore to a moment in the window before timeline 2 began needs all from the last backup of timeline 1 on.
-    assert_eq!(goes(&holdings), (false, Some(24)));
+    assert_eq!(goes(&inventory), (false, Some(24)));
     // In all of the window, timeline 2 was in use.
-    holdings.log.get_mut(&timeline(2)).unwrap().begun_micros = Some(30 * HOUR);
-    assert_eq!(goes(&holdings), (true, Some(34)));
+    inventory.log.get_mut(&timeline(2)).unwrap().begun_micros = Some(30 * HOUR);
+    assert_eq!(goes(&inventory), (true, Some(34)));
 }
 
 /// Timeline 1 has segments 0 to 34, the last of 35 h, and a backup of 30 h in segment 25; timeline 2 left it in segment 20, and has a
 /// backup of 95 h.
-fn idle_and_left(begun_micros: i64) -> Holdings {
+fn idle_and_left(begun_micros: i64) -> Inventory {
     let (first, second) = (timeline(1), timeline(2));
     let fork = Lsn::new(20 * SEGMENT + 5);
     let history = TimelineHistory::first().fork(second, fork, TimelineMark::NONE, "");
@@ -620,7 +620,7 @@ fn idle_and_left(begun_micros: i64) -> Holdings {
     };
     let log: BTreeMap<TimelineId, TimelineLog> = [(first, of_first), (second, of_second)].into();
     let on_second = BackupDependencies { timeline: second, ..backup("b", 30 * SEGMENT, 31 * SEGMENT, 95) };
-    Holdings {
+    Inventory {
         system: SYSTEM,
         segment_bytes: SEGMENT,
         backups: vec![backup("a", 25 * SEGMENT, 26 * SEGMENT, 30), on_second],
@@ -635,14 +635,14 @@ fn idle_and_left(begun_micros: i64) -> Holdings {
 /// Production on timeline 1, and on timeline 2 the copy of a trial that is backed up, too, and more often.
 #[test]
 fn backups_of_a_trial_do_not_crowd_out_the_newest_of_production() {
-    let mut holdings = idle_and_left(50 * HOUR);
-    holdings.system = System::PostgreSql(1);
-    holdings.log.get_mut(&timeline(1)).unwrap().newest_micros = Some(99 * HOUR);
-    holdings
+    let mut inventory = idle_and_left(50 * HOUR);
+    inventory.system = System::PostgreSql(1);
+    inventory.log.get_mut(&timeline(1)).unwrap().newest_micros = Some(99 * HOUR);
+    inventory
         .backups
         .push(BackupDependencies { timeline: timeline(2), ..backup("c", 32 * SEGMENT, 33 * SEGMENT, 98) });
     let policy = RetentionPolicy { keep_count: Some(2), ..RetentionPolicy::default() };
-    let plan = plan(&holdings, &policy, 100 * HOUR, &BTreeSet::new());
+    let plan = plan(&inventory, &policy, 100 * HOUR, &BTreeSet::new());
     assert!(plan.removed.is_empty(), "{:?}", plan.removed);
     let of_first = plan.removed_log.iter().filter(|log| log.stretch.timeline == timeline(1));
     assert_eq!(of_first.map(|log| log.stretch.last).max(), Some(24), "the log from its backup on stays");
@@ -653,19 +653,19 @@ fn backups_of_a_trial_do_not_crowd_out_the_newest_of_production() {
 /// The copy of a trial that was forgotten: nobody has left it, so it may be in use, and what it was restored from stays.
 #[test]
 fn what_is_kept_for_a_timeline_keeps_the_log_of_that_timeline_only() {
-    let mut holdings = idle_and_left(21 * HOUR);
-    holdings.system = System::PostgreSql(1);
-    let of_first = holdings.log.get_mut(&timeline(1)).unwrap();
+    let mut inventory = idle_and_left(21 * HOUR);
+    inventory.system = System::PostgreSql(1);
+    let of_first = inventory.log.get_mut(&timeline(1)).unwrap();
     of_first.newest_micros = Some(990 * HOUR);
     of_first.files =
         (0..900).map(|number| LogFile { number, path: path(timeline(1), number), is_whole: true }).collect();
-    holdings.log.get_mut(&timeline(2)).unwrap().newest_micros = Some(22 * HOUR);
-    holdings.backups = vec![
+    inventory.log.get_mut(&timeline(2)).unwrap().newest_micros = Some(22 * HOUR);
+    inventory.backups = vec![
         backup("old", 1500, 1600, 16),
         backup("gone", 40_000, 40_100, 400),
         backup("new", 80_000, 80_100, 800),
     ];
     let policy = RetentionPolicy { keep_count: Some(1), ..RetentionPolicy::default() };
-    let plan = plan(&holdings, &policy, 1000 * HOUR, &BTreeSet::new());
+    let plan = plan(&inventory, &policy, 1000 * HOUR, &BTreeSet::new());
     assert_eq!(removed(&plan), (vec!["gone"], vec![(0, 14), (21, 799)]));
 }

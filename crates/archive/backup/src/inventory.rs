@@ -1,4 +1,4 @@
-//! What a repository holds of one system: what retention decides upon, from one listing and a few small objects.
+//! The inventory of one system in a repository, from one listing and a few small objects. Retention decides upon it.
 //!
 //! ```text
 //!   listing --> log files by timeline and segment, directories of backups, gaps
@@ -22,9 +22,9 @@ use crate::lineage::TimelineLineage;
 use crate::manifest::CutShort;
 use crate::object_names;
 
-/// What a repository holds of a system.
+/// The inventory of a system in a repository.
 #[derive(Clone, Debug)]
-pub struct Holdings {
+pub struct Inventory {
     /// Whose it is.
     pub system: System,
     /// The size of its segments; 0 if nothing tells.
@@ -86,12 +86,12 @@ pub struct LogFile {
     pub is_whole: bool,
 }
 
-impl Holdings {
+impl Inventory {
     /// Reads what the repository holds of `system`.
     ///
     /// # Errors
     /// What the repository says; `Damaged` for a manifest, a history or a header that is none: nothing can be decided then.
-    pub fn read(repository: &Repository, system: System) -> Result<Holdings, BackupError> {
+    pub fn read(repository: &Repository, system: System) -> Result<Inventory, BackupError> {
         let objects = repository.stored(Some(system))?;
         let sorted = Sorted::of(&objects);
         let (mut backups, mut unfinished) = (Vec::new(), Vec::new());
@@ -112,7 +112,7 @@ impl Holdings {
         let backup_objects = sorted.backups.iter().map(|(id, directory)| {
             (id.clone(), directory.objects.iter().map(|object| object.path.clone()).collect())
         });
-        Ok(Holdings {
+        Ok(Inventory {
             system,
             segment_bytes,
             lineage: TimelineLineage::new(segment_bytes, log.keys().copied(), histories),
