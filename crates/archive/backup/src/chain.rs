@@ -14,14 +14,14 @@ use std::thread::{Scope, ScopedJoinHandle};
 
 use seawall_engine::Error;
 
+use crate::chain_member::ChainMember;
 use crate::error::BackupError;
-use crate::layer::Layer;
 use crate::manifest::RunKind;
 use crate::object_names;
 use crate::run::RunReader;
 
 /// Fetches a run of a backup, and checks it against the manifest.
-pub(crate) type FetchRun<'a> = dyn Fn(&Layer, u32) -> Result<RunReader, BackupError> + Sync + 'a;
+pub(crate) type FetchRun<'a> = dyn Fn(&ChainMember, u32) -> Result<RunReader, BackupError> + Sync + 'a;
 
 /// Gets the key and the value of a row.
 pub(crate) type TakeRow<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), BackupError> + 'a;
@@ -30,7 +30,7 @@ pub(crate) type TakeRow<'a> = dyn FnMut(&[u8], &[u8]) -> Result<(), BackupError>
 struct RunStream<'scope, 'env> {
     scope: &'scope Scope<'scope, 'env>,
     fetch: &'env FetchRun<'env>,
-    backup: &'env Layer,
+    backup: &'env ChainMember,
     numbers: VecDeque<u32>,
     under_way: VecDeque<(u32, ScopedJoinHandle<'scope, Result<RunReader, BackupError>>)>,
     depth: usize,
@@ -41,7 +41,7 @@ impl<'scope, 'env> RunStream<'scope, 'env> {
     fn new(
         scope: &'scope Scope<'scope, 'env>,
         fetch: &'env FetchRun<'env>,
-        backup: &'env Layer,
+        backup: &'env ChainMember,
         kind: RunKind,
         depth: usize,
     ) -> RunStream<'scope, 'env> {
@@ -144,7 +144,7 @@ impl Link<'_, '_> {
 /// How the rows of a chain are read.
 pub(crate) struct ChainReader<'a> {
     /// Oldest first: a full backup, and each the parent of the next.
-    pub(crate) chain: &'a [Layer],
+    pub(crate) chain: &'a [ChainMember],
     /// Fetches a run.
     pub(crate) fetch: &'a FetchRun<'a>,
     /// So many runs are fetched at a time, but at least one of each backup.

@@ -10,8 +10,8 @@
 use seawall_archive::{ArchiveError, ObjectName, Repository, System};
 use seawall_types::{Lsn, TimelineId};
 
+use crate::chain_member::{ChainMember, cut_short_below};
 use crate::error::BackupError;
-use crate::layer::{Layer, cut_short_below};
 use crate::manifest::Manifest;
 use crate::manifest::postgresql::{PartInfo, PostgreSqlManifest};
 use crate::object_names;
@@ -73,9 +73,9 @@ pub(crate) fn dependencies_of(
             if manifest.base.database != database {
                 return Err(damaged("it is of another database".to_owned()));
             }
-            let layer = Layer::of(id, &manifest);
-            let cut_short = cut_short_below(repository, &layer)?;
-            Ok(dependencies_of_database(&manifest, &layer, &cut_short))
+            let member = ChainMember::of(id, &manifest);
+            let cut_short = cut_short_below(repository, &member)?;
+            Ok(dependencies_of_database(&manifest, &member, &cut_short))
         }
         System::PostgreSql(identifier) => {
             let manifest = PostgreSqlManifest::decode(manifest).map_err(damaged)?;
@@ -87,10 +87,14 @@ pub(crate) fn dependencies_of(
     }
 }
 
-fn dependencies_of_database(manifest: &Manifest, layer: &Layer, cut_short: &[Layer]) -> BackupDependencies {
+fn dependencies_of_database(
+    manifest: &Manifest,
+    member: &ChainMember,
+    cut_short: &[ChainMember],
+) -> BackupDependencies {
     let base = &manifest.base;
     BackupDependencies {
-        id: layer.id.clone(),
+        id: member.id.clone(),
         system: System::Seawall(base.database),
         timeline: base.timeline,
         first: base.redo_point,
@@ -99,9 +103,9 @@ fn dependencies_of_database(manifest: &Manifest, layer: &Layer, cut_short: &[Lay
         segment_bytes: base.segment_bytes,
         started_micros: manifest.started_micros,
         ended_micros: manifest.end.time_micros,
-        objects: layer.objects().chain(cut_short.iter().flat_map(Layer::objects)).collect(),
+        objects: member.objects().chain(cut_short.iter().flat_map(ChainMember::objects)).collect(),
         parent: manifest.parent.clone(),
-        cut_short: cut_short.iter().map(|layer| layer.id.clone()).collect(),
+        cut_short: cut_short.iter().map(|member| member.id.clone()).collect(),
     }
 }
 

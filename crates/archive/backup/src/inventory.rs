@@ -14,10 +14,10 @@ use seawall_archive::{
 };
 use seawall_types::{Lsn, TimelineId};
 
+use crate::chain_member::{ChainMember, cut_short_below, read_progress};
 use crate::dependencies::{BackupDependencies, read_dependencies};
 use crate::error::BackupError;
 use crate::history::read_histories;
-use crate::layer::{Layer, cut_short_below, read_progress};
 use crate::lineage::TimelineLineage;
 use crate::manifest::CutShort;
 use crate::object_names;
@@ -266,7 +266,7 @@ fn read_unfinished(
     let objects = &directory.objects;
     for object in objects {
         let Some(header) = header_if_there(repository, object)? else { continue };
-        let below = layers_of_unfinished(repository, system, id, objects);
+        let below = members_of_unfinished(repository, system, id, objects);
         let is_unreadable = below.as_ref().is_err_and(BackupError::is_damage);
         let below = if is_unreadable { Vec::new() } else { below? };
         return Ok(Some(UnfinishedBackup {
@@ -276,8 +276,8 @@ fn read_unfinished(
             timeline: header.timeline.unwrap_or(TimelineId::FIRST),
             first: header.start,
             began_micros: header.created_micros,
-            parent: below.first().and_then(|layer| layer.parent.clone()),
-            cut_short: below.into_iter().skip(1).map(|layer| layer.id).collect(),
+            parent: below.first().and_then(|member| member.parent.clone()),
+            cut_short: below.into_iter().skip(1).map(|member| member.id).collect(),
         }));
     }
     Ok(None)
@@ -285,12 +285,12 @@ fn read_unfinished(
 
 /// What a backup under way has said last of itself, and what it goes on with. Nothing, if something of that is gone: then it comes to
 /// no end.
-fn layers_of_unfinished(
+fn members_of_unfinished(
     repository: &Repository,
     system: System,
     id: &str,
     objects: &[&StoredObject],
-) -> Result<Vec<Layer>, BackupError> {
+) -> Result<Vec<ChainMember>, BackupError> {
     let number = |object: &&StoredObject| match &object.name {
         Some(StoredName::Object(_, name)) => object_names::parse_progress(name),
         _ => None,
@@ -298,13 +298,13 @@ fn layers_of_unfinished(
     let Some(progress) = objects.iter().filter_map(number).max() else { return Ok(Vec::new()) };
     let read = || {
         let (top, _) = read_progress(repository, system, &CutShort { id: id.to_owned(), progress })?;
-        let mut layers = cut_short_below(repository, &top)?;
-        layers.insert(0, top);
-        Ok(layers)
+        let mut members = cut_short_below(repository, &top)?;
+        members.insert(0, top);
+        Ok(members)
     };
     match read() {
         Err(BackupError::Archive(ArchiveError::NotFound { .. })) => Ok(Vec::new()),
-        layers => layers,
+        members => members,
     }
 }
 

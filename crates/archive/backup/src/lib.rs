@@ -20,13 +20,13 @@
 
 mod catalog;
 mod chain;
+mod chain_member;
 mod dependencies;
 mod drill;
 mod error;
 mod history;
 mod inventory;
 mod keeper;
-mod layer;
 mod lineage;
 mod manifest;
 pub mod object_names;

@@ -24,8 +24,8 @@ use seawall_wal::{LogGeometry, TimelineHistory};
 
 use crate::catalog::{StoredBackup, backups, databases};
 use crate::chain::ChainReader;
+use crate::chain_member::{ChainMember, chain_of};
 use crate::error::BackupError;
-use crate::layer::{Layer, chain_of};
 use crate::object_names;
 use crate::reservation::{Reservations, Reserved};
 use crate::run::RunReader;
@@ -175,7 +175,7 @@ pub fn restore(
     let mut refused = None;
     let last = candidates.len().saturating_sub(1);
     for (index, backup) in candidates.into_iter().enumerate() {
-        let top = Layer::of(&backup.id, &backup.manifest);
+        let top = ChainMember::of(&backup.id, &backup.manifest);
         let chain = chain_of(repository, &stored.backups, top)?;
         let marker = RestoreMarker {
             asked_for: asked_for.clone(),
@@ -370,7 +370,7 @@ struct Plan<'a> {
     stored: &'a Stored,
     backup: &'a StoredBackup,
     /// It, and before it what it builds on.
-    chain: Vec<Layer>,
+    chain: Vec<ChainMember>,
     /// Of the timeline that is followed.
     history: TimelineHistory,
     marker: RestoreMarker,
@@ -494,7 +494,7 @@ impl Plan<'_> {
             self.chain.iter().flat_map(|backup| &backup.runs).map(|run| run.bytes).sum(),
         );
         let bytes = AtomicU64::new(0);
-        let fetch = |backup: &Layer, number| {
+        let fetch = |backup: &ChainMember, number| {
             let run = self.fetch_run(backup, number)?;
             bytes.fetch_add(run.bytes(), Ordering::Relaxed);
             Ok(run)
@@ -560,7 +560,7 @@ impl Plan<'_> {
         }
     }
 
-    fn fetch_run(&self, backup: &Layer, number: u32) -> Result<RunReader, BackupError> {
+    fn fetch_run(&self, backup: &ChainMember, number: u32) -> Result<RunReader, BackupError> {
         let object = object_names::run(&backup.id, number);
         let index = usize::try_from(number).expect("32 bits");
         let expected = backup.runs[index];

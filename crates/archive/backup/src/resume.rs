@@ -29,8 +29,8 @@ use seawall_types::Lsn;
 use seawall_wal::{HEADER_BYTES, LogGeometry, TimelineHistory};
 
 use crate::catalog::{StoredBackup, StoredBackups, backups};
+use crate::chain_member::{ChainMember, chain_of, read_progress};
 use crate::error::BackupError;
-use crate::layer::{Layer, chain_of, read_progress};
 use crate::manifest::{CutShort, Manifest};
 use crate::object_names;
 use crate::progress::Progress;
@@ -44,7 +44,7 @@ const GOES_ON_WITHIN: i64 = 5 * 86_400 * 1_000_000;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Foundation {
     /// Oldest first.
-    chain: Vec<Layer>,
+    chain: Vec<ChainMember>,
     /// See `Manifest`.
     pub(crate) parent: Option<String>,
     /// See `Manifest`.
@@ -78,7 +78,7 @@ impl Foundation {
 
     /// For the database, newest first.
     pub(crate) fn parents(&self) -> Vec<BackupParent> {
-        self.chain.iter().rev().map(Layer::as_parent).collect()
+        self.chain.iter().rev().map(ChainMember::as_parent).collect()
     }
 
     /// For people.
@@ -92,9 +92,9 @@ impl Foundation {
 
     /// Whether what was cut short is still there.
     pub(crate) fn check_parts(&self, repository: &Repository) -> Result<(), BackupError> {
-        for layer in self.chain.iter().filter(|layer| layer.progress.is_some()) {
-            if !layer.is_there(repository)? {
-                return Err(BackupError::PartGone { id: layer.id.clone() });
+        for member in self.chain.iter().filter(|member| member.progress.is_some()) {
+            if !member.is_there(repository)? {
+                return Err(BackupError::PartGone { id: member.id.clone() });
             }
         }
         Ok(())
@@ -140,7 +140,7 @@ impl Search<'_> {
             found.notes.push(note);
             return Ok(());
         }
-        match self.chain(Layer::of(&newest.id, &newest.manifest))? {
+        match self.chain(ChainMember::of(&newest.id, &newest.manifest))? {
             Ok(chain) => (found.chain, found.parent) = (chain, Some(newest.id.clone())),
             Err(problem) => {
                 found
@@ -163,7 +163,7 @@ impl Search<'_> {
                     @ (BackupError::Damaged { .. } | BackupError::Archive(ArchiveError::Damaged { .. })),
                 ) => Some(error.to_string()),
                 read => {
-                    let (layer, progress) = read?;
+                    let (member, progress) = read?;
                     if progress.started_micros < self.now_micros.saturating_sub(GOES_ON_WITHIN) {
                         return Ok(());
                     }
@@ -175,7 +175,7 @@ impl Search<'_> {
                         found.notes.push(not_gone_on_with(id, why));
                         continue;
                     }
-                    match self.whole_chain(newest, layer)? {
+                    match self.whole_chain(newest, member)? {
                         Ok(Some((cut_short, chain))) => {
                             (found.chain, found.goes_on_with) = (chain, Some(cut_short));
                             return Ok(());
@@ -244,30 +244,34 @@ impl Search<'_> {
     }
 
     /// An attempt with what it builds on, if all of it is there; `None` if it has nothing.
-    fn whole_chain(&self, mut newest: CutShort, mut layer: Layer) -> Judged<Option<(CutShort, Vec<Layer>)>> {
+    fn whole_chain(
+        &self,
+        mut newest: CutShort,
+        mut member: ChainMember,
+    ) -> Judged<Option<(CutShort, Vec<ChainMember>)>> {
         // One that was cut short before it had come anywhere is passed over: it makes a chain longer for nothing.
-        while layer.runs.is_empty() {
-            let Some(below) = layer.goes_on_with.take() else { return Ok(Ok(None)) };
-            layer = match read_progress(self.repository, self.system(), &below) {
-                Ok((layer, _)) => layer,
+        while member.runs.is_empty() {
+            let Some(below) = member.goes_on_with.take() else { return Ok(Ok(None)) };
+            member = match read_progress(self.repository, self.system(), &below) {
+                Ok((member, _)) => member,
                 Err(error) => return refusal(error),
             };
             newest = below;
         }
-        let chain = match self.chain(layer)? {
+        let chain = match self.chain(member)? {
             Ok(chain) => chain,
             Err(problem) => return Ok(Err(problem)),
         };
-        for layer in chain.iter().filter(|layer| layer.progress.is_some()) {
-            if !layer.is_there(self.repository)? {
-                return Ok(Err(format!("objects of {} are missing", layer.id)));
+        for member in chain.iter().filter(|member| member.progress.is_some()) {
+            if !member.is_there(self.repository)? {
+                return Ok(Err(format!("objects of {} are missing", member.id)));
             }
         }
         Ok(Ok(Some((newest, chain))))
     }
 
     /// What a restore would read, or why one cannot build on it.
-    fn chain(&self, top: Layer) -> Judged<Vec<Layer>> {
+    fn chain(&self, top: ChainMember) -> Judged<Vec<ChainMember>> {
         match chain_of(self.repository, &self.stored.complete, top) {
             Ok(chain) if chain.len() < self.options.chain_max => Ok(Ok(chain)),
             Ok(chain) => Ok(Err(format!("a restore would have to read more than {} backups", chain.len()))),

@@ -17,8 +17,8 @@ use seawall_io::Clock;
 use seawall_types::Lsn;
 
 use crate::catalog::StoredBackup;
+use crate::chain_member::ChainMember;
 use crate::error::BackupError;
-use crate::layer::Layer;
 use crate::manifest::{Manifest, RunKind};
 use crate::object_names;
 use crate::removal_mark::put_unless_given_up;
@@ -147,8 +147,8 @@ pub fn back_up(
     let Foundation { parent, goes_on_with, .. } = foundation.clone();
     let base = base.clone();
     let manifest = Manifest { base, end, log_checksum, started_micros, parent, goes_on_with, runs };
-    let layer = Layer::of(&id, &manifest);
-    let runs: Vec<ObjectName> = layer.objects().map(|run| run.name).collect();
+    let member = ChainMember::of(&id, &manifest);
+    let runs: Vec<ObjectName> = member.objects().map(|run| run.name).collect();
     let system = System::Seawall(manifest.base.database);
     notes.note(&id, BackupReach::Ended)?;
     put_unless_given_up(repository, system, &id, &runs, || uploader.put_manifest(&manifest))?;

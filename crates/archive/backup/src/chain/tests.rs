@@ -55,7 +55,7 @@ fn base() -> BackupBase {
 }
 
 /// A backup in runs of as many rows as `run_rows` says, one after another; kinds take turns.
-fn stored(id: usize, backup: &Plain, run_rows: &mut dyn FnMut() -> usize) -> (Layer, Vec<Vec<u8>>) {
+fn stored(id: usize, backup: &Plain, run_rows: &mut dyn FnMut() -> usize) -> (ChainMember, Vec<Vec<u8>>) {
     let mut rows: VecDeque<_> = backup.rows.iter().collect();
     let mut kept: VecDeque<_> = backup.kept.iter().map(|(first, last)| (first, last)).collect();
     let (mut runs, mut contents) = (Vec::new(), Vec::new());
@@ -75,7 +75,7 @@ fn stored(id: usize, backup: &Plain, run_rows: &mut dyn FnMut() -> usize) -> (La
         contents.push(content);
     }
     let reached = backup.reached.clone();
-    let layer = Layer {
+    let member = ChainMember {
         id: id.to_string(),
         base: base(),
         parent: None,
@@ -84,7 +84,7 @@ fn stored(id: usize, backup: &Plain, run_rows: &mut dyn FnMut() -> usize) -> (La
         reached,
         progress: None,
     };
-    (layer, contents)
+    (member, contents)
 }
 
 /// What is read of a chain, and how often each run was fetched.
@@ -101,18 +101,18 @@ fn read_behind(
 ) -> (Vec<Row>, Vec<Vec<u32>>) {
     let stored: Vec<_> = chain.iter().enumerate().map(|(id, backup)| stored(id, backup, run_rows)).collect();
     let counts = Mutex::new(stored.iter().map(|(_, contents)| vec![0; contents.len()]).collect::<Vec<_>>());
-    let fetch = |layer: &Layer, number: u32| {
-        let (id, index) = (layer.id.parse::<usize>().unwrap(), usize::try_from(number).unwrap());
+    let fetch = |member: &ChainMember, number: u32| {
+        let (id, index) = (member.id.parse::<usize>().unwrap(), usize::try_from(number).unwrap());
         counts.lock().unwrap()[id][index] += 1;
         Ok(RunReader::open(stored[id].1[index].clone(), number).unwrap())
     };
-    let layers: Vec<Layer> = stored.iter().map(|(layer, _)| layer.clone()).collect();
+    let members: Vec<ChainMember> = stored.iter().map(|(member, _)| member.clone()).collect();
     let mut found = Vec::new();
     let take = &mut |key: &[u8], value: &[u8]| {
         found.push((key.to_vec(), value.to_vec()));
         Ok(())
     };
-    ChainReader { chain: &layers, fetch: &fetch, threads, after }.read(&|_| {}, take).unwrap();
+    ChainReader { chain: &members, fetch: &fetch, threads, after }.read(&|_| {}, take).unwrap();
     (found, counts.into_inner().unwrap())
 }
 
@@ -217,9 +217,9 @@ fn random_chains_are_what_a_plain_map_says_in_order_and_each_run_is_fetched_once
 /// Somewhere in the middle, whatever thread it is fetched by.
 #[test]
 fn an_error_of_a_run_ends_it_with_that_error() {
-    let (layer, contents) = stored(0, &plain("abcdefgh", &[]), &mut || 1);
+    let (member, contents) = stored(0, &plain("abcdefgh", &[]), &mut || 1);
     for broken in 0..8 {
-        let fetch = |_: &Layer, number: u32| match number {
+        let fetch = |_: &ChainMember, number: u32| match number {
             number if number == broken => Err(BackupError::damaged("run", "rot")),
             number => {
                 Ok(RunReader::open(contents[usize::try_from(number).unwrap()].clone(), number).unwrap())
@@ -227,7 +227,7 @@ fn an_error_of_a_run_ends_it_with_that_error() {
         };
         let mut taken = 0;
         let reader =
-            ChainReader { chain: std::slice::from_ref(&layer), fetch: &fetch, threads: 3, after: None };
+            ChainReader { chain: std::slice::from_ref(&member), fetch: &fetch, threads: 3, after: None };
         let refused = reader.read(&|_| {}, &mut |_, _| {
             taken += 1;
             Ok(())

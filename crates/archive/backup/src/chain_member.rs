@@ -1,4 +1,4 @@
-//! What a restore reads of a backup, and of those that it builds on: some are complete, some were cut short and gone on with.
+//! The members of a backup chain, all of which a restore reads: some are complete, some were cut short and resumed by a later one.
 //!
 //! ```text
 //!   increment                       kept  rows ................. kept
@@ -19,7 +19,7 @@ use crate::progress::Progress;
 
 /// A backup, or what one that was cut short has.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Layer {
+pub(crate) struct ChainMember {
     /// Its name.
     pub(crate) id: String,
     /// What it began with.
@@ -36,10 +36,10 @@ pub(crate) struct Layer {
     pub(crate) progress: Option<RequiredObject>,
 }
 
-impl Layer {
+impl ChainMember {
     /// A complete backup.
-    pub(crate) fn of(id: &str, manifest: &Manifest) -> Layer {
-        Layer {
+    pub(crate) fn of(id: &str, manifest: &Manifest) -> ChainMember {
+        ChainMember {
             id: id.to_owned(),
             base: manifest.base.clone(),
             parent: manifest.parent.clone(),
@@ -88,7 +88,7 @@ pub(crate) fn read_progress(
     repository: &Repository,
     system: System,
     cut_short: &CutShort,
-) -> Result<(Layer, Progress), BackupError> {
+) -> Result<(ChainMember, Progress), BackupError> {
     let name = object_names::progress(&cut_short.id, cut_short.progress);
     let mut content = Vec::new();
     repository.fetch_object(system, &name, &mut content)?;
@@ -99,7 +99,7 @@ pub(crate) fn read_progress(
     let mut checksum = Crc64::new();
     checksum.update(&content);
     let object = RequiredObject { name, bytes: content.len() as u64, checksum: checksum.finish() };
-    let layer = Layer {
+    let member = ChainMember {
         id: cut_short.id.clone(),
         base: progress.base.clone(),
         parent: progress.parent.clone(),
@@ -108,22 +108,25 @@ pub(crate) fn read_progress(
         reached: progress.reached.clone(),
         progress: Some(object),
     };
-    Ok((layer, progress))
+    Ok((member, progress))
 }
 
 /// What was cut short and is a part of `top`, which is not among it, the newest first.
-pub(crate) fn cut_short_below(repository: &Repository, top: &Layer) -> Result<Vec<Layer>, BackupError> {
-    let mut found: Vec<Layer> = Vec::new();
+pub(crate) fn cut_short_below(
+    repository: &Repository,
+    top: &ChainMember,
+) -> Result<Vec<ChainMember>, BackupError> {
+    let mut found: Vec<ChainMember> = Vec::new();
     let mut child = top;
     while let Some(below) = &child.goes_on_with {
         let system = System::Seawall(child.base.database);
-        let (layer, _) = read_progress(repository, system, below)?;
-        let is_known = layer.id == top.id || found.iter().any(|other| other.id == layer.id);
-        if is_known || !is_below(&layer, child) || layer.parent != child.parent {
-            let problem = format!("it goes on with {}, which is no earlier backup of its kind", layer.id);
+        let (member, _) = read_progress(repository, system, below)?;
+        let is_known = member.id == top.id || found.iter().any(|other| other.id == member.id);
+        if is_known || !is_below(&member, child) || member.parent != child.parent {
+            let problem = format!("it goes on with {}, which is no earlier backup of its kind", member.id);
             return Err(BackupError::damaged(&child.id, problem));
         }
-        found.push(layer);
+        found.push(member);
         child = found.last().expect("one was just added");
     }
     Ok(found)
@@ -133,8 +136,8 @@ pub(crate) fn cut_short_below(repository: &Repository, top: &Layer) -> Result<Ve
 pub(crate) fn chain_of(
     repository: &Repository,
     complete: &[StoredBackup],
-    top: Layer,
-) -> Result<Vec<Layer>, BackupError> {
+    top: ChainMember,
+) -> Result<Vec<ChainMember>, BackupError> {
     let mut chain = vec![top];
     loop {
         let child = chain.last().expect("it began with one");
@@ -144,22 +147,23 @@ pub(crate) fn chain_of(
         let Some(id) = parent else { break };
         let child = chain.last().expect("it has not become shorter");
         let found = complete.iter().find(|backup| backup.id == id);
-        let layer = found.map(|backup| Layer::of(&backup.id, &backup.manifest));
+        let member = found.map(|backup| ChainMember::of(&backup.id, &backup.manifest));
         // One is before the next: no chain goes in circles.
-        let is_new =
-            |layer: &Layer| !chain.iter().any(|other| other.id == layer.id) && is_below(layer, child);
+        let is_new = |member: &ChainMember| {
+            !chain.iter().any(|other| other.id == member.id) && is_below(member, child)
+        };
         let problem = || {
             format!(
                 "it builds on {id}, which is not in the repository, or cannot be read, or is no earlier backup"
             )
         };
-        let layer = layer.filter(is_new).ok_or_else(|| BackupError::damaged(&child.id, problem()))?;
-        chain.push(layer);
+        let member = member.filter(is_new).ok_or_else(|| BackupError::damaged(&child.id, problem()))?;
+        chain.push(member);
     }
     chain.reverse();
     Ok(chain)
 }
 
-fn is_below(layer: &Layer, child: &Layer) -> bool {
-    layer.base.timeline == child.base.timeline && layer.base.redo_point <= child.base.redo_point
+fn is_below(member: &ChainMember, child: &ChainMember) -> bool {
+    member.base.timeline == child.base.timeline && member.base.redo_point <= child.base.redo_point
 }
