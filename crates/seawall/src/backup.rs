@@ -4,7 +4,7 @@
 //!   Repository::create, Repository::open      a directory, S3, GCS or Azure
 //!      |
 //!      +-- RepositoryArchive --> Options::archives      the log goes into it while the database works
-//!      +-- back_up, BackupKeeper                        backups; one as soon as a gap makes it needed
+//!      +-- back_up, BackupScheduler                        backups; one as soon as a gap makes it needed
 //!      +-- restore                                      a new directory, as of any commit
 //!      +-- allow_archiving                              for a restored one that takes the place of production
 //!      +-- verify, plan                                 what is damaged; what need not be kept
@@ -21,10 +21,10 @@ pub use seawall_archive::{
     RepositoryUrlError, RequestStatistics, RetryPolicy, StoreCause, StoreError, System,
 };
 pub use seawall_backup::{
-    BackupError, BackupKeeper, BackupOptions, BackupProgress, BackupStart, BackupStep, DrillReport,
-    ExpireError, ExpireProgress, ExpireReport, Expiry, Finding, FindingKind, Inventory, KeeperOptions,
-    KeeperReport, Manifest, PassedOver, RepositoryArchive, RestoreProgress, RestoreReport, RestoreRequest,
-    RetentionPlan, RetentionPolicy, Severity, StoredBackup, StoredBackups, VerifyDepth, VerifyOptions,
+    BackupError, BackupOptions, BackupProgress, BackupScheduler, BackupStart, BackupStep, DrillReport,
+    ExpireError, ExpireProgress, ExpireReport, Expiry, Finding, FindingKind, Inventory, Manifest, PassedOver,
+    RepositoryArchive, RestoreProgress, RestoreReport, RestoreRequest, RetentionPlan, RetentionPolicy,
+    SchedulerOptions, SchedulerReport, Severity, StoredBackup, StoredBackups, VerifyDepth, VerifyOptions,
     VerifyReport, back_up, back_up_behind_gap, backups, databases, drill, plan, restore, verify,
 };
 pub use seawall_engine::{ArchiveMode, RestoreTarget, allow_archiving, forbid_archiving, is_archiving_off};

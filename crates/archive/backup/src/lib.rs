@@ -11,7 +11,7 @@
 //!   the log that it needs is.
 //! * Nothing that a crash of the database could take back gets into a repository.
 //! * What is restored is the state after some commit of the timeline that was asked for, exactly.
-//! * A gap in the archived log is on record before anything behind it goes up, and a [`BackupKeeper`] takes a full backup behind it.
+//! * A gap in the archived log is on record before anything behind it goes up, and a [`BackupScheduler`] takes a full backup behind it.
 //!
 //! Why rows that were read at different moments make a consistent database with the log is said in `engine::backup`, what is
 //! on disk if a restore is cut short in `engine::recovery::restore`.
@@ -26,7 +26,6 @@ mod drill;
 mod error;
 mod history;
 mod inventory;
-mod keeper;
 mod lineage;
 mod manifest;
 pub mod object_names;
@@ -39,6 +38,7 @@ mod restore;
 mod resume;
 mod retention;
 mod run;
+mod scheduler;
 mod stored_log;
 mod take;
 pub mod timelines;
@@ -50,7 +50,6 @@ pub use dependencies::{BackupDependencies, RequiredObject};
 pub use drill::{DrillPhases, DrillReport, drill};
 pub use error::BackupError;
 pub use inventory::{Inventory, LogFile, TimelineLog, UnfinishedBackup};
-pub use keeper::{BackupKeeper, KeeperOptions, KeeperReport, back_up_behind_gap};
 pub use lineage::{LogStretch, TimelineLineage};
 pub use manifest::postgresql::{BadFile, PartInfo, PostgreSqlManifest};
 pub use manifest::{CutShort, Manifest, RunInfo, RunKind};
@@ -63,6 +62,7 @@ pub use retention::{
     RETENTION_REASON, RemovedBackup, RemovedLog, RetentionPlan, RetentionPolicy, plan,
 };
 pub use run::check_backup_run;
+pub use scheduler::{BackupScheduler, SchedulerOptions, SchedulerReport, back_up_behind_gap};
 pub use stored_log::OnItsWay;
 pub use take::{BackupOptions, BackupProgress, BackupStart, BackupStep, back_up};
 pub use timelines::PassedOver;

@@ -1,6 +1,6 @@
 //! Gaps that the archive of a database opens on purpose: what a restore says, and the backup that is taken behind one.
 //!
-//! Invariant: whatever fails, a restore to the latest after the keeper's backup gives the database.
+//! Invariant: whatever fails, a restore to the latest after the scheduler's backup gives the database.
 #![allow(clippy::unwrap_used, reason = "a test that fails panics")]
 
 mod common;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use common::{SEGMENT_BYTES, World, state_of};
 use seawall_backup::{
-    BackupError, BackupKeeper, BackupOptions, Finding, KeeperOptions, RestoreRequest, Severity,
+    BackupError, BackupOptions, BackupScheduler, Finding, RestoreRequest, SchedulerOptions, Severity,
     VerifyOptions, back_up_behind_gap, verify,
 };
 use seawall_engine::{
@@ -217,14 +217,14 @@ fn verify_report(world: &World) -> Vec<Finding> {
     findings
 }
 
-fn keeper(world: &World, database: &Database) -> BackupKeeper {
+fn scheduler(world: &World, database: &Database) -> BackupScheduler {
     let clock: Arc<dyn Clock> = Arc::new(world.clock.clone());
-    let options = KeeperOptions {
+    let options = SchedulerOptions {
         retry_first: Duration::from_millis(1),
         retry_last: Duration::from_millis(1),
-        ..KeeperOptions::default()
+        ..SchedulerOptions::default()
     };
-    BackupKeeper::start(database, &world.repository(), &clock, options).unwrap()
+    BackupScheduler::start(database, &world.repository(), &clock, options).unwrap()
 }
 
 #[test]
@@ -234,10 +234,10 @@ fn a_keeper_takes_a_full_backup_when_a_gap_is_opened_and_one_that_is_found_at_op
     fill(&database, 2).unwrap();
     database.archive_now().unwrap();
     {
-        let keeper = keeper(&world, &database);
+        let scheduler = scheduler(&world, &database);
         lose_hold(&database).unwrap();
         database.archive_now().unwrap();
-        let report = keeper.wait(|report| report.backups > 0);
+        let report = scheduler.wait(|report| report.backups > 0);
         assert_eq!((report.backups, report.failing), (1, None));
         assert_eq!(report.last.unwrap().manifest.parent, None);
         assert!(world.restored_state(RestoreTarget::Latest) == state_of(&database));
@@ -249,11 +249,11 @@ fn a_keeper_takes_a_full_backup_when_a_gap_is_opened_and_one_that_is_found_at_op
     database.close().unwrap();
     world.clock.advance(Duration::from_secs(1));
     let database = open(&world, options(&world)).unwrap();
-    let keeper = keeper(&world, &database);
-    assert_eq!(keeper.wait(|report| report.backups > 0).backups, 1);
+    let scheduler = scheduler(&world, &database);
+    assert_eq!(scheduler.wait(|report| report.backups > 0).backups, 1);
     assert!(world.restored_state(RestoreTarget::Latest) == state_of(&database));
     database.close().unwrap();
-    assert!(keeper.wait(|_| false).has_ended, "with the database");
+    assert!(scheduler.wait(|_| false).has_ended, "with the database");
 }
 
 #[test]
@@ -266,8 +266,8 @@ fn a_keeper_tries_again_while_the_store_fails() {
     database.archive_now().unwrap();
     let target = FaultTarget::Path { prefix: String::new(), operations: Operations::Writes };
     world.store.inject(Fault { target, error: FaultError::Number(5), skip: 0, count: 40 });
-    let keeper = keeper(&world, &database);
-    let report = keeper.wait(|report| report.backups > 0);
+    let scheduler = scheduler(&world, &database);
+    let report = scheduler.wait(|report| report.backups > 0);
     assert!(report.failures > 0 && report.failing.is_none(), "{report:?}");
     assert!(world.restored_state(RestoreTarget::Latest) == state_of(&database));
 }

@@ -1,5 +1,5 @@
-//! A full backup by itself, when the archive of a repository has had to open a gap: what lies behind one cannot be restored before
-//! there is a backup behind it.
+//! The backup scheduler: takes a full backup by itself after the archive of a repository has had to open a gap. Log after a gap cannot
+//! be restored before there is a backup after it.
 //!
 //! ```text
 //!   archiver: gap on record --wakes--> thread --> is there a backup behind the last gap? --no--> back_up, full
@@ -23,9 +23,9 @@ use crate::error::BackupError;
 use crate::take::{BackupOptions, back_up};
 use crate::timelines::Timelines;
 
-/// How a keeper takes backups.
+/// How a scheduler takes backups.
 #[derive(Clone, Debug)]
-pub struct KeeperOptions {
+pub struct SchedulerOptions {
     /// The name of the archive that puts the log into the repository. Default: no name.
     pub archive: String,
     /// How a backup is taken; it is a full one, whatever this says.
@@ -36,9 +36,9 @@ pub struct KeeperOptions {
     pub retry_last: Duration,
 }
 
-impl Default for KeeperOptions {
-    fn default() -> KeeperOptions {
-        KeeperOptions {
+impl Default for SchedulerOptions {
+    fn default() -> SchedulerOptions {
+        SchedulerOptions {
             archive: String::new(),
             backup: BackupOptions::default(),
             retry_first: Duration::from_secs(1),
@@ -47,9 +47,9 @@ impl Default for KeeperOptions {
     }
 }
 
-/// What a keeper has done.
+/// What a scheduler has done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KeeperReport {
+pub struct SchedulerReport {
     /// Backups that it has taken.
     pub backups: u64,
     /// The last one.
@@ -65,7 +65,7 @@ pub struct KeeperReport {
 /// Takes a full backup when one is needed, as long as it is kept and the database is open. Keep it beside the database: it
 /// has a handle of it, so drop it, or close the database, to end both.
 #[derive(Debug)]
-pub struct BackupKeeper {
+pub struct BackupScheduler {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -76,14 +76,14 @@ struct Shared {
     id: DatabaseId,
     repository: Arc<Repository>,
     clock: Arc<dyn Clock>,
-    options: KeeperOptions,
+    options: SchedulerOptions,
     watch: ArchiveWatch,
-    report: Mutex<KeeperReport>,
+    report: Mutex<SchedulerReport>,
     /// The report has changed.
     changed: Condvar,
 }
 
-impl BackupKeeper {
+impl BackupScheduler {
     /// Starts the thread.
     ///
     /// # Errors
@@ -92,8 +92,8 @@ impl BackupKeeper {
         database: &Database,
         repository: &Arc<Repository>,
         clock: &Arc<dyn Clock>,
-        options: KeeperOptions,
-    ) -> Result<BackupKeeper, Error> {
+        options: SchedulerOptions,
+    ) -> Result<BackupScheduler, Error> {
         let shared = Arc::new(Shared {
             id: database.info()?.database,
             watch: database.watch_archive(&options.archive)?,
@@ -104,20 +104,20 @@ impl BackupKeeper {
             report: Mutex::default(),
             changed: Condvar::new(),
         });
-        let keeper = Arc::clone(&shared);
+        let scheduler = Arc::clone(&shared);
         let builder = std::thread::Builder::new().name("seawall-backup".to_owned());
-        let thread = builder.spawn(move || keeper.run());
+        let thread = builder.spawn(move || scheduler.run());
         let thread = thread.map_err(|error| Error::Io { message: format!("starting a thread: {error}") })?;
-        Ok(BackupKeeper { shared, thread: Some(thread) })
+        Ok(BackupScheduler { shared, thread: Some(thread) })
     }
 
     /// What it has done so far.
-    pub fn report(&self) -> KeeperReport {
+    pub fn report(&self) -> SchedulerReport {
         self.shared.report().clone()
     }
 
     /// Waits until it has done something, or has ended because the database was closed; what it has done then.
-    pub fn wait(&self, is_done: impl Fn(&KeeperReport) -> bool) -> KeeperReport {
+    pub fn wait(&self, is_done: impl Fn(&SchedulerReport) -> bool) -> SchedulerReport {
         let mut report = self.shared.report();
         while !report.has_ended && !is_done(&report) {
             report = self.shared.changed.wait(report).unwrap_or_else(PoisonError::into_inner);
@@ -126,7 +126,7 @@ impl BackupKeeper {
     }
 }
 
-impl Drop for BackupKeeper {
+impl Drop for BackupScheduler {
     /// Waits for a backup that is under way.
     fn drop(&mut self) {
         self.shared.watch.end();
@@ -139,11 +139,11 @@ impl Drop for BackupKeeper {
 }
 
 impl Shared {
-    fn report(&self) -> std::sync::MutexGuard<'_, KeeperReport> {
+    fn report(&self) -> std::sync::MutexGuard<'_, SchedulerReport> {
         self.report.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, change: impl FnOnce(&mut KeeperReport)) {
+    fn tell(&self, change: impl FnOnce(&mut SchedulerReport)) {
         change(&mut self.report());
         self.changed.notify_all();
     }
