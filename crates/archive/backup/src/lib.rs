@@ -18,6 +18,7 @@
 //!
 //! Start at [`back_up`], [`restore`] and [`RepositoryArchive`]. Byte layouts are in `run` and `manifest`.
 
+mod back_up;
 mod catalog;
 mod chain;
 mod chain_member;
@@ -40,11 +41,11 @@ mod retention;
 mod run;
 mod scheduler;
 mod stored_log;
-mod take;
 pub mod timelines;
 mod upload;
 mod verify;
 
+pub use back_up::{BackupOptions, BackupProgress, BackupStart, BackupStep, back_up};
 pub use catalog::{StoredBackup, StoredBackups, backups, databases};
 pub use dependencies::{BackupDependencies, RequiredObject};
 pub use drill::{DrillPhases, DrillReport, drill};
@@ -64,7 +65,6 @@ pub use retention::{
 pub use run::check_backup_run;
 pub use scheduler::{BackupScheduler, SchedulerOptions, SchedulerReport, back_up_behind_gap};
 pub use stored_log::OnItsWay;
-pub use take::{BackupOptions, BackupProgress, BackupStart, BackupStep, back_up};
 pub use timelines::PassedOver;
 pub use verify::{
     Finding, FindingKind, Severity, VerifyDepth, VerifyOptions, VerifyProgress, VerifyReport, verify,

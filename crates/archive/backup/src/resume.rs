@@ -28,6 +28,7 @@ use seawall_engine::{Backup, BackupParent, BackupReach, BegunBackup};
 use seawall_types::Lsn;
 use seawall_wal::{HEADER_BYTES, LogGeometry, TimelineHistory};
 
+use crate::back_up::{BackupOptions, BackupStart};
 use crate::catalog::{StoredBackup, StoredBackups, backups};
 use crate::chain_member::{ChainMember, chain_of, read_progress};
 use crate::error::BackupError;
@@ -35,7 +36,6 @@ use crate::manifest::{CutShort, Manifest};
 use crate::object_names;
 use crate::progress::Progress;
 use crate::stored_log::StoredLog;
-use crate::take::{BackupOptions, BackupStart};
 
 /// In microseconds. Shorter than retention keeps what may be under way, unless it is told otherwise.
 const GOES_ON_WITHIN: i64 = 5 * 86_400 * 1_000_000;

@@ -18,9 +18,9 @@ use seawall_io::Clock;
 use seawall_types::{DatabaseId, Lsn};
 use seawall_wal::TimelineHistory;
 
+use crate::back_up::{BackupOptions, back_up};
 use crate::catalog::{StoredBackup, backups};
 use crate::error::BackupError;
-use crate::take::{BackupOptions, back_up};
 use crate::timelines::Timelines;
 
 /// How a scheduler takes backups.

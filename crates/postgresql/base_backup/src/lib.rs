@@ -12,6 +12,7 @@
 //! Start at [`back_up_postgresql`] and [`restore_postgresql`].
 
 mod attempt;
+mod back_up;
 mod bad_pages;
 mod catalog;
 mod choose;
@@ -34,9 +35,9 @@ mod scratch_server;
 mod segments;
 mod server;
 mod stream;
-mod take;
 mod unpack;
 
+pub use back_up::{BackupCheckpoint, PostgreSqlBackupOptions, PostgreSqlBackupProgress, back_up_postgresql};
 pub use catalog::{StoredPostgreSqlBackup, StoredPostgreSqlBackups, clusters, postgresql_backups};
 pub use choose::PostgreSqlTarget;
 pub use drill::{
@@ -53,4 +54,3 @@ pub use scratch_check::{CheckQuery, ServerCheck};
 pub use scratch_guard::{DRILL_GUARD_COMMAND, drill_guard};
 pub use server::PostgreSqlServer;
 pub use stream::check_base_backup;
-pub use take::{BackupCheckpoint, PostgreSqlBackupOptions, PostgreSqlBackupProgress, back_up_postgresql};
