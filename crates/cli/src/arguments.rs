@@ -147,6 +147,8 @@ pub(crate) enum Command {
     Init(Init),
     /// Show what DIR holds: superblock, redo point, timeline, log segments, sizes, last checkpoint.
     Info(Directory),
+    /// Show the statistics of a database while another process has it open, and what `info` shows of one that is closed.
+    Stats(Stats),
     /// Read everything and report damage by file, offset and key range; exit code 4 if there is any.
     Check(Directory),
     /// List the tables.
@@ -343,6 +345,23 @@ pub(crate) struct Rename {
     pub(crate) from: String,
     /// Name of the table afterwards.
     pub(crate) to: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The process that has the database open publishes them once a second, unless its options say otherwise; this command disturbs \
+neither that process nor one that is about to open the database. After a kill the last statistics are shown as such.
+
+Examples:
+  seawall stats bank
+  seawall stats bank --json
+  seawall stats bank --openmetrics > /var/lib/node_exporter/bank.prom")]
+pub(crate) struct Stats {
+    /// Directory of the database.
+    pub(crate) dir: PathBuf,
+    /// As OpenMetrics text, for a scraper; of a database that is not open only `seawall_up 0`.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) openmetrics: bool,
 }
 
 #[derive(Debug, Args)]

@@ -14,6 +14,7 @@ mod postgresql_drill;
 mod repository;
 mod rows;
 mod settings;
+mod stats;
 mod tables;
 mod timelines;
 mod tour;
@@ -39,6 +40,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
     match &arguments.command {
         Command::Init(init) => tables::init(shared, init, output),
         Command::Info(directory) => inspect::info(shared, &directory.dir, output),
+        Command::Stats(stats) => stats::stats(shared, stats, output),
         Command::Check(directory) => inspect::check(shared, &directory.dir, output),
         Command::Tables(directory) => tables::list(shared, &directory.dir, output),
         Command::Create(table) => tables::create(shared, table, output),

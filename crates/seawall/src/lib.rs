@@ -44,12 +44,12 @@ pub use seawall_engine::{
     DamageKind, Database, DatabaseInfo, DecisionReason, Durability, Effect, Environment, Error, FailedRule,
     HoldInfo, HoldKind, HoldLifetime, HoldOptions, ImageCompression, InDoubtAction, InDoubtHook, InDoubtRule,
     InDoubtTransaction, Isolation, KEY_BYTES_MAX, KeyRange, LentRow, LockWait, LogArchive, LogArchiveError,
-    LogChange, LogContent, LogFile, LogGap, LogHold, LogOverview, LogRecordInfo, NewTimeline, OpenMode,
-    Options, PageProtection, Range, ReclaimStatistics, RecoveryProgress, RecoveryStatistics,
-    RecoveryTimeStatistics, RestorePointInfo, RulesApplied, Savepoint, SegmentInfo, SegmentName,
-    SegmentState, Snapshot, Statistics, Table, TableChange, TableInfo, ThrottleReason, ThrottleStatistics,
-    TimelineFork, TimelineHistory, Transaction, TransactionOptions, Trigger, VALUE_BYTES_MAX, Verdict,
-    log_overview, log_records, restore_points,
+    LogChange, LogContent, LogFile, LogGap, LogHold, LogOverview, LogRecordInfo, MetricSample, NewTimeline,
+    OpenMode, Options, PageProtection, PublishStatistics, PublishedStatistics, Range, ReclaimStatistics,
+    RecoveryProgress, RecoveryStatistics, RecoveryTimeStatistics, RestorePointInfo, RulesApplied, Savepoint,
+    SegmentInfo, SegmentName, SegmentState, Snapshot, Statistics, Table, TableChange, TableInfo,
+    ThrottleReason, ThrottleStatistics, TimelineFork, TimelineHistory, Transaction, TransactionOptions,
+    Trigger, VALUE_BYTES_MAX, Verdict, log_overview, log_records, published_statistics, restore_points,
 };
 pub use seawall_keys::{MasterKey, MasterKeyError, OtherMasterKeys, SecretKey};
 pub use seawall_types::{DatabaseId, Lsn, TimelineId};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use seawall::{
     Background, Durability, ImageCompression, Isolation, LockWait, OpenMode, Options, PageProtection,
+    PublishStatistics,
 };
 
 #[test]
@@ -33,6 +34,7 @@ fn options_have_the_documented_defaults() {
     assert_eq!(options.flush_interval, Duration::from_millis(10));
     assert_eq!(options.spare_segments, 2);
     assert_eq!(options.log_keep_bytes, 0);
+    assert_eq!(options.publish_statistics, PublishStatistics::EverySecond);
     assert_eq!(options.background, Background::Threads);
     assert!(options.in_doubt_rules.is_empty() && options.archives.is_empty());
     assert!(options.master_key.is_none());

@@ -20,6 +20,7 @@ bank/
   keys            of an encrypted database only: the data key, wrapped by master keys
   lock            held by the process that has the database open
   measurements    the speed of replay and the last checkpoints; nothing depends on it
+  statistics      what a database that is open tells other processes about itself; nothing depends on it
   creating        there while the database is being created
   restoring       there while it is being restored
   archiving-off   of a restored database: it does not archive, and no backup of it is taken, until that is allowed
@@ -60,6 +61,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("In-doubt transactions: guards", "storage/engine/src/in_doubt/guards.rs"),
     ("In-doubt transactions: decisions", "storage/engine/src/in_doubt/decisions.rs"),
     ("Measurements", "storage/engine/src/pacing/measurements.rs"),
+    ("Published statistics", "storage/engine/src/inspect/statistics/published.rs"),
     ("Archive: places of objects", "archive/repository/src/layout.rs"),
     ("Archive: repository", "archive/repository/src/repository_header.rs"),
     ("Archive: object", "archive/repository/src/envelope.rs"),

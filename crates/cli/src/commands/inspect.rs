@@ -19,12 +19,20 @@ use crate::output::{Output, counted, duration, escape, grouped, hex, size};
 use crate::progress;
 
 pub(crate) fn info(shared: &Shared, directory: &Path, output: &mut Output) -> Result<(), Failure> {
-    let database = open(shared, directory, OpenMode::ReadOnly)?;
-    let info = database.info()?;
-    let tables = database.tables()?.len();
+    let (info, tables) = read_info(shared, directory)?;
     if output.json() {
         return output.line(info_json(&info, tables));
     }
+    info_lines(&info, tables, output)
+}
+
+/// What the files of a closed database say, and how many tables there are.
+pub(crate) fn read_info(shared: &Shared, directory: &Path) -> Result<(DatabaseInfo, usize), Failure> {
+    let database = open(shared, directory, OpenMode::ReadOnly)?;
+    Ok((database.info()?, database.tables()?.len()))
+}
+
+pub(crate) fn info_lines(info: &DatabaseInfo, tables: usize, output: &mut Output) -> Result<(), Failure> {
     let mut line = |name: &str, value: String| output.line(format_args!("{name:<16} {value}"));
     line("database", info.database.to_string())?;
     line("made", utc(info.created_micros))?;
@@ -42,7 +50,7 @@ pub(crate) fn info(shared: &Shared, directory: &Path, output: &mut Output) -> Re
     if let Some(last) = &info.recent_checkpoints.last() {
         line("last checkpoint", checkpoint_text(last))?;
     }
-    line("in doubt", in_doubt_text(&info))?;
+    line("in doubt", in_doubt_text(info))?;
     if let Some(last) = info.automatic_decisions.last() {
         let count = grouped(info.automatic_decisions.len() as u64);
         line("decided by rules", format!("{count}, the last: {}", decision_text(last)))?;
@@ -76,7 +84,7 @@ fn recovery_text(time: &RecoveryTimeStatistics) -> String {
     format!("about {} for {} ({measured})", duration(time.estimated), counted(time.rows, "row"))
 }
 
-fn info_json(info: &DatabaseInfo, tables: usize) -> Value {
+pub(crate) fn info_json(info: &DatabaseInfo, tables: usize) -> Value {
     let segments: Vec<Value> = info.segments.iter().map(segment_json).collect();
     json!({
         "database_id": info.database.to_string(),

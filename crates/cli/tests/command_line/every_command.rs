@@ -10,7 +10,7 @@ use crate::support::{Scratch, json_lines, repository};
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
 /// A command that succeeds, one of the same kind that fails, and its exit code. In an order in which each can.
-const EXAMPLES: [(&str, &str, i32); 41] = [
+const EXAMPLES: [(&str, &str, i32); 42] = [
     ("init db", "init db", 6),
     ("create db t", "create db t", 6),
     ("put db t a 1", "put db nothing a 1", 3),
@@ -24,6 +24,7 @@ const EXAMPLES: [(&str, &str, i32); 41] = [
     ("tables db", "tables nowhere", 3),
     ("drop db u", "drop db u", 3),
     ("info db", "info nowhere", 3),
+    ("stats db", "stats nowhere", 3),
     ("check db", "check nowhere", 3),
     ("checkpoint db", "checkpoint nowhere", 3),
     ("log db", "log nowhere", 3),

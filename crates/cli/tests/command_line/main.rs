@@ -18,6 +18,7 @@ mod moved;
 mod refusals;
 mod rows;
 mod settings;
+mod stats;
 mod support;
 mod tour;
 mod unread;

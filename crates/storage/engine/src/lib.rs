@@ -79,9 +79,13 @@ pub use inspect::log_overview::{
     LogOverview, RestorePointInfo, log_overview, log_overview_in, restore_points,
 };
 pub use inspect::log_records::{LogChange, LogContent, LogRecordInfo, log_records};
+pub use inspect::statistics::open_metrics::MetricSample;
+pub use inspect::statistics::published::{PublishedStatistics, published_statistics};
 pub use inspect::statistics::{DatabaseInfo, SegmentInfo, Statistics};
 pub use log::hold::LogHold;
-pub use options::{Background, Durability, Isolation, OpenMode, Options, TransactionOptions};
+pub use options::{
+    Background, Durability, Isolation, OpenMode, Options, PublishStatistics, TransactionOptions,
+};
 pub use pacing::recovery_time::RecoveryTimeStatistics;
 pub use pacing::throttle::{ThrottleReason, ThrottleStatistics};
 pub use recovery::restore::{

@@ -73,6 +73,16 @@ pub enum Background {
     Manual,
 }
 
+/// Whether other processes can see the statistics of an open database (`published_statistics`, `seawall stats`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum PublishStatistics {
+    /// The file `statistics` has them, at most a second old.
+    #[default]
+    EverySecond,
+    /// No other process sees them.
+    Never,
+}
+
 /// Everything that can be set at open. Sizes in bytes.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -143,6 +153,9 @@ pub struct Options {
     /// Archives of the log, each with a name of its own and at least one of them required. Segments are kept until all have
     /// them. With `Background::Manual` only `Database::archive_now` archives. Default: none.
     pub archives: Vec<ArchiveOptions>,
+    /// Whether other processes can see the statistics. With `Background::Manual` and read-only nothing is published. Default
+    /// `EverySecond`: it costs one write of some 10 KiB a second into the page cache, and no sync.
+    pub publish_statistics: PublishStatistics,
     /// Who does the work that no caller waits for. Default: threads of the database.
     pub background: Background,
     /// Of an encrypted database: opens it. A new database is encrypted if there is one, and cannot be made so later.
@@ -179,6 +192,7 @@ impl Default for Options {
             in_doubt_rules: Vec::new(),
             log_keep_bytes: 0,
             archives: Vec::new(),
+            publish_statistics: PublishStatistics::default(),
             background: Background::default(),
             master_key: None,
         }

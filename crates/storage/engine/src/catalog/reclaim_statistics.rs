@@ -126,9 +126,15 @@ impl ReclaimCounters {
 
 impl Engine {
     pub(crate) fn reclaim_statistics(&self, page_bytes: u64) -> ReclaimStatistics {
+        let counted = self.counted_reclaim_statistics(page_bytes);
+        ReclaimStatistics { waiting: counted.waiting.or_else(|| self.find_waiting().ok()), ..counted }
+    }
+
+    /// As `reclaim_statistics`, without a look into the catalog.
+    pub(crate) fn counted_reclaim_statistics(&self, page_bytes: u64) -> ReclaimStatistics {
         let counters = &self.counters.reclaim;
         ReclaimStatistics {
-            waiting: counters.waiting().or_else(|| self.find_waiting().ok()),
+            waiting: counters.waiting(),
             tables: counters.tables.load(Ordering::Relaxed),
             freed_bytes: counters.freed_pages.load(Ordering::Relaxed) * page_bytes,
             punched_bytes: counters.punched_bytes.load(Ordering::Relaxed),

@@ -1,5 +1,8 @@
 //! What a database has done and what it is, as plain values.
 
+pub(crate) mod open_metrics;
+pub(crate) mod published;
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use seawall_tree::{Encryption, PageProtection};
@@ -196,6 +199,11 @@ fn count(number: usize) -> u64 {
 
 impl Engine {
     pub(crate) fn statistics(&self) -> Statistics {
+        Statistics { reclaim: self.reclaim_statistics(self.page_bytes()), ..self.counted_statistics() }
+    }
+
+    /// As `statistics`, without a look into the catalog: how many dropped tables wait is known after the first checkpoint.
+    pub(crate) fn counted_statistics(&self) -> Statistics {
         let view = self.view();
         let log = self.log.as_ref().map(|log| log.statistics()).unwrap_or_default();
         let (live, spare) = self.log.as_ref().map(|log| log.count_segments()).unwrap_or_default();
@@ -221,7 +229,7 @@ impl Engine {
             checkpoints: self.counters.checkpoints.load(Ordering::Relaxed),
             checkpoint_failures: self.counters.checkpoint_failures.load(Ordering::Relaxed),
             last_checkpoint: self.counters.checkpoint_history.lock().last().cloned(),
-            reclaim: self.reclaim_statistics(self.page_bytes()),
+            reclaim: self.counted_reclaim_statistics(self.page_bytes()),
             throttle: self.throttle_statistics(),
             recovery: self.counters.recovery.lock().clone(),
             recovery_time: self.recovery_time.statistics(self.redo_length()),
