@@ -11,6 +11,7 @@ mod upkeep;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 use seawall::{ImageCompression, MasterKey, PageProtection};
 use seawall_settings::{KeyOf, Names, Settings, SettingsError};
 
@@ -230,6 +231,10 @@ pub(crate) enum Command {
     /// Show which settings are in force, and whether each is from an option, the environment, the file or nowhere.
     #[command(after_help = SETTINGS_HELP)]
     Settings,
+    /// Write the script that lets a shell complete commands and options.
+    Completions(Completions),
+    /// Write a manual page for each command into a directory.
+    Man(ManualPages),
     /// Measure this machine: commits, reads and scans a second, in a scratch directory.
     Bench(Bench),
     /// Show what Seawall promises: load real data, kill -9 the loader, recover, verify, transfer money, verify.
@@ -410,6 +415,26 @@ pub(crate) struct NewTimeline {
     /// Its number, above that of the present timeline. Default: one above all numbers in the log directory.
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) number: Option<u32>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  seawall completions bash > /etc/bash_completion.d/seawall
+  seawall completions zsh > /usr/local/share/zsh/site-functions/_seawall
+  seawall completions fish > ~/.config/fish/completions/seawall.fish")]
+pub(crate) struct Completions {
+    /// The shell.
+    pub(crate) shell: Shell,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Example:
+  seawall man /usr/local/share/man/man1 && man seawall-restore")]
+pub(crate) struct ManualPages {
+    /// Directory for the pages; made if missing. Pages of the same names are replaced.
+    pub(crate) dir: PathBuf,
 }
 
 #[derive(Debug, Args)]

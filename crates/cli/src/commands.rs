@@ -9,6 +9,7 @@ mod in_doubt;
 mod inspect;
 mod load;
 mod log;
+mod manual;
 mod postgresql_backup;
 mod postgresql_drill;
 mod repository;
@@ -73,6 +74,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Command::Expire(expire) => expire::expire(shared, expire, output),
         Command::Verify(verify) => verify::verify(shared, verify, output),
         Command::Drill(drill) => drill::drill(shared, drill, output),
+        Command::Completions(completions) => manual::completions(completions, output),
+        Command::Man(pages) => manual::pages(pages, output),
         Command::Settings => settings::show(shared, output),
         Command::Bench(bench) => bench::bench(shared, bench, output),
         Command::Tour(tour) => tour::tour(shared, tour, output),

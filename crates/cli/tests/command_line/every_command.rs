@@ -10,7 +10,7 @@ use crate::support::{Scratch, json_lines, repository};
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
 /// A command that succeeds, one of the same kind that fails, and its exit code. In an order in which each can.
-const EXAMPLES: [(&str, &str, i32); 42] = [
+const EXAMPLES: [(&str, &str, i32); 44] = [
     ("init db", "init db", 6),
     ("create db t", "create db t", 6),
     ("put db t a 1", "put db nothing a 1", 3),
@@ -59,6 +59,8 @@ const EXAMPLES: [(&str, &str, i32); 42] = [
         9,
     ),
     ("settings", "settings --config nowhere.toml", 2),
+    ("completions bash", "completions tcsh", 2),
+    ("man pages", "man rows.csv", 1),
     ("bench --seconds 0.001 --threads 1", "bench --seconds 0", 2),
     ("tour --seconds 0.1", "tour --scratch . --data missing.csv", 3),
 ];
@@ -110,7 +112,7 @@ fn listed(scratch: &Scratch, above: &[&str]) -> Vec<String> {
     lines.map(name).filter(|name| !name.is_empty() && name != "help").collect()
 }
 
-fn commands(scratch: &Scratch) -> BTreeSet<String> {
+pub(crate) fn commands(scratch: &Scratch) -> BTreeSet<String> {
     let below = |above: &'static str| {
         listed(scratch, &[above]).into_iter().map(move |name| format!("{above} {name}"))
     };

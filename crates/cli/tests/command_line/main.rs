@@ -14,6 +14,7 @@ mod input;
 mod kill;
 mod kill_backup;
 mod load_and_dump;
+mod manual;
 mod moved;
 mod refusals;
 mod rows;

@@ -1,0 +1,55 @@
+//! `completions` and `man`: of every command that there is.
+
+use std::process::Command;
+
+use crate::every_command::commands;
+use crate::support::Scratch;
+
+#[test]
+fn the_completion_of_bash_is_valid_and_completes_commands() {
+    let scratch = Scratch::new();
+    let script = scratch.ok(["completions", "bash"]);
+    scratch.write("completion", script.as_bytes());
+    let bash =
+        |script: &str| Command::new("bash").current_dir(scratch.path("")).args(["-c", script]).output();
+    let checked = bash("bash -n completion").unwrap();
+    assert!(checked.status.success() && checked.stderr.is_empty(), "{checked:?}");
+    let completed = bash(
+        "source ./completion; COMP_WORDS=(seawall st); COMP_CWORD=1; _seawall seawall st seawall; echo ${COMPREPLY[@]}",
+    );
+    let completed = String::from_utf8(completed.unwrap().stdout).unwrap();
+    assert!(completed.split_whitespace().any(|word| word == "stats"), "{completed}");
+}
+
+#[test]
+fn other_shells_have_scripts_of_every_command() {
+    let scratch = Scratch::new();
+    for shell in ["zsh", "fish"] {
+        let script = scratch.ok(["completions", shell]);
+        for command in commands(&scratch) {
+            let last = command.split(' ').next_back().unwrap();
+            assert!(script.contains(last), "{shell}: {command}");
+        }
+    }
+    let message = scratch.fails(2, ["completions", "tcsh"]);
+    assert!(message.contains("bash"), "{message}");
+}
+
+#[test]
+fn every_command_has_a_page() {
+    let scratch = Scratch::new();
+    let answer = scratch.ok(["man", "share/man1"]);
+    let mut names = vec!["seawall".to_owned()];
+    names.extend(commands(&scratch).iter().map(|command| format!("seawall-{}", command.replace(' ', "-"))));
+    for name in &names {
+        let page = String::from_utf8(scratch.read(&format!("share/man1/{name}.1"))).unwrap();
+        assert!(page.contains(&format!(".TH {name} 1")), "{page}");
+    }
+    // `seawall-repo` has no answer of its own, and a page.
+    assert_eq!(answer, format!("wrote {} pages to share/man1\n", names.len() + 1));
+    let page = String::from_utf8(scratch.read("share/man1/seawall-stats.1")).unwrap();
+    assert!(page.contains("openmetrics") && page.contains("seawall stats bank"), "{page}");
+    assert!(page.contains("Memory for cached pages"), "an option that `-h` leaves out: {page}");
+    // Again, over those that are there.
+    scratch.ok(["man", "share/man1"]);
+}
