@@ -27,6 +27,11 @@ pub(crate) fn open_input(path: &Path) -> Result<(Box<dyn Read>, Option<u64>), Fa
     Ok((Box::new(file), metadata.is_file().then_some(metadata.len())))
 }
 
+/// What a file to read from is called in messages.
+pub(crate) fn input_name(path: &Path) -> String {
+    if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() }
+}
+
 /// Whether the file's mode lets others read it. What is no file (a pipe, or missing) is for whoever reads it to tell.
 pub(crate) fn is_open_to_others(path: &Path) -> bool {
     std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.mode() & 0o077 != 0)

@@ -22,6 +22,7 @@ mod commands;
 mod events;
 mod failure;
 mod files;
+mod key_type;
 mod output;
 pub mod parsers;
 mod progress;

@@ -52,7 +52,13 @@ pub fn read_rows(
     has_header: bool,
 ) -> Result<Vec<Row>, String> {
     let header = if has_header { Header::Present } else { Header::Absent };
-    let shape = Shape { key: key.to_vec(), separator: "/".to_owned(), header, quotes: Quotes::Enclosing };
+    let shape = Shape {
+        key: key.to_vec(),
+        separator: "/".to_owned(),
+        key_type: None,
+        header,
+        quotes: Quotes::Enclosing,
+    };
     let input = Box::new(std::io::Cursor::new(text.to_vec()));
     let reader = RowReader::new(input, "input".to_owned(), format.format(), &shape);
     let mut reader = reader.map_err(|failure| failure.to_string())?;
@@ -68,7 +74,8 @@ pub fn read_rows(
 /// # Errors
 /// None that memory can cause.
 pub fn write_rows(rows: &[Row], format: RowFormat, in_hex: bool) -> std::io::Result<Vec<u8>> {
-    let mut writer = RowWriter::new(Vec::new(), format.format(), Notation::new(in_hex))?;
+    let notation = Notation::new(in_hex);
+    let mut writer = RowWriter::new(Vec::new(), format.format(), notation, notation)?;
     rows.iter().try_for_each(|(key, value)| writer.write(key, value))?;
     writer.finish()
 }

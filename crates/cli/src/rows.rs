@@ -21,6 +21,7 @@ use seawall::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 
 use crate::arguments::Format;
 use crate::failure::Failure;
+use crate::key_type::KeyType;
 use crate::output::excerpt;
 
 pub(crate) use writer::RowWriter;
@@ -40,6 +41,8 @@ pub(crate) struct Shape {
     pub(crate) key: Vec<String>,
     /// Stands between the parts of a key of several columns.
     pub(crate) separator: String,
+    /// What the texts of these columns stand for; `None`: themselves.
+    pub(crate) key_type: Option<KeyType>,
     /// Whether the first line names the columns.
     pub(crate) header: Header,
     /// What a quote is in CSV and TSV.
@@ -145,6 +148,23 @@ pub(crate) fn format_of(path: &Path) -> Option<Format> {
         "tsv" | "tab" => Some(Format::Tsv),
         "jsonl" | "ndjson" => Some(Format::Jsonl),
         _ => None,
+    }
+}
+
+/// The key that these columns stand for.
+fn key_of(parts: &[&[u8]], separator: &str, key_type: Option<&KeyType>) -> Result<Vec<u8>, String> {
+    let Some(key_type) = key_type else {
+        return match parts {
+            [part] => Ok(part.to_vec()),
+            _ => join_key(parts, separator),
+        };
+    };
+    let text = |part| std::str::from_utf8(part).map_err(|_| "a column of the key is not UTF-8".to_owned());
+    let texts = parts.iter().copied().map(text).collect::<Result<Vec<&str>, String>>()?;
+    match texts[..] {
+        // All parts in one column, as `dump` writes them.
+        [text] if key_type.part_count() > 1 => key_type.parse(text),
+        _ => key_type.encode(&texts),
     }
 }
 

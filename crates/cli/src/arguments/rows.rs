@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use crate::key_type::KeyType;
+
 #[derive(Debug, Args)]
 pub(crate) struct OneRow {
     /// Directory of the database.
@@ -13,7 +15,11 @@ pub(crate) struct OneRow {
     /// The key.
     #[arg(allow_hyphen_values = true)]
     pub(crate) key: String,
-    /// Keys and values are bytes in hexadecimal.
+    /// Keys have this type, as a `TypedTable` writes them: u64, text, uuid and others; those of a tuple with commas between
+    /// them, as in u64,text. The parts of a key stand between commas, too.
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) key_type: Option<KeyType>,
+    /// Keys and values are bytes in hexadecimal; with --key-type, values.
     #[arg(long)]
     pub(crate) hex: bool,
 }
@@ -22,7 +28,8 @@ pub(crate) struct OneRow {
 #[command(after_help = "Examples:
   seawall put bank accounts alice 100
   seawall put bank photos cat.jpg --value-file cat.jpg
-  seawall put bank accounts --hex 616c696365 313030")]
+  seawall put bank accounts --hex 616c696365 313030
+  seawall put shop orders --key-type u64,text 7,2026-11-23 1250")]
 pub(crate) struct Put {
     #[command(flatten)]
     pub(crate) row: OneRow,
@@ -54,7 +61,8 @@ and \\xNN.
 Examples:
   seawall scan bank airports --prefix SE --limit 10
   seawall scan bank airports --from A --to C --keys-only
-  seawall scan bank airports --reverse --limit 1       the last row"
+  seawall scan bank airports --reverse --limit 1       the last row
+  seawall scan shop orders --key-type u64,text --prefix 7"
 )]
 pub(crate) struct Scan {
     /// Directory of the database.
@@ -67,7 +75,7 @@ pub(crate) struct Scan {
     /// End before this key.
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     pub(crate) to: Option<String>,
-    /// Only keys that start with this.
+    /// Only keys that start with this; with --key-type, with these first parts.
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["from", "to"], allow_hyphen_values = true)]
     pub(crate) prefix: Option<String>,
     /// Show at most this many rows.
@@ -79,7 +87,11 @@ pub(crate) struct Scan {
     /// Show no values.
     #[arg(long)]
     pub(crate) keys_only: bool,
-    /// Keys and values are bytes in hexadecimal.
+    /// Keys have this type, as a `TypedTable` writes them: u64, text, uuid and others; those of a tuple with commas between
+    /// them, as in u64,text. The parts of a key stand between commas, too.
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) key_type: Option<KeyType>,
+    /// Keys and values are bytes in hexadecimal; with --key-type, values.
     #[arg(long)]
     pub(crate) hex: bool,
 }
@@ -129,7 +141,11 @@ pub(crate) struct Load {
     /// A column of the key; may be given several times.
     #[arg(long, value_name = "COLUMN")]
     pub(crate) key: Vec<String>,
-    /// Stands between the parts of a key of several columns.
+    /// Keys have this type, as a `TypedTable` writes them: u64, text, uuid and others; those of a tuple with commas between
+    /// them, as in u64,text. A column for each part, or one with the parts between commas.
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) key_type: Option<KeyType>,
+    /// Stands between the parts of a key of several columns that has no type.
     #[arg(long, value_name = "TEXT", default_value = "/", allow_hyphen_values = true)]
     pub(crate) separator: String,
     /// The first line is a row. Columns are called 1, 2, 3; if there are two, they are key and value.
@@ -169,7 +185,11 @@ pub(crate) struct Dump {
     /// Write to this file (replaced if it exists; on disk when the command returns) and not to standard output.
     #[arg(long, short, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Keys and values in hexadecimal.
+    /// Keys have this type, as a `TypedTable` writes them: u64, text, uuid and others; those of a tuple with commas between
+    /// them, as in u64,text. The parts of a key stand between commas, too.
+    #[arg(long, value_name = "TYPE")]
+    pub(crate) key_type: Option<KeyType>,
+    /// Keys and values in hexadecimal; with --key-type, values.
     #[arg(long)]
     pub(crate) hex: bool,
 }

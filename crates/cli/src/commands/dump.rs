@@ -8,6 +8,7 @@ use super::open;
 use crate::arguments::{Dump, Format, Shared};
 use crate::failure::Failure;
 use crate::files::OutputFile;
+use crate::key_type::text_of;
 use crate::output::Notation;
 use crate::progress;
 use crate::rows::{RowWriter, format_of};
@@ -19,13 +20,17 @@ pub(crate) fn dump(shared: &Shared, dump: &Dump) -> Result<(), Failure> {
     let snapshot = database.snapshot();
     let by_default = if shared.json { Format::Jsonl } else { Format::Csv };
     let format = dump.format.or_else(|| dump.output.as_deref().and_then(format_of)).unwrap_or(by_default);
-    let notation = Notation::new(dump.hex);
+    let values = Notation::new(dump.hex);
+    let keys = if dump.key_type.is_some() { Notation::Text } else { values };
     let mut rows = snapshot.range::<&[u8]>(&table, ..);
     let mut write_all = |writer: &mut dyn Write, failed: &dyn Fn(io::Error) -> Failure, visible: bool| {
         let bar = if visible { progress::rows("dumping") } else { indicatif::ProgressBar::hidden() };
-        let mut writer = RowWriter::new(writer, format, notation).map_err(failed)?;
+        let mut writer = RowWriter::new(writer, format, keys, values).map_err(failed)?;
         while let Some((key, value)) = rows.next_row()? {
-            writer.write(key, value).map_err(failed)?;
+            match &dump.key_type {
+                Some(key_type) => writer.write(text_of(key_type, key)?.as_bytes(), value).map_err(failed)?,
+                None => writer.write(key, value).map_err(failed)?,
+            }
             bar.inc(1);
         }
         bar.finish_and_clear();

@@ -16,11 +16,7 @@ use crate::rows::{Header, Quotes, Row, RowReader, Shape, format_of};
 const BATCH_BYTES_MAX: usize = 16 << 20;
 
 pub(crate) fn load(shared: &Shared, load: &Load, output: &mut Output) -> Result<(), Failure> {
-    let name = if load.file.as_os_str() == "-" {
-        "standard input".to_owned()
-    } else {
-        load.file.display().to_string()
-    };
+    let name = files::input_name(&load.file);
     let format = load.format.or_else(|| format_of(&load.file)).unwrap_or(Format::Csv);
     if load.no_quotes && format == Format::Jsonl {
         return Err(Failure::Usage("--no-quotes is for CSV and TSV, and not for JSON lines".to_owned()));
@@ -32,7 +28,8 @@ pub(crate) fn load(shared: &Shared, load: &Load, output: &mut Output) -> Result<
     let input = Box::new(bar.wrap_read(input));
     let header = if load.no_header { Header::Absent } else { Header::Present };
     let quotes = if load.no_quotes { Quotes::Plain } else { Quotes::Enclosing };
-    let shape = Shape { key: load.key.clone(), separator: load.separator.clone(), header, quotes };
+    let (key, separator, key_type) = (load.key.clone(), load.separator.clone(), load.key_type.clone());
+    let shape = Shape { key, separator, key_type, header, quotes };
     let mut reader = RowReader::new(input, name.clone(), format, &shape)?;
 
     let table = database.open_or_create_table(&load.table)?;

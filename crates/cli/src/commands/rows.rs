@@ -10,6 +10,7 @@ use super::{close, close_unfinished, open};
 use crate::arguments::{Get, OneRow, Put, Scan, Shared};
 use crate::failure::Failure;
 use crate::files;
+use crate::key_type::KeyNotation;
 use crate::output::{Notation, Output};
 
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
@@ -17,7 +18,7 @@ type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 pub(crate) fn put(shared: &Shared, put: &Put, output: &mut Output) -> Result<(), Failure> {
     let row = &put.row;
     let notation = Notation::new(row.hex);
-    let key = notation.parse(&row.key)?;
+    let key = key_of(row)?;
     let value = match (&put.value, &put.value_file) {
         (Some(text), _) => notation.parse(text)?,
         (None, Some(path)) => {
@@ -38,7 +39,8 @@ pub(crate) fn put(shared: &Shared, put: &Put, output: &mut Output) -> Result<(),
 pub(crate) fn get(shared: &Shared, get: &Get, output: &mut Output) -> Result<(), Failure> {
     let row = &get.row;
     let notation = Notation::new(row.hex);
-    let key = notation.parse(&row.key)?;
+    let key_notation = KeyNotation::new(row.key_type.as_ref(), notation);
+    let key = key_notation.parse(&row.key)?;
     let database = open(shared, &row.dir, OpenMode::ReadOnly)?;
     let Some(value) = database.get(&database.table(&row.table)?, &key)? else {
         return Err(no_such_key(row));
@@ -46,7 +48,7 @@ pub(crate) fn get(shared: &Shared, get: &Get, output: &mut Output) -> Result<(),
     if get.raw {
         output.bytes(&value)
     } else if output.json() {
-        output.line(row_json(&key, Some(&value), notation))
+        output.line(row_json(&key, Some(&value), key_notation, notation)?)
     } else if row.hex {
         output.line(notation.show(&value))
     } else {
@@ -56,7 +58,7 @@ pub(crate) fn get(shared: &Shared, get: &Get, output: &mut Output) -> Result<(),
 }
 
 pub(crate) fn delete(shared: &Shared, row: &OneRow, output: &mut Output) -> Result<(), Failure> {
-    let key = Notation::new(row.hex).parse(&row.key)?;
+    let key = key_of(row)?;
     let database = open(shared, &row.dir, OpenMode::Existing)?;
     let table = database.table(&row.table)?;
     let found = database.transact(|transaction| {
@@ -76,7 +78,8 @@ pub(crate) fn delete(shared: &Shared, row: &OneRow, output: &mut Output) -> Resu
 
 pub(crate) fn scan(shared: &Shared, scan: &Scan, output: &mut Output) -> Result<(), Failure> {
     let notation = Notation::new(scan.hex);
-    let bounds = bounds(scan, notation)?;
+    let keys = KeyNotation::new(scan.key_type.as_ref(), notation);
+    let bounds = bounds(scan, keys)?;
     let database = open(shared, &scan.dir, OpenMode::ReadOnly)?;
     let table = database.table(&scan.table)?;
     let snapshot = database.snapshot();
@@ -88,19 +91,25 @@ pub(crate) fn scan(shared: &Shared, scan: &Scan, output: &mut Output) -> Result<
     {
         left -= 1;
         if output.json() {
-            output.line(row_json(key, (!scan.keys_only).then_some(value), notation))?;
+            output.line(row_json(key, (!scan.keys_only).then_some(value), keys, notation)?)?;
         } else if scan.keys_only {
-            output.line(notation.show(key))?;
+            output.line(keys.show(key)?)?;
         } else {
-            output.line(format_args!("{}\t{}", notation.show(key), notation.show(value)))?;
+            output.line(format_args!("{}\t{}", keys.show(key)?, notation.show(value)))?;
         }
     }
     Ok(())
 }
 
-fn bounds(scan: &Scan, notation: Notation) -> Result<Bounds, Failure> {
-    let parse = |text: &Option<String>| text.as_deref().map(|text| notation.parse(text)).transpose();
-    if let Some(prefix) = parse(&scan.prefix)? {
+/// The key of a row that is named on the command line.
+fn key_of(row: &OneRow) -> Result<Vec<u8>, Failure> {
+    KeyNotation::new(row.key_type.as_ref(), Notation::new(row.hex)).parse(&row.key)
+}
+
+fn bounds(scan: &Scan, keys: KeyNotation<'_>) -> Result<Bounds, Failure> {
+    let parse = |text: &Option<String>| text.as_deref().map(|text| keys.parse_beginning(text)).transpose();
+    if let Some(prefix) = &scan.prefix {
+        let prefix = keys.parse_prefix(prefix)?;
         let end = end_of_prefix(&prefix).map_or(Bound::Unbounded, Bound::Excluded);
         return Ok((Bound::Included(prefix), end));
     }
@@ -117,13 +126,18 @@ fn end_of_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     Some(end)
 }
 
-fn row_json(key: &[u8], value: Option<&[u8]>, notation: Notation) -> Value {
+fn row_json(
+    key: &[u8],
+    value: Option<&[u8]>,
+    keys: KeyNotation<'_>,
+    notation: Notation,
+) -> Result<Value, Failure> {
     let mut object = Map::new();
-    notation.set(&mut object, "key", key);
+    keys.set(&mut object, key)?;
     if let Some(value) = value {
         notation.set(&mut object, "value", value);
     }
-    Value::from(object)
+    Ok(Value::from(object))
 }
 
 fn no_such_key(row: &OneRow) -> Failure {

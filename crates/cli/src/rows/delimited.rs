@@ -6,8 +6,9 @@ use std::io::Read;
 use csv::{ByteRecord, ErrorKind};
 
 use super::well_formed::{WellFormed, malformed};
-use super::{Header, Quotes, Row, Shape, check_value_length, join_key, places};
+use super::{Header, Quotes, Row, Shape, check_value_length, key_of, places};
 use crate::failure::Failure;
+use crate::key_type::KeyType;
 use crate::output::{excerpt, parse_hex};
 
 type Cells = csv::Reader<WellFormed<Box<dyn Read>>>;
@@ -27,6 +28,7 @@ struct Plan {
     key: Vec<usize>,
     key_hex: bool,
     separator: String,
+    key_type: Option<KeyType>,
     value: ValuePlan,
 }
 
@@ -64,11 +66,7 @@ impl DelimitedReader {
             Header::Absent if record.len() == 2 => vec!["key".to_owned(), "value".to_owned()],
             Header::Absent => (1..=record.len()).map(|number| number.to_string()).collect(),
         };
-        let plan = if empty {
-            Plan { key: vec![], key_hex: false, separator: String::new(), value: ValuePlan::Nothing }
-        } else {
-            Plan::new(&columns, shape).map_err(Failure::Usage)?
-        };
+        let plan = if empty { Plan::empty() } else { Plan::new(&columns, shape).map_err(Failure::Usage)? };
         let pending = shape.header == Header::Absent && !empty;
         Ok(DelimitedReader { reader, name, plan, record, pending })
     }
@@ -91,6 +89,12 @@ impl DelimitedReader {
 }
 
 impl Plan {
+    /// Of a file without a line.
+    fn empty() -> Plan {
+        let (separator, value) = (String::new(), ValuePlan::Nothing);
+        Plan { key: Vec::new(), key_hex: false, separator, key_type: None, value }
+    }
+
     fn new(columns: &[String], shape: &Shape) -> Result<Plan, String> {
         let places = places(columns.iter().map(String::as_str), "columns")?;
         let place = |name: &str| places.get(name).copied();
@@ -102,6 +106,11 @@ impl Plan {
             shape.key.iter().map(|name| place(name).ok_or_else(|| missing(name))).collect::<Result<_, _>>()?
         };
         let key_hex = matches!(key[..], [column] if columns[column] == "key_hex");
+        if key_hex && shape.key_type.is_some() {
+            return Err(
+                "the column key_hex has bytes, and no keys of a type: leave --key-type out".to_owned()
+            );
+        }
         let is_key: HashSet<usize> = key.iter().copied().collect();
         let left: Vec<_> = (0..columns.len()).filter(|column| !is_key.contains(column)).collect();
         let value = match left[..] {
@@ -112,7 +121,8 @@ impl Plan {
                 left.into_iter().map(|column| (column, json_string(&columns[column]))).collect(),
             ),
         };
-        Ok(Plan { key, key_hex, separator: shape.separator.clone(), value })
+        let (separator, key_type) = (shape.separator.clone(), shape.key_type.clone());
+        Ok(Plan { key, key_hex, separator, key_type, value })
     }
 
     fn row(&self, record: &ByteRecord) -> Result<Row, String> {
@@ -121,8 +131,7 @@ impl Plan {
             [part] if self.key_hex => {
                 parse_hex(part).map_err(|problem| format!("column key_hex: {problem}"))?
             }
-            [part] => part.to_vec(),
-            _ => join_key(&parts, &self.separator)?,
+            _ => key_of(&parts, &self.separator, self.key_type.as_ref())?,
         };
         let value = match &self.value {
             ValuePlan::Nothing => Vec::new(),
@@ -207,7 +216,7 @@ mod tests {
 
     fn shape(key: &[&str], header: Header) -> Shape {
         let key = key.iter().map(ToString::to_string).collect();
-        Shape { key, separator: "/".to_owned(), header, quotes: Quotes::Enclosing }
+        Shape { key, separator: "/".to_owned(), key_type: None, header, quotes: Quotes::Enclosing }
     }
 
     fn rows(text: &'static [u8], shape: &Shape) -> Result<Vec<(String, String)>, Failure> {

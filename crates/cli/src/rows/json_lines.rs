@@ -7,36 +7,29 @@ use std::io::{BufRead, BufReader, Read};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::{COLUMNS_MAX, ROW_BYTES_MAX, Row, Shape, check_value_length, join_key, places};
+use super::{COLUMNS_MAX, ROW_BYTES_MAX, Row, Shape, check_value_length, key_of, places};
 use crate::failure::Failure;
+use crate::key_type::KeyType;
 use crate::output::{excerpt, parse_hex};
 
 /// More bytes than the longest row has with each of its bytes written as `\u0000`.
 const LINE_BYTES_MAX: usize = 6 * ROW_BYTES_MAX;
 
-/// Reads one row a line; empty lines are skipped.
-pub(crate) struct JsonLinesReader {
+/// The lines of a file that are not empty.
+pub(super) struct JsonLines {
     reader: BufReader<Box<dyn Read>>,
     name: String,
-    key: Vec<String>,
-    separator: String,
     line: Vec<u8>,
-    line_number: u64,
+    number: u64,
 }
 
-impl JsonLinesReader {
-    pub(crate) fn new(input: Box<dyn Read>, name: String, shape: &Shape) -> JsonLinesReader {
-        JsonLinesReader {
-            reader: BufReader::with_capacity(1 << 16, input),
-            name,
-            key: shape.key.clone(),
-            separator: shape.separator.clone(),
-            line: Vec::new(),
-            line_number: 0,
-        }
+impl JsonLines {
+    pub(super) fn new(input: Box<dyn Read>, name: String) -> JsonLines {
+        JsonLines { reader: BufReader::with_capacity(1 << 16, input), name, line: Vec::new(), number: 0 }
     }
 
-    pub(crate) fn next_row(&mut self) -> Result<Option<Row>, Failure> {
+    /// The next line, or `None` after the last.
+    pub(super) fn next_line(&mut self) -> Result<Option<&[u8]>, Failure> {
         loop {
             self.line.clear();
             let most = LINE_BYTES_MAX as u64 + 1;
@@ -45,22 +38,50 @@ impl JsonLinesReader {
             if bytes == 0 {
                 return Ok(None);
             }
-            self.line_number += 1;
+            self.number += 1;
             if bytes > LINE_BYTES_MAX {
                 return Err(self.refused(format!("more than {LINE_BYTES_MAX} bytes, which is the limit")));
             }
             if !self.line.trim_ascii().is_empty() {
-                return self.row().map(Some).map_err(|problem| self.refused(problem));
+                return Ok(Some(&self.line));
             }
         }
     }
 
-    fn refused(&self, problem: String) -> Failure {
-        Failure::Input { name: self.name.clone(), place: format!("line {}", self.line_number), problem }
+    /// What is wrong with the last line.
+    pub(super) fn refused(&self, problem: String) -> Failure {
+        Failure::Input { name: self.name.clone(), place: format!("line {}", self.number), problem }
+    }
+}
+
+/// Reads one row a line.
+pub(crate) struct JsonLinesReader {
+    lines: JsonLines,
+    plan: Plan,
+}
+
+/// How the fields of an object become a row.
+struct Plan {
+    key: Vec<String>,
+    separator: String,
+    key_type: Option<KeyType>,
+}
+
+impl JsonLinesReader {
+    pub(crate) fn new(input: Box<dyn Read>, name: String, shape: &Shape) -> JsonLinesReader {
+        let (key, separator, key_type) = (shape.key.clone(), shape.separator.clone(), shape.key_type.clone());
+        JsonLinesReader { lines: JsonLines::new(input, name), plan: Plan { key, separator, key_type } }
     }
 
-    fn row(&self) -> Result<Row, String> {
-        let Fields(fields) = serde_json::from_slice(&self.line).map_err(|error| error.to_string())?;
+    pub(crate) fn next_row(&mut self) -> Result<Option<Row>, Failure> {
+        let Some(line) = self.lines.next_line()? else { return Ok(None) };
+        self.plan.row(line).map(Some).map_err(|problem| self.lines.refused(problem))
+    }
+}
+
+impl Plan {
+    fn row(&self, line: &[u8]) -> Result<Row, String> {
+        let Fields(fields) = serde_json::from_slice(line).map_err(|error| error.to_string())?;
         let places = places(fields.iter().map(|(name, _)| name.as_str()), "fields")?;
         let find = |name: &str| places.get(name).copied();
         let key_columns = if self.key.is_empty() {
@@ -77,11 +98,16 @@ impl JsonLinesReader {
             })
             .collect::<Result<Vec<_>, _>>()?;
         let key = match (&texts[..], &key_columns[..]) {
+            ([_], [column]) if fields[*column].0 == "key_hex" && self.key_type.is_some() => {
+                return Err("key_hex has bytes, and no key of a type: leave --key-type out".to_owned());
+            }
             ([text], [column]) if fields[*column].0 == "key_hex" => {
                 parse_hex(text.as_bytes()).map_err(|problem| format!("key_hex: {problem}"))?
             }
-            ([text], _) => text.as_bytes().to_vec(),
-            _ => join_key(&texts.iter().map(String::as_bytes).collect::<Vec<_>>(), &self.separator)?,
+            _ => {
+                let parts: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
+                key_of(&parts, &self.separator, self.key_type.as_ref())?
+            }
         };
         let is_key: HashSet<usize> = key_columns.iter().copied().collect();
         let left = fields.iter().enumerate().filter(|(column, _)| !is_key.contains(column));
@@ -178,8 +204,13 @@ mod tests {
 
     fn rows(text: &'static str, key: &[&str]) -> Result<Vec<(String, String)>, Failure> {
         let key = key.iter().map(ToString::to_string).collect();
-        let shape =
-            Shape { key, separator: "/".to_owned(), header: Header::Present, quotes: Quotes::Enclosing };
+        let shape = Shape {
+            key,
+            separator: "/".to_owned(),
+            key_type: None,
+            header: Header::Present,
+            quotes: Quotes::Enclosing,
+        };
         let mut reader = JsonLinesReader::new(Box::new(text.as_bytes()), "test".to_owned(), &shape);
         let mut rows = Vec::new();
         while let Some((key, value)) = reader.next_row()? {

@@ -1,5 +1,6 @@
 //! Rows as `dump` writes them: columns `key` and `value`, in hexadecimal `key_hex` and `value_hex`.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use serde_json::Map;
@@ -9,39 +10,42 @@ use crate::output::{Notation, hex};
 
 /// Writes rows that `RowReader` reads back to the same bytes.
 pub(crate) enum RowWriter<W: Write> {
-    Delimited { writer: Box<csv::Writer<W>>, notation: Notation },
-    JsonLines { writer: W, notation: Notation },
+    Delimited { writer: Box<csv::Writer<W>>, keys: Notation, values: Notation },
+    JsonLines { writer: W, keys: Notation, values: Notation },
 }
 
 impl<W: Write> RowWriter<W> {
     /// Writes the header, where the format has one.
-    pub(crate) fn new(writer: W, format: Format, notation: Notation) -> io::Result<RowWriter<W>> {
+    pub(crate) fn new(
+        writer: W,
+        format: Format,
+        keys: Notation,
+        values: Notation,
+    ) -> io::Result<RowWriter<W>> {
         let delimiter = match format {
             Format::Csv => b',',
             Format::Tsv => b'\t',
-            Format::Jsonl => return Ok(RowWriter::JsonLines { writer, notation }),
+            Format::Jsonl => return Ok(RowWriter::JsonLines { writer, keys, values }),
         };
         let mut writer = Box::new(csv::WriterBuilder::new().delimiter(delimiter).from_writer(writer));
-        let header = match notation {
-            Notation::Text => ["key", "value"],
-            Notation::Hex => ["key_hex", "value_hex"],
+        let column = |name: &str, notation| match notation {
+            Notation::Text => name.to_owned(),
+            Notation::Hex => format!("{name}_hex"),
         };
-        writer.write_record(header).map_err(io_error)?;
-        Ok(RowWriter::Delimited { writer, notation })
+        writer.write_record([column("key", keys), column("value", values)]).map_err(io_error)?;
+        Ok(RowWriter::Delimited { writer, keys, values })
     }
 
     pub(crate) fn write(&mut self, key: &[u8], value: &[u8]) -> io::Result<()> {
         match self {
-            RowWriter::Delimited { writer, notation: Notation::Text } => {
-                writer.write_record([key, value]).map_err(io_error)
+            RowWriter::Delimited { writer, keys, values } => {
+                let cells = [cell(*keys, key), cell(*values, value)];
+                writer.write_record(cells.iter().map(|cell| &cell[..])).map_err(io_error)
             }
-            RowWriter::Delimited { writer, notation: Notation::Hex } => {
-                writer.write_record([hex(key), hex(value)]).map_err(io_error)
-            }
-            RowWriter::JsonLines { writer, notation } => {
+            RowWriter::JsonLines { writer, keys, values } => {
                 let mut object = Map::new();
-                notation.set(&mut object, "key", key);
-                notation.set(&mut object, "value", value);
+                keys.set(&mut object, "key", key);
+                values.set(&mut object, "value", value);
                 writeln!(writer, "{}", serde_json::Value::from(object))
             }
         }
@@ -55,6 +59,13 @@ impl<W: Write> RowWriter<W> {
             }
             RowWriter::JsonLines { writer, .. } => Ok(writer),
         }
+    }
+}
+
+fn cell(notation: Notation, bytes: &[u8]) -> Cow<'_, [u8]> {
+    match notation {
+        Notation::Text => Cow::Borrowed(bytes),
+        Notation::Hex => Cow::Owned(hex(bytes).into_bytes()),
     }
 }
 
@@ -74,7 +85,7 @@ mod tests {
     use super::*;
 
     fn round_trip(rows: &[Row], format: Format, notation: Notation) {
-        let mut writer = RowWriter::new(Vec::new(), format, notation).unwrap();
+        let mut writer = RowWriter::new(Vec::new(), format, notation, notation).unwrap();
         for (key, value) in rows {
             writer.write(key, value).unwrap();
         }
@@ -82,6 +93,7 @@ mod tests {
         let shape = Shape {
             key: vec![],
             separator: "/".to_owned(),
+            key_type: None,
             header: Header::Present,
             quotes: Quotes::Enclosing,
         };

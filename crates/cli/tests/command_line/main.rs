@@ -22,4 +22,5 @@ mod settings;
 mod stats;
 mod support;
 mod tour;
+mod typed_keys;
 mod unread;

@@ -148,6 +148,7 @@ fn read_rows(path: &Path, key: &[String]) -> Result<Vec<Row>, Failure> {
     let shape = Shape {
         key: key.to_vec(),
         separator: "/".to_owned(),
+        key_type: None,
         header: Header::Present,
         quotes: Quotes::Enclosing,
     };
