@@ -23,7 +23,7 @@ pub(crate) use master_key::{MasterKeyArguments, NewMasterKey};
 pub(crate) use repository::{
     ListRepository, OneRepository, REPOSITORY_HELP, RepoCommand, RotateRepositoryKey,
 };
-pub(crate) use rows::{Dump, Format, Get, Load, OneRow, Put, Scan};
+pub(crate) use rows::{Batch, Count, Dump, Format, Get, Load, OneRow, Put, Scan};
 pub(crate) use upkeep::{DrillArguments, ExpireArguments, VerifyArguments};
 
 const OVERVIEW: &str = "\
@@ -154,6 +154,8 @@ pub(crate) enum Command {
     Check(Directory),
     /// List the tables.
     Tables(Directory),
+    /// Count the rows of tables, by reading them.
+    Count(Count),
     /// Make an empty table.
     Create(OneTable),
     /// Remove a table and its rows. Costs the same whatever its size; the space is taken back later.
@@ -170,6 +172,8 @@ pub(crate) enum Command {
     Delete(OneRow),
     /// Show rows in key order, or only those of a range.
     Scan(Scan),
+    /// Put and delete rows of any tables in one durable transaction: all of them, or none.
+    Batch(Batch),
     /// Put the rows of a CSV, TSV or JSON-lines file into a table, in durable batches.
     Load(Load),
     /// Write all rows of a table as CSV, TSV or JSON lines, which `load` reads back exactly.

@@ -1,7 +1,9 @@
 //! The sub-commands, one function each.
 
 mod backup;
+mod batch;
 mod bench;
+mod count;
 mod drill;
 mod dump;
 mod expire;
@@ -44,6 +46,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Command::Stats(stats) => stats::stats(shared, stats, output),
         Command::Check(directory) => inspect::check(shared, &directory.dir, output),
         Command::Tables(directory) => tables::list(shared, &directory.dir, output),
+        Command::Count(count) => count::count(shared, count, output),
         Command::Create(table) => tables::create(shared, table, output),
         Command::Drop(table) => tables::drop(shared, table, output),
         Command::Rename(rename) => tables::rename(shared, rename, output),
@@ -52,6 +55,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<(), Fail
         Command::Get(get) => rows::get(shared, get, output),
         Command::Delete(row) => rows::delete(shared, row, output),
         Command::Scan(scan) => rows::scan(shared, scan, output),
+        Command::Batch(batch) => batch::batch(shared, batch, output),
         Command::Load(load) => load::load(shared, load, output),
         Command::Dump(dump) => dump::dump(shared, dump),
         Command::Log(log) => log::log(shared, log, output),

@@ -8,6 +8,7 @@
 //!   alice,100
 //! ```
 
+mod changes;
 mod delimited;
 mod json_lines;
 mod well_formed;
@@ -24,6 +25,7 @@ use crate::failure::Failure;
 use crate::key_type::KeyType;
 use crate::output::excerpt;
 
+pub(crate) use changes::{Change, ChangeReader};
 pub(crate) use writer::RowWriter;
 
 /// Key and value, as a table stores them.

@@ -96,6 +96,36 @@ pub(crate) struct Scan {
     pub(crate) hex: bool,
 }
 
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  seawall count bank\n  seawall count bank accounts airports --json")]
+pub(crate) struct Count {
+    /// Directory of the database.
+    pub(crate) dir: PathBuf,
+    /// Names of the tables. Default: all.
+    #[arg(value_name = "TABLE")]
+    pub(crate) tables: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A line of the file is a change, as a JSON object with these fields and no others; keys and values are strings:
+
+  {\"put\":\"accounts\",\"key\":\"alice\",\"value\":\"70\"}
+  {\"delete\":\"accounts\",\"key\":\"bob\"}
+  {\"put\":\"photos\",\"key_hex\":\"00ff\",\"value_hex\":\"ffd8\"}
+
+All tables must exist. If a line is wrong, the message has its number, and nothing is committed. A transaction holds at most \
+256 MiB; `load` commits in batches.
+
+Example:
+  seawall batch bank transfer.jsonl")]
+pub(crate) struct Batch {
+    /// Directory of the database.
+    pub(crate) dir: PathBuf,
+    /// The file; `-` is standard input.
+    pub(crate) file: PathBuf,
+}
+
 /// How rows are written in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {

@@ -48,6 +48,11 @@ impl JsonLines {
         }
     }
 
+    /// The number of the last line, from 1.
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// What is wrong with the last line.
     pub(super) fn refused(&self, problem: String) -> Failure {
         Failure::Input { name: self.name.clone(), place: format!("line {}", self.number), problem }

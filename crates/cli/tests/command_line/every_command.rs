@@ -10,12 +10,14 @@ use crate::support::{Scratch, json_lines, repository};
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 
 /// A command that succeeds, one of the same kind that fails, and its exit code. In an order in which each can.
-const EXAMPLES: [(&str, &str, i32); 44] = [
+const EXAMPLES: [(&str, &str, i32); 46] = [
     ("init db", "init db", 6),
     ("create db t", "create db t", 6),
     ("put db t a 1", "put db nothing a 1", 3),
     ("get db t a", "get db t b", 3),
     ("load db t rows.csv", "load db t torn.csv", 7),
+    ("batch db changes.jsonl", "batch db torn.csv", 7),
+    ("count db", "count db nothing", 3),
     ("scan db t", "scan db nothing", 3),
     ("dump db t", "dump db nothing", 3),
     ("delete db t a", "delete db t a", 3),
@@ -73,6 +75,7 @@ const WITHOUT_ANSWER: [&str; 0] = [];
 
 fn things_to_work_on(scratch: &Scratch) {
     scratch.write("rows.csv", b"key,value\na,1\nb,2\n");
+    scratch.write("changes.jsonl", b"{\"put\":\"t\",\"key\":\"c\",\"value\":\"3\"}\n");
     scratch.write("torn.csv", b"key,value\na,\"1\n");
     for (key, content) in [("old.key", KEY.to_owned()), ("new.key", KEY.chars().rev().collect())] {
         scratch.write(key, content.as_bytes());

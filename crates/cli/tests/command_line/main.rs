@@ -4,6 +4,7 @@
 #[path = "../common/agents.rs"]
 #[allow(dead_code, reason = "the tests of archiving use all of it")]
 mod agents;
+mod batch;
 mod damage;
 mod documents;
 mod encryption;
