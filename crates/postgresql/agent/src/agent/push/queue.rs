@@ -180,8 +180,10 @@ impl Queue {
 
     /// The same, of one that has taken none for `patience`.
     pub(super) fn lasting_trouble(&self, name: &str, now: Duration, patience: Duration) -> Option<&str> {
-        let stages = self.jobs.get(name).map(|job| &job.stages);
-        let lacks = |index: usize| stages.is_none_or(|stages| stages[index] != Stage::Done);
+        let job = self.jobs.get(name);
+        // PostgreSQL asks once more for a file that was released: each repository is to compare it.
+        let lacks =
+            |index: usize| job.is_none_or(|job| job.released.is_some() || job.stages[index] != Stage::Done);
         let mut destinations = self.destinations.iter().enumerate();
         destinations.find_map(|(index, destination)| {
             if destination.is_required && lacks(index) {

@@ -168,6 +168,21 @@ fn a_command_hears_that_a_repository_is_down_when_the_others_have_the_file() {
     assert_eq!(askers_told(queue.finish("a", 1, None, Ok(()), NOW)), 1);
 }
 
+/// Its acknowledgement is lost, and each repository is to compare it.
+#[test]
+fn a_command_that_asks_once_more_hears_that_a_repository_is_down() {
+    let mut queue = queue(&[true, false], 8);
+    queue.add("a", "a");
+    chosen(&mut queue).unwrap();
+    assert!(matches!(queue.finish("a", 0, None, Ok(()), NOW), Outcome::Durable { .. }));
+    queue.settle("a");
+    assert_eq!(queue.trouble("a", NOW), None);
+    queue.add("b", "b");
+    chosen(&mut queue).unwrap();
+    queue.finish("b", 0, None, Err(&store_is_down()), NOW);
+    assert_eq!(queue.trouble("a", NOW), Some("down"));
+}
+
 #[test]
 fn a_file_that_a_repository_refuses_rests_by_itself() {
     let mut queue = queue(&[true], 8);
