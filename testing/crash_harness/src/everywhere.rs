@@ -6,8 +6,9 @@ use parking_lot::Mutex;
 use seawall::Options;
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 
+use crate::progress::{Progress, SharedProgress};
 use crate::recover::{check_clean, find_state, recover};
-use crate::session::{Progress, Session, SharedProgress, Step};
+use crate::session::{Session, Step};
 use crate::state::State;
 use crate::watched_disk::{CrashPoint, WatchedDisk};
 use crate::{open, plan};

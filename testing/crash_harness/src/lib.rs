@@ -18,6 +18,7 @@ mod database;
 pub mod everywhere;
 mod options;
 pub mod plan;
+pub mod progress;
 pub mod recover;
 pub mod session;
 pub mod state;

@@ -1,8 +1,7 @@
-//! Runs the steps of a plan against a database, and keeps account of what a crash may leave.
+//! Runs the steps of a plan against a database, and keeps account in [`SharedProgress`] of what a crash may leave.
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use seawall::{
     Database, Durability, Error, HoldLifetime, HoldOptions, Isolation, Options, Transaction,
     TransactionOptions,
@@ -10,6 +9,7 @@ use seawall::{
 use seawall_io::Disk;
 
 use crate::environment;
+use crate::progress::SharedProgress;
 use crate::state::{Change, Guards, Rows, State, guarded_table};
 
 /// The hold of the plans.
@@ -50,67 +50,6 @@ pub enum Step {
     /// Makes the permanent hold, or moves it to the redo point.
     HoldLog,
     RestorePoint,
-}
-
-/// What may be in the database after a crash: the states after each commit from the last one that is known to be
-/// durable, and after the one that is being tried.
-#[derive(Clone, Debug)]
-pub struct Progress {
-    states: Vec<Arc<State>>,
-    attempted: Option<Arc<State>>,
-}
-
-/// Shared by the session, which goes on, and the disk, which looks at it in the middle of a call.
-pub type SharedProgress = Arc<Mutex<Progress>>;
-
-impl Progress {
-    /// Of a database that durably holds `state`.
-    pub fn new(state: Arc<State>) -> Progress {
-        Progress { states: vec![state], attempted: None }
-    }
-
-    /// When nobody has looked yet which of the candidates, newest first, is there.
-    pub fn unknown(candidates: &[Arc<State>]) -> Progress {
-        Progress { states: candidates.iter().rev().cloned().collect(), attempted: None }
-    }
-
-    /// As `new`.
-    pub fn shared(state: Arc<State>) -> SharedProgress {
-        Arc::new(Mutex::new(Progress::new(state)))
-    }
-
-    /// What is there if nothing was lost.
-    pub fn current(&self) -> &Arc<State> {
-        self.states.last().expect("there is always one state")
-    }
-
-    /// From the newest to the oldest.
-    pub fn candidates(&self) -> Vec<Arc<State>> {
-        self.attempted.iter().chain(self.states.iter().rev()).cloned().collect()
-    }
-
-    /// What a process that is killed leaves: all that was acknowledged, and what is being tried or not.
-    pub fn survivors(&self) -> Vec<Arc<State>> {
-        self.attempted.iter().chain(self.states.last()).cloned().collect()
-    }
-
-    fn attempt(&mut self, state: State) {
-        self.attempted = Some(Arc::new(state));
-    }
-
-    fn committed(&mut self) {
-        let state = self.attempted.take().expect("a commit was attempted before it succeeded");
-        self.states.push(state);
-    }
-
-    /// The attempt was refused, so that it cannot be there later.
-    pub fn refused(&mut self) {
-        self.attempted = None;
-    }
-
-    fn all_durable(&mut self) {
-        self.states.drain(..self.states.len() - 1);
-    }
 }
 
 /// A database that is being worked with.

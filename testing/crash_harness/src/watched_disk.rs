@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use seawall_io::Disk;
 use seawall_simulation::{ObservedDisk, PendingCall, SimulatedDisk, Verdict};
 
-use crate::session::SharedProgress;
+use crate::progress::SharedProgress;
 use crate::state::State;
 
 /// A disk whose power went during a call.

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use seawall::{Durability, ImageCompression, Options};
 use seawall_crash_harness::everywhere::{outcome, recover_point, state_of, watch, watch_recovery};
+use seawall_crash_harness::progress::Progress;
 use seawall_crash_harness::recover::{check_clean, find_state, go_on, recover};
-use seawall_crash_harness::session::{Progress, Session, Step};
+use seawall_crash_harness::session::{Session, Step};
 use seawall_crash_harness::state::State;
 use seawall_crash_harness::{
     open, other_place, plan, protected_options, small_options, template, wide_options, without_threads,

@@ -15,8 +15,9 @@ use seawall_crash_harness as harness;
 
 use harness::Cell;
 use harness::plan;
+use harness::progress::Progress;
 use harness::recover::{check_clean, find_state, recover};
-use harness::session::{Progress, Session, Step};
+use harness::session::{Session, Step};
 use harness::state::State;
 use harness::watched_disk::WatchedDisk;
 use harness::{master_key, open, other_place, small_options, template, try_open};

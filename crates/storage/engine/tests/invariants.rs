@@ -15,8 +15,8 @@ use seawall_types::Lsn;
 use seawall_crash_harness as harness;
 
 use harness::plan::long_key;
+use harness::progress::Progress;
 use harness::recover::{check_clean, recover};
-use harness::session::Progress;
 use harness::state::{Rows, State};
 use harness::watched_disk::{CrashPoint, WatchedDisk};
 use harness::{environment, open, small_options, template, try_open};

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use seawall::{Background, ImageCompression, Options, PageProtection};
+use seawall_crash_harness::progress::Progress;
 use seawall_crash_harness::recover::{find_state, recover};
-use seawall_crash_harness::session::{Progress, Session, Step};
+use seawall_crash_harness::session::{Session, Step};
 use seawall_crash_harness::state::State;
 use seawall_crash_harness::{
     Cell, master_key, other_place, plan, slow_down_pages, small_options, try_open, without_threads,

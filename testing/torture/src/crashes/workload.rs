@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use seawall::Options;
 use seawall_crash_harness::everywhere::watch_steps;
-use seawall_crash_harness::session::{Progress, Session, Step};
+use seawall_crash_harness::progress::Progress;
+use seawall_crash_harness::session::{Session, Step};
 use seawall_crash_harness::state::State;
 use seawall_crash_harness::watched_disk::{CrashPoint, WatchedDisk};
 use seawall_crash_harness::{Cell, plan, template, wide_options};

@@ -6,7 +6,8 @@ use seawall_engine::{Options, PageProtection};
 use seawall_simulation::{PowerLoss, SeededRandom};
 
 use super::base::{SEGMENT, Verdict, base, flip, judge, names_a_file, read_all, segment};
-use crate::harness::session::{Progress, Session};
+use crate::harness::progress::Progress;
+use crate::harness::session::Session;
 use crate::harness::watched_disk::WatchedDisk;
 use crate::harness::{plan, small_options, template, try_open};
 
