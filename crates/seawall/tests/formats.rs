@@ -73,7 +73,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("Archive: spool", "postgresql/agent/src/spool.rs"),
     ("Backup: run", "archive/backup/src/run.rs"),
     ("Restore: marker", "storage/engine/src/recovery/restore/marker.rs"),
-    ("Restore: archiving off", "storage/engine/src/recovery/restore/archive_mode.rs"),
+    ("Restore: archiving off", "storage/engine/src/recovery/archive_mode.rs"),
     ("Restore: reserved timeline", "archive/backup/src/reservation.rs"),
     ("Backup: manifest", "archive/backup/src/manifest.rs"),
     ("Backup: progress", "archive/backup/src/progress.rs"),

@@ -57,7 +57,7 @@ use crate::catalog::FIRST_USER_TABLE;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::log::hold::LogHold;
-use crate::recovery::restore::check_archiving;
+use crate::recovery::archive_mode::check_archiving;
 use crate::row_key;
 use walk::{Walk, key_of};
 
@@ -179,15 +179,15 @@ pub struct Backup {
 
 impl Backup {
     pub(crate) fn begin(engine: &Arc<Engine>, name: &str) -> Result<Backup, Error> {
-        engine.check_writable()?;
+        engine.lifecycle.check_writable()?;
         check_archiving(&*engine.environment.disk)?;
         let options =
             HoldOptions { kind: HoldKind::Backup, lifetime: HoldLifetime::Process, ..HoldOptions::default() };
         let hold = engine.hold_log(name, options, None)?;
         let loads = engine.need_loads_in_log()?;
         // Nobody changes the tree as long as this is kept.
-        let state = engine.lock_checkpoint();
-        let superblock = engine.superblock.lock().clone();
+        let state = engine.checkpoint_turn.take();
+        let superblock = engine.redo.superblock();
         let base = base_of(engine, &superblock, loads.since)?;
         let system_rows = system_rows(&engine.tree)?;
         let end = log_beyond(engine, base.redo_point)?;
@@ -242,7 +242,7 @@ impl Backup {
         bytes: u64,
         give: &mut dyn FnMut(BackupItem<'_>),
     ) -> Result<BackupRange, Error> {
-        self.engine.check_open()?;
+        self.engine.lifecycle.check_open()?;
         let mut walk = Walk { tree: &self.engine.tree, parents: &self.parents, give, kept: None };
         walk.range(from, bytes)
     }
@@ -262,7 +262,7 @@ impl Backup {
         self.hold.advance(self.hold.position())?;
         // What is in a page is durable in the log.
         self.end = self.end.max(engine.flushed());
-        let next_table = TableId::new(engine.objects().next_id());
+        let next_table = TableId::new(engine.objects.next_id());
         Ok(BackupEnd { end: self.end, next_table, time_micros: engine.clock().wall_micros() })
     }
 }
@@ -292,7 +292,7 @@ impl Backup {
     /// `Io`.
     pub fn log_before(&self, end: Lsn) -> Result<Option<(SegmentName, Vec<u8>)>, Error> {
         let engine = &self.engine;
-        let superblock = engine.superblock.lock().clone();
+        let superblock = engine.redo.superblock();
         let number = end.get().saturating_sub(1) / superblock.segment_bytes;
         let name = SegmentName { number, timeline: superblock.timeline };
         let disk = &*engine.environment.disk;
@@ -332,7 +332,7 @@ impl Backup {
     /// `Archive`.
     pub fn store_log(&self, archive: &dyn LogArchive) -> Result<u64, Error> {
         let engine = &self.engine;
-        let superblock = engine.superblock.lock().clone();
+        let superblock = engine.redo.superblock();
         let history = crate::recovery::timeline::history_of(&engine.environment.disk, &superblock)?;
         let geometry = LogGeometry::new(superblock.segment_bytes).map_err(|error| Error::log(&error))?;
         let log = ArchivedLog { database: superblock.database, segment_bytes: superblock.segment_bytes };
@@ -381,8 +381,8 @@ fn base_of(engine: &Engine, superblock: &Superblock, complete_from: Lsn) -> Resu
         Encryption::Xaes256Gcm => Some(read_keys(&*engine.environment.disk)?),
     };
     // Together: whoever draws a number has the other lock.
-    let loading = engine.loading.lock();
-    let first_new_table = TableId::new(engine.objects().next_id());
+    let loading = engine.loads.storages();
+    let first_new_table = TableId::new(engine.objects.next_id());
     let mut loading: Vec<TableId> = loading.iter().copied().collect();
     loading.sort_unstable();
     Ok(BackupBase {

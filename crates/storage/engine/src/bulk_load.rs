@@ -14,6 +14,7 @@
 
 pub(crate) mod load_log;
 pub(crate) mod loaded_rows;
+pub(crate) mod loads;
 pub(crate) mod row_sorter;
 
 use std::sync::Arc;
@@ -30,7 +31,7 @@ use crate::error::Error;
 use crate::options::{Durability, Isolation, TransactionOptions};
 use crate::row_key;
 use crate::transaction::Transaction;
-use crate::transaction::commit::CommitRequest;
+use crate::transaction::commit_request::CommitRequest;
 
 /// A bulk load under way. Dropping it gives up what was added.
 pub struct BulkLoad {
@@ -76,7 +77,7 @@ impl Linker {
         let (from, _) = row_key::table_range(target.storage);
         let loader = target.loader(&from);
         // Linking them takes as much again, twice: lists of children, and the pages above them.
-        let list_bytes_max = target.engine.options().memtable_bytes / 16;
+        let list_bytes_max = target.engine.options.memtable_bytes / 16;
         Linker { target, loader, list_bytes_max: usize::try_from(list_bytes_max).unwrap_or(usize::MAX) }
     }
 
@@ -108,14 +109,14 @@ impl Loading {
     fn begin(engine: &Arc<Engine>) -> Result<Loading, Error> {
         let storage = {
             // At once, for a backup that asks which storages are being filled, and which are not drawn yet.
-            let mut loading = engine.loading.lock();
-            let storage = TableId::new(engine.objects().draw_id());
+            let mut loading = engine.loads.storages();
+            let storage = TableId::new(engine.objects.draw_id());
             loading.insert(storage);
             storage
         };
         let loading = Loading { engine: Arc::clone(engine), storage, is_logged: false };
         let key = catalog::reclaim_key(storage);
-        let request = CommitRequest::plain(engine.new_lock_owner(), Durability::Sync);
+        let request = CommitRequest::plain(engine.locks.new_owner(), Durability::Sync);
         let stamp = engine.log_commit(&request, std::iter::once((&key[..], Some(&b""[..]))), 0)?;
         engine.finish_commit(stamp, Durability::Sync)?;
         Ok(loading)
@@ -129,12 +130,12 @@ impl Loading {
 
     /// Links the leaves into the tree.
     fn link(&self, loader: BulkLoader) -> Result<(), Error> {
-        let _state = self.engine.lock_checkpoint();
-        self.engine.check_writable()?;
+        let _state = self.engine.checkpoint_turn.take();
+        self.engine.lifecycle.check_writable()?;
         let plan = loader.graft(self.engine.flushed()).map_err(|error| Error::tree(&error))?;
         // In place, and known to be, before the commit that tells of the rows: no log has them, so a recovery file that is
         // damaged after a crash must not be what they depend on.
-        let superblock = self.engine.superblock.lock().clone();
+        let superblock = self.engine.redo.superblock();
         let applied = self.engine.tree.apply_chunk(plan, Some(&superblock));
         applied.map_err(|error| self.engine.tree_write_error(&error))?;
         Ok(())
@@ -161,7 +162,7 @@ impl Drop for Loading {
         // Rows that were logged may be in a younger memtable than the one that a checkpoint is merging. It must not forget the
         // storage before they are merged, too: a load that failed so late is left to the next open.
         if !self.is_logged {
-            self.engine.loading.lock().remove(&self.storage);
+            self.engine.loads.ended(self.storage);
         }
     }
 }
@@ -178,7 +179,7 @@ impl std::fmt::Debug for BulkLoad {
 
 impl BulkLoad {
     pub(crate) fn begin(engine: &Arc<Engine>, name: &str) -> Result<BulkLoad, Error> {
-        engine.check_writable()?;
+        engine.lifecycle.check_writable()?;
         catalog::check_name(name)?;
         // The name is taken at the end; to find it taken only then would be late.
         if engine.with_current_snapshot(|lsn| engine.object_named(name, lsn))?.is_some() {
@@ -200,7 +201,7 @@ impl BulkLoad {
     /// `KeyTooLarge` and `ValueTooLarge` leave the load as it was; `DiskFull` and others end it.
     pub fn add(&mut self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<(), Error> {
         let (key, value) = (key.as_ref(), value.as_ref());
-        self.engine.check_open()?;
+        self.engine.lifecycle.check_open()?;
         row_key::check_sizes(key, Some(value), self.engine.key_bytes_max())?;
         // A load that missed a row must not be published without it.
         self.add_checked(key, value).inspect_err(|_| self.rows = Rows::Failed)
@@ -232,7 +233,7 @@ impl BulkLoad {
         };
         let first = if ordered.last.is_some() { Some(ordered.linker.finish()?) } else { None };
         let target = Loading::begin(&self.engine)?;
-        let limit = usize::try_from(self.engine.options().memtable_bytes / 2).unwrap_or(usize::MAX);
+        let limit = usize::try_from(self.engine.options.memtable_bytes / 2).unwrap_or(usize::MAX);
         let disk = Arc::clone(&self.engine.environment.disk);
         let name = target.storage.to_string();
         let cipher = self.engine.keys.as_ref().map(|keys| keys.cipher(Purpose::Spill));
@@ -287,7 +288,7 @@ impl BulkLoad {
         let options = TransactionOptions {
             isolation: Isolation::ReadCommitted,
             durability: Durability::Sync,
-            ..self.engine.options().transaction()
+            ..self.engine.options.transaction()
         };
         let mut transaction = Transaction::new(Arc::clone(&self.engine), Arc::default(), options);
         let table = transaction.create_table_at(&self.name, target.storage)?;

@@ -15,8 +15,10 @@
 
 pub(crate) mod data_definition;
 pub(crate) mod dropped_tables;
+pub(crate) mod lookup;
 pub(crate) mod merge;
 pub(crate) mod reclaim;
+pub(crate) mod reclaim_counters;
 pub(crate) mod reclaim_statistics;
 
 use std::hash::{Hash, Hasher};

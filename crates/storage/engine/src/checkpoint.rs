@@ -18,12 +18,14 @@
 //! * Rows of a dropped table are cut out only when no snapshot can see them; the row of `reclaim` goes with a commit
 //!   of its own after the redo point has passed the drop, so that no replay can bring rows back that nobody reclaims.
 
+pub(crate) mod limits;
 pub(crate) mod merge_source;
 pub(crate) mod page_protection;
+pub(crate) mod redo;
 pub(crate) mod statistics;
+pub(crate) mod turn;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_memtable::Memtable;
@@ -36,113 +38,24 @@ use seawall_wal::Log;
 use crate::catalog::dropped_tables;
 use crate::checkpoint::merge_source::FrozenRows;
 use crate::checkpoint::statistics::{CheckpointStatistics, Totals, Trigger};
+use crate::checkpoint::turn::CheckpointState;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::rows::{self, LongBodies};
-use crate::pacing::recovery_time::RedoLength;
-use crate::pacing::writer_pace::MergePace;
+use crate::pacing::merge_pace::MergePace;
 use crate::snapshots::kept_memory::ReplacedValues;
 use crate::snapshots::view::{Frozen, View};
 
-/// What checkpoints remember from one to the next; its mutex is held by whoever changes the tree.
-#[derive(Debug)]
-pub(crate) struct CheckpointState {
-    /// Monotonic time of the last one's end.
-    last_end: Duration,
-    /// Storages waiting to be cut out, with the stamp of the drop. `None` until they are read from the catalog.
-    pub(crate) reclaim: Option<Vec<(TableId, Lsn)>>,
-    /// Nothing is left in the system table `prepared` that an earlier process has not merged to its end, or it is being
-    /// deleted.
-    strays_are_gone: bool,
-}
-
-impl CheckpointState {
-    pub(crate) fn new(now: Duration) -> CheckpointState {
-        CheckpointState { last_end: now, reclaim: None, strays_are_gone: false }
-    }
-}
-
-/// When.
-impl Engine {
-    /// Bytes that the active memtable may hold.
-    pub(crate) fn active_limit(&self) -> u64 {
-        self.options.memtable_bytes / 2
-    }
-
-    /// Which limit is reached, if any.
-    pub(crate) fn limit_reached(&self) -> Option<Trigger> {
-        let active = self.active_bytes();
-        // Where writers were slowed to the end, the next checkpoint starts at once: to let them go until the memtable is
-        // full, and then slow them again, would be a swing.
-        let limit = self.active_limit();
-        let limit = if self.saturated.load(Ordering::Relaxed) { limit / 8 * 7 } else { limit };
-        if active >= limit {
-            return Some(Trigger::MemtableFull);
-        }
-        if self.log_behind() >= self.options.checkpoint_log_bytes {
-            return Some(Trigger::LogVolume);
-        }
-        self.recovery_time.is_due().then_some(Trigger::RecoveryTarget)
-    }
-
-    pub(crate) fn active_bytes(&self) -> u64 {
-        let rows = u64::try_from(self.view().active.bytes_used()).unwrap_or(u64::MAX);
-        // The checkpoint writes drops out in memory.
-        let written_out = self.counters.reclaim.given_up_since_freeze() * dropped_tables::WRITTEN_OUT_BYTES;
-        rows.saturating_add(written_out).saturating_add(self.view().prepared.bytes())
-    }
-
-    /// What a recovery would have to replay now.
-    pub(crate) fn redo_length(&self) -> RedoLength {
-        let rows = self.queue.logged_rows().saturating_sub(self.recovery_time.rows_at_redo());
-        RedoLength { rows, bytes: self.log_behind() }
-    }
-
-    fn log_behind(&self) -> u64 {
-        let behind = self.appended().bytes_since(Lsn::new(self.redo_point.load(Ordering::SeqCst)));
-        let images = self.image_log_bytes.load(Ordering::Relaxed);
-        behind.saturating_sub(images.saturating_sub(self.images_before_redo.load(Ordering::Relaxed)))
-    }
-
-    /// `Interval`, if it is over and there is something to merge, or a dropped table to cut out that a snapshot had kept;
-    /// at once where the last checkpoint cut out as many tables as it may, and left more.
-    pub(crate) fn interval_over(&self) -> Option<Trigger> {
-        if self.counters.reclaim.take_more() {
-            return Some(Trigger::Interval);
-        }
-        let view = self.view();
-        let changed = !view.is_active_empty() || view.unmerged().is_some();
-        let has_work = changed || self.counters.reclaim.has_due(self.horizon());
-        (has_work && self.time_to_checkpoint().is_zero()).then_some(Trigger::Interval)
-    }
-
-    /// Time until the interval is over.
-    pub(crate) fn time_to_checkpoint(&self) -> Duration {
-        let Some(state) = self.checkpoint.try_lock() else { return self.options.checkpoint_interval };
-        let since = self.clock().monotonic().saturating_sub(state.last_end);
-        self.options.checkpoint_interval.saturating_sub(since)
-    }
-}
-
-/// How.
 impl Engine {
     /// Runs checkpoints until everything committed before the call is in the tree.
     pub(crate) fn checkpoint_now(&self) -> Result<CheckpointStatistics, Error> {
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         self.checkpoint(Trigger::Request)
-    }
-
-    /// Waits for the turn to change the tree. Whoever rests between chunks, or checks the tree, looks whether somebody waits.
-    pub(crate) fn lock_checkpoint(&self) -> MutexGuard<'_, CheckpointState> {
-        self.checkpoint_waiters.fetch_add(1, Ordering::SeqCst);
-        let state = self.checkpoint.lock();
-        self.checkpoint_waiters.fetch_sub(1, Ordering::SeqCst);
-        state
     }
 
     /// Runs a checkpoint, and before it one that was left unfinished.
     pub(crate) fn checkpoint(&self, trigger: Trigger) -> Result<CheckpointStatistics, Error> {
-        let mut state = self.lock_checkpoint();
+        let mut state = self.checkpoint_turn.take();
         // Whoever waited here for another checkpoint may find nothing left to do.
         if trigger == Trigger::MemtableFull && self.limit_reached().is_none() {
             let last = self.counters.checkpoint_history.lock().last().cloned();
@@ -150,23 +63,24 @@ impl Engine {
                 return Ok(last);
             }
         }
-        let delayed_before = self.throttle.delayed();
+        let delayed_before = self.pacing.delayed();
         let result = self.checkpoint_locked(&mut state, trigger);
-        self.end_of_progress(delayed_before);
+        if self.pacing.checkpoint_ended(delayed_before, &self.fill()) {
+            self.background.want_checkpoint();
+        }
         *self.counters.last_checkpoint_error.lock() = result.as_ref().err().cloned();
         match &result {
             Ok(statistics) => {
                 self.counters.checkpoints.fetch_add(1, Ordering::Relaxed);
                 self.counters.checkpoint_history.lock().push(statistics.clone());
-                let number = self.superblock.lock().checkpoint_count;
-                self.measurements.keep(number, statistics, self.recovery_time.speed());
+                self.pacing.keep_measured(self.redo.superblock().checkpoint_count, statistics);
             }
             Err(_) => {
                 self.counters.checkpoint_failures.fetch_add(1, Ordering::Relaxed);
             }
         }
-        self.known_place.look(&*self.environment.disk);
-        self.room.wake_all();
+        self.lifecycle.look_for_move(&*self.environment.disk);
+        self.pacing.room.has_changed();
         result
     }
 
@@ -203,7 +117,7 @@ impl Engine {
         let frozen = log.in_order(|_| {
             let view = self.view.load_full();
             let end = self.queue.last_entered();
-            let images = self.image_log_bytes.load(Ordering::Relaxed);
+            let images = self.redo.image_bytes();
             self.counters.reclaim.freeze();
             let frozen = Frozen {
                 memtable: Arc::clone(&view.active),
@@ -232,17 +146,16 @@ impl Engine {
         // Commits that entered before may still be on their way into it.
         self.queue.wait_applied();
         // First: there is room, whatever has to be settled.
-        self.room.wake_all();
-        let in_doubt_before = self.in_doubt_at_freeze.load(Ordering::SeqCst);
-        let in_doubt = frozen.prepared.settle(&frozen.memtable, in_doubt_before);
-        self.in_doubt_at_freeze.store(in_doubt, Ordering::SeqCst);
+        self.pacing.room.has_changed();
+        let in_doubt = frozen.prepared.settle(&frozen.memtable, self.in_doubt.at_freeze());
+        self.in_doubt.set_at_freeze(in_doubt);
         self.note_checkpoint(log);
         Ok(frozen)
     }
 
     /// Leaves a record of the checkpoint in the log, for those who read it.
     fn note_checkpoint(&self, log: &Log) {
-        let redo_point = Lsn::new(self.redo_point.load(Ordering::SeqCst));
+        let redo_point = self.redo.point();
         let time_micros = self.clock().wall_micros();
         let mut record = seawall_wal::Checkpoint { redo_point, time_micros }.prepare();
         if let Err(error) = log.append(&mut record, |_| Ok::<_, std::convert::Infallible>(())) {
@@ -259,7 +172,7 @@ impl Engine {
     ) -> Result<CheckpointStatistics, Error> {
         let started = self.clock().monotonic();
         let started_micros = self.clock().wall_micros();
-        let redo_point_before = self.superblock.lock().redo_point;
+        let redo_point_before = self.redo.point();
         let reads_before = self.tree.pages().writer_reads();
         let mut totals = Totals::default();
         let mut pace = MergePace::begin(self, frozen);
@@ -279,7 +192,7 @@ impl Engine {
             self.forget_reclaimed(state, frozen, &reclaim)?;
         }
         let superblock = self.merge_system_rows(frozen, &mut pace, &mut totals)?;
-        self.images_before_redo.store(frozen.logged_images, Ordering::Relaxed);
+        self.redo.passed_images(frozen.logged_images);
         frozen.prepared.merged();
         self.in_doubt.forget_settled(self.settled());
         self.release(frozen);
@@ -326,21 +239,19 @@ impl Engine {
         }
         self.log()?.flush_until(frozen.end)?;
         self.wait_visible(frozen.end);
-        if self.visible() < frozen.end { Err(self.stopped_error()) } else { Ok(()) }
+        if self.visible() < frozen.end { Err(self.lifecycle.stopped_error()) } else { Ok(()) }
     }
 
     /// Puts on record that the log is durable up to the freeze point, before any page has what is in it. Without that, a bit
     /// that turned over in its last batch would make that a torn tail: dropped, although some of it is in pages.
     fn note_end_of_log(&self, frozen: &Frozen) -> Result<(), Error> {
-        let superblock = {
-            let current = self.superblock.lock();
-            Superblock { log_end: frozen.end.max(current.log_end), ..current.clone() }
-        };
-        if self.log.is_none() || superblock.log_end == self.superblock.lock().log_end {
+        let current = self.redo.superblock();
+        let superblock = Superblock { log_end: frozen.end.max(current.log_end), ..current };
+        if self.log.is_none() || superblock.log_end == current.log_end {
             return Ok(());
         }
         self.tree.store_superblock(&superblock).map_err(|error| self.tree_write_error(&error))?;
-        *self.superblock.lock() = superblock;
+        self.redo.stored(superblock);
         Ok(())
     }
 
@@ -441,23 +352,20 @@ impl Engine {
         let plan =
             self.tree.merge_chunk(&mut rows, u64::MAX, frozen.end).map_err(|error| Error::tree(&error))?;
         totals.rows += rows.taken();
-        let superblock = {
-            let current = self.superblock.lock();
-            Superblock {
-                redo_point: frozen.end.max(current.redo_point),
-                checkpoint_count: current.checkpoint_count + 1,
-                next_table: TableId::new(self.objects.next_id()),
-                in_doubt: frozen.prepared.in_doubt_at_end(),
-                ..current.clone()
-            }
+        let current = self.redo.superblock();
+        let superblock = Superblock {
+            redo_point: frozen.end.max(current.redo_point),
+            checkpoint_count: current.checkpoint_count + 1,
+            next_table: TableId::new(self.objects.next_id()),
+            in_doubt: frozen.prepared.in_doubt_at_end(),
+            ..current
         };
         if sabotaged(Defect::RedoPointTooEarly) {
             self.tree.store_superblock(&superblock).map_err(|error| self.tree_write_error(&error))?;
         }
         self.apply_chunk(plan, Some(&superblock), totals)?;
-        self.redo_point.store(superblock.redo_point.get(), Ordering::SeqCst);
-        self.recovery_time.redo_point_moved(frozen.logged_rows);
-        *self.superblock.lock() = superblock.clone();
+        self.redo.stored(superblock.clone());
+        self.pacing.redo_point_moved(frozen.logged_rows);
         Ok(superblock)
     }
 
@@ -465,9 +373,11 @@ impl Engine {
     /// unknown, and the database takes no more writes.
     pub(crate) fn tree_write_error(&self, error: &TreeError) -> Error {
         match self.tree.failure() {
-            Some(_) => self.stop(crate::error::chain(error)),
+            Some(_) => self.lifecycle.stop(crate::error::chain(error)),
             // Images could not be put into the log.
-            None if self.log.as_ref().is_some_and(|log| log.poison_cause().is_some()) => self.stopped_error(),
+            None if self.log.as_ref().is_some_and(|log| log.poison_cause().is_some()) => {
+                self.lifecycle.stopped_error()
+            }
             None => Error::tree(error),
         }
     }

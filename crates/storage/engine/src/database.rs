@@ -15,15 +15,17 @@ use seawall_wal::Outcome;
 use crate::bulk_load::BulkLoad;
 use crate::catalog::{self, ObjectRow, Table};
 use crate::checkpoint::statistics::CheckpointStatistics;
-use crate::engine::{Engine, Environment};
+use crate::engine::Engine;
+use crate::environment::Environment;
 use crate::error::Error;
-use crate::in_doubt::decide::InDoubtTransaction;
+use crate::in_doubt::InDoubtTransaction;
 use crate::in_doubt::decisions::AutomaticDecision;
-use crate::in_doubt::policy::{InDoubtRule, RulesApplied};
+use crate::in_doubt::policy::RulesApplied;
+use crate::in_doubt::rules::InDoubtRule;
 use crate::inspect::check::{CheckSummary, Damage};
 use crate::inspect::statistics::{DatabaseInfo, Statistics};
 use crate::options::{Durability, Isolation, OpenMode, Options, TransactionOptions};
-use crate::recovery::RecoveryProgress;
+use crate::recovery::statistics::RecoveryProgress;
 use crate::recovery::timeline::Continuation;
 use crate::row_key;
 use crate::snapshots::RegisteredSnapshot;
@@ -131,7 +133,7 @@ impl Database {
     /// From now on this session sees the commit stamped `stamp`, of whatever session, and all before it.
     pub fn observe(&self, stamp: Lsn) {
         // What no commit has reached would be waited for without end.
-        self.engine().show_to(&self.session, stamp.min(self.engine().queue().last_entered()));
+        self.engine().show_to(&self.session, stamp.min(self.engine().queue.last_entered()));
     }
 
     /// The stamp of a commit that has returned: this session sees it.
@@ -203,7 +205,7 @@ impl Database {
     }
 
     fn definition_options(&self) -> TransactionOptions {
-        TransactionOptions { isolation: Isolation::ReadCommitted, ..self.engine().options().transaction() }
+        TransactionOptions { isolation: Isolation::ReadCommitted, ..self.engine().options.transaction() }
     }
 
     fn define<T>(&self, body: impl FnOnce(&mut Transaction) -> Result<T, Error>) -> Result<T, Error> {
@@ -219,7 +221,7 @@ impl Database {
     /// Damage met on the way.
     pub fn tables(&self) -> Result<Vec<TableInfo>, Error> {
         let engine = self.engine();
-        engine.check_open()?;
+        engine.lifecycle.check_open()?;
         let snapshot = engine.register_snapshot_for(&self.session)?;
         let dropped = engine.dropped_lately(&snapshot)?;
         let (from, to) = row_bounds::<&[u8]>(catalog::OBJECTS, &..);
@@ -247,7 +249,7 @@ impl Database {
 
     /// Begins a transaction with the options of the database.
     pub fn begin(&self) -> Transaction {
-        self.begin_with(self.engine().options().transaction())
+        self.begin_with(self.engine().options.transaction())
     }
 
     /// Begins a transaction.
@@ -321,7 +323,7 @@ impl Database {
         &self,
         body: impl FnMut(&mut Transaction) -> Result<T, E>,
     ) -> Result<T, E> {
-        self.try_transact_with(self.engine().options().transaction(), body)
+        self.try_transact_with(self.engine().options.transaction(), body)
     }
 
     /// As [`Database::try_transact`], with options.
@@ -333,7 +335,7 @@ impl Database {
         options: TransactionOptions,
         mut body: impl FnMut(&mut Transaction) -> Result<T, E>,
     ) -> Result<T, E> {
-        let (clock, retry_for) = (self.engine().clock(), self.engine().options().retry_for);
+        let (clock, retry_for) = (self.engine().clock(), self.engine().options.retry_for);
         let began = clock.monotonic();
         loop {
             match self.run_once(options, &mut body) {
@@ -374,7 +376,7 @@ impl Database {
     /// this call asks; `BeingDecided`; `DiskFull`, after which
     /// it is in doubt as before; `DoneNotArchived`: it is decided; `Stopped`, which leaves it open: recovery decides.
     pub fn commit_prepared(&self, gid: &str) -> Result<Lsn, Error> {
-        self.commit_prepared_with(gid, self.engine().options().durability)
+        self.commit_prepared_with(gid, self.engine().options.durability)
     }
 
     /// As [`Database::commit_prepared`], with a durability.
@@ -399,7 +401,7 @@ impl Database {
     /// # Errors
     /// As `commit_prepared`.
     pub fn rollback_prepared(&self, gid: &str) -> Result<Lsn, Error> {
-        self.rollback_prepared_with(gid, self.engine().options().durability)
+        self.rollback_prepared_with(gid, self.engine().options.durability)
     }
 
     /// As [`Database::rollback_prepared`], with a durability.
@@ -453,7 +455,7 @@ impl Database {
     /// # Errors
     /// Damage met on the way.
     pub fn automatic_decisions(&self) -> Result<Vec<AutomaticDecision>, Error> {
-        self.engine().check_open()?;
+        self.engine().lifecycle.check_open()?;
         self.engine().automatic_decisions()
     }
 
@@ -462,7 +464,7 @@ impl Database {
     /// # Errors
     /// Damage met on the way.
     pub fn automatic_decisions_about(&self, gid: &str) -> Result<Vec<AutomaticDecision>, Error> {
-        self.engine().check_open()?;
+        self.engine().lifecycle.check_open()?;
         self.engine().automatic_decisions_about(gid)
     }
 
@@ -495,7 +497,7 @@ impl Database {
     /// # Errors
     /// Those of `Transaction::put` and `Transaction::commit`.
     pub fn put(&self, table: &Table, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<Lsn, Error> {
-        self.put_with(table, key, value, self.engine().options().durability)
+        self.put_with(table, key, value, self.engine().options.durability)
     }
 
     /// As [`Database::put`], with a durability.
@@ -518,7 +520,7 @@ impl Database {
     /// # Errors
     /// As `put`.
     pub fn delete(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Lsn, Error> {
-        let written = self.engine().write_one(table, key.as_ref(), None, self.engine().options().durability);
+        let written = self.engine().write_one(table, key.as_ref(), None, self.engine().options.durability);
         written.map(|stamp| self.observed(stamp))
     }
 
@@ -541,7 +543,7 @@ impl Database {
         read: impl FnOnce(Option<&[u8]>) -> R,
     ) -> Result<R, Error> {
         let engine = self.engine();
-        engine.check_open()?;
+        engine.lifecycle.check_open()?;
         engine.wait_for_session(&self.session)?;
         engine.with_current_snapshot(|lsn| engine.read_table_row(table, key.as_ref(), lsn, read))
     }
@@ -727,7 +729,7 @@ impl Snapshot {
     }
 
     fn check_usable(&self) -> Result<(), Error> {
-        self.engine.check_open()?;
+        self.engine.lifecycle.check_open()?;
         self.lacks.clone().map_or(Ok(()), Err)
     }
 

@@ -11,7 +11,8 @@ use seawall_keys::{Cipher, DatabaseKeys, KEYS_PATH, MasterKey, OtherMasterKeys, 
 use seawall_tree::{Encryption, Superblock, SuperblockFile};
 use seawall_types::DatabaseId;
 
-use crate::engine::{Engine, Environment};
+use crate::engine::Engine;
+use crate::environment::Environment;
 use crate::error::Error;
 use crate::options::Options;
 
@@ -95,7 +96,7 @@ pub(crate) fn rotate_master_key(
     // Looked at before the lock, which would make a file in a directory of something else.
     open_superblock(disk)?;
     let _lock =
-        disk.lock(crate::open::LOCK_PATH, LockMode::Exclusive).map_err(|error| match error.kind() {
+        disk.lock(crate::directory::LOCK_PATH, LockMode::Exclusive).map_err(|error| match error.kind() {
             ErrorKind::WouldBlock => Error::InUse { directory: disk.location("") },
             _ => Error::io(&error),
         })?;
@@ -119,8 +120,8 @@ impl Engine {
     /// Changes the master key of the open database.
     pub(crate) fn rotate_master_key(&self, new: &MasterKey, others: OtherMasterKeys) -> Result<(), Error> {
         // One rotation at a time; and `close`, after which the directory may be somebody else's, waits for it.
-        let lock = self.directory_lock.lock();
-        self.check_open()?;
+        let lock = self.lifecycle.keep_directory();
+        self.lifecycle.check_open()?;
         if self.log.is_none() {
             return Err(Error::ReadOnly);
         }

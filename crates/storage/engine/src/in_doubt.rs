@@ -24,6 +24,7 @@
 
 pub(crate) mod age;
 pub(crate) mod decide;
+pub(crate) mod decision_count;
 pub(crate) mod decisions;
 pub(crate) mod epoch;
 pub(crate) mod guards;
@@ -33,11 +34,13 @@ pub(crate) mod protected;
 pub(crate) mod ranges;
 pub(crate) mod replayed;
 pub(crate) mod rows;
+pub(crate) mod rules;
 
 use std::collections::VecDeque;
 use std::collections::hash_map::Entry;
 use std::hash::BuildHasher;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crossbeam_utils::CachePadded;
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -49,6 +52,7 @@ use crate::catalog::OpenObject;
 use crate::error::Error;
 use crate::transaction::lock_table::{LockOwner, LockTable};
 use age::Age;
+use decision_count::DecisionCount;
 use protected::Protected;
 
 /// Write sets up to this length are short: they stay in memory when they are in the tree, and there they are in one row.
@@ -94,6 +98,27 @@ pub(crate) struct PreparedTransaction {
     /// A rule has told of it.
     pub(crate) reported: AtomicBool,
     state: Mutex<State>,
+}
+
+/// A transaction that is prepared and not decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InDoubtTransaction {
+    /// The name that the coordinator gave.
+    pub gid: String,
+    /// Who prepared it; empty if nobody said.
+    pub owner: String,
+    /// When it was prepared, in microseconds since 1970.
+    pub prepared_micros: i64,
+    /// Time since then; while the database is open it passes as it does, whatever the time of day is set to.
+    pub age: Duration,
+    /// Stamp of the prepare.
+    pub lsn: Lsn,
+    /// Names of the tables that it uses, as they are now.
+    pub tables: Vec<String>,
+    /// Rows that it wrote.
+    pub rows: u64,
+    /// Bytes of their keys and values.
+    pub bytes: u64,
 }
 
 /// What is known of a transaction before it is logged, or when it is taken up again at open.
@@ -158,6 +183,9 @@ pub(crate) struct InDoubtTransactions {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
     pub(crate) protected: Arc<Protected>,
     pub(crate) counts: Counts,
+    pub(crate) decision_count: DecisionCount,
+    /// How many there were at the last freeze point.
+    at_freeze: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -198,12 +226,23 @@ pub(crate) struct Counts {
 }
 
 impl InDoubtTransactions {
-    pub(crate) fn new(protected: Arc<Protected>) -> InDoubtTransactions {
+    pub(crate) fn new(protected: Arc<Protected>, at_freeze: u64) -> InDoubtTransactions {
         InDoubtTransactions {
             shards: (0..SHARD_COUNT).map(|_| CachePadded::default()).collect(),
             protected,
             counts: Counts::default(),
+            decision_count: DecisionCount::default(),
+            at_freeze: AtomicU64::new(at_freeze),
         }
+    }
+
+    /// How many there were at the last freeze point.
+    pub(crate) fn at_freeze(&self) -> u64 {
+        self.at_freeze.load(Ordering::SeqCst)
+    }
+
+    pub(crate) fn set_at_freeze(&self, count: u64) {
+        self.at_freeze.store(count, Ordering::SeqCst);
     }
 
     fn shard(&self, gid: &str) -> &Mutex<Shard> {
@@ -367,7 +406,7 @@ mod tests {
 
     #[test]
     fn a_transaction_is_claimed_by_one_at_a_time_and_remembered_until_its_decision_is_settled() {
-        let all = InDoubtTransactions::new(Arc::default());
+        let all = InDoubtTransactions::new(Arc::default(), 0);
         let locks = LockTable::new(Arc::new(seawall_io::SystemClock));
         let claim = |prepared: &PreparedTransaction| all.claim(prepared);
         let prepared = all.enter(new("gid")).unwrap();

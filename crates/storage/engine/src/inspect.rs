@@ -1,6 +1,7 @@
 //! Looking at a database: statistics, a check of every byte, and the log at a glance or record by record.
 
 pub(crate) mod check;
+pub(crate) mod counters;
 pub(crate) mod log_overview;
 pub(crate) mod log_records;
 pub(crate) mod statistics;

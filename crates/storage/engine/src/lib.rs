@@ -17,9 +17,9 @@
 //! * A commit is visible only when every commit before it is, and when it is as durable as it asked (`commit_queue`).
 //! * A snapshot sees the same rows for as long as it is kept (`view`, `read`, `scan`).
 //! * Recovery ends with what a crash left: a prefix of the commit order that holds everything acknowledged.
-//! * Only a checkpoint or a bulk load changes the tree, one at a time, under `Engine::checkpoint`.
+//! * Only a checkpoint or a bulk load changes the tree, one at a time, under the turn to change it (`checkpoint::turn`).
 //!
-//! Lock order: `Engine::checkpoint`, then a row lock, then the log's critical section, then latches that guard one
+//! Lock order: the turn to change the tree, then a row lock, then the log's critical section, then latches that guard one
 //! structure (a shard of the lock table, the map of open objects, an object's state). No latch is held across a call
 //! to the disk but for the tree writer's own.
 //!
@@ -42,11 +42,14 @@ mod bulk_load;
 mod catalog;
 mod checkpoint;
 mod database;
+mod directory;
 mod encryption;
 mod engine;
+mod environment;
 mod error;
 mod in_doubt;
 mod inspect;
+mod lifecycle;
 mod log;
 mod moved;
 mod open;
@@ -66,14 +69,15 @@ pub use backup::{
 };
 pub use bulk_load::BulkLoad;
 pub use catalog::Table;
-pub use catalog::reclaim_statistics::ReclaimStatistics;
+pub use catalog::reclaim_counters::ReclaimStatistics;
 pub use checkpoint::statistics::{CheckpointDurations, CheckpointStatistics, Trigger};
 pub use database::{Database, Snapshot, TableInfo};
-pub use engine::Environment;
+pub use environment::Environment;
 pub use error::{Effect, Error, TableChange};
-pub use in_doubt::decide::InDoubtTransaction;
+pub use in_doubt::InDoubtTransaction;
 pub use in_doubt::decisions::{AutomaticDecision, DECISIONS_MAX, DecisionReason};
-pub use in_doubt::policy::{FailedRule, InDoubtAction, InDoubtHook, InDoubtRule, RulesApplied, Verdict};
+pub use in_doubt::policy::{FailedRule, RulesApplied};
+pub use in_doubt::rules::{InDoubtAction, InDoubtHook, InDoubtRule, Verdict};
 pub use inspect::check::{CheckSummary, Damage, DamageKind, KeyRange};
 pub use inspect::log_overview::{
     LogOverview, RestorePointInfo, log_overview, log_overview_in, restore_points,
@@ -88,13 +92,13 @@ pub use options::{
 };
 pub use pacing::recovery_time::RecoveryTimeStatistics;
 pub use pacing::throttle::{ThrottleReason, ThrottleStatistics};
+pub use recovery::archive_mode::{ArchiveMode, allow_archiving, forbid_archiving, is_archiving_off};
 pub use recovery::restore::{
-    ArchiveMode, EndSearch, NewNumber, Restore, RestoreEnd, RestoreMarker, RestoreOptions, RestoreTarget,
-    RowsThere, allow_archiving, check_restore_directory, forbid_archiving, is_archiving_off,
-    restored_log_file,
+    EndSearch, NewNumber, Restore, RestoreEnd, RestoreMarker, RestoreOptions, RestoreTarget, RowsThere,
+    check_restore_directory, restored_log_file,
 };
+pub use recovery::statistics::{RecoveryProgress, RecoveryStatistics};
 pub use recovery::timeline::NewTimeline;
-pub use recovery::{RecoveryProgress, RecoveryStatistics};
 pub use row_key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 pub use seawall_tree::{ImageCompression, PageProtection};
 pub use seawall_wal::{

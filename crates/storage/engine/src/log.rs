@@ -6,3 +6,4 @@ pub(crate) mod cleaner;
 pub(crate) mod hold;
 pub(crate) mod keeper;
 pub(crate) mod observer;
+pub(crate) mod setup;

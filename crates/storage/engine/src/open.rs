@@ -9,37 +9,28 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_io::{Disk, LockMode, OpenMode as FileMode};
-use seawall_keys::DatabaseKeys;
-use seawall_tree::{
-    Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, Tree, TreeAccess, TreeMarks, TreeOptions,
-};
+use seawall_tree::{Encryption, PageProtection, SUPERBLOCK_PATH, Superblock, Tree, TreeAccess, TreeMarks};
 use seawall_types::{DatabaseId, Lsn, TableId, TimelineId, TimelineMark};
-use seawall_wal::{FlushBy, Log, LogEnd, LogFiles, LogObserver, LogOptions, OpenLog, TimelineHistory};
+use seawall_wal::{Log, LogEnd, LogObserver, OpenLog, TimelineHistory};
 
 use crate::bulk_load::row_sorter::{RUN_DIRECTORY, RUN_PREFIX};
 use crate::catalog::FIRST_USER_TABLE;
 use crate::checkpoint::page_protection::{LogImages, LogSource};
-use crate::encryption::{create_keys, keys_of_directory, log_cipher, read_master_key};
-use crate::engine::{Engine, Environment, Parts};
+use crate::directory::{LOCK_PATH, LOG_DIRECTORY, RESTORING_PATH};
+use crate::encryption::{create_keys, keys_of_directory, read_master_key};
+use crate::engine::{Engine, Parts};
+use crate::environment::Environment;
 use crate::error::Error;
 use crate::log::observer::EngineObserver;
-use crate::options::{Background, OpenMode, Options};
-use crate::recovery::restore::check_archiving;
+use crate::log::setup::{LogSetup, tree_options};
+use crate::options::{OpenMode, Options};
+use crate::pacing::recovery_time::RedoLength;
+use crate::recovery::Replay;
+use crate::recovery::archive_mode::check_archiving;
+use crate::recovery::statistics::{RecoveryProgress, RecoveryStatistics};
 use crate::recovery::timeline::{self, Continuation};
-use crate::recovery::{RecoveryProgress, Replay};
 
-pub(crate) const LOCK_PATH: &str = "lock";
-pub(crate) const LOG_DIRECTORY: &str = "log";
-/// A restore is under way, or was cut short: see `restore`.
-pub(crate) const RESTORING_PATH: &str = "restoring";
 const CREATING_PATH: &str = "creating";
-
-/// The segments of a database's log.
-pub(crate) fn list_log_files(disk: &Arc<dyn Disk>, superblock: &Superblock) -> Result<LogFiles, Error> {
-    let history = timeline::history_of(disk, superblock)?;
-    let listed = LogFiles::list(&**disk, &history, superblock.segment_bytes);
-    listed.map_err(|error| Error::log(&error))
-}
 
 fn check_options(options: &Options) -> Result<(), Error> {
     let refuse = |name, problem: &str| Err(Error::Option { name, problem: problem.to_owned() });
@@ -70,62 +61,6 @@ fn check_options(options: &Options) -> Result<(), Error> {
         return refuse("transaction_memory_bytes", "must be at least `max_transaction_bytes`");
     }
     Ok(())
-}
-
-pub(crate) fn tree_options(
-    environment: &Environment,
-    options: &Options,
-    keys: Option<DatabaseKeys>,
-) -> TreeOptions {
-    TreeOptions {
-        cache_bytes: usize::try_from(options.cache_bytes).unwrap_or(usize::MAX),
-        compression: options.page_image_compression,
-        recovery_file_bytes: options.checkpoint_chunk_bytes,
-        threads: options.checkpoint_threads,
-        clock: Some(Arc::clone(&environment.clock)),
-        keys,
-    }
-}
-
-/// What a log is opened with, whatever timeline it is on.
-pub(crate) struct LogSetup<'a> {
-    pub(crate) environment: &'a Environment,
-    pub(crate) options: &'a Options,
-    pub(crate) keys: Option<&'a DatabaseKeys>,
-    /// `None` for a log that is made and let go.
-    pub(crate) observer: Option<Arc<dyn LogObserver>>,
-}
-
-impl LogSetup<'_> {
-    /// The options of a log on the timeline of `superblock`.
-    pub(crate) fn log_options(&self, superblock: &Superblock, history: TimelineHistory) -> LogOptions {
-        let options = self.options;
-        LogOptions {
-            ancestors: history.forks,
-            segment_bytes: superblock.segment_bytes,
-            spare_segments: u64::try_from(options.spare_segments).unwrap_or(u64::MAX),
-            keep_bytes: options.log_keep_bytes,
-            flush_by: match options.background {
-                Background::Threads => FlushBy::Thread,
-                Background::Manual => FlushBy::Caller,
-            },
-            clock: Some(Arc::clone(&self.environment.clock)),
-            cipher: log_cipher(self.keys),
-            // In proportion where little memory is given: the log has several such buffers.
-            buffer_bytes: usize::try_from(options.memtable_bytes / 16)
-                .unwrap_or(usize::MAX)
-                .clamp(64 << 10, 4 << 20),
-            observer: self.observer.clone(),
-            ..LogOptions::new(superblock.database, superblock.timeline)
-        }
-    }
-
-    /// Opens the log where recovery found its end.
-    fn open(&self, superblock: &Superblock, end: LogEnd) -> Result<OpenLog, Error> {
-        let disk = &self.environment.disk;
-        let options = self.log_options(superblock, timeline::history_of(disk, superblock)?);
-        Log::open(Arc::clone(disk), options, end).map_err(|error| Error::log(&error))
-    }
 }
 
 /// What is in the directory.
@@ -232,11 +167,11 @@ impl Engine {
 
     /// Merges and flushes everything, and lets go of the directory. A second call does nothing.
     pub(crate) fn close(&self) -> Result<(), Error> {
-        if !self.mark_closed() {
+        if !self.lifecycle.mark_closed() {
             return Ok(());
         }
         self.stop_background();
-        let merged = match self.check_not_stopped() {
+        let merged = match self.lifecycle.check_not_stopped() {
             Ok(()) if self.log.is_some() && self.has_changes() => {
                 self.checkpoint(crate::checkpoint::statistics::Trigger::Close).map(|_| ())
             }
@@ -253,11 +188,19 @@ impl Engine {
             None => Ok(()),
         };
         {
-            let _state = self.lock_checkpoint();
+            let _turn = self.checkpoint_turn.take();
             self.tree.close();
         }
-        *self.directory_lock.lock() = None;
+        self.lifecycle.release_directory();
         merged.and(closed)
+    }
+
+    /// A replay that merged on the way does not show how fast replaying is.
+    fn learn_from_recovery(&self, replay: &RecoveryStatistics) {
+        let length =
+            RedoLength { rows: replay.rows, bytes: replay.end_of_log.bytes_since(replay.redo_point) };
+        let took = (replay.merges == 0).then_some(replay.duration);
+        *self.counters.checkpoint_history.lock() = self.pacing.learn_from_replay(length, took);
     }
 
     fn has_changes(&self) -> bool {
@@ -387,7 +330,7 @@ pub(crate) fn open_existing(
     };
     let log = match continuation {
         _ if read_only => None,
-        Continuation::Same => Some(setup.open(superblock, end)?),
+        Continuation::Same => Some(open_log(&setup, superblock, end)?),
         Continuation::New(new) | Continuation::Restored { new, .. } => {
             Some(timeline::begin(&setup, &tree, superblock, end, new)?)
         }
@@ -416,6 +359,13 @@ pub(crate) fn open_existing(
     engine.learn_from_recovery(&replayed.statistics);
     *engine.counters.recovery.lock() = replayed.statistics;
     Ok(engine)
+}
+
+/// Opens the log where recovery found its end.
+fn open_log(setup: &LogSetup<'_>, superblock: &Superblock, end: LogEnd) -> Result<OpenLog, Error> {
+    let disk = &setup.environment.disk;
+    let options = setup.log_options(superblock, timeline::history_of(disk, superblock)?);
+    Log::open(Arc::clone(disk), options, end).map_err(|error| Error::log(&error))
 }
 
 /// Removes what a bulk load left behind when the process ended.

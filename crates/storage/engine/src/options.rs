@@ -6,7 +6,7 @@ use seawall_keys::MasterKey;
 use seawall_tree::{ImageCompression, PageProtection};
 
 use crate::archiver::log_archive::ArchiveOptions;
-use crate::in_doubt::policy::InDoubtRule;
+use crate::in_doubt::rules::InDoubtRule;
 use crate::transaction::lock_table::LockWait;
 
 /// How durable a commit is when it returns.

@@ -14,7 +14,9 @@
 //! each merged into the tree before the next. A database that is opened for reading only cannot merge: there the parts are
 //! packed, of each row the newest version, and what does not fit then is refused.
 
+pub(crate) mod archive_mode;
 pub(crate) mod restore;
+pub(crate) mod statistics;
 pub(crate) mod timeline;
 
 use std::sync::Arc;
@@ -33,14 +35,15 @@ use crate::catalog::dropped_tables;
 use crate::catalog::merge::many_catalog_rows;
 use crate::catalog::{self, FIRST_USER_TABLE, NameRow, ObjectRow, ReclaimRow};
 use crate::checkpoint::merge_source::FrozenRows;
-use crate::engine::Environment;
+use crate::environment::Environment;
 use crate::error::Error;
 use crate::in_doubt::epoch::PreparedEpoch;
 use crate::in_doubt::replayed::ReplayedTransactions;
 use crate::in_doubt::rows::LongBodies;
 use crate::inspect::log_records::open_reader;
 use crate::options::{OpenMode, Options};
-use crate::recovery::restore::ReplayOntoBackup;
+use crate::recovery::statistics::{RecoveryProgress, RecoveryStatistics};
+use crate::recovery::timeline::{ReplayOntoBackup, list_log_files};
 use crate::row_key;
 use crate::snapshots::view::View;
 use crate::transaction::lock_table::lock_name;
@@ -52,48 +55,6 @@ const BATCHES_WAITING: usize = 4;
 /// Reads of pages by which a tree is opened: see `RecoveryStatistics::pages_read`.
 const ROOT_READS: u64 = 1;
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
-
-/// How far a recovery is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecoveryProgress {
-    /// Where it started.
-    pub redo_point: Lsn,
-    /// How far it has read.
-    pub replayed: Lsn,
-    /// The log ends at this LSN at the latest.
-    pub end_at_most: Lsn,
-    /// Time since it started.
-    pub elapsed: Duration,
-    /// Time until it ends, at the pace so far and at most.
-    pub left_at_most: Duration,
-}
-
-/// A recovery, in numbers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RecoveryStatistics {
-    /// Where it started.
-    pub redo_point: Lsn,
-    /// Where the log ended.
-    pub end_of_log: Lsn,
-    /// Records read.
-    pub records: u64,
-    /// Of these, how many were not in the log's segments yet when the process before ended, but in its buffers only, the
-    /// pending files.
-    pub rescued_records: u64,
-    /// Rows in all of them.
-    pub rows: u64,
-    /// Parts that were merged into the tree on the way, because the log was longer than the memory for it.
-    pub merges: u64,
-    /// Pages of the page file read: none, unless parts had to be merged. The root is not counted, which every open reads to
-    /// see whether the page file is the one that the superblock belongs to.
-    pub pages_read: u64,
-    /// How long it took.
-    pub duration: Duration,
-    /// A copy of the superblock was damaged and has been, or will be, written anew.
-    pub superblock_copy_damaged: bool,
-    /// A chunk that a crash cut short was applied again.
-    pub chunk_reapplied: bool,
-}
 
 /// What a replay leaves.
 pub(crate) struct Replayed {
@@ -147,7 +108,7 @@ impl<'a> Replay<'a> {
         if let Some(onto) = onto_backup {
             reader.set_limit(onto.end);
         }
-        let files = crate::open::list_log_files(&environment.disk, &superblock)?;
+        let files = list_log_files(&environment.disk, &superblock)?;
         let started = environment.clock.monotonic();
         Ok(Replay {
             end_at_most: files.end_at_most().max(redo_point),

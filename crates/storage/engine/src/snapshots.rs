@@ -18,6 +18,7 @@
 //! The values that a merge keeps behind a memtable's versions are stamped above the floor (`merge_source`), so a reader that
 //! was cancelled after its look at the floor passes them by.
 
+pub(crate) mod horizon;
 pub(crate) mod kept_memory;
 pub(crate) mod read;
 pub(crate) mod scan;

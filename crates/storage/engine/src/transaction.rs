@@ -12,13 +12,16 @@
 pub(crate) mod admission;
 pub(crate) mod commit;
 pub(crate) mod commit_queue;
+pub(crate) mod commit_request;
 pub(crate) mod lock_table;
 pub(crate) mod memory;
+pub(crate) mod read_item;
 pub(crate) mod read_set;
 pub(crate) mod recent_commits;
 pub(crate) mod session;
 pub(crate) mod touched_tables;
 pub(crate) mod update;
+pub(crate) mod visibility;
 pub(crate) mod write_set;
 
 use std::ops::{Bound, RangeBounds};
@@ -31,15 +34,17 @@ use seawall_types::{Lsn, TableId};
 
 use crate::catalog::{self, OpenObject, Storage, Table};
 use crate::engine::Engine;
-use crate::error::{Error, TableChange};
+use crate::error::Error;
 use crate::options::{Durability, Isolation, TransactionOptions};
 use crate::row_key;
 use crate::snapshots::RegisteredSnapshot;
-use crate::snapshots::scan::{Direction, Range};
-use crate::transaction::commit::{CommitHandle, CommitRequest, TableUse};
+use crate::snapshots::scan::{Direction, Range, note_lost_snapshot};
+use crate::transaction::commit::CommitHandle;
+use crate::transaction::commit_request::CommitRequest;
 use crate::transaction::lock_table::{Acquired, LockOwner, LockRefused, LockWait, lock_name};
 use crate::transaction::memory::{LOCK_BYTES, MemoryShare, bytes};
-use crate::transaction::read_set::{ReadItem, ReadSet};
+use crate::transaction::read_item::ReadItem;
+use crate::transaction::read_set::ReadSet;
 use crate::transaction::session::Session;
 use crate::transaction::touched_tables::{TouchedCounts, TouchedTables};
 use crate::transaction::write_set::WriteSet;
@@ -121,7 +126,7 @@ impl Transaction {
         session: Arc<Session>,
         options: TransactionOptions,
     ) -> Transaction {
-        let owner = engine.new_lock_owner();
+        let owner = engine.locks.new_owner();
         let memory = MemoryShare::new(&engine.transaction_memory);
         Transaction {
             engine,
@@ -264,7 +269,7 @@ impl Transaction {
     ) -> Result<(), Error> {
         let more = write_set::row_bytes(row_key::TABLE_BYTES + key.len(), value.map_or(0, <[u8]>::len));
         let with_row = self.memory_bytes() + more + LOCK_BYTES;
-        if with_row <= self.engine.options().max_transaction_bytes {
+        if with_row <= self.engine.options.max_transaction_bytes {
             return self.memory.cover(with_row);
         }
         // A row that is written again counts once. Looked up only here, where it matters.
@@ -294,7 +299,7 @@ impl Transaction {
     }
 
     fn check_memory(&mut self, bytes: u64) -> Result<(), Error> {
-        let limit = self.engine.options().max_transaction_bytes;
+        let limit = self.engine.options.max_transaction_bytes;
         if bytes > limit {
             Err(Error::TransactionTooLarge { bytes, limit })
         } else {
@@ -313,7 +318,7 @@ impl Transaction {
         key: &[u8],
         lock: impl Fn(&mut Transaction, &[u8]) -> Result<(), Error>,
     ) -> Result<TableId, Error> {
-        self.engine.check_writable()?;
+        self.engine.lifecycle.check_writable()?;
         let mut storage = self.storage_for_write(table)?;
         loop {
             let mut row_key = std::mem::take(&mut self.row_key);
@@ -341,7 +346,7 @@ impl Transaction {
 
     pub(crate) fn lock_within(&mut self, row_key: &[u8], wait: LockWait) -> Result<(), Error> {
         let name = lock_name(row_key);
-        match self.engine.locks().acquire(self.owner, name, wait) {
+        match self.engine.locks.acquire(self.owner, name, wait) {
             Ok(Acquired::Now) => self.locks.push(name),
             Ok(Acquired::Before) => {}
             Err(refused) => {
@@ -392,7 +397,7 @@ impl Transaction {
         let after = self.snapshot_floor;
         let newest = if self.locks.len() > self.writes.rows().len() {
             // Locks of rows that a savepoint has given back are still held, and which rows those are is forgotten.
-            self.engine.queue().last_entered()
+            self.engine.queue.last_entered()
         } else {
             let newest = |(row_key, _)| self.engine.newest_stamp_after(row_key, after);
             self.writes.rows().filter_map(newest).max().unwrap_or_default()
@@ -585,7 +590,7 @@ impl Transaction {
         if self.writes.is_empty() {
             return Ok(None);
         }
-        self.engine.check_writable()?;
+        self.engine.lifecycle.check_writable()?;
         if sabotaged(Defect::LocksReleasedEarly) {
             self.release_locks();
         }
@@ -648,7 +653,7 @@ impl Transaction {
     pub(crate) fn check_usable(&self) -> Result<(), Error> {
         match &self.failed {
             Some(failed) => Err(Error::TransactionFailed { cause: failed.cause.clone() }),
-            None => self.engine.check_open(),
+            None => self.engine.lifecycle.check_open(),
         }?;
         // Conflicts are found by what is kept for the snapshot, so one that has only written cannot go on either.
         let snapshot = self.snapshot.as_ref();
@@ -692,7 +697,7 @@ impl Transaction {
     }
 
     fn release_locks(&mut self) {
-        self.engine.locks().release_all(self.owner, std::mem::take(&mut self.locks));
+        self.engine.locks.release_all(self.owner, std::mem::take(&mut self.locks));
     }
 }
 
@@ -701,13 +706,6 @@ impl Drop for Transaction {
         self.release();
         // The program may show what it has read in `update`: see there.
         self.engine.wait_visible(self.depends_on);
-    }
-}
-
-/// Notes the error of a read if it says that the snapshot was cancelled.
-pub(crate) fn note_lost_snapshot(lost: &AtomicBool, error: &Error) {
-    if matches!(error, Error::SnapshotCancelled { .. }) {
-        lost.store(true, Ordering::Relaxed);
     }
 }
 
@@ -738,7 +736,7 @@ impl Engine {
 
     /// Takes one row lock for a transaction of one row.
     pub(crate) fn lock_one(&self, owner: LockOwner, name: u64, wait: LockWait) -> Result<(), Error> {
-        self.locks().acquire(owner, name, wait).map(drop).map_err(|refused| self.lock_refused(refused))
+        self.locks.acquire(owner, name, wait).map(drop).map_err(|refused| self.lock_refused(refused))
     }
 
     fn lock_refused(&self, refused: LockRefused) -> Error {
@@ -746,15 +744,7 @@ impl Engine {
             LockRefused::Deadlock => Error::Deadlock,
             LockRefused::Held => Error::Locked { waited: "the options say not to wait" },
             LockRefused::TimedOut => Error::Locked { waited: "waiting timed out" },
-            LockRefused::Stopped => self.stopped_error(),
+            LockRefused::Stopped => self.lifecycle.stopped_error(),
         }
     }
-}
-
-pub(crate) fn table_changed(used: &TableUse) -> Error {
-    let change = match used.table.object.newest_storage() {
-        Some(_) => TableChange::Truncated,
-        None => TableChange::Dropped,
-    };
-    Error::TableChanged { name: used.table.name().to_owned(), change }
 }

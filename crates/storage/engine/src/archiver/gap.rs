@@ -198,7 +198,7 @@ impl Engine {
         let name = hold_name(&archiver.name);
         match self.log()?.replace_hold(&name, archiver.hold_options, gap.to, created) {
             Ok(hold) => {
-                self.slow_writers_for(&archiver.hold_options, &hold);
+                self.pacing.slow_writers_for(&archiver.hold_options, &hold);
                 self.log()?.forget_hold(&gap_hold_name(&archiver.name), &gap.hold);
                 archiver.go_on(hold, gap.to);
             }
@@ -216,7 +216,7 @@ impl Engine {
         let options = HoldOptions { lifetime: HoldLifetime::Process, ..archiver.hold_options };
         let (name, created) = (gap_hold_name(&archiver.name), self.clock().wall_micros());
         let hold = self.hold_from(None, |from| log.replace_hold(&name, options, from, created))?;
-        self.slow_writers_for(&options, &hold);
+        self.pacing.slow_writers_for(&options, &hold);
         let why = match log.find_hold(&hold_name(&archiver.name)) {
             Err(HoldError::Lost { position, lost_at, limit_bytes: Some(limit), .. }) => format!(
                 "the archive had not taken the log from {position} to {lost_at}, which is more than its limit of {limit} bytes allows"

@@ -135,7 +135,7 @@ impl Engine {
         let (name, created) = (hold_name(&archiver.name), self.clock().wall_micros());
         match self.log()?.replace_hold(&name, archiver.hold_options, reach, created) {
             Ok(hold) => {
-                self.slow_writers_for(&archiver.hold_options, &hold);
+                self.pacing.slow_writers_for(&archiver.hold_options, &hold);
                 Ok(Some(hold))
             }
             Err(HoldError::NotRetained { .. }) => Ok(None),

@@ -81,7 +81,7 @@ impl Engine {
     }
 
     fn new_archiver(&self, options: &ArchiveOptions) -> Result<Archiver, Error> {
-        let superblock = self.superblock.lock().clone();
+        let superblock = self.redo.superblock();
         let disk = &self.environment.disk;
         let history = crate::recovery::timeline::history_of(disk, &superblock)?;
         let geometry = LogGeometry::new(superblock.segment_bytes).map_err(|error| Error::log(&error))?;
@@ -115,7 +115,7 @@ impl Engine {
             }
             Err(error) => return Err(hold_error(&error)),
         };
-        self.slow_writers_for(&options, &hold);
+        self.pacing.slow_writers_for(&options, &hold);
         Ok((hold.get(), Some(hold)))
     }
 

@@ -15,20 +15,13 @@
 
 use std::sync::Arc;
 
-use seawall_sync::atomic::{AtomicU64, Ordering};
 use seawall_types::{Lsn, TableId};
 
 use crate::bulk_load::loaded_rows::LoadedRows;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::options::Durability;
-use crate::transaction::commit::CommitRequest;
-
-/// How many need the rows of loads in the log. Changed and read in the log's critical section.
-#[derive(Debug, Default)]
-pub(crate) struct LoadLog {
-    needed_by: AtomicU64,
-}
+use crate::transaction::commit_request::CommitRequest;
 
 /// As long as this is kept, rows of bulk loads are logged.
 #[derive(Debug)]
@@ -40,7 +33,7 @@ pub(crate) struct LoadsLogged {
 
 impl Drop for LoadsLogged {
     fn drop(&mut self) {
-        self.engine.load_log.needed_by.fetch_sub(1, Ordering::SeqCst);
+        self.engine.loads.release_log();
     }
 }
 
@@ -51,7 +44,7 @@ impl Engine {
     /// From now on loads are logged, as long as what is returned is kept.
     pub(crate) fn need_loads_in_log(self: &Arc<Self>) -> Result<LoadsLogged, Error> {
         let since = self.log()?.in_order(|next| {
-            self.load_log.needed_by.fetch_add(1, Ordering::SeqCst);
+            self.loads.need_log();
             next
         });
         let since = since?;
@@ -60,8 +53,8 @@ impl Engine {
 
     /// As `need_loads_in_log`, for as long as the database is open.
     pub(crate) fn always_log_loads(&self) -> Result<(), Error> {
-        let counted = self.log()?.in_order(|_| self.load_log.needed_by.fetch_add(1, Ordering::SeqCst));
-        counted.map(drop).map_err(Error::from)
+        let counted = self.log()?.in_order(|_| self.loads.need_log());
+        counted.map_err(Error::from)
     }
 
     /// Tells the log of rows that were loaded into `storage`, and are in the tree; whether it got the rows themselves.
@@ -69,7 +62,7 @@ impl Engine {
         let mut record =
             seawall_wal::BulkLoad { table: storage, time_micros: self.clock().wall_micros() }.prepare();
         let appended = self.log()?.append(&mut record, |_| {
-            let is_needed = self.load_log.needed_by.load(Ordering::SeqCst) > 0;
+            let is_needed = self.loads.is_log_needed();
             if is_needed { Err(RowsNeeded) } else { Ok(()) }
         });
         match appended? {
@@ -87,7 +80,7 @@ impl Engine {
                 return Ok(());
             }
             let bytes = rows.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
-            let request = CommitRequest::plain(self.new_lock_owner(), Durability::Async);
+            let request = CommitRequest::plain(self.locks.new_owner(), Durability::Async);
             let all = rows.iter().map(|(key, value)| (&key[..], Some(&value[..])));
             self.log_commit(&request, all, u64::try_from(bytes).unwrap_or(u64::MAX))?;
         }

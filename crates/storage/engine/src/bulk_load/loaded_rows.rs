@@ -45,7 +45,7 @@ impl<'e> LoadedRows<'e> {
         let rows = loop {
             match self.read_batch() {
                 // Each try is at a younger snapshot, and a checkpoint has to end meanwhile to cancel that.
-                Err(Error::SnapshotCancelled { .. }) => self.engine.check_open()?,
+                Err(Error::SnapshotCancelled { .. }) => self.engine.lifecycle.check_open()?,
                 read => break read?,
             }
         };

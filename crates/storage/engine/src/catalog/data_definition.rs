@@ -23,7 +23,7 @@ impl Transaction {
     /// # Errors
     /// `TableExists`, `TableName`, and those of `put`.
     pub fn create_table(&mut self, name: &str) -> Result<Table, Error> {
-        let storage = TableId::new(self.engine.objects().draw_id());
+        let storage = TableId::new(self.engine.objects.draw_id());
         self.create_table_at(name, storage)
     }
 
@@ -36,7 +36,7 @@ impl Transaction {
         let row = ObjectRow { storage, created: self.engine.clock().wall_micros(), name: name.to_owned() };
         self.write_row(&catalog::name_key(name), Some(&NameRow::Table(id).encode()))?;
         self.write_row(&catalog::object_key(id), Some(&row.encode()))?;
-        let object = self.engine.objects().open_uncommitted(id);
+        let object = self.engine.objects.open_uncommitted(id);
         self.touched.define(Arc::clone(&object), Some(storage), 0);
         Ok(Table { name: Arc::from(name), object })
     }
@@ -99,7 +99,7 @@ impl Transaction {
     /// `NoSuchTable`, and those of `put`.
     pub fn truncate_table(&mut self, name: &str) -> Result<(), Error> {
         let (object, row) = self.lock_object(name)?;
-        let storage = TableId::new(self.engine.objects().draw_id());
+        let storage = TableId::new(self.engine.objects.draw_id());
         let given_up = self.give_up_elsewhere(&object, row.storage)? + 1;
         self.list_for_reclaim(row.storage, ReclaimRow::Storage)?;
         let truncated = ObjectRow { storage, ..row };
@@ -172,7 +172,7 @@ impl Transaction {
 
     fn lock_and_read(&mut self, row_key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
         self.check_usable()?;
-        self.engine.check_writable()?;
+        self.engine.lifecycle.check_writable()?;
         // Before the first row is written: a definition is written whole, or not at all.
         self.check_room_for(DEFINITION_BYTES)?;
         self.lock_row_key(row_key)?;

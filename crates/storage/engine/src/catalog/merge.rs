@@ -14,7 +14,7 @@ use crate::checkpoint::statistics::Totals;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::options::Options;
-use crate::pacing::writer_pace::MergePace;
+use crate::pacing::merge_pace::MergePace;
 use crate::snapshots::kept_memory::ReplacedValues;
 use crate::snapshots::view::Frozen;
 
@@ -39,7 +39,7 @@ impl Engine {
         pace: &mut MergePace<'_>,
         totals: &mut Totals,
     ) -> Result<FrozenRows<'a>, Error> {
-        let page_bytes = self.superblock.lock().page_bytes;
+        let page_bytes = self.redo.superblock().page_bytes;
         let many = many_catalog_rows(&frozen.memtable, frozen.start, page_bytes, &self.options);
         let Some(mut rows) = many else { return Ok(FrozenRows::of_system(&frozen.memtable, frozen.start)) };
         while !rows.is_done() {

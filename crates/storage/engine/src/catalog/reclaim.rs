@@ -12,16 +12,16 @@ use seawall_memtable::{Cursor, Memtable};
 use seawall_types::{Lsn, TableId};
 
 use crate::catalog;
-use crate::checkpoint::CheckpointState;
 use crate::checkpoint::statistics::Totals;
+use crate::checkpoint::turn::CheckpointState;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::options::Durability;
-use crate::pacing::writer_pace::MergePace;
+use crate::pacing::merge_pace::MergePace;
 use crate::row_key;
 use crate::snapshots::scan::{self, Direction};
 use crate::snapshots::view::Frozen;
-use crate::transaction::commit::CommitRequest;
+use crate::transaction::commit_request::CommitRequest;
 use crate::transaction::lock_table::{LockWait, lock_name};
 
 /// Pages that one chunk gives back when dropped tables are cut out: their bits are a few pages of the space map.
@@ -57,7 +57,7 @@ impl Engine {
         for (storage, dropped) in waiting.iter().filter(|(_, dropped)| unseen(*dropped)) {
             // Storages that are being loaded are listed in case the load is never finished. Asked in this order: a
             // load that finished in between has deleted its row before it ceased to be loading.
-            let loading = self.loading.lock().contains(storage);
+            let loading = self.loads.is_loading(*storage);
             let key = catalog::reclaim_key(*storage);
             // One that changed after the freeze belonged to a table in between: the next checkpoint has the true stamp.
             let changed = || self.newest_stamp_after(&key, *dropped).is_some();
@@ -128,7 +128,7 @@ impl Engine {
     ) -> Result<(), Error> {
         let mut forgotten = FxHashSet::default();
         for batch in gone.chunks(1000) {
-            let owner = self.new_lock_owner();
+            let owner = self.locks.new_owner();
             // One that is locked, or was entered again since, is some transaction's that wrote to the storage before it
             // was given up: it stays, and is cut out once more.
             let mut locked = Vec::new();
@@ -155,7 +155,7 @@ impl Engine {
         let waiting = state.reclaim.get_or_insert_default();
         waiting.retain(|(storage, _)| !forgotten.contains(storage));
         self.counters.reclaim.count_reclaimed(count(forgotten.len()));
-        let loading = self.loading.lock();
+        let loading = self.loads.storages();
         let left =
             waiting.iter().filter(|(storage, dropped)| *dropped <= frozen.end && !loading.contains(storage));
         self.counters.reclaim.left_waiting(left.map(|(_, dropped)| *dropped));

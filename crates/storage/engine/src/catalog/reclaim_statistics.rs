@@ -1,128 +1,19 @@
 //! Space of dropped tables, in numbers: what waits to be cut out of the tree, and what was given back.
 //!
-//! Drops are counted as they are logged. A checkpoint finds out what is really listed in `reclaim`, up to its freeze
-//! point, and counting goes on from there.
+//! Drops are counted as they are logged (`reclaim_counters`). A checkpoint finds out what is really listed in `reclaim`, up to its
+//! freeze point, and counting goes on from there.
 
 use rustc_hash::FxHashSet;
-use seawall_sync::Mutex;
-use seawall_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use seawall_types::Lsn;
 
 use crate::catalog::dropped_tables;
+use crate::catalog::reclaim_counters::ReclaimStatistics;
 use crate::catalog::{self, NameRow, ReclaimRow};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::row_key;
 use crate::snapshots::RegisteredSnapshot;
 use crate::snapshots::scan::{Direction, Range, row_bounds};
-
-/// What dropping and truncating tables left behind, and what became of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ReclaimStatistics {
-    /// Tables dropped or truncated whose space is not given back yet: a checkpoint does that, once no snapshot sees them.
-    /// `None` if the catalog cannot be read.
-    pub waiting: Option<u64>,
-    /// Tables whose space was given back since open.
-    pub tables: u64,
-    /// Bytes of the page file that became free by that, for other tables or for the file system.
-    pub freed_bytes: u64,
-    /// Bytes given back to the file system since open: what was freed in long runs.
-    pub punched_bytes: u64,
-}
-
-/// Stands for "nothing is waiting".
-const NONE: u64 = u64::MAX;
-
-/// Counted while the database is open.
-#[derive(Debug)]
-pub(crate) struct ReclaimCounters {
-    /// Storages given up by commits since open.
-    given_up: AtomicU64,
-    /// What that was at the last freeze.
-    given_up_at_freeze: AtomicU64,
-    /// What the last checkpoint found waiting, and `given_up` at its freeze.
-    found: Mutex<Option<(u64, u64)>>,
-    /// Stamp of the earliest drop that it left waiting.
-    earliest_left: AtomicU64,
-    /// It left some that it could have cut out.
-    more: AtomicBool,
-    tables: AtomicU64,
-    freed_pages: AtomicU64,
-    punched_bytes: AtomicU64,
-}
-
-impl Default for ReclaimCounters {
-    fn default() -> ReclaimCounters {
-        ReclaimCounters {
-            given_up: AtomicU64::new(0),
-            given_up_at_freeze: AtomicU64::new(0),
-            found: Mutex::new(None),
-            earliest_left: AtomicU64::new(NONE),
-            more: AtomicBool::new(false),
-            tables: AtomicU64::new(0),
-            freed_pages: AtomicU64::new(0),
-            punched_bytes: AtomicU64::new(0),
-        }
-    }
-}
-
-impl ReclaimCounters {
-    /// A commit gives storages up. In the log's critical section.
-    pub(crate) fn give_up(&self, count: u64) {
-        self.given_up.fetch_add(count, Ordering::SeqCst);
-    }
-
-    /// The active memtable is frozen. In the log's critical section.
-    pub(crate) fn freeze(&self) {
-        self.given_up_at_freeze.store(self.given_up.load(Ordering::SeqCst), Ordering::SeqCst);
-    }
-
-    pub(crate) fn given_up_since_freeze(&self) -> u64 {
-        let before = self.given_up_at_freeze.load(Ordering::Relaxed);
-        self.given_up.load(Ordering::Relaxed).saturating_sub(before)
-    }
-
-    /// A checkpoint has ended that leaves `waiting` of those given up before its freeze, with the stamps of their drops.
-    pub(crate) fn left_waiting(&self, waiting: impl Iterator<Item = Lsn>) {
-        let (count, earliest) =
-            waiting.fold((0, NONE), |(count, earliest), stamp| (count + 1, earliest.min(stamp.get())));
-        *self.found.lock() = Some((count, self.given_up_at_freeze.load(Ordering::SeqCst)));
-        self.earliest_left.store(earliest, Ordering::SeqCst);
-    }
-
-    pub(crate) fn count_reclaimed(&self, tables: u64) {
-        self.tables.fetch_add(tables, Ordering::Relaxed);
-    }
-
-    pub(crate) fn count_freed(&self, pages: u64) {
-        self.freed_pages.fetch_add(pages, Ordering::Relaxed);
-    }
-
-    /// A checkpoint cuts out less than it could.
-    pub(crate) fn leave_more(&self) {
-        self.more.store(true, Ordering::SeqCst);
-    }
-
-    /// Whether the last checkpoint did; asked once.
-    pub(crate) fn take_more(&self) -> bool {
-        self.more.swap(false, Ordering::SeqCst)
-    }
-
-    pub(crate) fn count_punched(&self, bytes: u64) {
-        self.punched_bytes.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// Whether the last checkpoint left a drop waiting that no snapshot at or above `horizon` sees.
-    pub(crate) fn has_due(&self, horizon: Lsn) -> bool {
-        self.earliest_left.load(Ordering::SeqCst) <= horizon.get()
-    }
-
-    /// `None` until a checkpoint has found out.
-    fn waiting(&self) -> Option<u64> {
-        let (found, given_up_before) = (*self.found.lock())?;
-        Some(found + self.given_up.load(Ordering::SeqCst).saturating_sub(given_up_before))
-    }
-}
 
 impl Engine {
     pub(crate) fn reclaim_statistics(&self, page_bytes: u64) -> ReclaimStatistics {
@@ -133,28 +24,21 @@ impl Engine {
     /// As `reclaim_statistics`, without a look into the catalog.
     pub(crate) fn counted_reclaim_statistics(&self, page_bytes: u64) -> ReclaimStatistics {
         let counters = &self.counters.reclaim;
-        ReclaimStatistics {
-            waiting: counters.waiting(),
-            tables: counters.tables.load(Ordering::Relaxed),
-            freed_bytes: counters.freed_pages.load(Ordering::Relaxed) * page_bytes,
-            punched_bytes: counters.punched_bytes.load(Ordering::Relaxed),
-        }
+        counters.statistics(counters.waiting(), page_bytes)
     }
 
     /// Counts what waits, and remembers it if nothing was dropped meanwhile: there may be very many.
     fn find_waiting(&self) -> Result<u64, Error> {
         let counters = &self.counters.reclaim;
-        let before = counters.given_up.load(Ordering::SeqCst);
+        let before = counters.given_up();
         let waiting = self.count_waiting()?;
-        if counters.given_up.load(Ordering::SeqCst) == before {
-            counters.found.lock().get_or_insert((waiting, before));
-        }
+        counters.found_waiting(waiting, before);
         Ok(waiting)
     }
 
     /// What is listed in `reclaim`, but for what is being loaded in bulk, and what memtables know as dropped.
     fn count_waiting(&self) -> Result<u64, Error> {
-        self.check_open()?;
+        self.lifecycle.check_open()?;
         let mut waiting = FxHashSet::default();
         for memtable in self.view().memtables(Lsn::MAX) {
             waiting.extend(dropped_tables::dropped_in(memtable)?.iter().map(|dropped| dropped.storage));
@@ -163,7 +47,7 @@ impl Engine {
         let mut rows = Range::new(self, self.register_snapshot(), None, from, to, Direction::Forward);
         while let Some((key, _)) = rows.next_row()? {
             let storage = catalog::decode_storage(key)?;
-            if !self.loading.lock().contains(&storage) {
+            if !self.loads.is_loading(storage) {
                 waiting.insert(storage);
             }
         }

@@ -18,35 +18,16 @@ use crate::in_doubt::age::Age;
 use crate::in_doubt::guards::Guards;
 use crate::in_doubt::prepare::damaged_body;
 use crate::in_doubt::replayed::ReplayedTransactions;
-use crate::in_doubt::{NewPrepared, NotClaimed, PreparedTransaction, rows};
+use crate::in_doubt::{InDoubtTransaction, NewPrepared, NotClaimed, PreparedTransaction, rows};
 use crate::options::Durability;
 use crate::pacing::writer_pace::ReservedRoom;
 use crate::row_key;
-use crate::transaction::admission::{Logged, RowsToApply, VisitRow};
-use crate::transaction::commit::{CommitRequest, with_builder};
+use crate::transaction::admission::Logged;
+use crate::transaction::commit::with_builder;
+use crate::transaction::commit_request::CommitRequest;
+use crate::transaction::commit_request::{RowsToApply, VisitRow};
 use crate::transaction::lock_table::{LockWait, lock_name};
-use crate::transaction::read_set::ReadItem;
-
-/// A transaction that is prepared and not decided.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InDoubtTransaction {
-    /// The name that the coordinator gave.
-    pub gid: String,
-    /// Who prepared it; empty if nobody said.
-    pub owner: String,
-    /// When it was prepared, in microseconds since 1970.
-    pub prepared_micros: i64,
-    /// Time since then; while the database is open it passes as it does, whatever the time of day is set to.
-    pub age: Duration,
-    /// Stamp of the prepare.
-    pub lsn: Lsn,
-    /// Names of the tables that it uses, as they are now.
-    pub tables: Vec<String>,
-    /// Rows that it wrote.
-    pub rows: u64,
-    /// Bytes of their keys and values.
-    pub bytes: u64,
-}
+use crate::transaction::read_item::ReadItem;
 
 /// Rows that are put with a decision.
 pub(crate) type ExtraRows<'r> = &'r [(Vec<u8>, Option<Vec<u8>>)];
@@ -73,7 +54,7 @@ impl Engine {
 
     /// Decides whichever transaction has the name now.
     fn log_named_decision(&self, gid: &str, outcome: Outcome, durability: Durability) -> Result<Lsn, Error> {
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         match self.in_doubt.named(gid) {
             Ok(prepared) => self.log_decision(&prepared, outcome, durability, &[]),
             Err(refused) => Err(self.not_claimed(gid, refused, durability)),
@@ -88,7 +69,7 @@ impl Engine {
         durability: Durability,
         extra: ExtraRows<'_>,
     ) -> Result<Lsn, Error> {
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         let claimed = self.in_doubt.claim(prepared);
         let stamp = claimed.map_err(|refused| self.not_claimed(&prepared.gid, refused, durability))?;
         let decided = self.append_decision(prepared, stamp, outcome, durability, extra);
@@ -156,7 +137,7 @@ impl Engine {
                 self.log_and_apply(&request, std::iter::empty(), record, &rows, &mut room, || {})?;
             view.prepared.decided(prepare_stamp, stamp, prepared);
             self.applied(ticket, stamp, durability);
-            self.in_doubt.decided(prepared, stamp, self.settled(), self.locks());
+            self.in_doubt.decided(prepared, stamp, self.settled(), &self.locks);
             counter.fetch_add(1, Ordering::Relaxed);
             Ok(stamp)
         })
@@ -176,10 +157,10 @@ impl Engine {
     /// All prepared transactions that are as durable as they asked to be, and whose decision is not, by the stamp of the
     /// prepare. A coordinator may take one that is not among them for decided, whatever happens.
     pub(crate) fn in_doubt_transactions(&self) -> Result<Vec<InDoubtTransaction>, Error> {
-        self.check_open()?;
+        self.lifecycle.check_open()?;
         // An `Async` prepare may have returned before it is visible. Only its session waits for that by itself, and a
         // coordinator may have another one.
-        let logged = self.queue().last_entered();
+        let logged = self.queue.last_entered();
         self.wait_visible(logged);
         let visible = self.visible();
         // Where the database has stopped, not all that is logged becomes visible: any of it may be in doubt.
@@ -227,7 +208,7 @@ fn checked_prepare(body: &[u8]) -> Result<Prepare<'_>, Error> {
 impl Engine {
     /// Takes up what a replay found in doubt: locks, tables, protected reads. Before anybody can write.
     pub(crate) fn adopt_in_doubt(&self, replayed: ReplayedTransactions) -> Result<(), Error> {
-        self.in_doubt_at_freeze.store(replayed.count(), Ordering::SeqCst);
+        self.in_doubt.set_at_freeze(replayed.count());
         for (stamp, transaction) in replayed.into_ordered() {
             let body = transaction.read_body(&self.tree, stamp)?;
             let prepare = checked_prepare(&body)?;
@@ -248,13 +229,13 @@ impl Engine {
             if sabotaged(Defect::PreparedLocksForgotten) {
                 names.clear();
             }
-            let lock_owner = self.new_lock_owner();
+            let lock_owner = self.locks.new_owner();
             for name in &names {
                 self.locks.acquire(lock_owner, *name, LockWait::NoWait).map_err(|_| {
                     rows::damaged(stamp, "a row of it is a row of another in-doubt transaction, too")
                 })?;
             }
-            let objects: Vec<_> = guards.objects.iter().map(|id| self.objects().open(*id)).collect();
+            let objects: Vec<_> = guards.objects.iter().map(|id| self.objects.open(*id)).collect();
             objects.iter().for_each(|object| object.hold_in_doubt());
             let prepared = self.in_doubt.enter(NewPrepared {
                 gid: Arc::from(prepare.gid),
@@ -288,7 +269,7 @@ impl Engine {
             if let ReadItem::Row(row_key) = read
                 && row_key::table_of(row_key) == Some(catalog::OBJECTS)
             {
-                self.objects().never_draw(catalog::decode_id_key(row_key)?);
+                self.objects.never_draw(catalog::decode_id_key(row_key)?);
             }
         }
         Ok(())

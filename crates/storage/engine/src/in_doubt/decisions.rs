@@ -20,7 +20,6 @@
 use std::ops::Bound;
 use std::time::Duration;
 
-use seawall_sync::Mutex;
 use seawall_types::{Lsn, TableId};
 
 use crate::engine::Engine;
@@ -29,7 +28,7 @@ use crate::in_doubt::age::between;
 use crate::options::Durability;
 use crate::row_key;
 use crate::snapshots::scan::{Direction, Range};
-use crate::transaction::commit::CommitRequest;
+use crate::transaction::commit_request::CommitRequest;
 use crate::transaction::lock_table::lock_name;
 
 /// The system table.
@@ -121,30 +120,11 @@ impl AutomaticDecision {
     }
 }
 
-/// How many are recorded or about to be, once they were counted.
-#[derive(Debug, Default)]
-pub(crate) struct DecisionCount(Mutex<Option<usize>>);
-
-impl DecisionCount {
-    /// So many are gone, or did not come after all.
-    pub(crate) fn forget(&self, gone: usize) {
-        if let Some(count) = &mut *self.0.lock() {
-            *count = count.saturating_sub(gone);
-        }
-    }
-}
-
 impl Engine {
     /// Counts one more decision, if there is room for it in the record.
     pub(crate) fn reserve_decision(&self) -> Result<bool, Error> {
-        let mut known = self.decision_count.0.lock();
-        let count = match *known {
-            Some(count) => count,
-            None => self.automatic_decisions()?.len(),
-        };
-        let has_room = count < DECISIONS_MAX;
-        *known = Some(count + usize::from(has_room));
-        Ok(has_room)
+        let count = || Ok(self.automatic_decisions()?.len());
+        self.in_doubt.decision_count.reserve(DECISIONS_MAX, count)
     }
 
     /// What rules have decided, oldest first.
@@ -183,13 +163,13 @@ impl Engine {
 
     /// Forgets what rules have decided about `gid`; whether there was anything.
     pub(crate) fn forget_automatic_decision(&self, gid: &str) -> Result<bool, Error> {
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         Ok(self.forget_decisions(&self.automatic_decisions_about(gid)?)? > 0)
     }
 
     /// Forgets what rules have decided at least so long ago; how many there were.
     pub(crate) fn forget_old_automatic_decisions(&self, at_least: Duration) -> Result<usize, Error> {
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         let now = self.clock().wall_micros();
         let mut old = self.automatic_decisions()?;
         old.retain(|decision| between(now, decision.decided_micros) >= at_least);
@@ -207,17 +187,17 @@ impl Engine {
         // In one order, so that nobody waits in a circle.
         names.sort_unstable();
         names.dedup();
-        let owner = self.new_lock_owner();
+        let owner = self.locks.new_owner();
         let mut held = Vec::new();
         let locked = names.iter().try_for_each(|name| {
-            self.lock_one(owner, *name, self.options().lock_wait)?;
+            self.lock_one(owner, *name, self.options.lock_wait)?;
             held.push(*name);
             Ok(())
         });
         let forgotten = locked.and_then(|()| self.delete_decisions(&keys));
-        self.locks().release_all(owner, held);
+        self.locks.release_all(owner, held);
         let forgotten = forgotten?;
-        self.decision_count.forget(forgotten);
+        self.in_doubt.decision_count.forget(forgotten);
         Ok(forgotten)
     }
 
@@ -234,7 +214,7 @@ impl Engine {
         }
         let bytes = left.iter().map(|key| key.len()).sum::<usize>();
         let bytes = u64::try_from(bytes).expect("a length in memory fits into 64 bits");
-        let request = CommitRequest::plain(self.new_lock_owner(), Durability::Sync);
+        let request = CommitRequest::plain(self.locks.new_owner(), Durability::Sync);
         let stamp = self.log_commit(&request, left.iter().map(|key| (&key[..], None)), bytes)?;
         self.finish_commit(stamp, Durability::Sync)?;
         Ok(left.len())
@@ -247,7 +227,7 @@ mod tests {
     use std::sync::Arc;
 
     use crate::database::Database;
-    use crate::in_doubt::policy::{InDoubtAction, InDoubtRule};
+    use crate::in_doubt::rules::{InDoubtAction, InDoubtRule};
     use crate::options::{Background, Options};
 
     #[test]
@@ -275,7 +255,7 @@ mod tests {
 
     #[test]
     fn with_a_full_record_rules_only_report() {
-        let environment = crate::engine::Environment {
+        let environment = crate::environment::Environment {
             disk: Arc::new(seawall_simulation::SimulatedDisk::new(1)),
             clock: Arc::new(seawall_simulation::SimulatedClock::new(0)),
             random: Arc::new(seawall_simulation::SimulatedRandom::new(1)),
@@ -288,7 +268,7 @@ mod tests {
             transaction.put(&table, gid, "1").unwrap();
             transaction.prepare(gid).unwrap();
         }
-        *database.engine().decision_count.0.lock() = Some(DECISIONS_MAX - 1);
+        database.engine().in_doubt.decision_count.set(DECISIONS_MAX - 1);
         let rules = [InDoubtRule::new(Duration::ZERO, InDoubtAction::RollBack)];
         for _ in 0..2 {
             database.apply_in_doubt_rules(&rules).unwrap();

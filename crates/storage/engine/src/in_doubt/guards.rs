@@ -18,7 +18,7 @@ use std::ops::Bound;
 
 use seawall_wal::{BodyReader, RecordError, put_varint};
 
-use crate::transaction::read_set::ReadItem;
+use crate::transaction::read_item::ReadItem;
 
 /// See the module.
 #[derive(Debug, Default)]

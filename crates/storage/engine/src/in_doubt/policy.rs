@@ -11,7 +11,6 @@
 
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_sync::atomic::Ordering;
@@ -21,78 +20,12 @@ use seawall_wal::Outcome;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::PreparedTransaction;
-use crate::in_doubt::decide::InDoubtTransaction;
 use crate::in_doubt::decisions::{AutomaticDecision, DecisionReason};
+use crate::in_doubt::rules::{InDoubtAction, InDoubtHook, InDoubtRule, Verdict};
 use crate::options::Durability;
 
 /// While hooks are asked, rules that ask nobody are applied again after this long.
 const ASKING_BETWEEN: Duration = Duration::from_secs(1);
-
-/// What the coordinator says about a transaction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// It was committed.
-    Commit,
-    /// It was rolled back, or the coordinator does not know it.
-    RollBack,
-    /// It is not decided, or nobody can be reached: ask again later.
-    Wait,
-}
-
-/// Asks who knows what became of a transaction. Called from the thread of the database that applies rules, about one
-/// transaction after the other: let it give up after a while (`Verdict::Wait`), or others are not asked about, and `close`
-/// waits for its answer. It may use the database, but not close it. One that panics has not decided: it is asked again.
-#[derive(Clone)]
-pub struct InDoubtHook(Arc<dyn Fn(&InDoubtTransaction) -> Verdict + Send + Sync>);
-
-impl InDoubtHook {
-    /// A hook that calls `ask`.
-    pub fn new(ask: impl Fn(&InDoubtTransaction) -> Verdict + Send + Sync + 'static) -> InDoubtHook {
-        InDoubtHook(Arc::new(ask))
-    }
-}
-
-impl std::fmt::Debug for InDoubtHook {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.write_str("InDoubtHook")
-    }
-}
-
-/// What is done about a transaction that is too old.
-#[derive(Clone, Debug)]
-pub enum InDoubtAction {
-    /// One line in the events of `tracing`, and a count in the statistics.
-    Report,
-    /// It is rolled back. If the coordinator has decided to commit, the databases disagree from then on.
-    RollBack,
-    /// Somebody is asked, again and again until there is an answer.
-    Ask(InDoubtHook),
-}
-
-/// What to do about some transactions in doubt.
-#[derive(Clone, Debug)]
-pub struct InDoubtRule {
-    /// Only those of this owner; `None`: of any.
-    pub owner: Option<String>,
-    /// Only those whose gid starts like this.
-    pub gid_prefix: String,
-    /// Once they are so old.
-    pub age: Duration,
-    /// What to do then.
-    pub action: InDoubtAction,
-}
-
-impl InDoubtRule {
-    /// A rule about all transactions in doubt.
-    pub fn new(age: Duration, action: InDoubtAction) -> InDoubtRule {
-        InDoubtRule { owner: None, gid_prefix: String::new(), age, action }
-    }
-
-    fn fits(&self, prepared: &PreparedTransaction) -> bool {
-        prepared.gid.starts_with(&self.gid_prefix)
-            && self.owner.as_ref().is_none_or(|owner| **owner == *prepared.owner)
-    }
-}
 
 /// What became of rules that were applied.
 #[derive(Clone, Debug, Default)]
@@ -129,7 +62,7 @@ struct Pass<'e> {
 impl Engine {
     /// Applies rules to what is in doubt now. One that another call decides meanwhile is left to it.
     pub(crate) fn apply_in_doubt_rules(&self, rules: &[InDoubtRule]) -> Result<RulesApplied, Error> {
-        self.check_open()?;
+        self.lifecycle.check_open()?;
         let mut pass = Pass { engine: self, rules, applied: RulesApplied::default() };
         // Nothing is left to do if it breaks off: what was decided until then counts.
         let (ControlFlow::Continue(()) | ControlFlow::Break(())) = pass.run();
@@ -177,7 +110,7 @@ impl<'e> Pass<'e> {
 
     /// Breaks off once the database is to be closed.
     fn check_time(&self) -> ControlFlow<()> {
-        let ends = self.engine.background.stopping() || self.engine.check_open().is_err();
+        let ends = self.engine.background.stopping() || self.engine.lifecycle.check_open().is_err();
         if ends { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 
@@ -269,7 +202,7 @@ impl Engine {
         };
         let row = [(decision.key(), Some(decision.encode()))];
         let logged = self.log_decision(prepared, outcome, Durability::Sync, &row);
-        let logged = logged.inspect_err(|_| self.decision_count.forget(1))?;
+        let logged = logged.inspect_err(|_| self.in_doubt.decision_count.forget(1))?;
         self.finish_commit(logged, Durability::Sync)?;
         tracing::warn!(gid = %decision.gid, owner = %decision.owner, committed = decision.committed, ?reason,
             "an in-doubt transaction was decided without its coordinator");

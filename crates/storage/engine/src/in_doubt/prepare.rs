@@ -22,15 +22,17 @@ use crate::catalog::{FIRST_USER_TABLE, OpenObject};
 use crate::error::Error;
 use crate::in_doubt::age::Age;
 use crate::in_doubt::guards::Guards;
-use crate::in_doubt::protected::without_repetition;
 use crate::in_doubt::{NewPrepared, PreparedTransaction};
 use crate::pacing::writer_pace::ReservedRoom;
 use crate::row_key;
 use crate::transaction::Transaction;
-use crate::transaction::admission::{Logged, RowsToApply};
-use crate::transaction::commit::{CommitHandle, CommitRequest, with_builder};
+use crate::transaction::admission::Logged;
+use crate::transaction::commit::{CommitHandle, with_builder};
+use crate::transaction::commit_request::CommitRequest;
+use crate::transaction::commit_request::RowsToApply;
 use crate::transaction::lock_table::lock_name;
-use crate::transaction::read_set::ReadItem;
+use crate::transaction::read_item::ReadItem;
+use crate::transaction::read_item::without_repetition;
 
 impl Transaction {
     /// Names who is responsible for the transaction, up to 64 bytes: shown with in-doubt transactions, and what policies
@@ -88,7 +90,7 @@ impl Transaction {
         self.check_usable()?;
         check_gid(gid)?;
         self.check_preparable()?;
-        self.engine.check_writable()?;
+        self.engine.lifecycle.check_writable()?;
         let reads = self.take_reads();
         let objects = self.used_objects(&reads);
         let guards = self.guards(reads, &objects);
@@ -215,7 +217,7 @@ pub(crate) fn damaged_body(error: &RecordError) -> Error {
 #[cfg(test)]
 mod tests {
     use crate::database::Database;
-    use crate::engine::Environment;
+    use crate::environment::Environment;
     use crate::options::{Background, Isolation, Options, TransactionOptions};
     use crate::transaction::lock_table::{LockOwner, LockWait};
 

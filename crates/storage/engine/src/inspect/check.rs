@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use seawall_keys::{DatabaseKeys, KEYS_PATH};
 use seawall_sync::MutexGuard;
-use seawall_sync::atomic::Ordering;
 use seawall_tree::{CheckWalk, Superblock, SuperblockFile, Tree, TreeAccess, TreeOptions};
 use seawall_types::{Lsn, TableId};
 use seawall_wal::{Changes, HoldInfo, PendingUse, Prepare, Record};
@@ -15,7 +14,8 @@ use seawall_wal::{Changes, HoldInfo, PendingUse, Prepare, Record};
 use crate::catalog::{self, FIRST_USER_TABLE, NameRow, ObjectRow};
 use crate::checkpoint::page_protection::LogSource;
 use crate::encryption::open_keys;
-use crate::engine::{Engine, Environment};
+use crate::engine::Engine;
+use crate::environment::Environment;
 use crate::error::{Error, refusal_of};
 use crate::in_doubt::guards::Guards;
 use crate::in_doubt::rows;
@@ -325,28 +325,28 @@ fn check_prepare(prepare: &Prepare<'_>) -> Result<(), String> {
 impl Engine {
     /// Checks the tree, the log and the catalog of an open database.
     pub(crate) fn check(&self, report: &mut dyn FnMut(Damage)) -> Result<CheckSummary, Error> {
-        self.check_open()?;
+        self.lifecycle.check_open()?;
         let mut reports = Reports { report, damages: 0, unreadable: 0 };
         let mut summary = CheckSummary::default();
         let mut walk = CheckWalk::default();
         let superblock = loop {
             // Held so that no checkpoint moves rows from the log to the tree behind the back of the check; between two
             // parts of the tree it may.
-            let state = self.checkpoint.lock();
+            let state = self.checkpoint_turn.take_patiently();
             if walk.is_new() {
                 check_superblock(&self.environment, &mut reports);
             }
-            let mut is_wanted = || self.checkpoint_waiters.load(Ordering::SeqCst) > 0;
+            let mut is_wanted = || self.checkpoint_turn.is_wanted();
             if !check_tree(&self.tree, &mut walk, &mut reports, &mut summary, &mut is_wanted) {
                 // To whoever waits: it would be ours again before they woke.
                 MutexGuard::unlock_fair(state);
-                self.check_open()?;
+                self.lifecycle.check_open()?;
                 continue;
             }
             let limit = self.log.as_ref().map(|_| self.flushed());
-            let superblock = self.superblock.lock().clone();
+            let superblock = self.redo.superblock();
             // A checkpoint that failed at its end has left pages of which the superblock knows nothing until the next open.
-            let is_of_the_pages = self.check_not_stopped().is_ok();
+            let is_of_the_pages = self.lifecycle.check_not_stopped().is_ok();
             check_prepared(&self.tree, is_of_the_pages.then_some(superblock.in_doubt), &mut reports);
             let keys = self.keys.as_ref();
             check_log(&self.environment, &superblock, keys, limit, &mut reports, &mut summary);
@@ -368,7 +368,7 @@ impl Engine {
         let on_file = check_holds(&self.environment, superblock, reports);
         let held_from = || {
             // What is read after the database was closed says nothing about it: others may have it open.
-            self.check_open()?;
+            self.lifecycle.check_open()?;
             let holds = self.log.as_ref().map(|log| log.holds());
             Ok(held_log::held_from(superblock.redo_point, holds.as_ref().unwrap_or(&on_file)))
         };

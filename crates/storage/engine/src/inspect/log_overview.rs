@@ -10,7 +10,7 @@ use seawall_types::{Lsn, TimelineId};
 use seawall_wal::{HoldInfo, LogFiles, Record, TimelineFork};
 
 use crate::encryption::{open_keys, open_superblock};
-use crate::engine::Environment;
+use crate::environment::Environment;
 use crate::error::Error;
 use crate::inspect::log_records::{next_record, oldest_record, open_reader};
 use crate::inspect::statistics::SegmentInfo;
@@ -74,7 +74,7 @@ pub fn log_overview_in(
 ) -> Result<LogOverview, Error> {
     let disk = &environment.disk;
     let (superblock, keys) = open_files(environment, master_key)?;
-    let files = crate::open::list_log_files(disk, &superblock)?;
+    let files = crate::recovery::timeline::list_log_files(disk, &superblock)?;
     let end = end_of_log(disk, &superblock, keys.as_ref(), &files)?;
     let holds = seawall_wal::read_holds(&**disk, superblock.database).map_err(|error| hold_error(&error))?;
     let needed = needed_from(superblock.redo_point, &holds);

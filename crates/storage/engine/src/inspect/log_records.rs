@@ -11,7 +11,7 @@ use seawall_types::{Lsn, TimelineId};
 use seawall_wal::{Changes, LogReadError, LogReader, LogRecord, Record};
 
 use crate::encryption::{log_cipher, open_keys, open_superblock};
-use crate::engine::Environment;
+use crate::environment::Environment;
 use crate::error::Error;
 use crate::log::hold::{hold_error, needed_from};
 use crate::options::Options;
@@ -215,7 +215,7 @@ pub(crate) fn oldest_record(
     keys: Option<&DatabaseKeys>,
 ) -> Result<Lsn, Error> {
     let redo_point = superblock.redo_point;
-    for start in crate::open::list_log_files(disk, superblock)?.beginnings(redo_point) {
+    for start in crate::recovery::timeline::list_log_files(disk, superblock)?.beginnings(redo_point) {
         if start >= redo_point {
             break;
         }

@@ -3,32 +3,21 @@
 pub(crate) mod open_metrics;
 pub(crate) mod published;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use seawall_tree::{Encryption, PageProtection};
 use seawall_types::{DatabaseId, Lsn, TimelineId};
 use seawall_wal::{HoldInfo, SegmentState};
 
 use crate::archiver::ArchiveStatistics;
-use crate::catalog::reclaim_statistics::{ReclaimCounters, ReclaimStatistics};
-use crate::checkpoint::statistics::{CheckpointHistory, CheckpointStatistics};
+use crate::catalog::reclaim_counters::ReclaimStatistics;
+use crate::checkpoint::statistics::CheckpointStatistics;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::decisions::AutomaticDecision;
 use crate::pacing::recovery_time::RecoveryTimeStatistics;
 use crate::pacing::throttle::ThrottleStatistics;
-use crate::recovery::RecoveryStatistics;
-
-/// Counted while the database is open.
-#[derive(Debug, Default)]
-pub(crate) struct Counters {
-    pub(crate) checkpoints: AtomicU64,
-    pub(crate) checkpoint_failures: AtomicU64,
-    pub(crate) checkpoint_history: seawall_sync::Mutex<CheckpointHistory>,
-    pub(crate) last_checkpoint_error: seawall_sync::Mutex<Option<Error>>,
-    pub(crate) reclaim: ReclaimCounters,
-    pub(crate) recovery: seawall_sync::Mutex<RecoveryStatistics>,
-}
+use crate::recovery::statistics::RecoveryStatistics;
 
 /// What the database has done since it was opened, and holds now.
 #[derive(Clone, Debug, Default)]
@@ -212,7 +201,7 @@ impl Engine {
             appended: self.appended(),
             flushed: self.flushed(),
             visible: self.visible(),
-            redo_point: Lsn::new(self.redo_point.load(Ordering::SeqCst)),
+            redo_point: self.redo.point(),
             commits_in_flight: self.queue.in_flight(),
             commit_waiters: self.queue.waiting_count()
                 + self.log.as_ref().map_or(0, |log| log.waiting_count()),
@@ -230,9 +219,9 @@ impl Engine {
             checkpoint_failures: self.counters.checkpoint_failures.load(Ordering::Relaxed),
             last_checkpoint: self.counters.checkpoint_history.lock().last().cloned(),
             reclaim: self.counted_reclaim_statistics(self.page_bytes()),
-            throttle: self.throttle_statistics(),
+            throttle: self.pacing.throttle_statistics(&self.fill()),
             recovery: self.counters.recovery.lock().clone(),
-            recovery_time: self.recovery_time.statistics(self.redo_length()),
+            recovery_time: self.pacing.recovery_time_statistics(self.redo_length()),
             in_doubt: self.in_doubt.count(),
             oldest_in_doubt: self.oldest_in_doubt(),
             prepared: self.in_doubt.counts.prepared.load(Ordering::Relaxed),
@@ -266,10 +255,10 @@ impl Engine {
     }
 
     pub(crate) fn info(&self) -> Result<DatabaseInfo, Error> {
-        let superblock = self.superblock.lock().clone();
+        let superblock = self.redo.superblock();
         let end_of_log = self.appended();
         let needed = self.log_needed_from()?;
-        let files = crate::open::list_log_files(&self.environment.disk, &superblock)?;
+        let files = crate::recovery::timeline::list_log_files(&self.environment.disk, &superblock)?;
         let segments = files.segments(needed, end_of_log).into_iter().map(SegmentInfo::from).collect();
         Ok(DatabaseInfo {
             database: superblock.database,
@@ -288,7 +277,7 @@ impl Engine {
             page_file_bytes: self.tree.pages().file().page_count() * self.page_bytes(),
             segments,
             log_holds: self.log_holds()?,
-            recovery_time: self.recovery_time.statistics(self.redo_length()),
+            recovery_time: self.pacing.recovery_time_statistics(self.redo_length()),
             recent_checkpoints: self.counters.checkpoint_history.lock().to_vec(),
             in_doubt: self.in_doubt.count(),
             oldest_in_doubt: self.oldest_in_doubt(),

@@ -14,7 +14,6 @@
 use std::ops::ControlFlow;
 use std::time::Duration;
 
-use seawall_sync::atomic::Ordering;
 use seawall_types::Lsn;
 
 use crate::engine::Engine;
@@ -78,7 +77,7 @@ impl Engine {
                 Ok(_) => {}
                 Err(error) => {
                     tracing::error!(%error, "the log is not cleaned up; this will be tried again");
-                    if self.check_writable().is_err() {
+                    if self.lifecycle.check_writable().is_err() {
                         return;
                     }
                     background.clean_work.wait(seen, Some(RETRY));
@@ -91,11 +90,12 @@ impl Engine {
     /// there on should the other copy be damaged: before they go, it is written anew. Then there may be segments to clean up.
     fn take_up_redo_point(&self) -> Result<u64, Error> {
         let Some(log) = &self.log else { return Ok(0) };
-        let _state = self.lock_checkpoint();
-        let redo_point = Lsn::new(self.redo_point.load(Ordering::SeqCst));
+        let _turn = self.checkpoint_turn.take();
+        let redo_point = self.redo.point();
         if log.would_free(redo_point) {
-            let superblock = self.superblock.lock().clone();
-            self.tree.store_superblock(&superblock).map_err(|error| self.tree_write_error(&error))?;
+            self.tree
+                .store_superblock(&self.redo.superblock())
+                .map_err(|error| self.tree_write_error(&error))?;
         }
         log.redo_point_moved(redo_point);
         Ok(log.count_unneeded())

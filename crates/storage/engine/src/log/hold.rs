@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use seawall_io::is_disk_full;
-use seawall_sync::atomic::Ordering;
 use seawall_types::Lsn;
 use seawall_wal::{HoldError, HoldInfo, HoldLifetime, HoldOptions, HoldPosition};
 
@@ -42,7 +41,7 @@ impl LogHold {
         self.engine.log()?.check_hold(&self.name, &self.position).map_err(|error| hold_error(&error))?;
         let before = self.position.get();
         self.position.advance(to);
-        let segment_bytes = self.engine.superblock.lock().segment_bytes;
+        let segment_bytes = self.engine.redo.superblock().segment_bytes;
         if to.get() / segment_bytes > before.get() / segment_bytes {
             self.engine.background.want_cleaning();
         }
@@ -77,11 +76,11 @@ impl Engine {
         options: HoldOptions,
         from: Option<Lsn>,
     ) -> Result<LogHold, Error> {
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         let log = self.log()?;
         let created = self.clock().wall_micros();
         let position = self.hold_from(from, |from| log.hold(name, options, from, created))?;
-        self.slow_writers_for(&options, &position);
+        self.pacing.slow_writers_for(&options, &position);
         let name = name.to_owned();
         Ok(LogHold { engine: Arc::clone(self), name, position, lifetime: options.lifetime })
     }
@@ -93,18 +92,17 @@ impl Engine {
         mut make: impl FnMut(Lsn) -> Result<Arc<HoldPosition>, HoldError>,
     ) -> Result<Arc<HoldPosition>, Error> {
         loop {
-            let redo_point = Lsn::new(self.redo_point.load(Ordering::SeqCst));
+            let redo_point = self.redo.point();
             match make(from.unwrap_or(redo_point)) {
                 // A checkpoint has ended since: its redo point is known by now.
-                Err(HoldError::NotRetained { .. })
-                    if from.is_none() && self.redo_point.load(Ordering::SeqCst) > redo_point.get() => {}
+                Err(HoldError::NotRetained { .. }) if from.is_none() && self.redo.point() > redo_point => {}
                 made => return made.map_err(|error| hold_error(&error)),
             }
         }
     }
 
     pub(crate) fn find_log_hold(self: &Arc<Self>, name: &str) -> Result<LogHold, Error> {
-        self.check_open()?;
+        self.lifecycle.check_open()?;
         let position = self.log()?.find_hold(name).map_err(|error| hold_error(&error))?;
         // Whoever made it decides when it ends.
         let lifetime = HoldLifetime::Permanent;
@@ -117,7 +115,7 @@ impl Engine {
         name: &str,
         position: Option<&Arc<HoldPosition>>,
     ) -> Result<(), Error> {
-        self.check_open()?;
+        self.lifecycle.check_open()?;
         let log = self.log()?;
         let released = match position {
             Some(position) => log.release_this_hold(name, position),
@@ -132,7 +130,7 @@ impl Engine {
         match &self.log {
             Some(log) => Ok(log.holds()),
             None => {
-                let database = self.superblock.lock().database;
+                let database = self.redo.superblock().database;
                 seawall_wal::read_holds(&*self.environment.disk, database).map_err(|error| hold_error(&error))
             }
         }
@@ -140,7 +138,8 @@ impl Engine {
 
     /// Nobody needs the log before.
     pub(crate) fn log_needed_from(&self) -> Result<Lsn, Error> {
-        let redo_point = Lsn::new(self.redo_point.load(Ordering::SeqCst));
+        // First: a checkpoint that ends meanwhile only moves it forward.
+        let redo_point = self.redo.point();
         let holds = self.log_holds()?;
         Ok(needed_from(redo_point, &holds))
     }
@@ -150,7 +149,7 @@ impl Engine {
         let Some(log) = &self.log else { return };
         for hold in log.holds() {
             if let Ok(position) = log.find_hold(&hold.name) {
-                self.slow_writers_for(&hold.options, &position);
+                self.pacing.slow_writers_for(&hold.options, &position);
             }
         }
     }

@@ -70,7 +70,7 @@ impl Engine {
                 Ok(())
             };
             if let Err(error) = kept {
-                if self.check_writable().is_err() {
+                if self.lifecycle.check_writable().is_err() {
                     return;
                 }
                 // A full disk, for example. Commits meet the same error and report it.

@@ -28,7 +28,6 @@
 //!   a range of the backup may have been read before the cut. The checkpoint at the end cuts it out once more; numbers of
 //!   storages are never used again.
 
-mod archive_mode;
 mod end_search;
 mod marker;
 mod tree_left;
@@ -45,15 +44,16 @@ use seawall_wal::TimelineHistory;
 
 use crate::backup::BackupBase;
 use crate::bulk_load::row_sorter::RUN_DIRECTORY;
-use crate::engine::{Engine, Environment};
+use crate::directory::{LOCK_PATH, LOG_DIRECTORY, RESTORING_PATH, io};
+use crate::engine::Engine;
+use crate::environment::Environment;
 use crate::error::Error;
-use crate::open::{LOCK_PATH, LOG_DIRECTORY, RESTORING_PATH, open_existing};
+use crate::open::open_existing;
 use crate::options::{Background, OpenMode, Options};
-use crate::recovery::RecoveryProgress;
-use crate::recovery::timeline::{Continuation, NewTimeline};
+use crate::recovery::archive_mode::{ArchiveMode, allow_archiving, forbid_archiving};
+use crate::recovery::statistics::RecoveryProgress;
+use crate::recovery::timeline::{Continuation, NewTimeline, ReplayOntoBackup};
 
-pub(crate) use archive_mode::check_archiving;
-pub use archive_mode::{ArchiveMode, allow_archiving, forbid_archiving, is_archiving_off};
 pub use end_search::EndSearch;
 use end_search::SearchedLog;
 use marker::{MARKER_SCRATCH_PATH, read_marker, write_marker};
@@ -62,22 +62,6 @@ use tree_left::{TreeLeft, clear_tree, create_tree, tree_left};
 
 /// Above all keys.
 const LAST_KEY: [u8; 16] = [0xFF; 16];
-
-/// How a replay onto a backup differs: see the module.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ReplayOntoBackup {
-    /// See `BackupBase`.
-    pub(crate) complete_from: Lsn,
-    /// Where it stops: the end of a record.
-    pub(crate) end: Lsn,
-}
-
-impl ReplayOntoBackup {
-    /// Whether rows that were loaded past the log, by a record at `lsn`, are missing.
-    pub(crate) fn lacks(&self, lsn: Lsn) -> bool {
-        lsn >= self.complete_from
-    }
-}
 
 /// How far to restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,10 +136,6 @@ impl std::fmt::Debug for Restore {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("Restore").field("base", &self.base).finish_non_exhaustive()
     }
-}
-
-fn io(error: std::io::Error) -> Error {
-    Error::io(&error)
 }
 
 /// Refuses a directory that has anything in it, but for what a restore has left: what that says of itself. It is not changed.
@@ -507,10 +487,4 @@ fn superblock_of(base: &BackupBase, history: &TimelineHistory, next_table: Table
         protection: PageProtection::RecoveryFile,
         encryption: if base.keys.is_some() { Encryption::Xaes256Gcm } else { Encryption::None },
     }
-}
-
-fn write_synced(disk: &dyn Disk, path: &str, content: &[u8]) -> Result<(), Error> {
-    let file = disk.open(path, FileMode::Create).map_err(io)?;
-    file.write_all_at(content, 0).map_err(io)?;
-    file.sync_data().map_err(io)
 }

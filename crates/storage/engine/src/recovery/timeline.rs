@@ -13,12 +13,13 @@ use std::sync::Arc;
 use seawall_io::Disk;
 use seawall_tree::{Superblock, Tree};
 use seawall_types::{Lsn, TimelineId, TimelineMark};
-use seawall_wal::{LogEnd, LogError, OpenLog, RESTORE_POINT_NAME_BYTES_MAX, RestorePoint, TimelineHistory};
+use seawall_wal::{
+    LogEnd, LogError, LogFiles, OpenLog, RESTORE_POINT_NAME_BYTES_MAX, RestorePoint, TimelineHistory,
+};
 
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::open::LogSetup;
-use crate::recovery::restore::ReplayOntoBackup;
+use crate::log::setup::LogSetup;
 
 /// A timeline to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,22 @@ pub struct NewTimeline<'a> {
 impl<'a> From<&'a str> for NewTimeline<'a> {
     fn from(reason: &'a str) -> NewTimeline<'a> {
         NewTimeline { reason, number: None }
+    }
+}
+
+/// How a replay onto a backup differs: see `restore`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReplayOntoBackup {
+    /// See `BackupBase`.
+    pub(crate) complete_from: Lsn,
+    /// Where it stops: the end of a record.
+    pub(crate) end: Lsn,
+}
+
+impl ReplayOntoBackup {
+    /// Whether rows that were loaded past the log, by a record at `lsn`, are missing.
+    pub(crate) fn lacks(&self, lsn: Lsn) -> bool {
+        lsn >= self.complete_from
     }
 }
 
@@ -52,6 +69,13 @@ pub(crate) fn history_of(disk: &Arc<dyn Disk>, superblock: &Superblock) -> Resul
     let history = TimelineHistory::load(disk, superblock.timeline).map_err(|error| Error::log(&error))?;
     history.check_mark(superblock.timeline_mark).map_err(|error| Error::log(&error))?;
     Ok(history)
+}
+
+/// The segments of a database's log.
+pub(crate) fn list_log_files(disk: &Arc<dyn Disk>, superblock: &Superblock) -> Result<LogFiles, Error> {
+    let history = history_of(disk, superblock)?;
+    let listed = LogFiles::list(&**disk, &history, superblock.segment_bytes);
+    listed.map_err(|error| Error::log(&error))
 }
 
 /// Begins a new timeline where the log ends, and makes the database go on there: see the module.
@@ -90,7 +114,7 @@ pub(crate) fn begin(
 impl Engine {
     /// Writes a named position into the log, durably; the position.
     pub(crate) fn create_restore_point(&self, name: &str) -> Result<Lsn, Error> {
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         if !(1..=RESTORE_POINT_NAME_BYTES_MAX).contains(&name.len()) || name.chars().any(char::is_control) {
             return Err(Error::RestorePointName {
                 name: name.to_owned(),
@@ -105,6 +129,6 @@ impl Engine {
     }
 
     pub(crate) fn timeline(&self) -> TimelineId {
-        self.superblock.lock().timeline
+        self.redo.superblock().timeline
     }
 }

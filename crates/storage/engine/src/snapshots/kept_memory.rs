@@ -14,7 +14,7 @@
 //! * Readers see no difference: they keep the memtables of their view, and a view with packed ones is a new view. A
 //!   snapshot that was cancelled before the packing meets the floor there (`snapshots`).
 //!
-//! All of it happens under `Engine::checkpoint`, but for the cancelling by threads of a merge.
+//! All of it happens under the turn to change the tree, but for the cancelling by threads of a merge.
 
 use std::sync::Arc;
 
@@ -43,7 +43,7 @@ impl<'e> ReplacedValues<'e> {
     }
 
     /// Before each chunk: drops what has become needless. Returns the floor of snapshots, and the memtables that were
-    /// merged before and are still kept, newest first. They stay until the next look: the caller holds `checkpoint`.
+    /// merged before and are still kept, newest first. They stay until the next look: the caller has the turn to change the tree.
     pub(crate) fn look(&self) -> (Lsn, Vec<Frozen>) {
         self.engine.limit_kept_memory();
         let view = self.engine.view();
@@ -122,7 +122,7 @@ impl Engine {
         if self.view().frozen.is_empty() {
             return;
         }
-        if let Some(_state) = self.checkpoint.try_lock() {
+        if let Some(_turn) = self.checkpoint_turn.try_take() {
             self.drop_unneeded_memtables_locked();
         }
     }
@@ -178,7 +178,7 @@ impl Engine {
         });
     }
 
-    /// Changes the list of frozen memtables. The caller holds `checkpoint`, so only the freeze, which it makes
+    /// Changes the list of frozen memtables. The caller has the turn to change the tree, so only the freeze, which it makes
     /// itself, could interfere.
     fn change_frozen(&self, change: impl Fn(&mut Vec<Frozen>)) {
         let mut view: View = (*self.view.load_full()).clone();

@@ -9,7 +9,7 @@
 //! The tree is read a leaf at a time, at a version noted before the memtables were looked up, as in `read`. Within a
 //! batch the leaf is an immutable image, so whatever is merged meanwhile does not show.
 
-mod bounds;
+pub(crate) mod bounds;
 mod leaf_rows;
 mod memtable_source;
 
@@ -17,7 +17,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use seawall_memtable::Cursor;
-use seawall_sync::atomic::AtomicBool;
+use seawall_sync::atomic::{AtomicBool, Ordering};
 use seawall_tree::LeafPosition;
 use seawall_tree::page::{LeafValue, OverflowReference};
 use seawall_types::Lsn;
@@ -27,7 +27,6 @@ use crate::error::Error;
 use crate::row_key;
 use crate::snapshots::RegisteredSnapshot;
 use crate::snapshots::view::View;
-use crate::transaction::note_lost_snapshot;
 use crate::transaction::write_set::WriteSet;
 
 use bounds::{inside_batch, is_after_start, is_before_end};
@@ -391,7 +390,7 @@ impl<'a> Range<'a> {
     /// Reads the leaf at the near end of the range, and sets the memtables to it.
     fn load_batch(&mut self) -> Result<(), Error> {
         if !self.even_if_closed {
-            self.engine.check_open()?;
+            self.engine.lifecycle.check_open()?;
         }
         let (position, view) = self.read_leaf()?;
         let leaf = position.leaf();
@@ -474,5 +473,12 @@ impl Iterator for Range<'_> {
             Ok(row) => row.map(|(key, value)| Ok((key.to_vec(), value.to_vec()))),
             Err(error) => Some(Err(error)),
         }
+    }
+}
+
+/// Notes the error of a read if it says that the snapshot was cancelled.
+pub(crate) fn note_lost_snapshot(lost: &AtomicBool, error: &Error) {
+    if matches!(error, Error::SnapshotCancelled { .. }) {
+        lost.store(true, Ordering::Relaxed);
     }
 }

@@ -31,20 +31,18 @@ use seawall_wal::PreparedRecord;
 use crate::catalog::OpenObject;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::in_doubt::protected::{PASSED_OVER_MAX, ReadKeys};
+use crate::in_doubt::protected::PASSED_OVER_MAX;
 use crate::options::Durability;
 use crate::pacing::writer_pace::ReservedRoom;
 use crate::snapshots::view::View;
-use crate::transaction::commit::CommitRequest;
 use crate::transaction::commit_queue::Ticket;
+use crate::transaction::commit_request::{CommitRequest, RowsToApply};
 use crate::transaction::lock_table::LockWait;
-use crate::transaction::read_set::ReadItem;
+use crate::transaction::read_item::ReadItem;
+use crate::transaction::read_item::ReadKeys;
 use crate::transaction::recent_commits::{EvictedKeys, Watch, WrittenKeys};
-use crate::transaction::table_changed;
+use crate::transaction::touched_tables::table_changed;
 
-/// A record with so many rows, or so many bytes of them, has them in the memtable before it has its place in the log.
-const ROWS_AHEAD: u64 = 128;
-const BYTES_AHEAD: u64 = 64 << 10;
 /// So many keys are looked at in the log's critical section at most, but for the last round.
 const KEYS_INSIDE: usize = 256;
 /// And in the last round.
@@ -54,26 +52,6 @@ const KEYS_COLLECTED: u64 = 1 << 16;
 /// Rounds of checks that come too late. In the last one all that is left is looked at in the critical section; changes that
 /// are too many for that, or that nobody has collected, count as a conflict.
 const ROUNDS_MAX: u32 = 16;
-
-/// Takes a row's key and its value, `None` for a deletion.
-pub(crate) type VisitRow<'v> = dyn FnMut(&[u8], Option<&[u8]>) + 'v;
-
-/// The rows that a record puts into the memtable.
-pub(crate) struct RowsToApply<'r> {
-    pub(crate) count: u64,
-    /// Of keys and values.
-    pub(crate) bytes: u64,
-    pub(crate) for_each: &'r dyn Fn(&mut VisitRow<'_>),
-}
-
-impl RowsToApply<'_> {
-    /// Those of a prepare.
-    pub(crate) const NONE: RowsToApply<'static> = RowsToApply { count: 0, bytes: 0, for_each: &|_| {} };
-
-    fn are_many(&self) -> bool {
-        self.count >= ROWS_AHEAD || (self.count > 0 && self.bytes >= BYTES_AHEAD)
-    }
-}
 
 /// A record that is in the log, and its rows in the memtable of `view`. A freeze that takes the memtable out of use does
 /// not return before the ticket is `applied`.
@@ -212,8 +190,8 @@ impl Engine {
             self.check_outside(check)?;
             let appended = log.append(record, |span| {
                 self.check_inside(check)?;
-                let ticket = self.queue().enter(span.end).ok_or(Refused::QueueFull)?;
-                self.queue().count_rows(row_count);
+                let ticket = self.queue.enter(span.end).ok_or(Refused::QueueFull)?;
+                self.queue.count_rows(row_count);
                 for definition in request.definitions {
                     definition.object.change(definition.storage, span.end);
                     self.counters.reclaim.give_up(definition.given_up);
@@ -277,8 +255,8 @@ impl Engine {
     #[cold]
     fn wait_for_queue(&self) -> Result<(), Error> {
         self.log()?.flush_until(self.appended())?;
-        self.queue().wait_for_room(|| self.check_not_stopped().is_err());
-        self.check_not_stopped()
+        self.queue.wait_for_room(|| self.lifecycle.check_not_stopped().is_err());
+        self.lifecycle.check_not_stopped()
     }
 
     /// Waits until some in-doubt transaction is decided that had read or written something.
@@ -290,7 +268,7 @@ impl Engine {
         waited_for: &'static str,
     ) -> Result<(), Error> {
         // The decision would be a write: it cannot come any more.
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         let now = self.clock().monotonic();
         let waited = now.saturating_sub(*waiting_since.get_or_insert(now));
         let left = match wait {
@@ -345,20 +323,20 @@ impl Engine {
             }
         }
         let request = check.request;
-        if request.reads.is_empty() || self.queue().last_entered() <= check.unchanged_until {
+        if request.reads.is_empty() || self.queue.last_entered() <= check.unchanged_until {
             return Ok(());
         }
         if check.validation.is_none() {
             let read_keys = ReadKeys::of(request.reads);
             let read_keys =
                 if sabotaged(Defect::RangeNotValidated) { read_keys.without_ranges() } else { read_keys };
-            let watch = self.recent_commits.watch(|| self.queue().last_entered());
+            let watch = self.recent_commits.watch(|| self.queue.last_entered());
             let objects = request.reads.iter().filter_map(ReadItem::object).map(|object| &**object).collect();
             check.validation = Some(Validation { read_keys, objects, _watch: watch });
             return self.look_at_reads(check);
         }
         // Not further: who looks more slowly than others commit would never be done.
-        let (until, mut any_number) = (self.queue().last_entered(), usize::MAX);
+        let (until, mut any_number) = (self.queue.last_entered(), usize::MAX);
         while check.unchanged_until < until {
             if !self.look_at_recent(check, &mut any_number)? {
                 return self.look_at_reads(check);
@@ -390,7 +368,7 @@ impl Engine {
                 other => other?,
             }
         }
-        if request.reads.is_empty() || self.queue().last_entered() <= check.unchanged_until {
+        if request.reads.is_empty() || self.queue.last_entered() <= check.unchanged_until {
             return Ok(());
         }
         let mut keys_left = if check.is_last_round() { KEYS_IN_LAST_ROUND } else { KEYS_INSIDE };
@@ -399,7 +377,7 @@ impl Engine {
             if !self.look_at_recent(check, &mut keys_left)? || check.unchanged_until == before {
                 return Err(Refused::Overtaken);
             }
-            if self.queue().last_entered() <= check.unchanged_until {
+            if self.queue.last_entered() <= check.unchanged_until {
                 return Ok(());
             }
         }
@@ -434,9 +412,9 @@ impl Engine {
         }
         check.rounds += 1;
         let request = check.request;
-        let until = self.queue().last_entered();
+        let until = self.queue.last_entered();
         // Commits up to there may still be on their way into the memtable.
-        self.queue().wait_applied();
+        self.queue.wait_applied();
         let view = self.view();
         if request.reads.iter().any(|read| changed_since(&view, read, request.snapshot)) {
             return Err(Refused::Conflict);

@@ -20,59 +20,14 @@ use seawall_wal::CommitBuilder;
 use crate::catalog::Table;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::in_doubt::protected::Holder;
 use crate::options::Durability;
 use crate::pacing::writer_pace::ReservedRoom;
 use crate::row_key;
-use crate::transaction::admission::{RowsToApply, VisitRow};
 use crate::transaction::commit_queue::Ticket;
-use crate::transaction::lock_table::{LockOwner, LockWait, lock_name};
-use crate::transaction::read_set::ReadItem;
+use crate::transaction::commit_request::{CommitRequest, RowsToApply, VisitRow};
+use crate::transaction::lock_table::{LockOwner, lock_name};
 use crate::transaction::session::Session;
-use crate::transaction::touched_tables::Definition;
-
-/// A table that a transaction writes to, and where it took its rows to be.
-#[derive(Clone, Debug)]
-pub(crate) struct TableUse {
-    pub(crate) table: Table,
-    pub(crate) storage: TableId,
-}
-
-/// What a commit depends on.
-#[derive(Debug)]
-pub(crate) struct CommitRequest<'a> {
-    pub(crate) owner: LockOwner,
-    /// How long it waits for in-doubt transactions that have read what it writes.
-    pub(crate) lock_wait: LockWait,
-    /// Tables that nobody else may have changed.
-    pub(crate) tables: Cow<'a, [TableUse]>,
-    pub(crate) definitions: &'a [Definition],
-    /// What has to be unchanged since `snapshot`.
-    pub(crate) reads: &'a [ReadItem],
-    pub(crate) snapshot: Lsn,
-    /// A snapshot that is not held cannot be cancelled: all reads are then rows that have been locked since.
-    pub(crate) snapshot_is_held: bool,
-    pub(crate) durability: Durability,
-    /// Of a prepare: what it has entered among those in doubt.
-    pub(crate) holder: Option<&'a Holder>,
-}
-
-impl CommitRequest<'_> {
-    /// Of rows that depend on nothing.
-    pub(crate) fn plain(owner: LockOwner, durability: Durability) -> Self {
-        CommitRequest {
-            owner,
-            lock_wait: LockWait::NoWait,
-            tables: Cow::Borrowed(&[]),
-            definitions: &[],
-            reads: &[],
-            snapshot: Lsn::ZERO,
-            snapshot_is_held: false,
-            durability,
-            holder: None,
-        }
-    }
-}
+use crate::transaction::touched_tables::{Definition, TableUse};
 
 /// A commit that is logged and may not be durable yet.
 #[derive(Debug)]
@@ -179,12 +134,12 @@ impl Engine {
 
     /// What the ticket stands for is applied: it becomes visible when it is as durable as it asks.
     pub(crate) fn applied(&self, ticket: Ticket, stamp: Lsn, durability: Durability) {
-        self.queue().applied(ticket, durability);
+        self.queue.applied(ticket, durability);
         match (durability, &self.log) {
             // Before anybody sees it, and after the apply, for which others wait: copying may have to wait for the file system.
-            (Durability::Async, Some(log)) => self.queue().mirrored_until(log.mirror_until(stamp)),
+            (Durability::Async, Some(log)) => self.queue.mirrored_until(log.mirror_until(stamp)),
             // A flush that came before the rows were applied could not make the commit visible: nobody else will.
-            _ if self.flushed() >= stamp => self.queue().advance(),
+            _ if self.flushed() >= stamp => self.queue.advance(),
             _ => {}
         }
     }
@@ -196,7 +151,7 @@ impl Engine {
                 // At once, but after a long record. Then the commit can be seen, too: after a long record it was not copied when it
                 // was applied, and no other thread says that it is now.
                 self.log()?.survive_kill(stamp)?;
-                self.queue().mirrored_until(stamp);
+                self.queue.mirrored_until(stamp);
                 self.background.async_commit();
             }
             Durability::Sync | Durability::Archived => {
@@ -220,20 +175,20 @@ impl Engine {
         value: Option<&[u8]>,
         durability: Durability,
     ) -> Result<Lsn, Error> {
-        self.check_writable()?;
+        self.lifecycle.check_writable()?;
         row_key::check_sizes(key, value, self.key_bytes_max())?;
-        let owner = self.new_lock_owner();
+        let owner = self.locks.new_owner();
         let (storage, row_key) = self.lock_newest(owner, table, key)?;
         let (name, bytes) = (lock_name(&row_key), row_key.len() + value.map_or(0, <[u8]>::len));
         let tables = [TableUse { table: table.clone(), storage }];
         let request = CommitRequest {
             tables: Cow::Borrowed(&tables),
-            lock_wait: self.options().lock_wait,
+            lock_wait: self.options.lock_wait,
             ..CommitRequest::plain(owner, durability)
         };
         let rows = std::iter::once((&row_key[..], value));
         let logged = self.log_commit(&request, rows, u64::try_from(bytes).expect("a row fits into memory"));
-        self.locks().release(owner, name);
+        self.locks.release(owner, name);
         self.finish_commit(logged?, durability)
     }
 
@@ -243,12 +198,12 @@ impl Engine {
             let storage = self.newest_storage(table)?;
             let row_key = row_key::encode(storage, key);
             let name = lock_name(&row_key);
-            self.lock_one(owner, name, self.options().lock_wait)?;
+            self.lock_one(owner, name, self.options.lock_wait)?;
             if table.object.newest_storage() == Some(storage) {
                 return Ok((storage, row_key));
             }
             // While this one waited for the row, the table was truncated or dropped.
-            self.locks().release(owner, name);
+            self.locks.release(owner, name);
         }
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 use seawall_io::Clock;
-use seawall_sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use seawall_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use seawall_sync::{Mutex, WaitWord};
 
 const SHARD_COUNT: usize = 64;
@@ -122,6 +122,7 @@ pub(crate) struct LockTable {
     /// Who waits, and for which lock. Only touched by those who have to wait. Shards are latched while it is held, one at a
     /// time, to follow who waits for whom; it is never taken under the latch of a shard.
     waiting: Mutex<FxHashMap<LockOwner, u64>>,
+    next_owner: crossbeam_utils::CachePadded<AtomicU64>,
     stopped: AtomicBool,
     clock: Arc<dyn Clock>,
 }
@@ -177,7 +178,13 @@ impl std::fmt::Debug for LockTable {
 impl LockTable {
     pub(crate) fn new(clock: Arc<dyn Clock>) -> LockTable {
         let shards = (0..SHARD_COUNT).map(|_| crossbeam_utils::CachePadded::new(Mutex::default())).collect();
-        LockTable { shards, waiting: Mutex::default(), stopped: AtomicBool::new(false), clock }
+        let next_owner = crossbeam_utils::CachePadded::default();
+        LockTable { shards, waiting: Mutex::default(), next_owner, stopped: AtomicBool::new(false), clock }
+    }
+
+    /// An owner that nobody has been before.
+    pub(crate) fn new_owner(&self) -> LockOwner {
+        LockOwner(self.next_owner.fetch_add(1, Ordering::Relaxed))
     }
 
     fn shard(&self, name: u64) -> &Shard {

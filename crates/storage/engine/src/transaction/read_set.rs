@@ -3,50 +3,15 @@
 //! Reads are noted as they come. When they have doubled, repeated ones are taken out, and rows that lie in ranges: so a
 //! transaction that reads one row again and again remembers it a few times at most, at a constant cost for each read.
 
-use std::ops::Bound;
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 
 use crate::catalog::OpenObject;
-use crate::in_doubt::protected::without_repetition;
-use crate::transaction::memory::bytes;
+use crate::transaction::read_item::{ReadItem, without_repetition};
 
-/// A read besides its keys: its entry in a list that doubles as it grows.
-const READ_BYTES: u64 = 160;
 /// Fewer are not looked through.
 const LOOKED_THROUGH_MIN: usize = 1024;
-
-/// Something that was read.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum ReadItem {
-    Row(Vec<u8>),
-    Range(Bound<Vec<u8>>, Bound<Vec<u8>>),
-    /// That the table is there, and where its rows are.
-    Object(Arc<OpenObject>),
-}
-
-impl ReadItem {
-    pub(crate) fn object(&self) -> Option<&Arc<OpenObject>> {
-        match self {
-            ReadItem::Object(object) => Some(object),
-            ReadItem::Row(_) | ReadItem::Range(..) => None,
-        }
-    }
-
-    fn memory_bytes(&self) -> u64 {
-        let of_bound = |bound: &Bound<Vec<u8>>| match bound {
-            Bound::Included(key) | Bound::Excluded(key) => bytes(key.len()),
-            Bound::Unbounded => 0,
-        };
-        READ_BYTES
-            + match self {
-                ReadItem::Row(key) => bytes(key.len()),
-                ReadItem::Range(from, to) => of_bound(from) + of_bound(to),
-                ReadItem::Object(_) => 0,
-            }
-    }
-}
 
 /// See the module.
 #[derive(Debug, Default)]
@@ -95,6 +60,7 @@ impl ReadSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transaction::read_item::READ_BYTES;
 
     #[test]
     fn a_row_that_is_read_again_and_again_takes_the_memory_of_a_few() {

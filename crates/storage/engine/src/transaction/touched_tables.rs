@@ -13,8 +13,15 @@ use rustc_hash::FxHashMap;
 use seawall_types::TableId;
 
 use crate::catalog::{OpenObject, Table};
-use crate::transaction::commit::TableUse;
+use crate::error::{Error, TableChange};
 use crate::transaction::memory::bytes;
+
+/// A table that a transaction writes to, and where it took its rows to be.
+#[derive(Clone, Debug)]
+pub(crate) struct TableUse {
+    pub(crate) table: Table,
+    pub(crate) storage: TableId,
+}
 
 /// An entry of a list that doubles as it grows, the index of the one before, and its place in the map.
 const TOUCHED_BYTES: u64 = 176;
@@ -151,6 +158,15 @@ impl TouchedTables {
         self.definitions.truncate(counts.definitions, |definition| definition.object.id);
         self.uses.truncate(counts.uses, |used| used.table.object.id);
     }
+}
+
+/// The error of a transaction that has used a table as it is no longer.
+pub(crate) fn table_changed(used: &TableUse) -> Error {
+    let change = match used.table.object.newest_storage() {
+        Some(_) => TableChange::Truncated,
+        None => TableChange::Dropped,
+    };
+    Error::TableChanged { name: used.table.name().to_owned(), change }
 }
 
 #[cfg(test)]

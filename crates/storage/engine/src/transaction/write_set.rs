@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
-use crate::snapshots::scan::is_empty_range;
+use crate::snapshots::scan::bounds::is_empty_range;
 use crate::transaction::memory::bytes;
 
 /// A row besides its key and value: its slot in a set whose nodes are half full, an allocation, and what the record has

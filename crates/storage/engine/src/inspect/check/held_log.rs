@@ -227,7 +227,7 @@ impl HeldLog<'_> {
     /// Where the first segment behind segment `missing` begins that is there.
     fn next_present(&self, missing: u64) -> Lsn {
         let redo_point = self.superblock.redo_point;
-        let segments = match crate::open::list_log_files(self.disk, self.superblock) {
+        let segments = match crate::recovery::timeline::list_log_files(self.disk, self.superblock) {
             Ok(files) => files.segments(redo_point, redo_point),
             Err(_) => Vec::new(),
         };

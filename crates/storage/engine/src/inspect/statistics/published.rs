@@ -189,14 +189,14 @@ impl Publisher {
         let clock = Arc::clone(engine.clock());
         let opened_micros = clock.wall_micros();
         let published = PublishedStatistics {
-            database: engine.superblock.lock().database,
+            database: engine.redo.superblock().database,
             process_id: u64::from(std::process::id()),
             opened_micros,
             published_micros: opened_micros,
             is_open: true,
             open_metrics: String::new(),
         };
-        (engine.options().publish_statistics == PublishStatistics::EverySecond).then(|| Publisher {
+        (engine.options.publish_statistics == PublishStatistics::EverySecond).then(|| Publisher {
             disk: Arc::clone(&engine.environment.disk),
             due: clock.monotonic() + INTERVAL,
             clock,

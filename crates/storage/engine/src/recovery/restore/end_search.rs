@@ -16,9 +16,10 @@ use seawall_tree::Superblock;
 use seawall_types::{Lsn, utc};
 use seawall_wal::{LogReader, Record};
 
-use super::{ReplayOntoBackup, RestoreEnd, RestoreTarget};
+use super::{RestoreEnd, RestoreTarget};
 use crate::error::Error;
 use crate::inspect::log_records::open_reader;
+use crate::recovery::timeline::ReplayOntoBackup;
 
 /// The log of the database that is being restored.
 pub(super) struct SearchedLog {

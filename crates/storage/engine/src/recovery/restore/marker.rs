@@ -20,9 +20,8 @@ use seawall_codec::sealed_text::{TextReader, TextWriter};
 use seawall_io::{Disk, OpenMode as FileMode};
 use seawall_types::TimelineId;
 
-use super::{io, write_synced};
+use crate::directory::{RESTORING_PATH, io, write_synced};
 use crate::error::Error;
-use crate::open::RESTORING_PATH;
 
 /// The marker under way.
 pub(super) const MARKER_SCRATCH_PATH: &str = "restoring.new";

@@ -7,14 +7,15 @@ use seawall_keys::{DatabaseKeys, KEYS_PATH};
 use seawall_tree::{Direction, SUPERBLOCK_PATH, Superblock, Tree, TreeAccess, TreeError};
 use seawall_wal::TimelineHistory;
 
-use super::{LAST_KEY, RowsThere, io, superblock_of, write_synced};
+use super::{LAST_KEY, RowsThere, superblock_of};
 use crate::backup::BackupBase;
 use crate::bulk_load::row_sorter::RUN_DIRECTORY;
 use crate::checkpoint::page_protection::LogSource;
+use crate::directory::{LOCK_PATH, LOG_DIRECTORY, RESTORING_PATH, io, write_synced};
 use crate::encryption::open_keys;
-use crate::engine::Environment;
+use crate::environment::Environment;
 use crate::error::{Error, refusal_of};
-use crate::open::{LOCK_PATH, LOG_DIRECTORY, RESTORING_PATH, tree_options};
+use crate::log::setup::tree_options;
 use crate::options::Options;
 
 /// What a restore that goes on begins with.

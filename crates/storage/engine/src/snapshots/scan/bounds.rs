@@ -4,8 +4,8 @@ use std::ops::{Bound, RangeBounds};
 
 use seawall_types::TableId;
 
-use super::Direction;
 use crate::row_key;
+use seawall_tree::Direction;
 
 /// Row keys of `table` that lie in `bounds` of users' keys.
 pub(crate) fn row_bounds<K: AsRef<[u8]>>(

@@ -2,7 +2,9 @@
 
 use seawall_tree::page::{LeafValue, Page};
 
-use super::{Direction, LentRow};
+use seawall_tree::Direction;
+
+use super::LentRow;
 
 /// The leaf of the batch, and which of its rows are left.
 pub(super) struct LeafRows {

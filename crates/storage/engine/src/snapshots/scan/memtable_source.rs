@@ -6,7 +6,7 @@ use std::sync::Arc;
 use seawall_memtable::{Cursor, Lookup, Memtable};
 use seawall_types::Lsn;
 
-use super::Direction;
+use seawall_tree::Direction;
 
 /// Where a row was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

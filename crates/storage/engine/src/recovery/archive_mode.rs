@@ -15,7 +15,7 @@ use std::io::ErrorKind;
 
 use seawall_io::Disk;
 
-use super::{io, write_synced};
+use crate::directory::{io, write_synced};
 use crate::error::Error;
 
 /// The file: see the module.

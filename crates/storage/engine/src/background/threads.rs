@@ -1,0 +1,123 @@
+//! Starting and ending the threads of a database, and the bodies of two of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use seawall_sync::atomic::Ordering;
+use seawall_sync::thread;
+
+use crate::background::IDLE;
+use crate::checkpoint::statistics::Trigger;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::in_doubt::policy::FailedRule;
+
+/// How long a failed checkpoint waits before it is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// What a thread does.
+type Body = Box<dyn FnOnce(&Engine) + Send>;
+
+impl Engine {
+    /// Starts the threads.
+    pub(crate) fn start_background(self: &Arc<Self>) -> Result<(), Error> {
+        let mut threads = self.background.threads.lock();
+        let start = |name: &str, body: Body| {
+            let engine = Arc::clone(self);
+            thread::Builder::new()
+                .name(name.to_owned())
+                .spawn(move || body(&engine))
+                .map_err(|error| Error::Io { message: format!("starting thread {name}: {error}") })
+        };
+        threads.push(start("seawall-checkpoint", Box::new(Engine::run_checkpoints))?);
+        threads.push(start("seawall-log", Box::new(Engine::keep_log))?);
+        threads.push(start("seawall-segments", Box::new(Engine::keep_segments))?);
+        if !self.options.in_doubt_rules.is_empty() {
+            threads.push(start("seawall-in-doubt", Box::new(Engine::keep_rules))?);
+        }
+        threads.push(start("seawall-log-clean", Box::new(Engine::keep_log_clean))?);
+        for archiver in self.archivers.all() {
+            let archiver = Arc::clone(archiver);
+            threads.push(start("seawall-archive", Box::new(move |engine| engine.keep_archive(&archiver)))?);
+        }
+        Ok(())
+    }
+
+    /// Ends the threads; a checkpoint that is running is finished first.
+    pub(crate) fn stop_background(&self) {
+        self.background.stop.store(true, Ordering::SeqCst);
+        self.background.checkpoint_work.wake_all();
+        self.background.log_work.wake_all();
+        self.background.segment_work.wake_all();
+        self.background.rules_work.wake_all();
+        self.background.clean_work.wake_all();
+        self.background.stopped.wake_all();
+        self.archivers.all().iter().for_each(|archiver| archiver.end());
+        for thread in self.background.threads.lock().drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a background thread of the database panicked");
+            }
+        }
+    }
+
+    fn run_checkpoints(&self) {
+        let background = &self.background;
+        loop {
+            let seen = background.checkpoint_work.read();
+            if background.stopping() {
+                return;
+            }
+            let wanted = background.checkpoint_wanted.swap(false, Ordering::SeqCst);
+            let left = self.view().unmerged().map(|_| Trigger::Recovery);
+            let trigger = if wanted { self.limit_reached().or(left) } else { self.interval_over() };
+            let Some(trigger) = trigger else {
+                self.drop_unneeded_memtables();
+                background.checkpoint_work.wait(seen, Some(IDLE));
+                continue;
+            };
+            // A bug in there must not leave writers waiting for a checkpoint that nobody makes any more.
+            let checkpoint =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.checkpoint(trigger)));
+            let error = match checkpoint {
+                Ok(Ok(_)) => continue,
+                Ok(Err(error)) => error,
+                Err(_) => self.lifecycle.stop("a checkpoint panicked".to_owned()),
+            };
+            tracing::error!(%error, "checkpoint failed; it will be tried again");
+            *self.counters.last_checkpoint_error.lock() = Some(error);
+            self.pacing.give_up_checkpoint();
+            // Read again: whoever asked for a checkpoint meanwhile has its answer, and waits like us.
+            let seen = background.checkpoint_work.read();
+            background.checkpoint_wanted.store(true, Ordering::SeqCst);
+            if !background.stopping() {
+                background.checkpoint_work.wait(seen, Some(RETRY));
+            }
+        }
+    }
+
+    fn keep_rules(&self) {
+        let background = &self.background;
+        loop {
+            let seen = background.rules_work.read();
+            if background.stopping() {
+                return;
+            }
+            // A bug in there must not leave transactions in doubt for ever.
+            let rules = &self.options.in_doubt_rules;
+            let applied =
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.apply_in_doubt_rules(rules)));
+            match applied {
+                Ok(Ok(applied)) => {
+                    for FailedRule { gid, error } in applied.failed {
+                        tracing::warn!(gid, %error, "an in-doubt transaction could not be decided; tried again in a second");
+                    }
+                }
+                Ok(Err(error)) => tracing::warn!(%error, "rules about in-doubt transactions not applied"),
+                Err(_) => {
+                    tracing::error!("rules about in-doubt transactions panicked; tried again in a second")
+                }
+            }
+            background.rules_work.wait(seen, Some(IDLE));
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! The turn to change the tree: a checkpoint has it, or a bulk load, or whoever must keep both from it.
+
+use std::time::Duration;
+
+use seawall_sync::atomic::{AtomicU64, Ordering};
+use seawall_sync::{Mutex, MutexGuard};
+use seawall_types::{Lsn, TableId};
+
+/// What checkpoints remember from one to the next.
+#[derive(Debug)]
+pub(crate) struct CheckpointState {
+    /// Monotonic time of the last one's end.
+    pub(crate) last_end: Duration,
+    /// Storages waiting to be cut out, with the stamp of the drop. `None` until they are read from the catalog.
+    pub(crate) reclaim: Option<Vec<(TableId, Lsn)>>,
+    /// Nothing is left in the system table `prepared` that an earlier process has not merged to its end, or it is being
+    /// deleted.
+    pub(crate) strays_are_gone: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct CheckpointTurn {
+    state: Mutex<CheckpointState>,
+    /// Threads that wait for it.
+    waiters: AtomicU64,
+}
+
+impl CheckpointTurn {
+    pub(crate) fn new(now: Duration) -> CheckpointTurn {
+        let state = CheckpointState { last_end: now, reclaim: None, strays_are_gone: false };
+        CheckpointTurn { state: Mutex::new(state), waiters: AtomicU64::new(0) }
+    }
+
+    /// Waits for the turn. Whoever rests between chunks, or checks the tree, looks whether somebody waits.
+    pub(crate) fn take(&self) -> MutexGuard<'_, CheckpointState> {
+        self.waiters.fetch_add(1, Ordering::SeqCst);
+        let state = self.state.lock();
+        self.waiters.fetch_sub(1, Ordering::SeqCst);
+        state
+    }
+
+    /// As `take`, by one for whom nobody is to hurry.
+    pub(crate) fn take_patiently(&self) -> MutexGuard<'_, CheckpointState> {
+        self.state.lock()
+    }
+
+    /// The turn, if nobody has it.
+    pub(crate) fn try_take(&self) -> Option<MutexGuard<'_, CheckpointState>> {
+        self.state.try_lock()
+    }
+
+    /// Whether somebody waits for it who is in a hurry.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.waiters.load(Ordering::SeqCst) > 0
+    }
+}

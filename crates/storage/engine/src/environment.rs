@@ -1,0 +1,23 @@
+//! The world that a database lives in: its directory, its time, its randomness.
+
+use std::sync::Arc;
+
+use seawall_io::{Clock, Disk, OsRandom, Random, SystemClock};
+
+/// The world that a database lives in.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    /// Its directory.
+    pub disk: Arc<dyn Disk>,
+    /// Its time.
+    pub clock: Arc<dyn Clock>,
+    /// Its randomness, for the id of a new database, keys and nonces.
+    pub random: Arc<dyn Random>,
+}
+
+impl Environment {
+    /// Clock and randomness of the operating system.
+    pub fn of_the_system(disk: Arc<dyn Disk>) -> Environment {
+        Environment { disk, clock: Arc::new(SystemClock), random: Arc::new(OsRandom) }
+    }
+}

@@ -1,0 +1,19 @@
+//! Counts for statistics.
+
+use std::sync::atomic::AtomicU64;
+
+use crate::catalog::reclaim_counters::ReclaimCounters;
+use crate::checkpoint::statistics::CheckpointHistory;
+use crate::error::Error;
+use crate::recovery::statistics::RecoveryStatistics;
+
+/// Counted while the database is open.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    pub(crate) checkpoints: AtomicU64,
+    pub(crate) checkpoint_failures: AtomicU64,
+    pub(crate) checkpoint_history: seawall_sync::Mutex<CheckpointHistory>,
+    pub(crate) last_checkpoint_error: seawall_sync::Mutex<Option<Error>>,
+    pub(crate) reclaim: ReclaimCounters,
+    pub(crate) recovery: seawall_sync::Mutex<RecoveryStatistics>,
+}

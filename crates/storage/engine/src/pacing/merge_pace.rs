@@ -1,0 +1,108 @@
+//! The pace of a checkpoint: how far it is, for writers who keep to that, and how fast it may write.
+
+use std::time::Duration;
+
+use crate::engine::Engine;
+use crate::pacing::pace::{MergeSpeed, number, share};
+use crate::snapshots::view::Frozen;
+
+/// A pause of the checkpoint is cut into pieces of this length, so that it ends soon after its reason has.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// The progress of one merge.
+pub(crate) struct MergePace<'e> {
+    engine: &'e Engine,
+    speed: MergeSpeed,
+    all: u64,
+    bytes: u64,
+    done: u64,
+    started: Duration,
+    paused: Duration,
+    /// From the beginning to the last chunk, without pauses.
+    merging: Duration,
+}
+
+impl<'e> MergePace<'e> {
+    pub(crate) fn begin(engine: &'e Engine, frozen: &Frozen) -> MergePace<'e> {
+        let pace = MergePace {
+            engine,
+            speed: *engine.pacing.merge_speed.lock(),
+            all: count(frozen.memtable.row_count()),
+            bytes: count(frozen.memtable.bytes_used()).saturating_add(frozen.prepared.bytes()),
+            done: 0,
+            started: engine.clock().monotonic(),
+            paused: Duration::ZERO,
+            merging: Duration::ZERO,
+        };
+        pace.report();
+        pace
+    }
+
+    /// The memtable has got the rows that drops in it stand for.
+    pub(crate) fn count_all(&mut self, frozen: &Frozen) {
+        self.all = count(frozen.memtable.row_count());
+        self.bytes = count(frozen.memtable.bytes_used());
+    }
+
+    /// A chunk was applied; `done` rows and `written_bytes` in all, so far. Rests if the checkpoint writes too fast.
+    pub(crate) fn chunk_done(&mut self, done: u64, written_bytes: u64) {
+        self.done = done;
+        self.merging = self.elapsed().saturating_sub(self.paused);
+        self.engine.pacing.progress.count_chunk();
+        self.report();
+        self.engine.pacing.room.has_changed();
+        self.rest(written_bytes);
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.engine.clock().monotonic().saturating_sub(self.started)
+    }
+
+    fn progress(&self) -> f64 {
+        share(self.done, self.all).min(1.0)
+    }
+
+    fn report(&self) {
+        let (left, total) = self.speed.estimate(self.all, self.bytes, self.done, self.merging);
+        self.engine.pacing.progress.set(self.progress(), left, total);
+        self.engine.pacing.pace_writers(&self.engine.fill());
+    }
+
+    /// Keeps to `checkpoint_io_limit`, unless that would slow writers or somebody wants the checkpoint to end.
+    fn rest(&mut self, written_bytes: u64) {
+        let limit = self.engine.options.checkpoint_io_limit;
+        if limit == 0 {
+            return;
+        }
+        let due = Duration::from_secs_f64(number(written_bytes) / number(limit));
+        while self.elapsed() < due && !self.is_urgent() {
+            let before = self.elapsed();
+            self.engine.clock().sleep(PAUSE.min(due.saturating_sub(before)));
+            self.paused += self.elapsed().saturating_sub(before);
+        }
+    }
+
+    fn is_urgent(&self) -> bool {
+        let engine = self.engine;
+        let fill = share(engine.active_bytes(), engine.active_limit());
+        engine.background.stopping()
+            || engine.lifecycle.check_open().is_err()
+            || engine.checkpoint_turn.is_wanted()
+            || fill > self.progress().max(0.25)
+            || engine.pacing.is_checkpoint_due()
+    }
+
+    /// The checkpoint has ended after `total`: the next one is expected to be as fast.
+    pub(crate) fn learn(&self, total: Duration) {
+        let mut speed = self.engine.pacing.merge_speed.lock();
+        speed.learn(self.done, self.merging, total.saturating_sub(self.paused));
+    }
+
+    pub(crate) fn paused(&self) -> Duration {
+        self.paused
+    }
+}
+
+fn count(things: usize) -> u64 {
+    u64::try_from(things).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,71 @@
+//! A commit before it is logged: what it depends on, and the rows that it puts.
+
+use std::borrow::Cow;
+
+use seawall_types::Lsn;
+
+use crate::in_doubt::protected::Holder;
+use crate::options::Durability;
+use crate::transaction::lock_table::{LockOwner, LockWait};
+use crate::transaction::read_item::ReadItem;
+use crate::transaction::touched_tables::{Definition, TableUse};
+
+/// A record with so many rows, or so many bytes of them, has them in the memtable before it has its place in the log.
+const ROWS_AHEAD: u64 = 128;
+const BYTES_AHEAD: u64 = 64 << 10;
+
+/// What a commit depends on.
+#[derive(Debug)]
+pub(crate) struct CommitRequest<'a> {
+    pub(crate) owner: LockOwner,
+    /// How long it waits for in-doubt transactions that have read what it writes.
+    pub(crate) lock_wait: LockWait,
+    /// Tables that nobody else may have changed.
+    pub(crate) tables: Cow<'a, [TableUse]>,
+    pub(crate) definitions: &'a [Definition],
+    /// What has to be unchanged since `snapshot`.
+    pub(crate) reads: &'a [ReadItem],
+    pub(crate) snapshot: Lsn,
+    /// A snapshot that is not held cannot be cancelled: all reads are then rows that have been locked since.
+    pub(crate) snapshot_is_held: bool,
+    pub(crate) durability: Durability,
+    /// Of a prepare: what it has entered among those in doubt.
+    pub(crate) holder: Option<&'a Holder>,
+}
+
+impl CommitRequest<'_> {
+    /// Of rows that depend on nothing.
+    pub(crate) fn plain(owner: LockOwner, durability: Durability) -> Self {
+        CommitRequest {
+            owner,
+            lock_wait: LockWait::NoWait,
+            tables: Cow::Borrowed(&[]),
+            definitions: &[],
+            reads: &[],
+            snapshot: Lsn::ZERO,
+            snapshot_is_held: false,
+            durability,
+            holder: None,
+        }
+    }
+}
+
+/// Takes a row's key and its value, `None` for a deletion.
+pub(crate) type VisitRow<'v> = dyn FnMut(&[u8], Option<&[u8]>) + 'v;
+
+/// The rows that a record puts into the memtable.
+pub(crate) struct RowsToApply<'r> {
+    pub(crate) count: u64,
+    /// Of keys and values.
+    pub(crate) bytes: u64,
+    pub(crate) for_each: &'r dyn Fn(&mut VisitRow<'_>),
+}
+
+impl RowsToApply<'_> {
+    /// Those of a prepare.
+    pub(crate) const NONE: RowsToApply<'static> = RowsToApply { count: 0, bytes: 0, for_each: &|_| {} };
+
+    pub(super) fn are_many(&self) -> bool {
+        self.count >= ROWS_AHEAD || (self.count > 0 && self.bytes >= BYTES_AHEAD)
+    }
+}
