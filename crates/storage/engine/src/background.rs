@@ -1,6 +1,6 @@
 //! The threads of a database: one for checkpoints, one that flushes `Async` commits in time and one that makes segments of
 //! the log (`log::keeper`), one that cleans the log up (`log::cleaner`), one for each archive that archives it
-//! (`archiver`), one for rules about in-doubt transactions if there are any.
+//! (`archiver`), one for rules about in-doubt transactions if there are any, and one that publishes statistics.
 //! The log's own flusher is another. None is needed for correctness: with
 //! `Background::Manual` there are none, and the calling threads do the work.
 

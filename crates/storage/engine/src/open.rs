@@ -21,6 +21,7 @@ use crate::encryption::{create_keys, keys_of_directory, read_master_key};
 use crate::engine::{Engine, Parts};
 use crate::environment::Environment;
 use crate::error::Error;
+use crate::inspect::statistics::published::forget_earlier;
 use crate::log::observer::EngineObserver;
 use crate::log::setup::{LogSetup, tree_options};
 use crate::options::{OpenMode, Options};
@@ -142,7 +143,10 @@ impl Engine {
                 });
             }
             (Found::Database, OpenMode::ReadOnly) => {}
-            (Found::Database, OpenMode::CreateIfMissing | OpenMode::Existing) => finish_creation(&*disk)?,
+            (Found::Database, OpenMode::CreateIfMissing | OpenMode::Existing) => {
+                finish_creation(&*disk)?;
+                forget_earlier(&*disk);
+            }
             (Found::Nothing | Found::Remains, OpenMode::CreateIfMissing | OpenMode::New) => {
                 create(&environment, &options)?;
             }

@@ -11,6 +11,7 @@ use crate::checkpoint::statistics::Trigger;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::in_doubt::policy::FailedRule;
+use crate::options::PublishStatistics;
 
 /// How long a failed checkpoint waits before it is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -36,6 +37,9 @@ impl Engine {
             threads.push(start("seawall-in-doubt", Box::new(Engine::keep_rules))?);
         }
         threads.push(start("seawall-log-clean", Box::new(Engine::keep_log_clean))?);
+        if self.options.publish_statistics == PublishStatistics::EverySecond {
+            threads.push(start("seawall-statistics", Box::new(Engine::keep_statistics_published))?);
+        }
         for archiver in self.archivers.all() {
             let archiver = Arc::clone(archiver);
             threads.push(start("seawall-archive", Box::new(move |engine| engine.keep_archive(&archiver)))?);

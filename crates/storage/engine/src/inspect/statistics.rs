@@ -22,6 +22,8 @@ use crate::recovery::statistics::RecoveryStatistics;
 /// What the database has done since it was opened, and holds now.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
+    /// No more writes are taken until the database is opened again: a write or a sync has failed.
+    pub stopped: bool,
     /// End of what is logged.
     pub appended: Lsn,
     /// End of what is durable.
@@ -198,6 +200,7 @@ impl Engine {
         let (live, spare) = self.log.as_ref().map(|log| log.count_segments()).unwrap_or_default();
         let unneeded = self.log.as_ref().map_or(0, |log| log.count_unneeded());
         Statistics {
+            stopped: self.lifecycle.check_not_stopped().is_err(),
             appended: self.appended(),
             flushed: self.flushed(),
             visible: self.visible(),

@@ -1,11 +1,10 @@
 //! The threads that keep the log going: one flushes `Async` commits in time, and writes a record behind the last batch of an
-//! idle log; the other makes segments ready ahead of need, so that a slow disk delays no flush, and publishes statistics.
+//! idle log; the other makes segments ready ahead of need, so that a slow disk delays no flush.
 //!
 //! ```text
 //!   async_commit -> log_work -----> flush after flush_interval
 //!   nothing for IDLE -------------> one record that says nothing, flushed
 //!   spares are low -> segment_work -> prepare_ahead
-//!   once a second ----------------> the file `statistics`
 //! ```
 //! **Why an idle log gets one more record.** Only a later record says that the log had been durable before it. Damage of
 //! the last batch cannot be distinguished from a batch that was torn off when the power went, and would cost acknowledged
@@ -21,7 +20,6 @@ use seawall_wal::{Log, PreparedRecord};
 use crate::background::IDLE;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::inspect::statistics::published::Publisher;
 
 /// When the log is idle, and whether that was answered.
 #[derive(Debug)]
@@ -91,7 +89,6 @@ impl Engine {
     /// The thread that makes segments.
     pub(crate) fn keep_segments(&self) {
         let (background, Some(log)) = (&self.background, &self.log) else { return };
-        let mut publisher = Publisher::new(self);
         loop {
             let seen = background.segment_work.read();
             if background.stopping() {
@@ -101,9 +98,6 @@ impl Engine {
                 // Whoever needs the segment meets the same error and reports it to its caller.
                 tracing::warn!(%error, "log segment not made ready ahead of need");
             }
-            // After a segment that is needed, and in this thread: it is the only one that also lives on in a database that has stopped,
-            // which is what a monitor wants to know, and has time.
-            publisher.iter_mut().for_each(|publisher| publisher.look(self));
             background.segment_work.wait(seen, Some(IDLE));
         }
     }

@@ -38,6 +38,8 @@ impl Statistics {
     /// another process is that of `published_statistics`.
     pub fn open_metrics(&self) -> String {
         let mut families = Families::default();
+        let help = "1 if no more writes are taken until the database is opened again.";
+        families.gauge("stopped", help, u8::from(self.stopped));
         self.log_families(&mut families);
         self.segment_families(&mut families);
         self.transaction_families(&mut families);

@@ -1,5 +1,6 @@
 //! The file `statistics`: what a database that is open tells other processes about itself, so that a running database can be watched
-//! from outside. A thread of the database writes it once a second, if something has changed.
+//! from outside. A thread of its own writes it once a second, if something has changed: nothing else waits for the file, or for the
+//! mutexes that the figures are under.
 //!
 //! Two slots of 128 KiB, written in turn, so that one is whole whenever a reader looks. A slot, integers little-endian:
 //!
@@ -20,8 +21,8 @@
 //! file system's journal, which syncs of other files wait for, has next to nothing to do.
 //!
 //! **Whether the database is open** is seen from a lock on this file, and not from that of the database: a reader that tried
-//! the latter, however briefly, could keep somebody from opening the database. A killed process leaves its last statistics, and no lock. A
-//! database that is closed leaves an empty file.
+//! the latter, however briefly, could keep somebody from opening the database. A killed process leaves its last statistics, and no lock. The
+//! file of a database that is closed is empty, and so is that of one that has just been opened.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -36,7 +37,6 @@ use super::open_metrics::{MetricSample, parse};
 use crate::encryption::open_superblock;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::options::PublishStatistics;
 
 const PATH: &str = "statistics";
 const SLOT_BYTES: usize = 128 << 10;
@@ -177,15 +177,13 @@ pub(crate) struct Publisher {
     /// Missing while a reader has just asked whether there is one.
     lock: Option<Box<dyn DirectoryLock>>,
     last: Slot,
-    /// When the next look is due, and when the last publication was.
-    due: Duration,
+    /// When the last publication was.
     published: Option<Duration>,
     has_failed: bool,
 }
 
 impl Publisher {
-    /// `None` if nothing is to be published.
-    pub(crate) fn new(engine: &Engine) -> Option<Publisher> {
+    fn new(engine: &Engine) -> Publisher {
         let clock = Arc::clone(engine.clock());
         let opened_micros = clock.wall_micros();
         let published = PublishedStatistics {
@@ -196,25 +194,20 @@ impl Publisher {
             is_open: true,
             open_metrics: String::new(),
         };
-        (engine.options.publish_statistics == PublishStatistics::EverySecond).then(|| Publisher {
+        Publisher {
             disk: Arc::clone(&engine.environment.disk),
-            due: clock.monotonic() + INTERVAL,
             clock,
             file: None,
             lock: None,
             last: Slot { number: 0, published },
             published: None,
             has_failed: false,
-        })
+        }
     }
 
-    /// Publishes the statistics if a second has passed and they have changed. A failure is told to people only, and once.
-    pub(crate) fn look(&mut self, engine: &Engine) {
+    /// Publishes the statistics if they have changed. A failure is told to people only, and once.
+    fn look(&mut self, engine: &Engine) {
         let now = self.clock.monotonic();
-        if now < self.due {
-            return;
-        }
-        self.due = now + INTERVAL;
         let text = engine.counted_statistics().open_metrics();
         let is_fresh = self.published.is_some_and(|at| now.saturating_sub(at) < REFRESH);
         if is_fresh && text == self.last.published.open_metrics && self.lock.is_some() {
@@ -238,12 +231,16 @@ impl Publisher {
                 lock => Some(lock?),
             };
         }
-        self.last.number += 1;
-        self.last.published.published_micros = self.clock.wall_micros();
-        self.last.published.open_metrics = text;
+        let published_micros = self.clock.wall_micros();
+        let published =
+            PublishedStatistics { published_micros, open_metrics: text, ..self.last.published.clone() };
+        let next = Slot { number: self.last.number + 1, published };
         let too_long = || std::io::Error::other("the statistics are longer than a slot of the file");
-        let bytes = self.last.encode().ok_or_else(too_long)?;
-        file.write_all_at(&bytes, Slot::offset(self.last.number % 2))
+        let bytes = next.encode().ok_or_else(too_long)?;
+        file.write_all_at(&bytes, Slot::offset(next.number % 2))?;
+        // Not before: a slot that was not written is tried again, in the same place, and the other one stays whole.
+        self.last = next;
+        Ok(())
     }
 
     /// The file, empty at first: what another process has published is no part of it.
@@ -261,6 +258,29 @@ impl Publisher {
     }
 }
 
+impl Engine {
+    /// The thread that publishes. It goes on in a database that has stopped: a monitor wants to know.
+    pub(crate) fn keep_statistics_published(&self) {
+        let mut publisher = Publisher::new(self);
+        self.background.rest(INTERVAL);
+        while !self.background.stopping() {
+            publisher.look(self);
+            self.background.rest(INTERVAL);
+        }
+    }
+}
+
+/// Empties the file: what an earlier process has left says nothing about a database that is being opened. For whoever has locked
+/// the database.
+pub(crate) fn forget_earlier(disk: &dyn Disk) {
+    let emptied = disk.open(PATH, OpenMode::Write).and_then(|file| file.set_length(0));
+    if let Err(error) = emptied
+        && error.kind() != ErrorKind::NotFound
+    {
+        tracing::warn!(%error, path = PATH, "statistics of an earlier process stay");
+    }
+}
+
 /// The database is closed: its files say all there is.
 impl Drop for Publisher {
     fn drop(&mut self) {
@@ -274,9 +294,12 @@ impl Drop for Publisher {
 
 #[cfg(test)]
 mod tests {
-    use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom};
+    use seawall_simulation::{
+        Fault, FaultError, FaultTarget, Operations, PowerLoss, SimulatedClock, SimulatedDisk, SimulatedRandom,
+    };
 
     use super::*;
+    use crate::options::PublishStatistics;
     use crate::{Background, Database, Environment, Options};
 
     fn open(disk: &SimulatedDisk, clock: &SimulatedClock, publish_statistics: PublishStatistics) -> Database {
@@ -294,17 +317,15 @@ mod tests {
         let (disk, clock) = (SimulatedDisk::new(1), SimulatedClock::new(0));
         let database = open(&disk, &clock, PublishStatistics::EverySecond);
         let table = database.create_table("t").unwrap();
-        let mut publisher = Publisher::new(database.engine()).unwrap();
+        let mut publisher = Publisher::new(database.engine());
         let mut after = |seconds: u64| {
             clock.advance(Duration::from_secs(seconds));
             publisher.look(database.engine());
             read(&disk).unwrap().map(|published| (published.published_micros / 1_000_000, published.is_open))
         };
-        assert_eq!(after(0), None, "a database that is open for less than a second publishes nothing");
         assert_eq!(after(1), Some((1, true)));
         assert_eq!(after(1), Some((1, true)), "nothing has changed");
         database.put(&table, "k", "v").unwrap();
-        assert_eq!(after(0), Some((1, true)), "once a second");
         assert_eq!(after(1), Some((3, true)));
         assert_eq!(after(59), Some((3, true)));
         assert_eq!(after(1), Some((63, true)), "the publisher is alive");
@@ -318,7 +339,7 @@ mod tests {
     fn what_a_killed_process_leaves_is_not_open_and_gives_way_to_the_next_publisher() {
         let (disk, clock) = (SimulatedDisk::new(1), SimulatedClock::new(0));
         let database = open(&disk, &clock, PublishStatistics::EverySecond);
-        let mut publisher = Publisher::new(database.engine()).unwrap();
+        let mut publisher = Publisher::new(database.engine());
         for _ in 0..3 {
             clock.advance(REFRESH);
             publisher.look(database.engine());
@@ -335,7 +356,7 @@ mod tests {
         }
         let again = disk.copy();
         let database = open(&again, &clock, PublishStatistics::EverySecond);
-        let mut publisher = Publisher::new(database.engine()).unwrap();
+        let mut publisher = Publisher::new(database.engine());
         clock.advance(INTERVAL);
         publisher.look(database.engine());
         let found = read(&again).unwrap().unwrap();
@@ -346,7 +367,7 @@ mod tests {
     fn a_reader_who_asks_at_that_moment_delays_the_lock_and_nothing_else() {
         let (disk, clock) = (SimulatedDisk::new(1), SimulatedClock::new(0));
         let database = open(&disk, &clock, PublishStatistics::EverySecond);
-        let mut publisher = Publisher::new(database.engine()).unwrap();
+        let mut publisher = Publisher::new(database.engine());
         let reader = disk.lock(PATH, LockMode::Shared).unwrap();
         clock.advance(INTERVAL);
         publisher.look(database.engine());
@@ -358,10 +379,40 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_published_if_the_options_say_so() {
+    fn what_a_killed_process_left_is_forgotten_by_whoever_opens_the_database_next() {
+        for publish_statistics in [PublishStatistics::Never, PublishStatistics::EverySecond] {
+            let (disk, clock) = (SimulatedDisk::new(1), SimulatedClock::new(0));
+            let database = open(&disk, &clock, PublishStatistics::EverySecond);
+            let mut publisher = Publisher::new(database.engine());
+            publisher.look(database.engine());
+            let killed = disk.copy();
+            assert!(read(&killed).unwrap().is_some());
+            // Open for less than a second.
+            let next = open(&killed, &clock, publish_statistics);
+            assert_eq!(read(&killed).unwrap(), None);
+            next.close().unwrap();
+            assert_eq!(read(&killed).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn a_publication_that_fails_is_tried_again_and_leaves_the_last_one() {
         let (disk, clock) = (SimulatedDisk::new(1), SimulatedClock::new(0));
-        let database = open(&disk, &clock, PublishStatistics::Never);
-        assert!(Publisher::new(database.engine()).is_none());
+        let database = open(&disk, &clock, PublishStatistics::EverySecond);
+        let table = database.create_table("t").unwrap();
+        let mut publisher = Publisher::new(database.engine());
+        publisher.look(database.engine());
+        let first = read(&disk).unwrap().unwrap();
+        database.put(&table, "k", "v").unwrap();
+        let target = FaultTarget::Path { prefix: PATH.to_owned(), operations: Operations::Writes };
+        disk.inject(Fault { target, error: FaultError::Number(28), skip: 0, count: u64::MAX });
+        for _ in 0..3 {
+            publisher.look(database.engine());
+            assert_eq!(read(&disk).unwrap().unwrap(), first);
+        }
+        disk.clear_faults();
+        publisher.look(database.engine());
+        assert_ne!(read(&disk).unwrap().unwrap().open_metrics, first.open_metrics);
     }
 
     fn slot(number: u64, text: &str) -> Slot {
