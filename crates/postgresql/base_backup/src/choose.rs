@@ -8,9 +8,7 @@
 
 use std::collections::BTreeSet;
 
-use seawall_archive::{
-    ArchiveError, Header, LogFileName, Repository, System, postgresql_last_transaction_end,
-};
+use seawall_archive::{Header, LogFileName, Repository, System, postgresql_last_transaction_end};
 use seawall_types::{Lsn, TimelineId, utc};
 use seawall_wal::TimelineHistory;
 
@@ -19,6 +17,9 @@ use super::error::PostgreSqlBackupError;
 use super::segments::{Reach, SegmentSize, StoredSegments};
 use seawall_backup::BackupError;
 use seawall_backup::timelines::{Destination, Followed, OwnBackup, Timelines};
+
+/// Segments that are searched for the last transaction, newest first.
+const SEARCHED_MAX: usize = 64;
 
 /// How far a cluster is to be recovered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -192,23 +193,24 @@ impl LogCheck<'_> {
     }
 
     /// Whether the log has a transaction that ended after a time, as far as its newest segment with any says. If so, PostgreSQL's
-    /// recovery stops at that time. `false` if a segment on the way cannot be read: recovery will tell.
-    pub(super) fn goes_beyond(&self, micros: i64, reach: &Reach) -> Result<bool, PostgreSqlBackupError> {
+    /// recovery stops at that time. `false` if a segment on the way cannot be read, or the last ones have no transaction: this is
+    /// asked for a warning, so it refuses no restore and does not read an idle cluster's whole log.
+    pub(super) fn goes_beyond(&self, micros: i64, reach: &Reach) -> bool {
         let size = self.segment_size();
-        for number in (size.number(self.backup.manifest.start)..size.number(reach.end)).rev() {
+        let numbers = size.number(self.backup.manifest.start)..size.number(reach.end);
+        for number in numbers.rev().take(SEARCHED_MAX) {
             let place = size.place_along(self.history, number);
             let mut content = Vec::new();
-            match self.repository.fetch(self.system, LogFileName::Segment(place), &mut content) {
-                Err(ArchiveError::NotFound { .. } | ArchiveError::Damaged { .. }) => return Ok(false),
-                fetched => drop(fetched?),
+            if self.repository.fetch(self.system, LogFileName::Segment(place), &mut content).is_err() {
+                return false;
             }
             match postgresql_last_transaction_end(&content, place.timeline) {
                 Ok(None) => {}
-                Ok(Some(end)) => return Ok(end > micros),
-                Err(_) => return Ok(false),
+                Ok(Some(end)) => return end > micros,
+                Err(_) => return false,
             }
         }
-        Ok(false)
+        false
     }
 
     fn last(&self, reach: &Reach) -> Result<Option<Header>, PostgreSqlBackupError> {

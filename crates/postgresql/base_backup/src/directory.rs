@@ -89,6 +89,15 @@ impl Tree {
     }
 }
 
+/// Removes the marker if nothing is in it. For whoever has locked it.
+fn remove_empty_marker(disk: &dyn Disk) {
+    let is_empty =
+        disk.open(MARKER, OpenMode::Read).and_then(|file| file.length()).is_ok_and(|length| length == 0);
+    if is_empty && let Err(error) = disk.remove(MARKER) {
+        tracing::warn!(%error, path = MARKER, "an empty marker stays in a directory that is restored");
+    }
+}
+
 impl NewCluster {
     /// Begins, or resumes what is left of the same attempt: what is in the directory then, as far as that says. Marks the directory,
     /// which must be missing or empty, or have what a restore that was cut short has left.
@@ -109,7 +118,14 @@ impl NewCluster {
         // PostgreSQL starts in no directory that others may look into.
         disk.set_access("", Access::Owner).map_err(failed)?;
         // Another restore may have begun or ended between the first look and the lock.
-        let left = look(&*disk)?;
+        let left = match look(&*disk) {
+            Ok(left) => left,
+            Err(refused) => {
+                // Whoever ended has removed the marker, and the lock made it anew.
+                remove_empty_marker(&*disk);
+                return Err(refused);
+            }
+        };
         if let Some(left) = &left {
             left.attempt.check(&*disk, &attempt.asked_for)?;
         }
@@ -251,7 +267,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     use seawall_io::OsDisk;
-    use seawall_simulation::{PowerLoss, SimulatedDisk};
+    use seawall_simulation::{ObservedDisk, Operation, PowerLoss, SimulatedDisk, Verdict};
 
     use super::*;
     use crate::attempt::Entry;
@@ -284,6 +300,23 @@ mod tests {
         // The power went before the marker was removed: it may be in use since.
         std::fs::write(root.join(MARKER), b"").unwrap();
         assert!(matches!(begin(), Err(PostgreSqlBackupError::AlreadyRestored { .. })));
+    }
+
+    #[test]
+    fn a_restore_that_ends_just_before_another_one_locks_its_marker_leaves_none() {
+        let inner = SimulatedDisk::new(1);
+        let ended = inner.clone();
+        let disk = ObservedDisk::new(inner.clone(), move |call| {
+            // After the first look.
+            if call.kind == Operation::CreateDirectory.into() && call.path.is_empty() {
+                ended.create_directory("global").unwrap();
+                ended.write_file(CONTROL, b"control");
+            }
+            Verdict::Make
+        });
+        let refused = NewCluster::begin(Arc::new(disk), &attempt("all", "1")).unwrap_err();
+        assert!(matches!(refused, PostgreSqlBackupError::AlreadyRestored { .. }), "{refused}");
+        assert!(inner.read_file(MARKER).is_none());
     }
 
     #[test]
