@@ -394,9 +394,7 @@ impl Queue {
     /// The spool has the note of a release, unless it could not be written: then PostgreSQL keeps the file.
     pub(super) fn end_release(&mut self, name: &str, release: &Release, is_noted: bool) -> Settled {
         match release {
-            Release::LeftOut(_) if is_noted => {
-                return Settled { askers: self.give_up(name), ..Settled::default() };
-            }
+            Release::LeftOut(_) if is_noted => self.leave_out(name),
             Release::LeftOut(_) => {}
             Release::Copied(destinations) => drop(self.jobs.change(name, |job| {
                 if is_noted {
@@ -419,9 +417,17 @@ impl Queue {
         }
     }
 
-    /// Nobody will archive this file.
-    pub(super) fn give_up(&mut self, name: &str) -> Vec<Sender<Answer>> {
-        self.jobs.remove(name).map(|job| job.askers).unwrap_or_default()
+    /// Nobody will archive this file. What remains are the pending copies that the spool has noted: of an earlier file with this name.
+    fn leave_out(&mut self, name: &str) {
+        self.jobs.change(name, |job| {
+            job.released = Some(Source::Repository);
+            // Not of the file that was left out: if PostgreSQL asks for that once more, every repository compares.
+            job.identity = None;
+            let unnoted = job.stages.iter_mut().enumerate().filter(|(index, _)| !job.noted.contains(index));
+            unnoted
+                .filter(|(_, stage)| **stage != Stage::Running)
+                .for_each(|(_, stage)| *stage = Stage::Done);
+        });
     }
 
     /// Forgets files that failed and that nobody will ask for again: `is_wanted` says which are.

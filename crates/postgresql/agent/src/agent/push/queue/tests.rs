@@ -352,3 +352,20 @@ fn tens_of_thousands_of_files_are_dealt_out_in_no_time() {
     }
     assert_eq!((queue.archived, queue.waiting_count(), queue.unstarted()), (FILES as u64, 0, 0));
 }
+
+/// An earlier file with this name is in the other required repositories.
+#[test]
+fn a_copy_stays_pending_when_the_file_is_left_out() {
+    let mut queue = queue(&[true, false], 8);
+    queue.add_pending_copy("a", 1);
+    queue.destinations[0].failed(NOW, &store_is_down());
+    queue.ask("a", "pg_wal/a", channel().0);
+    let release = queue.begin_release("a", None);
+    assert_eq!(release, Release::LeftOut(Vec::new()));
+    assert_eq!(queue.end_release("a", &release, true).askers.len(), 1);
+    assert_eq!((queue.is_released("a"), queue.waiting_count()), (true, 0));
+    let Choice::Task(task) = queue.choose(NOW) else { panic!() };
+    assert_eq!((task.destinations, task.source), (vec![1], Source::Repository));
+    assert!(matches!(queue.finish("a", 1, None, Ok(()), NOW), Outcome::Copied));
+    assert!(!queue.is_known("a"));
+}
