@@ -153,6 +153,9 @@ impl Pusher {
             return Course::Told(Answer::Ok);
         }
         state.queue.add(name, path);
+        if state.queue.is_released(name) {
+            state.queue.ask_once_more(name, path, self.identity_of(path));
+        }
         if !state.queue.is_running(name) && !state.queue.is_settling(name) {
             let now = self.shared.clock.monotonic();
             if let Some(reason) = self.reason_to_let_go(&state, name, path, now) {

@@ -134,6 +134,18 @@ impl Queue {
         });
     }
 
+    /// PostgreSQL asks once more for a file that was released, and another one with its name may be there `now`: then every repository
+    /// lacks it, until it has compared the two.
+    pub(super) fn ask_once_more(&mut self, name: &str, path: &str, now: Option<FileIdentity>) {
+        self.jobs.change(name, |job| {
+            if job.released.is_some() && !job.is_settling && !job.is_of(now) {
+                job.released = None;
+                job.begin_anew();
+                job.path = path.to_owned();
+            }
+        });
+    }
+
     /// Somebody waits for a file, which is taken on, and tried at once if it was not to be tried for a while.
     pub(super) fn ask(&mut self, name: &str, path: &str, asker: Sender<Answer>) {
         self.add(name, path);

@@ -64,9 +64,12 @@ impl Job {
         *self.identity.get_or_insert(identity) == identity
     }
 
-    /// Whether what repositories have got is the file that is there `now`.
+    /// Whether what repositories have got is the file that is there `now`. An earlier agent's pending copy does not say which file it is.
     pub(super) fn is_of(&self, now: Option<FileIdentity>) -> bool {
-        self.identity.is_none_or(|known| now == Some(known))
+        match self.identity {
+            Some(known) => now == Some(known),
+            None => self.released.is_none(),
+        }
     }
 
     /// Each repository is to compare what it has with the file that is there now.

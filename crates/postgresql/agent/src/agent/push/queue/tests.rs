@@ -55,16 +55,19 @@ fn a_file_is_archived_when_all_required_repositories_have_it_and_copies_are_pend
     assert_eq!((queue.lacking(2), queue.unstarted()), ((0, 0), 0));
 }
 
-/// The data directory was rolled back in place: one repository has got the file that was there, the other the one that is.
-#[test]
-fn files_that_repositories_got_at_different_times_are_held_against_each_other() {
+fn two_files() -> [Option<FileIdentity>; 2] {
     let directory = tempfile::tempdir().unwrap();
-    let identity = |name: &str, content: &[u8]| {
+    [("before", "1"), ("after", "22")].map(|(name, content)| {
         let path = directory.path().join(name);
         std::fs::write(&path, content).unwrap();
         Some(FileIdentity::of(&std::fs::metadata(&path).unwrap()))
-    };
-    let (before, after) = (identity("before", b"1"), identity("after", b"22"));
+    })
+}
+
+/// The data directory was rolled back in place: one repository has got the file that was there, the other the one that is.
+#[test]
+fn files_that_repositories_got_at_different_times_are_held_against_each_other() {
+    let [before, after] = two_files();
     let mut queue = queue(&[true, true], 8);
     queue.add("a", "a");
     assert_eq!(chosen(&mut queue), Some(("a".to_owned(), vec![0, 1])));
@@ -368,4 +371,15 @@ fn a_copy_stays_pending_when_the_file_is_left_out() {
     assert_eq!((task.destinations, task.source), (vec![1], Source::Repository));
     assert!(matches!(queue.finish("a", 1, None, Ok(()), NOW), Outcome::Copied));
     assert!(!queue.is_known("a"));
+}
+
+/// The data directory was rolled back in place since an earlier agent left the copy pending: PostgreSQL asks for another file.
+#[test]
+fn what_an_earlier_agent_released_is_not_taken_for_the_file_that_is_asked_for() {
+    let [_, now] = two_files();
+    let mut queue = queue(&[true, false], 8);
+    queue.add_pending_copy("a", 1);
+    queue.destinations[0].failed(NOW, &store_is_down());
+    assert_eq!(queue.trouble("a", NOW), Some("down"));
+    assert_eq!(queue.begin_release("a", now), Release::LeftOut(Vec::new()));
 }
