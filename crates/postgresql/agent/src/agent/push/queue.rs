@@ -403,7 +403,20 @@ impl Queue {
         }
     }
 
-    /// The spool has the note of a release, unless it could not be written: then PostgreSQL keeps the file.
+    /// Whether a release is still what it was when it began. A repository may have been replaced while it was noted.
+    pub(super) fn still_stands(&self, name: &str, release: &Release) -> bool {
+        let has_it = |job: &Job| {
+            let mut destinations = self.destinations.iter().zip(&job.stages);
+            destinations.any(|(destination, stage)| destination.is_required && *stage == Stage::Done)
+        };
+        match release {
+            Release::Copied(_) => self.jobs.get(name).is_some_and(has_it),
+            Release::LeftOut(_) => true,
+        }
+    }
+
+    /// The spool has the note of a release, unless it could not be written, or the release does not stand: then PostgreSQL keeps the
+    /// file.
     pub(super) fn end_release(&mut self, name: &str, release: &Release, is_noted: bool) -> Settled {
         match release {
             Release::LeftOut(_) if is_noted => self.leave_out(name),

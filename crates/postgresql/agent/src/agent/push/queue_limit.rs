@@ -65,12 +65,17 @@ impl Pusher {
             Release::Copied(destinations) => self.note_pending_copy(name, destinations),
             Release::LeftOut(_) => self.note_left_out(name, path, reason),
         };
-        let settled = {
+        self.take_on_changes();
+        let (noted, settled) = {
             let mut state = self.state.lock();
+            let noted = noted.and_then(|()| match state.queue.still_stands(name, release) {
+                true => Ok(()),
+                false => Err(format!("{name} was in a repository that was replaced meanwhile; {reason}")),
+            });
             state.left_out += u64::from(noted.is_ok() && matches!(release, Release::LeftOut(_)));
             let settled = state.queue.end_release(name, release, noted.is_ok());
             self.start_workers(&mut state);
-            settled
+            (noted, settled)
         };
         self.changed.notify_all();
         settled.copied.into_iter().for_each(|destination| self.note_copied(name, destination));

@@ -427,3 +427,29 @@ fn a_repository_that_hangs_holds_up_one_thread_and_no_other_repository() {
     pusher.record_gaps_in(pusher.required()).unwrap();
     assert_eq!(notes(), before, "the notes were written again");
 }
+
+/// PostgreSQL keeps the file: nothing has it any more.
+#[test]
+fn a_file_is_not_released_when_the_repository_that_had_it_is_replaced_while_that_is_noted() {
+    let directory = tempfile::tempdir().unwrap();
+    let shared = shared_with(directory.path(), &["repository", "another"], "");
+    let identity = write_to_archive(directory.path(), SEGMENT, b"content");
+    let pusher = Pusher::new(Arc::clone(&shared), Packing::default(), 4, limit_of_a_byte());
+    let path = format!("pg_wal/{SEGMENT}");
+    let mut state = pusher.state.lock();
+    // No thread is started, since as many as may be are there.
+    state.workers = pusher.workers_max;
+    let now = pusher.shared.clock.monotonic();
+    state.queue.add(SEGMENT, &path);
+    assert!(matches!(state.queue.choose(now), Choice::Task(task) if task.destinations == [0, 1]));
+    state.queue.finish(SEGMENT, 0, identity, Ok(()), now);
+    state.queue.finish(SEGMENT, 1, None, Err(&store_is_down()), now);
+    let release = state.queue.begin_release(SEGMENT, identity);
+    assert_eq!(release, Release::Copied(vec![1]));
+    state.queue.repository_changed(0);
+    drop(state);
+    let answer = pusher.let_go(SEGMENT, &path, "full", &release);
+    assert!(matches!(&answer, Answer::Failed(problem) if problem.contains("replaced")), "{answer:?}");
+    let state = pusher.state.lock();
+    assert!(!state.queue.is_released(SEGMENT) && !state.queue.is_settling(SEGMENT));
+}
