@@ -459,7 +459,8 @@ impl Queue {
     pub(super) fn forget_failed(&mut self, is_wanted: impl Fn(&str) -> bool) {
         for name in self.jobs.resting() {
             let job = self.jobs.get(&name).expect("what rests is there");
-            if job.released.is_none() && !job.stages.contains(&Stage::Running) && !is_wanted(&name) {
+            let is_at_rest = !job.is_settling && !job.stages.contains(&Stage::Running);
+            if job.released.is_none() && is_at_rest && !is_wanted(&name) {
                 self.jobs.remove(&name);
             }
         }

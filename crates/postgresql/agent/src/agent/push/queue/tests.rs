@@ -383,3 +383,18 @@ fn what_an_earlier_agent_released_is_not_taken_for_the_file_that_is_asked_for() 
     assert_eq!(queue.trouble("a", NOW), Some("down"));
     assert_eq!(queue.begin_release("a", now), Release::LeftOut(Vec::new()));
 }
+
+/// It would end with nothing to release, and PostgreSQL would be told all the same.
+#[test]
+fn a_file_is_not_forgotten_while_its_release_is_noted() {
+    let mut queue = queue(&[true, true], 8);
+    queue.add("a", "a");
+    chosen(&mut queue).unwrap();
+    queue.finish("a", 0, None, Ok(()), NOW);
+    queue.finish("a", 1, None, Err(&Failure { is_of_store: false, ..store_is_down() }), NOW);
+    let release = queue.begin_release("a", None);
+    queue.forget_failed(|_| false);
+    assert!(queue.is_known("a"));
+    queue.end_release("a", &release, true);
+    assert!(queue.is_released("a"));
+}
