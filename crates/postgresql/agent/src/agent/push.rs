@@ -162,8 +162,12 @@ impl Pusher {
                 let release = state.queue.begin_release(name, self.identity_of(path));
                 return Course::LetGo { reason, release };
             }
-            if let Some(message) = state.queue.trouble(name, now) {
-                return Course::Told(Answer::Failed(message.to_owned()));
+            if let Some(message) = state.queue.trouble(name, now).map(str::to_owned) {
+                // Another repository may take it meanwhile.
+                self.start_workers(&mut state);
+                drop(state);
+                self.changed.notify_all();
+                return Course::Told(Answer::Failed(message));
             }
         }
         let (sender, receiver) = channel();

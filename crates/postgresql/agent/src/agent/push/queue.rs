@@ -206,6 +206,22 @@ impl Queue {
         })
     }
 
+    /// Whether a required repository that answers, and lacks fewer files than `lag_max`, is about to get a file that none of them has.
+    pub(super) fn is_about_to_be_stored(
+        &self,
+        name: &str,
+        now: Option<FileIdentity>,
+        lag_max: usize,
+    ) -> bool {
+        let required = || (0..self.destinations.len()).filter(|index| self.destinations[*index].is_required);
+        let is_about_to_take = |index: usize| {
+            self.jobs.get(name).is_some_and(|job| job.stages[index] == Stage::Waiting)
+                && self.destinations[index].last_trouble().is_none()
+                && self.lacking(index).0 < lag_max
+        };
+        !required().any(|index| self.is_in(name, index, now)) && required().any(is_about_to_take)
+    }
+
     /// The next upload: those that a command waits for first, then histories, then by name; pending copies last.
     pub(super) fn choose(&mut self, now: Duration) -> Choice {
         let capacities: Vec<Capacity> =

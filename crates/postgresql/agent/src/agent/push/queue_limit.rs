@@ -39,8 +39,14 @@ impl Pusher {
         let slow = state.over_limit.filter(|(since, count)| {
             now.saturating_sub(*since) >= patience && state.queue.waiting_count() >= *count
         });
+        let trouble = state.queue.lasting_trouble(name, now, patience);
+        // While one is down, another may do well: its own queue says whether it takes less than PostgreSQL writes.
+        let lag_max = slow.map_or(usize::MAX, |(_, count)| count);
+        if trouble.is_some() && state.queue.is_about_to_be_stored(name, self.identity_of(path), lag_max) {
+            return None;
+        }
         // A single failure is not worth a gap.
-        let cause = match (state.queue.lasting_trouble(name, now, patience), slow) {
+        let cause = match (trouble, slow) {
             (Some(trouble), _) => trouble.to_owned(),
             (None, Some(_)) => "the repository takes less than PostgreSQL writes".to_owned(),
             (None, None) => return None,

@@ -453,3 +453,46 @@ fn a_file_is_not_released_when_the_repository_that_had_it_is_replaced_while_that
     let state = pusher.state.lock();
     assert!(!state.queue.is_released(SEGMENT) && !state.queue.is_settling(SEGMENT));
 }
+
+/// All uploads that may be under way to it are those of other files, and another required repository is down.
+#[test]
+fn a_segment_is_no_gap_while_a_required_repository_is_about_to_take_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let spool = Spool::new(directory.path().join("spool"), 1);
+    spool.prepare().unwrap();
+    let clock = Arc::new(SimulatedClock::default());
+    let shared = shared_in(directory.path(), spool, clock, &["repository", "another"], "");
+    let identity = write_to_archive(directory.path(), SEGMENT, &[0; 100]);
+    let limit = QueueLimit { bytes: 1, patience: Duration::ZERO };
+    let path = format!("pg_wal/{SEGMENT}");
+    for was_released in [false, true] {
+        let pusher = Pusher::new(Arc::clone(&shared), Packing::default(), 4, Some(limit));
+        let now = pusher.shared.clock.monotonic();
+        {
+            let mut state = pusher.state.lock();
+            state.workers = pusher.workers_max;
+            state.queue.destinations[0].running = 4;
+            state.queue.destinations[1].failed(now, &store_is_down());
+            if was_released {
+                // Of a file that was there before the data directory was rolled back.
+                state.queue.add_pending_copy(SEGMENT, 1);
+                state.queue.add("another", "another");
+            }
+        }
+        let waits =
+            || matches!(pusher.take_on(SEGMENT, &path), Course::Told(Answer::Failed(why)) if why == "down");
+        assert!(waits(), "was released: {was_released}");
+        // For longer than it is patient the queue has been as long as now, and this repository lacks as many.
+        let count = pusher.state.lock().queue.lacking(0).0;
+        pusher.state.lock().over_limit = Some((now, count + 1));
+        assert!(waits(), "was released: {was_released}");
+        let mut state = pusher.state.lock();
+        state.over_limit = Some((now, count));
+        assert!(pusher.reason_to_let_go(&state, SEGMENT, &path, now).is_some(), "it takes too little");
+        state.over_limit = None;
+        assert_eq!(pusher.reason_to_let_go(&state, SEGMENT, &path, now), None);
+        state.queue.destinations[0].failed(now, &store_is_down());
+        assert!(pusher.reason_to_let_go(&state, SEGMENT, &path, now).is_some(), "both are down");
+        assert_eq!(state.queue.begin_release(SEGMENT, identity), Release::LeftOut(Vec::new()));
+    }
+}
