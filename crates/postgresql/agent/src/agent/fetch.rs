@@ -129,6 +129,17 @@ impl Drop for Worker<'_> {
     }
 }
 
+/// A download ahead. Commands that wait for it when a panic ends it fetch the segment themselves.
+struct Download<'a>(&'a Fetcher, SegmentPlace);
+
+impl Drop for Download<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.finish(self.1, false, false);
+        }
+    }
+}
+
 /// What a fetch came to.
 enum Fetched {
     There(Box<Header>),
@@ -387,6 +398,7 @@ impl Fetcher {
     fn work(&self, system: System) {
         let _counted = Worker(self);
         while let Some(place) = self.next() {
+            let _download = Download(self, place);
             let fetched = self.fetch_ahead(system, place);
             self.finish(place, matches!(fetched, Fetched::There(_)), matches!(fetched, Fetched::Missing));
         }
@@ -555,5 +567,7 @@ mod tests {
         seawall_testing::wait_until("the workers to panic", || {
             clock.has_panicked() && fetcher.state.lock().workers == 0
         });
+        // Nor by a command that asks for its segment: it fetches that itself.
+        assert!(!fetcher.state.lock().ahead.values().any(|stage| matches!(stage, Ahead::Running(_))));
     }
 }
