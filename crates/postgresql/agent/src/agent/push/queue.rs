@@ -314,6 +314,15 @@ impl Queue {
         let destinations = &self.destinations;
         let outcome = self.jobs.change(name, |job| {
             job.stages[destination] = Stage::Done;
+            if !job.is_still(identity) {
+                if job.is_settling || job.released.is_some() {
+                    // PostgreSQL is told of the other file: this repository still lacks its copy.
+                    job.stages[destination] = Stage::Waiting;
+                } else {
+                    job.begin_anew();
+                }
+                return Outcome::Nothing;
+            }
             if job.is_settling {
                 // Its note may not be written yet.
                 return Outcome::Nothing;
@@ -321,10 +330,6 @@ impl Queue {
             if job.released.is_some() {
                 job.noted.remove(&destination);
                 return Outcome::Copied;
-            }
-            if !job.is_still(identity) {
-                job.begin_anew();
-                return Outcome::Nothing;
             }
             let lacking = job.lacking();
             if lacking.iter().any(|destination| destinations[*destination].is_required) {

@@ -58,10 +58,13 @@ impl Job {
     }
 
     /// Whether a repository has got the same file as those before it. Another one may be under its name by now: in a data directory
-    /// that was rolled back, or restored, in place.
+    /// that was rolled back, or restored, in place. After its release, no upload decides which file was released.
     pub(super) fn is_still(&mut self, identity: Option<FileIdentity>) -> bool {
         let Some(identity) = identity else { return true };
-        *self.identity.get_or_insert(identity) == identity
+        if self.identity.is_none() && self.released.is_none() {
+            self.identity = Some(identity);
+        }
+        self.identity.is_none_or(|known| known == identity)
     }
 
     /// Whether what repositories have got is the file that is there `now`. An earlier agent's pending copy does not say which file it is.

@@ -398,3 +398,18 @@ fn a_file_is_not_forgotten_while_its_release_is_noted() {
     queue.end_release("a", &release, true);
     assert!(queue.is_released("a"));
 }
+
+/// The data directory was rolled back in place meanwhile.
+#[test]
+fn a_copy_of_another_file_that_arrives_while_a_release_is_noted_is_none() {
+    let [before, after] = two_files();
+    let mut queue = queue(&[true, true, false], 8);
+    queue.add("a", "a");
+    chosen(&mut queue).unwrap();
+    queue.finish("a", 0, before, Ok(()), NOW);
+    queue.finish("a", 1, None, Err(&store_is_down()), NOW);
+    let release = queue.begin_release("a", before);
+    assert!(matches!(queue.finish("a", 2, after, Ok(()), NOW), Outcome::Nothing));
+    assert!(queue.end_release("a", &release, true).copied.is_empty());
+    assert_eq!(chosen(&mut queue), Some(("a".to_owned(), vec![2])), "the copy is pending");
+}
