@@ -34,7 +34,7 @@ crate name:
 tour:
     cargo run --release -- tour
 
-# So many schedules of threads as the suite has, times a hundred.
+# A hundred times as many schedules of threads as the suite runs.
 schedules times="100":
     SEAWALL_SCHEDULES={{ times }} cargo test -p seawall-schedules --features shuttle --locked
 
