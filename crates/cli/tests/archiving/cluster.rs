@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use seawall_testing::wait_until;
 use serde_json::Value;
 
-use crate::agents::kill_agents;
+use crate::agents::{agents, kill_agents};
 use crate::postgresql_log::PostgreSqlLog;
 
 pub(crate) const SYSTEM: u64 = 7_301_234_567_890_123_456;
@@ -145,6 +145,13 @@ impl Cluster {
         assert!(self.kill_agent_if_any(), "no agent runs");
     }
 
+    pub(crate) fn signal_agent(&self, signal: &str) {
+        for process in agents(&self.place("spool")) {
+            let status = Command::new("kill").args(["-s", signal, &process.to_string()]).status();
+            assert!(status.unwrap().success());
+        }
+    }
+
     pub(crate) fn kill_agent_if_any(&self) -> bool {
         kill_agents(&self.place("spool"))
     }
@@ -152,8 +159,10 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // There may be none.
-        self.run("archive-stop", &[]);
+        // There may be none, and the data directory may be elsewhere: a test has failed.
+        if self.command("archive-stop", &[]).output().is_err() {
+            self.kill_agent_if_any();
+        }
     }
 }
 

@@ -8,6 +8,14 @@ use crate::postgresql_log::PostgreSqlLog;
 
 /// A cluster with a gap that is on record nowhere, and no agent. Returns the segment that is missing.
 fn with_a_gap() -> (Cluster, String) {
+    let (cluster, name) = with_a_gap_and_its_agent();
+    cluster.kill_agent();
+    cluster.rename("unmounted", "repository");
+    (cluster, name)
+}
+
+/// Its repository is away.
+fn with_a_gap_and_its_agent() -> (Cluster, String) {
     let mut cluster = Cluster::new(0);
     cluster.options = limited_to(2);
     is_done(&cluster.push_other("00000002.history"));
@@ -21,8 +29,6 @@ fn with_a_gap() -> (Cluster, String) {
     let said = push_until_let_go(&cluster, &name);
     assert!(said.contains("GAP"), "{said}");
     remove(&cluster, &name);
-    cluster.kill_agent();
-    cluster.rename("unmounted", "repository");
     (cluster, name)
 }
 
@@ -52,4 +58,16 @@ fn a_gap_is_remembered_when_the_data_directory_was_moved() {
     // Its agent is stopped there.
     cluster.rename("moved", "data");
     cluster.kill_agent_if_any();
+}
+
+/// It sees only later that its directory is gone.
+#[test]
+fn a_gap_is_remembered_while_the_agent_of_the_place_before_lives() {
+    let (cluster, name) = with_a_gap_and_its_agent();
+    cluster.signal_agent("STOP");
+    cluster.rename("unmounted", "repository");
+    cluster.rename("data", "moved");
+    is_known_to_be_missing(&cluster, &PathBuf::from(cluster.place("moved")), &name);
+    cluster.rename("moved", "data");
+    cluster.kill_agent();
 }

@@ -22,5 +22,12 @@ pub(crate) fn kill_agents(spool: &str) -> bool {
         // It may have ended meanwhile.
         Command::new("kill").arg("-9").arg(process.to_string()).output().unwrap();
     }
+    // What they held is free when they have ended, which is some time after the signal.
+    seawall_testing::wait_until("killed agents to end", || !ours.iter().any(|process| is_running(*process)));
     !ours.is_empty()
+}
+
+fn is_running(process: u32) -> bool {
+    let state = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    state.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))
 }

@@ -147,9 +147,7 @@ fn start(arguments: &[OsString]) -> Result<Started, String> {
     let lock = lock.map_err(|error| format!("cannot lock the spool: {error}"))?;
     let shared =
         Shared::take_over(spool, data, Arc::new(SystemClock), |known| open_repositories(&settings, known))?;
-    if let Ok(system) = shared.data.system() {
-        moved::take_over(&shared.spool, system, &shared.repositories, &shared.gaps);
-    }
+    moved::take_over(&shared);
     let listener = listen(&shared.spool)?;
     let watched = shared.data.archive_status();
     let watch =
@@ -212,6 +210,7 @@ impl Agent {
                 if now.saturating_sub(looked_at_repositories) >= LOOK_AT_REPOSITORIES {
                     looked_at_repositories = now;
                     self.pusher.look_at_repositories();
+                    moved::take_over(&self.shared);
                 }
                 if self.is_idle(now) || !self.shared.data.exists() {
                     break;

@@ -51,6 +51,7 @@ use seawall_io::{Disk, DiskFile, OpenMode, OsDisk};
 
 pub(crate) use ahead::Fetching;
 pub use lock::{Lock, SpoolLock};
+pub(crate) use place::at;
 
 /// Ids of the required repositories.
 const REPOSITORIES: &str = "repositories";

@@ -25,9 +25,9 @@ use std::time::Duration;
 use parking_lot::{Condvar, Mutex};
 use seawall_archive::{ArchiveError, Gap, Header, LogFileName, SegmentPlace, StoreCause, System};
 
-use super::Shared;
 use super::repositories::RepositoryHandle;
 use super::statistics::FetchStatistics;
+use super::{Shared, moved};
 use crate::log_line::log_line;
 use crate::protocol::Answer;
 use crate::replacement::remove_left;
@@ -40,8 +40,6 @@ const WINDOW_FIRST: usize = 8;
 const WINDOW_GROWTH: usize = 2;
 /// What lies ahead goes when recovery has asked for nothing for so many looks around: some minutes.
 const QUIET_ROUNDS: u32 = 30;
-/// A standby at the end of the archive asks every few seconds: gaps are not listed each time.
-const GAPS_KNOWN_FOR: Duration = Duration::from_secs(60);
 
 /// Downloads of one data directory.
 pub(super) struct Fetcher {
@@ -51,8 +49,6 @@ pub(super) struct Fetcher {
     state: Mutex<State>,
     /// There is something to fetch, which one worker is woken for; or the end, or a worker's end.
     changed: Condvar,
-    /// When the gaps were listed, and those of all required repositories.
-    gaps: Mutex<Option<(Duration, Vec<Gap>)>>,
     /// The directory that was looked through last for what killed agents have left.
     tidied: Mutex<Option<PathBuf>>,
 }
@@ -156,7 +152,6 @@ impl Fetcher {
             window_max,
             state: Mutex::default(),
             changed: Condvar::new(),
-            gaps: Mutex::default(),
             tidied: Mutex::default(),
         })
     }
@@ -271,13 +266,10 @@ impl Fetcher {
 
     /// A segment is in no repository: at the end of the archive, or in a gap.
     fn missing(&self, system: System, place: SegmentPlace) -> Fetched {
-        let gap = match self.shared.gaps.has(system, place) {
-            true => Gap { first: place, last: place },
-            false => match self.gap_of(system, place) {
-                Ok(Some(gap)) => gap,
-                Ok(None) => return Fetched::Missing,
-                Err(error) => return Fetched::Failed(error.to_string()),
-            },
+        let gap = match self.gap_of(system, place) {
+            Ok(Some(gap)) => gap,
+            Ok(None) => return Fetched::Missing,
+            Err(problem) => return Fetched::Failed(problem),
         };
         Fetched::Failed(format!(
             "{place} is in a gap: {} to {} were left out of the archive on purpose, as `seawall repo info` tells. No recovery goes \
@@ -286,19 +278,26 @@ impl Fetcher {
         ))
     }
 
-    fn gap_of(&self, system: System, place: SegmentPlace) -> Result<Option<Gap>, ArchiveError> {
-        let now = self.shared.clock.monotonic();
-        let mut known = self.gaps.lock();
-        if known.as_ref().is_none_or(|(listed, _)| now.saturating_sub(*listed) >= GAPS_KNOWN_FOR) {
-            let mut gaps = Vec::new();
-            // An optional repository has no gap on record that those that are required have not.
-            for handle in self.shared.repositories.iter().filter(|handle| handle.is_required) {
-                gaps.extend(handle.ask(|repository| repository.gaps(system))?);
-            }
-            *known = Some((now, gaps));
+    /// A gap is noted in a spool until it is on record in a repository, so spools come first. Nothing of the answer is kept for the
+    /// next question: recovery ends where it is told that a segment is missing.
+    fn gap_of(&self, system: System, place: SegmentPlace) -> Result<Option<Gap>, String> {
+        let Shared { gaps, spool, repositories, .. } = &*self.shared;
+        let is_noted = gaps.has(system, place)
+            || moved::is_left_out(spool, system, place, repositories).map_err(|error| {
+                format!("whether {place} was left out of the archive is not known: {error}")
+            })?;
+        if is_noted {
+            return Ok(Some(Gap { first: place, last: place }));
         }
-        let gaps = known.iter().flat_map(|(_, gaps)| gaps);
-        Ok(gaps.copied().find(|gap| gap.contains(place)))
+        // An optional repository has no gap on record that those that are required have not.
+        for handle in repositories.iter().filter(|handle| handle.is_required) {
+            let recorded =
+                handle.ask(|repository| repository.gaps(system)).map_err(|error| error.to_string())?;
+            if let Some(gap) = recorded.into_iter().find(|gap| gap.contains(place)) {
+                return Ok(Some(gap));
+            }
+        }
+        Ok(None)
     }
 
     /// As many at once as the repository that is asked first can take.

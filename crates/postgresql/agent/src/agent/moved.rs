@@ -7,15 +7,23 @@
 use std::io;
 use std::path::Path;
 
-use seawall_archive::System;
+use seawall_archive::{SegmentPlace, System};
 
+use super::Shared;
 use super::push::gaps::Gaps;
 use super::repositories::RepositoryHandle;
 use crate::log_line::log_line;
-use crate::spool::{GapNote, Lock, Spool};
+use crate::spool::{GapNote, Lock, Spool, at};
 
 /// Takes over what the spools beside this one remember of this cluster, where they have noted it for these repositories.
-pub(super) fn take_over(spool: &Spool, system: System, repositories: &[RepositoryHandle], gaps: &Gaps) {
+/// An agent that lives keeps them until it has ended.
+pub(super) fn take_over(shared: &Shared) {
+    // Without it nothing is archived, nor fetched.
+    let Ok(system) = shared.data.system() else { return };
+    take_over_all(&shared.spool, system, &shared.repositories, &shared.gaps);
+}
+
+fn take_over_all(spool: &Spool, system: System, repositories: &[RepositoryHandle], gaps: &Gaps) {
     let others = beside(spool).unwrap_or_else(|error| {
         log_line!("the spools beside this one cannot be listed: {error}");
         Vec::new()
@@ -28,6 +36,31 @@ pub(super) fn take_over(spool: &Spool, system: System, repositories: &[Repositor
             Err(error) => log_line!("what {directory} remembers cannot be taken over: {error}"),
         }
     }
+}
+
+/// Whether a spool beside this one remembers the segment as left out of these repositories. The agent of that spool may live: it
+/// ends some time after its data directory was moved, and only then is what it remembers taken over.
+///
+/// # Errors
+/// What the system says, with the spool: what cannot be read may remember it.
+pub(super) fn is_left_out(
+    spool: &Spool,
+    system: System,
+    place: SegmentPlace,
+    repositories: &[RepositoryHandle],
+) -> io::Result<bool> {
+    for other in beside(spool)? {
+        // Another user's is not believed.
+        if other.check().is_err() {
+            continue;
+        }
+        let notes = other.gap_notes().map_err(at(other.directory()))?;
+        let is_noted = notes.iter().any(|note| note.system == system && note.place == place);
+        if is_noted && is_for(&other, repositories).map_err(at(other.directory()))? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 fn beside(spool: &Spool) -> io::Result<Vec<Spool>> {
@@ -137,11 +170,12 @@ mod tests {
         let gaps = Gaps::read(&now, &repositories).unwrap();
         // As long as its own agent lives, it is that one's.
         let lock = before.try_lock(Lock::Agent).unwrap();
-        take_over(&now, SYSTEM, &repositories, &gaps);
+        take_over_all(&now, SYSTEM, &repositories, &gaps);
         assert_eq!((gaps.count(), before.gap_notes().unwrap().len()), (0, 2));
+        assert!(is_left_out(&now, SYSTEM, note(SYSTEM).place, &repositories).unwrap());
         drop(lock);
         for _ in 0..2 {
-            take_over(&now, SYSTEM, &repositories, &gaps);
+            take_over_all(&now, SYSTEM, &repositories, &gaps);
             assert!(gaps.has(SYSTEM, note(SYSTEM).place));
             assert_eq!(now.gap_notes().unwrap(), [note(SYSTEM)]);
             assert_eq!(now.pending_copies(SYSTEM, &key).unwrap(), [NAME]);
@@ -156,8 +190,9 @@ mod tests {
         let (directory, repositories) = (tempfile::tempdir().unwrap(), repositories());
         let (before, now) = spools(directory.path(), "01234567");
         let gaps = Gaps::read(&now, &repositories).unwrap();
-        take_over(&now, SYSTEM, &repositories, &gaps);
+        take_over_all(&now, SYSTEM, &repositories, &gaps);
         assert_eq!((gaps.count(), now.gap_notes().unwrap().len()), (0, 0));
         assert_eq!(before.gap_notes().unwrap().len(), 2);
+        assert!(!is_left_out(&now, SYSTEM, note(SYSTEM).place, &repositories).unwrap());
     }
 }

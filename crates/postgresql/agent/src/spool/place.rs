@@ -129,7 +129,7 @@ fn check_own(path: &Path, metadata: &std::fs::Metadata) -> io::Result<()> {
 }
 
 /// Says which file it is, and what to do.
-pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> io::Error {
+pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> io::Error {
     let path = path.display().to_string();
     move |error| advised(io::Error::new(error.kind(), format!("{path}: {error}")))
 }
