@@ -1,0 +1,1 @@
+//! PostgreSQL's protocol over `seawall-sql`: sessions, authentication, limits, configuration.

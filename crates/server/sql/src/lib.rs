@@ -1,0 +1,20 @@
+//! SQL with PostgreSQL's meaning over the storage engine.
+//!
+//! ```text
+//!   text -> statement (parse) -> algebra (bind) -> plan (optimize) -> rows (execute)
+//!                                   |                                   |
+//!                                 schema  <------ definitions ------> storage (rows and index entries in the engine)
+//! ```
+//! * `parse`: text to sqlparser's tree, and the statements that sqlparser does not know.
+//! * `bind`: names, types, casts, operators and functions as PostgreSQL resolves them; gives the algebra.
+//! * `algebra`: relations and expressions over numbered columns. Nothing above the binder sees sqlparser's types.
+//! * `optimize`: access by keys and indexes, order of joins, decorrelation; gives plans.
+//! * `execute`: rows, pulled one by one from a plan.
+//! * `schema`: tables, indexes, constraints, views, sequences: rows of the engine, in transactions like all others.
+//! * `storage`: rows and index entries as bytes, and the checks that a change of a row makes.
+//! * `catalog`: pg_catalog and information_schema as relations.
+//! * `session`: transactions, settings, prepared statements, portals, cursors.
+
+pub mod algebra;
+pub mod schema;
+pub mod session;

@@ -1,0 +1,24 @@
+//! PostgreSQL's types: values, their text and binary forms, order, operators, casts and functions.
+//!
+//! Nothing here knows tables, sessions or plans: `sql` finds the implementation of each function, operator and cast here, by the name
+//! of the source that PostgreSQL's own catalog gives it (`pg_proc.prosrc`).
+//!
+//! * `datum`: one value. `error`: an error with PostgreSQL's code, message and position. `oid`: numbers of types.
+//! * `system`: PostgreSQL 15's own catalogs of types, functions, operators, casts and aggregates, from a file.
+//! * `text_form`, `binary_form`: input and output.
+//! * `order`: what sorts, groups and joins compare.
+//! * `functions`: one row for each implementation. `aggregates`, `set_returning`: those that take or give many rows.
+
+pub mod aggregates;
+pub mod datum;
+pub mod error;
+pub mod functions;
+pub mod oid;
+pub mod set_returning;
+pub mod settings;
+pub mod system;
+
+pub use datum::{Array, Datum, Dimension, Interval, Record, TypeReference};
+pub use error::{SqlError, SqlResult, SqlState};
+pub use oid::Oid;
+pub use settings::Settings;
