@@ -26,7 +26,7 @@ mod verify;
 use std::ffi::OsString;
 use std::path::Path;
 
-use seawall::{Database, Error, MasterKey, OpenMode, Options};
+use seawall::{Database, DatabaseDirectory, Error, MasterKey, OpenMode, Options};
 use seawall_settings::KeyOf;
 
 use crate::archiving;
@@ -229,7 +229,7 @@ fn close_where_it_is(database: Database, directory: &Path, output: &Output) -> R
 
 fn open_with(directory: &Path, options: Options) -> Result<Database, Failure> {
     let mut bar = None;
-    let database = Database::open_with(directory, options, |step| {
+    let database = DatabaseDirectory::at(directory).open(options, |step| {
         let total = step.end_at_most.bytes_since(step.redo_point);
         let bar = bar.get_or_insert_with(|| progress::bytes(Some(total), "recovering"));
         bar.set_position(step.replayed.bytes_since(step.redo_point));

@@ -194,8 +194,8 @@ fn a_dropped_table_comes_back_and_both_timelines_can_be_restored() {
     // The mistake.
     let before = accounts(&database);
     assert_eq!(total(&before), u64::from(ACCOUNTS) * BALANCE);
-    let lsn = database.create_restore_point("before the mistake").unwrap();
-    database.drop_table("accounts").unwrap();
+    let lsn = database.log().create_restore_point("before the mistake").unwrap();
+    database.tables().drop("accounts").unwrap();
     database.close().unwrap();
 
     scene.ok(&["restore", "by-name", "--to-name", "before the mistake"]);
@@ -210,9 +210,9 @@ fn a_dropped_table_comes_back_and_both_timelines_can_be_restored() {
     assert!(refused.contains("archive-mode"), "{refused}");
     scene.ok(&["archive-mode", "by-name", "on"]);
     let database = scene.open("by-name");
-    assert_eq!(database.timeline().get(), 2);
+    assert_eq!(database.log().timeline().get(), 2);
     under_load(&database, || database.checkpoint().unwrap());
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     // Either has data that the other lacks, until a backup says which of them is in production.
     let refused = scene.fails(3, &["restore", "new-way"]);
     assert!(refused.contains("timeline 2, which left timeline 1 at"), "{refused}");
@@ -225,7 +225,7 @@ fn a_dropped_table_comes_back_and_both_timelines_can_be_restored() {
     assert!(scene.accounts_in("new-way") == after, "other rows");
     scene.ok(&["restore", "old-way", "--timeline", "1"]);
     let old_way = Database::open(scene.path("old-way"), Options::default()).unwrap();
-    assert!(old_way.tables().unwrap().is_empty(), "the mistake is a part of the old way");
+    assert!(old_way.tables().list().unwrap().is_empty(), "the mistake is a part of the old way");
     old_way.close().unwrap();
     let refused = scene.seawall(&["restore", "bank"]);
     assert!(!refused.status.success());
@@ -264,7 +264,7 @@ fn a_backup_that_is_killed_is_gone_on_with_and_so_is_a_restore() {
     let directory = tempfile::tempdir().unwrap();
     let scene = Scene::new(directory.path());
     let database = scene.open("bank");
-    let mut load = database.bulk_load("many").unwrap();
+    let mut load = database.tables().bulk_load("many").unwrap();
     for key in 0..ROWS {
         load.add(key.to_be_bytes(), [7; 4_000]).unwrap();
     }
@@ -332,7 +332,7 @@ fn child_that_writes_until_it_is_killed() {
     for number in 0_u64.. {
         let options =
             TransactionOptions { durability: Durability::Archived, ..Options::default().transaction() };
-        let mut transaction = database.begin_with(options);
+        let mut transaction = database.with(options).begin();
         transaction.put(&table, number.to_be_bytes(), b"archived").unwrap();
         transaction.commit().unwrap();
         println!("archived {number}");

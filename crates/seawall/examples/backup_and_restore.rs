@@ -28,7 +28,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("backup {} of {} rows", taken.id, taken.manifest.rows());
 
     // In the repository when this returns. A `Sync` commit would be there within a second.
-    database.put_with(&accounts, "bob", "50", Durability::Archived)?;
+    database.with(Durability::Archived).put(&accounts, "bob", "50")?;
     database.close()?;
     std::fs::remove_dir_all(scratch.path().join("bank"))?;
 

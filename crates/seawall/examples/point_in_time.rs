@@ -22,12 +22,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     // Everything after the backup is in the log: any moment of it can be restored.
     let good = database.put(&prices, "apple", "1.20")?;
-    database.create_restore_point("before the new prices")?;
+    database.log().create_restore_point("before the new prices")?;
     let before = clock.wall_micros();
     while clock.wall_micros() == before {
         std::hint::spin_loop(); // The mistake is of a later microsecond.
     }
-    database.put_with(&prices, "apple", "0.00", Durability::Archived)?; // the mistake
+    database.with(Durability::Archived).put(&prices, "apple", "0.00")?; // the mistake
     database.close()?;
 
     let targets = [

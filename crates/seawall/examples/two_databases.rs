@@ -30,10 +30,10 @@ impl Bank {
 
     /// Second phase, and what is done after a crash: each branch in doubt gets the coordinator's decision.
     fn finish(&self, coordinator: &Database, decisions: &Table) -> Result<(), Error> {
-        for branch in self.database.in_doubt()? {
+        for branch in self.database.two_phase().in_doubt()? {
             match coordinator.get(decisions, &branch.gid)? {
-                Some(_) => self.database.commit_prepared(&branch.gid)?,
-                None => self.database.rollback_prepared(&branch.gid)?,
+                Some(_) => self.database.two_phase().commit(&branch.gid)?,
+                None => self.database.two_phase().rollback(&branch.gid)?,
             };
         }
         Ok(())
@@ -64,7 +64,10 @@ fn main() -> Result<(), Error> {
     let (north, south) = (Bank::open(&place("north"))?, Bank::open(&place("south"))?);
     let coordinator = Database::open(place("coordinator"), Options::default())?;
     let decisions = coordinator.table("decisions")?;
-    assert_eq!((north.database.in_doubt()?.len(), south.database.in_doubt()?.len()), (2, 1));
+    assert_eq!(
+        (north.database.two_phase().in_doubt()?.len(), south.database.two_phase().in_doubt()?.len()),
+        (2, 1)
+    );
     for bank in [&north, &south] {
         bank.finish(&coordinator, &decisions)?;
     }

@@ -25,7 +25,10 @@
 //! ```text
 //!   Database --begin--> Transaction --commit--> durable, and visible to all who begin later
 //!      |  \--snapshot--> Snapshot: everything committed at one moment
-//!      \--table--> Table (bytes to bytes), TypedTable (your types, in their own order)
+//!      |--table--> Table (bytes to bytes), TypedTable (your types, in their own order)
+//!      |--with(durability, isolation, ..)--> Transactions: begin, transact, put, delete as asked
+//!      \--tables, two_phase, log--> Tables, TwoPhase, DatabaseLog: the rest, by what it is about
+//!   DatabaseDirectory: a database that is not open here
 //! ```
 //! Start at [`Database`]. No async runtime is needed or started: waiting calls block their thread, and
 //! [`Transaction::commit_async`] lets one thread keep thousands of commits in flight.
@@ -41,15 +44,16 @@ pub use seawall_codec::{key, value};
 pub use seawall_engine::{
     ArchiveGap, ArchiveOptions, ArchiveStatistics, ArchivedLog, AtLimit, AutomaticDecision, Background,
     BulkLoad, CheckSummary, CheckpointDurations, CheckpointStatistics, CommitHandle, DECISIONS_MAX, Damage,
-    DamageKind, Database, DatabaseInfo, DecisionReason, Durability, Effect, Environment, Error, FailedRule,
-    HoldInfo, HoldKind, HoldLifetime, HoldOptions, ImageCompression, InDoubtAction, InDoubtHook, InDoubtRule,
-    InDoubtTransaction, Isolation, KEY_BYTES_MAX, KeyRange, LentRow, LockWait, LogArchive, LogArchiveError,
-    LogChange, LogContent, LogFile, LogGap, LogHold, LogOverview, LogRecordInfo, MetricSample, NewTimeline,
-    OpenMode, Options, PageProtection, PublishStatistics, PublishedStatistics, Range, ReclaimStatistics,
-    RecoveryProgress, RecoveryStatistics, RecoveryTimeStatistics, RestorePointInfo, RulesApplied, Savepoint,
-    SegmentInfo, SegmentName, SegmentState, Snapshot, Statistics, Table, TableChange, TableInfo,
-    ThrottleReason, ThrottleStatistics, TimelineFork, TimelineHistory, Transaction, TransactionOptions,
-    Trigger, VALUE_BYTES_MAX, Verdict, log_overview, log_records, published_statistics, restore_points,
+    DamageKind, Database, DatabaseDirectory, DatabaseInfo, DatabaseLog, DecisionReason, Durability, Effect,
+    Environment, Error, FailedRule, HoldInfo, HoldKind, HoldLifetime, HoldOptions, ImageCompression,
+    InDoubtAction, InDoubtHook, InDoubtRule, InDoubtTransaction, Isolation, KEY_BYTES_MAX, KeyRange, LentRow,
+    LockWait, LogArchive, LogArchiveError, LogChange, LogContent, LogFile, LogGap, LogHold, LogOverview,
+    LogRecordInfo, MetricSample, NewTimeline, OpenMode, Options, PageProtection, PublishStatistics,
+    PublishedStatistics, Range, ReclaimStatistics, RecoveryProgress, RecoveryStatistics,
+    RecoveryTimeStatistics, RestorePointInfo, RulesApplied, Savepoint, SegmentInfo, SegmentName,
+    SegmentState, Snapshot, Statistics, Table, TableChange, TableInfo, Tables, ThrottleReason,
+    ThrottleStatistics, TimelineFork, TimelineHistory, Transaction, TransactionOptions, Trigger, TwoPhase,
+    VALUE_BYTES_MAX, Verdict, log_overview, log_records, published_statistics, restore_points,
 };
 pub use seawall_keys::{MasterKey, MasterKeyError, OtherMasterKeys, SecretKey};
 pub use seawall_types::{DatabaseId, Lsn, TimelineId};

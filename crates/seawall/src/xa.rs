@@ -244,7 +244,7 @@ impl Branches {
     /// # Errors
     /// `Unknown`; `HeuristicCommit` and `HeuristicRollback` if a rule was faster; `Retry`; `Failed`.
     pub fn commit(&self, xid: &Xid) -> Result<(), XaError> {
-        let committed = self.database.commit_prepared_with(&xid.to_string(), FORCED);
+        let committed = self.database.two_phase().with(FORCED).commit(&xid.to_string());
         committed.map(|_| ()).map_err(|error| self.undecided(xid, error, XaError::Retry))
     }
 
@@ -253,7 +253,7 @@ impl Branches {
     /// # Errors
     /// As `commit`, with `Unavailable` for `Retry`.
     pub fn rollback(&self, xid: &Xid) -> Result<(), XaError> {
-        let rolled_back = self.database.rollback_prepared_with(&xid.to_string(), FORCED);
+        let rolled_back = self.database.two_phase().with(FORCED).rollback(&xid.to_string());
         rolled_back.map(|_| ()).map_err(|error| self.undecided(xid, error, XaError::Unavailable))
     }
 
@@ -262,8 +262,8 @@ impl Branches {
     /// # Errors
     /// `Failed`.
     pub fn recover(&self) -> Result<Vec<Xid>, XaError> {
-        let prepared = self.database.in_doubt().map_err(XaError::Failed)?;
-        let decided = self.database.automatic_decisions().map_err(XaError::Failed)?;
+        let prepared = self.database.two_phase().in_doubt().map_err(XaError::Failed)?;
+        let decided = self.database.two_phase().automatic_decisions().map_err(XaError::Failed)?;
         let gids = prepared.iter().map(|one| &one.gid).chain(decided.iter().map(|one| &one.gid));
         let mut listed = HashSet::new();
         Ok(gids.filter(|gid| listed.insert(*gid)).filter_map(|gid| gid.parse().ok()).collect())
@@ -274,7 +274,7 @@ impl Branches {
     /// # Errors
     /// `Unknown` if no rule has decided it; `Unavailable`; `Failed`.
     pub fn forget(&self, xid: &Xid) -> Result<(), XaError> {
-        match self.database.forget_automatic_decision(&xid.to_string()) {
+        match self.database.two_phase().forget_automatic_decision(&xid.to_string()) {
             Ok(true) => Ok(()),
             Ok(false) => Err(XaError::Unknown { xid: xid.clone() }),
             Err(error) => Err(self.undecided(xid, error, XaError::Unavailable)),
@@ -282,7 +282,7 @@ impl Branches {
     }
 
     fn decisions_about(&self, xid: &Xid) -> Result<Vec<AutomaticDecision>, XaError> {
-        self.database.automatic_decisions_about(&xid.to_string()).map_err(XaError::Failed)
+        self.database.two_phase().automatic_decisions_about(&xid.to_string()).map_err(XaError::Failed)
     }
 
     /// The error of a call about a prepared branch; `for_now` if it may succeed later.

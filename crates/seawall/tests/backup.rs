@@ -94,7 +94,7 @@ fn a_program_decides_whether_a_restored_database_archives() {
     };
     let commit = |database: &Database| {
         let table = database.table("accounts")?;
-        database.put_with(&table, "key", "value", Durability::Archived).map(drop)
+        database.with(Durability::Archived).put(&table, "key", "value").map(drop)
     };
     let database = Database::open(scratch.path().join("bank"), options()).unwrap();
     database.create_table("accounts").unwrap();

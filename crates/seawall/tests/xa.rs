@@ -70,7 +70,7 @@ fn a_branch_that_cannot_be_prepared_is_rolled_back() {
     assert!(matches!(&error, XaError::RolledBack(Error::TransactionFailed { .. })), "{error}");
     assert_eq!(error.code(), 100);
     let stale = work(&database, &table, "z");
-    database.truncate_table("t").unwrap();
+    database.tables().truncate("t").unwrap();
     let error = branches.commit_one_phase(stale).unwrap_err();
     assert_eq!(error.code(), 107, "{error}");
     assert!(branches.recover().unwrap().is_empty());
@@ -84,7 +84,7 @@ fn what_a_rule_has_decided_is_told_until_it_is_forgotten() {
         branches.prepare(&xid("late"), work(&database, &table, "late")).unwrap();
         let hook = InDoubtHook::new(move |_| verdict);
         let rule = InDoubtRule::new(Duration::ZERO, InDoubtAction::Ask(hook));
-        assert_eq!(database.apply_in_doubt_rules(&[rule]).unwrap().decided.len(), 1);
+        assert_eq!(database.two_phase().apply_rules(&[rule]).unwrap().decided.len(), 1);
         assert_eq!(branches.recover().unwrap(), [xid("late")]);
         for outcome in [branches.commit(&xid("late")), branches.rollback(&xid("late"))] {
             let error = outcome.unwrap_err();
@@ -134,7 +134,7 @@ fn open_async(disk: &SimulatedDisk) -> (Database, Branches) {
     };
     let options =
         Options { durability: Durability::Async, background: Background::Manual, ..Options::default() };
-    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let database = Database::open(environment, options).unwrap();
     (database.clone(), Branches::new(database))
 }
 
@@ -169,7 +169,7 @@ fn what_a_transaction_manager_hears_survives_a_power_failure_whatever_the_option
     assert!(is_there(&lose_power(&disk).0, "one phase"));
     // Decided before by one who did not care, and not durable yet.
     branches.prepare(&xid("c"), work(&database, &table, "c")).unwrap();
-    database.commit_prepared_with(&xid("c").to_string(), Durability::Async).unwrap();
+    database.two_phase().with(Durability::Async).commit(&xid("c").to_string()).unwrap();
     assert_eq!(branches.commit(&xid("c")).unwrap_err().code(), -4);
     assert!(is_there(&lose_power(&disk).0, "c"));
 }

@@ -69,7 +69,7 @@ fn measure(directory: &Path, options: &Options) -> Result<Figures, Box<dyn Error
     let before = database.statistics().log_bytes;
     let puts = time(|| {
         for number in 0..ROWS {
-            let mut transaction = database.begin_with(buffered);
+            let mut transaction = database.with(buffered).begin();
             transaction.put(&table, key(number), &value)?;
             transaction.commit()?;
         }

@@ -60,7 +60,7 @@ fn value(random: &mut Rng) -> [u8; 100] {
 
 fn load(directory: &Path, rows: u64, random: &mut Rng) -> Outcome<()> {
     let database = Database::open(directory, options())?;
-    let mut load = database.bulk_load("t")?;
+    let mut load = database.tables().bulk_load("t")?;
     for row in 0..rows {
         load.add(row.to_be_bytes(), value(random))?;
     }
@@ -77,7 +77,7 @@ fn update(directory: &Path, rows: u64, updates: u64, rounds: u64, random: &mut R
     for _ in 0..rounds {
         for _ in 0..updates {
             let row = random.u64(..rows);
-            database.put_with(&table, row.to_be_bytes(), value(random), Durability::Async)?;
+            database.with(Durability::Async).put(&table, row.to_be_bytes(), value(random))?;
         }
         let (_, elapsed) = timed(|| Ok(database.checkpoint()?))?;
         times.push(elapsed);

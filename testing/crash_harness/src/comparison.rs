@@ -35,7 +35,7 @@ impl fmt::Display for Difference {
 /// # Errors
 /// How they differ, or why they cannot be read.
 pub fn compare_tables<T>(database: &Database, expected: &BTreeMap<String, T>) -> Result<(), Difference> {
-    let found: Vec<String> = database.tables()?.into_iter().map(|table| table.name).collect();
+    let found: Vec<String> = database.tables().list()?.into_iter().map(|table| table.name).collect();
     compare_names("tables", &found, expected)
 }
 
@@ -45,7 +45,7 @@ pub fn compare_tables<T>(database: &Database, expected: &BTreeMap<String, T>) ->
 /// How they differ, or why they cannot be read.
 pub fn compare_in_doubt<T>(database: &Database, expected: &BTreeMap<String, T>) -> Result<(), Difference> {
     let mut found: Vec<String> =
-        database.in_doubt()?.into_iter().map(|transaction| transaction.gid).collect();
+        database.two_phase().in_doubt()?.into_iter().map(|transaction| transaction.gid).collect();
     found.sort_unstable();
     compare_names("in doubt", &found, expected)
 }

@@ -21,9 +21,9 @@ pub fn environment(disk: Arc<dyn Disk>) -> Environment {
 /// Opens the database on `disk`.
 ///
 /// # Errors
-/// Those of [`Database::open_in`].
+/// Those of [`Database::open`].
 pub fn try_open(disk: &SimulatedDisk, options: &Options) -> Result<Database, Error> {
-    Database::open_in(environment(Arc::new(disk.clone())), options.clone(), |_| {})
+    Database::open(environment(Arc::new(disk.clone())), options.clone())
 }
 
 /// Opens the database on `disk`, where nothing may stand in the way.
@@ -52,7 +52,7 @@ pub fn template_with_id(options: &Options, seed: u64) -> SimulatedDisk {
     let disk = SimulatedDisk::new(0);
     let random = Arc::new(SimulatedRandom::new(seed));
     let environment = Environment { random, ..environment(Arc::new(disk.clone())) };
-    Database::open_in(environment, options.clone(), |_| {})
+    Database::open(environment, options.clone())
         .and_then(Database::close)
         .unwrap_or_else(|error| panic!("making an empty database: {error}"));
     disk.after_power_loss(PowerLoss::KeepAll)

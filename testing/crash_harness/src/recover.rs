@@ -78,7 +78,8 @@ pub fn go_on(database: &Database, found: &Arc<State>) -> Result<State, String> {
     let gids: Vec<String> = next.prepared.keys().cloned().collect();
     for (index, gid) in gids.iter().enumerate() {
         let commits = index % 2 == 0;
-        let decided = if commits { database.commit_prepared(gid) } else { database.rollback_prepared(gid) };
+        let decided =
+            if commits { database.two_phase().commit(gid) } else { database.two_phase().rollback(gid) };
         decided.map_err(failed)?;
         next.decide(gid, commits);
     }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use seawall::{
-    Database, Durability, Error, HoldLifetime, HoldOptions, Isolation, Options, Transaction,
-    TransactionOptions,
+    Database, DatabaseDirectory, Durability, Error, HoldLifetime, HoldOptions, Isolation, Options,
+    Transaction, TransactionOptions,
 };
 use seawall_io::Disk;
 
@@ -95,8 +95,7 @@ impl Session {
     /// Those of the open.
     pub fn reopen(&mut self) -> Result<(), Error> {
         self.database = None;
-        self.database =
-            Some(Database::open_in(environment(Arc::clone(&self.disk)), self.options.clone(), |_| {})?);
+        self.database = Some(Database::open(environment(Arc::clone(&self.disk)), self.options.clone())?);
         Ok(())
     }
 
@@ -152,13 +151,14 @@ impl Session {
                 self.close()?;
                 let environment = environment(Arc::clone(&self.disk));
                 let reason = "a step of a plan";
-                let database = Database::open_on_new_timeline_in(environment, self.options.clone(), reason)?;
+                let database =
+                    DatabaseDirectory::at(environment).open_on_new_timeline(self.options.clone(), reason)?;
                 self.database = Some(database);
                 Ok(())
             }
             Step::HoldLog => self.hold_log(),
             Step::RestorePoint => {
-                self.database()?.create_restore_point("a step of a plan")?;
+                self.database()?.log().create_restore_point("a step of a plan")?;
                 self.progress.lock().all_durable();
                 Ok(())
             }
@@ -174,11 +174,11 @@ impl Session {
     fn hold_log(&mut self) -> Result<(), Error> {
         let database = self.database()?;
         let redo_point = database.statistics().redo_point;
-        match database.log_hold(HOLD_NAME) {
+        match database.log().find_hold(HOLD_NAME) {
             Ok(hold) => hold.advance(redo_point),
             Err(Error::NoSuchLogHold { .. }) => {
                 let options = HoldOptions { lifetime: HoldLifetime::Permanent, ..HoldOptions::default() };
-                database.hold_log(HOLD_NAME, options, None).map(drop)
+                database.log().hold(HOLD_NAME, options, None).map(drop)
             }
             Err(error) => Err(error),
         }
@@ -187,7 +187,7 @@ impl Session {
     fn begin(&mut self, durability: Durability) -> Result<Transaction, Error> {
         let defaults = self.options.transaction();
         let options = TransactionOptions { isolation: Isolation::Snapshot, durability, ..defaults };
-        Ok(self.database()?.begin_with(options))
+        Ok(self.database()?.with(options).begin())
     }
 
     /// One that locks a row, and has read a range, that it does not write.
@@ -199,7 +199,7 @@ impl Session {
     ) -> Result<Transaction, Error> {
         let defaults = self.options.transaction();
         let options = TransactionOptions { isolation: Isolation::Serializable, durability, ..defaults };
-        let mut transaction = self.database()?.begin_with(options);
+        let mut transaction = self.database()?.with(options).begin();
         let table = self.database()?.table(table)?;
         let guards = Guards::of(gid);
         transaction.get_for_update(&table, &guards.locked)?;
@@ -246,16 +246,16 @@ impl Session {
         self.progress.lock().attempt(next);
         let database = self.database()?;
         if commits {
-            database.commit_prepared_with(gid, durability)?;
+            database.two_phase().with(durability).commit(gid)?;
         } else {
-            database.rollback_prepared_with(gid, durability)?;
+            database.two_phase().with(durability).rollback(gid)?;
         }
         self.committed(durability);
         Ok(())
     }
 
     fn bulk_load(&mut self, table: &str, rows: &[(Vec<u8>, Arc<[u8]>)], finished: bool) -> Result<(), Error> {
-        let mut load = self.database()?.bulk_load(table)?;
+        let mut load = self.database()?.tables().bulk_load(table)?;
         for (key, value) in rows {
             load.add(key, value)?;
         }

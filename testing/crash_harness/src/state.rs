@@ -64,9 +64,9 @@ impl Change {
     pub fn define(&self, database: &Database) -> Result<(), Error> {
         match self {
             Change::Create { table } => database.create_table(table).map(drop),
-            Change::Drop { table } => database.drop_table(table),
-            Change::Truncate { table } => database.truncate_table(table),
-            Change::Rename { from, to } => database.rename_table(from, to),
+            Change::Drop { table } => database.tables().drop(table),
+            Change::Truncate { table } => database.tables().truncate(table),
+            Change::Rename { from, to } => database.tables().rename(from, to),
             Change::Put { .. } | Change::Delete { .. } => panic!("{self} defines nothing"),
         }
     }
@@ -173,7 +173,7 @@ impl State {
 
     /// What each transaction in doubt has written.
     fn compare_prepared(&self, database: &Database) -> Result<(), Difference> {
-        for transaction in database.in_doubt()? {
+        for transaction in database.two_phase().in_doubt()? {
             let changes = &self.prepared[&transaction.gid];
             let used: BTreeSet<&str> = changed_rows(changes).map(|(table, _)| table).collect();
             let is_renamed = guarded_table(&transaction.gid, changes).is_none();

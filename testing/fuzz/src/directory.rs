@@ -63,10 +63,9 @@ fn options(kind: Kind, mode: OpenMode) -> Options {
 
 fn open(disk: &SimulatedDisk, kind: Kind, mode: OpenMode) -> Result<Database, Error> {
     let clock = Arc::new(SimulatedClock::new(1_700_000_000_000_000));
-    Database::open_in(
+    Database::open(
         Environment { disk: Arc::new(disk.clone()), clock, random: Arc::new(SimulatedRandom::new(1)) },
         options(kind, mode),
-        |_| {},
     )
 }
 
@@ -101,7 +100,7 @@ fn samples_of(kind: Kind) -> Vec<Sample> {
     }
     database.create_table("dropped").expect("it is new");
     database.checkpoint().expect("a checkpoint can be made");
-    database.drop_table("dropped").expect("it is there");
+    database.tables().drop("dropped").expect("it is there");
     let closed = disk.copy();
     open(&closed, kind, OpenMode::Existing).and_then(Database::close).expect("it can be closed");
     let mut samples = vec![sample(kind, closed, expected.clone())];
@@ -143,11 +142,13 @@ fn samples_of(kind: Kind) -> Vec<Sample> {
 fn in_doubt_sample(kind: Kind, disk: &SimulatedDisk, database: &Database, mut expected: Expected) -> Sample {
     let mut prepare = |gid: &str, name: &'static str, rows: [u32; 2]| {
         let table = database.table(name).expect("it is there");
-        let mut transaction = database.begin_with(TransactionOptions {
-            isolation: Isolation::Serializable,
-            durability: Durability::Sync,
-            lock_wait: LockWait::NoWait,
-        });
+        let mut transaction = database
+            .with(TransactionOptions {
+                isolation: Isolation::Serializable,
+                durability: Durability::Sync,
+                lock_wait: LockWait::NoWait,
+            })
+            .begin();
         transaction.set_owner("fuzzer").expect("a short name");
         transaction.get(&table, [7; 3]).expect("a row can be read");
         for index in rows {
@@ -160,12 +161,12 @@ fn in_doubt_sample(kind: Kind, disk: &SimulatedDisk, database: &Database, mut ex
     };
     prepare("decided", TABLES[0], [7, 8]);
     database.checkpoint().expect("a checkpoint can be made");
-    database.commit_prepared("decided").expect("it is in doubt");
+    database.two_phase().commit("decided").expect("it is in doubt");
     prepare("merged", TABLES[0], [47, 48]);
     database.checkpoint().expect("a checkpoint can be made");
     prepare("logged", TABLES[1], [7, 8]);
     prepare("rolled back", TABLES[0], [87, 88]);
-    database.rollback_prepared("rolled back").expect("it is in doubt");
+    database.two_phase().rollback("rolled back").expect("it is in doubt");
     sample(kind, disk.copy(), expected)
 }
 
@@ -235,7 +236,7 @@ pub fn data_directory(data: &[u8]) {
 /// All rows of all tables, counted.
 fn rows_of(database: &Database) -> Result<usize, Error> {
     let mut rows = 0;
-    for table in database.tables()? {
+    for table in database.tables().list()? {
         let table = database.table(&table.name)?;
         let snapshot = database.snapshot();
         for row in snapshot.range::<&[u8]>(&table, ..) {
@@ -256,10 +257,10 @@ fn use_database(database: &Database, choices: Choices) {
         assert_eq!(summary.damages, reports);
     }
     let decide = || -> Result<(), Error> {
-        for (index, transaction) in database.in_doubt()?.into_iter().enumerate() {
+        for (index, transaction) in database.two_phase().in_doubt()?.into_iter().enumerate() {
             match index % 2 {
-                0 => database.commit_prepared(&transaction.gid)?,
-                _ => database.rollback_prepared(&transaction.gid)?,
+                0 => database.two_phase().commit(&transaction.gid)?,
+                _ => database.two_phase().rollback(&transaction.gid)?,
             };
         }
         Ok(())
@@ -274,12 +275,12 @@ fn use_database(database: &Database, choices: Choices) {
         }
         if choices.has(4) {
             database.create_table("new")?;
-            database.drop_table(TABLES[1])?;
+            database.tables().drop(TABLES[1])?;
         }
         database.checkpoint()?;
         database.checkpoint()?;
         if choices.has(5) {
-            database.truncate_table(TABLES[0])?;
+            database.tables().truncate(TABLES[0])?;
         }
         database.flush()?;
         Ok(())

@@ -76,7 +76,7 @@ static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
     let archive = RepositoryArchive::new(Arc::clone(&repository), Packing::default(), Arc::clone(&clock));
     let archives = vec![ArchiveOptions::new(Arc::new(archive))];
     let disk = SimulatedDisk::new(1);
-    let database = Database::open_in(environment(&disk), options(OpenMode::New, archives), |_| {});
+    let database = Database::open(environment(&disk), options(OpenMode::New, archives));
     let database = database.expect("an empty disk takes a database");
     let put = |name: &str, keys: std::ops::Range<u32>, bytes: usize| {
         let table = database.table(name).or_else(|_| database.create_table(name)).expect("a table");
@@ -96,14 +96,14 @@ static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
     database.checkpoint().expect("a checkpoint");
     take(false);
     put("small", 20..120, 400);
-    database.drop_table("dropped").expect("it is there");
+    database.tables().drop("dropped").expect("it is there");
     database.checkpoint().expect("a checkpoint");
     put("small", 50..60, 3_000);
     take(true);
     put("large", 2..6, 2_000);
-    database.create_restore_point("a name").expect("a restore point");
+    database.log().create_restore_point("a name").expect("a restore point");
     put("small", 90..100, 10);
-    database.archive_now().expect("an archive");
+    database.log().archive_now().expect("an archive");
     let (rows, end) = (rows_of(&database).expect("rows"), database.statistics().flushed);
     drop(database);
     let objects = store.list_all().into_iter().filter(|file| file.bytes > 0).map(|file| file.name).collect();
@@ -116,7 +116,7 @@ static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
 
 fn rows_of(database: &Database) -> Result<Rows, seawall_engine::Error> {
     let mut rows = Rows::new();
-    for table in database.tables()? {
+    for table in database.tables().list()? {
         let snapshot = database.snapshot();
         let handle = snapshot.table(&table.name)?;
         for row in snapshot.rows(&handle) {
@@ -133,7 +133,7 @@ fn restored(store: &SimulatedDisk, target: RestoreTarget) -> Result<Database, Bo
     let request = RestoreRequest { target, threads: 1, ..RestoreRequest::default() };
     let options = options(OpenMode::Existing, Vec::new());
     restore(&repository, &environment(&disk), &options, &request, &mut |_| {})?;
-    Ok(Database::open_in(environment(&disk), options, |_| {})?)
+    Ok(Database::open(environment(&disk), options)?)
 }
 
 /// One object of a repository with changed bytes, cut or removed. Either what is stored was changed: then what can be restored is

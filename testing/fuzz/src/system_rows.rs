@@ -53,7 +53,7 @@ fn open(disk: &SimulatedDisk) -> Result<Database, Error> {
     let clock = Arc::new(SimulatedClock::new(1_700_000_000_000_000));
     let environment =
         Environment { disk: Arc::new(disk.clone()), clock, random: Arc::new(SimulatedRandom::new(1)) };
-    Database::open_in(environment, options(), |_| {})
+    Database::open(environment, options())
 }
 
 fn prepare(database: &Database, gid: &str) -> Lsn {
@@ -74,11 +74,11 @@ static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
     }
     prepare(&database, "decided by a rule");
     let rules = [InDoubtRule::new(std::time::Duration::ZERO, InDoubtAction::RollBack)];
-    database.apply_in_doubt_rules(&rules).expect("rules can be applied");
+    database.two_phase().apply_rules(&rules).expect("rules can be applied");
     prepare(&database, "in doubt");
     database.checkpoint().expect("a checkpoint can be made");
-    database.drop_table("dropped").expect("it is there");
-    let prepared = database.in_doubt().expect("it can be asked")[0].lsn;
+    database.tables().drop("dropped").expect("it is there");
+    let prepared = database.two_phase().in_doubt().expect("it can be asked")[0].lsn;
     let info = database.info().expect("it can be asked");
     database.close().expect("it can be closed");
     let rows = system_rows_of(&disk, info.database);
@@ -239,23 +239,23 @@ fn row(sample: &Sample, input: &mut Input<'_>) -> (Vec<u8>, Option<Vec<u8>>) {
 
 /// What a program might ask. Every call may fail, none may panic.
 fn use_database(database: &Database) -> Result<(), Error> {
-    for transaction in database.in_doubt()? {
-        database.commit_prepared(&transaction.gid).or_else(|error| {
+    for transaction in database.two_phase().in_doubt()? {
+        database.two_phase().commit(&transaction.gid).or_else(|error| {
             assert!(!error.to_string().is_empty());
-            database.rollback_prepared(&transaction.gid)
+            database.two_phase().rollback(&transaction.gid)
         })?;
     }
-    database.automatic_decisions()?;
-    database.automatic_decisions_about("decided by a rule")?;
-    for table in database.tables()? {
+    database.two_phase().automatic_decisions()?;
+    database.two_phase().automatic_decisions_about("decided by a rule")?;
+    for table in database.tables().list()? {
         let opened = database.table(&table.name)?;
         let rows = database.snapshot().range::<&[u8]>(&opened, ..).take_while(Result::is_ok).count();
         assert!(rows < 1 << 16, "the scan does not end");
     }
     database.checkpoint()?;
     database.create_table("new")?;
-    database.drop_table("kept")?;
+    database.tables().drop("kept")?;
     database.checkpoint()?;
-    database.forget_old_automatic_decisions(std::time::Duration::ZERO)?;
+    database.two_phase().forget_old_automatic_decisions(std::time::Duration::ZERO)?;
     Ok(())
 }

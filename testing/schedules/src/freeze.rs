@@ -102,7 +102,7 @@ fn run(database: &Database, world: &Shared<TwoPhase>, number: u8) {
     world.lock().unwrap().told.prepared.push(number);
     if number.is_multiple_of(2) {
         world.lock().unwrap().told.to_be_decided.push(number);
-        database.commit_prepared(&number.to_string()).unwrap();
+        database.two_phase().commit(&number.to_string()).unwrap();
         world.lock().unwrap().told.decided.push(number);
     }
 }
@@ -110,7 +110,7 @@ fn run(database: &Database, world: &Shared<TwoPhase>, number: u8) {
 fn check(told: &Told, disk: &SimulatedDisk) {
     let database = open(disk, small_options(Background::Manual));
     let table = database.table("t").unwrap();
-    let in_doubt: Vec<_> = database.in_doubt().unwrap().into_iter().map(|one| one.gid).collect();
+    let in_doubt: Vec<_> = database.two_phase().in_doubt().unwrap().into_iter().map(|one| one.gid).collect();
     for number in &told.prepared {
         let is_in_doubt = in_doubt.contains(&number.to_string());
         let is_there = database.get(&table, [*number]).unwrap().is_some();

@@ -267,7 +267,7 @@ impl Sessions {
         for number in 0..count {
             let durability = if (name + number) % 3 == 1 { Durability::Async } else { Durability::Sync };
             let key = vec![name, number];
-            let stamp = self.database.put_with(&self.table, &key, [number; 40], durability).unwrap();
+            let stamp = self.database.with(durability).put(&self.table, &key, [number; 40]).unwrap();
             {
                 let mut told = self.told.lock().unwrap();
                 told.commits.push((key.clone(), stamp, durability));

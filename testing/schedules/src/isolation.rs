@@ -130,11 +130,13 @@ pub(crate) fn of_serializable_transactions(seed: u64) {
         .map(|own| {
             let (database, table) = (database.clone(), table.clone());
             thread::spawn(move || {
-                let mut transaction = database.begin_with(TransactionOptions {
-                    isolation: Isolation::Serializable,
-                    durability: Durability::Async,
-                    lock_wait: LockWait::NoWait,
-                });
+                let mut transaction = database
+                    .with(TransactionOptions {
+                        isolation: Isolation::Serializable,
+                        durability: Durability::Async,
+                        lock_wait: LockWait::NoWait,
+                    })
+                    .begin();
                 let other = transaction.get(&table, [1 - own])?;
                 transaction.put(&table, [own], b"written")?;
                 transaction.commit().map(|_| other)
@@ -187,11 +189,13 @@ pub(crate) fn of_validations_beside_commits(seed: u64) {
 fn count_up(database: &Database, table: &Table) -> Vec<u8> {
     let mut counted = Vec::new();
     loop {
-        let mut transaction = database.begin_with(TransactionOptions {
-            isolation: Isolation::Serializable,
-            durability: Durability::Async,
-            lock_wait: LockWait::NoWait,
-        });
+        let mut transaction = database
+            .with(TransactionOptions {
+                isolation: Isolation::Serializable,
+                durability: Durability::Async,
+                lock_wait: LockWait::NoWait,
+            })
+            .begin();
         let count = u8::try_from(transaction.rows(table).count()).unwrap();
         if count >= COUNTED {
             return counted;

@@ -24,11 +24,13 @@ fn options() -> Options {
 
 /// All rows can be written at once by one who does not wait.
 fn assert_all_free(database: &Database, table: &Table, rows: u8) {
-    let mut transaction = database.begin_with(TransactionOptions {
-        isolation: Isolation::ReadCommitted,
-        durability: Durability::Sync,
-        lock_wait: LockWait::NoWait,
-    });
+    let mut transaction = database
+        .with(TransactionOptions {
+            isolation: Isolation::ReadCommitted,
+            durability: Durability::Sync,
+            lock_wait: LockWait::NoWait,
+        })
+        .begin();
     for row in 0..rows {
         transaction.put(table, [row], b"free").unwrap();
     }
@@ -110,8 +112,8 @@ pub(crate) fn in_doubt(seed: u64) {
     let decider = {
         let database = Arc::clone(&database);
         thread::spawn(move || match seed % 3 {
-            0 => database.rollback_prepared("gid").map(drop),
-            _ => database.commit_prepared("gid").map(drop),
+            0 => database.two_phase().rollback("gid").map(drop),
+            _ => database.two_phase().commit("gid").map(drop),
         })
     };
     let checkpoint = {
@@ -124,7 +126,7 @@ pub(crate) fn in_doubt(seed: u64) {
     let wanted = (!seed.is_multiple_of(3)).then(|| b"prepared".to_vec());
     assert_eq!(before, wanted, "who waited for the decision sees it");
     assert_eq!(database.get(&table, [0]).unwrap(), Some(b"waited".to_vec()));
-    assert!(database.in_doubt().unwrap().is_empty());
+    assert!(database.two_phase().in_doubt().unwrap().is_empty());
     assert_all_free(&database, &table, 1);
     Arc::into_inner(database).unwrap().close().unwrap();
 }
@@ -136,7 +138,8 @@ pub(crate) fn of_a_stopped_database(seed: u64) {
     let table = database.create_table("t").unwrap();
     database.put(&table, [1], b"read").unwrap();
     let mut transaction = database
-        .begin_with(TransactionOptions { isolation: Isolation::Serializable, ..options().transaction() });
+        .with(TransactionOptions { isolation: Isolation::Serializable, ..options().transaction() })
+        .begin();
     transaction.get(&table, [1]).unwrap();
     transaction.put(&table, [0], b"written").unwrap();
     transaction.prepare("gid").unwrap();
@@ -151,7 +154,7 @@ pub(crate) fn of_a_stopped_database(seed: u64) {
     disk.inject(Fault { target, error: FaultError::Number(5), skip: 0, count: 1 });
     let stopped = match fails {
         "recovery" => database.checkpoint().map(drop),
-        _ => database.put_with(&table, [2], b"not durable", Durability::Sync).map(drop),
+        _ => database.with(Durability::Sync).put(&table, [2], b"not durable").map(drop),
     };
     assert!(matches!(stopped, Err(Error::Stopped { .. })), "{stopped:?}");
     for waiter in waiters {

@@ -24,7 +24,7 @@ pub(crate) fn in_the_memtable(seed: u64) {
             thread::spawn(move || {
                 for row in 0..ROWS {
                     let durability = if row % 4 == 0 { Durability::Sync } else { Durability::Async };
-                    database.put_with(&table, [writer, row], [row; ROW_BYTES], durability).unwrap();
+                    database.with(durability).put(&table, [writer, row], [row; ROW_BYTES]).unwrap();
                 }
             })
         })

@@ -27,13 +27,13 @@ pub(crate) fn of_writers(seed: u64) {
         at_limit: AtLimit::SlowWriters,
         ..HoldOptions::default()
     };
-    let hold = database.hold_log("slow", limited, None).unwrap();
+    let hold = database.log().hold("slow", limited, None).unwrap();
     let writers: Vec<_> = (0..WRITERS)
         .map(|writer| {
             let (database, table) = (database.clone(), table.clone());
             thread::spawn(move || {
                 for row in 0..ROWS {
-                    database.put_with(&table, [writer, row], [row; ROW_BYTES], Durability::Sync).unwrap();
+                    database.with(Durability::Sync).put(&table, [writer, row], [row; ROW_BYTES]).unwrap();
                 }
             })
         })

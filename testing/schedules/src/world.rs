@@ -64,7 +64,7 @@ pub(crate) fn open(disk: &SimulatedDisk, options: Options) -> Database {
         clock: Arc::new(RunClock),
         random: Arc::new(SimulatedRandom::new(1)),
     };
-    Database::open_in(environment, options, |_| {}).unwrap()
+    Database::open(environment, options).unwrap()
 }
 
 /// What the disk may hold if the power goes now. Half of the seeds lose all that is not synced: what a missing sync shows in.

@@ -318,9 +318,9 @@ fn a_database_that_recovered_reclaims_what_a_crash_left() {
         database.put(&table, key.to_be_bytes(), [1; 200]).unwrap();
     }
     database.checkpoint().unwrap();
-    let mut load = database.bulk_load("abandoned").unwrap();
+    let mut load = database.tables().bulk_load("abandoned").unwrap();
     (0..200_u32).for_each(|key| load.add(key.to_be_bytes(), [2; 200]).unwrap());
-    database.drop_table("dropped").unwrap();
+    database.tables().drop("dropped").unwrap();
     let crashed = disk.after_power_loss(PowerLoss::Random(3));
     let database = open(&crashed, &options);
     go_on(&database, &Arc::default()).unwrap();

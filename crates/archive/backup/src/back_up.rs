@@ -113,7 +113,7 @@ pub fn back_up(
 ) -> Result<StoredBackup, BackupError> {
     let started_micros = clock.wall_micros();
     let hold = format!("backup {}", object_names::backup_id(started_micros, Lsn::ZERO));
-    let mut backup = database.begin_backup(&hold)?;
+    let mut backup = Backup::begin(database, &hold)?;
     let base = backup.base().clone();
     if base.keys.is_some() && !repository.is_encrypted() {
         return Err(BackupError::RepositoryNotEncrypted { url: repository.url().to_owned() });

@@ -85,7 +85,7 @@ pub fn drill(
         in_doubt_rules: Vec::new(),
         ..options.clone()
     };
-    let database = Database::open_in(environment.clone(), options, |_| {})?;
+    let database = Database::open(environment.clone(), options)?;
     let checked = database.check(damage)?;
     database.close()?;
     let phases = DrillPhases {

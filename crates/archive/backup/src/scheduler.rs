@@ -96,7 +96,7 @@ impl BackupScheduler {
     ) -> Result<BackupScheduler, Error> {
         let shared = Arc::new(Shared {
             id: database.info()?.database,
-            watch: database.watch_archive(&options.archive)?,
+            watch: database.log().watch_archive(&options.archive)?,
             database: database.clone(),
             repository: Arc::clone(repository),
             clock: Arc::clone(clock),
@@ -217,7 +217,7 @@ fn last_open_gap(
     if gaps.is_empty() {
         return Ok(None);
     }
-    let (timeline, segment_bytes) = (database.timeline(), database.info()?.segment_bytes);
+    let (timeline, segment_bytes) = (database.log().timeline(), database.info()?.segment_bytes);
     let history =
         match Timelines::load(repository, System::Seawall(id), std::iter::empty())?.history(timeline) {
             // It has not gone up yet: then the log before its fork is not known to be there either.

@@ -32,7 +32,7 @@ fn a_walk_beside_the_chunks_of_checkpoints_and_beside_commits_gives_the_state_af
     let world = World::new();
     // Small chunks: the walk meets many of them.
     let options = Options { checkpoint_chunk_bytes: 16 << 10, ..world.options() };
-    let database = Database::open_in(world.environment(&world.disk), options, |_| {}).unwrap();
+    let database = Database::open(world.environment(&world.disk), options).unwrap();
     let table = database.create_table("t").unwrap();
     let mut random = SeededRandom::new(11);
     let mut writes: Vec<Write> = Vec::new();
@@ -77,7 +77,7 @@ fn a_walk_beside_the_chunks_of_checkpoints_and_beside_commits_gives_the_state_af
         writing.join().unwrap();
         assert!(checkpoints.join().unwrap() > 0);
     });
-    let end = database.archive_now().unwrap();
+    let end = database.log().archive_now().unwrap();
     println!("{} writes, to {end}", writes.len());
     assert!(backups.iter().any(|backup| backup.manifest.parent.is_some()));
     for backup in &backups {

@@ -29,7 +29,7 @@ fn a_restore_that_was_cut_short_is_no_database_and_can_be_run_again() {
     for key in 30..60_u32 {
         database.put(&table, key.to_be_bytes(), [2; 3_000]).unwrap();
     }
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let expected = state_of(&database);
     let request = RestoreRequest::default();
     let whole = SimulatedDisk::new(8);
@@ -44,7 +44,7 @@ fn a_restore_that_was_cut_short_is_no_database_and_can_be_run_again() {
             let what = format!("call {call}, {outcome:?}");
             let options = seawall_engine::Options { archives: Vec::new(), ..world.options() };
             let options = seawall_engine::Options { mode: seawall_engine::OpenMode::Existing, ..options };
-            match Database::open_in(world.environment(&left), options, |_| {}) {
+            match Database::open(world.environment(&left), options) {
                 Ok(database) => assert!(state_of(&database) == expected, "{what}"),
                 Err(Error::Restoring { .. }) => {
                     world.restore_to(&left, &request).unwrap_or_else(|error| panic!("{what}: {error}"));
@@ -66,7 +66,7 @@ fn work(world: &World) -> (u32, bool) {
     // Each life of the machine is later than the one before.
     world.clock.advance(std::time::Duration::from_secs(world.store.calls()));
     let mut run = || -> Result<(), Box<dyn std::error::Error>> {
-        let database = Database::open_in(world.environment(&world.disk), world.options(), |_| {})?;
+        let database = Database::open(world.environment(&world.disk), world.options())?;
         let table = match database.table("t") {
             Err(Error::NoSuchTable { .. }) => database.create_table("t")?,
             other => other?,
@@ -75,7 +75,7 @@ fn work(world: &World) -> (u32, bool) {
         for key in from..from + 40 {
             let is_archived = key % 5 == 0;
             let durability = if is_archived { Durability::Archived } else { Durability::Async };
-            database.put_with(&table, key.to_be_bytes(), [3; 4_000], durability)?;
+            database.with(durability).put(&table, key.to_be_bytes(), [3; 4_000])?;
             if is_archived {
                 archived = key + 1;
             }

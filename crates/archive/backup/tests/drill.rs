@@ -31,7 +31,7 @@ fn a_drill_reads_what_was_restored_and_says_how_long_each_phase_took() {
         for key in 0..20_u32 {
             database.put(&table, key.to_be_bytes(), [4; 20_000]).unwrap();
         }
-        let end = database.archive_now().unwrap();
+        let end = database.log().archive_now().unwrap();
         let before = world.store.list_all();
         let report = drilled(&world, &RestoreRequest::default()).unwrap();
         assert_eq!((&report.restored.backup, report.restored.end.end), (&backup.id, end));

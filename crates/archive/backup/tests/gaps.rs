@@ -28,7 +28,7 @@ fn options(world: &World) -> Options {
 }
 
 fn open(world: &World, options: Options) -> Result<Database, Error> {
-    Database::open_in(world.environment(&world.disk), options, |_| {})
+    Database::open(world.environment(&world.disk), options)
 }
 
 /// Writes some segments of log.
@@ -50,7 +50,7 @@ fn fill(database: &Database, segments: u64) -> Result<Lsn, Error> {
 fn lose_hold(database: &Database) -> Result<(), Error> {
     fill(database, 6)?;
     database.checkpoint()?;
-    assert!(database.log_holds()?.iter().any(|hold| hold.lost_at.is_some()));
+    assert!(database.log().holds()?.iter().any(|hold| hold.lost_at.is_some()));
     Ok(())
 }
 
@@ -78,15 +78,15 @@ fn a_restore_says_that_the_log_was_left_out_until_there_is_a_backup_behind_the_g
     world.clock.advance(Duration::from_secs(60));
     let before_gap = fill(&database, 1).unwrap();
     let state = state_of(&database);
-    database.create_restore_point("before").unwrap();
+    database.log().create_restore_point("before").unwrap();
     let time = world.clock.wall_micros();
     world.clock.advance(Duration::from_secs(60));
     fill(&database, 1).unwrap();
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     lose_hold(&database).unwrap();
     let inside = database.statistics().redo_point;
     let behind = fill(&database, 2).unwrap();
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
 
     for target in
         [RestoreTarget::Latest, RestoreTarget::Lsn(behind), RestoreTarget::Lsn(Lsn::new(inside.get() - 1))]
@@ -105,7 +105,7 @@ fn a_restore_says_that_the_log_was_left_out_until_there_is_a_backup_behind_the_g
     assert!(keep(&world, &database).unwrap());
     assert!(!keep(&world, &database).unwrap(), "one is enough");
     fill(&database, 1).unwrap();
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert!(world.restored_state(RestoreTarget::Latest) == state_of(&database));
     assert!(world.restored_state(RestoreTarget::Lsn(before_gap)) == state);
 }
@@ -113,7 +113,7 @@ fn a_restore_says_that_the_log_was_left_out_until_there_is_a_backup_behind_the_g
 /// The database is opened without its archive, whose hold is released, and goes on.
 fn without_archive(world: &World, segments: u64) {
     let database = open(world, Options { archives: Vec::new(), ..options(world) }).unwrap();
-    database.release_log_hold("archiver").unwrap();
+    database.log().release_hold("archiver").unwrap();
     fill(&database, segments).unwrap();
     database.checkpoint().unwrap();
     database.close().unwrap();
@@ -125,7 +125,7 @@ fn log_that_was_removed_while_the_archive_was_no_archive_is_a_gap_on_record() {
     let database = open(&world, options(&world)).unwrap();
     fill(&database, 2).unwrap();
     world.back_up(&database);
-    let archived = database.archive_now().unwrap();
+    let archived = database.log().archive_now().unwrap();
     let state = state_of(&database);
     database.close().unwrap();
     without_archive(&world, 6);
@@ -135,12 +135,12 @@ fn log_that_was_removed_while_the_archive_was_no_archive_is_a_gap_on_record() {
     // The store is away as long as this process lives.
     let target = FaultTarget::Path { prefix: String::new(), operations: Operations::Any };
     world.store.inject(Fault { target, error: FaultError::Number(5), skip: 0, count: u64::MAX });
-    database.archive_now().unwrap_err();
+    database.log().archive_now().unwrap_err();
     database.close().unwrap();
     world.store.clear_faults();
     let database = open(&world, options(&world)).unwrap();
     let end = fill(&database, 2).unwrap();
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let seen = database.statistics().archives.remove(0);
     let gap = seen.last_gap.unwrap();
     assert!(seen.gaps == 1 && gap.is_on_record && gap.from >= archived && gap.to > gap.from, "{gap:?}");
@@ -154,13 +154,13 @@ fn log_that_was_removed_while_the_archive_was_no_archive_is_a_gap_on_record() {
 
     assert!(keep(&world, &database).unwrap(), "a backup is needed behind it");
     fill(&database, 1).unwrap();
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert!(world.restored_state(RestoreTarget::Latest) == state_of(&database));
     assert!(world.restored_state(RestoreTarget::Lsn(archived)) == state);
     // Opened again, with nothing missing, there is no other gap.
     database.close().unwrap();
     let database = open(&world, options(&world)).unwrap();
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert_eq!(database.statistics().archives[0].last_gap, None);
 }
 
@@ -170,8 +170,8 @@ fn log_that_is_still_here_goes_into_an_archive_that_lacks_it() {
     let database = open(&world, options(&world)).unwrap();
     fill(&database, 2).unwrap();
     world.back_up(&database);
-    database.archive_now().unwrap();
-    let hold = database.hold_log(
+    database.log().archive_now().unwrap();
+    let hold = database.log().hold(
         "a standby",
         HoldOptions { lifetime: HoldLifetime::Permanent, ..HoldOptions::default() },
         None,
@@ -180,7 +180,7 @@ fn log_that_is_still_here_goes_into_an_archive_that_lacks_it() {
     database.close().unwrap();
     without_archive(&world, 6);
     let database = open(&world, options(&world)).unwrap();
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert_eq!(database.statistics().archives[0].last_gap, None);
     assert!(world.restored_state(RestoreTarget::Latest) == state_of(&database));
 }
@@ -194,7 +194,7 @@ fn a_restored_database_has_no_gap_where_its_timeline_begins() {
     world.back_up(&database);
     let inside = fill(&database, 2).unwrap();
     fill(&database, 2).unwrap();
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     for target in [RestoreTarget::Lsn(inside), RestoreTarget::Latest] {
         let timeline = Some(TimelineId::FIRST);
         let archive_mode = ArchiveMode::Preserve;
@@ -203,7 +203,7 @@ fn a_restored_database_has_no_gap_where_its_timeline_begins() {
         assert!(world.restore_to(&disk, &request).unwrap().end.end > first);
         let restored = world.open_at(&disk);
         fill(&restored, 2).unwrap();
-        restored.archive_now().unwrap();
+        restored.log().archive_now().unwrap();
         assert_eq!(restored.statistics().archives[0].last_gap, None);
     }
 }
@@ -232,11 +232,11 @@ fn a_keeper_takes_a_full_backup_when_a_gap_is_opened_and_one_that_is_found_at_op
     let world = World::new();
     let database = open(&world, options(&world)).unwrap();
     fill(&database, 2).unwrap();
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     {
         let scheduler = scheduler(&world, &database);
         lose_hold(&database).unwrap();
-        database.archive_now().unwrap();
+        database.log().archive_now().unwrap();
         let report = scheduler.wait(|report| report.backups > 0);
         assert_eq!((report.backups, report.failing), (1, None));
         assert_eq!(report.last.unwrap().manifest.parent, None);
@@ -245,7 +245,7 @@ fn a_keeper_takes_a_full_backup_when_a_gap_is_opened_and_one_that_is_found_at_op
     // Nobody keeps a watch.
     world.clock.advance(Duration::from_secs(1));
     lose_hold(&database).unwrap();
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     database.close().unwrap();
     world.clock.advance(Duration::from_secs(1));
     let database = open(&world, options(&world)).unwrap();
@@ -261,9 +261,9 @@ fn a_keeper_tries_again_while_the_store_fails() {
     let world = World::new();
     let database = open(&world, options(&world)).unwrap();
     fill(&database, 2).unwrap();
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     lose_hold(&database).unwrap();
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let target = FaultTarget::Path { prefix: String::new(), operations: Operations::Writes };
     world.store.inject(Fault { target, error: FaultError::Number(5), skip: 0, count: 40 });
     let scheduler = scheduler(&world, &database);
@@ -276,10 +276,10 @@ fn a_keeper_tries_again_while_the_store_fails() {
 fn go_on(world: &World) -> Result<(), Box<dyn std::error::Error>> {
     world.clock.advance(Duration::from_secs(world.store.calls()));
     let database = open(world, options(world))?;
-    database.archive_now()?;
+    database.log().archive_now()?;
     keep(world, &database)?;
     fill(&database, 1)?;
-    database.archive_now()?;
+    database.log().archive_now()?;
     database.close()?;
     Ok(())
 }
@@ -314,7 +314,7 @@ fn whatever_loses_power_while_a_gap_is_opened_the_database_can_be_restored_after
             let again = World { disk: world.disk.after_power_loss(outcome), store, ..World::new() };
             go_on(&again).unwrap_or_else(|error| panic!("{what}: {error}"));
             let database = open(&again, options(&again)).unwrap();
-            database.archive_now().unwrap();
+            database.log().archive_now().unwrap();
             assert!(again.restored_state(RestoreTarget::Latest) == state_of(&database), "{what}");
         }
     }

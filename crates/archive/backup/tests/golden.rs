@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 use common::{State, World, state_of};
 use seawall_backup::{BackupOptions, RestoreRequest};
-use seawall_engine::{Database, RestoreTarget};
+use seawall_engine::{Database, DatabaseDirectory, RestoreTarget};
 use seawall_simulation::{PowerLoss, SimulatedClock, SimulatedDisk};
 use seawall_types::TimelineId;
 
@@ -89,17 +89,18 @@ fn write(world: &World) {
     fill(&database, "old name", 1000, 1050);
     fill(&database, "gone", 0, 60);
     database.checkpoint().unwrap();
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     back_up(world, &database, false);
-    database.drop_table("gone").unwrap();
-    database.rename_table("old name", "renamed").unwrap();
+    database.tables().drop("gone").unwrap();
+    database.tables().rename("old name", "renamed").unwrap();
     fill(&database, "numbers", 100, 200);
-    database.create_restore_point(RESTORE_POINT).unwrap();
-    database.archive_now().unwrap();
+    database.log().create_restore_point(RESTORE_POINT).unwrap();
+    database.log().archive_now().unwrap();
     back_up(world, &database, true);
     database.close().unwrap();
     let environment = world.environment(&world.disk);
-    let database = Database::open_on_new_timeline_in(environment, world.options(), "a golden file").unwrap();
+    let database =
+        DatabaseDirectory::at(environment).open_on_new_timeline(world.options(), "a golden file").unwrap();
     fill(&database, "numbers", 200, 230);
     database.checkpoint().unwrap();
     fill(&database, "numbers", 230, 260);
@@ -108,7 +109,7 @@ fn write(world: &World) {
     let mut transaction = database.begin();
     transaction.put(&database.table("renamed").unwrap(), key, value).unwrap();
     transaction.prepare(GID).unwrap();
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     // It is not closed: whoever opens it has log to replay.
     world.disk.crash();
     drop(database);
@@ -194,12 +195,12 @@ fn a_golden_database_opens_and_has_every_row() {
     for name in NAMES {
         let world = World { archives: false, ..golden_world(name) };
         let database = world.open();
-        assert_eq!(database.timeline(), TimelineId::new(2).unwrap(), "{name}");
+        assert_eq!(database.log().timeline(), TimelineId::new(2).unwrap(), "{name}");
         assert!(state_of(&database) == expected(), "{name}: rows differ");
         let prepared: Vec<String> =
-            database.in_doubt().unwrap().into_iter().map(|transaction| transaction.gid).collect();
+            database.two_phase().in_doubt().unwrap().into_iter().map(|transaction| transaction.gid).collect();
         assert_eq!(prepared, [GID], "{name}");
-        database.commit_prepared(GID).unwrap();
+        database.two_phase().commit(GID).unwrap();
         let (key, value) = in_doubt();
         assert_eq!(database.get(&database.table("renamed").unwrap(), key).unwrap(), Some(value), "{name}");
         database.check(&mut |damage| panic!("{name}: {damage}")).unwrap();

@@ -45,10 +45,10 @@ fn what_is_restored_puts_nothing_into_a_repository_until_it_is_allowed() {
     let database = world.open();
     put(&database, "before");
     world.back_up(&database);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let before = names(&world);
     let (disk, _) = restore_copy(&world, RestoreTarget::Latest);
-    let with_archives = || Database::open_in(world.environment(&disk), world.options(), |_| {});
+    let with_archives = || Database::open(world.environment(&disk), world.options());
     let refused = with_archives().unwrap_err();
     assert!(matches!(refused, Error::ArchivingOff { .. }), "{refused}");
     assert!(refused.to_string().contains("seawall archive-mode"), "{refused}");
@@ -63,7 +63,7 @@ fn what_is_restored_puts_nothing_into_a_repository_until_it_is_allowed() {
     // Once is enough, and a second time does no harm.
     allow_archiving(&disk).unwrap();
     let successor = with_archives().unwrap();
-    successor.archive_now().unwrap();
+    successor.log().archive_now().unwrap();
     world.back_up(&successor);
     assert!(names(&world).len() > before.len());
 }
@@ -86,7 +86,7 @@ fn a_crash_while_a_restore_ends_leaves_no_database_that_archives() {
         for outcome in [PowerLoss::LoseAll, PowerLoss::KeepAll, PowerLoss::Random(7)] {
             let left = disk.after_power_loss(outcome);
             let options = Options { mode: OpenMode::Existing, ..world.options() };
-            let opened = Database::open_in(world.environment(&left), options, |_| {});
+            let opened = Database::open(world.environment(&left), options);
             let refused = opened.expect_err("a copy archives");
             let is_refused = matches!(
                 refused,
@@ -103,7 +103,7 @@ fn the_copy_of_a_trial_that_archives_does_not_take_the_place_of_production() {
     let database = world.open();
     put(&database, "before");
     world.back_up(&database);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let (disk, _) = restore_copy(&world, RestoreTarget::Latest);
     allow_archiving(&disk).unwrap();
     let copy = world.open_at(&disk);
@@ -111,7 +111,7 @@ fn the_copy_of_a_trial_that_archives_does_not_take_the_place_of_production() {
     copy.close().unwrap();
     world.clock.advance(Duration::from_secs(60));
     put(&database, "in production");
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let production = state_of(&database);
 
     // Nothing says which of the two is production.
@@ -148,7 +148,7 @@ fn a_time_is_restored_along_the_timeline_that_was_there_then() {
         put(&database, name);
         states.push(state_of(&database));
     }
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let (disk, report) = world.restore(after(15)).unwrap();
     assert_eq!(report.from_timeline, TimelineId::FIRST);
     database.close().unwrap();
@@ -156,12 +156,12 @@ fn a_time_is_restored_along_the_timeline_that_was_there_then() {
     let successor = world.open_at(&disk);
     assert!(state_of(&successor) == states[0]);
     // From now on, the repository knows of the second timeline.
-    successor.archive_now().unwrap();
+    successor.log().archive_now().unwrap();
     for name in ["110 s", "120 s"] {
         world.clock.advance(Duration::from_secs(10));
         put(&successor, name);
     }
-    successor.archive_now().unwrap();
+    successor.log().archive_now().unwrap();
     // The commits of 10 and 20 seconds: the first timeline was all there was.
     assert!(restored_along(&world, after(25), None).unwrap() == states[1]);
     let options = Options { archives: Vec::new(), ..world.options() };
@@ -185,7 +185,7 @@ fn a_time_between_a_failover_and_the_end_of_an_outage_of_the_archive_is_refused_
     let database = world.open();
     put(&database, "start");
     world.back_up(&database);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     database.close().unwrap();
     let (disk, _) = world.restore(RestoreTarget::Latest).unwrap();
     let successor = world.open_restored(&disk);
@@ -198,7 +198,7 @@ fn a_time_between_a_failover_and_the_end_of_an_outage_of_the_archive_is_refused_
     world.clock.advance(Duration::from_secs(70));
     let successor = world.open_at(&disk);
     put(&successor, "90 s");
-    successor.archive_now().unwrap();
+    successor.log().archive_now().unwrap();
     let between = || RestoreTarget::Time(start + 15_000_000);
     let refused = restored_along(&world, between(), None).unwrap_err().to_string();
     for word in ["no commit after the time asked for", "timeline 1", "--timeline 2"] {

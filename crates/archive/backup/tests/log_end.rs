@@ -85,9 +85,9 @@ fn a_flipped_bit_in_the_last_batch_that_is_archived_is_damage_and_no_torn_end() 
     let database = world.open();
     put(&database, 1, b"x");
     world.back_up(&database);
-    let begin = database.archive_now().unwrap();
+    let begin = database.log().archive_now().unwrap();
     put(&database, 2, &[7; 300]);
-    let end = database.archive_now().unwrap();
+    let end = database.log().archive_now().unwrap();
     let expected = state_of(&database);
     assert!(world.restored_state(RestoreTarget::Latest) == expected);
     let (tail, number, from, to) =
@@ -142,12 +142,12 @@ fn story() -> Story {
     let state = state_of(&database);
     let time = world.clock.wall_micros();
     world.clock.advance(Duration::from_secs(60));
-    let segment = database.create_restore_point("here").unwrap().get() / SEGMENT_BYTES;
+    let segment = database.log().create_restore_point("here").unwrap().get() / SEGMENT_BYTES;
     for key in 0..120 {
         put(&database, key, &[5; 9_000]);
         world.clock.advance(Duration::from_secs(1));
     }
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     Story { world, database, state, time, segment }
 }
 
@@ -174,13 +174,13 @@ fn a_restore_point_that_the_newest_backup_has_passed_is_reached_from_an_older_on
     let mut is_there = false;
     let during = || {
         if !std::mem::replace(&mut is_there, true) {
-            database.create_restore_point("here").unwrap();
+            database.log().create_restore_point("here").unwrap();
             put(&database, 3, b"z");
         }
     };
     world.back_up_while(&database, 1000, during).unwrap();
     put(&database, 4, b"later");
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let named = |backup: Option<&str>| RestoreRequest {
         target: RestoreTarget::RestorePoint("here".to_owned()),
         backup: backup.map(str::to_owned),
@@ -191,10 +191,10 @@ fn a_restore_point_that_the_newest_backup_has_passed_is_reached_from_an_older_on
     assert_eq!(report.backup, first.id);
     assert!(state_of(&world.open_restored(&disk)) == state);
     // One of the same name behind the newest backup is nearer.
-    database.create_restore_point("here").unwrap();
+    database.log().create_restore_point("here").unwrap();
     let later = state_of(&database);
     put(&database, 5, b"behind");
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert!(restore_counted(&world, &named(None).target).unwrap().0 == later);
     let disk = SimulatedDisk::new(9);
     world.restore_to(&disk, &named(Some(&first.id))).unwrap();
@@ -237,11 +237,11 @@ fn rows_that_were_loaded_past_the_log_behind_the_target_do_not_matter() {
     let state = state_of(&database);
     let time = world.clock.wall_micros();
     world.clock.advance(Duration::from_secs(60));
-    database.create_restore_point("before the load").unwrap();
-    let mut load = database.bulk_load("loaded").unwrap();
+    database.log().create_restore_point("before the load").unwrap();
+    let mut load = database.tables().bulk_load("loaded").unwrap();
     (0..2000_u32).for_each(|key| load.add(key.to_be_bytes(), [4; 50]).unwrap());
     load.finish().unwrap();
-    database.create_restore_point("after the load").unwrap();
+    database.log().create_restore_point("after the load").unwrap();
     // The log goes along with it.
     world.back_up(&database);
     assert!(world.restored_state(RestoreTarget::RestorePoint("before the load".to_owned())) == state);
@@ -266,7 +266,7 @@ fn a_restore_to_a_time_stops_before_the_first_commit_that_is_later_also_where_th
         put(&database, u32::try_from(key).unwrap(), b"x");
         moments.push((second, state_of(&database)));
     }
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let restored = |second: i64| world.restored_state(RestoreTarget::Time(begin + second * 1_000_000));
     for (second, state) in &moments[..3] {
         assert!(restored(*second) == *state, "{second} s come twice: the first ones count");
@@ -295,7 +295,7 @@ fn a_part_that_is_missing_is_a_gap_unless_all_behind_it_is_young_and_near_and_so
     put(&database, 1, b"x");
     let backup = world.back_up(&database);
     let moments: Vec<Lsn> = (0..500).map(|key| put(&database, key % 50, &[5; 9_000])).collect();
-    let end = database.archive_now().unwrap();
+    let end = database.log().archive_now().unwrap();
     let last = end.get() / SEGMENT_BYTES;
     let whole = world.store.copy();
     let young = RestoreRequest { settle: Some(Duration::from_secs(300)), ..RestoreRequest::default() };
@@ -329,7 +329,7 @@ fn a_part_that_is_missing_is_a_gap_unless_all_behind_it_is_young_and_near_and_so
     // A backup behind it had all that it needs, and more; also one of which only the manifest is damaged.
     database.checkpoint().unwrap();
     let newer = world.back_up(&database);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     world.store.remove(&segment_path(&world, last - 3)).unwrap();
     assert!(restore_counted(&world, &RestoreTarget::Latest).unwrap().1.on_its_way.is_none());
     assert!(is_gap(&world, &RestoreRequest { backup: Some(backup.id.clone()), ..young.clone() }));
@@ -344,15 +344,15 @@ fn the_end_of_a_timeline_that_was_left_was_there_before_it_was_left() {
     let database = world.open();
     put(&database, 1, b"x");
     world.back_up(&database);
-    let begin = database.archive_now().unwrap();
+    let begin = database.log().archive_now().unwrap();
     let state = state_of(&database);
     put(&database, 2, b"y");
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     database.close().unwrap();
     let (disk, _) = world.restore(RestoreTarget::Latest).unwrap();
     let restored = world.open_at(&disk);
     put(&restored, 3, b"z");
-    restored.archive_now().unwrap();
+    restored.log().archive_now().unwrap();
     restored.close().unwrap();
     let system = System::Seawall(database_of(&world));
     for (tail, number, from, _) in tails(&world) {

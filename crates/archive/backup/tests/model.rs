@@ -59,7 +59,7 @@ impl<'a> History<'a> {
         // Most rows of a database do not change.
         let settled: BTreeMap<Vec<u8>, Vec<u8>> =
             (0..400_u16).map(|key| (key.to_be_bytes().to_vec(), vec![b's'; 100])).collect();
-        let mut load = database.bulk_load("settled").unwrap();
+        let mut load = database.tables().bulk_load("settled").unwrap();
         settled.iter().for_each(|(key, value)| load.add(key, value).unwrap());
         load.finish().unwrap();
         let random = SeededRandom::new(seed);
@@ -159,7 +159,7 @@ impl<'a> History<'a> {
             10..12 => self.decide(),
             12 | 13 => drop(self.database.checkpoint().unwrap()),
             14 if self.world.archives => {
-                self.database.archive_now().unwrap();
+                self.database.log().archive_now().unwrap();
             }
             _ => {
                 let writes = self.writes();
@@ -183,7 +183,7 @@ impl<'a> History<'a> {
                 self.disk.inject(Fault { target, error: FaultError::Number(5), skip, count: 1 });
                 self.failed_checkpoints += u64::from(self.database.checkpoint().is_err());
                 self.disk.clear_faults();
-                if self.database.create_restore_point("it goes on").is_ok() {
+                if self.database.log().create_restore_point("it goes on").is_ok() {
                     return;
                 }
             }
@@ -213,20 +213,20 @@ impl<'a> History<'a> {
 
     fn drop_one(&mut self) {
         let Some(name) = self.free_table() else { return };
-        self.database.drop_table(&name).unwrap();
+        self.database.tables().drop(&name).unwrap();
         self.state.remove(&name);
     }
 
     fn truncate(&mut self) {
         let Some(name) = self.free_table() else { return };
-        self.database.truncate_table(&name).unwrap();
+        self.database.tables().truncate(&name).unwrap();
         self.state.get_mut(&name).unwrap().clear();
     }
 
     fn begin_load(&mut self) {
         // One that was begun before is given up.
         let name = self.new_name("load");
-        let load = self.database.bulk_load(&name).unwrap();
+        let load = self.database.tables().bulk_load(&name).unwrap();
         self.loading = Some(Loading { name, load, rows: BTreeMap::new() });
     }
 
@@ -260,10 +260,10 @@ impl<'a> History<'a> {
         let Some(gid) = self.in_doubt.keys().next().cloned() else { return };
         let writes = self.in_doubt.remove(&gid).unwrap();
         if self.random.chance(1, 2) {
-            self.database.commit_prepared(&gid).unwrap();
+            self.database.two_phase().commit(&gid).unwrap();
             History::apply(&mut self.state, &writes);
         } else {
-            self.database.rollback_prepared(&gid).unwrap();
+            self.database.two_phase().rollback(&gid).unwrap();
         }
     }
 
@@ -327,7 +327,8 @@ fn compare(world: &World, moment: &Moment, target: &RestoreTarget, decides: &mut
     let (disk, _) = world.restore(target.clone()).unwrap_or_else(|error| panic!("{what}: {error}"));
     let database = world.open_restored(&disk);
     assert!(state_of(&database) == moment.state, "{what}: other rows");
-    let in_doubt: Vec<String> = database.in_doubt().unwrap().into_iter().map(|one| one.gid).collect();
+    let in_doubt: Vec<String> =
+        database.two_phase().in_doubt().unwrap().into_iter().map(|one| one.gid).collect();
     let mut expected: Vec<&String> = moment.in_doubt.keys().collect();
     let mut found: Vec<&String> = in_doubt.iter().collect();
     expected.sort();
@@ -335,7 +336,7 @@ fn compare(world: &World, moment: &Moment, target: &RestoreTarget, decides: &mut
     assert_eq!(found, expected, "{what}");
     let mut state = moment.state.clone();
     for (gid, writes) in moment.in_doubt.iter().filter(|_| decides.chance(1, 2)) {
-        database.commit_prepared(gid).unwrap();
+        database.two_phase().commit(gid).unwrap();
         History::apply(&mut state, writes);
     }
     assert!(state_of(&database) == state, "{what}: other rows after decisions");
@@ -359,7 +360,7 @@ fn random_histories_come_back_as_of_random_positions() {
         parts += history.parts;
         reopened += history.reopened;
         failed_checkpoints += history.failed_checkpoints;
-        let end = history.database.archive_now().unwrap();
+        let end = history.database.log().archive_now().unwrap();
         let mut random = SeededRandom::new(seed);
         for _ in 0..4 {
             let reachable: Vec<Lsn> = history

@@ -38,7 +38,7 @@ fn every_commit_behind_a_backup_can_be_restored() {
         let lsn = put(&database, key, &[3; 9_000]);
         states.push((lsn, state_of(&database)));
     }
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     for (lsn, state) in states.iter().step_by(5) {
         assert!(world.restored_state(RestoreTarget::Lsn(*lsn)) == *state, "{lsn}");
         // Between two commits, the first one counts.
@@ -63,10 +63,10 @@ fn times_and_names_are_found() {
         world.clock.advance(Duration::from_secs(10));
         put(&database, key, b"x");
         moments.push((world.clock.wall_micros(), state_of(&database)));
-        database.create_restore_point(&format!("after {key}")).unwrap();
-        database.create_restore_point("again and again").unwrap();
+        database.log().create_restore_point(&format!("after {key}")).unwrap();
+        database.log().create_restore_point("again and again").unwrap();
     }
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     for (key, (micros, state)) in moments.iter().enumerate().take(4) {
         assert_eq!(world.restored_state(RestoreTarget::Time(*micros)), *state);
         assert_eq!(world.restored_state(RestoreTarget::Time(*micros + 9_999_999)), *state);
@@ -81,7 +81,7 @@ fn times_and_names_are_found() {
     assert!(problem.contains("\"never\""), "{problem}");
     // A newer backup hides no older name.
     world.back_up(&database);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert_eq!(world.restored_state(RestoreTarget::RestorePoint("after 2".to_owned())), moments[2].1);
 }
 
@@ -92,7 +92,7 @@ fn positions_out_of_reach_are_refused_with_what_there_is() {
     assert!(problem.contains("no database"), "{problem}");
     let database = world.open();
     let early = put(&database, 1, b"x");
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let problem = error_of(&world, RestoreTarget::Latest);
     assert!(problem.contains("none that is complete"), "{problem}");
     let backup = world.back_up(&database);
@@ -100,7 +100,7 @@ fn positions_out_of_reach_are_refused_with_what_there_is() {
     assert!(problem.contains(&backup.id) && problem.contains("later than that"), "{problem}");
     let problem = error_of(&world, RestoreTarget::Time(0));
     assert!(problem.contains("later than that"), "{problem}");
-    let end = database.archive_now().unwrap();
+    let end = database.log().archive_now().unwrap();
     let problem = error_of(&world, RestoreTarget::Lsn(Lsn::new(end.get() + 1)));
     assert!(problem.contains(&end.to_string()), "{problem}");
     let request = RestoreRequest { timeline: TimelineId::new(5), ..RestoreRequest::default() };
@@ -115,7 +115,7 @@ fn a_restore_that_is_refused_leaves_nothing_in_the_way() {
     put(&database, 1, b"x");
     world.back_up(&database);
     put(&database, 2, b"y");
-    let end = database.archive_now().unwrap();
+    let end = database.log().archive_now().unwrap();
     let disk = SimulatedDisk::new(21);
     let ask = |target| RestoreRequest { target, ..RestoreRequest::default() };
     for target in [
@@ -162,7 +162,7 @@ fn a_missing_segment_is_a_gap_and_a_damaged_object_is_named() {
     for key in 0..30 {
         put(&database, key, &[5; 20_000]);
     }
-    let end = database.archive_now().unwrap();
+    let end = database.log().archive_now().unwrap();
     let system = System::Seawall(backup.manifest.base.database);
     let segments: Vec<String> = world
         .repository()
@@ -195,21 +195,21 @@ fn a_restored_database_goes_on_on_a_timeline_of_its_own_and_both_can_be_restored
     let early = database.statistics().appended;
     put(&database, 1, b"common to both");
     let common = state_of(&database);
-    let fork_end = database.archive_now().unwrap();
+    let fork_end = database.log().archive_now().unwrap();
     assert!(fork_end > fork);
     put(&database, 2, b"old way");
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let old = state_of(&database);
     database.close().unwrap();
 
     let (disk, report) = world.restore(RestoreTarget::Lsn(fork_end)).unwrap();
     assert_eq!((report.from_timeline.get(), report.timeline.get()), (1, 2));
     let restored = world.open_at(&disk);
-    assert_eq!((restored.timeline().get(), state_of(&restored)), (2, common));
+    assert_eq!((restored.log().timeline().get(), state_of(&restored)), (2, common));
     for key in 10..40 {
         put(&restored, key, &[8; 9_000]);
     }
-    let second = restored.archive_now().unwrap();
+    let second = restored.log().archive_now().unwrap();
     let new = state_of(&restored);
     restored.close().unwrap();
 
@@ -246,7 +246,7 @@ fn rows_loaded_past_the_log_are_in_the_next_backup_and_stop_a_restore_from_the_o
     put(&database, 1, b"x");
     world.back_up(&database);
     let before = state_of(&database);
-    let mut load = database.bulk_load("loaded").unwrap();
+    let mut load = database.tables().bulk_load("loaded").unwrap();
     for key in 0..2000_u32 {
         load.add(key.to_be_bytes(), [4; 50]).unwrap();
     }
@@ -270,13 +270,13 @@ fn loads_are_logged_while_the_log_is_archived() {
     put(&database, 1, b"x");
     world.back_up(&database);
     for (name, keys) in [("in order", [1_u32, 2, 3]), ("out of order", [3, 1, 2])] {
-        let mut load = database.bulk_load(name).unwrap();
+        let mut load = database.tables().bulk_load(name).unwrap();
         for key in keys.iter().flat_map(|key| (0..500).map(move |number| key * 1000 + number)) {
             load.add(key.to_be_bytes(), [4; 900]).unwrap();
         }
         load.finish().unwrap();
     }
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert_eq!(world.restored_state(RestoreTarget::Latest), state_of(&database));
 }
 
@@ -289,7 +289,7 @@ fn encrypted_databases_are_backed_up_into_encrypted_repositories_only() {
     }
     world.back_up(&database);
     put(&database, 1, b"a secret behind the backup");
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert_eq!(world.restored_state(RestoreTarget::Latest), state_of(&database));
     let plain = World::new();
     let refused = plain.back_up_while(&database, 1000, || {});
@@ -304,8 +304,8 @@ fn a_backup_of_an_open_database_does_not_keep_its_log_for_longer() {
     let database = world.open();
     put(&database, 1, b"x");
     let held = std::cell::Cell::new(0);
-    world.back_up_while(&database, 1000, || held.set(database.log_holds().unwrap().len())).unwrap();
-    assert_eq!((held.get(), database.log_holds().unwrap().len()), (1, 0));
+    world.back_up_while(&database, 1000, || held.set(database.log().holds().unwrap().len())).unwrap();
+    assert_eq!((held.get(), database.log().holds().unwrap().len()), (1, 0));
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn a_directory_with_the_marker_of_a_restore_is_opened_by_nobody() {
     world.disk.open("restoring", seawall_io::OpenMode::Create).unwrap();
     for mode in [OpenMode::Existing, OpenMode::CreateIfMissing, OpenMode::New, OpenMode::ReadOnly] {
         let options = Options { mode, ..world.options() };
-        let opened = Database::open_in(world.environment(&world.disk), options, |_| {});
+        let opened = Database::open(world.environment(&world.disk), options);
         assert!(matches!(opened, Err(Error::Restoring { .. })), "{mode:?}: {opened:?}");
     }
 }
@@ -328,7 +328,7 @@ fn what_a_restore_makes_has_an_ordinary_log() {
     let database = world.open();
     put(&database, 1, b"x");
     world.back_up(&database);
-    let end = database.archive_now().unwrap();
+    let end = database.log().archive_now().unwrap();
     let (disk, report) = world.restore(RestoreTarget::Latest).unwrap();
     assert_eq!(report.end.end, end);
     let restored = world.open_restored(&disk);
@@ -376,7 +376,7 @@ fn an_increment_has_what_has_changed_and_restores_with_what_it_builds_on() {
     assert!(nothing.manifest.rows() < 150, "{} rows", nothing.manifest.rows());
     put(&database, 701, b"changed later");
     let in_log = put(&database, 702, b"in the log only");
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert!(world.restored_state(RestoreTarget::Lsn(in_log)) == state_of(&database));
     // Each of them is a backup of its own.
     let end = first.manifest.end.end;
@@ -397,7 +397,7 @@ fn system_rows(backup: &StoredBackup) -> u64 {
 fn rows_that_were_written_before_a_backup_and_linked_after_it_are_in_its_increments() {
     let world = World { archives: false, ..World::new() };
     let database = settled(&world);
-    let mut load = database.bulk_load("loaded").unwrap();
+    let mut load = database.tables().bulk_load("loaded").unwrap();
     for key in 0..2_000_u32 {
         load.add(key.to_be_bytes(), [7; 100]).unwrap();
     }
@@ -415,7 +415,7 @@ fn rows_that_were_written_before_a_backup_and_linked_after_it_are_in_its_increme
 
 /// Bulk loads have leaves of their own.
 fn load(database: &Database, name: &str) {
-    let mut load = database.bulk_load(name).unwrap();
+    let mut load = database.tables().bulk_load(name).unwrap();
     (0..100_u32).for_each(|key| load.add(key.to_be_bytes(), [8; 500]).unwrap());
     load.finish().unwrap();
 }
@@ -427,7 +427,7 @@ fn rows_that_were_cut_out_without_a_write_in_between_stay_out_of_increments() {
     ["before", "between", "behind"].iter().for_each(|name| load(&database, name));
     database.checkpoint().unwrap();
     let snapshot = database.snapshot();
-    database.drop_table("between").unwrap();
+    database.tables().drop("between").unwrap();
     // The snapshot keeps its rows in the tree, between leaves that stay as they are.
     database.checkpoint().unwrap();
     world.back_up(&database);
@@ -466,7 +466,7 @@ fn a_restored_database_begins_with_a_full_backup() {
     let world = World::new();
     let database = settled(&world);
     world.back_up(&database);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     database.close().unwrap();
     let (disk, _) = world.restore(RestoreTarget::Latest).unwrap();
     let database = world.open_at(&disk);
@@ -501,7 +501,7 @@ fn a_damaged_manifest_or_run_spoils_no_other_backup() {
     let first = world.back_up(&database);
     put(&database, 1, b"later");
     let second = world.back_up(&database);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let system = System::Seawall(first.manifest.base.database);
     let whole = world.store.copy();
     let damage = |world: &World, object: &str| {
@@ -552,7 +552,7 @@ fn a_missing_end_of_the_log_is_a_gap_where_something_behind_it_is_there() {
     world.back_up(&database);
     for key in 0..8 {
         put(&database, key, &[5; 20_000]);
-        database.archive_now().unwrap();
+        database.log().archive_now().unwrap();
     }
     let system = System::Seawall(database_of(&world));
     let segment = database.statistics().appended.get() / SEGMENT_BYTES;

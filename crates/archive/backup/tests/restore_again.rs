@@ -48,7 +48,7 @@ fn story() -> (World, State) {
     let increment = world.back_up_with(&database, &incremental, || {}).unwrap();
     assert!(increment.manifest.parent.is_some() && increment.manifest.goes_on_with.is_some());
     put(&database, (0..ROWS).step_by(15), &[4; 5_000]);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let state = state_of(&database);
     (world, state)
 }
@@ -206,7 +206,7 @@ fn a_newer_backup_does_not_begin_it_anew_and_one_that_is_gone_does() {
     put(&database, 0..30, &[9; 4_000]);
     database.checkpoint().unwrap();
     let newer = world.back_up(&database);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let expected = state_of(&database);
     let report = world.restore_to(&left, &request()).unwrap();
     assert_eq!((report.backup, report.went_on), (begun.clone(), true));
@@ -227,7 +227,7 @@ fn an_encrypted_one_goes_on_with_its_keys() {
     database.checkpoint().unwrap();
     world.back_up(&database);
     put(&database, 0..60, &[2; 4_000]);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let expected = state_of(&database);
     let whole = SimulatedDisk::new(8);
     world.restore_to(&whole, &request()).unwrap();
@@ -252,7 +252,7 @@ fn until_it_has_ended_nobody_opens_it() {
     for call in (calls / 10..calls - calls / 50).step_by(crash_step(calls, 10)) {
         let left = cut_short(&world, &request(), call, PowerLoss::KeepAll);
         let options = seawall_engine::Options { archives: Vec::new(), ..world.options() };
-        let opened = Database::open_in(world.environment(&left), options, |_| {});
+        let opened = Database::open(world.environment(&left), options);
         let is_refused = matches!(opened, Err(Error::Restoring { .. }));
         assert!(is_refused || seawall_engine::check_restore_directory(&left).is_err(), "call {call}");
     }

@@ -43,7 +43,7 @@ fn put(database: &Database, table: &str, key: u32, value: &[u8]) {
 }
 
 fn load(database: &Database, name: &str, value: u8) {
-    let mut load = database.bulk_load(name).unwrap();
+    let mut load = database.tables().bulk_load(name).unwrap();
     (0..ROWS).for_each(|key| load.add(key.to_be_bytes(), [value; 100]).unwrap());
     load.finish().unwrap();
 }
@@ -133,7 +133,7 @@ fn a_backup_goes_on_with_one_that_was_cut_short_and_has_what_changed_meanwhile()
     assert_eq!(taken.manifest.parent, None, "it is a full backup");
     let new_rows = u64::from(ROWS);
     assert!(taken.manifest.rows() < whole.manifest.rows() * 2 / 3 + new_rows, "{}", taken.manifest.rows());
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert_restores(&world, &database);
     assert_eq!(findings(&world), []);
 }
@@ -146,14 +146,14 @@ fn tables_that_are_dropped_meanwhile_do_not_come_back() {
     database.checkpoint().unwrap();
     cut_short(&world, &database, &options(), 120);
     for name in ["first", "third"] {
-        database.drop_table(name).unwrap();
+        database.tables().drop(name).unwrap();
     }
     for _ in 0..3 {
         database.checkpoint().unwrap();
     }
     let (start, _) = told(&world, &database, &options());
     assert!(start.goes_on_with.is_some());
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert_restores(&world, &database);
 }
 
@@ -178,7 +178,7 @@ fn one_that_was_cut_short_again_and_again_comes_to_an_end() {
     let (start, taken) = told(&world, &database, &options());
     assert_eq!(start.goes_on_with.as_ref(), Some(&attempts[2]), "{:?}", start.notes);
     assert!(taken.manifest.rows() < whole.manifest.rows() / 2, "{}", taken.manifest.rows());
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert_restores(&world, &database);
     // An increment of it, cut short and gone on with in turn.
     for key in (0..ROWS).step_by(40) {
@@ -192,7 +192,7 @@ fn one_that_was_cut_short_again_and_again_comes_to_an_end() {
     let (start, increment) = told(&world, &database, &incremental());
     assert_eq!((start.parent, start.goes_on_with), (Some(taken.id), Some(part)), "{:?}", start.notes);
     assert!(increment.manifest.rows() < 2_000, "{}", increment.manifest.rows());
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert_restores(&world, &database);
 }
 
@@ -203,7 +203,7 @@ fn retention_keeps_what_is_a_part_of_a_backup_and_removes_it_with_that() {
     cut_short(&world, &database, &options(), 90);
     let cut = attempt(&world);
     let (_, taken) = told(&world, &database, &options());
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     world.clock.advance(20 * DAY);
     assert_eq!(expire(&world), <[String; 0]>::default());
     assert_eq!(findings(&world), []);
@@ -214,7 +214,7 @@ fn retention_keeps_what_is_a_part_of_a_backup_and_removes_it_with_that() {
     assert_eq!(expire(&world), std::slice::from_ref(&cut));
     let stored = world.repository().stored(None).unwrap();
     assert!(stored.iter().all(|object| !object.path.contains(&cut) && !object.path.contains(&taken.id)));
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert_restores(&world, &database);
     assert_eq!(findings(&world), []);
 }
@@ -234,7 +234,7 @@ fn what_a_backup_under_way_goes_on_with_stays_however_old_it_is() {
         }
     });
     assert!(taken.unwrap().manifest.goes_on_with.is_some() && steps > 2);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert_restores(&world, &database);
 }
 
@@ -260,7 +260,7 @@ fn one_whose_part_is_removed_meanwhile_fails_and_says_so_and_the_next_begins_ane
         "{:?}",
         start.notes
     );
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert_restores(&world, &database);
 }
 
@@ -280,7 +280,7 @@ fn progress_that_is_damaged_is_not_gone_on_with_and_verify_names_it() {
     let (start, taken) = told(&world, &database, &options());
     assert_eq!((start.goes_on_with, taken.manifest.goes_on_with), (None, None));
     assert!(start.notes.iter().any(|note| note.contains("progress-")), "{:?}", start.notes);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert_restores(&world, &database);
 }
 
@@ -290,7 +290,7 @@ fn damaged_progress_keeps_all_attempts_while_it_may_be_of_use_and_stops_no_expir
     let database = settled(&world);
     cut_short(&world, &database, &options(), 60);
     world.back_up_with(&database, &BackupOptions { resumes: false, ..options() }, || {}).unwrap();
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     world.clock.advance(6 * DAY);
     cut_short(&world, &database, &options(), 60);
     let (older, newer) = {
@@ -332,7 +332,7 @@ fn a_chain_that_would_be_too_long_another_timeline_and_a_wish_begin_anew() {
     let options_anew = BackupOptions { resumes: false, ..options() };
     world.back_up_with(&database, &options_anew, || {}).unwrap();
     cut_short(&world, &database, &options(), 60);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     database.close().unwrap();
     let disk = SimulatedDisk::new(9);
     let request = RestoreRequest { archive_mode: ArchiveMode::Preserve, ..RestoreRequest::default() };
@@ -340,7 +340,7 @@ fn a_chain_that_would_be_too_long_another_timeline_and_a_wish_begin_anew() {
     let restored = world.open_at(&disk);
     let (start, _) = told(&world, &restored, &options());
     assert_eq!(start.goes_on_with, None);
-    restored.archive_now().unwrap();
+    restored.log().archive_now().unwrap();
     assert_restores(&world, &restored);
 }
 
@@ -367,7 +367,7 @@ fn an_attempt_goes_on_with_one_of_its_kind() {
     assert!(increment.manifest.rows() < 500);
     let (start, _) = told(&world, &database, &options());
     assert!(start.goes_on_with.is_some(), "no full backup has ended since that began");
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert_restores(&world, &database);
 }
 
@@ -385,7 +385,7 @@ fn a_database_that_crashed_meanwhile_goes_on() {
     database.checkpoint().unwrap();
     let (start, taken) = told(&world, &database, &options());
     assert!(start.goes_on_with.is_some() && taken.manifest.rows() < u64::from(ROWS) * 2);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert!(world.restored_state(RestoreTarget::Latest) == expected);
 }
 
@@ -413,7 +413,7 @@ fn one_of_an_encrypted_database_is_gone_on_with() {
     database.checkpoint().unwrap();
     let (start, _) = told(&world, &database, &options());
     assert!(start.goes_on_with.is_some(), "{:?}", start.notes);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert_restores(&world, &database);
     assert_eq!(findings(&world), []);
 }

@@ -44,7 +44,7 @@ fn story() -> Story {
                 database.put(&table, (number * 100 + part * 10 + key).to_be_bytes(), [7; 20_000]).unwrap();
             }
             world.clock.advance(Duration::from_secs(3 * 3600));
-            moments.push((database.archive_now().unwrap(), world.clock.wall_micros()));
+            moments.push((database.log().archive_now().unwrap(), world.clock.wall_micros()));
         }
         database.checkpoint().unwrap();
         world.clock.advance(HOUR);
@@ -123,7 +123,7 @@ fn a_count_leaves_what_restores_from_its_oldest_backup_on() {
     let database = story.world.open();
     let table = database.table("t").unwrap();
     database.put(&table, b"later", b"1").unwrap();
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert_eq!(story.world.restored_state(RestoreTarget::Latest), state_of(&database));
 }
 

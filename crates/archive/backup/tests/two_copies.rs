@@ -72,12 +72,12 @@ fn a_copy_that_archives_second_is_refused_at_its_first_tail() {
     let (database, copy) = two_copies(&world);
     let put = |database: &Database, value: &str| {
         let table = database.table("t")?;
-        database.put_with(&table, "k", value, Durability::Archived).map(drop)
+        database.with(Durability::Archived).put(&table, "k", value).map(drop)
     };
     put(&database, "original").unwrap();
     let refused = put(&copy, "a copy with a longer value").unwrap_err();
     assert!(matches!(refused, Error::DoneNotArchived { .. }), "{refused}");
-    let refused = copy.archive_now().unwrap_err().to_string();
+    let refused = copy.log().archive_now().unwrap_err().to_string();
     assert!(refused.contains("another copy of this database"), "{refused}");
     put(&database, "original again").unwrap();
     drop(copy);
@@ -92,16 +92,16 @@ fn a_commit_is_not_acknowledged_after_a_copy_that_went_on_first() {
     let world = World::new();
     let database = world.open();
     put(&database, 1, "common");
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let copy = world.open_at(&world.disk.copy());
     let commit = |database: &Database, value: &str| {
         let table = database.table("t")?;
-        database.put_with(&table, "k", value, Durability::Archived).map(drop)
+        database.with(Durability::Archived).put(&table, "k", value).map(drop)
     };
     commit(&copy, "the copy went on first, with more log than the other will have").unwrap();
     let refused = commit(&database, "original").unwrap_err();
     assert!(matches!(refused, Error::DoneNotArchived { .. }), "{refused}");
-    let refused = database.archive_now().unwrap_err().to_string();
+    let refused = database.log().archive_now().unwrap_err().to_string();
     assert!(refused.contains("another copy of this database"), "{refused}");
     // What was refused has left nothing, so the copy goes on.
     commit(&copy, "again").unwrap();
@@ -115,13 +115,13 @@ fn a_commit_is_not_acknowledged_after_a_copy_that_has_put_the_whole_segment() {
     let world = World::new();
     let database = world.open();
     put(&database, 1, "common");
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let copy = world.open_at(&world.disk.copy());
     put(&copy, 2, &"x".repeat(2 * usize::try_from(SEGMENT_BYTES).unwrap() / 5));
     put(&copy, 2, &"y".repeat(2 * usize::try_from(SEGMENT_BYTES).unwrap() / 5));
-    copy.archive_now().unwrap();
+    copy.log().archive_now().unwrap();
     let table = database.table("t").unwrap();
-    let refused = database.put_with(&table, "k", "original", Durability::Archived).unwrap_err();
+    let refused = database.with(Durability::Archived).put(&table, "k", "original").unwrap_err();
     assert!(matches!(refused, Error::DoneNotArchived { .. }), "{refused}");
 }
 
@@ -132,7 +132,7 @@ fn fill_a_segment(database: &Database) {
 
 fn commit_archived(database: &Database, value: &str) -> Result<Lsn, Error> {
     let table = database.table("t")?;
-    database.put_with(&table, "k", value, Durability::Archived)
+    database.with(Durability::Archived).put(&table, "k", value)
 }
 
 /// Objects of the repository below this directory of the database.
@@ -152,14 +152,14 @@ fn a_tail_of_the_common_log_does_not_hide_the_segment_of_another_copy() {
     let world = World::new();
     let database = world.open();
     put(&database, 1, "common");
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let original = world.disk.copy();
     let copy = world.open_at(&world.disk.copy());
     let target = calls_below(&database, "tails", Operation::Remove);
     let error = FaultError::Kind(std::io::ErrorKind::PermissionDenied);
     world.store.inject(Fault { target, error, skip: 0, count: u64::MAX });
     fill_a_segment(&copy);
-    copy.archive_now().unwrap();
+    copy.log().archive_now().unwrap();
     world.store.clear_faults();
     assert_eq!(objects_in(&world, "log").len(), 1);
     assert!(objects_in(&world, "tails").len() > 1, "{:?}", objects_in(&world, "tails"));
@@ -184,7 +184,7 @@ fn an_acknowledged_tail_does_not_give_way_to_the_segment_of_another_copy() {
     fill_a_segment(&copy);
     let gate = world.store.hold(calls_below(&database, "log", Operation::Rename));
     let refused = std::thread::scope(|scope| {
-        let archiving = scope.spawn(|| copy.archive_now());
+        let archiving = scope.spawn(|| copy.log().archive_now());
         gate.await_waiting(1);
         commit_archived(&database, "original").unwrap();
         gate.open();
@@ -204,7 +204,7 @@ fn a_damaged_tail_does_not_keep_a_segment_from_being_archived() {
     let world = World::new();
     let database = world.open();
     put(&database, 1, "first");
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     drop(database);
     let objects = world.store.list_all();
     let tails: Vec<_> = objects.iter().filter(|entry| entry.name.contains("/tails/")).collect();
@@ -215,7 +215,7 @@ fn a_damaged_tail_does_not_keep_a_segment_from_being_archived() {
     }
     let database = world.open();
     put(&database, 4, &"x".repeat(2 * usize::try_from(SEGMENT_BYTES).unwrap() / 5));
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     world.back_up(&database);
     assert!(world.restored_state(seawall_engine::RestoreTarget::Latest) == state_of(&database));
 }

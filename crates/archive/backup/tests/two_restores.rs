@@ -52,7 +52,7 @@ fn backed_up() -> World {
     put(&database, "common", Durability::Sync).unwrap();
     world.back_up(&database);
     put(&database, "later", Durability::Sync).unwrap();
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     database.close().unwrap();
     world
 }
@@ -67,7 +67,7 @@ fn reserved(world: &World) -> Vec<String> {
 
 fn put(database: &Database, value: &str, durability: Durability) -> Result<(), Error> {
     let table = database.table("t").or_else(|_| database.create_table("t")).unwrap();
-    database.put_with(&table, "k", value, durability).map(drop)
+    database.with(durability).put(&table, "k", value).map(drop)
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn of_two_databases_with_one_timeline_number_the_second_archives_nothing_and_say
     let database = world.open();
     put(&database, "common", Durability::Sync).unwrap();
     world.back_up(&database);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     database.close().unwrap();
     let ((first, number), (second, same)) = (restored(&world, 21), restored(&world, 22));
     assert_eq!((number, same), (2, 2));
@@ -87,7 +87,7 @@ fn of_two_databases_with_one_timeline_number_the_second_archives_nothing_and_say
     let second = world.open_at(&second);
     let refused = put(&second, "second", Durability::Archived);
     assert!(matches!(refused, Err(Error::DoneNotArchived { .. })), "{refused:?}");
-    let problem = second.archive_now().unwrap_err().to_string();
+    let problem = second.log().archive_now().unwrap_err().to_string();
     assert!(problem.contains("timeline 2") && problem.contains("restore this one again"), "{problem}");
     assert!(second.statistics().archives[0].failing.as_ref().unwrap().contains("timeline 2"));
     second.close().unwrap();

@@ -39,7 +39,7 @@ fn archive_in(world: World) -> Archive {
     for key in 0..30_u32 {
         database.put(&table, key.to_be_bytes(), [6; 20_000]).unwrap();
     }
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let system = System::Seawall(database.info().unwrap().database);
     database.close().unwrap();
     world.clock.advance(Duration::from_secs(3600));
@@ -247,7 +247,7 @@ fn a_timeline_that_was_left_in_the_middle_of_a_segment_is_whole() {
     for key in 0..20_u32 {
         restored.put(&table, key.to_be_bytes(), [9; 20_000]).unwrap();
     }
-    restored.archive_now().unwrap();
+    restored.log().archive_now().unwrap();
     archive.world.back_up(&restored);
     restored.close().unwrap();
     archive.world.clock.advance(Duration::from_secs(3600));

@@ -59,7 +59,7 @@ fn measure_all(shared: &Shared, bench: &Bench, directory: &Path, output: &mut Ou
     }
     for &threads in &bench.threads {
         let count = machine.run(threads, |random| {
-            database.put_with(&written, key(random), VALUE, Durability::Sync).map(|_| 1)
+            database.with(Durability::Sync).put(&written, key(random), VALUE).map(|_| 1)
         })?;
         show(output, "durable puts", threads, "commits", count)?;
     }
@@ -67,7 +67,7 @@ fn measure_all(shared: &Shared, bench: &Bench, directory: &Path, output: &mut Ou
     let count = machine.run(1, |random| batch(&database, &written, random))?;
     show(output, "durable batches of 100", 1, "rows", count)?;
     let count = machine
-        .run(1, |random| database.put_with(&written, key(random), VALUE, Durability::Async).map(|_| 1))?;
+        .run(1, |random| database.with(Durability::Async).put(&written, key(random), VALUE).map(|_| 1))?;
     show(output, "puts durable within 10 ms", 1, "commits", count)?;
 
     let (loaded, count) = machine.bulk_load()?;
@@ -99,7 +99,7 @@ fn measure_all(shared: &Shared, bench: &Bench, directory: &Path, output: &mut Ou
         Ok(rows)
     })?;
     show(output, "full scans", 1, "rows", count)?;
-    database.drop_table(LOADED)?;
+    database.tables().drop(LOADED)?;
     database.close()?;
     Ok(())
 }
@@ -168,12 +168,12 @@ impl Machine<'_> {
     }
 
     fn bulk_load(&self) -> Result<(Table, Count), Failure> {
-        match self.database.drop_table(LOADED) {
+        match self.database.tables().drop(LOADED) {
             Ok(()) | Err(Error::NoSuchTable { .. }) => {}
             Err(error) => return Err(error.into()),
         }
         let stopwatch = Stopwatch::start();
-        let mut load = self.database.bulk_load(LOADED)?;
+        let mut load = self.database.tables().bulk_load(LOADED)?;
         for number in 0..KEYS {
             load.add(number.to_be_bytes(), VALUE)?;
         }
@@ -196,7 +196,7 @@ fn batch(database: &Database, table: &Table, random: &mut Rng) -> Result<u64, Er
 }
 
 fn fresh_table(database: &Database, name: &str) -> Result<Table, Failure> {
-    match database.drop_table(name) {
+    match database.tables().drop(name) {
         Ok(()) | Err(Error::NoSuchTable { .. }) => Ok(database.create_table(name)?),
         Err(error) => Err(error.into()),
     }

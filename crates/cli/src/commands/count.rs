@@ -14,7 +14,7 @@ use crate::progress;
 pub(crate) fn count(shared: &Shared, count: &Count, output: &mut Output) -> Result<(), Failure> {
     let database = open(shared, &count.dir, OpenMode::ReadOnly)?;
     let names = match count.tables.is_empty() {
-        true => database.tables()?.into_iter().map(|table| table.name).collect(),
+        true => database.tables().list()?.into_iter().map(|table| table.name).collect(),
         false => count.tables.clone(),
     };
     // All looked up before the first is read: a misspelt name costs no time.

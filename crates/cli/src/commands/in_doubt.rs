@@ -31,7 +31,7 @@ pub(crate) fn in_doubt(shared: &Shared, arguments: &InDoubt, output: &mut Output
         ..InDoubtRule::new(age, action)
     };
     let database = open(shared, &arguments.dir, OpenMode::Existing)?;
-    let applied = database.apply_in_doubt_rules(&[rule])?;
+    let applied = database.two_phase().apply_rules(&[rule])?;
     // Whatever becomes of the answers, those that stay in doubt are reported below.
     output.note_done();
     for decision in applied.decided {
@@ -62,8 +62,8 @@ fn forget(shared: &Shared, arguments: &InDoubt, output: &mut Output) -> Result<(
     let age = seconds("--forget-older-than", arguments.forget_older_than.unwrap_or(0.0))?;
     let database = open(shared, &arguments.dir, OpenMode::Existing)?;
     let forgotten = match &arguments.forget {
-        Some(gid) => usize::from(database.forget_automatic_decision(gid)?),
-        None => database.forget_old_automatic_decisions(age)?,
+        Some(gid) => usize::from(database.two_phase().forget_automatic_decision(gid)?),
+        None => database.two_phase().forget_old_automatic_decisions(age)?,
     };
     close(database, &arguments.dir, output);
     output.answer(
@@ -74,7 +74,7 @@ fn forget(shared: &Shared, arguments: &InDoubt, output: &mut Output) -> Result<(
 
 fn list(shared: &Shared, arguments: &InDoubt, age: Duration, output: &mut Output) -> Result<(), Failure> {
     let database = open(shared, &arguments.dir, OpenMode::ReadOnly)?;
-    let all = database.in_doubt()?;
+    let all = database.two_phase().in_doubt()?;
     let wanted = all.iter().filter(|one| {
         one.age >= age
             && one.gid.starts_with(&arguments.gid_prefix)
@@ -174,7 +174,7 @@ fn ask_by(command: &str, warnings: Warnings) -> InDoubtHook {
 
 pub(crate) fn commit_prepared(shared: &Shared, one: &OneGid, output: &mut Output) -> Result<(), Failure> {
     let database = open(shared, &one.dir, OpenMode::Existing)?;
-    let lsn = database.commit_prepared(&one.gid)?;
+    let lsn = database.two_phase().commit(&one.gid)?;
     close(database, &one.dir, output);
     let gid = &one.gid;
     output.answer(
@@ -185,7 +185,7 @@ pub(crate) fn commit_prepared(shared: &Shared, one: &OneGid, output: &mut Output
 
 pub(crate) fn rollback_prepared(shared: &Shared, one: &OneGid, output: &mut Output) -> Result<(), Failure> {
     let database = open(shared, &one.dir, OpenMode::Existing)?;
-    let lsn = database.rollback_prepared(&one.gid)?;
+    let lsn = database.two_phase().rollback(&one.gid)?;
     close(database, &one.dir, output);
     let gid = &one.gid;
     output.answer(

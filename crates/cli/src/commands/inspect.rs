@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use seawall::{
-    CheckSummary, CheckpointStatistics, Damage, DamageKind, Database, DatabaseInfo, OpenMode,
-    RecoveryTimeStatistics,
+    CheckSummary, CheckpointStatistics, Damage, DamageKind, Database, DatabaseDirectory, DatabaseInfo,
+    OpenMode, RecoveryTimeStatistics,
 };
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub(crate) fn info(shared: &Shared, directory: &Path, output: &mut Output) -> Re
 /// What the files of a closed database say, and how many tables there are.
 pub(crate) fn read_info(shared: &Shared, directory: &Path) -> Result<(DatabaseInfo, usize), Failure> {
     let database = open(shared, directory, OpenMode::ReadOnly)?;
-    Ok((database.info()?, database.tables()?.len()))
+    Ok((database.info()?, database.tables().list()?.len()))
 }
 
 pub(crate) fn info_lines(info: &DatabaseInfo, tables: usize, output: &mut Output) -> Result<(), Failure> {
@@ -121,12 +121,13 @@ pub(crate) fn check(shared: &Shared, directory: &Path, output: &mut Output) -> R
     let bar = progress::rows("checking");
     let mut written = Ok(());
     let mut tables = None;
-    let summary = Database::check_directory(directory, options(shared, OpenMode::ReadOnly), &mut |damage| {
-        if written.is_ok() {
-            let tables = tables.get_or_insert_with(|| tables_of(shared, directory));
-            written = output.answer(&damage_json(&damage, tables), damage_text(&damage, tables));
-        }
-    });
+    let summary =
+        DatabaseDirectory::at(directory).check(options(shared, OpenMode::ReadOnly), &mut |damage| {
+            if written.is_ok() {
+                let tables = tables.get_or_insert_with(|| tables_of(shared, directory));
+                written = output.answer(&damage_json(&damage, tables), damage_text(&damage, tables));
+            }
+        });
     bar.finish_and_clear();
     let summary = summary.map_err(|error| not_a_database(error.into()))?;
     let written = written.and_then(|()| {
@@ -161,7 +162,7 @@ pub(crate) type Tables = BTreeMap<u64, String>;
 fn tables_of(shared: &Shared, directory: &Path) -> Tables {
     let read = || {
         let database = Database::open(directory, options(shared, OpenMode::ReadOnly))?;
-        let tables = database.tables()?;
+        let tables = database.tables().list()?;
         database.close()?;
         Ok::<_, seawall::Error>(tables)
     };

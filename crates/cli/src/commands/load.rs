@@ -1,7 +1,7 @@
 //! `load`: rows of a file into a table, a durable transaction a batch.
 
 use indicatif::ProgressBar;
-use seawall::{Database, Durability, Error, OpenMode, Options, Table, TransactionOptions};
+use seawall::{Database, Durability, Error, OpenMode, Table};
 use serde_json::json;
 
 use super::{close, close_unfinished, open};
@@ -210,8 +210,7 @@ impl Loader<'_> {
 
     /// Commits the batch. If a key or a value in it is over its limit, nothing is committed.
     fn put_batch(&mut self) -> Result<Option<RefusedRow>, Failure> {
-        let options = TransactionOptions { durability: Durability::Sync, ..Options::default().transaction() };
-        let mut transaction = self.database.begin_with(options);
+        let mut transaction = self.database.with(Durability::Sync).begin();
         for (index, (key, value)) in self.batch.iter().enumerate() {
             match transaction.put(self.table, key, value) {
                 Err(error @ (Error::KeyTooLarge { .. } | Error::ValueTooLarge { .. })) => {

@@ -52,7 +52,8 @@ pub(crate) fn log(shared: &Shared, log: &Log, output: &mut Output) -> Result<(),
 /// Names of the tables of now, by the number under which the log has their rows. None if the database is being written
 /// or does not open: the log can be read all the same.
 fn table_names(shared: &Shared, log: &Log) -> BTreeMap<u64, String> {
-    let tables = open(shared, &log.dir, OpenMode::ReadOnly).and_then(|database| Ok(database.tables()?));
+    let tables =
+        open(shared, &log.dir, OpenMode::ReadOnly).and_then(|database| Ok(database.tables().list()?));
     tables.unwrap_or_default().into_iter().map(|table| (table.storage, table.name)).collect()
 }
 

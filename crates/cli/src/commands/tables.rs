@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use seawall::{Database, OpenMode, OtherMasterKeys};
+use seawall::{DatabaseDirectory, OpenMode, OtherMasterKeys};
 use serde_json::json;
 
 use super::{close, guard_key, open, open_with, options};
@@ -48,7 +48,7 @@ pub(crate) fn rotate_key(shared: &Shared, rotate: &RotateKey, output: &mut Outpu
     let new = rotate.new.source().ok_or_else(needed)?;
     guard_key(&new, output)?;
     let others = if rotate.keep_others { OtherMasterKeys::Keep } else { OtherMasterKeys::Drop };
-    Database::rotate_master_key_of_directory(&rotate.dir, old, &new, others)?;
+    DatabaseDirectory::at(&rotate.dir).rotate_master_key(old, &new, others)?;
     output.note_done();
     let directory = rotate.dir.display().to_string();
     output.answer(
@@ -59,7 +59,7 @@ pub(crate) fn rotate_key(shared: &Shared, rotate: &RotateKey, output: &mut Outpu
 
 pub(crate) fn list(shared: &Shared, directory: &Path, output: &mut Output) -> Result<(), Failure> {
     let database = open(shared, directory, OpenMode::ReadOnly)?;
-    for table in database.tables()? {
+    for table in database.tables().list()? {
         let answer = json!({ "name": table.name, "id": table.id, "created_micros": table.created_micros });
         // A name may hold line breaks and what terminals take for commands.
         output.answer(&answer, escape(table.name.as_bytes()))?;
@@ -76,14 +76,14 @@ pub(crate) fn create(shared: &Shared, table: &OneTable, output: &mut Output) -> 
 
 pub(crate) fn drop(shared: &Shared, table: &OneTable, output: &mut Output) -> Result<(), Failure> {
     let database = open(shared, &table.dir, OpenMode::Existing)?;
-    database.drop_table(&table.table)?;
+    database.tables().drop(&table.table)?;
     close(database, &table.dir, output);
     done(output, "dropped", &table.table)
 }
 
 pub(crate) fn rename(shared: &Shared, rename: &Rename, output: &mut Output) -> Result<(), Failure> {
     let database = open(shared, &rename.dir, OpenMode::Existing)?;
-    database.rename_table(&rename.from, &rename.to)?;
+    database.tables().rename(&rename.from, &rename.to)?;
     close(database, &rename.dir, output);
     let (from, to) = (&rename.from, &rename.to);
     let text = format!("renamed table {} to {}", escape(from.as_bytes()), escape(to.as_bytes()));
@@ -92,7 +92,7 @@ pub(crate) fn rename(shared: &Shared, rename: &Rename, output: &mut Output) -> R
 
 pub(crate) fn truncate(shared: &Shared, table: &OneTable, output: &mut Output) -> Result<(), Failure> {
     let database = open(shared, &table.dir, OpenMode::Existing)?;
-    database.truncate_table(&table.table)?;
+    database.tables().truncate(&table.table)?;
     close(database, &table.dir, output);
     done(output, "truncated", &table.table)
 }

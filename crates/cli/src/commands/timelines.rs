@@ -1,6 +1,6 @@
 //! `new-timeline`, `restore-point`, `release-hold`.
 
-use seawall::{Database, OpenMode, TimelineId};
+use seawall::{DatabaseDirectory, OpenMode, TimelineId};
 use serde_json::json;
 
 use super::{close, not_a_database, open, options};
@@ -11,13 +11,10 @@ use crate::output::Output;
 pub(crate) fn new_timeline(shared: &Shared, new: &NewTimeline, output: &mut Output) -> Result<(), Failure> {
     let options = options(shared, OpenMode::Existing);
     let number = new.number.and_then(TimelineId::new);
-    let database = Database::open_on_new_timeline(
-        &new.dir,
-        options,
-        seawall::NewTimeline { reason: &new.reason, number },
-    )
-    .map_err(|error| not_a_database(error.into()))?;
-    let timeline = database.timeline();
+    let database = DatabaseDirectory::at(&new.dir)
+        .open_on_new_timeline(options, seawall::NewTimeline { reason: &new.reason, number })
+        .map_err(|error| not_a_database(error.into()))?;
+    let timeline = database.log().timeline();
     close(database, &new.dir, output);
     output.answer(
         &json!({ "timeline": timeline.get() }),
@@ -27,7 +24,7 @@ pub(crate) fn new_timeline(shared: &Shared, new: &NewTimeline, output: &mut Outp
 
 pub(crate) fn restore_point(shared: &Shared, point: &NamedInLog, output: &mut Output) -> Result<(), Failure> {
     let database = open(shared, &point.dir, OpenMode::Existing)?;
-    let lsn = database.create_restore_point(&point.name)?;
+    let lsn = database.log().create_restore_point(&point.name)?;
     close(database, &point.dir, output);
     let name = &point.name;
     output.answer(
@@ -38,7 +35,7 @@ pub(crate) fn restore_point(shared: &Shared, point: &NamedInLog, output: &mut Ou
 
 pub(crate) fn release_hold(shared: &Shared, hold: &NamedInLog, output: &mut Output) -> Result<(), Failure> {
     let database = open(shared, &hold.dir, OpenMode::Existing)?;
-    database.release_log_hold(&hold.name)?;
+    database.log().release_hold(&hold.name)?;
     close(database, &hold.dir, output);
     let name = &hold.name;
     output.answer(&json!({ "released": name }), format_args!("nothing is held for {name:?} any more"))

@@ -16,7 +16,7 @@ mod transfers;
 use std::path::Path;
 use std::time::Duration;
 
-use seawall::{Database, OpenMode};
+use seawall::{Database, DatabaseDirectory, OpenMode};
 
 use self::data::DataSet;
 use self::report::Report;
@@ -138,9 +138,10 @@ fn recover(shared: &Shared, directory: &Path, report: &mut Report<'_>) -> Result
 /// Reads every page and the log.
 fn check(shared: &Shared, directory: &Path, report: &mut Report<'_>) -> Result<(), Failure> {
     let mut damage = Vec::new();
-    let summary = Database::check_directory(directory, options(shared, OpenMode::ReadOnly), &mut |found| {
-        damage.push(super::inspect::damage_text(&found, &super::inspect::Tables::new()));
-    })?;
+    let summary =
+        DatabaseDirectory::at(directory).check(options(shared, OpenMode::ReadOnly), &mut |found| {
+            damage.push(super::inspect::damage_text(&found, &super::inspect::Tables::new()));
+        })?;
     if let Some(first) = damage.first() {
         return Err(Failure::Broken(format!("check found {} places damaged, first: {first}", damage.len())));
     }

@@ -42,7 +42,7 @@ fn things_to_change(scratch: &Scratch) {
         transaction.prepare(gid).unwrap();
     }
     let options = HoldOptions { lifetime: HoldLifetime::Permanent, ..HoldOptions::default() };
-    drop(database.hold_log("held", options, None).unwrap());
+    drop(database.log().hold("held", options, None).unwrap());
     database.close().unwrap();
 }
 

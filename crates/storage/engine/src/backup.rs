@@ -54,6 +54,7 @@ use crate::archiver::uploads::upload;
 use crate::backup::log_checksum::LogChecksum;
 use crate::bulk_load::load_log::LoadsLogged;
 use crate::catalog::FIRST_USER_TABLE;
+use crate::database::Database;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::log::hold::LogHold;
@@ -178,7 +179,12 @@ pub struct Backup {
 }
 
 impl Backup {
-    pub(crate) fn begin(engine: &Arc<Engine>, name: &str) -> Result<Backup, Error> {
+    /// Begins a backup; `name` is that of the hold that keeps the log meanwhile.
+    ///
+    /// # Errors
+    /// `LogHold` if there is a hold of this name; `ReadOnly`; damage met on the way.
+    pub fn begin(database: &Database, name: &str) -> Result<Backup, Error> {
+        let engine = database.engine();
         engine.lifecycle.check_writable()?;
         check_archiving(&*engine.environment.disk)?;
         let options =

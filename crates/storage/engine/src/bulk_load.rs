@@ -364,8 +364,8 @@ mod tests {
         };
         let options =
             Options { memtable_bytes: 1 << 20, background: Background::Manual, ..Options::default() };
-        let database = Database::open_in(environment, options, |_| {}).unwrap();
-        let mut load = database.bulk_load("t").unwrap();
+        let database = Database::open(environment, options).unwrap();
+        let mut load = database.tables().bulk_load("t").unwrap();
         let mut most = 0;
         for number in 0..1500 {
             load.add(long_key(number), [7; 2000]).unwrap();

@@ -1,8 +1,9 @@
 //! The world that a database lives in: its directory, its time, its randomness.
 
+use std::path::Path;
 use std::sync::Arc;
 
-use seawall_io::{Clock, Disk, OsRandom, Random, SystemClock};
+use seawall_io::{Clock, Disk, OsDisk, OsRandom, Random, SystemClock};
 
 /// The world that a database lives in.
 #[derive(Clone, Debug)]
@@ -19,5 +20,12 @@ impl Environment {
     /// Clock and randomness of the operating system.
     pub fn of_the_system(disk: Arc<dyn Disk>) -> Environment {
         Environment { disk, clock: Arc::new(SystemClock), random: Arc::new(OsRandom) }
+    }
+}
+
+/// A directory of this machine.
+impl<P: AsRef<Path>> From<P> for Environment {
+    fn from(directory: P) -> Environment {
+        Environment::of_the_system(Arc::new(OsDisk::new(directory.as_ref())))
     }
 }

@@ -71,7 +71,10 @@ pub use bulk_load::BulkLoad;
 pub use catalog::Table;
 pub use catalog::reclaim_counters::ReclaimStatistics;
 pub use checkpoint::statistics::{CheckpointDurations, CheckpointStatistics, Trigger};
-pub use database::{Database, Snapshot, TableInfo};
+pub use database::{
+    Database, DatabaseDirectory, DatabaseLog, Snapshot, TableInfo, Tables, TransactionSetting, Transactions,
+    TwoPhase,
+};
 pub use environment::Environment;
 pub use error::{Effect, Error, TableChange};
 pub use in_doubt::InDoubtTransaction;

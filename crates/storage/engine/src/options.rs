@@ -145,13 +145,13 @@ pub struct Options {
     /// Segments kept ready for the log beyond the one being written. Default 2.
     pub spare_segments: usize,
     /// What to do about transactions that stay in doubt, applied once a second by a thread of the database (with
-    /// `Background::Manual` only by `Database::apply_in_doubt_rules`): the first rule that fits a transaction counts. Default:
+    /// `Background::Manual` only by `TwoPhase::apply_rules`): the first rule that fits a transaction counts. Default:
     /// none, so they stay until somebody decides them.
     pub in_doubt_rules: Vec<InDoubtRule>,
     /// Bytes of log to keep at least, whoever needs them: for standbys and archives that may have to start again. Default 0.
     pub log_keep_bytes: u64,
     /// Archives of the log, each with a name of its own and at least one of them required. Segments are kept until all have
-    /// them. With `Background::Manual` only `Database::archive_now` archives. Default: none.
+    /// them. With `Background::Manual` only `DatabaseLog::archive_now` archives. Default: none.
     pub archives: Vec<ArchiveOptions>,
     /// Whether other processes can see the statistics. With `Background::Manual` and read-only nothing is published. Default
     /// `EverySecond`: it costs one write of some 10 KiB a second into the page cache, and no sync.

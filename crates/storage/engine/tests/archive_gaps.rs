@@ -31,10 +31,10 @@ fn limited(archive: &Arc<MemoryArchive>, background: Background) -> Options {
 fn behind(archive: &Arc<MemoryArchive>, disk: &SimulatedDisk) -> Database {
     let database = try_open(disk, limited(archive, Background::Manual)).unwrap();
     fill(&database, 2);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     archive.set(|state| state.is_down = true);
     fill(&database, 1);
-    database.archive_now().unwrap_err();
+    database.log().archive_now().unwrap_err();
     fill(&database, 5);
     database.checkpoint().unwrap();
     assert_eq!(database.statistics().log_holds_lost, 1);
@@ -42,7 +42,7 @@ fn behind(archive: &Arc<MemoryArchive>, disk: &SimulatedDisk) -> Database {
 }
 
 fn hold(database: &Database) -> HoldInfo {
-    let holds = database.log_holds().unwrap();
+    let holds = database.log().holds().unwrap();
     holds.into_iter().find(|hold| hold.name == "archiver").unwrap()
 }
 
@@ -51,7 +51,7 @@ fn what_is_over_the_limit_is_left_out_on_record_and_uploads_go_on_behind_it() {
     let archive = Arc::new(MemoryArchive::default());
     let disk = SimulatedDisk::new(1);
     let database = behind(&archive, &disk);
-    let refused = database.archive_now();
+    let refused = database.log().archive_now();
     assert!(matches!(refused, Err(Error::Archive { .. } | Error::ArchiveGap { .. })), "{refused:?}");
     let seen = database.statistics().archives.remove(0);
     assert_eq!(seen.gaps, 0);
@@ -61,12 +61,12 @@ fn what_is_over_the_limit_is_left_out_on_record_and_uploads_go_on_behind_it() {
         "{gap:?}"
     );
     assert!(hold(&database).lost_at.is_some(), "it is known to be lost until that is on record");
-    let watch = database.watch_archive("").unwrap();
+    let watch = database.log().watch_archive("").unwrap();
     assert_eq!(watch.gaps(), 0);
 
     archive.set(|state| state.is_down = false);
     fill(&database, 1);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let seen = database.statistics().archives.remove(0);
     assert!(seen.gaps == 1 && seen.failing.is_none() && seen.last_gap.unwrap().is_on_record);
     assert!(watch.wait(0, None));
@@ -82,9 +82,9 @@ fn what_is_over_the_limit_is_left_out_on_record_and_uploads_go_on_behind_it() {
             .all(|segment| *segment < noted[0].first.number || *segment > noted[0].last.number)
     );
     assert_eq!(hold(&database).lost_at, None);
-    assert_eq!(database.log_holds().unwrap().len(), 1, "the hold of the gap has ended");
+    assert_eq!(database.log().holds().unwrap().len(), 1, "the hold of the gap has ended");
     let table = database.table("t").unwrap();
-    database.put_with(&table, "k", "v", Durability::Archived).unwrap();
+    database.with(Durability::Archived).put(&table, "k", "v").unwrap();
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_commit_whose_record_was_left_out_is_told_so() {
         assert!(*lsn == stamp && error.effect() == Effect::Done && !error.is_retryable(), "{error}");
         assert_eq!(database.get(&table, "k").unwrap().unwrap(), b"v");
         archive.set(|state| state.is_down = false);
-        database.archive_now().unwrap();
+        database.log().archive_now().unwrap();
     }
     assert_eq!(database.statistics().archives[0].gaps, 2);
 }
@@ -120,7 +120,7 @@ fn a_prepare_or_decision_whose_record_was_left_out_is_done_and_says_so() {
     let disk = SimulatedDisk::new(1);
     let database = try_open(&disk, limited(&archive, Background::Manual)).unwrap();
     let table = database.create_table("t").unwrap();
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     archive.set(|state| state.is_down = true);
     let done = |told: Result<Lsn, Error>| {
         let error = told.unwrap_err();
@@ -133,7 +133,7 @@ fn a_prepare_or_decision_whose_record_was_left_out_is_done_and_says_so() {
     transaction.put(&table, "k", "v").unwrap();
     done(transaction.prepare("gid"));
     let in_doubt = |database: &Database| {
-        let all = database.in_doubt().unwrap();
+        let all = database.two_phase().in_doubt().unwrap();
         all.into_iter().map(|transaction| transaction.gid).collect::<Vec<_>>()
     };
     assert_eq!(in_doubt(&database), ["gid"], "it has to be decided");
@@ -141,7 +141,7 @@ fn a_prepare_or_decision_whose_record_was_left_out_is_done_and_says_so() {
     let left = disk.after_power_loss(PowerLoss::LoseAll);
     let database = try_open(&left, limited(&archive, Background::Manual)).unwrap();
     assert_eq!(in_doubt(&database), ["gid"]);
-    done(database.commit_prepared_with("gid", Durability::Archived));
+    done(database.two_phase().with(Durability::Archived).commit("gid"));
     let table = database.table("t").unwrap();
     assert!(in_doubt(&database).is_empty());
     assert_eq!(database.get(&table, "k").unwrap().unwrap(), b"v");
@@ -155,7 +155,7 @@ fn threads_open_a_gap_and_wake_those_who_wait() {
     let disk = SimulatedDisk::new(1);
     let database = try_open(&disk, limited(&archive, Background::Threads)).unwrap();
     let table = database.create_table("t").unwrap();
-    let watch = database.watch_archive("").unwrap();
+    let watch = database.log().watch_archive("").unwrap();
     let mut transaction = database.begin();
     transaction.set_durability(Durability::Archived);
     transaction.put(&table, "k", "v").unwrap();
@@ -167,7 +167,7 @@ fn threads_open_a_gap_and_wake_those_who_wait() {
     assert!(matches!(*cause, Error::ArchiveGap { .. }), "{cause}");
     assert!(watch.wait(0, None), "it is on record");
     archive.set(|state| state.is_closed = false);
-    database.put_with(&table, "k", "w", Durability::Archived).unwrap();
+    database.with(Durability::Archived).put(&table, "k", "w").unwrap();
     database.close().unwrap();
     assert!(!watch.wait(1, None), "nothing comes any more");
 }
@@ -205,7 +205,7 @@ fn a_gap_that_was_not_on_record_is_opened_by_the_next_process() {
     let gap = database.statistics().archives[0].last_gap.clone().unwrap();
     assert!(gap.from < gap.to && gap.to <= end, "{gap:?}");
     fill(&database, 2);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let (first, end) = (archive.segments()[0], database.statistics().appended.get() / SEGMENT_BYTES);
     assert!((first..end).all(|segment| archive.knows(segment)));
     assert_eq!(database.statistics().archives[0].gaps, 1);
@@ -217,11 +217,11 @@ fn a_gap_becomes_longer_while_the_store_takes_not_even_a_record() {
     let disk = SimulatedDisk::new(1);
     let database = behind(&archive, &disk);
     for _ in 0..3 {
-        database.archive_now().unwrap_err();
+        database.log().archive_now().unwrap_err();
         let before = database.statistics().archives[0].last_gap.clone().unwrap();
         fill(&database, 6);
         database.checkpoint().unwrap();
-        database.archive_now().unwrap_err();
+        database.log().archive_now().unwrap_err();
         let after = database.statistics().archives[0].last_gap.clone().unwrap();
         assert!(after.to > before.to && after.from == before.from);
         let kept = database.info().unwrap().segments[0].first_lsn;
@@ -232,7 +232,7 @@ fn a_gap_becomes_longer_while_the_store_takes_not_even_a_record() {
     }
     archive.set(|state| state.is_down = false);
     fill(&database, 1);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let (first, end) = (archive.segments()[0], database.statistics().appended.get() / SEGMENT_BYTES);
     assert!((first..end).all(|segment| archive.knows(segment)));
     assert_eq!(database.statistics().archives[0].gaps, 1);
@@ -246,17 +246,17 @@ fn a_released_hold_archives_nothing_by_itself() {
     let database = try_open(&disk, limited(&archive, Background::Manual)).unwrap();
     let table = database.create_table("t").unwrap();
     database.put(&table, "k", "archived").unwrap();
-    let archived = database.archive_now().unwrap();
+    let archived = database.log().archive_now().unwrap();
     let later = database.put(&table, "k", "not archived").unwrap();
     database.checkpoint().unwrap();
-    database.release_log_hold("archiver").unwrap();
+    database.log().release_hold("archiver").unwrap();
     archive.set(|state| state.is_down = true);
-    database.archive_now().unwrap_err();
+    database.log().archive_now().unwrap_err();
     let seen = database.statistics().archives.remove(0);
     assert!(seen.archived < later, "{} is said to be archived, and only {archived} is", seen.archived);
     assert_eq!(seen.last_gap, None, "nothing is lost");
     archive.set(|state| state.is_down = false);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let end = database.statistics().archives.remove(0).archived;
     let at = |lsn: Lsn| lsn.get() % SEGMENT_BYTES;
     assert!(end >= later, "{end}");
@@ -269,13 +269,13 @@ fn a_hold_that_somebody_released_is_a_gap_too_and_another_limit_is_taken_up() {
     let disk = SimulatedDisk::new(1);
     let database = try_open(&disk, limited(&archive, Background::Manual)).unwrap();
     fill(&database, 2);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     archive.set(|state| state.is_down = true);
     fill(&database, 6);
-    database.release_log_hold("archiver").unwrap();
+    database.log().release_hold("archiver").unwrap();
     database.checkpoint().unwrap();
     archive.set(|state| state.is_down = false);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let gap = database.statistics().archives[0].last_gap.clone().unwrap();
     assert!(gap.reason.contains("released"), "{gap:?}");
     let position = hold(&database).position;
@@ -309,7 +309,7 @@ fn writers_are_slowed_to_the_speed_of_a_slow_archive_and_nothing_is_left_out() {
         recovery_target: None,
         ..small_options()
     };
-    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let database = Database::open(environment, options).unwrap();
     let table = database.create_table("t").unwrap();
     let (mut next, mut held_most, mut reasons) = (Duration::ZERO, 0, Vec::new());
     while now(&clock) < Duration::from_secs(60) {
@@ -318,7 +318,7 @@ fn writers_are_slowed_to_the_speed_of_a_slow_archive_and_nothing_is_left_out() {
         if now(&clock) >= next {
             next = now(&clock) + Duration::from_millis(700);
             archive.set(|state| state.left = Some(1));
-            let archived = database.archive_now();
+            let archived = database.log().archive_now();
             assert!(matches!(archived, Ok(_) | Err(Error::Archive { .. })), "{archived:?}");
             database.checkpoint().unwrap();
             let seen = database.statistics();
@@ -345,7 +345,7 @@ fn open_gap(archive: &Arc<MemoryArchive>, disk: &SimulatedDisk) -> Result<Lsn, E
         database.put(&table, key.to_be_bytes(), [9; 9_000])?;
     }
     database.checkpoint()?;
-    database.archive_now()?;
+    database.log().archive_now()?;
     let end = database.statistics().appended;
     database.close()?;
     Ok(end)

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use common::memory_archive::{MemoryArchive, SEGMENT_BYTES, archive_options, fill};
 use common::{small_options, try_open};
-use seawall_engine::{ArchiveOptions, Background, Database, Durability, Error, LogFile, Options};
+use seawall_engine::{ArchiveOptions, Background, DatabaseDirectory, Durability, Error, LogFile, Options};
 use seawall_simulation::SimulatedDisk;
 
 fn options(archive: &Arc<MemoryArchive>, background: Background) -> Options {
@@ -22,7 +22,7 @@ fn full_segments_and_the_durable_tail_go_up_and_what_is_up_is_let_go() {
     let database = try_open(&disk, options(&archive, Background::Manual)).unwrap();
     let first = database.statistics().appended.get() / SEGMENT_BYTES;
     fill(&database, 5);
-    let end = database.archive_now().unwrap();
+    let end = database.log().archive_now().unwrap();
     let last = end.get() / SEGMENT_BYTES;
     assert_eq!(archive.segments(), (first..last).collect::<Vec<_>>());
     assert_eq!(archive.tails(), [(last, 0, end.get() % SEGMENT_BYTES)]);
@@ -33,10 +33,10 @@ fn full_segments_and_the_durable_tail_go_up_and_what_is_up_is_let_go() {
     );
     // The next tail goes on where the last one ended.
     let table = database.table("t").unwrap();
-    let next = database.put_with(&table, "k", "v", Durability::Archived).unwrap();
+    let next = database.with(Durability::Archived).put(&table, "k", "v").unwrap();
     assert_eq!(archive.tails()[1], (last, end.get() % SEGMENT_BYTES, next.get() % SEGMENT_BYTES));
     fill(&database, 1);
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert!(archive.tails().iter().all(|(segment, ..)| *segment > last), "a whole segment has no tails");
     database.checkpoint().unwrap();
     let oldest = database.info().unwrap().segments[0].first_lsn;
@@ -56,13 +56,13 @@ fn an_archive_that_is_down_stops_nobody_who_did_not_ask_for_it_and_the_log_is_ke
     let database = try_open(&disk, options(&archive, Background::Manual)).unwrap();
     let first = database.statistics().redo_point;
     fill(&database, 4);
-    let refused = database.archive_now();
+    let refused = database.log().archive_now();
     assert!(
         matches!(&refused, Err(Error::Archive { message }) if message.contains("it is down")),
         "{refused:?}"
     );
     let table = database.table("t").unwrap();
-    let refused = database.put_with(&table, "k", "v", Durability::Archived);
+    let refused = database.with(Durability::Archived).put(&table, "k", "v");
     assert!(
         matches!(&refused, Err(Error::DoneNotArchived { cause, .. }) if matches!(**cause, Error::Archive { .. })),
         "{refused:?}"
@@ -76,7 +76,7 @@ fn an_archive_that_is_down_stops_nobody_who_did_not_ask_for_it_and_the_log_is_ke
     // The next process goes on.
     archive.set(|state| state.is_down = false);
     let database = try_open(&disk, options(&archive, Background::Manual)).unwrap();
-    let end = database.archive_now().unwrap();
+    let end = database.log().archive_now().unwrap();
     assert_eq!(archive.segments().len() as u64, (end.get() - first.get()) / SEGMENT_BYTES);
     assert_eq!(database.statistics().archives.remove(0).failing, None);
 }
@@ -90,7 +90,7 @@ fn what_is_archived_is_known_to_the_next_process() {
     database.close().unwrap();
     let before = archive.state.lock().unwrap().stores;
     let database = try_open(&disk, options(&archive, Background::Manual)).unwrap();
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     let stores = archive.state.lock().unwrap().stores - before;
     assert!(stores <= 2, "{stores} files were stored again");
 }
@@ -106,7 +106,7 @@ fn a_commit_that_asks_for_the_archive_waits_for_it_and_others_do_not() {
         let (sender, receiver) = std::sync::mpsc::channel();
         let (database, table) = (&database, &table);
         scope.spawn(move || {
-            let stamp = database.put_with(table, "archived", "v", Durability::Archived).unwrap();
+            let stamp = database.with(Durability::Archived).put(table, "archived", "v").unwrap();
             sender.send(stamp).unwrap();
         });
         archive.wait_until(|state| state.waiting > 0);
@@ -117,7 +117,7 @@ fn a_commit_that_asks_for_the_archive_waits_for_it_and_others_do_not() {
         assert!(database.statistics().archives.remove(0).archived >= stamp);
     });
     fill(&database, 8);
-    let end = database.archive_now().unwrap();
+    let end = database.log().archive_now().unwrap();
     assert!(database.statistics().archives.remove(0).archived >= end);
     database.close().unwrap();
 }
@@ -170,10 +170,10 @@ fn without_an_archive_nothing_is_archived() {
     let disk = SimulatedDisk::new(1);
     let database = try_open(&disk, small_options()).unwrap();
     let table = database.create_table("t").unwrap();
-    let refused = database.put_with(&table, "k", "v", Durability::Archived);
+    let refused = database.with(Durability::Archived).put(&table, "k", "v");
     assert!(matches!(refused, Err(Error::NoArchive)), "{refused:?}");
     assert_eq!(database.get(&table, "k").unwrap(), None, "it was refused before it was logged");
-    assert!(matches!(database.archive_now(), Err(Error::NoArchive)));
+    assert!(matches!(database.log().archive_now(), Err(Error::NoArchive)));
 }
 
 #[test]
@@ -190,8 +190,8 @@ fn the_part_of_a_timeline_that_was_left_goes_up_under_its_own_name() {
         random: Arc::new(seawall_simulation::SimulatedRandom::new(2)),
     };
     let options = options(&archive, Background::Manual);
-    let database = Database::open_on_new_timeline_in(environment, options, "test").unwrap();
-    database.archive_now().unwrap();
+    let database = DatabaseDirectory::at(environment).open_on_new_timeline(options, "test").unwrap();
+    database.log().archive_now().unwrap();
     let files: Vec<LogFile> = archive.state.lock().unwrap().files.keys().copied().collect();
     let is_left = |file: &LogFile| {
         matches!(file, LogFile::Tail { segment, from: 0, to }
@@ -220,25 +220,25 @@ fn an_archive_that_is_not_required_may_be_down_and_gets_everything_when_it_is_ba
     let database = try_open(&disk, two_archives(&near, &far, Background::Manual)).unwrap();
     let begin = database.statistics().redo_point;
     fill(&database, 4);
-    let end = database.archive_now().unwrap();
+    let end = database.log().archive_now().unwrap();
     let table = database.table("t").unwrap();
-    database.put_with(&table, "k", "v", Durability::Archived).unwrap();
+    database.with(Durability::Archived).put(&table, "k", "v").unwrap();
     let seen = database.statistics().archives;
     assert!(seen[0].archived >= end && seen[0].failing.is_none() && seen[0].is_required);
     assert_eq!((seen[1].archived, seen[1].name.as_str(), seen[1].is_required), (begin, "far", false));
     assert!(seen[1].failing.is_some() && far.segments().is_empty());
     database.checkpoint().unwrap();
-    let holds = database.log_holds().unwrap();
+    let holds = database.log().holds().unwrap();
     let position = |name: &str| holds.iter().find(|hold| hold.name == name).unwrap().position;
     assert!(position("archiver") > begin && position("archiver far") <= begin, "{holds:?}");
     drop(database);
     far.set(|state| state.is_down = false);
     let database = try_open(&disk, two_archives(&near, &far, Background::Manual)).unwrap();
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert_eq!(near.segments(), far.segments());
     // The other way round: a commit waits for the one that is required.
     near.set(|state| state.is_down = true);
-    let refused = database.put_with(&table, "k", "w", Durability::Archived);
+    let refused = database.with(Durability::Archived).put(&table, "k", "w");
     assert!(matches!(refused, Err(Error::DoneNotArchived { .. })), "{refused:?}");
     let seen = database.statistics().archives;
     assert!(seen[1].archived > seen[0].archived, "each has what it can");
@@ -252,7 +252,7 @@ fn nobody_waits_for_an_archive_that_hangs_and_is_not_required() {
     let database = try_open(&disk, two_archives(&near, &far, Background::Threads)).unwrap();
     let end = fill(&database, 4);
     far.wait_until(|state| state.waiting > 0);
-    assert!(database.archive_now().unwrap() >= end);
+    assert!(database.log().archive_now().unwrap() >= end);
     database.close().unwrap();
     far.set(|state| state.is_closed = false);
 }

@@ -28,7 +28,7 @@ fn open_with(archive: ArchiveOptions, clock: &SimulatedClock, background: Backgr
         random: Arc::new(SimulatedRandom::new(1)),
     };
     let options = Options { archives: vec![archive], background, ..small_options() };
-    Database::open_in(environment, options, |_| {}).unwrap()
+    Database::open(environment, options).unwrap()
 }
 
 /// The statistics when they are as wanted.
@@ -67,7 +67,7 @@ fn what_lies_behind_a_segment_that_is_not_there_is_not_archived() {
     std::thread::scope(|scope| {
         let (database, table) = (&database, &table);
         scope.spawn(move || {
-            sender.send(database.put_with(table, "k", "v", Durability::Archived).unwrap()).unwrap();
+            sender.send(database.with(Durability::Archived).put(table, "k", "v").unwrap()).unwrap();
         });
         // The others, and the tail with the commit.
         let others = first + 1..=first + 5;
@@ -78,13 +78,13 @@ fn what_lies_behind_a_segment_that_is_not_there_is_not_archived() {
         assert!(receiver.try_recv().is_err(), "its record is there, and not all that lies before it");
         let archived = database.statistics().archives[0].archived;
         assert_eq!(archived.get() / SEGMENT_BYTES, first);
-        let hold = database.log_holds().unwrap().remove(0);
+        let hold = database.log().holds().unwrap().remove(0);
         assert_eq!(hold.position.get() / SEGMENT_BYTES, first, "the log is kept from there on");
         archive.set(|state| state.held.clear());
         let stamp = receiver.recv().unwrap();
         assert!(database.statistics().archives[0].archived >= stamp);
     });
-    assert!(database.archive_now().is_ok());
+    assert!(database.log().archive_now().is_ok());
     database.close().unwrap();
 }
 
@@ -97,7 +97,7 @@ fn nothing_goes_up_that_lies_far_behind_a_segment_that_is_not_there() {
     fill(&database, UPLOADS_AHEAD_MAX + 10);
     std::thread::scope(|scope| {
         // Asks for a tail.
-        let waiter = scope.spawn(|| database.archive_now());
+        let waiter = scope.spawn(|| database.log().archive_now());
         seen(&database, |seen| seen.uploads == 1 && seen.segments == UPLOADS_AHEAD_MAX - 1);
         archive.set(|state| state.held.clear());
         waiter.join().unwrap().unwrap();
@@ -125,7 +125,7 @@ fn one_that_fails_again_and_again_keeps_no_other_from_the_only_place() {
         clock.advance(Duration::from_secs(20));
         seen.failing.is_none() && seen.segments_waiting == 0
     });
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     database.close().unwrap();
 }
 
@@ -149,7 +149,7 @@ fn what_fails_is_told_until_it_succeeds_whatever_else_does() {
         clock.advance(Duration::from_secs(20));
         seen.failing.is_none() && seen.segments_waiting == 0
     });
-    database.archive_now().unwrap();
+    database.log().archive_now().unwrap();
     assert_eq!(database.statistics().archives[0].failing, None);
     database.close().unwrap();
 }
@@ -161,7 +161,7 @@ fn of_two_who_wait_at_a_time_without_threads_of_the_database_nobody_hangs() {
         let database = open(&archive, &SimulatedClock::default(), Background::Manual);
         let table = database.create_table("t").unwrap();
         archive.set(|state| state.is_closed = true);
-        let put = |key: &'static str| database.put_with(&table, key, "v", Durability::Archived);
+        let put = |key: &'static str| database.with(Durability::Archived).put(&table, key, "v");
         std::thread::scope(|scope| {
             let first = scope.spawn(|| put("first"));
             archive.wait_until(|state| state.waiting > 0);
@@ -175,6 +175,6 @@ fn of_two_who_wait_at_a_time_without_threads_of_the_database_nobody_hangs() {
             }
         });
         archive.set(|state| state.is_down = false);
-        database.archive_now().unwrap();
+        database.log().archive_now().unwrap();
     }
 }

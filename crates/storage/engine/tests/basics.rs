@@ -97,17 +97,17 @@ fn many_dropped_tables_are_cut_out_together() {
     for number in 0..200 {
         let table = database.create_table(&format!("t{number}")).unwrap();
         for row in 0..5_u8 {
-            database.put_with(&table, [row], [7; 50], Durability::Async).unwrap();
+            database.with(Durability::Async).put(&table, [row], [7; 50]).unwrap();
         }
     }
     database.checkpoint().unwrap();
     for number in (0..200).filter(|number| number % 3 != 0) {
-        database.drop_table(&format!("t{number}")).unwrap();
+        database.tables().drop(&format!("t{number}")).unwrap();
     }
     let statistics = database.checkpoint().unwrap();
     assert_eq!(statistics.tables_reclaimed, 133);
     assert!(statistics.chunks <= 4, "{} chunks", statistics.chunks);
-    assert_eq!(database.tables().unwrap().len(), 67);
+    assert_eq!(database.tables().list().unwrap().len(), 67);
     let table = database.table("t99").unwrap();
     assert_eq!(database.get(&table, [4]).unwrap().unwrap(), [7; 50]);
     let summary = database.check(&mut |damage| panic!("{damage}")).unwrap();
@@ -121,12 +121,12 @@ fn tables_are_created_renamed_truncated_and_dropped() {
     let table = database.create_table("a").unwrap();
     assert!(matches!(database.create_table("a"), Err(Error::TableExists { .. })));
     database.put(&table, "k", "v").unwrap();
-    database.rename_table("a", "b").unwrap();
+    database.tables().rename("a", "b").unwrap();
     assert!(matches!(database.table("a"), Err(Error::NoSuchTable { .. })));
     let table = database.table("b").unwrap();
     assert_eq!(database.get(&table, "k").unwrap().unwrap(), b"v");
     let snapshot = database.snapshot();
-    database.truncate_table("b").unwrap();
+    database.tables().truncate("b").unwrap();
     assert_eq!(database.get(&table, "k").unwrap(), None);
     assert_eq!(snapshot.get(&table, "k").unwrap().unwrap(), b"v");
     database.checkpoint().unwrap();
@@ -135,11 +135,11 @@ fn tables_are_created_renamed_truncated_and_dropped() {
     database.put(&table, "k", "w").unwrap();
     let statistics = database.checkpoint().unwrap();
     assert_eq!(statistics.tables_reclaimed, 1);
-    database.drop_table("b").unwrap();
+    database.tables().drop("b").unwrap();
     assert!(matches!(database.get(&table, "k"), Err(Error::NoSuchTable { .. })));
     assert!(matches!(database.put(&table, "k", "x"), Err(Error::NoSuchTable { .. })));
     database.checkpoint().unwrap();
-    assert!(database.tables().unwrap().is_empty());
+    assert!(database.tables().list().unwrap().is_empty());
     database.check(&mut |damage| panic!("{damage}")).unwrap();
 }
 
@@ -152,8 +152,8 @@ fn isolation_levels_keep_their_promises_between_two_transactions() {
     database.put(&table, "b", "1").unwrap();
     let with = |isolation| TransactionOptions { isolation, ..Options::default().transaction() };
     // Lost update.
-    let mut first = database.begin_with(with(Isolation::Snapshot));
-    let mut second = database.begin_with(with(Isolation::Snapshot));
+    let mut first = database.with(with(Isolation::Snapshot)).begin();
+    let mut second = database.with(with(Isolation::Snapshot)).begin();
     first.get(&table, "a").unwrap();
     second.get(&table, "a").unwrap();
     first.put(&table, "a", "2").unwrap();
@@ -162,8 +162,8 @@ fn isolation_levels_keep_their_promises_between_two_transactions() {
     assert!(matches!(second.commit(), Err(Error::TransactionFailed { .. })));
     // Write skew.
     for (isolation, allowed) in [(Isolation::Snapshot, true), (Isolation::Serializable, false)] {
-        let mut first = database.begin_with(with(isolation));
-        let mut second = database.begin_with(with(isolation));
+        let mut first = database.with(with(isolation)).begin();
+        let mut second = database.with(with(isolation)).begin();
         first.get(&table, "a").unwrap();
         second.get(&table, "b").unwrap();
         first.put(&table, "b", "0").unwrap();
@@ -178,7 +178,7 @@ fn asynchronous_commits_are_seen_at_once_and_durable_after_a_flush() {
     let disk = SimulatedDisk::new(5);
     let database = open(&disk);
     let table = database.create_table("t").unwrap();
-    database.put_with(&table, "a", "1", Durability::Async).unwrap();
+    database.with(Durability::Async).put(&table, "a", "1").unwrap();
     assert_eq!(database.get(&table, "a").unwrap().unwrap(), b"1");
     let lost = open(&disk.after_power_loss(PowerLoss::LoseAll));
     assert_eq!(lost.get(&lost.table("t").unwrap(), "a").unwrap(), None);
@@ -193,7 +193,7 @@ fn asynchronous_commits_survive_a_kill_and_a_reader_sees_them_without_writing() 
     let database = open(&disk);
     let table = database.create_table("t").unwrap();
     for (number, length) in [10, 30_000, 10, 200_000, 10].into_iter().enumerate() {
-        database.put_with(&table, number.to_be_bytes(), vec![7; length], Durability::Async).unwrap();
+        database.with(Durability::Async).put(&table, number.to_be_bytes(), vec![7; length]).unwrap();
     }
     let killed = disk.copy();
     let calls = killed.calls();
@@ -203,7 +203,7 @@ fn asynchronous_commits_survive_a_kill_and_a_reader_sees_them_without_writing() 
         random: Arc::new(SimulatedRandom::new(1)),
     };
     let read_only = Options { mode: OpenMode::ReadOnly, ..options() };
-    let reader = Database::open_in(environment, read_only, |_| {}).unwrap();
+    let reader = Database::open(environment, read_only).unwrap();
     let table = reader.table("t").unwrap();
     assert_eq!(reader.snapshot().range::<&[u8]>(&table, ..).count(), 5);
     // The lock file is there already.
@@ -221,7 +221,7 @@ fn rows_load_in_bulk_in_any_order() {
     for in_order in [true, false] {
         let disk = SimulatedDisk::new(6);
         let database = open(&disk);
-        let mut load = database.bulk_load("t").unwrap();
+        let mut load = database.tables().bulk_load("t").unwrap();
         for index in 0..20_000_u32 {
             let key = if in_order || index < 5000 { index } else { index.wrapping_mul(2_654_435_761) };
             load.add(key.to_be_bytes(), index.to_be_bytes()).unwrap();
@@ -245,7 +245,7 @@ fn rows_load_in_bulk_in_any_order() {
 fn a_bulk_load_that_outlives_its_database_writes_nothing_more() {
     let disk = SimulatedDisk::new(7);
     let database = open(&disk);
-    let mut load = database.bulk_load("t").unwrap();
+    let mut load = database.tables().bulk_load("t").unwrap();
     for index in 0..5000_u32 {
         load.add(index.to_be_bytes(), [7; 100]).unwrap();
     }
@@ -253,7 +253,7 @@ fn a_bulk_load_that_outlives_its_database_writes_nothing_more() {
     let reopened = open(&disk);
     let table = reopened.create_table("t").unwrap();
     for index in 0..5000_u32 {
-        reopened.put_with(&table, index.to_be_bytes(), [8; 100], Durability::Async).unwrap();
+        reopened.with(Durability::Async).put(&table, index.to_be_bytes(), [8; 100]).unwrap();
     }
     reopened.checkpoint().unwrap();
     let calls = disk.calls();
@@ -270,9 +270,9 @@ fn rows_written_to_a_table_that_another_truncates_are_reclaimed() {
     let table = database.create_table("t").unwrap();
     let options =
         TransactionOptions { isolation: Isolation::ReadCommitted, ..Options::default().transaction() };
-    let mut writer = database.begin_with(options);
+    let mut writer = database.with(options).begin();
     writer.put(&table, "a", "1").unwrap();
-    database.truncate_table("t").unwrap();
+    database.tables().truncate("t").unwrap();
     database.checkpoint().unwrap();
     writer.truncate_table("t").unwrap();
     writer.commit().unwrap();

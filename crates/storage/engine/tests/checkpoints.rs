@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_engine::{
-    AtLimit, Background, Database, Durability, Environment, HoldOptions, OpenMode, Options, Table,
-    ThrottleReason, Trigger,
+    AtLimit, Background, Database, DatabaseDirectory, Durability, Environment, HoldOptions, OpenMode,
+    Options, Table, ThrottleReason, Trigger,
 };
 use seawall_io::Clock;
 use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
@@ -123,7 +123,7 @@ fn a_check_without_memory_for_the_rows_of_the_log_says_that_it_has_not_read_the_
         };
         let options = Options { memtable_bytes, cache_bytes: 64 << 10, ..options.clone() };
         let mut found = Vec::new();
-        let summary = Database::check_directory_in(environment, options, &mut |damage| found.push(damage));
+        let summary = DatabaseDirectory::at(environment).check(options, &mut |damage| found.push(damage));
         (summary.unwrap(), found)
     };
     let (summary, found) = check(1 << 20);
@@ -210,7 +210,7 @@ fn log_that_is_held_back_slows_writers_before_its_limit() {
         random: Arc::new(SimulatedRandom::new(1)),
     };
     let options = Options { memtable_bytes: 64 << 20, ..options() };
-    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let database = Database::open(environment, options).unwrap();
     let table = database.create_table("t").unwrap();
     let limit_bytes = 16 << 20;
     let options = HoldOptions {
@@ -218,7 +218,7 @@ fn log_that_is_held_back_slows_writers_before_its_limit() {
         limit_bytes: Some(limit_bytes),
         ..HoldOptions::default()
     };
-    let hold = database.hold_log("archive", options, None).unwrap();
+    let hold = database.log().hold("archive", options, None).unwrap();
     let held = || database.statistics().appended.bytes_since(hold.position());
     let round = || {
         let before = clock.monotonic();
@@ -250,7 +250,7 @@ fn writers_faster_than_the_disk_are_slowed_and_memory_stays_bounded() {
     let memtable_bytes = 1 << 20;
     let options = Options { background: Background::Threads, memtable_bytes, ..options() };
     let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(7)));
-    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let database = Database::open(environment, options).unwrap();
     let table = database.create_table("t").unwrap();
     std::thread::scope(|scope| {
         for writer in 0..4_u64 {
@@ -259,7 +259,7 @@ fn writers_faster_than_the_disk_are_slowed_and_memory_stays_bounded() {
                 for row in 0..20_000 {
                     // Spread over the whole tree, so that merging costs far more than logging.
                     let key = (row * 4 + writer).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-                    database.put_with(table, key.to_be_bytes(), [7; 100], Durability::Async).unwrap();
+                    database.with(Durability::Async).put(table, key.to_be_bytes(), [7; 100]).unwrap();
                     if row % 500 == 0 {
                         let seen = database.statistics();
                         // Twice the limit of the active one at most, and as much frozen: see `writer_pace`.

@@ -33,7 +33,7 @@ fn open_with(disk: &SimulatedDisk, clock: &Arc<SimulatedClock>, options: Options
         clock: Arc::clone(clock) as Arc<dyn seawall_io::Clock>,
         random: Arc::new(SimulatedRandom::new(1)),
     };
-    Database::open_in(environment, options, |_| {}).unwrap()
+    Database::open(environment, options).unwrap()
 }
 
 fn open(disk: &SimulatedDisk) -> Database {
@@ -41,11 +41,11 @@ fn open(disk: &SimulatedDisk) -> Database {
 }
 
 fn begin(database: &Database, isolation: Isolation) -> Transaction {
-    database.begin_with(TransactionOptions { isolation, ..options().transaction() })
+    database.with(TransactionOptions { isolation, ..options().transaction() }).begin()
 }
 
 fn names(database: &Database) -> Vec<String> {
-    database.tables().unwrap().into_iter().map(|table| table.name).collect()
+    database.tables().list().unwrap().into_iter().map(|table| table.name).collect()
 }
 
 fn fill(database: &Database, table: &Table, rows: u8) {
@@ -198,14 +198,14 @@ fn the_name_of_a_dropped_table_is_free_and_the_table_is_not_forgotten() {
         fill(&database, &old, 50);
         database.create_table("other").unwrap();
         let snapshot = database.snapshot();
-        database.drop_table("t").unwrap();
+        database.tables().drop("t").unwrap();
         if merges {
             database.checkpoint().unwrap();
         }
         let new = database.create_table("t").unwrap();
         database.put(&new, "new", "v").unwrap();
-        database.drop_table("t").unwrap();
-        database.rename_table("other", "t").unwrap();
+        database.tables().drop("t").unwrap();
+        database.tables().rename("other", "t").unwrap();
         assert_eq!(keys(&snapshot, "t").len(), 50);
         assert!(keys(&database.snapshot(), "t").is_empty());
         assert_eq!(names(&database), ["t"]);
@@ -216,7 +216,7 @@ fn the_name_of_a_dropped_table_is_free_and_the_table_is_not_forgotten() {
             assert_eq!(names(database), ["t"]);
             assert_nothing_is_left(database, 0);
         }
-        database.drop_table("t").unwrap();
+        database.tables().drop("t").unwrap();
     }
 }
 
@@ -242,9 +242,9 @@ fn a_savepoint_brings_tables_back() {
 
 /// Each way for a table to go while somebody reads it.
 fn tables_change(database: &Database) {
-    database.drop_table("dropped").unwrap();
-    database.truncate_table("truncated").unwrap();
-    database.rename_table("renamed", "elsewhere").unwrap();
+    database.tables().drop("dropped").unwrap();
+    database.tables().truncate("truncated").unwrap();
+    database.tables().rename("renamed", "elsewhere").unwrap();
     let mut transaction = database.begin();
     transaction.drop_table("replaced").unwrap();
     let new = transaction.create_table("replaced").unwrap();
@@ -324,7 +324,7 @@ fn two_who_define_one_table_come_one_after_the_other() {
             let lock_wait = LockWait::Timeout(Duration::from_secs(60));
             let mut one = begin(&database, isolation);
             let waiting = TransactionOptions { isolation, lock_wait, ..options().transaction() };
-            let mut two = database.begin_with(waiting);
+            let mut two = database.with(waiting).begin();
             let other = two.table("other").unwrap();
             two.get(&other, "k").unwrap();
             DEFINE[first](&mut one).unwrap();
@@ -370,7 +370,7 @@ fn a_drop_waits_for_no_writer_and_the_writer_is_told() {
         let table = database.create_table("t").unwrap();
         let mut writer = begin(&database, isolation);
         writer.put(&table, "k", "v").unwrap();
-        database.drop_table("t").unwrap();
+        database.tables().drop("t").unwrap();
         let refused = writer.commit();
         assert!(
             matches!(refused, Err(Error::TableChanged { change: TableChange::Dropped, .. })),
@@ -430,7 +430,7 @@ fn the_log_of_a_drop_is_short_and_a_drop_of_many_tables_is_cut_in_bounded_chunks
     let before = database.statistics().log_bytes;
     for number in (0..COUNT).step_by(2) {
         let unsynced = TransactionOptions { durability: Durability::Async, ..options().transaction() };
-        let mut transaction = database.begin_with(unsynced);
+        let mut transaction = database.with(unsynced).begin();
         transaction.drop_table(&format!("t{number}")).unwrap();
         transaction.commit().unwrap();
     }
@@ -481,7 +481,7 @@ fn a_large_table_goes_by_its_interior_pages() {
     let clock = Arc::default();
     let mut load = open_with(&disk, &clock, options());
     let database = load.clone();
-    let mut bulk = load.bulk_load("large").unwrap();
+    let mut bulk = load.tables().bulk_load("large").unwrap();
     for row in 0..100_000_u32 {
         bulk.add(row.to_be_bytes(), [7; 200]).unwrap();
     }
@@ -491,7 +491,7 @@ fn a_large_table_goes_by_its_interior_pages() {
     load.checkpoint().unwrap();
     load.close().unwrap();
     load = open_with(&disk, &clock, options());
-    load.drop_table("large").unwrap();
+    load.tables().drop("large").unwrap();
     let statistics = load.checkpoint().unwrap();
     assert!(statistics.freed_pages > 2_500, "{}", statistics.freed_pages);
     assert!(statistics.pages_read < statistics.freed_pages / 50, "{} pages read", statistics.pages_read);
@@ -510,9 +510,9 @@ fn an_opened_database_knows_what_waits_before_its_first_checkpoint() {
         database.create_table(name).unwrap();
     }
     let snapshot = database.snapshot();
-    database.drop_table("a").unwrap();
+    database.tables().drop("a").unwrap();
     database.checkpoint().unwrap();
-    database.truncate_table("b").unwrap();
+    database.tables().truncate("b").unwrap();
     assert_eq!(database.statistics().reclaim.waiting, Some(2));
     for crashed in [disk.after_power_loss(PowerLoss::LoseAll), disk.copy()] {
         let reopened = open(&crashed);
@@ -532,11 +532,11 @@ fn space_that_a_snapshot_held_comes_back_when_it_has_ended() {
         ..options()
     };
     let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(13)));
-    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let database = Database::open(environment, options).unwrap();
     let table = database.create_table("t").unwrap();
     fill(&database, &table, 100);
     let snapshot = database.snapshot();
-    database.drop_table("t").unwrap();
+    database.tables().drop("t").unwrap();
     database.checkpoint().unwrap();
     assert_eq!(database.statistics().reclaim.waiting, Some(1));
     assert_eq!(keys(&snapshot, "t").len(), 100);

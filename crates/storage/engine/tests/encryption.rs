@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use seawall_engine::{
-    Background, Database, Durability, Environment, Error, ImageCompression, OpenMode, Options, PageProtection,
+    Background, Database, DatabaseDirectory, Durability, Environment, Error, ImageCompression, OpenMode,
+    Options, PageProtection,
 };
 use seawall_keys::{KEYS_PATH, MasterKey, OtherMasterKeys, SecretKey};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk, SimulatedRandom};
@@ -44,7 +45,7 @@ fn environment(disk: &SimulatedDisk) -> Environment {
 }
 
 fn try_open(disk: &SimulatedDisk, options: Options) -> Result<Database, Error> {
-    Database::open_in(environment(disk), options, |_| {})
+    Database::open(environment(disk), options)
 }
 
 fn open(disk: &SimulatedDisk, master_key: Option<MasterKey>) -> Database {
@@ -80,7 +81,7 @@ fn live(disk: &SimulatedDisk, options: &Options, watch: &mut dyn FnMut(&Simulate
             watch(disk);
         }
     }
-    let mut load = database.bulk_load("loaded").unwrap();
+    let mut load = database.tables().bulk_load("loaded").unwrap();
     for number in (0..6_000_u32).rev() {
         load.add(format!("{KEY} {number:05}"), format!("{LOADED} {number}")).unwrap();
     }
@@ -223,7 +224,7 @@ fn the_wrong_master_key_or_none_says_so_and_changes_nothing() {
     let unreadable = try_open(&disk, options(Some(unreadable))).unwrap_err();
     assert!(matches!(unreadable, Error::MasterKey { .. }), "{unreadable}");
     for master_key in [master(2), None] {
-        let checked = Database::check_directory_in(environment(&disk), options(master_key), &mut |_| {});
+        let checked = DatabaseDirectory::at(environment(&disk)).check(options(master_key), &mut |_| {});
         assert!(
             matches!(checked, Err(Error::WrongMasterKey { .. } | Error::Encrypted { .. })),
             "{checked:?}"
@@ -250,10 +251,9 @@ fn a_damaged_or_missing_keys_file_is_told_from_a_wrong_key() {
         let error = try_open(&damaged, options(master(1))).unwrap_err();
         assert!(matches!(error, Error::Keys { .. }), "{error}");
         let mut reported = Vec::new();
-        let checked =
-            Database::check_directory_in(environment(&damaged), options(master(1)), &mut |damage| {
-                reported.push(damage.to_string());
-            });
+        let checked = DatabaseDirectory::at(environment(&damaged)).check(options(master(1)), &mut |damage| {
+            reported.push(damage.to_string());
+        });
         assert_eq!((checked.unwrap().damages, reported.len()), (1, 1), "{reported:?}");
         assert!(reported[0].contains(KEYS_PATH), "{reported:?}");
     };
@@ -262,7 +262,7 @@ fn a_damaged_or_missing_keys_file_is_told_from_a_wrong_key() {
     damage(&|disk| assert!(disk.remove_file(KEYS_PATH)));
     let other = SimulatedDisk::new(2);
     let of_other = Environment { random: Arc::new(SimulatedRandom::new(999)), ..environment(&other) };
-    Database::open_in(of_other, options(master(1)), |_| {}).unwrap().close().unwrap();
+    Database::open(of_other, options(master(1))).unwrap().close().unwrap();
     let foreign = other.read_file(KEYS_PATH).unwrap();
     damage(&|disk| disk.write_file(KEYS_PATH, &foreign));
 }
@@ -313,7 +313,7 @@ fn a_closed_database_changes_its_master_key_under_its_lock() {
     database.put(&table, KEY, VALUE).unwrap();
     let (first, second) = (master(1).unwrap(), master(2).unwrap());
     let rotate = |old: &MasterKey, new: &MasterKey| {
-        Database::rotate_master_key_of_directory(&directory, old.clone(), new, OtherMasterKeys::Drop)
+        DatabaseDirectory::at(&directory).rotate_master_key(old.clone(), new, OtherMasterKeys::Drop)
     };
     assert!(matches!(rotate(&first, &second), Err(Error::InUse { .. })));
     database.close().unwrap();
@@ -333,7 +333,7 @@ fn a_closed_database_changes_its_master_key_under_its_lock() {
     let refused = seawall_engine::log_records(&directory, None, None, &mut |_| panic!("nothing can be read"));
     assert!(matches!(refused, Err(Error::Encrypted { .. })), "{refused:?}");
     let nowhere = scratch.path().join("nowhere");
-    let none = Database::rotate_master_key_of_directory(&nowhere, first, &second, OtherMasterKeys::Drop);
+    let none = DatabaseDirectory::at(&nowhere).rotate_master_key(first, &second, OtherMasterKeys::Drop);
     assert!(matches!(none, Err(Error::NoDatabase { .. })), "{none:?}");
     assert!(!nowhere.exists());
 }

@@ -5,7 +5,7 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use seawall_engine::{Damage, DamageKind, Database, Durability, Effect, Error, OpenMode, Options};
+use seawall_engine::{Damage, DamageKind, DatabaseDirectory, Durability, Effect, Error, OpenMode, Options};
 use seawall_io::Disk;
 use seawall_simulation::{
     Call, CallOutcome, Fault, FaultError, FaultTarget, Operation, Operations, PowerLoss, SimulatedDisk,
@@ -301,12 +301,13 @@ fn after_a_failed_sync_nothing_more_is_written() {
         paths.insert(call.path.split('/').next().unwrap().to_owned());
         let after = disk.calls();
         let database = session.database().unwrap();
-        let table = database.tables().unwrap().first().map(|table| database.table(&table.name).unwrap());
+        let table =
+            database.tables().list().unwrap().first().map(|table| database.table(&table.name).unwrap());
         let answers = [
             database.flush().map(|_| ()),
             database.checkpoint().map(|_| ()),
             database.create_table("x").map(|_| ()),
-            database.bulk_load("x").map(|_| ()),
+            database.tables().bulk_load("x").map(|_| ()),
             table.map_or(database.flush(), |table| database.put(&table, "k", "v")).map(|_| ()),
         ];
         for answer in answers {
@@ -348,7 +349,7 @@ fn a_checkpoint_that_failed_at_its_end_leaves_nothing_that_a_check_takes_for_dam
         database.check(&mut |damage| panic!("write {skip} of the superblock: {damage}")).unwrap();
         drop(database);
         let database = open(&disk, &small_options());
-        assert_eq!(database.in_doubt().unwrap().len(), 1);
+        assert_eq!(database.two_phase().in_doubt().unwrap().len(), 1);
         database.check(&mut |damage| panic!("write {skip} of the superblock, opened: {damage}")).unwrap();
         is_refused
     };
@@ -474,7 +475,7 @@ fn a_read_only_open_changes_no_byte() {
             assert!(matches!(database.create_table("x"), Err(Error::ReadOnly)));
             assert!(matches!(database.checkpoint(), Err(Error::ReadOnly)));
             assert!(matches!(database.flush(), Err(Error::ReadOnly)));
-            assert!(matches!(database.bulk_load("x").map(|_| ()), Err(Error::ReadOnly)));
+            assert!(matches!(database.tables().bulk_load("x").map(|_| ()), Err(Error::ReadOnly)));
             // Two readers at once, and no writer.
             let second = try_open(&disk, &read_only(&options)).unwrap();
             let refused = try_open(&disk, &options);
@@ -522,7 +523,7 @@ fn an_asynchronous_commit_learns_of_a_failed_flush() {
     let handle = transaction.commit_async().unwrap();
     assert!(!handle.is_durable());
     assert!(matches!(handle.wait(), Err(Error::Stopped { .. })));
-    assert!(matches!(database.put_with(&table, "a", "1", Durability::Async), Err(Error::Stopped { .. })));
+    assert!(matches!(database.with(Durability::Async).put(&table, "a", "1"), Err(Error::Stopped { .. })));
     let locked: Arc<dyn Disk> = Arc::new(disk.clone());
     assert!(locked.lock("lock", seawall_io::LockMode::Exclusive).is_err(), "it is still open");
     drop(database);
@@ -550,7 +551,7 @@ fn what_needs_a_segment_that_cannot_be_made_has_changed_nothing() {
     let error = transaction.prepare("gid").unwrap_err();
     assert!(is_refused(&error), "{error:?}, {:?}", error.effect());
     assert_eq!(database.get(&table, key(first)).unwrap(), None);
-    assert!(database.in_doubt().unwrap().is_empty());
+    assert!(database.two_phase().in_doubt().unwrap().is_empty());
     // The database goes on as soon as the system does.
     disk.clear_faults();
     put(first + 1).unwrap();
@@ -558,7 +559,7 @@ fn what_needs_a_segment_that_cannot_be_made_has_changed_nothing() {
     let table = database.table("t").unwrap();
     assert_eq!(database.get(&table, key(first)).unwrap(), None);
     assert!(database.get(&table, key(first + 1)).unwrap().is_some());
-    assert!(database.in_doubt().unwrap().is_empty());
+    assert!(database.two_phase().in_doubt().unwrap().is_empty());
 }
 
 /// `EPERM`, `ENOMEM`, `EACCES`, `EMFILE`.
@@ -570,7 +571,7 @@ fn look_at_everything(disk: &SimulatedDisk, options: &Options) -> (Vec<Error>, V
     let (mut errors, mut found) = (Vec::new(), Vec::new());
     for options in [&read_only(options), options] {
         let looked = try_open(disk, options).and_then(|database| {
-            for table in database.tables()? {
+            for table in database.tables().list()? {
                 let table = database.table(&table.name)?;
                 database.snapshot().rows(&table).try_for_each(|row| row.map(drop))?;
             }
@@ -580,8 +581,7 @@ fn look_at_everything(disk: &SimulatedDisk, options: &Options) -> (Vec<Error>, V
         errors.extend(looked.err());
     }
     let environment = harness::environment(Arc::new(disk.clone()));
-    let checked =
-        Database::check_directory_in(environment, options.clone(), &mut |damage| found.push(damage));
+    let checked = DatabaseDirectory::at(environment).check(options.clone(), &mut |damage| found.push(damage));
     errors.extend(checked.err());
     (errors, found)
 }

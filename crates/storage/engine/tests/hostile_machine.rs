@@ -32,7 +32,7 @@ fn environment(disk: &SimulatedDisk, clock: &SimulatedClock) -> Environment {
 }
 
 fn try_open_at(disk: &SimulatedDisk, clock: &SimulatedClock, options: &Options) -> Result<Database, Error> {
-    Database::open_in(environment(disk, clock), options.clone(), |_| {})
+    Database::open(environment(disk, clock), options.clone())
 }
 
 fn open_at(disk: &SimulatedDisk, clock: &SimulatedClock, options: &Options) -> Database {

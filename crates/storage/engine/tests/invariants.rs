@@ -49,13 +49,13 @@ fn checkpoint_points(options: &Options) -> (State, Vec<CrashPoint>) {
     let mut state = State::default();
     let progress = Progress::shared(Arc::default());
     let watched = WatchedDisk::new(disk, Arc::clone(&progress));
-    let database = Database::open_in(environment(watched.disk()), options.clone(), |_| {}).unwrap();
+    let database = Database::open(environment(watched.disk()), options.clone()).unwrap();
     let table = database.create_table("t").unwrap();
     let mut all = Rows::new();
     for round in 0..2_u8 {
         for number in 0..90 {
             let (key, value) = (long_key(number), vec![round; 120]);
-            database.put_with(&table, &key, &value, Durability::Async).unwrap();
+            database.with(Durability::Async).put(&table, &key, &value).unwrap();
             all.insert(key, value.into());
         }
         if round == 0 {
@@ -64,7 +64,7 @@ fn checkpoint_points(options: &Options) -> (State, Vec<CrashPoint>) {
     }
     database.create_table("late").unwrap();
     for number in 0..20 {
-        database.put_with(&table, key(number), "async", Durability::Async).unwrap();
+        database.with(Durability::Async).put(&table, key(number), "async").unwrap();
         all.insert(key(number).to_vec(), Arc::from(*b"async"));
     }
     state.tables.insert("late".to_owned(), Arc::default());
@@ -92,7 +92,7 @@ fn invariant_1_acknowledged_means_durable() {
         assert_eq!(rows(&lost(&disk, &options)).len(), number as usize + 1);
     }
     // An asynchronous commit says that it is not durable yet.
-    let stamp = database.put_with(&table, key(99), "later", Durability::Async).unwrap();
+    let stamp = database.with(Durability::Async).put(&table, key(99), "later").unwrap();
     assert!(database.statistics().flushed < stamp);
     assert_eq!(rows(&lost(&disk, &options)).len(), 40);
     assert!(database.flush().unwrap() >= stamp && database.statistics().flushed >= stamp);
@@ -143,7 +143,7 @@ fn invariant_3_recovery_restores_a_prefix_of_the_commit_order() {
     for seed in 0..60 {
         let (disk, database, table) = new_table(&options);
         for number in 0..30 {
-            database.put_with(&table, key(number), [1; 700], Durability::Async).unwrap();
+            database.with(Durability::Async).put(&table, key(number), [1; 700]).unwrap();
         }
         // The power goes while all of them are written at once.
         disk.crash_at(disk.calls());
@@ -248,10 +248,10 @@ fn invariant_7_the_system_keyspace_moves_with_the_redo_point() {
 fn invariant_8_readers_see_complete_commits_in_order_and_as_durable_as_they_asked() {
     let options = small_options();
     let watched = WatchedDisk::new(template(&options), Progress::shared(Arc::default()));
-    let database = Database::open_in(environment(watched.disk()), options.clone(), |_| {}).unwrap();
+    let database = Database::open(environment(watched.disk()), options.clone()).unwrap();
     let table = database.create_table("t").unwrap();
     let old = database.snapshot();
-    database.put_with(&table, "first", "async", Durability::Async).unwrap();
+    database.with(Durability::Async).put(&table, "first", "async").unwrap();
     assert_eq!(rows(&database).len(), 1, "an asynchronous commit is visible at once");
     // While the log is being written, the asynchronous commit is there and the synchronous one behind it is not.
     let seen = Arc::new(seawall_sync::Mutex::new(Vec::new()));

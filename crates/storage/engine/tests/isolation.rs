@@ -50,7 +50,7 @@ fn open_on(disk: &SimulatedDisk, background: Background) -> Database {
         ..Options::default()
     };
     let environment = Environment::of_the_system(Arc::new(disk.clone()));
-    Database::open_in(environment, options, |_| {}).unwrap()
+    Database::open(environment, options).unwrap()
 }
 
 fn with(isolation: Isolation) -> TransactionOptions {
@@ -58,7 +58,7 @@ fn with(isolation: Isolation) -> TransactionOptions {
 }
 
 fn begin(database: &Database, isolation: Isolation) -> Transaction {
-    database.begin_with(with(isolation))
+    database.with(with(isolation)).begin()
 }
 
 fn durability(random: &mut SeededRandom) -> Durability {

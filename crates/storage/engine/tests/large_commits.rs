@@ -30,7 +30,7 @@ fn fill(database: &Database, table: &Table, round: u32, gid: Option<&str>) -> Ra
     let (began, ended) = match gid {
         Some(gid) => {
             transaction.prepare(gid).unwrap();
-            (appended(), database.commit_prepared(gid).unwrap())
+            (appended(), database.two_phase().commit(gid).unwrap())
         }
         None => (appended(), transaction.commit().unwrap()),
     };
@@ -66,7 +66,7 @@ fn options(background: Background) -> Options {
 fn a_large_commit_is_seen_whole_or_not_at_all_beside_small_ones_and_checkpoints() {
     for background in [Background::Threads, Background::Manual] {
         let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(1)));
-        let database = Database::open_in(environment, options(background), |_| {}).unwrap();
+        let database = Database::open(environment, options(background)).unwrap();
         let [large, small] = ["large", "small"].map(|name| database.create_table(name).unwrap());
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
@@ -181,14 +181,14 @@ fn a_large_serializable_commit_and_a_checkpoint_end_beside_many_other_commits() 
     const OTHER_ROWS: u32 = 120;
     let options = Options { memtable_bytes: 256 << 20, background: Background::Threads, ..small_options() };
     let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(1)));
-    let database = Database::open_in(environment, options.clone(), |_| {}).unwrap();
+    let database = Database::open(environment, options.clone()).unwrap();
     let [large, other] = ["large", "other"].map(|name| database.create_table(name).unwrap());
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let (database, large, other, done, options) = (&database, &large, &other, &done, &options);
         let begin = move |isolation| {
             let durability = Durability::Async;
-            database.begin_with(TransactionOptions { isolation, durability, ..options.transaction() })
+            database.with(TransactionOptions { isolation, durability, ..options.transaction() }).begin()
         };
         let _stop = Stop(done);
         for writer in 0..OTHERS {
@@ -243,7 +243,7 @@ fn a_large_commit_into_a_table_that_was_truncated_meanwhile_is_refused_and_leave
     let table = database.create_table("t").unwrap();
     let mut transaction = database.begin();
     (0..ROWS).for_each(|row| transaction.put(&table, row.to_be_bytes(), b"never").unwrap());
-    database.truncate_table("t").unwrap();
+    database.tables().truncate("t").unwrap();
     let answer = transaction.commit();
     assert!(matches!(answer, Err(Error::TableChanged { .. })), "{answer:?}");
     assert_eq!(database.snapshot().rows(&table).count(), 0);

@@ -61,7 +61,7 @@ fn keys_over_the_limit_are_refused_and_the_transaction_goes_on() {
     refused!(database.put(&table, &too_long, "v"), Error::KeyTooLarge { .. }, &expected);
     refused!(database.delete(&table, &too_long), Error::KeyTooLarge { .. }, &expected);
     assert_eq!(database.get(&table, &too_long).unwrap(), None);
-    let mut load = database.bulk_load("loaded").unwrap();
+    let mut load = database.tables().bulk_load("loaded").unwrap();
     load.add(&longest, "v").unwrap();
     refused!(load.add(&too_long, "v"), Error::KeyTooLarge { .. }, &expected);
     let loaded = load.finish().unwrap();
@@ -97,7 +97,7 @@ fn values_over_the_limit_are_refused() {
     refused!(transaction.put(&table, "k", &too_long), Error::ValueTooLarge { .. }, &expected);
     transaction.put(&table, "k", "short").unwrap();
     transaction.commit().unwrap();
-    let mut load = database.bulk_load("loaded").unwrap();
+    let mut load = database.tables().bulk_load("loaded").unwrap();
     refused!(load.add("k", &too_long), Error::ValueTooLarge { .. }, &expected);
     drop(load);
     assert_eq!(database.get(&table, "k").unwrap().unwrap(), b"short");
@@ -136,25 +136,25 @@ fn names_of_tables_are_1_to_255_bytes_and_unique() {
     let (_disk, database, _table) = open(5);
     refused!(database.create_table(""), Error::TableName { bytes: 0, .. }, "0 bytes", "1 to 255");
     refused!(database.create_table(&"n".repeat(256)), Error::TableName { bytes: 256, .. }, "256", "1 to 255");
-    refused!(database.bulk_load(""), Error::TableName { .. }, "1 to 255");
-    refused!(database.rename_table("t", &"ß".repeat(128)), Error::TableName { bytes: 256, .. }, "UTF-8");
+    refused!(database.tables().bulk_load(""), Error::TableName { .. }, "1 to 255");
+    refused!(database.tables().rename("t", &"ß".repeat(128)), Error::TableName { bytes: 256, .. }, "UTF-8");
     let longest = "n".repeat(255);
     database.create_table(&longest).unwrap();
     refused!(database.create_table("t"), Error::TableExists { .. }, "\"t\"", "exists");
-    refused!(database.bulk_load("t"), Error::TableExists { .. }, "\"t\"", "exists");
-    refused!(database.rename_table(&longest, "t"), Error::TableExists { .. }, "\"t\"", "exists");
-    refused!(database.rename_table("t", "t"), Error::TableExists { .. }, "\"t\"", "exists");
+    refused!(database.tables().bulk_load("t"), Error::TableExists { .. }, "\"t\"", "exists");
+    refused!(database.tables().rename(&longest, "t"), Error::TableExists { .. }, "\"t\"", "exists");
+    refused!(database.tables().rename("t", "t"), Error::TableExists { .. }, "\"t\"", "exists");
     for result in [
         database.table("missing").map(|_| ()),
-        database.drop_table("missing"),
-        database.truncate_table("missing"),
-        database.rename_table("missing", "other"),
+        database.tables().drop("missing"),
+        database.tables().truncate("missing"),
+        database.tables().rename("missing", "other"),
         database.snapshot().table("missing").map(|_| ()),
         database.begin().table("missing").map(|_| ()),
     ] {
         refused!(result, Error::NoSuchTable { .. }, "\"missing\"", "create it");
     }
-    let names: Vec<_> = database.tables().unwrap().into_iter().map(|table| table.name).collect();
+    let names: Vec<_> = database.tables().list().unwrap().into_iter().map(|table| table.name).collect();
     assert_eq!(names, [longest.as_str(), "t"]);
 }
 
@@ -162,7 +162,7 @@ fn names_of_tables_are_1_to_255_bytes_and_unique() {
 fn a_bulk_load_whose_name_is_locked_is_finished_when_it_is_free() {
     for in_order in [true, false] {
         let (_disk, database, _table) = open(6);
-        let mut load = database.bulk_load("u").unwrap();
+        let mut load = database.tables().bulk_load("u").unwrap();
         for number in 0..200_u32 {
             let key = if in_order { number } else { number ^ 0x55 };
             load.add(key.to_be_bytes(), [1; 100]).unwrap();
@@ -187,7 +187,7 @@ fn a_bulk_load_whose_name_is_locked_is_finished_when_it_is_free() {
 #[test]
 fn a_name_taken_while_a_bulk_load_ran_is_refused_at_its_end() {
     let (_disk, database, _table) = open(6);
-    let mut load = database.bulk_load("u").unwrap();
+    let mut load = database.tables().bulk_load("u").unwrap();
     load.add("k", "loaded").unwrap();
     let table = database.create_table("u").unwrap();
     database.put(&table, "k", "put").unwrap();
@@ -196,7 +196,7 @@ fn a_name_taken_while_a_bulk_load_ran_is_refused_at_its_end() {
     drop(load);
     database.checkpoint().unwrap();
     assert_eq!(database.get(&table, "k").unwrap().unwrap(), b"put");
-    assert_eq!(database.tables().unwrap().len(), 2);
+    assert_eq!(database.tables().list().unwrap().len(), 2);
     database.check(&mut |damage| panic!("{damage}")).unwrap();
 }
 
@@ -207,7 +207,7 @@ fn a_dropped_table_is_gone_for_its_handles() {
     let snapshot = database.snapshot();
     let mut writer = database.begin();
     writer.put(&table, "k", "w").unwrap();
-    database.drop_table("t").unwrap();
+    database.tables().drop("t").unwrap();
     refused!(database.get(&table, "k"), Error::NoSuchTable { .. }, "\"t\"");
     refused!(database.put(&table, "k", "v"), Error::NoSuchTable { .. }, "\"t\"");
     refused!(database.delete(&table, "k"), Error::NoSuchTable { .. }, "\"t\"");
@@ -228,7 +228,7 @@ fn a_writer_to_a_table_that_is_truncated_meanwhile_loses_and_may_try_again() {
     let (_disk, database, table) = open(8);
     let mut writer = database.begin();
     writer.put(&table, "k", "v").unwrap();
-    database.truncate_table("t").unwrap();
+    database.tables().truncate("t").unwrap();
     let error =
         refused!(writer.commit(), Error::TableChanged { change: TableChange::Truncated, .. }, "truncated");
     assert!(error.is_retryable());
@@ -241,7 +241,7 @@ fn a_closed_database_says_so_to_everyone_who_holds_a_part_of_it() {
     let other = database.clone();
     let mut transaction = database.begin();
     transaction.put(&table, "k", "v").unwrap();
-    let mut load = database.bulk_load("loaded").unwrap();
+    let mut load = database.tables().bulk_load("loaded").unwrap();
     let snapshot = database.snapshot();
     database.close().unwrap();
     let closed = "the database is closed";
@@ -249,10 +249,10 @@ fn a_closed_database_says_so_to_everyone_who_holds_a_part_of_it() {
     refused!(other.get(&table, "k"), Error::Closed, closed);
     refused!(other.create_table("u"), Error::Closed, closed);
     refused!(other.table("t"), Error::Closed, closed);
-    refused!(other.tables(), Error::Closed, closed);
+    refused!(other.tables().list(), Error::Closed, closed);
     refused!(other.checkpoint(), Error::Closed, closed);
     refused!(other.flush(), Error::Closed, closed);
-    refused!(other.bulk_load("u"), Error::Closed, closed);
+    refused!(other.tables().bulk_load("u"), Error::Closed, closed);
     refused!(other.check(&mut |_| {}), Error::Closed, closed);
     refused!(other.transact(|transaction| transaction.put(&table, "k", "v")), Error::Closed, closed);
     refused!(snapshot.get(&table, "k"), Error::Closed, closed);
@@ -276,15 +276,15 @@ fn a_read_only_database_reads_and_refuses_every_write() {
     let (database, other) = (read_only().unwrap(), read_only().unwrap());
     let table = database.table("t").unwrap();
     assert_eq!(database.get(&table, "k").unwrap().unwrap(), b"v");
-    assert_eq!(other.tables().unwrap().len(), 1);
+    assert_eq!(other.tables().list().unwrap().len(), 1);
     let message = "read-only";
     refused!(database.put(&table, "k", "w"), Error::ReadOnly, message);
     refused!(database.delete(&table, "k"), Error::ReadOnly, message);
     refused!(database.create_table("u"), Error::ReadOnly, message);
-    refused!(database.drop_table("t"), Error::ReadOnly, message);
+    refused!(database.tables().drop("t"), Error::ReadOnly, message);
     refused!(database.checkpoint(), Error::ReadOnly, message);
     refused!(database.flush(), Error::ReadOnly, message);
-    refused!(database.bulk_load("u"), Error::ReadOnly, message);
+    refused!(database.tables().bulk_load("u"), Error::ReadOnly, message);
     let mut transaction = database.begin();
     refused!(transaction.put(&table, "k", "w"), Error::ReadOnly, message);
     refused!(transaction.get_for_update(&table, "k"), Error::ReadOnly, message);
@@ -408,9 +408,9 @@ fn savepoints_are_of_one_transaction_and_end_with_an_earlier_one() {
 fn a_conflict_says_what_collided() {
     let (_disk, database, table) = open(17);
     let with = |isolation| TransactionOptions { isolation, ..options().transaction() };
-    let mut writer = database.begin_with(with(Isolation::Snapshot));
+    let mut writer = database.with(with(Isolation::Snapshot)).begin();
     writer.get(&table, "k").unwrap();
-    let mut reader = database.begin_with(with(Isolation::Serializable));
+    let mut reader = database.with(with(Isolation::Serializable)).begin();
     reader.get(&table, "k").unwrap();
     reader.put(&table, "l", "v").unwrap();
     database.put(&table, "k", "first").unwrap();
@@ -502,7 +502,7 @@ fn a_row_changed_a_million_times_takes_one_entry_and_bounded_memory() {
     database.put(&table, "counter", 0_u64.to_be_bytes()).unwrap();
     let before = database.statistics();
     for value in 0..1_000_000_u64 {
-        database.put_with(&table, "counter", value.to_be_bytes(), Durability::Async).unwrap();
+        database.with(Durability::Async).put(&table, "counter", value.to_be_bytes()).unwrap();
     }
     let after = database.statistics();
     assert_eq!(after.checkpoints, before.checkpoints, "no checkpoint between");

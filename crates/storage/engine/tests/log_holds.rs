@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use seawall_crash_harness::{environment, open, small_options, template};
 use seawall_engine::{
-    AtLimit, Background, Database, Error, HoldKind, HoldLifetime, HoldOptions, OpenMode, Options,
+    AtLimit, Background, Database, DatabaseDirectory, Error, HoldKind, HoldLifetime, HoldOptions, OpenMode,
+    Options,
 };
 use seawall_simulation::{PowerLoss, SimulatedDisk};
 use seawall_testing::wait_until;
@@ -42,7 +43,7 @@ fn the_log_is_kept_for_a_holder_and_goes_when_it_moves_on() {
     let options = small_options();
     let database = open(&template(&options), &options);
     write(&database, 2);
-    let hold = database.hold_log("archive", HoldOptions::default(), None).unwrap();
+    let hold = database.log().hold("archive", HoldOptions::default(), None).unwrap();
     let from = hold.position();
     assert_eq!(from, database.statistics().redo_point);
     write(&database, 20);
@@ -58,8 +59,8 @@ fn the_log_is_kept_for_a_holder_and_goes_when_it_moves_on() {
     assert!(oldest(&database).get() + SEGMENT_BYTES > seen.redo_point.get());
     // It ends with the handle.
     drop(hold);
-    assert!(database.log_holds().unwrap().is_empty());
-    database.hold_log("archive", HoldOptions::default(), None).unwrap().release().unwrap();
+    assert!(database.log().holds().unwrap().is_empty());
+    database.log().hold("archive", HoldOptions::default(), None).unwrap().release().unwrap();
 }
 
 #[test]
@@ -68,16 +69,16 @@ fn a_permanent_hold_survives_restarts_and_a_lost_one_says_so_to_whoever_comes_ba
     let disk = template(&options);
     let database = open(&disk, &options);
     write(&database, 2);
-    let hold = database.hold_log("standby b", slot(10), None).unwrap();
+    let hold = database.log().hold("standby b", slot(10), None).unwrap();
     let from = hold.position();
     drop(hold);
     write(&database, 6);
     database.checkpoint().unwrap();
     let disk = disk.after_power_loss(PowerLoss::LoseAll);
     let database = open(&disk, &options);
-    assert_eq!(database.log_hold("standby b").unwrap().position(), from);
+    assert_eq!(database.log().find_hold("standby b").unwrap().position(), from);
     assert!(oldest(&database) <= from);
-    let hold = database.log_hold("standby b").unwrap();
+    let hold = database.log().find_hold("standby b").unwrap();
     write(&database, 12);
     database.checkpoint().unwrap();
     assert!(oldest(&database) > from, "a lost hold keeps nothing");
@@ -90,11 +91,11 @@ fn a_permanent_hold_survives_restarts_and_a_lost_one_says_so_to_whoever_comes_ba
     assert!(seen.log_holds_lost == 1 && seen.log_holds[0].lost_at.is_some(), "{seen:?}");
     let disk = disk.after_power_loss(PowerLoss::LoseAll);
     let database = open(&disk, &options);
-    assert!(matches!(database.log_hold("standby b"), Err(Error::LogHoldLost { .. })));
-    database.release_log_hold("standby b").unwrap();
-    assert!(matches!(database.log_hold("standby b"), Err(Error::NoSuchLogHold { .. })));
-    assert!(matches!(database.hold_log("standby b", slot(10), Some(from)), Err(Error::LogHold { .. })));
-    database.hold_log("standby b", slot(10), None).unwrap();
+    assert!(matches!(database.log().find_hold("standby b"), Err(Error::LogHoldLost { .. })));
+    database.log().release_hold("standby b").unwrap();
+    assert!(matches!(database.log().find_hold("standby b"), Err(Error::NoSuchLogHold { .. })));
+    assert!(matches!(database.log().hold("standby b", slot(10), Some(from)), Err(Error::LogHold { .. })));
+    database.log().hold("standby b", slot(10), None).unwrap();
 }
 
 #[test]
@@ -105,7 +106,7 @@ fn the_newest_log_is_kept_as_the_options_say() {
     database.checkpoint().unwrap();
     let kept = database.statistics().appended.bytes_since(oldest(&database));
     assert!((8 * SEGMENT_BYTES..10 * SEGMENT_BYTES).contains(&kept), "{kept}");
-    assert_eq!(database.log_holds().unwrap()[0].options.kind, HoldKind::Keep);
+    assert_eq!(database.log().holds().unwrap()[0].options.kind, HoldKind::Keep);
 }
 
 /// Segments are removed by the database's own thread: neither the checkpoint nor the close waits for them.
@@ -114,7 +115,7 @@ fn with_threads_the_log_is_cleaned_up_beside_the_work() {
     let options = Options { background: Background::Threads, ..small_options() };
     let disk = template(&options);
     let database = open(&disk, &options);
-    let hold = database.hold_log("archive", HoldOptions::default(), None).unwrap();
+    let hold = database.log().hold("archive", HoldOptions::default(), None).unwrap();
     write(&database, 60);
     database.checkpoint().unwrap();
     hold.advance(database.statistics().redo_point).unwrap();
@@ -134,7 +135,7 @@ fn what_a_crash_left_goes_soon_after_the_next_open() {
     let options = small_options();
     let disk = template(&options);
     let database = open(&disk, &options);
-    let hold = database.hold_log("backup", HoldOptions::default(), None).unwrap();
+    let hold = database.log().hold("backup", HoldOptions::default(), None).unwrap();
     write(&database, 30);
     database.checkpoint().unwrap();
     let needed = database.statistics().redo_point;
@@ -147,7 +148,7 @@ fn what_a_crash_left_goes_soon_after_the_next_open() {
     assert!(oldest(&reader).get() + 20 * SEGMENT_BYTES < needed.get());
     same.crash();
     let options = Options { background: Background::Threads, ..options };
-    let database = Database::open_in(environment(Arc::new(crashed.clone())), options, |_| {}).unwrap();
+    let database = Database::open(environment(Arc::new(crashed.clone())), options).unwrap();
     wait_until("segments to be cleaned up after a crash", || {
         oldest(&database).get() + SEGMENT_BYTES > needed.get()
     });
@@ -168,7 +169,7 @@ fn crash_everywhere(
         disk.crash_at(disk.calls() + call);
         let mut needed = Lsn::MAX;
         let outcome = (|| {
-            let hold = database.hold_log("slot", slot(1000), None)?;
+            let hold = database.log().hold("slot", slot(1000), None)?;
             needed = hold.position();
             let table = database.table("t")?;
             for row in 0..12_u32 {
@@ -182,7 +183,7 @@ fn crash_everywhere(
                 database.put(&table, row.to_be_bytes(), [9; 20_000])?;
             }
             database.checkpoint()?;
-            database.log_hold("slot").map(drop)
+            database.log().find_hold("slot").map(drop)
         })();
         disk.crash();
         drop(database);
@@ -207,11 +208,11 @@ fn a_crash_at_any_call_keeps_what_a_permanent_hold_needs() {
             let mut after = disk.after_power_loss(loss);
             // And once more in the recovery.
             after.crash_at(after.calls() + call % 23);
-            drop(Database::open_in(environment(Arc::new(after.clone())), options.clone(), |_| {}));
+            drop(Database::open(environment(Arc::new(after.clone())), options.clone()));
             after = after.after_power_loss(PowerLoss::Random(call));
             let database = open(&after, &options);
             let place = format!("call {call}, {loss:?}");
-            match database.log_hold("slot") {
+            match database.log().find_hold("slot") {
                 Ok(hold) => {
                     assert!(needed == Lsn::MAX || hold.position() <= needed, "{place}");
                     assert!(oldest(&database) <= hold.position(), "{place}: the log that it needs is gone");
@@ -234,14 +235,14 @@ fn a_holder_reads_every_record_that_it_was_promised() {
     let database = open(&template(&options), &options);
     write(&database, 1);
     let stays = HoldOptions { at_limit: AtLimit::SlowWriters, ..slot(1000) };
-    let hold = database.hold_log("archive", stays, None).unwrap();
+    let hold = database.log().hold("archive", stays, None).unwrap();
     for _ in 0..4 {
         write(&database, 3);
         database.checkpoint().unwrap();
         assert!(oldest(&database) <= hold.position());
     }
     assert!(matches!(
-        database.hold_log("archive", stays, None),
+        database.log().hold("archive", stays, None),
         Err(Error::LogHold { message }) if message.contains("already")
     ));
 }
@@ -252,25 +253,26 @@ fn a_reader_sees_who_holds_the_log_and_a_damaged_file_is_refused_with_what_to_do
     let disk = template(&options);
     let database = open(&disk, &options);
     write(&database, 2);
-    database.hold_log("standby b", slot(10), None).unwrap();
+    database.log().hold("standby b", slot(10), None).unwrap();
     database.close().unwrap();
     let read_only = Options { mode: OpenMode::ReadOnly, ..options.clone() };
     let reader = open(&disk, &read_only);
-    assert_eq!(reader.log_holds().unwrap()[0].name, "standby b");
-    assert!(matches!(reader.hold_log("x", slot(1), None), Err(Error::ReadOnly)));
+    assert_eq!(reader.log().holds().unwrap()[0].name, "standby b");
+    assert!(matches!(reader.log().hold("x", slot(1), None), Err(Error::ReadOnly)));
     drop(reader);
     disk.flip_bit("log/holds", 70, 0);
-    assert_eq!(open(&disk.copy(), &read_only).log_holds().unwrap().len(), 1, "the other copy has it");
+    assert_eq!(open(&disk.copy(), &read_only).log().holds().unwrap().len(), 1, "the other copy has it");
     disk.flip_bit("log/holds", 8192 + 70, 0);
-    let error = Database::open_in(environment(Arc::new(disk.clone())), options.clone(), |_| {}).unwrap_err();
+    let error = Database::open(environment(Arc::new(disk.clone())), options.clone()).unwrap_err();
     assert!(error.to_string().contains("log/holds") && error.to_string().contains("remove it"), "{error}");
     let mut found = Vec::new();
     let environment = environment(Arc::new(disk.clone()));
-    Database::check_directory_in(environment, options.clone(), &mut |damage| found.push(damage.to_string()))
+    DatabaseDirectory::at(environment)
+        .check(options.clone(), &mut |damage| found.push(damage.to_string()))
         .unwrap();
     assert!(found.iter().any(|damage| damage.contains("log/holds")), "{found:?}");
     disk.remove_file("log/holds");
-    assert!(open(&disk, &options).log_holds().unwrap().is_empty());
+    assert!(open(&disk, &options).log().holds().unwrap().is_empty());
 }
 
 /// `seawall log` beside the database: what a checkpoint passes meanwhile may go, and that is no damage. A hold keeps it.
@@ -282,7 +284,7 @@ fn log_that_goes_while_it_is_read_elsewhere_is_no_damage() {
         let options = Options { memtable_bytes: 64 << 20, checkpoint_log_bytes: 1 << 30, ..small_options() };
         let database = Database::open(&directory, options).unwrap();
         write(&database, 80);
-        let hold = is_held.then(|| database.hold_log("reader", HoldOptions::default(), None).unwrap());
+        let hold = is_held.then(|| database.log().hold("reader", HoldOptions::default(), None).unwrap());
         let mut records = 0;
         let mut visit = |_| {
             records += 1;

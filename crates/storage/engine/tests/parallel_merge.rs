@@ -30,7 +30,7 @@ fn open(disk: &SimulatedDisk) -> Database {
         clock: Arc::new(SimulatedClock::default()),
         random: Arc::new(SimulatedRandom::new(1)),
     };
-    Database::open_in(environment, options, |_| {}).unwrap()
+    Database::open(environment, options).unwrap()
 }
 
 /// Changes about half of the rows, some of them to long values and some to nothing.
@@ -41,7 +41,7 @@ fn change(database: &Database, table: &Table, rows: &mut Rows, random: &mut Seed
             durability: Durability::Async,
             ..Options::default().transaction()
         };
-        let mut transaction = database.begin_with(options);
+        let mut transaction = database.with(options).begin();
         for number in batch {
             let key = number.to_be_bytes().to_vec();
             if random.chance(1, 8) {

@@ -74,7 +74,7 @@ fn open_with(disk: &SimulatedDisk, clock: &ObservedClock, options: Options) -> D
         clock: Arc::new(clock.clone()),
         random: Arc::new(SimulatedRandom::new(1)),
     };
-    Database::open_in(environment, options, |_| {}).unwrap()
+    Database::open(environment, options).unwrap()
 }
 
 /// A table is loaded before a checkpoint freezes, committed and truncated after it: its rows belong to a table in between,
@@ -87,7 +87,7 @@ fn a_table_loaded_and_truncated_during_a_checkpoint_keeps_its_rows_for_those_who
         let (disk, clock) = (SimulatedDisk::new(1), ObservedClock::default());
         let options = Options { lock_wait: LockWait::Timeout(Duration::from_secs(60)), ..small_options() };
         let database = open_with(&disk, &clock, options.clone());
-        let mut load = database.bulk_load("loaded").unwrap();
+        let mut load = database.tables().bulk_load("loaded").unwrap();
         for row in 0..100_u32 {
             load.add(row.to_be_bytes(), [7; 100]).unwrap();
         }
@@ -100,7 +100,7 @@ fn a_table_loaded_and_truncated_during_a_checkpoint_keeps_its_rows_for_those_who
             load.finish().unwrap();
             let snapshot = other.snapshot();
             let unsynced = TransactionOptions { durability: Durability::Async, ..options.transaction() };
-            let mut transaction = other.begin_with(unsynced);
+            let mut transaction = other.with(unsynced).begin();
             transaction.truncate_table("loaded").unwrap();
             let truncated = transaction.commit().unwrap();
             (snapshot, truncated)
@@ -142,7 +142,7 @@ fn a_load_that_is_linked_in_pieces_is_there_whole_after_a_power_loss_or_leaves_n
     let open = |disk: &SimulatedDisk| common::try_open(disk, options.clone());
     let load = |disk: &SimulatedDisk| {
         let database = open(disk)?;
-        let mut load = database.bulk_load("t")?;
+        let mut load = database.tables().bulk_load("t")?;
         (0..ROWS).try_for_each(|row| load.add(row.to_be_bytes(), [7; 500]))?;
         load.finish().map(drop)
     };

@@ -94,7 +94,7 @@ fn an_iterator_under_way_and_a_transaction_that_wrote_get_the_error() {
     assert_eq!(rows.next().unwrap().unwrap().1, value(0));
     let begin = |isolation| {
         let options = TransactionOptions { isolation, ..options().transaction() };
-        let mut transaction = database.begin_with(options);
+        let mut transaction = database.with(options).begin();
         transaction.get(&table, 0_u32.to_be_bytes()).unwrap();
         transaction.put(&other, format!("{isolation:?}"), "w").unwrap();
         transaction
@@ -265,7 +265,7 @@ fn a_bulk_load_needs_no_memory_for_snapshots_however_many_checkpoints_end_meanwh
                 checkpoints.store(number + 1, Ordering::SeqCst);
             }
         });
-        let mut load = database.bulk_load("loaded").unwrap();
+        let mut load = database.tables().bulk_load("loaded").unwrap();
         for row in 1..rows {
             load.add(row.to_be_bytes(), [7; 60]).unwrap();
         }

@@ -8,7 +8,8 @@ use seawall_crash_harness::{
     environment, forget_pending, master_key, open, small_options, template, try_open,
 };
 use seawall_engine::{
-    Database, Environment, Error, HoldOptions, NewTimeline, OpenMode, Options, SegmentState, log_overview_in,
+    Database, DatabaseDirectory, Environment, Error, HoldOptions, NewTimeline, OpenMode, Options,
+    SegmentState, log_overview_in,
 };
 use seawall_simulation::{Call, Operation, PowerLoss, SimulatedDisk, SimulatedRandom};
 use seawall_types::{Lsn, TimelineId, TimelineMark};
@@ -17,7 +18,8 @@ use seawall_wal::{SegmentName, TimelineHistory};
 const SEGMENT_BYTES: u64 = 64 << 10;
 
 fn switch(disk: &SimulatedDisk, options: &Options) -> Result<Database, Error> {
-    Database::open_on_new_timeline_in(environment(Arc::new(disk.clone())), options.clone(), "promoted")
+    DatabaseDirectory::at(environment(Arc::new(disk.clone())))
+        .open_on_new_timeline(options.clone(), "promoted")
 }
 
 fn put(database: &Database, rows: std::ops::Range<u32>, byte: u8) {
@@ -79,7 +81,7 @@ fn beginning_a_timeline_writes_a_few_blocks_whatever_the_size_of_segments() {
     assert_eq!(rows(&database), vec![1; 60]);
     put(&database, 60..90, 2);
     let database = open(&disk.after_power_loss(PowerLoss::LoseAll), &options);
-    assert_eq!((database.timeline(), rows(&database).len()), (timeline(2), 90));
+    assert_eq!((database.log().timeline(), rows(&database).len()), (timeline(2), 90));
 }
 
 #[test]
@@ -87,13 +89,13 @@ fn a_database_goes_on_on_a_new_timeline_with_everything_it_had() {
     for options in [small_options(), Options { master_key: Some(master_key()), ..small_options() }] {
         let disk = crashed(&options);
         let database = switch(&disk, &options).unwrap();
-        assert_eq!((database.timeline(), rows(&database)), (timeline(2), vec![1; 25]));
+        assert_eq!((database.log().timeline(), rows(&database)), (timeline(2), vec![1; 25]));
         put(&database, 25..40, 2);
         // Replay begins on the first timeline and ends on the second; then on the third.
         let mut disk = disk.after_power_loss(PowerLoss::LoseAll);
         for next in 3..6_u8 {
             let database = switch(&disk, &options).unwrap();
-            assert_eq!(database.timeline(), timeline(u32::from(next)));
+            assert_eq!(database.log().timeline(), timeline(u32::from(next)));
             assert_eq!(database.statistics().checkpoints, 0);
             let table = database.table("t").unwrap();
             database.put(&table, [next], [next; 50_000]).unwrap();
@@ -101,13 +103,13 @@ fn a_database_goes_on_on_a_new_timeline_with_everything_it_had() {
             disk = disk.after_power_loss(PowerLoss::LoseAll);
         }
         let database = open(&disk, &options);
-        assert_eq!((database.timeline(), rows(&database).len()), (timeline(5), 43));
+        assert_eq!((database.log().timeline(), rows(&database).len()), (timeline(5), 43));
         assert_eq!(rows(&database)[..25], [1; 25]);
         database.check(&mut |damage| panic!("{damage}")).unwrap();
         database.checkpoint().unwrap();
         database.close().unwrap();
         let database = open(&disk, &Options { mode: OpenMode::ReadOnly, ..options.clone() });
-        assert_eq!((database.timeline(), rows(&database).len()), (timeline(5), 43));
+        assert_eq!((database.log().timeline(), rows(&database).len()), (timeline(5), 43));
     }
 }
 
@@ -129,7 +131,7 @@ fn what_a_copy_writes_on_the_old_timeline_is_never_taken_for_a_part_of_the_new_o
         }
     }
     let database = open(&disk, &options);
-    assert_eq!((database.timeline(), rows(&database)), (timeline(2), vec![1; 25]));
+    assert_eq!((database.log().timeline(), rows(&database)), (timeline(2), vec![1; 25]));
     put(&database, 25..26, 2);
     let strays = |database: &Database| {
         let segments = database.info().unwrap().segments;
@@ -160,11 +162,12 @@ fn what_another_copy_writes_on_a_timeline_of_the_same_number_is_never_taken_for_
     let promote = |disk: &SimulatedDisk, seed: u64, byte: u8| {
         let random = Arc::new(SimulatedRandom::new(seed));
         let environment = Environment { random, ..environment(Arc::new(disk.clone())) };
-        let database = Database::open_on_new_timeline_in(environment, options.clone(), "promoted").unwrap();
+        let database =
+            DatabaseDirectory::at(environment).open_on_new_timeline(options.clone(), "promoted").unwrap();
         put(&database, 25..60, byte);
         let end = database.statistics().appended;
         disk.crash();
-        assert_eq!(database.timeline(), timeline(2));
+        assert_eq!(database.log().timeline(), timeline(2));
         end
     };
     let (end, end_of_other) = (promote(&disk, 2, 2), promote(&other, 3, 9));
@@ -216,7 +219,7 @@ fn a_new_timeline_may_be_given_its_number_and_a_lower_or_taken_one_is_refused() 
     let disk = crashed(&options);
     let begin = |number| {
         let new = NewTimeline { reason: "a term", number: Some(timeline(number)) };
-        Database::open_on_new_timeline_in(environment(Arc::new(disk.clone())), options.clone(), new)
+        DatabaseDirectory::at(environment(Arc::new(disk.clone()))).open_on_new_timeline(options.clone(), new)
     };
     let refused = |number, above| match begin(number).unwrap_err() {
         Error::TimelineNumber { wanted, last } => {
@@ -226,7 +229,7 @@ fn a_new_timeline_may_be_given_its_number_and_a_lower_or_taken_one_is_refused() 
     };
     refused(1, 1);
     let database = begin(40).unwrap();
-    assert_eq!((database.timeline(), rows(&database)), (timeline(40), vec![1; 25]));
+    assert_eq!((database.log().timeline(), rows(&database)), (timeline(40), vec![1; 25]));
     put(&database, 25..30, 2);
     database.close().unwrap();
     refused(2, 40);
@@ -240,7 +243,7 @@ fn a_new_timeline_may_be_given_its_number_and_a_lower_or_taken_one_is_refused() 
         let random = Arc::new(SimulatedRandom::new(seed));
         let environment = Environment { random, ..environment(Arc::new(disk.clone())) };
         let new = NewTimeline { reason: "a term", number: Some(timeline(50)) };
-        Database::open_on_new_timeline_in(environment, options.clone(), new).unwrap()
+        DatabaseDirectory::at(environment).open_on_new_timeline(options.clone(), new).unwrap()
     };
     let stale = begin(&other, 2);
     put(&stale, 30..80, 9);
@@ -251,7 +254,7 @@ fn a_new_timeline_may_be_given_its_number_and_a_lower_or_taken_one_is_refused() 
         }
     }
     let database = begin(&disk, 3);
-    assert_eq!((database.timeline(), rows(&database).len()), (timeline(50), 30));
+    assert_eq!((database.log().timeline(), rows(&database).len()), (timeline(50), 30));
     put(&database, 30..60, 3);
     let database = open(&disk.after_power_loss(PowerLoss::LoseAll), &options);
     assert!(
@@ -268,7 +271,7 @@ fn a_history_that_another_copy_has_stored_under_the_same_number_is_refused() {
     for (disk, seed) in [(&disk, 2), (&other, 3)] {
         let random = Arc::new(SimulatedRandom::new(seed));
         let environment = Environment { random, ..environment(Arc::new(disk.clone())) };
-        drop(Database::open_on_new_timeline_in(environment, options.clone(), "promoted").unwrap());
+        drop(DatabaseDirectory::at(environment).open_on_new_timeline(options.clone(), "promoted").unwrap());
     }
     let disk = disk.after_power_loss(PowerLoss::LoseAll);
     let path = "log/00000002.history";
@@ -298,7 +301,7 @@ fn crash_switch_everywhere(options: &Options, original: &SimulatedDisk, row_coun
     let expect = |disk: &SimulatedDisk, place: &str| {
         let database = try_open(disk, options).unwrap_or_else(|error| panic!("{place}: {error}"));
         assert_eq!(rows(&database), vec![1; row_count], "{place}");
-        let timeline = database.timeline();
+        let timeline = database.log().timeline();
         disk.crash();
         timeline
     };
@@ -356,11 +359,11 @@ fn after_a_failed_attempt_the_next_number_is_taken_and_the_leftover_goes() {
     let number = end.get() / SEGMENT_BYTES;
     disk.write_file(&SegmentName { number, timeline: timeline(2) }.path(), &vec![0; 64 << 10]);
     let database = open(&disk, &options);
-    assert_eq!((database.timeline(), rows(&database)), (timeline(1), vec![1; 25]));
+    assert_eq!((database.log().timeline(), rows(&database)), (timeline(1), vec![1; 25]));
     database.checkpoint().unwrap();
     database.close().unwrap();
     let database = switch(&disk, &options).unwrap();
-    assert_eq!(database.timeline(), timeline(3));
+    assert_eq!(database.log().timeline(), timeline(3));
     put(&database, 0..1, 7);
     database.checkpoint().unwrap();
     let names = disk.list_all();
@@ -407,7 +410,7 @@ fn either_copy_of_the_superblock_is_on_the_new_timeline() {
         disk.flip_bit("superblock", offset + 30, 2);
         let database = open(&disk, &options);
         assert_eq!(
-            (database.timeline(), rows(&database).len()),
+            (database.log().timeline(), rows(&database).len()),
             (timeline(2), 30),
             "copy at {offset} damaged"
         );
@@ -432,13 +435,13 @@ fn a_switch_cut_short_between_the_copies_of_the_superblock_is_ended_by_the_next_
     let before = original.read_file("superblock").unwrap();
     disk.overwrite("superblock", older as u64, &before[older..older + 4096]);
     let database = open(&disk, &options);
-    assert_eq!(database.timeline(), timeline(2));
+    assert_eq!(database.log().timeline(), timeline(2));
     put(&database, 25..30, 2);
     for offset in [0, 4096] {
         let disk = disk.after_power_loss(PowerLoss::LoseAll);
         disk.flip_bit("superblock", offset + 30, 2);
         let database = open(&disk, &options);
-        assert_eq!((database.timeline(), rows(&database).len()), (timeline(2), 30), "copy at {offset}");
+        assert_eq!((database.log().timeline(), rows(&database).len()), (timeline(2), 30), "copy at {offset}");
         disk.crash();
     }
 }
@@ -449,13 +452,13 @@ fn restore_points_are_positions_of_the_log() {
     let disk = template(&options);
     let database = open(&disk, &options);
     put(&database, 0..2, 1);
-    let first = database.create_restore_point("before the upgrade").unwrap();
+    let first = database.log().create_restore_point("before the upgrade").unwrap();
     assert!(first <= database.statistics().flushed);
     put(&database, 2..3, 1);
-    assert!(database.create_restore_point("before the upgrade").unwrap() > first);
+    assert!(database.log().create_restore_point("before the upgrade").unwrap() > first);
     for name in ["", "two\nlines", &"x".repeat(256)] {
         assert!(
-            matches!(database.create_restore_point(name), Err(Error::RestorePointName { .. })),
+            matches!(database.log().create_restore_point(name), Err(Error::RestorePointName { .. })),
             "{name:?}"
         );
     }
@@ -464,7 +467,7 @@ fn restore_points_are_positions_of_the_log() {
     database.close().unwrap();
     let reader =
         open(&disk.after_power_loss(PowerLoss::LoseAll), &Options { mode: OpenMode::ReadOnly, ..options });
-    assert!(matches!(reader.create_restore_point("x"), Err(Error::ReadOnly)));
+    assert!(matches!(reader.log().create_restore_point("x"), Err(Error::ReadOnly)));
 }
 
 /// A look at the log costs the same however long it is: it reads headers, and the segment that was written last.
@@ -473,7 +476,7 @@ fn a_look_at_the_log_reads_its_last_segment_only() {
     let options = small_options();
     let disk = template(&options);
     let database = open(&disk, &options);
-    let _kept = database.hold_log("archive", HoldOptions::default(), None).unwrap();
+    let _kept = database.log().hold("archive", HoldOptions::default(), None).unwrap();
     for byte in 0..20 {
         put(&database, 0..60, byte);
     }

@@ -30,7 +30,7 @@ fn open(options: Options) -> (Database, Table, Arc<SimulatedClock>) {
         random: Arc::new(SimulatedRandom::new(1)),
     };
     let options = Options { background: Background::Manual, ..options };
-    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let database = Database::open(environment, options).unwrap();
     let table = database.create_table("t").unwrap();
     database.put(&table, "hot", "0").unwrap();
     (database, table, clock)
@@ -61,7 +61,7 @@ fn an_error_of_the_database_becomes_one_of_the_program() {
     let refused: Result<(), Refusal> =
         database.try_transact(|transaction| Ok(transaction.put(&table, vec![0; 5_000], "")?));
     assert!(matches!(refused, Err(Refusal::Database(Error::KeyTooLarge { .. }))), "{refused:?}");
-    database.drop_table("t").unwrap();
+    database.tables().drop("t").unwrap();
     let refused: Result<(), Box<dyn std::error::Error>> =
         database.try_transact(|transaction| Ok(transaction.put(&table, "k", "v")?));
     assert!(refused.unwrap_err().downcast_ref::<Error>().is_some());
@@ -115,7 +115,7 @@ fn a_conflict_at_the_commit_is_run_again() {
     let options =
         TransactionOptions { isolation: Isolation::Serializable, ..Options::default().transaction() };
     let mut runs = 0;
-    let done: Result<(), Refusal> = database.try_transact_with(options, |transaction| {
+    let done: Result<(), Refusal> = database.with(options).try_transact(|transaction| {
         runs += 1;
         transaction.get(&table, "hot")?;
         transaction.put(&table, "cold", "read the other")?;
@@ -151,7 +151,7 @@ fn a_cancelled_snapshot_is_run_again_under_every_isolation() {
         cancel_oldest_snapshot(&database, &table);
         let options = TransactionOptions { isolation, ..Options::default().transaction() };
         let mut runs = 0;
-        let rows: Result<usize, Refusal> = database.try_transact_with(options, |transaction| {
+        let rows: Result<usize, Refusal> = database.with(options).try_transact(|transaction| {
             runs += 1;
             let mut rows = transaction.rows(&table);
             let mut count = 0;
@@ -176,7 +176,7 @@ fn a_cancelled_read_is_run_again_whatever_was_read_after_it() {
     let options =
         TransactionOptions { isolation: Isolation::ReadCommitted, ..Options::default().transaction() };
     let mut runs = 0;
-    let read: Result<(), Refusal> = database.try_transact_with(options, |transaction| {
+    let read: Result<(), Refusal> = database.with(options).try_transact(|transaction| {
         runs += 1;
         let mut rows = transaction.rows(&table);
         rows.next_row()?;
@@ -201,7 +201,7 @@ fn a_snapshot_that_is_cancelled_after_the_last_read_is_nobody_in_the_way() {
         let (database, table, _) = open_with_little_room();
         let options = TransactionOptions { isolation, ..Options::default().transaction() };
         let mut runs = 0;
-        let refused: Result<(), Refusal> = database.try_transact_with(options, |transaction| {
+        let refused: Result<(), Refusal> = database.with(options).try_transact(|transaction| {
             runs += 1;
             assert!(runs < 5, "{isolation:?}: it is run again and again");
             transaction.get(&table, "hot")?;

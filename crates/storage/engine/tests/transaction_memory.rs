@@ -102,7 +102,7 @@ fn until_refused(
 }
 
 fn begin(database: &Database, isolation: Isolation) -> Transaction {
-    database.begin_with(TransactionOptions { isolation, ..small_options().transaction() })
+    database.with(TransactionOptions { isolation, ..small_options().transaction() }).begin()
 }
 
 #[test]
@@ -178,7 +178,7 @@ fn definitions_of_tables_count_and_one_that_is_refused_leaves_nothing_behind() {
     let limit = i64::try_from(LIMIT).unwrap();
     assert!(taken <= limit + limit / 10 && made > 1_000, "{taken} bytes for {made} tables");
     transaction.commit().unwrap();
-    assert_eq!(database.tables().unwrap().len() as u64, made + 1);
+    assert_eq!(database.tables().list().unwrap().len() as u64, made + 1);
     database.check(&mut |damage| panic!("{damage}")).unwrap();
 }
 
@@ -235,7 +235,7 @@ fn large_commits_that_come_at_once_overfill_the_memtable_by_one_of_them_at_most(
         ..small_options()
     };
     let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(1)));
-    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let database = Database::open(environment, options).unwrap();
     let table = database.create_table("t").unwrap();
     let (barrier, largest, is_over) = (Barrier::new(8), AtomicU64::new(0), AtomicBool::new(false));
     let look = || largest.fetch_max(database.statistics().memtable_bytes, Ordering::SeqCst);

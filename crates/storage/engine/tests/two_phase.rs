@@ -43,7 +43,7 @@ fn open_with(disk: &SimulatedDisk, options: Options) -> Database {
         clock: Arc::new(SimulatedClock::default()),
         random: Arc::new(SimulatedRandom::new(1)),
     };
-    Database::open_in(environment, options, |_| {}).unwrap()
+    Database::open(environment, options).unwrap()
 }
 
 fn open(disk: &SimulatedDisk) -> Database {
@@ -68,7 +68,7 @@ fn lose_unsynced(disk: &SimulatedDisk) -> SimulatedDisk {
 }
 
 fn begin(database: &Database, isolation: Isolation) -> Transaction {
-    database.begin_with(TransactionOptions { isolation, ..options().transaction() })
+    database.with(TransactionOptions { isolation, ..options().transaction() }).begin()
 }
 
 /// Prepares the put of some rows.
@@ -91,11 +91,11 @@ fn put(database: &Database, key: &str, value: &str) -> Result<(), seawall_engine
 }
 
 fn gids(database: &Database) -> Vec<String> {
-    database.in_doubt().unwrap().into_iter().map(|transaction| transaction.gid).collect()
+    database.two_phase().in_doubt().unwrap().into_iter().map(|transaction| transaction.gid).collect()
 }
 
 fn only(database: &Database) -> InDoubtTransaction {
-    let mut all = database.in_doubt().unwrap();
+    let mut all = database.two_phase().in_doubt().unwrap();
     assert_eq!(all.len(), 1, "{all:?}");
     all.remove(0)
 }

@@ -25,13 +25,13 @@ fn open(disk: &SimulatedDisk) -> (Database, Table) {
         ..small_options()
     };
     let environment = Environment::of_the_system(Arc::new(disk.clone()));
-    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let database = Database::open(environment, options).unwrap();
     let table = database.create_table("t").unwrap();
     (database, table)
 }
 
 fn begin(database: &Database, isolation: Isolation) -> Transaction {
-    database.begin_with(TransactionOptions { isolation, ..database_options() })
+    database.with(TransactionOptions { isolation, ..database_options() }).begin()
 }
 
 fn database_options() -> TransactionOptions {
@@ -126,7 +126,7 @@ const SHOWING: [Showing; 9] = [
     }),
     ("a failed commit", |transaction, table| {
         let name = table.name().to_owned();
-        OTHER.with(|other| other.take()).unwrap().truncate_table(&name).unwrap();
+        OTHER.with(|other| other.take()).unwrap().tables().truncate(&name).unwrap();
         assert!(matches!(transaction.commit(), Err(Error::TableChanged { .. })));
     }),
     ("a commit", |transaction, _| assert!(transaction.commit().is_ok())),
@@ -359,7 +359,7 @@ fn prepare_after_a_read_of_a_cold_row(database: &Database, table: &Table, isolat
     transaction.rollback_to(&before).unwrap();
     transaction.put(table, "l", "v").unwrap();
     transaction.prepare("gid").unwrap();
-    database.commit_prepared("gid").unwrap();
+    database.two_phase().commit("gid").unwrap();
 }
 
 const OF_A_COLD_ROW: [fn(&Database, &Table, Isolation); 2] =

@@ -144,7 +144,7 @@ impl Cell {
     /// Loads all rows of the cell.
     pub(super) fn preload(&self, database: &seawall::Database) -> Result<seawall::Table, BenchError> {
         let failed = |operation| engine_error("seawall", operation);
-        let mut load = database.bulk_load(TABLE).map_err(failed("begin a bulk load"))?;
+        let mut load = database.tables().bulk_load(TABLE).map_err(failed("begin a bulk load"))?;
         let mut rows = RowSource::new(self.keys(), self.value_bytes, Order::Sorted, self.seed);
         while let Some((key, value)) = rows.next() {
             load.add(key, value).map_err(failed("add a row to a bulk load"))?;

@@ -70,7 +70,7 @@ impl Slots {
 /// Loads every row with stamp 0, and makes the table of stamps. Durable when it returns.
 pub(super) fn prepare(cell: &Cell, database: &Database) -> Result<(), BenchError> {
     let slots = Slots::new(cell);
-    let mut load = database.bulk_load(TABLE).map_err(engine_error(NAME, "begin a bulk load"))?;
+    let mut load = database.tables().bulk_load(TABLE).map_err(engine_error(NAME, "begin a bulk load"))?;
     let mut value = stamped_value(cell);
     let mut random = Random::new(cell.seed);
     for number in 0..slots.keys.count() {

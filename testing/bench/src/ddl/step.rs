@@ -161,7 +161,7 @@ fn create_tables(cell: &Cell, database: &Database) -> Result<(), BenchError> {
     let value = Cell::value();
     let options = TransactionOptions { durability: Durability::Async, ..Options::default().transaction() };
     for number in 0..cell.table_count() {
-        let mut transaction = database.begin_with(options);
+        let mut transaction = database.with(options).begin();
         let table = transaction.create_table(&Cell::name(number));
         let table = table.map_err(engine_error(NAME, "create a table"))?;
         for row in 0..cell.rows_of_a_table() {
@@ -173,7 +173,8 @@ fn create_tables(cell: &Cell, database: &Database) -> Result<(), BenchError> {
 }
 
 fn load_large(cell: &Cell, database: &Database) -> Result<(), BenchError> {
-    let mut load = database.bulk_load(&Cell::name(0)).map_err(engine_error(NAME, "begin a bulk load"))?;
+    let mut load =
+        database.tables().bulk_load(&Cell::name(0)).map_err(engine_error(NAME, "begin a bulk load"))?;
     let value = Cell::value();
     for row in 0..cell.rows_of_a_table() {
         load.add(row.to_be_bytes(), &value).map_err(engine_error(NAME, "add a row to a bulk load"))?;
@@ -192,7 +193,7 @@ fn drop_all(cell: &Cell) -> Result<(Database, Figures), BenchError> {
     let (before, cpu_before) = (database.statistics(), Usage::of_this_process());
     named.set("memory_before_mib", mebibytes(Memory::of_this_process().anonymous));
     let (histogram, elapsed) =
-        by_sessions(cell, count, |number| database.drop_table(&Cell::name(order.at(number))))?;
+        by_sessions(cell, count, |number| database.tables().drop(&Cell::name(order.at(number))))?;
     let usage = Usage::of_this_process().since(&cpu_before);
     named.set("memory_after_mib", mebibytes(Memory::of_this_process().anonymous));
     named.set_operations(&histogram, elapsed);
@@ -273,7 +274,7 @@ fn reclaim(cell: &Cell) -> Result<(Database, Figures), BenchError> {
 }
 
 fn expect_tables(database: &Database, expected: u64) -> Result<(), BenchError> {
-    let found = database.tables().map_err(engine_error(NAME, "list tables"))?.len();
+    let found = database.tables().list().map_err(engine_error(NAME, "list tables"))?.len();
     if found as u64 == expected {
         Ok(())
     } else {

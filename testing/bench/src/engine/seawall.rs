@@ -68,7 +68,8 @@ impl Engine for Seawall {
     }
 
     fn bulk_load(&self, rows: &mut RowSource) -> Result<(), BenchError> {
-        let mut load = self.database.bulk_load(TABLE).map_err(engine_error(NAME, "begin a bulk load"))?;
+        let mut load =
+            self.database.tables().bulk_load(TABLE).map_err(engine_error(NAME, "begin a bulk load"))?;
         while let Some((key, value)) = rows.next() {
             load.add(key, value).map_err(engine_error(NAME, "add a row to a bulk load"))?;
         }

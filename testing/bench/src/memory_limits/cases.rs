@@ -141,7 +141,7 @@ impl Work<'_> {
         self.database.put(self.table, "row", "value")?;
         let options =
             TransactionOptions { isolation: Isolation::Serializable, ..Options::default().transaction() };
-        let mut transaction = self.database.begin_with(options);
+        let mut transaction = self.database.with(options).begin();
         for _ in 0..self.each_bytes / 4 {
             match transaction.get(self.table, "row") {
                 Err(Error::TransactionTooLarge { .. }) => return Ok(()),
@@ -182,7 +182,7 @@ impl Work<'_> {
 
     /// Loads rows of so many times the memory of a memtable.
     fn load(&self, times: u64, key_of: impl Fn(u64) -> u64) -> Result<(), Error> {
-        let mut load = self.database.bulk_load("loaded")?;
+        let mut load = self.database.tables().bulk_load("loaded")?;
         for number in 0..self.each_bytes * times / 200 {
             load.add(key_of(number).to_be_bytes(), [7; 200])?;
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FallocateFlags, fallocate};
-use seawall::{Background, Database, OpenMode, Options, Statistics, Table};
+use seawall::{Background, Database, DatabaseDirectory, OpenMode, Options, Statistics, Table};
 use serde::Serialize;
 
 use crate::error::{BenchError, engine_error, file_error};
@@ -245,7 +245,8 @@ impl Cell {
         let database = Database::open(&self.directory, options).map_err(engine_error(ENGINE, "create"))?;
         database.create_table(TABLE).map_err(engine_error(ENGINE, "create a table"))?;
         close(database)?;
-        Database::open_on_new_timeline(&self.directory, Options::default(), "a benchmark")
+        DatabaseDirectory::at(&self.directory)
+            .open_on_new_timeline(Options::default(), "a benchmark")
             .map_err(engine_error(ENGINE, "begin a timeline"))
     }
 

@@ -249,7 +249,7 @@ fn put(
 ) -> Result<(), BenchError> {
     let key = (thread * KEYS_PER_THREAD + turn % KEYS_PER_THREAD).to_be_bytes();
     let value = [b'.'; VALUE_BYTES];
-    database.put_with(table, key, value, durability).map(|_| ()).map_err(engine_error(ENGINE, "put"))
+    database.with(durability).put(table, key, value).map(|_| ()).map_err(engine_error(ENGINE, "put"))
 }
 
 fn snapshots(cell: &Cell, database: &Database, table: &Table) -> Result<Timed, BenchError> {
@@ -299,7 +299,7 @@ fn hot_row(cell: &Cell, database: &Database, table: &Table) -> Result<Timed, Ben
         lock_wait: LockWait::Timeout(Duration::from_secs(10)),
     };
     let (latencies, elapsed) = run_threads(cell, cell.hot_threads, &[], |_, _| {
-        let mut transaction = database.begin_with(options);
+        let mut transaction = database.with(options).begin();
         transaction
             .update(table, b"hot", |count| {
                 let count = count.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_be_bytes);

@@ -88,7 +88,7 @@ impl Counting {
         done: &[&AtomicU64],
     ) -> Result<(), BenchError> {
         while !stop.load(Ordering::Relaxed) {
-            let mut transaction = database.begin_with(serializable());
+            let mut transaction = database.with(serializable()).begin();
             let mut range = transaction.rows(&self.counted);
             let mut count = 0_u64;
             while range.next_row().map_err(engine_error(ENGINE, "scan"))?.is_some() {
@@ -110,7 +110,7 @@ impl Counting {
 /// Leaves a serializable transaction in doubt that has read many rows which nobody writes.
 pub(super) fn leave_in_doubt(database: &Database) -> Result<(), BenchError> {
     let table = table(database, "protected")?;
-    let mut transaction = database.begin_with(serializable());
+    let mut transaction = database.with(serializable()).begin();
     for row in 0..PROTECTED_ROWS {
         transaction.get(&table, row.to_be_bytes()).map_err(engine_error(ENGINE, "get"))?;
     }

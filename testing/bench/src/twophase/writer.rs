@@ -150,7 +150,7 @@ impl<'run> Client<'run> {
                 Work::Pairs => {
                     let gid = format!("client-{:04}-{count:012}", self.number);
                     transaction.prepare(&gid).map_err(engine_error(NAME, "prepare"))?;
-                    let committed = self.database.commit_prepared(&gid);
+                    let committed = self.database.two_phase().commit(&gid);
                     committed.map_err(engine_error(NAME, "commit a prepared transaction"))?;
                 }
             }

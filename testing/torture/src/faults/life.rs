@@ -133,7 +133,7 @@ impl Run {
         self.begin_step();
         self.causes.opened();
         let options = Options { mode, ..self.options.clone() };
-        Database::open_in(environment(&self.disk, &self.clock), options, |_| {})
+        Database::open(environment(&self.disk, &self.clock), options)
     }
 
     /// Who only reads sees the same, and changes nothing.
@@ -293,7 +293,7 @@ impl Run {
             database.create_table("refused").map(drop),
             database.checkpoint().map(|_| ()),
             database.flush().map(drop),
-            database.bulk_load("refused").map(drop),
+            database.tables().bulk_load("refused").map(drop),
         ];
         for (number, answer) in answers.into_iter().enumerate() {
             if !matches!(answer, Err(Error::Stopped { .. })) {

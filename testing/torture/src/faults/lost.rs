@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use seawall::{Damage, Database, Environment, Error, Options};
+use seawall::{Damage, Database, DatabaseDirectory, Environment, Error, Options};
 use seawall_crash_harness::comparison::Difference;
 use seawall_crash_harness::state::{Rows, State};
 use seawall_simulation::{
@@ -32,7 +32,7 @@ pub(super) fn live_and_look(
     random: &mut SeededRandom,
 ) -> Result<(BTreeMap<StruckCall, u64>, Verdict), String> {
     let disk = left.copy();
-    let database = Database::open_in(environment(&disk), options.clone(), |_| {})
+    let database = Database::open(environment(&disk), options.clone())
         .map_err(|error| format!("it does not open before: {error}"))?;
     let state =
         find(&database, states.iter()).cloned().map_err(|difference| format!("before: {difference}"))?;
@@ -135,9 +135,9 @@ fn look(
 ) -> Result<Verdict, String> {
     let mut damages = Vec::new();
     let mut note = |damage: Damage| damages.push(damage.to_string());
-    let checked = Database::check_directory_in(environment(&disk.copy()), options.clone(), &mut note);
+    let checked = DatabaseDirectory::at(environment(&disk.copy())).check(options.clone(), &mut note);
     let is_told = !damages.is_empty() || checked.as_ref().is_err_and(is_of_a_lost_page);
-    let is_refused = match Database::open_in(environment(disk), options.clone(), |_| {}) {
+    let is_refused = match Database::open(environment(disk), options.clone()) {
         Err(error) if is_of_a_lost_page(&error) => true,
         Err(error) => return Err(format!("it does not open: {error:?}")),
         Ok(database) => {

@@ -1,6 +1,6 @@
 //! Bits of what the end of a life has left turn over.
 
-use seawall::{Damage, Database, Environment, Error, Options};
+use seawall::{Damage, Database, DatabaseDirectory, Environment, Error, Options};
 use seawall_crash_harness::comparison::Difference;
 use seawall_crash_harness::state::State;
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
@@ -65,7 +65,7 @@ pub(super) fn flip_and_look(
     let what = format!("bit {bit} of {file} at {offset} turned over");
     let mut damages = Vec::new();
     let mut note = |damage: Damage| damages.push(damage.to_string());
-    let checked = Database::check_directory_in(environment(&rotten.copy()), options.clone(), &mut note);
+    let checked = DatabaseDirectory::at(environment(&rotten.copy())).check(options.clone(), &mut note);
     let is_told = !damages.is_empty() || checked.as_ref().is_err_and(is_damage);
     let torn = if file.starts_with("log/") { &expected.torn[..] } else { &[] };
     let found = look(&rotten, &environment, options, &expected.whole, torn);
@@ -107,7 +107,7 @@ fn look(
     whole: &[State],
     torn: &[State],
 ) -> Result<Verdict, Difference> {
-    let database = Database::open_in(environment(disk), options.clone(), |_| {})?;
+    let database = Database::open(environment(disk), options.clone())?;
     match find(&database, whole.iter()) {
         Ok(_) => Ok(Verdict::Harmless),
         Err(Difference::Rows(rows)) => match find(&database, torn.iter()) {

@@ -144,10 +144,10 @@ impl Step {
                 changes.iter().try_for_each(|change| change.run(&mut transaction))?;
                 transaction.prepare(gid)?;
             }
-            Step::Decide { gid, commits: true } => drop(database.commit_prepared(gid)?),
-            Step::Decide { gid, commits: false } => drop(database.rollback_prepared(gid)?),
+            Step::Decide { gid, commits: true } => drop(database.two_phase().commit(gid)?),
+            Step::Decide { gid, commits: false } => drop(database.two_phase().rollback(gid)?),
             Step::BulkLoad { table, rows } => {
-                let mut load = database.bulk_load(table)?;
+                let mut load = database.tables().bulk_load(table)?;
                 rows.iter().try_for_each(|(key, value)| load.add(key, value))?;
                 load.finish()?;
             }

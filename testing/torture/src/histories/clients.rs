@@ -132,7 +132,7 @@ impl Client<'_> {
             durability,
             lock_wait: LockWait::Timeout(LOCK_WAIT),
         };
-        let mut transaction = self.database.begin_with(options);
+        let mut transaction = self.database.with(options).begin();
         let mut operations = Vec::new();
         let result = self.work_on(&mut transaction, &mut operations);
         let (outcome, error) = match result {
@@ -183,9 +183,9 @@ impl Client<'_> {
         // Others meet what it holds.
         std::thread::yield_now();
         let (decided, outcome) = if self.random.chance(1, 4) {
-            (self.database.rollback_prepared_with(&gid, durability), Outcome::Aborted)
+            (self.database.two_phase().with(durability).rollback(&gid), Outcome::Aborted)
         } else {
-            (self.database.commit_prepared_with(&gid, durability), Outcome::Committed)
+            (self.database.two_phase().with(durability).commit(&gid), Outcome::Committed)
         };
         match decided {
             Ok(_) => (outcome, None),
@@ -265,13 +265,13 @@ pub(super) fn decide_what_is_in_doubt(
     recorder: &Recorder,
     random: &mut SeededRandom,
 ) -> Result<u64, Error> {
-    let in_doubt = database.in_doubt()?;
+    let in_doubt = database.two_phase().in_doubt()?;
     for transaction in &in_doubt {
         let outcome = if random.chance(1, 2) {
-            database.commit_prepared(&transaction.gid)?;
+            database.two_phase().commit(&transaction.gid)?;
             Outcome::Committed
         } else {
-            database.rollback_prepared(&transaction.gid)?;
+            database.two_phase().rollback(&transaction.gid)?;
             Outcome::Aborted
         };
         recorder.decided(&transaction.gid, outcome);

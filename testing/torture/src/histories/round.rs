@@ -97,7 +97,7 @@ impl Place {
 
     fn open(&self, options: &Options) -> Result<(Database, Table), Error> {
         let environment = Environment::of_the_system(self.disk());
-        let database = Database::open_in(environment, options.clone(), |_| {})?;
+        let database = Database::open(environment, options.clone())?;
         let table = match database.table(TABLE) {
             Err(Error::NoSuchTable { .. }) => database.create_table(TABLE)?,
             found => found?,

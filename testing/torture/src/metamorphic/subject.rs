@@ -106,7 +106,7 @@ impl Subject {
         };
         let random = Arc::new(SimulatedRandom::new(1));
         let environment = Environment { disk: Arc::new(self.disk.clone()), clock, random };
-        let database = Database::open_in(environment, self.options.clone(), |_| {});
+        let database = Database::open(environment, self.options.clone());
         self.database = Some(database.map_err(|error| format!("open: {error}"))?);
         Ok(())
     }
@@ -230,7 +230,7 @@ impl Subject {
 
     fn begin(&self, isolation: Isolation, durability: Durability) -> Open {
         let options = TransactionOptions { isolation, durability, lock_wait: LockWait::NoWait };
-        Open { transaction: self.database().begin_with(options), savepoints: Vec::new() }
+        Open { transaction: self.database().with(options).begin(), savepoints: Vec::new() }
     }
 
     fn end(call: &Call, transaction: Transaction) -> Result<String, Error> {
@@ -252,17 +252,17 @@ impl Subject {
             }
             Call::DeleteDirectly { table, key } => database.delete(&database.table(table)?, key).map(done),
             Call::CreateDirectly { table } => database.create_table(table).map(done),
-            Call::DropDirectly { table } => database.drop_table(table).map(done),
-            Call::TruncateDirectly { table } => database.truncate_table(table).map(done),
-            Call::Decide { gid, commits: true } => database.commit_prepared(gid).map(done),
-            Call::Decide { gid, commits: false } => database.rollback_prepared(gid).map(done),
+            Call::DropDirectly { table } => database.tables().drop(table).map(done),
+            Call::TruncateDirectly { table } => database.tables().truncate(table).map(done),
+            Call::Decide { gid, commits: true } => database.two_phase().commit(gid).map(done),
+            Call::Decide { gid, commits: false } => database.two_phase().rollback(gid).map(done),
             Call::BulkLoad { table, rows, finished } => self.bulk_load(table, rows, *finished),
             other => panic!("{other} is not made outside of transactions"),
         }
     }
 
     fn bulk_load(&self, table: &str, rows: &[(Vec<u8>, Vec<u8>)], finished: bool) -> Result<String, Error> {
-        let mut load = self.database().bulk_load(table)?;
+        let mut load = self.database().tables().bulk_load(table)?;
         rows.iter().try_for_each(|(key, value)| load.add(key, value))?;
         if finished { load.finish().map(done) } else { Ok("given up".to_owned()) }
     }
@@ -279,12 +279,12 @@ impl Subject {
         let failed = |error: Error| format!("reading everything: {error}");
         let snapshot = self.database().snapshot();
         let mut content = Vec::new();
-        for info in self.database().tables().map_err(failed)? {
+        for info in self.database().tables().list().map_err(failed)? {
             let table = snapshot.table(&info.name).map_err(failed)?;
             let rows = rows(snapshot.rows(&table), usize::MAX).map_err(failed)?;
             content.push(format!("{}: {rows}", info.name));
         }
-        for transaction in self.database().in_doubt().map_err(failed)? {
+        for transaction in self.database().two_phase().in_doubt().map_err(failed)? {
             let (gid, rows, bytes) = (transaction.gid, transaction.rows, transaction.bytes);
             content.push(format!("{gid} in doubt: {rows} rows, {bytes} bytes in {:?}", transaction.tables));
         }

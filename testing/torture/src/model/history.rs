@@ -109,7 +109,7 @@ fn draw_keys(random: &mut SeededRandom, bytes_max: usize) -> Vec<Key> {
 
 fn read_content(snapshot: &Snapshot, database: &Database) -> Result<Content, Error> {
     let mut content = BTreeMap::new();
-    for info in database.tables()? {
+    for info in database.tables().list()? {
         let table = snapshot.table(&info.name)?;
         let rows: Rows = snapshot.range::<&[u8]>(&table, ..).collect::<Result<_, _>>()?;
         let mut backwards: Rows = snapshot.range_reverse::<&[u8]>(&table, ..).collect::<Result<_, _>>()?;
@@ -283,7 +283,7 @@ impl History {
             self.next_owner += 1;
             let options = TransactionOptions { isolation, durability, lock_wait: LockWait::NoWait };
             return Open {
-                real: Some(self.database().begin_with(options)),
+                real: Some(self.database().with(options).begin()),
                 plain: PlainTransaction::new(self.next_owner, isolation),
                 durability,
                 savepoints: Vec::new(),
@@ -343,7 +343,7 @@ impl History {
             clock: Arc::new(SimulatedClock::default()),
             random: Arc::new(SimulatedRandom::new(1)),
         };
-        let database = Database::open_in(environment, self.options.clone(), |_| {});
+        let database = Database::open(environment, self.options.clone());
         self.database = Some(self.must(database)?);
         Ok(())
     }
@@ -358,8 +358,8 @@ impl History {
         };
         let options = Options { mode: OpenMode::ReadOnly, ..options.clone() };
         let files = copy.list_all();
-        let database = Database::open_in(environment, options, |_| {})
-            .unwrap_or_else(|error| panic!("opening read-only: {error}"));
+        let database =
+            Database::open(environment, options).unwrap_or_else(|error| panic!("opening read-only: {error}"));
         let content = read_content(&database.snapshot(), &database)
             .unwrap_or_else(|error| panic!("reading everything read-only: {error}"));
         let mut survivors = self.model.survivors();

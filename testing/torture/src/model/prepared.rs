@@ -82,7 +82,8 @@ fn covers(read: &Read, place: &Place) -> bool {
 
 /// What the database says is in doubt, by gid.
 pub(crate) fn in_doubt(database: &Database) -> BTreeMap<String, InDoubtTransaction> {
-    let all = database.in_doubt().unwrap_or_else(|error| panic!("listing what is in doubt: {error}"));
+    let all =
+        database.two_phase().in_doubt().unwrap_or_else(|error| panic!("listing what is in doubt: {error}"));
     all.into_iter().map(|transaction| (transaction.gid.clone(), transaction)).collect()
 }
 

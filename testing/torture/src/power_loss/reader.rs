@@ -32,7 +32,7 @@ pub(super) fn read(directory: &Path, settings: &Settings) -> Result<(), TortureE
         Err(error) => return Err(error.into()),
     }
     look_at_bulk_tables(&database)?;
-    for transaction in database.in_doubt()? {
+    for transaction in database.two_phase().in_doubt()? {
         println!("in-doubt {}", transaction.gid);
     }
     println!("{WHOLE}");

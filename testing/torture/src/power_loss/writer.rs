@@ -74,7 +74,7 @@ impl Writer<'_> {
     /// Asks for each of its transactions that an earlier life has left in doubt, as a coordinator does.
     fn decide_what_is_in_doubt(&mut self) -> Result<(), TortureError> {
         let thread = self.thread;
-        let gids = self.database.in_doubt()?.into_iter().filter_map(|one| Gid::decode(&one.gid));
+        let gids = self.database.two_phase().in_doubt()?.into_iter().filter_map(|one| Gid::decode(&one.gid));
         for gid in gids.filter(|gid| gid.thread == thread) {
             self.decide(gid, Durability::Sync)?;
         }
@@ -100,7 +100,7 @@ impl Writer<'_> {
     /// The transaction `number`, not committed.
     fn fill(&self, number: u64, durability: Durability) -> Result<Transaction, Error> {
         let options = TransactionOptions { durability, ..self.settings.options().transaction() };
-        let mut transaction = self.database.begin_with(options);
+        let mut transaction = self.database.with(options).begin();
         for (key, value) in rows(self.thread, number) {
             transaction.put(self.table, key, value)?;
         }
@@ -132,10 +132,10 @@ impl Writer<'_> {
         let (name, is_durable) = (gid.to_string(), durability == Durability::Sync);
         match decision {
             Decision::Commit => {
-                let stamp = self.database.commit_prepared_with(&name, durability)?.get();
+                let stamp = self.database.two_phase().with(durability).commit(&name)?.get();
                 say(Line::Committed { thread: gid.thread, count: gid.count, stamp, is_durable })?;
             }
-            Decision::Rollback => self.database.rollback_prepared_with(&name, durability).map(|_| ())?,
+            Decision::Rollback => self.database.two_phase().with(durability).rollback(&name).map(|_| ())?,
         }
         say(Line::Decided { gid, is_durable })?;
         Ok(decision)
@@ -187,7 +187,7 @@ impl Writer<'_> {
     fn load_table(&mut self) -> Result<(), TortureError> {
         let name = bulk_table(self.thread);
         self.drop_table(&name)?;
-        let mut load = self.database.bulk_load(&name)?;
+        let mut load = self.database.tables().bulk_load(&name)?;
         for (key, value) in bulk_rows(self.thread) {
             load.add(key, value)?;
         }
@@ -196,7 +196,7 @@ impl Writer<'_> {
     }
 
     fn drop_table(&self, name: &str) -> Result<(), Error> {
-        match self.database.drop_table(name) {
+        match self.database.tables().drop(name) {
             Ok(()) | Err(Error::NoSuchTable { .. }) => Ok(()),
             Err(error) => Err(error),
         }

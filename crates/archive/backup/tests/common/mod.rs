@@ -31,7 +31,7 @@ pub(crate) fn state_of(database: &Database) -> State {
         let table = snapshot.table(name).unwrap();
         snapshot.rows(&table).map(Result::unwrap).collect()
     };
-    database.tables().unwrap().iter().map(|table| (table.name.clone(), rows(&table.name))).collect()
+    database.tables().list().unwrap().iter().map(|table| (table.name.clone(), rows(&table.name))).collect()
 }
 
 pub(crate) struct World {
@@ -117,7 +117,7 @@ impl World {
     }
 
     pub(crate) fn open_at(&self, disk: &SimulatedDisk) -> Database {
-        Database::open_in(self.environment(disk), self.options(), |_| {}).unwrap()
+        Database::open(self.environment(disk), self.options()).unwrap()
     }
 
     /// A full backup in runs of so many bytes; `meanwhile` runs between two stretches of reading.
@@ -179,7 +179,7 @@ impl World {
     /// Opens a restored database beside the first one.
     pub(crate) fn open_restored(&self, disk: &SimulatedDisk) -> Database {
         let options = Options { archives: Vec::new(), ..self.options() };
-        Database::open_in(self.environment(disk), options, |_| {}).unwrap()
+        Database::open(self.environment(disk), options).unwrap()
     }
 
     /// Restores and shows what is there.
@@ -196,11 +196,11 @@ impl World {
 pub(crate) fn examine(database: &Database) {
     let summary = database.check(&mut |damage| panic!("{damage}")).unwrap();
     assert_eq!(summary.damages, 0);
-    for in_doubt in database.in_doubt().unwrap() {
-        database.rollback_prepared(&in_doubt.gid).unwrap();
+    for in_doubt in database.two_phase().in_doubt().unwrap() {
+        database.two_phase().rollback(&in_doubt.gid).unwrap();
     }
-    for table in database.tables().unwrap() {
-        database.drop_table(&table.name).unwrap();
+    for table in database.tables().list().unwrap() {
+        database.tables().drop(&table.name).unwrap();
     }
     for _ in 0..3 {
         database.checkpoint().unwrap();

@@ -92,7 +92,7 @@ pub struct ArchiveOptions {
     /// What it is called, to people and to the next process, which goes on where this one ended: the log is kept by the hold
     /// `archiver NAME`, or `archiver` without a name. At most 40 letters, digits, `-`, `.` and `_`. Default: no name.
     pub name: String,
-    /// Whether `Durability::Archived` and `Database::archive_now` wait for it. One that is not required may be down for
+    /// Whether `Durability::Archived` and `DatabaseLog::archive_now` wait for it. One that is not required may be down for
     /// ever. Default: yes.
     pub is_required: bool,
     /// Where to.

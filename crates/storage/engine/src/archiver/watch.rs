@@ -9,7 +9,7 @@ use super::Archiver;
 use crate::engine::Engine;
 use crate::error::Error;
 
-/// Tells of gaps in an archive: `Database::watch_archive`. It does not keep the database open.
+/// Tells of gaps in an archive: `DatabaseLog::watch_archive`. It does not keep the database open.
 #[derive(Debug)]
 pub struct ArchiveWatch {
     archiver: Arc<Archiver>,

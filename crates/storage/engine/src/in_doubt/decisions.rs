@@ -261,7 +261,7 @@ mod tests {
             random: Arc::new(seawall_simulation::SimulatedRandom::new(1)),
         };
         let options = Options { background: Background::Manual, ..Options::default() };
-        let database = Database::open_in(environment, options, |_| {}).unwrap();
+        let database = Database::open(environment, options).unwrap();
         let table = database.create_table("t").unwrap();
         for gid in ["one", "two"] {
             let mut transaction = database.begin();
@@ -271,14 +271,14 @@ mod tests {
         database.engine().in_doubt.decision_count.set(DECISIONS_MAX - 1);
         let rules = [InDoubtRule::new(Duration::ZERO, InDoubtAction::RollBack)];
         for _ in 0..2 {
-            database.apply_in_doubt_rules(&rules).unwrap();
-            assert_eq!(database.automatic_decisions().unwrap().len(), 1);
+            database.two_phase().apply_rules(&rules).unwrap();
+            assert_eq!(database.two_phase().automatic_decisions().unwrap().len(), 1);
         }
-        assert_eq!(database.in_doubt().unwrap()[0].gid, "two");
+        assert_eq!(database.two_phase().in_doubt().unwrap()[0].gid, "two");
         assert_eq!(database.statistics().in_doubt_reported, 1);
         // Room for one again.
-        assert!(database.forget_automatic_decision("one").unwrap());
-        assert_eq!(database.apply_in_doubt_rules(&rules).unwrap().decided.len(), 1);
-        assert!(database.in_doubt().unwrap().is_empty());
+        assert!(database.two_phase().forget_automatic_decision("one").unwrap());
+        assert_eq!(database.two_phase().apply_rules(&rules).unwrap().decided.len(), 1);
+        assert!(database.two_phase().in_doubt().unwrap().is_empty());
     }
 }

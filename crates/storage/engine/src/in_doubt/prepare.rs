@@ -49,7 +49,7 @@ impl Transaction {
     }
 
     /// Prepares the transaction under the name `gid`: it is in doubt from now on, across restarts, until
-    /// [`crate::Database::commit_prepared`] or [`crate::Database::rollback_prepared`] decides it. When this returns, the
+    /// [`crate::TwoPhase::commit`] or [`crate::TwoPhase::rollback`] decides it. When this returns, the
     /// prepare is as durable as the transaction's options ask. The stamp of the prepare.
     ///
     /// Until the decision nobody sees what it wrote, nobody writes those rows, and its tables cannot be dropped or
@@ -231,7 +231,7 @@ mod tests {
             random: Arc::new(seawall_simulation::SimulatedRandom::new(1)),
         };
         let options = Options { background: Background::Manual, ..Options::default() };
-        let database = Database::open_in(environment, options.clone(), |_| {}).unwrap();
+        let database = Database::open(environment, options.clone()).unwrap();
         let table = database.create_table("t").unwrap();
         let storage = database.engine().newest_storage(&table).unwrap();
         let serializable = TransactionOptions {
@@ -240,7 +240,7 @@ mod tests {
             ..options.transaction()
         };
         let prepare = |gid: &str| {
-            let mut transaction = database.begin_with(serializable);
+            let mut transaction = database.with(serializable).begin();
             assert_eq!(transaction.rows(&table).count(), 0);
             transaction.prepare(gid)
         };

@@ -10,7 +10,7 @@ use seawall_wal::{HoldError, HoldInfo, HoldLifetime, HoldOptions, HoldPosition};
 use crate::engine::Engine;
 use crate::error::Error;
 
-/// Keeps the log from a position on, for whoever is to read it: `Database::hold_log`.
+/// Keeps the log from a position on, for whoever is to read it: `DatabaseLog::hold`.
 ///
 /// One that ends with the process ends when this is dropped. A permanent one stays, whatever happens to this and to the
 /// process, until it is released, or lost because it held more than its limit.

@@ -169,7 +169,7 @@ mod tests {
         let options =
             Options { background: Background::Threads, memtable_bytes: 8 << 20, ..Options::default() };
         let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(1)));
-        let database = Database::open_in(environment, options, |_| {}).unwrap();
+        let database = Database::open(environment, options).unwrap();
         let engine = database.engine();
         let mut room = engine.admit_to_memtable(1 << 20, 1).unwrap();
         let reserved = engine.pacing.room.reserved();

@@ -7,8 +7,10 @@
 use seawall_memtable::Lookup;
 use seawall_types::Lsn;
 
+use crate::catalog::Table;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::row_key;
 
 impl Engine {
     /// Lets `read` look at the row that a registered snapshot sees.
@@ -33,6 +35,28 @@ impl Engine {
             if let Some(result) = found.map_err(|error| Error::tree(&error))? {
                 return Ok(result);
             }
+        }
+    }
+
+    /// Reads the row `key` of `table` at a registered snapshot.
+    pub(crate) fn read_table_row<R>(
+        &self,
+        table: &Table,
+        key: &[u8],
+        lsn: Lsn,
+        read: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R, Error> {
+        let storage = self.storage_at(table, lsn)?;
+        const STACK_BYTES: usize = 64;
+        if key.len() <= STACK_BYTES - row_key::TABLE_BYTES {
+            // Most keys are short: no allocation to look one up.
+            let mut row_key = [0; STACK_BYTES];
+            let length = row_key::TABLE_BYTES + key.len();
+            row_key[..row_key::TABLE_BYTES].copy_from_slice(&storage.get().to_be_bytes());
+            row_key[row_key::TABLE_BYTES..length].copy_from_slice(key);
+            self.read_row(&row_key[..length], lsn, read)
+        } else {
+            self.read_row(&row_key::encode(storage, key), lsn, read)
         }
     }
 }

@@ -20,12 +20,12 @@ use seawall_wal::CommitBuilder;
 use crate::catalog::Table;
 use crate::engine::Engine;
 use crate::error::Error;
-use crate::options::Durability;
+use crate::options::{Durability, TransactionOptions};
 use crate::pacing::writer_pace::ReservedRoom;
 use crate::row_key;
 use crate::transaction::commit_queue::Ticket;
 use crate::transaction::commit_request::{CommitRequest, RowsToApply, VisitRow};
-use crate::transaction::lock_table::{LockOwner, lock_name};
+use crate::transaction::lock_table::{LockOwner, LockWait, lock_name};
 use crate::transaction::session::Session;
 use crate::transaction::touched_tables::{Definition, TableUse};
 
@@ -173,32 +173,38 @@ impl Engine {
         table: &Table,
         key: &[u8],
         value: Option<&[u8]>,
-        durability: Durability,
+        options: TransactionOptions,
     ) -> Result<Lsn, Error> {
         self.lifecycle.check_writable()?;
         row_key::check_sizes(key, value, self.key_bytes_max())?;
         let owner = self.locks.new_owner();
-        let (storage, row_key) = self.lock_newest(owner, table, key)?;
+        let (storage, row_key) = self.lock_newest(owner, table, key, options.lock_wait)?;
         let (name, bytes) = (lock_name(&row_key), row_key.len() + value.map_or(0, <[u8]>::len));
         let tables = [TableUse { table: table.clone(), storage }];
         let request = CommitRequest {
             tables: Cow::Borrowed(&tables),
-            lock_wait: self.options.lock_wait,
-            ..CommitRequest::plain(owner, durability)
+            lock_wait: options.lock_wait,
+            ..CommitRequest::plain(owner, options.durability)
         };
         let rows = std::iter::once((&row_key[..], value));
         let logged = self.log_commit(&request, rows, u64::try_from(bytes).expect("a row fits into memory"));
         self.locks.release(owner, name);
-        self.finish_commit(logged?, durability)
+        self.finish_commit(logged?, options.durability)
     }
 
     /// Locks the row `key` where the table's newest rows are: its storage and row key.
-    fn lock_newest(&self, owner: LockOwner, table: &Table, key: &[u8]) -> Result<(TableId, Vec<u8>), Error> {
+    fn lock_newest(
+        &self,
+        owner: LockOwner,
+        table: &Table,
+        key: &[u8],
+        wait: LockWait,
+    ) -> Result<(TableId, Vec<u8>), Error> {
         loop {
             let storage = self.newest_storage(table)?;
             let row_key = row_key::encode(storage, key);
             let name = lock_name(&row_key);
-            self.lock_one(owner, name, self.options.lock_wait)?;
+            self.lock_one(owner, name, wait)?;
             if table.object.newest_storage() == Some(storage) {
                 return Ok((storage, row_key));
             }

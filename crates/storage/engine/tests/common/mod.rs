@@ -29,5 +29,5 @@ pub(crate) fn try_open(disk: &SimulatedDisk, options: Options) -> Result<Databas
         clock: Arc::new(SimulatedClock::default()),
         random: Arc::new(SimulatedRandom::new(1)),
     };
-    Database::open_in(environment, options, |_| {})
+    Database::open(environment, options)
 }

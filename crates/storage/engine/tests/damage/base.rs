@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use seawall_codec::checksum::crc32c;
-use seawall_engine::{Damage, Database, Error, Options};
+use seawall_engine::{Damage, Database, DatabaseDirectory, Error, Options};
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedDisk};
 
 use crate::harness::plan::long_key;
@@ -61,7 +61,7 @@ pub(super) fn segment(number: u64) -> String {
 /// Everything that can be read.
 pub(super) fn read_all(database: &Database) -> Result<State, Error> {
     let mut state = State::default();
-    for info in database.tables()? {
+    for info in database.tables().list()? {
         let table = database.table(&info.name)?;
         let mut rows = Rows::new();
         for row in database.snapshot().range::<&[u8]>(&table, ..) {
@@ -87,8 +87,7 @@ pub(super) enum Verdict {
 /// Opens, reads and checks; wrong rows are a failure of the test.
 pub(super) fn judge(base: &Base, disk: &SimulatedDisk, what: &str) -> (Verdict, Vec<Damage>) {
     let mut damages = Vec::new();
-    let checked = Database::check_directory_in(
-        environment(Arc::new(disk.copy())),
+    let checked = DatabaseDirectory::at(environment(Arc::new(disk.copy()))).check(
         base.options.clone(),
         &mut |damage| {
             damages.push(damage);

@@ -102,7 +102,7 @@ fn a_recovery_counts_what_it_rescued_also_behind_damaged_headers() {
     let database = open(&disk, &options);
     let table = database.create_table("t").unwrap();
     for key in 0..5_u8 {
-        database.put_with(&table, [key], "rescued", Durability::Async).unwrap();
+        database.with(Durability::Async).put(&table, [key], "rescued").unwrap();
     }
     for damages in [false, true] {
         let killed = disk.copy();

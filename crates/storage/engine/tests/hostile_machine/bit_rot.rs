@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use seawall_engine::{
-    Background, Damage, Database, Durability, Error, HoldKind, HoldLifetime, HoldOptions, OpenMode, Options,
+    Background, Damage, Database, DatabaseDirectory, Durability, Error, HoldKind, HoldLifetime, HoldOptions,
+    OpenMode, Options,
 };
 use seawall_simulation::{PowerLoss, SeededRandom, SimulatedClock, SimulatedDisk};
 use seawall_types::Lsn;
@@ -35,7 +36,7 @@ fn archived() -> Archived {
         lifetime: HoldLifetime::Permanent,
         ..HoldOptions::default()
     };
-    let hold = database.hold_log("archive", archive, None).unwrap();
+    let hold = database.log().hold("archive", archive, None).unwrap();
     let held_from = hold.position();
     let rows = 2_000;
     put_rows(&database, &table, 0..rows);
@@ -60,7 +61,7 @@ fn damages_of(database: &Database) -> Vec<Damage> {
 fn damages_of_directory(disk: &SimulatedDisk) -> Vec<Damage> {
     let mut damages = Vec::new();
     let environment = environment(&disk.copy(), &SimulatedClock::default());
-    Database::check_directory_in(environment, small_options(), &mut |damage| damages.push(damage)).unwrap();
+    DatabaseDirectory::at(environment).check(small_options(), &mut |damage| damages.push(damage)).unwrap();
     damages
 }
 
@@ -94,7 +95,7 @@ fn rot_in_old_log_that_somebody_holds_is_found_by_check_and_keeps_nobody_from_wo
             put_rows(&database, &table, rows..rows + 1);
             database.checkpoint().unwrap();
             // Nobody needs it any more.
-            database.release_log_hold("archive").unwrap();
+            database.log().release_hold("archive").unwrap();
             check_clean(&database);
         }
     }
@@ -112,7 +113,7 @@ fn old_log_that_is_missing_is_told_only_if_somebody_holds_it() {
         assert!(damages[0].what.contains("held from"), "{}", damages[0]);
     }
     let database = open_at(&disk, &clock, &small_options());
-    database.release_log_hold("archive").unwrap();
+    database.log().release_hold("archive").unwrap();
     database.close().unwrap();
     let rotten = disk.copy();
     for entry in disk.list_all() {
@@ -191,7 +192,7 @@ fn rot_before_a_hold_is_no_damage_and_rot_behind_it_is() {
     let database = open_at(&disk, &clock, &small_options());
     let table = database.create_table("t").unwrap();
     let permanent = HoldOptions { lifetime: HoldLifetime::Permanent, ..HoldOptions::default() };
-    let hold = database.hold_log("archive", permanent, None).unwrap();
+    let hold = database.log().hold("archive", permanent, None).unwrap();
     put_rows(&database, &table, 0..100);
     let needed = database.info().unwrap().end_of_log;
     hold.advance(needed).unwrap();
@@ -213,12 +214,12 @@ fn sound_log_is_sound_wherever_it_is_held_from() {
     let (disk, clock) = (SimulatedDisk::new(4), SimulatedClock::default());
     let database = open_at(&disk, &clock, &small_options());
     let table = database.create_table("t").unwrap();
-    let hold = database.hold_log("archive", HoldOptions::default(), None).unwrap();
+    let hold = database.log().hold("archive", HoldOptions::default(), None).unwrap();
     put_rows(&database, &table, 0..500);
     let lengths = [20_000, 150_000, 61_440, 3, 300_000, 1, 61_000];
     for (number, length) in (0_u32..).zip(lengths) {
         database.put(&table, number.to_be_bytes(), vec![7; length]).unwrap();
-        database.put_with(&table, number.to_le_bytes(), [0; 30_000], Durability::Async).unwrap();
+        database.with(Durability::Async).put(&table, number.to_le_bytes(), [0; 30_000]).unwrap();
     }
     put_rows(&database, &table, 1_000..1_200);
     database.checkpoint().unwrap();
@@ -264,7 +265,7 @@ fn rot_in_the_last_batch_is_no_torn_tail_once_a_checkpoint_has_begun_to_write_it
         let left = disk.after_power_loss(PowerLoss::LoseAll);
         left.flip_bit(&segment(end - 100), (end - 100) % SEGMENT, 3);
         let is_told = !damages_of_directory(&left).is_empty();
-        match Database::open_in(environment(&left, &clock), options.clone(), |_| {}) {
+        match Database::open(environment(&left, &clock), options.clone()) {
             Ok(database) => {
                 let table = database.table("t").unwrap();
                 let is_dropped = database.get(&table, 0_u32.to_be_bytes()).unwrap().is_none();

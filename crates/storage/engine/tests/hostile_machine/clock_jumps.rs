@@ -66,11 +66,11 @@ fn a_time_of_day_that_is_set_ahead_makes_no_transaction_old_and_none_young() {
         transaction.prepare(gid).unwrap();
     };
     let start = 1_735_689_600_000_000;
-    let decided = || database.apply_in_doubt_rules(&rules).unwrap().decided.len();
+    let decided = || database.two_phase().apply_rules(&rules).unwrap().decided.len();
     prepare("first");
     clock.set_wall_micros(start + 24 * HOUR_MICROS);
     assert_eq!(decided(), 0, "a day ahead");
-    assert_eq!(database.in_doubt().unwrap()[0].age, Duration::ZERO);
+    assert_eq!(database.two_phase().in_doubt().unwrap()[0].age, Duration::ZERO);
     prepare("second");
     clock.set_wall_micros(start - 24 * HOUR_MICROS);
     clock.advance(HOUR - Duration::from_secs(1));
@@ -83,11 +83,11 @@ fn a_time_of_day_that_is_set_ahead_makes_no_transaction_old_and_none_young() {
     // A new process has nothing but the time of day to go by, and counts on from there.
     clock.set_wall_micros(start - 24 * HOUR_MICROS + 2 * HOUR_MICROS);
     let database = open_at(&disk.after_power_loss(PowerLoss::KeepAll), &clock, &small_options());
-    assert_eq!(database.in_doubt().unwrap()[0].age, HOUR);
+    assert_eq!(database.two_phase().in_doubt().unwrap()[0].age, HOUR);
     clock.set_wall_micros(0);
     clock.advance(HOUR);
-    assert_eq!(database.in_doubt().unwrap()[0].age, 2 * HOUR);
-    assert_eq!(database.apply_in_doubt_rules(&rules).unwrap().decided.len(), 1);
+    assert_eq!(database.two_phase().in_doubt().unwrap()[0].age, 2 * HOUR);
+    assert_eq!(database.two_phase().apply_rules(&rules).unwrap().decided.len(), 1);
 }
 
 /// As after a suspended laptop: everything that waits has waited for hours, and all at once.
@@ -158,7 +158,7 @@ fn a_monotonic_clock_that_runs_backwards_stops_nobody() {
     }
     let mut holder = database.begin();
     holder.put(&table, "held", "1").unwrap();
-    let mut waiter = database.begin_with(TransactionOptions { ..options.transaction() });
+    let mut waiter = database.with(TransactionOptions { ..options.transaction() }).begin();
     std::thread::scope(|scope| {
         let refused = scope.spawn(|| waiter.put(&table, "held", "2"));
         wait_until("the waiter to wait, or to be refused", || {

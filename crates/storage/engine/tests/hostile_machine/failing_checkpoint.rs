@@ -49,7 +49,7 @@ fn a_checkpoint_in_the_background_is_tried_again_and_writers_are_released() {
             };
             let clock = Arc::new(SystemClock);
             let environment = Environment { clock, ..environment(&disk, &SimulatedClock::default()) };
-            let database = Arc::new(Database::open_in(environment, options, |_| {}).unwrap());
+            let database = Arc::new(Database::open(environment, options).unwrap());
             let table = Arc::new(database.create_table("t").unwrap());
             database.checkpoint().unwrap();
             let (target, writes) = (|operations| calls(full, operations), Operations::Writes);

@@ -26,7 +26,7 @@ use super::{
 fn open(disk: &SimulatedDisk, options: &Options) -> Database {
     let clock = Arc::new(SystemClock);
     let environment = seawall_engine::Environment { clock, ..environment(disk, &SimulatedClock::default()) };
-    Database::open_in(environment, options.clone(), |_| {}).unwrap()
+    Database::open(environment, options.clone()).unwrap()
 }
 
 fn options() -> Options {
@@ -118,7 +118,7 @@ fn async_commits_are_durable_in_time_while_the_disk_makes_a_segment() {
     let disk = SimulatedDisk::new(5);
     let options = Options { spare_segments: 4, ..options() };
     let (database, table) = with_rows(&disk, &options);
-    let put = || database.put_with(&table, b"row", [7; 500], Durability::Async).unwrap();
+    let put = || database.with(Durability::Async).put(&table, b"row", [7; 500]).unwrap();
     let all_are_ready = || database.statistics().segments_spare >= 4;
     wait_until("four spare segments", all_are_ready);
     let gate = disk.hold(calls("log/spare", Operations::Any));
@@ -149,7 +149,7 @@ fn an_async_commit_behind_a_long_record_can_be_seen_when_it_returns() {
         gate.await_waiting(1);
         let before = pending();
         let behind = scope.spawn(|| {
-            let stamp = database.put_with(&table, "behind", "x", Durability::Async).unwrap();
+            let stamp = database.with(Durability::Async).put(&table, "behind", "x").unwrap();
             (stamp, database.statistics().visible)
         });
         // It copies what it can of the long record, and finds that there is no room.
@@ -166,7 +166,7 @@ fn closing_does_not_wait_for_the_flush_interval() {
     let disk = SimulatedDisk::new(6);
     let hour = std::time::Duration::from_secs(3600);
     let (database, table) = with_rows(&disk, &Options { flush_interval: hour, ..options() });
-    database.put_with(&table, b"row", b"value", Durability::Async).unwrap();
+    database.with(Durability::Async).put(&table, b"row", b"value").unwrap();
     let (told, closed) = std::sync::mpsc::channel();
     std::thread::spawn(move || told.send(database.close().is_ok()));
     assert_eq!(closed.recv_timeout(LIMIT), Ok(true));
@@ -188,7 +188,7 @@ fn a_session_does_not_wait_for_the_asynchronous_commits_of_another_unless_it_ask
         let mut ahead = database.begin();
         ahead.put(&table, 1_100_u32.to_be_bytes(), value(1_100)).unwrap();
         let ahead = ahead.commit_async().unwrap();
-        let stamp = writer.put_with(&table, key, value(1_101), Durability::Async).unwrap();
+        let stamp = writer.with(Durability::Async).put(&table, key, value(1_101)).unwrap();
         // Nobody has told the reader.
         assert_eq!(reader.snapshot().range::<&[u8]>(&table, ..).count(), 1_100);
         assert_eq!(reader.get(&table, key).unwrap(), None);
@@ -217,7 +217,7 @@ fn commits_on_their_way(database: &Database, table: &Table, own: &Database) -> C
     let mut ahead = database.begin();
     ahead.put(table, 1_100_u32.to_be_bytes(), value(1_100)).unwrap();
     let ahead = ahead.commit_async().unwrap();
-    own.put_with(table, 1_101_u32.to_be_bytes(), value(1_101), Durability::Async).unwrap();
+    own.with(Durability::Async).put(table, 1_101_u32.to_be_bytes(), value(1_101)).unwrap();
     ahead
 }
 
@@ -241,7 +241,7 @@ fn a_session_never_reads_without_what_it_has_committed_also_when_the_database_ha
     let snapshot = own.snapshot();
     let reads: [(&str, Result<(), Error>); 8] = [
         ("get", own.get(&table, key).map(drop)),
-        ("tables", own.tables().map(drop)),
+        ("tables", own.tables().list().map(drop)),
         ("table", own.table("t").map(drop)),
         ("a transaction", own.begin().get(&table, key).map(drop)),
         ("a range", own.begin().rows(&table).next().unwrap().map(drop)),
@@ -268,7 +268,7 @@ fn prepare_unsynced(database: &Database, table: &Table) {
 }
 
 fn gids(database: &Database) -> Vec<String> {
-    database.in_doubt().unwrap().into_iter().map(|transaction| transaction.gid).collect()
+    database.two_phase().in_doubt().unwrap().into_iter().map(|transaction| transaction.gid).collect()
 }
 
 /// A coordinator, which has a session of its own, takes what is not listed for decided.
@@ -286,7 +286,7 @@ fn a_prepare_that_has_returned_is_listed_in_doubt_whatever_the_disk_does() {
         assert_eq!(listed.join().unwrap(), ["gid"]);
         ahead.wait().unwrap();
     });
-    database.rollback_prepared("gid").unwrap();
+    database.two_phase().rollback("gid").unwrap();
     let gate = disk.hold(calls("log/", Operations::Syncs));
     let ahead = commits_on_their_way(&database, &table, &database);
     prepare_unsynced(&database, &table);
@@ -366,7 +366,7 @@ fn while_a_check_reads_old_log_that_is_held_checkpoints_and_closing_go_on() {
     let disk = SimulatedDisk::new(6);
     let (database, table) = with_rows(&disk, &options());
     let permanent = HoldOptions { lifetime: HoldLifetime::Permanent, ..HoldOptions::default() };
-    let hold = database.hold_log("archive", permanent, None).unwrap();
+    let hold = database.log().hold("archive", permanent, None).unwrap();
     put_rows(&database, &table, 1_100..2_000);
     database.checkpoint().unwrap();
     let segment_bytes = options().segment_bytes;
@@ -405,7 +405,7 @@ fn old_log_that_is_released_while_a_check_reads_it_is_no_damage() {
         let disk = SimulatedDisk::new(7);
         let options = Options { background: Background::Manual, ..options() };
         let (database, table) = with_rows(&disk, &options);
-        let hold = database.hold_log("archive", HoldOptions::default(), None).unwrap();
+        let hold = database.log().hold("archive", HoldOptions::default(), None).unwrap();
         put_rows(&database, &table, 1_100..3_500);
         database.checkpoint().unwrap();
         let redo_point = database.info().unwrap().redo_point;
@@ -417,7 +417,7 @@ fn old_log_that_is_released_while_a_check_reads_it_is_no_damage() {
             gate.await_waiting(1);
             let unneeded = database.statistics().segments_removed + database.statistics().segments_recycled;
             if released {
-                database.release_log_hold("archive").unwrap();
+                database.log().release_hold("archive").unwrap();
             } else {
                 hold.advance(redo_point).unwrap();
             }
@@ -481,7 +481,7 @@ fn closing_waits_for_a_slow_disk_and_loses_nothing() {
     let (database, table) = with_rows(&disk, &options());
     std::thread::scope(|scope| {
         let gate = disk.hold(calls("log/", Operations::Syncs));
-        database.put_with(&table, 1_100_u32.to_be_bytes(), value(1_100), Durability::Async).unwrap();
+        database.with(Durability::Async).put(&table, 1_100_u32.to_be_bytes(), value(1_100)).unwrap();
         gate.await_waiting(1);
         let closing = scope.spawn(|| database.close());
         // It is the last one: whoever opens now is refused, and not let in beside it.

@@ -132,7 +132,8 @@ fn no_update_is_lost() {
                 let durability = super::durability(random);
                 let options = TransactionOptions { durability, ..with(isolation) };
                 database
-                    .transact_with(options, |transaction| {
+                    .with(options)
+                    .transact(|transaction| {
                         // Read Committed promises this only to those who lock what they read.
                         let value = match isolation {
                             Isolation::ReadCommitted => transaction.get_for_update(&table, "counter")?,
@@ -204,7 +205,7 @@ fn doctors_on_call_never_all_leave_under_serializable() {
                             }
                             Ok(())
                         };
-                        database.transact_with(with(Isolation::Serializable), leave).unwrap();
+                        database.with(with(Isolation::Serializable)).transact(leave).unwrap();
                     }
                 });
             }
@@ -231,7 +232,7 @@ fn a_serializable_commit_waits_for_the_rows_of_those_ahead_of_it() {
         let (large, small) = std::thread::scope(|scope| {
             let (database, table, barrier) = (&database, &table, &barrier);
             let large = scope.spawn(move || {
-                let mut transaction = database.begin_with(options);
+                let mut transaction = database.with(options).begin();
                 transaction.get(table, "flag").unwrap();
                 for row in 0..ROWS {
                     transaction.put(table, row.to_be_bytes(), round.to_be_bytes()).unwrap();
@@ -240,7 +241,7 @@ fn a_serializable_commit_waits_for_the_rows_of_those_ahead_of_it() {
                 transaction.commit().is_ok()
             });
             let small = scope.spawn(move || {
-                let mut transaction = database.begin_with(options);
+                let mut transaction = database.with(options).begin();
                 transaction.get(table, (ROWS - 1).to_be_bytes()).unwrap();
                 transaction.put(table, "flag", round.to_be_bytes()).unwrap();
                 barrier.wait();

@@ -177,7 +177,7 @@ fn one_name_goes_to_one_of_those_who_create_it() {
                     .map(|isolation| {
                         let (database, name) = (&database, &name);
                         scope.spawn(move || {
-                            let result = database.transact_with(with(isolation), |transaction| {
+                            let result = database.with(with(isolation)).transact(|transaction| {
                                 let table = transaction.create_table(name)?;
                                 transaction.put(&table, "creator", format!("{isolation:?}"))
                             });

@@ -90,7 +90,7 @@ fn run(database: &Database, table: &Table, isolation: Isolation, seed: u64) -> V
                 for _ in 0..ROUNDS {
                     let options =
                         TransactionOptions { durability: durability(&mut random), ..with(isolation) };
-                    let mut transaction = database.begin_with(options);
+                    let mut transaction = database.with(options).begin();
                     let result = run_one(&mut transaction, table, isolation, &mut random, &mut next_element);
                     let result = result.and_then(|operations| {
                         if random.chance(1, 10) {

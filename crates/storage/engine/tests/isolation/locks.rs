@@ -50,7 +50,8 @@ fn threads_that_deadlock_again_and_again_all_finish_with_retries() {
                 let mut rows = [0_u64, 1, 2];
                 random.shuffle(&mut rows);
                 database
-                    .transact_with(with(isolation), |transaction| {
+                    .with(with(isolation))
+                    .transact(|transaction| {
                         for row in &rows {
                             let value = number(transaction.get_for_update(&table, row.to_be_bytes())?);
                             transaction.put(&table, row.to_be_bytes(), (value + 1).to_be_bytes())?;
@@ -77,7 +78,7 @@ fn a_row_that_is_put_while_its_table_is_truncated_is_put_into_the_truncated_tabl
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| database.put(&table, "k", "put"));
         wait_until("the writer to wait for the lock", || database.statistics().lock_waiters > 0);
-        database.truncate_table("t").unwrap();
+        database.tables().truncate("t").unwrap();
         holder.rollback();
         writer.join().unwrap().unwrap();
     });
@@ -95,7 +96,7 @@ fn a_wait_ends_with_the_time_it_was_given() {
         [(LockWait::NoWait, "not to wait"), (LockWait::Timeout(Duration::from_millis(2)), "timed out")];
     for (lock_wait, says) in waits {
         for isolation in ALL {
-            let mut other = database.begin_with(TransactionOptions { lock_wait, ..with(isolation) });
+            let mut other = database.with(TransactionOptions { lock_wait, ..with(isolation) }).begin();
             let error = other.put(&table, "k", "v").unwrap_err();
             assert!(matches!(error, Error::Locked { .. }), "{error:?}");
             assert!(error.to_string().contains(says), "{error}");

@@ -24,9 +24,10 @@ fn whoever_begins_after_a_commit_sees_it() {
                         let value = round.to_be_bytes();
                         let durability = durability(&mut random);
                         let mut transaction = database
-                            .begin_with(TransactionOptions { durability, ..with(Isolation::Snapshot) });
+                            .with(TransactionOptions { durability, ..with(Isolation::Snapshot) })
+                            .begin();
                         let stamp = match random.below(3) {
-                            0 => database.put_with(table, key, value, durability).unwrap(),
+                            0 => database.with(durability).put(table, key, value).unwrap(),
                             1 => {
                                 transaction.put(table, key, value).unwrap();
                                 transaction.commit().unwrap()
@@ -82,7 +83,7 @@ fn a_snapshot_shows_exactly_the_commits_stamped_up_to_it() {
                                 durability: durability(&mut random),
                                 ..with(Isolation::ReadCommitted)
                             };
-                            let mut transaction = database.begin_with(options);
+                            let mut transaction = database.with(options).begin();
                             // Two rows far apart: a commit is seen whole.
                             for half in [0_u8, 1] {
                                 let key = [&[half][..], &writer.to_be_bytes()].concat();
@@ -157,7 +158,7 @@ fn an_asynchronous_commit_waits_for_the_synchronous_ones_ahead_of_it() {
     for round in 0..100_u64 {
         let durability = if round % 2 == 0 { Durability::Sync } else { Durability::Async };
         let mut transaction =
-            database.begin_with(TransactionOptions { durability, ..with(Isolation::Snapshot) });
+            database.with(TransactionOptions { durability, ..with(Isolation::Snapshot) }).begin();
         transaction.put(&table, round.to_be_bytes(), "v").unwrap();
         handles.push(transaction.commit_async().unwrap());
         let seen = database.snapshot().range::<&[u8]>(&table, ..).count();
@@ -178,7 +179,7 @@ fn an_asynchronous_commit_is_seen_while_a_synchronous_one_ahead_is_on_its_way_to
         let mut ahead = begin(&database, Isolation::ReadCommitted);
         ahead.put(&table, "ahead", round.to_be_bytes()).unwrap();
         let ahead = ahead.commit_async().unwrap();
-        let stamp = database.put_with(&table, "k", round.to_be_bytes(), Durability::Async).unwrap();
+        let stamp = database.with(Durability::Async).put(&table, "k", round.to_be_bytes()).unwrap();
         let snapshot = database.snapshot();
         assert!(snapshot.lsn() >= stamp && stamp > ahead.lsn());
         assert!(ahead.is_durable(), "a Sync commit was seen before it was durable");

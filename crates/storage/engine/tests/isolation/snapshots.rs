@@ -48,7 +48,7 @@ fn a_snapshot_keeps_the_rows_of_a_bulk_loaded_table_that_is_truncated() {
     let database = open(BACKGROUNDS[1]);
     database.create_table("other").unwrap();
     database.checkpoint().unwrap();
-    let mut load = database.bulk_load("t").unwrap();
+    let mut load = database.tables().bulk_load("t").unwrap();
     load.add("k", "v").unwrap();
     // The checkpoint notes the storage as one that may have to be given back.
     database.checkpoint().unwrap();
@@ -56,7 +56,7 @@ fn a_snapshot_keeps_the_rows_of_a_bulk_loaded_table_that_is_truncated() {
     let snapshot = database.snapshot();
     let mut transaction = begin(&database, Isolation::Snapshot);
     assert!(transaction.get(&table, "k").unwrap().is_some());
-    database.truncate_table("t").unwrap();
+    database.tables().truncate("t").unwrap();
     for _ in 0..2 {
         database.checkpoint().unwrap();
         assert_eq!(snapshot.get(&table, "k").unwrap().unwrap(), b"v");

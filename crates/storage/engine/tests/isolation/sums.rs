@@ -54,7 +54,7 @@ fn transfer(background: Background, isolation: Isolation) {
                         change(transaction, table, from, |balance| balance.saturating_sub(amount))
                             .and_then(|taken| change(transaction, table, to, |balance| balance + taken))
                     };
-                    database.transact_with(options, move_amount).unwrap();
+                    database.with(options).transact(move_amount).unwrap();
                 }
                 working.fetch_sub(1, Ordering::SeqCst);
             });

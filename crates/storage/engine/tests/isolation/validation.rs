@@ -29,7 +29,7 @@ fn counts_that_are_validated_while_others_commit_are_all_different() {
                         }
                         let options =
                             TransactionOptions { durability: Durability::Async, ..with(Isolation::Snapshot) };
-                        let mut transaction = database.begin_with(options);
+                        let mut transaction = database.with(options).begin();
                         for row in 0..rows {
                             let key = (writer as u64 * 1_000 + (turn + row) % 1_000).to_be_bytes();
                             transaction.put(other, key, turn.to_be_bytes()).unwrap();

@@ -19,13 +19,19 @@ fn nobody_hears_that_it_is_decided_before_that_is_as_durable_as_he_asks() {
             prepare(&database, "gid", &[("a", "1")]);
             match (commits, waits_for_flush) {
                 // Its flush is on its way.
-                (true, true) => drop(database.commit_prepared_async("gid", Durability::Sync).unwrap()),
-                (false, true) => drop(database.rollback_prepared_async("gid", Durability::Sync).unwrap()),
+                (true, true) => {
+                    drop(database.two_phase().with(Durability::Sync).commit_async("gid").unwrap())
+                }
+                (false, true) => {
+                    drop(database.two_phase().with(Durability::Sync).rollback_async("gid").unwrap())
+                }
                 // Nobody flushes it.
-                (true, false) => assert!(database.commit_prepared_with("gid", Durability::Async).is_ok()),
-                (false, false) => assert!(database.rollback_prepared_with("gid", Durability::Async).is_ok()),
+                (true, false) => assert!(database.two_phase().with(Durability::Async).commit("gid").is_ok()),
+                (false, false) => {
+                    assert!(database.two_phase().with(Durability::Async).rollback("gid").is_ok())
+                }
             }
-            let again = database.rollback_prepared_with("gid", Durability::Sync);
+            let again = database.two_phase().with(Durability::Sync).rollback("gid");
             assert!(matches!(again, Err(Error::NotInDoubt { .. })), "{again:?}");
             let left = open(&lose_unsynced(&disk));
             assert!(gids(&left).is_empty(), "waits: {waits_for_flush}, commits: {commits}");
@@ -42,9 +48,9 @@ fn of_two_decisions_about_one_gid_the_last_one_counts_for_whoever_asks_again() {
     database.create_table("t").unwrap();
     for value in ["1", "2"] {
         prepare(&database, "gid", &[("a", value)]);
-        database.commit_prepared_with("gid", Durability::Async).unwrap();
+        database.two_phase().with(Durability::Async).commit("gid").unwrap();
     }
-    assert!(matches!(database.commit_prepared("gid"), Err(Error::NotInDoubt { .. })));
+    assert!(matches!(database.two_phase().commit("gid"), Err(Error::NotInDoubt { .. })));
     assert_eq!(get(&open(&lose_unsynced(&disk)), "a").as_deref(), Some("2"));
     check_and_close(database);
 }
@@ -58,15 +64,15 @@ fn a_verdict_is_about_the_transaction_that_was_asked_about_and_no_other_of_its_n
         prepare(&database, "gid", &[("a", "first")]);
         let coordinator = database.clone();
         let hook = InDoubtHook::new(move |asked| {
-            coordinator.rollback_prepared(&asked.gid).unwrap();
+            coordinator.two_phase().rollback(&asked.gid).unwrap();
             prepare(&coordinator, &asked.gid, &[("a", "second")]);
             verdict
         });
         let rule = InDoubtRule::new(Duration::ZERO, InDoubtAction::Ask(hook));
-        let decided = database.apply_in_doubt_rules(&[rule]).unwrap().decided;
+        let decided = database.two_phase().apply_rules(&[rule]).unwrap().decided;
         assert!(decided.is_empty(), "{decided:?}");
         assert_eq!((gids(&database), get(&database, "a")), (vec!["gid".to_owned()], None));
-        database.commit_prepared("gid").unwrap();
+        database.two_phase().commit("gid").unwrap();
         assert_eq!(get(&database, "a").as_deref(), Some("second"));
         check_and_close(database);
     }

@@ -21,7 +21,7 @@ fn names_that_cannot_be_are_refused_and_the_longest_is_not() {
     transaction.set_owner(&"o".repeat(64)).unwrap();
     transaction.put(&table, "a", "1").unwrap();
     transaction.prepare(&"ü".repeat(100)).unwrap();
-    database.commit_prepared(&"ü".repeat(100)).unwrap();
+    database.two_phase().commit(&"ü".repeat(100)).unwrap();
     check_and_close(database);
 }
 
@@ -35,7 +35,7 @@ fn a_gid_in_use_is_refused_and_the_first_one_stays() {
     let refused = second.prepare("gid");
     assert!(matches!(&refused, Err(Error::GidInUse { gid }) if gid == "gid"), "{refused:?}");
     put(&database, "b", "not locked").unwrap();
-    database.commit_prepared("gid").unwrap();
+    database.two_phase().commit("gid").unwrap();
     assert_eq!(get(&database, "a").as_deref(), Some("first"));
     check_and_close(database);
 }
@@ -46,10 +46,10 @@ fn deciding_twice_or_what_never_was_is_refused() {
     database.create_table("t").unwrap();
     prepare(&database, "committed", &[("a", "1")]);
     prepare(&database, "rolled back", &[("b", "1")]);
-    database.commit_prepared("committed").unwrap();
-    database.rollback_prepared("rolled back").unwrap();
+    database.two_phase().commit("committed").unwrap();
+    database.two_phase().rollback("rolled back").unwrap();
     for gid in ["committed", "rolled back", "never was", ""] {
-        for refused in [database.commit_prepared(gid), database.rollback_prepared(gid)] {
+        for refused in [database.two_phase().commit(gid), database.two_phase().rollback(gid)] {
             assert!(matches!(&refused, Err(Error::NotInDoubt { gid: other }) if other == gid), "{refused:?}");
         }
     }
@@ -76,7 +76,7 @@ fn preparing_nothing_or_after_an_error_is_refused() {
     assert!(matches!(failed.put(&table, "a", "2"), Err(Error::Locked { .. })));
     assert!(matches!(failed.prepare("gid"), Err(Error::TransactionFailed { .. })));
     holder.prepare("gid").unwrap();
-    database.rollback_prepared("gid").unwrap();
+    database.two_phase().rollback("gid").unwrap();
     check_and_close(database);
 }
 
@@ -97,7 +97,7 @@ fn definitions_cannot_be_prepared() {
         let refused = transaction.prepare("gid");
         assert!(matches!(refused, Err(Error::PrepareDefinition)), "{refused:?}");
     }
-    let names: Vec<_> = database.tables().unwrap().into_iter().map(|table| table.name).collect();
+    let names: Vec<_> = database.tables().list().unwrap().into_iter().map(|table| table.name).collect();
     assert_eq!(names, ["t"]);
     check_and_close(database);
 }
@@ -108,7 +108,7 @@ fn a_table_that_changed_is_noticed_at_the_prepare() {
     let table = database.create_table("t").unwrap();
     let mut transaction = database.begin();
     transaction.put(&table, "a", "1").unwrap();
-    database.truncate_table("t").unwrap();
+    database.tables().truncate("t").unwrap();
     let refused = transaction.prepare("gid");
     assert!(matches!(refused, Err(Error::TableChanged { .. })), "{refused:?}");
     assert!(gids(&database).is_empty());
@@ -125,7 +125,7 @@ fn when_the_disk_is_full_nothing_is_prepared_or_decided_and_both_can_be_tried_ag
     disk.set_capacity(Some(disk.allocated_bytes()));
     let full = (0..10_000).find_map(|_| database.put(&table, "b", b"2").err());
     assert!(matches!(full, Some(Error::DiskFull { .. })), "{full:?}");
-    for refused in [database.commit_prepared(&gid), database.rollback_prepared(&gid)] {
+    for refused in [database.two_phase().commit(&gid), database.two_phase().rollback(&gid)] {
         assert!(matches!(refused, Err(Error::DiskFull { .. })), "{refused:?}");
     }
     let mut transaction = database.begin();
@@ -135,8 +135,8 @@ fn when_the_disk_is_full_nothing_is_prepared_or_decided_and_both_can_be_tried_ag
     assert_eq!((gids(&database), database.statistics().locks_held), (vec![gid.clone()], 1));
     disk.set_capacity(None);
     prepare(&database, &other, &[("c", "3")]);
-    database.commit_prepared(&gid).unwrap();
-    database.commit_prepared(&other).unwrap();
+    database.two_phase().commit(&gid).unwrap();
+    database.two_phase().commit(&other).unwrap();
     assert_eq!((get(&database, "a").as_deref(), get(&database, "c").as_deref()), (Some("1"), Some("3")));
     check_and_close(database);
 }
@@ -158,9 +158,9 @@ fn a_write_of_the_log_that_fails_leaves_the_decision_to_recovery() {
         });
         let mut transaction = database.begin();
         transaction.put(&table, "b", "1").unwrap();
-        let result = if phase == 0 { transaction.prepare("gid") } else { database.commit_prepared("gid") };
+        let result = if phase == 0 { transaction.prepare("gid") } else { database.two_phase().commit("gid") };
         assert!(matches!(result, Err(Error::Stopped { .. })), "{result:?}");
-        assert!(database.commit_prepared("gid").is_err());
+        assert!(database.two_phase().commit("gid").is_err());
         disk.clear_faults();
         let left = lose_power(&disk, database);
         let database = open(&left);
@@ -168,7 +168,7 @@ fn a_write_of_the_log_that_fails_leaves_the_decision_to_recovery() {
             [] => assert_eq!(get(&database, "a").is_some(), phase == 1),
             [gid] => {
                 assert_eq!((&gid[..], get(&database, "a")), ("gid", None));
-                database.commit_prepared("gid").unwrap();
+                database.two_phase().commit("gid").unwrap();
                 let key = if phase == 0 { "b" } else { "a" };
                 assert_eq!(get(&database, key).as_deref(), Some("1"));
             }

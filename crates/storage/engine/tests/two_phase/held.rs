@@ -42,7 +42,7 @@ fn rows_are_locked_until_the_decision_and_again_after_a_restart() {
     let disk = lose_power(&disk, database);
     let database = open(&disk);
     look(&database);
-    database.commit_prepared("gid").unwrap();
+    database.two_phase().commit("gid").unwrap();
     for key in ["written", "deleted", "read"] {
         put(&database, key, "3").unwrap();
     }
@@ -58,23 +58,23 @@ fn whoever_waits_for_a_row_gets_it_with_the_decision() {
             ..options()
         };
         let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(2)));
-        let database = Database::open_in(environment, options, |_| {}).unwrap();
+        let database = Database::open(environment, options).unwrap();
         let table = database.create_table("t").unwrap();
         prepare(&database, "gid", &[("a", "prepared")]);
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
                 let options =
                     TransactionOptions { isolation: Isolation::ReadCommitted, ..database_options() };
-                let mut transaction = database.begin_with(options);
+                let mut transaction = database.with(options).begin();
                 let found = transaction.get_for_update(&table, "a").unwrap();
                 transaction.put(&table, "a", "after").unwrap();
                 transaction.commit().unwrap();
                 found
             });
             if commits {
-                database.commit_prepared("gid").unwrap();
+                database.two_phase().commit("gid").unwrap();
             } else {
-                database.rollback_prepared("gid").unwrap();
+                database.two_phase().rollback("gid").unwrap();
             }
             assert_eq!(waiting.join().unwrap(), commits.then(|| b"prepared".to_vec()));
         });
@@ -90,12 +90,13 @@ fn whoever_waits_for_a_row_is_told_when_the_database_stops() {
         let disk = SimulatedDisk::new(9);
         let lock_wait = LockWait::Timeout(Duration::from_secs(120));
         let environment = Environment::of_the_system(Arc::new(disk.clone()));
-        let database = Database::open_in(environment, Options { lock_wait, ..options() }, |_| {}).unwrap();
+        let database = Database::open(environment, Options { lock_wait, ..options() }).unwrap();
         let table = database.create_table("t").unwrap();
         put(&database, "a", "old").unwrap();
         prepare(&database, "gid", &[("a", "prepared")]);
         std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| database.begin_with(database_options()).get_for_update(&table, "a"));
+            let waiting =
+                scope.spawn(|| database.with(database_options()).begin().get_for_update(&table, "a"));
             wait_until("the reader to wait for the lock", || database.statistics().lock_waiters > 0);
             let target = FaultTarget::Path { prefix: fails.to_owned(), operations: Operations::Syncs };
             disk.inject(Fault { target, error: FaultError::Number(5), skip: 0, count: 1 });
@@ -112,7 +113,7 @@ fn whoever_waits_for_a_row_is_told_when_the_database_stops() {
         assert!(matches!(refused, Err(Error::Stopped { .. })), "{refused:?}");
         let database = open(&lose_power(&disk, database));
         assert_eq!(gids(&database), ["gid"]);
-        database.commit_prepared("gid").unwrap();
+        database.two_phase().commit("gid").unwrap();
         assert_eq!(get(&database, "a").as_deref(), Some("prepared"));
         check_and_close(database);
     }
@@ -134,21 +135,21 @@ fn its_tables_are_not_dropped_or_truncated_and_may_be_renamed() {
             let left = lose_power(&disk, database);
             database = open(&left);
         }
-        for refused in [database.drop_table("t"), database.truncate_table("t")] {
+        for refused in [database.tables().drop("t"), database.tables().truncate("t")] {
             let expected =
                 matches!(&refused, Err(Error::TableInDoubt { name, gid }) if name == "t" && gid == "gid");
             assert!(expected, "{refused:?}");
         }
-        database.rename_table("t", "renamed").unwrap();
-        assert_eq!(database.in_doubt().unwrap()[0].tables, ["renamed"]);
-        database.rename_table("renamed", "t").unwrap();
+        database.tables().rename("t", "renamed").unwrap();
+        assert_eq!(database.two_phase().in_doubt().unwrap()[0].tables, ["renamed"]);
+        database.tables().rename("renamed", "t").unwrap();
     }
-    database.drop_table("other").unwrap();
-    database.commit_prepared("gid").unwrap();
+    database.tables().drop("other").unwrap();
+    database.two_phase().commit("gid").unwrap();
     assert_eq!(get(&database, "a").as_deref(), Some("1"));
-    database.truncate_table("t").unwrap();
+    database.tables().truncate("t").unwrap();
     assert_eq!(get(&database, "a"), None);
-    database.drop_table("t").unwrap();
+    database.tables().drop("t").unwrap();
     check_and_close(database);
 }
 
@@ -161,7 +162,7 @@ fn nobody_sees_what_is_prepared_and_a_snapshot_from_before_the_decision_never_do
     let before = database.snapshot();
     let mut writer = begin(&database, Isolation::Snapshot);
     assert_eq!(writer.get(&table, "c").unwrap(), None);
-    let stamp = database.commit_prepared("gid").unwrap();
+    let stamp = database.two_phase().commit("gid").unwrap();
     assert_eq!(before.get(&table, "a").unwrap().as_deref(), Some(&b"old"[..]));
     assert_eq!(before.range::<&[u8]>(&table, ..).count(), 1);
     assert_eq!(database.snapshot().lsn(), stamp);
@@ -190,7 +191,7 @@ fn it_keeps_no_snapshot_and_no_memory_once_it_is_in_the_tree() {
         assert!(statistics.memtable_bytes < 64 << 10, "{}", statistics.memtable_bytes);
     }
     let before = database.statistics().pages_read;
-    database.commit_prepared("gid").unwrap();
+    database.two_phase().commit("gid").unwrap();
     assert!(database.statistics().pages_read > before, "the write set was read from the tree");
     assert_eq!(database.get(&table, "b").unwrap(), Some(vec![1; 1 << 20]));
     check_and_close(database);
@@ -203,16 +204,16 @@ fn statistics_count_what_was_prepared_and_decided() {
     for number in 0..6 {
         prepare(&database, &number.to_string(), &[(&number.to_string(), "1")]);
     }
-    database.commit_prepared("0").unwrap();
-    database.commit_prepared("2").unwrap();
-    database.rollback_prepared("1").unwrap();
+    database.two_phase().commit("0").unwrap();
+    database.two_phase().commit("2").unwrap();
+    database.two_phase().rollback("1").unwrap();
     let statistics = database.statistics();
     let counts = (statistics.prepared, statistics.prepared_committed, statistics.prepared_rolled_back);
     assert_eq!((counts, statistics.in_doubt), ((6, 2, 1), 3));
     assert!(statistics.oldest_in_doubt.is_some());
     assert_eq!(gids(&database), ["3", "4", "5"]);
     for gid in gids(&database) {
-        database.rollback_prepared(&gid).unwrap();
+        database.two_phase().rollback(&gid).unwrap();
     }
     assert_eq!(database.statistics().oldest_in_doubt, None);
     check_and_close(database);

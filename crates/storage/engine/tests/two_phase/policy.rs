@@ -20,7 +20,7 @@ fn open_at(disk: &SimulatedDisk, clock: &Arc<SimulatedClock>, options: Options) 
         clock: Arc::clone(clock) as Arc<dyn Clock>,
         random: Arc::new(SimulatedRandom::new(1)),
     };
-    Database::open_in(environment, options, |_| {}).unwrap()
+    Database::open(environment, options).unwrap()
 }
 
 fn prepare_by(database: &Database, owner: &str, gid: &str) {
@@ -68,7 +68,7 @@ fn the_first_rule_that_fits_decides_and_the_record_survives() {
         rule(None, "ask-", 60, InDoubtAction::Ask(hook)),
         rule(Some("billing"), "", 60, InDoubtAction::RollBack),
     ];
-    let decided = database.apply_in_doubt_rules(&rules).unwrap().decided;
+    let decided = database.two_phase().apply_rules(&rules).unwrap().decided;
     let shown: Vec<_> = decided.iter().map(|one| (&one.gid[..], one.committed, one.reason)).collect();
     assert_eq!(
         shown,
@@ -81,24 +81,24 @@ fn the_first_rule_that_fits_decides_and_the_record_survives() {
     assert_eq!(gids(&database), ["keep-1", "ask-later", "test-2", "test-young"]);
     assert_eq!((get(&database, "ask-yes").as_deref(), get(&database, "test-1")), (Some("1"), None));
     assert_eq!((asked.load(Ordering::SeqCst), database.statistics().in_doubt_reported), (3, 1));
-    assert!(database.apply_in_doubt_rules(&rules).unwrap().decided.is_empty());
+    assert!(database.two_phase().apply_rules(&rules).unwrap().decided.is_empty());
     assert_eq!((asked.load(Ordering::SeqCst), database.statistics().in_doubt_reported), (4, 1));
     for checkpoints in [false, true] {
         if checkpoints {
             database.checkpoint().unwrap();
         }
         let again = open_at(&disk.after_power_loss(super::PowerLoss::LoseAll), &clock, options());
-        assert_eq!(again.automatic_decisions().unwrap(), decided);
+        assert_eq!(again.two_phase().automatic_decisions().unwrap(), decided);
         assert_eq!(again.info().unwrap().automatic_decisions, decided);
-        assert!(again.forget_automatic_decision("ask-no").unwrap());
-        assert!(!again.forget_automatic_decision("ask-no").unwrap());
-        assert_eq!(again.automatic_decisions().unwrap().len(), 2);
+        assert!(again.two_phase().forget_automatic_decision("ask-no").unwrap());
+        assert!(!again.two_phase().forget_automatic_decision("ask-no").unwrap());
+        assert_eq!(again.two_phase().automatic_decisions().unwrap().len(), 2);
     }
     assert_eq!(decided[0].decided_micros - decided[0].prepared_micros, 60_000_000);
     for gid in gids(&database) {
-        database.rollback_prepared(&gid).unwrap();
+        database.two_phase().rollback(&gid).unwrap();
     }
-    assert_eq!(database.automatic_decisions().unwrap(), decided, "an order is not recorded");
+    assert_eq!(database.two_phase().automatic_decisions().unwrap(), decided, "an order is not recorded");
     check_and_close(database);
 }
 
@@ -112,21 +112,21 @@ fn nothing_is_pushed_out_of_the_record_whatever_the_clock_says() {
     for number in 0..1_100_u32 {
         prepare(&database, &format!("gid {number}"), &[("key", "value")]);
         clock.advance(Duration::from_secs(1));
-        assert_eq!(database.apply_in_doubt_rules(&rules).unwrap().decided.len(), 1);
+        assert_eq!(database.two_phase().apply_rules(&rules).unwrap().decided.len(), 1);
         if number == 1_050 {
             database.close().unwrap();
             // The clock starts anew: it was set back.
             database = open_at(&disk, &Arc::new(SimulatedClock::new(0)), options());
         }
     }
-    assert_eq!(database.automatic_decisions().unwrap().len(), 1_100);
+    assert_eq!(database.two_phase().automatic_decisions().unwrap().len(), 1_100);
     for number in [0, 1_051, 1_099] {
-        let found = database.automatic_decisions_about(&format!("gid {number}")).unwrap();
+        let found = database.two_phase().automatic_decisions_about(&format!("gid {number}")).unwrap();
         assert_eq!(found.len(), 1);
     }
-    assert_eq!(database.forget_old_automatic_decisions(Duration::MAX).unwrap(), 0);
-    assert_eq!(database.forget_old_automatic_decisions(Duration::ZERO).unwrap(), 1_100);
-    assert!(database.automatic_decisions().unwrap().is_empty());
+    assert_eq!(database.two_phase().forget_old_automatic_decisions(Duration::MAX).unwrap(), 0);
+    assert_eq!(database.two_phase().forget_old_automatic_decisions(Duration::ZERO).unwrap(), 1_100);
+    assert!(database.two_phase().automatic_decisions().unwrap().is_empty());
     check_and_close(database);
 }
 
@@ -137,11 +137,11 @@ fn decisions_about_one_gid_are_told_from_those_about_others_that_start_the_same(
     let rules = [InDoubtRule::new(Duration::ZERO, InDoubtAction::RollBack)];
     for gid in ["g", "gg", "g", "h", "gh"] {
         prepare(&database, gid, &[("key", "value")]);
-        assert_eq!(database.apply_in_doubt_rules(&rules).unwrap().decided.len(), 1);
+        assert_eq!(database.two_phase().apply_rules(&rules).unwrap().decided.len(), 1);
     }
-    let about = |gid: &str| database.automatic_decisions_about(gid).unwrap().len();
+    let about = |gid: &str| database.two_phase().automatic_decisions_about(gid).unwrap().len();
     assert_eq!([about("g"), about("gg"), about("gh"), about("gx"), about("")], [2, 1, 1, 0, 0]);
-    assert!(database.forget_automatic_decision("g").unwrap());
+    assert!(database.two_phase().forget_automatic_decision("g").unwrap());
     assert_eq!([about("g"), about("gg"), about("gh"), about("h")], [0, 1, 1, 1]);
     check_and_close(database);
 }
@@ -161,12 +161,12 @@ fn what_asks_nobody_is_done_first_and_a_hook_that_panics_has_not_decided() {
     });
     let rules =
         [rule(None, "ask", 0, InDoubtAction::Ask(hook)), rule(None, "plain", 0, InDoubtAction::RollBack)];
-    let applied = database.apply_in_doubt_rules(&rules).unwrap();
+    let applied = database.two_phase().apply_rules(&rules).unwrap();
     assert!(applied.failed.is_empty());
     let decided: Vec<_> = applied.decided.iter().map(|decided| &decided.gid[..]).collect();
     assert_eq!(decided, ["plain", "ask 2"]);
     assert_eq!(gids(&database), ["ask 1"]);
-    database.rollback_prepared("ask 1").unwrap();
+    database.two_phase().rollback("ask 1").unwrap();
     drop(rules);
     check_and_close(database);
 }
@@ -192,13 +192,13 @@ fn closing_waits_for_one_answer_and_asks_no_further() {
     let rules = vec![InDoubtRule::new(Duration::ZERO, InDoubtAction::Ask(hook))];
     let options = Options { background: Background::Threads, in_doubt_rules: rules, ..options() };
     let environment = Environment::of_the_system(Arc::new(left));
-    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let database = Database::open(environment, options).unwrap();
     wait_until("the hook to be asked", || asked.load(Ordering::SeqCst) > 0);
     std::thread::scope(|scope| {
         let other = database.clone();
         let closing = scope.spawn(move || other.close());
         // Closed for everybody else at once.
-        wait_until("the database to be closed", || database.in_doubt().is_err());
+        wait_until("the database to be closed", || database.two_phase().in_doubt().is_err());
         answers.store(true, Ordering::SeqCst);
         closing.join().unwrap().unwrap();
     });
@@ -227,7 +227,7 @@ fn one_that_cannot_be_decided_does_not_keep_the_others_in_doubt() {
     assert_eq!(database.snapshot().range::<&[u8]>(&table, ..).count(), 100);
     let hook = InDoubtHook::new(|_| Verdict::Commit);
     let rules = [InDoubtRule::new(Duration::ZERO, InDoubtAction::Ask(hook))];
-    let applied = database.apply_in_doubt_rules(&rules).unwrap();
+    let applied = database.two_phase().apply_rules(&rules).unwrap();
     let failed: Vec<_> = applied.failed.iter().map(|failed| &failed.gid[..]).collect();
     let decided: Vec<_> = applied.decided.iter().map(|decided| &decided.gid[..]).collect();
     assert_eq!((failed, decided), (vec!["damaged"], vec!["later"]), "{applied:?}");
@@ -253,7 +253,7 @@ fn rules_and_coordinators_decide_each_transaction_once() {
                     let kind = if number % 2 == 0 { "rolled back" } else { "asked" };
                     let gid = format!("{kind} {worker} {number}");
                     prepare(database, &gid, &[(&gid, "1")]);
-                    let decided = database.rollback_prepared(&gid);
+                    let decided = database.two_phase().rollback(&gid);
                     let expected =
                         matches!(decided, Ok(_) | Err(Error::NotInDoubt { .. } | Error::BeingDecided { .. }));
                     assert!(expected, "{decided:?}");
@@ -263,14 +263,14 @@ fn rules_and_coordinators_decide_each_transaction_once() {
             });
         }
         while working.load(Ordering::SeqCst) > 0 {
-            let applied = database.apply_in_doubt_rules(&rules).unwrap();
+            let applied = database.two_phase().apply_rules(&rules).unwrap();
             assert!(applied.failed.is_empty(), "{applied:?}");
             by_rules.fetch_add(u64::try_from(applied.decided.len()).unwrap(), Ordering::SeqCst);
         }
     });
     let (rules, coordinators) = (by_rules.into_inner(), by_coordinators.into_inner());
     assert_eq!(rules + coordinators, 1_000);
-    let recorded = database.automatic_decisions().unwrap();
+    let recorded = database.two_phase().automatic_decisions().unwrap();
     assert_eq!(u64::try_from(recorded.len()).unwrap(), rules);
     for decision in recorded {
         assert_eq!(get(&database, &decision.gid).is_some(), decision.committed);
@@ -294,10 +294,10 @@ fn rules_of_the_options_are_applied_by_a_thread() {
     let left = lose_power(&disk, database);
     let options = Options { background: Background::Threads, in_doubt_rules: rules, ..options() };
     let environment = Environment::of_the_system(Arc::new(left));
-    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let database = Database::open(environment, options).unwrap();
     wait_until("the hook to be asked", || asked.load(Ordering::SeqCst) > 0);
     // The row is locked until the thread has decided.
     wait_until("the row to be unlocked", || put(&database, "a", "2").is_ok());
-    assert_eq!(database.automatic_decisions().unwrap().len(), 1);
+    assert_eq!(database.two_phase().automatic_decisions().unwrap().len(), 1);
     check_and_close(database);
 }

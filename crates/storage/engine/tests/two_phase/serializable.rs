@@ -59,9 +59,9 @@ fn what_it_has_read_is_protected_until_the_decision_across_restarts() {
         put(&database, "p", "1").unwrap();
         put(&database, "l", "1").unwrap();
         // It has read where the table's rows are.
-        assert!(matches!(database.truncate_table("t"), Err(Error::TableInDoubt { .. })));
+        assert!(matches!(database.tables().truncate("t"), Err(Error::TableInDoubt { .. })));
     }
-    database.commit_prepared("gid").unwrap();
+    database.two_phase().commit("gid").unwrap();
     for key in ["read", "m", "oz"] {
         put(&database, key, "1").unwrap();
     }
@@ -84,7 +84,7 @@ fn of_two_prepared_ones_that_read_what_the_other_writes_one_is_refused() {
         one.prepare("one").unwrap();
         let refused = two.prepare("two");
         assert!(matches!(refused, Err(Error::Locked { .. })), "{refused:?}");
-        database.commit_prepared("one").unwrap();
+        database.two_phase().commit("one").unwrap();
         check_and_close(database);
     }
 }
@@ -114,10 +114,10 @@ fn of_two_global_transactions_that_read_in_one_database_what_the_other_writes_th
     let here = open(&left);
     assert!(matches!(put(&here, "x", "2"), Err(Error::Locked { .. })));
     for database in [&here, &there] {
-        let found = database.in_doubt().unwrap();
+        let found = database.two_phase().in_doubt().unwrap();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].rows, u64::from(std::ptr::eq(database, &raw const there)));
-        database.commit_prepared("one").unwrap();
+        database.two_phase().commit("one").unwrap();
     }
     put(&here, "x", "2").unwrap();
     check_and_close(here);
@@ -150,9 +150,9 @@ fn a_writer_that_was_prepared_first_keeps_a_reader_from_being_prepared() {
     let database = open(&left);
     let table = database.table("t").unwrap();
     assert!(prepare_reader(&database, &table, "reader").is_err());
-    database.rollback_prepared("writer").unwrap();
+    database.two_phase().rollback("writer").unwrap();
     prepare_reader(&database, &table, "reader").unwrap();
-    database.commit_prepared("reader").unwrap();
+    database.two_phase().commit("reader").unwrap();
     check_and_close(database);
 }
 
@@ -172,7 +172,7 @@ fn a_reader_never_sees_a_later_commit_without_an_earlier_decision() {
     let mut reader = begin(&database, SERIALIZABLE);
     assert_eq!(reader.get(&table, "savings").unwrap().as_deref(), Some(&b"0"[..]));
     drop(reader);
-    database.commit_prepared("withdrawal").unwrap();
+    database.two_phase().commit("withdrawal").unwrap();
     put(&database, "savings", "20").unwrap();
     check_and_close(database);
 }
@@ -185,7 +185,7 @@ fn a_writer_waits_for_the_decision() {
         ..options()
     };
     let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(6)));
-    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let database = Database::open(environment, options).unwrap();
     let table = database.create_table("t").unwrap();
     prepare_reader(&database, &table, "gid").unwrap();
     std::thread::scope(|scope| {
@@ -196,7 +196,7 @@ fn a_writer_waits_for_the_decision() {
                 scope.spawn(move || put(database, key, "1"))
             })
             .collect();
-        database.commit_prepared("gid").unwrap();
+        database.two_phase().commit("gid").unwrap();
         writers.into_iter().for_each(|writer| writer.join().unwrap().unwrap());
     });
     assert_eq!(get(&database, "n").as_deref(), Some("1"));
@@ -215,7 +215,7 @@ fn a_large_commit_that_waits_for_a_decision_takes_its_memory_once() {
         ..options()
     };
     let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(11)));
-    let database = Database::open_in(environment, options, |_| {}).unwrap();
+    let database = Database::open(environment, options).unwrap();
     let table = database.create_table("t").unwrap();
     prepare_reader(&database, &table, "reader").unwrap();
     std::thread::scope(|scope| {
@@ -225,10 +225,10 @@ fn a_large_commit_that_waits_for_a_decision_takes_its_memory_once() {
         for number in 0..1_000 {
             let gid = number.to_string();
             super::prepare(&database, &gid, &[(&gid, "1")]);
-            database.commit_prepared(&gid).unwrap();
+            database.two_phase().commit(&gid).unwrap();
         }
         let waiting = database.statistics().memtable_bytes - before;
-        database.commit_prepared("reader").unwrap();
+        database.two_phase().commit("reader").unwrap();
         writer.join().unwrap().unwrap();
         let all = database.statistics().memtable_bytes - before;
         println!("{waiting} bytes while it waited, {all} in all");
@@ -250,24 +250,24 @@ fn a_decision_gets_room_in_the_memtable_while_a_large_commit_waits_for_it() {
         ..options()
     };
     let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(12)));
-    let database = Database::open_in(environment, options.clone(), |_| {}).unwrap();
+    let database = Database::open(environment, options.clone()).unwrap();
     let table = database.create_table("t").unwrap();
     // No checkpoint is due before the large commit, and one beside it would have no room.
     database.put(&table, "filler", vec![0; 500 << 10]).unwrap();
     let mut prepared =
-        database.begin_with(TransactionOptions { isolation: SERIALIZABLE, ..options.transaction() });
+        database.with(TransactionOptions { isolation: SERIALIZABLE, ..options.transaction() }).begin();
     assert_eq!(prepared.get(&table, "x").unwrap(), None);
     (0..60).for_each(|row| prepared.put(&table, format!("prepared {row}"), [0; 100]).unwrap());
     prepared.prepare("gid").unwrap();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {
-            let mut transaction = database.begin_with(options.transaction());
+            let mut transaction = database.with(options.transaction()).begin();
             (0..300).for_each(|row| transaction.put(&table, format!("large {row}"), [0; 3_000]).unwrap());
             transaction.put(&table, "x", "1").unwrap();
             transaction.commit().unwrap();
         });
         wait_until("the large commit to wait for the decision", || database.statistics().lock_waiters > 0);
-        let decision = scope.spawn(|| database.commit_prepared("gid").map(|_| ()));
+        let decision = scope.spawn(|| database.two_phase().commit("gid").map(|_| ()));
         wait_until("the decision to be made", || decision.is_finished());
         decision.join().unwrap().unwrap();
         writer.join().unwrap();
@@ -285,11 +285,11 @@ fn a_reader_that_is_to_be_prepared_waits_for_the_decision_about_what_it_has_read
             ..options()
         };
         let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(7)));
-        let database = Database::open_in(environment, options.clone(), |_| {}).unwrap();
+        let database = Database::open(environment, options.clone()).unwrap();
         let table = database.create_table("t").unwrap();
         super::prepare(&database, "writer", &[("n", "1")]);
         let mut reader =
-            database.begin_with(TransactionOptions { isolation: SERIALIZABLE, ..options.transaction() });
+            database.with(TransactionOptions { isolation: SERIALIZABLE, ..options.transaction() }).begin();
         assert_eq!(reader.range(&table, "m".."p").count(), 0);
         reader.put(&table, "reader", "1").unwrap();
         let outcome = std::thread::scope(|scope| {
@@ -299,9 +299,9 @@ fn a_reader_that_is_to_be_prepared_waits_for_the_decision_about_what_it_has_read
             // While it waits it keeps nobody from anything.
             put(&database, "m", "1").unwrap();
             if commits {
-                database.commit_prepared("writer").unwrap();
+                database.two_phase().commit("writer").unwrap();
             } else {
-                database.rollback_prepared("writer").unwrap();
+                database.two_phase().rollback("writer").unwrap();
             }
             waiting.join().unwrap()
         });
@@ -319,20 +319,20 @@ fn a_reader_is_prepared_once_the_writer_is_rolled_back() {
         ..options()
     };
     let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(8)));
-    let database = Database::open_in(environment, options.clone(), |_| {}).unwrap();
+    let database = Database::open(environment, options.clone()).unwrap();
     let table = database.create_table("t").unwrap();
     super::prepare(&database, "writer", &[("n", "1")]);
     let mut reader =
-        database.begin_with(TransactionOptions { isolation: SERIALIZABLE, ..options.transaction() });
+        database.with(TransactionOptions { isolation: SERIALIZABLE, ..options.transaction() }).begin();
     assert_eq!(reader.get(&table, "n").unwrap(), None);
     reader.put(&table, "reader", "1").unwrap();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| reader.prepare("reader"));
         wait_until("the second prepare to have its gid", || database.statistics().in_doubt >= 2);
-        database.rollback_prepared("writer").unwrap();
+        database.two_phase().rollback("writer").unwrap();
         waiting.join().unwrap().unwrap();
     });
-    database.commit_prepared("reader").unwrap();
+    database.two_phase().commit("reader").unwrap();
     check_and_close(database);
 }
 
@@ -345,7 +345,7 @@ fn serializable_transactions_that_all_conflict_get_through_one_after_the_other()
         ..options()
     };
     let environment = Environment::of_the_system(Arc::new(SimulatedDisk::new(9)));
-    let database = Database::open_in(environment, options.clone(), |_| {}).unwrap();
+    let database = Database::open(environment, options.clone()).unwrap();
     let table = database.create_table("t").unwrap();
     std::thread::scope(|scope| {
         for worker in 0..4_u8 {
@@ -354,13 +354,13 @@ fn serializable_transactions_that_all_conflict_get_through_one_after_the_other()
                 let mut done = 0;
                 while done < 25 {
                     let options = TransactionOptions { isolation: SERIALIZABLE, ..options.transaction() };
-                    let mut transaction = database.begin_with(options);
+                    let mut transaction = database.with(options).begin();
                     let rows = transaction.rows(table).count();
                     let gid = format!("{worker} {done}");
                     let written = transaction.put(table, format!("{rows}"), [worker]);
                     match written.and_then(|()| transaction.prepare(&gid)) {
                         Ok(_) => {
-                            database.commit_prepared(&gid).unwrap();
+                            database.two_phase().commit(&gid).unwrap();
                             done += 1;
                         }
                         Err(Error::Conflict { .. }) => {}
@@ -393,6 +393,6 @@ fn what_is_read_again_and_again_is_kept_once() {
     assert!(put(&database, "a00x", "1").is_err() && put(&database, "m", "1").is_err());
     assert!(put(&database, "read", "1").is_err());
     put(&database, "b", "1").unwrap();
-    database.commit_prepared("gid").unwrap();
+    database.two_phase().commit("gid").unwrap();
     check_and_close(database);
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seawall_engine::{Database, Durability, Environment, OpenMode, Options};
+use seawall_engine::{DatabaseDirectory, Durability, Environment, OpenMode, Options};
 use seawall_keys::{MasterKey, SecretKey};
 use seawall_simulation::{SimulatedClock, SimulatedDisk, SimulatedRandom};
 use seawall_tree::{Superblock, SuperblockFile};
@@ -88,17 +88,17 @@ fn run(first: Between, second: Between, third: Between, commits: bool, options: 
     transaction.put(&table, "long", &long).unwrap();
     transaction.delete(&table, "gone").unwrap();
     transaction.prepare("this").unwrap();
-    world.1.commit_prepared("early").unwrap();
+    world.1.two_phase().commit("early").unwrap();
     world = pass(world, second, options);
     assert_eq!(gids(&world.1), ["other", "this"]);
-    let this = world.1.in_doubt().unwrap().remove(1);
+    let this = world.1.two_phase().in_doubt().unwrap().remove(1);
     assert_eq!((&this.owner[..], this.rows, &this.tables[..]), ("tester", 3, &["t".to_owned()][..]));
     assert_eq!((get(&world.1, "a").as_deref(), get(&world.1, "long")), (Some("old"), None));
     assert!(put(&world.1, "a", "refused").is_err(), "the row is locked");
     if commits {
-        world.1.commit_prepared("this").unwrap();
+        world.1.two_phase().commit("this").unwrap();
     } else {
-        world.1.rollback_prepared("this").unwrap();
+        world.1.two_phase().rollback("this").unwrap();
     }
     world = pass(world, third, options);
     let database = world.1;
@@ -108,7 +108,7 @@ fn run(first: Between, second: Between, third: Between, commits: bool, options: 
     assert_eq!(get(&database, "a").as_deref(), Some(expected.0));
     assert_eq!((get(&database, "long"), get(&database, "gone")), (expected.1, expected.2));
     put(&database, "a", "later").unwrap();
-    database.rollback_prepared("other").unwrap();
+    database.two_phase().rollback("other").unwrap();
     database.checkpoint().unwrap();
     // No row is left in the system table: two of the catalog, and those of the table.
     let rows = database.snapshot().range::<&[u8]>(&database.table("t").unwrap(), ..).count();
@@ -164,7 +164,7 @@ fn a_write_set_longer_than_pages_parts_and_the_memory_that_is_kept_survives() {
         let (disk, database) = pass((disk, database), between, &options);
         let found = only(&database);
         assert_eq!((found.rows, found.bytes), (300, 300 * (8 + 4 + 10_000)));
-        database.commit_prepared("long").unwrap();
+        database.two_phase().commit("long").unwrap();
         let (_, database) = pass((disk, database), between, &options);
         let table = database.table("t").unwrap();
         for number in 0..300_u32 {
@@ -204,9 +204,9 @@ fn a_long_write_set_survives_a_crash_anywhere_in_its_checkpoint_and_leaves_nothi
         let database = open_with(&left, options.clone());
         assert_eq!(only(&database).rows, 5);
         if commits {
-            database.commit_prepared("long").unwrap();
+            database.two_phase().commit("long").unwrap();
         } else {
-            database.rollback_prepared("long").unwrap();
+            database.two_phase().rollback("long").unwrap();
         }
         let left = lose_power(&left, database);
         let database = open_with(&left, options.clone());
@@ -252,7 +252,7 @@ fn what_is_prepared_counts_against_the_memory_that_is_allowed() {
     let left = lose_power(&disk, database);
     let database = open_with(&left, options);
     for number in 0..40 {
-        database.commit_prepared(&format!("{number}")).unwrap();
+        database.two_phase().commit(&format!("{number}")).unwrap();
     }
     assert_eq!(database.snapshot().range::<&[u8]>(&database.table("t").unwrap(), ..).count(), 40);
     check_and_close(database);
@@ -266,7 +266,7 @@ fn thousands_in_doubt_survive_a_recovery_that_merges_on_the_way() {
     for number in 0..2_000 {
         prepare(&database, &format!("gid {number}"), &[(&format!("key {number}"), &"v".repeat(900))]);
         if number % 3 == 0 {
-            database.commit_prepared(&format!("gid {number}")).unwrap();
+            database.two_phase().commit(&format!("gid {number}")).unwrap();
         }
     }
     let left = lose_power(&disk, database);
@@ -279,10 +279,10 @@ fn thousands_in_doubt_survive_a_recovery_that_merges_on_the_way() {
         let (key, gid) = (format!("key {number}"), format!("gid {number}"));
         assert_eq!(get(&database, &key).is_some(), number % 3 == 0);
         if number % 3 == 1 {
-            database.commit_prepared_with(&gid, Durability::Async).unwrap();
+            database.two_phase().with(Durability::Async).commit(&gid).unwrap();
             assert!(get(&database, &key).is_some());
         } else if number % 3 == 2 {
-            database.rollback_prepared_with(&gid, Durability::Async).unwrap();
+            database.two_phase().with(Durability::Async).rollback(&gid).unwrap();
             put(&database, &key, "free").unwrap();
         }
     }
@@ -298,11 +298,11 @@ fn recovery_reads_no_page_unless_something_was_in_doubt_at_the_redo_point() {
     database.checkpoint().unwrap();
     let with = open(&disk.after_power_loss(seawall_simulation::PowerLoss::LoseAll));
     assert!(with.statistics().recovery.pages_read > 0);
-    database.commit_prepared("before").unwrap();
+    database.two_phase().commit("before").unwrap();
     database.checkpoint().unwrap();
     prepare(&database, "after", &[("b", "1")]);
     prepare(&database, "last", &[("c", "1")]);
-    database.rollback_prepared("last").unwrap();
+    database.two_phase().rollback("last").unwrap();
     let without = open(&disk.after_power_loss(seawall_simulation::PowerLoss::LoseAll));
     assert_eq!(without.statistics().recovery.pages_read, 0);
     assert_eq!(gids(&without), ["after"]);
@@ -319,7 +319,7 @@ fn a_read_only_open_shows_what_is_in_doubt_and_decides_nothing() {
     let left = lose_power(&disk, database);
     let database = open_with(&left, Options { mode: OpenMode::ReadOnly, ..options() });
     assert_eq!(gids(&database), ["first", "second"]);
-    let refused = database.commit_prepared("first");
+    let refused = database.two_phase().commit("first");
     assert!(matches!(refused, Err(seawall_engine::Error::ReadOnly)), "{refused:?}");
     database.close().unwrap();
 }
@@ -331,7 +331,7 @@ fn an_unsynced_prepare_or_decision_is_lost_with_the_power_and_with_nothing_befor
     let table = database.create_table("t").unwrap();
     let unsynced = |key: &str| {
         let options = super::TransactionOptions { durability: Durability::Async, ..options().transaction() };
-        let mut transaction = database.begin_with(options);
+        let mut transaction = database.with(options).begin();
         transaction.put(&table, key, "value").unwrap();
         transaction
     };
@@ -339,16 +339,16 @@ fn an_unsynced_prepare_or_decision_is_lost_with_the_power_and_with_nothing_befor
     database.flush().unwrap();
     let lost = unsynced("b").prepare("lost").unwrap();
     assert!(lost > lsn_of(&database, "durable"));
-    database.commit_prepared_with("durable", Durability::Async).unwrap();
+    database.two_phase().with(Durability::Async).commit("durable").unwrap();
     let again = open(&lose_unsynced(&disk));
     assert_eq!(gids(&again), ["durable"]);
     assert_eq!(get(&again, "a"), None);
-    assert_eq!(again.commit_prepared("durable").map(|_| ()).map_err(|error| error.to_string()), Ok(()));
+    assert_eq!(again.two_phase().commit("durable").map(|_| ()).map_err(|error| error.to_string()), Ok(()));
     check_and_close(again);
 }
 
 fn lsn_of(database: &seawall_engine::Database, gid: &str) -> seawall_types::Lsn {
-    database.in_doubt().unwrap().into_iter().find(|found| found.gid == gid).unwrap().lsn
+    database.two_phase().in_doubt().unwrap().into_iter().find(|found| found.gid == gid).unwrap().lsn
 }
 
 #[test]
@@ -362,9 +362,9 @@ fn a_gid_is_free_again_after_the_decision_across_crashes() {
             database.checkpoint().unwrap();
         }
         if round % 2 == 0 {
-            database.commit_prepared("again").unwrap();
+            database.two_phase().commit("again").unwrap();
         } else {
-            database.rollback_prepared("again").unwrap();
+            database.two_phase().rollback("again").unwrap();
         }
         if round % 3 == 2 {
             disk = lose_power(&disk, database);
@@ -403,7 +403,7 @@ fn a_check_finds_what_keeps_a_database_with_transactions_in_doubt_from_opening()
         };
         let mut damages = Vec::new();
         let report = &mut |damage: seawall_engine::Damage| damages.push(damage.to_string());
-        Database::check_directory_in(environment, options(), report).unwrap();
+        DatabaseDirectory::at(environment).check(options(), report).unwrap();
         if counted == 2 {
             assert!(damages.is_empty(), "{damages:?}");
         } else {

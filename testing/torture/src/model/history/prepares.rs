@@ -69,15 +69,15 @@ impl History {
         let database = self.database();
         let (result, handle) = if asynchronous {
             let handle = if commits {
-                database.commit_prepared_async(&gid, durability)
+                database.two_phase().with(durability).commit_async(&gid)
             } else {
-                database.rollback_prepared_async(&gid, durability)
+                database.two_phase().with(durability).rollback_async(&gid)
             };
             (handle.as_ref().map(CommitHandle::lsn).map_err(Error::clone), handle.ok())
         } else if commits {
-            (database.commit_prepared_with(&gid, durability), None)
+            (database.two_phase().with(durability).commit(&gid), None)
         } else {
-            (database.rollback_prepared_with(&gid, durability), None)
+            (database.two_phase().with(durability).rollback(&gid), None)
         };
         if result.is_err() && self.disk.crashed() {
             if expected == Outcome::Ok {
@@ -98,7 +98,7 @@ impl History {
 
     /// What is in doubt, as far as it is visible.
     pub(super) fn check_in_doubt(&mut self) -> Step {
-        let real = self.database().in_doubt();
+        let real = self.database().two_phase().in_doubt();
         if self.disk.crashed() {
             return Err(PowerLost);
         }

@@ -21,7 +21,7 @@ impl History {
         durability: Durability,
     ) -> Step {
         let (result, durability) = match value {
-            Some(value) => (self.database().put_with(table, key, value, durability), durability),
+            Some(value) => (self.database().with(durability).put(table, key, value), durability),
             None => (self.database().delete(table, key), self.options.durability),
         };
         self.next_owner += 1;
@@ -98,9 +98,11 @@ impl History {
                 let expected = self.plain_create(&mut open, &name, id);
                 (result.map(|table| self.remember(table)), expected)
             }
-            2 => (self.database().drop_table(&name), self.plain_drop(&mut open, &name)),
-            3 => (self.database().truncate_table(&name), self.plain_truncate(&mut open, &name)),
-            _ => (self.database().rename_table(&name, &other), self.plain_rename(&mut open, &name, &other)),
+            2 => (self.database().tables().drop(&name), self.plain_drop(&mut open, &name)),
+            3 => (self.database().tables().truncate(&name), self.plain_truncate(&mut open, &name)),
+            _ => {
+                (self.database().tables().rename(&name, &other), self.plain_rename(&mut open, &name, &other))
+            }
         };
         let expected = self.plain_commit(&open, expected);
         self.model.release(open.plain.owner);
@@ -214,7 +216,7 @@ impl History {
 
     pub(super) fn bulk_load(&mut self) -> Step {
         let name = self.name();
-        let begun = self.database().bulk_load(&name);
+        let begun = self.database().tables().bulk_load(&name);
         let exists = Overlay::default().id_of(self.model.newest(), &name).is_some();
         let expected = match name.len() {
             1..=255 if exists => Outcome::TableExists,

@@ -309,7 +309,7 @@ mod tests {
             random: Arc::new(SimulatedRandom::new(1)),
         };
         let options = Options { background: Background::Manual, publish_statistics, ..Options::default() };
-        Database::open_in(environment, options, |_| {}).unwrap()
+        Database::open(environment, options).unwrap()
     }
 
     #[test]

@@ -1,0 +1,99 @@
+//! Reading at one moment.
+
+use std::ops::RangeBounds;
+use std::sync::Arc;
+
+use seawall_types::Lsn;
+
+use crate::catalog::Table;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::snapshots::RegisteredSnapshot;
+use crate::snapshots::scan::{Direction, Range, row_bounds};
+
+/// Everything that was committed at one moment.
+#[derive(Debug)]
+pub struct Snapshot {
+    pub(super) engine: Arc<Engine>,
+    pub(super) snapshot: RegisteredSnapshot,
+    /// It lacks a commit of its session, for this reason: nothing can be read.
+    pub(super) lacks: Option<Error>,
+}
+
+impl Snapshot {
+    /// It sees every commit stamped at most this.
+    pub fn lsn(&self) -> Lsn {
+        self.snapshot.lsn()
+    }
+
+    /// The table of this name at the snapshot.
+    ///
+    /// # Errors
+    /// `NoSuchTable`, or damage met on the way.
+    pub fn table(&self, name: &str) -> Result<Table, Error> {
+        self.check_usable()?;
+        let object = self.engine.object_named(name, self.lsn())?;
+        let object = object.ok_or_else(|| Error::NoSuchTable { name: name.to_owned() })?;
+        let object = self.engine.open_object(object)?;
+        Ok(Table { name: Arc::from(name), object })
+    }
+
+    /// The value of a row.
+    ///
+    /// # Errors
+    /// `NoSuchTable`, or damage met on the way.
+    pub fn get(&self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
+        self.get_with(table, key, |value| value.map(<[u8]>::to_vec))
+    }
+
+    /// Lets `read` look at the value of a row, without copying it.
+    ///
+    /// # Errors
+    /// As `get`.
+    pub fn get_with<R>(
+        &self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        read: impl FnOnce(Option<&[u8]>) -> R,
+    ) -> Result<R, Error> {
+        self.check_usable()?;
+        self.engine.read_table_row(table, key.as_ref(), self.lsn(), read)
+    }
+
+    /// All rows of `table`, ascending.
+    pub fn rows(&self, table: &Table) -> Range<'_> {
+        self.range::<&[u8]>(table, ..)
+    }
+
+    /// The rows of `table` in `bounds`, ascending.
+    pub fn range<K: AsRef<[u8]>>(&self, table: &Table, bounds: impl RangeBounds<K>) -> Range<'_> {
+        self.scan(table, &bounds, Direction::Forward)
+    }
+
+    /// The rows of `table` in `bounds`, descending.
+    pub fn range_reverse<K: AsRef<[u8]>>(&self, table: &Table, bounds: impl RangeBounds<K>) -> Range<'_> {
+        self.scan(table, &bounds, Direction::Reverse)
+    }
+
+    fn check_usable(&self) -> Result<(), Error> {
+        self.engine.lifecycle.check_open()?;
+        self.lacks.clone().map_or(Ok(()), Err)
+    }
+
+    fn scan<K: AsRef<[u8]>>(
+        &self,
+        table: &Table,
+        bounds: &impl RangeBounds<K>,
+        direction: Direction,
+    ) -> Range<'_> {
+        let storage = self.check_usable().and_then(|()| self.engine.storage_at(table, self.lsn()));
+        match storage {
+            Ok(storage) => {
+                let (from, to) = row_bounds(storage, bounds);
+                let snapshot = self.engine.register_snapshot_at(self.lsn());
+                Range::new(&self.engine, snapshot, None, from, to, direction)
+            }
+            Err(error) => Range::failed(&self.engine, error),
+        }
+    }
+}
