@@ -6,7 +6,7 @@
 //!      +-- RepositoryArchive --> Options::archives      the log goes into it while the database works
 //!      +-- back_up, BackupScheduler                        backups; one as soon as a gap makes it needed
 //!      +-- restore                                      a new directory, as of any commit
-//!      +-- allow_archiving                              for a restored one that takes the place of production
+//!      +-- DatabaseDirectory::allow_archiving           for a restored one that takes the place of production
 //!      +-- verify, plan                                 what is damaged; what need not be kept
 //! ```
 //! `examples/backup_and_restore.rs` has all of it in one program.
@@ -27,7 +27,7 @@ pub use seawall_backup::{
     SchedulerOptions, SchedulerReport, Severity, StoredBackup, StoredBackups, VerifyDepth, VerifyOptions,
     VerifyReport, back_up, back_up_behind_gap, backups, databases, drill, plan, restore, verify,
 };
-pub use seawall_engine::{ArchiveMode, RestoreTarget, allow_archiving, forbid_archiving, is_archiving_off};
+pub use seawall_engine::{ArchiveMode, RestoreTarget};
 pub use seawall_io::{Clock, OsRandom, Random, SystemClock};
 
 use seawall_io::OsDisk;

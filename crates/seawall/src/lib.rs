@@ -53,7 +53,7 @@ pub use seawall_engine::{
     RecoveryTimeStatistics, RestorePointInfo, RulesApplied, Savepoint, SegmentInfo, SegmentName,
     SegmentState, Snapshot, Statistics, Table, TableChange, TableInfo, Tables, ThrottleReason,
     ThrottleStatistics, TimelineFork, TimelineHistory, Transaction, TransactionOptions, Trigger, TwoPhase,
-    VALUE_BYTES_MAX, Verdict, log_overview, log_records, published_statistics, restore_points,
+    VALUE_BYTES_MAX, Verdict,
 };
 pub use seawall_keys::{MasterKey, MasterKeyError, OtherMasterKeys, SecretKey};
 pub use seawall_types::{DatabaseId, Lsn, TimelineId};

@@ -8,10 +8,9 @@ use seawall::backup::{
     ArchiveError, ArchiveMode, BackupOptions, Clock, ExpireError, ExpireProgress, ExpireReport, Expiry,
     Inventory, OsRandom, Packing, PassedOver, Random, Repository, RepositoryArchive, RepositoryOptions,
     RequestStatistics, RestoreRequest, RetentionPolicy, RetryPolicy, StoreCause, StoreError, System,
-    SystemClock, allow_archiving, back_up, back_up_behind_gap, databases, directory, forbid_archiving,
-    is_archiving_off, restore,
+    SystemClock, back_up, back_up_behind_gap, databases, directory, restore,
 };
-use seawall::{ArchiveOptions, Database, Durability, Error, Options};
+use seawall::{ArchiveOptions, Database, DatabaseDirectory, Durability, Error, Options};
 
 /// Randomness of the program's own: here the system's.
 #[derive(Debug)]
@@ -114,19 +113,19 @@ fn a_program_decides_whether_a_restored_database_archives() {
     let trial = restored("trial", ArchiveMode::Off);
     let refused = Database::open(&trial, options()).map(drop).unwrap_err();
     assert!(matches!(refused, Error::ArchivingOff { .. }), "{refused}");
-    let disk = directory(&trial).disk;
-    assert!(is_archiving_off(&*disk).unwrap());
-    allow_archiving(&*disk).unwrap();
+    let files = DatabaseDirectory::at(&trial);
+    assert!(files.is_archiving_off().unwrap());
+    files.allow_archiving().unwrap();
     let database = Database::open(&trial, options()).unwrap();
     commit(&database).unwrap();
     database.close().unwrap();
 
     let production = restored("production", ArchiveMode::Preserve);
-    assert!(!is_archiving_off(&*directory(&production).disk).unwrap());
+    assert!(!DatabaseDirectory::at(&production).is_archiving_off().unwrap());
     let database = Database::open(&production, options()).unwrap();
     commit(&database).unwrap();
     database.close().unwrap();
-    forbid_archiving(&*directory(&production).disk).unwrap();
+    DatabaseDirectory::at(&production).forbid_archiving().unwrap();
     let refused = Database::open(&production, options()).map(drop).unwrap_err();
     assert!(matches!(refused, Error::ArchivingOff { .. }), "{refused}");
 }

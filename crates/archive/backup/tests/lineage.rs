@@ -8,7 +8,7 @@ use std::time::Duration;
 use common::{State, World, state_of};
 use seawall_archive::System;
 use seawall_backup::{BackupError, RestoreReport, RestoreRequest, backups, databases, drill};
-use seawall_engine::{ArchiveMode, Database, Error, OpenMode, Options, RestoreTarget, allow_archiving};
+use seawall_engine::{ArchiveMode, Database, DatabaseDirectory, Error, OpenMode, Options, RestoreTarget};
 use seawall_io::{Clock, Disk, OpenMode as FileMode};
 use seawall_simulation::{PowerLoss, SimulatedDisk};
 use seawall_types::TimelineId;
@@ -59,9 +59,9 @@ fn what_is_restored_puts_nothing_into_a_repository_until_it_is_allowed() {
     copy.close().unwrap();
     assert_eq!(names(&world), before, "nothing of the copy is there");
 
-    allow_archiving(&disk).unwrap();
+    DatabaseDirectory::at(world.environment(&disk)).allow_archiving().unwrap();
     // Once is enough, and a second time does no harm.
-    allow_archiving(&disk).unwrap();
+    DatabaseDirectory::at(world.environment(&disk)).allow_archiving().unwrap();
     let successor = with_archives().unwrap();
     successor.log().archive_now().unwrap();
     world.back_up(&successor);
@@ -105,7 +105,7 @@ fn the_copy_of_a_trial_that_archives_does_not_take_the_place_of_production() {
     world.back_up(&database);
     database.log().archive_now().unwrap();
     let (disk, _) = restore_copy(&world, RestoreTarget::Latest);
-    allow_archiving(&disk).unwrap();
+    DatabaseDirectory::at(world.environment(&disk)).allow_archiving().unwrap();
     let copy = world.open_at(&disk);
     put(&copy, "in the copy");
     copy.close().unwrap();

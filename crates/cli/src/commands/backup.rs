@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use seawall::{DatabaseId, Environment, OpenMode, TimelineId};
+use seawall::{DatabaseDirectory, DatabaseId, Environment, OpenMode, TimelineId};
 use seawall_archive::{Packing, Repository, System};
 use seawall_backup::{
     BackupError, BackupOptions, BackupStart, BackupStep, OnItsWay, PassedOver, RestoreProgress,
@@ -10,7 +10,7 @@ use seawall_backup::{
 };
 use seawall_backup::{back_up, backups};
 use seawall_base_backup::{StoredPostgreSqlBackups, postgresql_backups};
-use seawall_engine::{ArchiveMode, RestoreTarget, allow_archiving, forbid_archiving};
+use seawall_engine::{ArchiveMode, RestoreTarget};
 use seawall_io::{Clock, Disk, OsDisk, SystemClock};
 use serde_json::{Value, json};
 
@@ -304,13 +304,14 @@ pub(crate) fn archive_mode(arguments: &ArchiveModeArguments, output: &mut Output
     if !disk.list_names("").is_ok_and(|names| names.iter().any(|name| name == "superblock")) {
         return Err(seawall::Error::NoDatabase { directory: disk.location("") }.into());
     }
+    let directory = DatabaseDirectory::at(&arguments.dir);
     let (word, what) = match arguments.mode {
         Switch::On => {
-            allow_archiving(&disk)?;
+            directory.allow_archiving()?;
             ("on", "archives where its program says so, and can be backed up")
         }
         Switch::Off => {
-            forbid_archiving(&disk)?;
+            directory.forbid_archiving()?;
             ("off", "is not opened with archives, and no backup of it is taken")
         }
     };

@@ -5,7 +5,7 @@ mod overview;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use seawall::{Error, LogChange, LogContent, LogRecordInfo, OpenMode};
+use seawall::{DatabaseDirectory, Error, LogChange, LogContent, LogRecordInfo, OpenMode};
 use serde_json::{Map, Value, json};
 
 use super::open;
@@ -32,14 +32,17 @@ pub(crate) fn log(shared: &Shared, log: &Log, output: &mut Output) -> Result<(),
     }
     let mut shown = Ok(());
     let mut seen_any = false;
-    let read =
-        seawall::log_records(&log.dir, shared.key_of(KeyOf::Databases).as_ref(), log.from, &mut |record| {
+    let read = DatabaseDirectory::at(&log.dir).log_records(
+        shared.key_of(KeyOf::Databases).as_ref(),
+        log.from,
+        &mut |record| {
             left -= 1;
             seen_any = true;
             shown =
                 if output.json() { output.line(record_json(&record)) } else { show(&record, &names, output) };
             if shown.is_err() || left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
+        },
+    );
     match (read, log.from) {
         // More likely a wrong number than a damaged log; `check` tells.
         (Err(Error::Log { message }), Some(from)) if !seen_any => {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use seawall::{Error, Lsn, MetricSample, PublishedStatistics, published_statistics};
+use seawall::{DatabaseDirectory, Error, Lsn, MetricSample, PublishedStatistics};
 use serde_json::{Map, Value, json};
 
 use super::inspect::{info_json, info_lines, read_info};
@@ -13,7 +13,8 @@ use crate::files::utc;
 use crate::output::{Output, duration, escape, grouped, size};
 
 pub(crate) fn stats(shared: &Shared, stats: &Stats, output: &mut Output) -> Result<(), Failure> {
-    let published = published_statistics(&stats.dir).map_err(|error| not_a_database(error.into()))?;
+    let published = DatabaseDirectory::at(&stats.dir).published_statistics();
+    let published = published.map_err(|error| not_a_database(error.into()))?;
     if stats.openmetrics {
         return output.bytes(open_metrics(published.as_ref()).as_bytes());
     }

@@ -82,12 +82,10 @@ pub use in_doubt::decisions::{AutomaticDecision, DECISIONS_MAX, DecisionReason};
 pub use in_doubt::policy::{FailedRule, RulesApplied};
 pub use in_doubt::rules::{InDoubtAction, InDoubtHook, InDoubtRule, Verdict};
 pub use inspect::check::{CheckSummary, Damage, DamageKind, KeyRange};
-pub use inspect::log_overview::{
-    LogOverview, RestorePointInfo, log_overview, log_overview_in, restore_points,
-};
-pub use inspect::log_records::{LogChange, LogContent, LogRecordInfo, log_records};
+pub use inspect::log_overview::{LogOverview, RestorePointInfo};
+pub use inspect::log_records::{LogChange, LogContent, LogRecordInfo};
 pub use inspect::statistics::open_metrics::MetricSample;
-pub use inspect::statistics::published::{PublishedStatistics, published_statistics};
+pub use inspect::statistics::published::PublishedStatistics;
 pub use inspect::statistics::{DatabaseInfo, SegmentInfo, Statistics};
 pub use log::hold::LogHold;
 pub use options::{
@@ -95,7 +93,7 @@ pub use options::{
 };
 pub use pacing::recovery_time::RecoveryTimeStatistics;
 pub use pacing::throttle::{ThrottleReason, ThrottleStatistics};
-pub use recovery::archive_mode::{ArchiveMode, allow_archiving, forbid_archiving, is_archiving_off};
+pub use recovery::archive_mode::ArchiveMode;
 pub use recovery::restore::{
     EndSearch, NewNumber, Restore, RestoreEnd, RestoreMarker, RestoreOptions, RestoreTarget, RowsThere,
     check_restore_directory, restored_log_file,

@@ -328,9 +328,10 @@ fn a_closed_database_changes_its_master_key_under_its_lock() {
         std::ops::ControlFlow::Continue(())
     };
     database.flush().unwrap();
-    seawall_engine::log_records(&directory, master(2).as_ref(), None, &mut count).unwrap();
+    let files = DatabaseDirectory::at(&directory);
+    files.log_records(master(2).as_ref(), None, &mut count).unwrap();
     assert!(records >= 2, "{records} records");
-    let refused = seawall_engine::log_records(&directory, None, None, &mut |_| panic!("nothing can be read"));
+    let refused = files.log_records(None, None, &mut |_| panic!("nothing can be read"));
     assert!(matches!(refused, Err(Error::Encrypted { .. })), "{refused:?}");
     let nowhere = scratch.path().join("nowhere");
     let none = DatabaseDirectory::at(&nowhere).rotate_master_key(first, &second, OtherMasterKeys::Drop);

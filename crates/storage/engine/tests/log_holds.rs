@@ -294,7 +294,7 @@ fn log_that_goes_while_it_is_read_elsewhere_is_no_damage() {
             }
             std::ops::ControlFlow::Continue(())
         };
-        let read = seawall_engine::log_records(&directory, None, None, &mut visit);
+        let read = DatabaseDirectory::at(&directory).log_records(None, None, &mut visit);
         match read {
             Ok(()) => assert!(is_held && records > 80, "{records} records"),
             Err(Error::LogNotKept { lsn, kept_from }) => {

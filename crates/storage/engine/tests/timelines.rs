@@ -9,7 +9,7 @@ use seawall_crash_harness::{
 };
 use seawall_engine::{
     Database, DatabaseDirectory, Environment, Error, HoldOptions, NewTimeline, OpenMode, Options,
-    SegmentState, log_overview_in,
+    SegmentState,
 };
 use seawall_simulation::{Call, Operation, PowerLoss, SimulatedDisk, SimulatedRandom};
 use seawall_types::{Lsn, TimelineId, TimelineMark};
@@ -483,7 +483,7 @@ fn a_look_at_the_log_reads_its_last_segment_only() {
     let (end, redo) = (database.statistics().flushed, database.statistics().redo_point);
     assert!(end.bytes_since(redo) < 60 * SEGMENT_BYTES, "checkpoints go on meanwhile");
     disk.reset_read_counts();
-    let overview = log_overview_in(&environment(Arc::new(disk.clone())), None).unwrap();
+    let overview = DatabaseDirectory::at(environment(Arc::new(disk.clone()))).log_overview(None).unwrap();
     assert_eq!((overview.end, overview.redo_point), (end, redo));
     assert!(overview.segments.len() > 100 && overview.oldest < redo, "{overview:?}");
     let read = disk.read_count("log/").bytes;
@@ -501,7 +501,7 @@ fn the_oldest_record_may_be_one_of_a_timeline_that_was_left() {
     put(&database, 0..20, 2);
     let disk = disk.after_power_loss(PowerLoss::LoseAll);
     let database = switch(&disk, &options).unwrap();
-    let overview = log_overview_in(&environment(Arc::new(disk.clone())), None).unwrap();
+    let overview = DatabaseDirectory::at(environment(Arc::new(disk.clone()))).log_overview(None).unwrap();
     let fork = overview.ancestors[0].fork;
     // A record of 6,000 bytes or a system record at most lies before the first one in the segment.
     assert!(overview.oldest.get() % SEGMENT_BYTES < 4096 + 3 * 6100, "{overview:?}");

@@ -1,8 +1,8 @@
 //! The log at a glance: its segments, who needs them, timelines and named positions.
 
 use seawall::{
-    AtLimit, HoldInfo, HoldKind, HoldLifetime, LogOverview, RestorePointInfo, SegmentInfo, SegmentState,
-    TimelineFork, log_overview, restore_points,
+    AtLimit, DatabaseDirectory, HoldInfo, HoldKind, HoldLifetime, LogOverview, RestorePointInfo, SegmentInfo,
+    SegmentState, TimelineFork,
 };
 use seawall_settings::KeyOf;
 use serde_json::{Value, json};
@@ -17,8 +17,9 @@ const SEGMENTS_SHOWN: usize = 20;
 
 pub(super) fn overview(shared: &Shared, log: &Log, output: &mut Output) -> Result<(), Failure> {
     let master_key = shared.key_of(KeyOf::Databases);
-    let overview = log_overview(&log.dir, master_key.as_ref())?;
-    let points = if log.restore_points { Some(restore_points(&log.dir, master_key.as_ref())?) } else { None };
+    let directory = DatabaseDirectory::at(&log.dir);
+    let overview = directory.log_overview(master_key.as_ref())?;
+    let points = if log.restore_points { Some(directory.restore_points(master_key.as_ref())?) } else { None };
     if output.json() {
         return output.line(overview_json(&overview, points.as_deref()));
     }

@@ -1,13 +1,21 @@
-//! What is done with a database that is not open in this process: opening it otherwise than usual, and upkeep without opening it.
+//! What is done with the directory of a database that is not open in this process: opening it otherwise than usual, looking at its
+//! files, also of one that another process has open, and upkeep.
+
+use std::ops::ControlFlow;
 
 use seawall_keys::{MasterKey, OtherMasterKeys};
+use seawall_types::Lsn;
 
 use super::Database;
 use crate::engine::Engine;
 use crate::environment::Environment;
 use crate::error::Error;
 use crate::inspect::check::{CheckSummary, Damage};
+use crate::inspect::log_overview::{self, LogOverview, RestorePointInfo};
+use crate::inspect::log_records::{self, LogRecordInfo};
+use crate::inspect::statistics::published::{self, PublishedStatistics};
 use crate::options::{OpenMode, Options};
+use crate::recovery::archive_mode;
 use crate::recovery::statistics::RecoveryProgress;
 use crate::recovery::timeline::{Continuation, NewTimeline};
 
@@ -61,6 +69,77 @@ impl DatabaseDirectory {
     pub fn check(self, options: Options, report: &mut dyn FnMut(Damage)) -> Result<CheckSummary, Error> {
         let options = Options { mode: OpenMode::ReadOnly, ..options };
         crate::inspect::check::check_directory(self.environment, options, report)
+    }
+
+    /// Looks at the log: at names and headers of segments, and at the last one that was written. The database may be open
+    /// elsewhere: what is not flushed yet is not seen, and what is removed in the middle may be missing.
+    ///
+    /// # Errors
+    /// As `log_records`.
+    pub fn log_overview(&self, master_key: Option<&MasterKey>) -> Result<LogOverview, Error> {
+        log_overview::log_overview(&self.environment, master_key)
+    }
+
+    /// Tells `visit` of each record from `from` on (by default, from the oldest that is kept) until it breaks or the log ends.
+    /// The database may be open elsewhere: what is not flushed yet is not seen.
+    ///
+    /// `master_key` is that of an encrypted database.
+    ///
+    /// # Errors
+    /// `NoDatabase`, `Tree` for a damaged superblock, `Encrypted`, `NotEncrypted`, `MasterKey`, `WrongMasterKey` and `Keys` as
+    /// for opening, `Log` for a damaged record or a segment that is gone; `LogNotKept` if it is gone since a checkpoint has passed it.
+    pub fn log_records(
+        &self,
+        master_key: Option<&MasterKey>,
+        from: Option<Lsn>,
+        visit: &mut dyn FnMut(LogRecordInfo) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        log_records::log_records(&self.environment, master_key, from, visit)
+    }
+
+    /// The named positions between the oldest record of the log and its end: reads all of it.
+    ///
+    /// # Errors
+    /// As `log_records`.
+    pub fn restore_points(&self, master_key: Option<&MasterKey>) -> Result<Vec<RestorePointInfo>, Error> {
+        log_overview::restore_points(&self.environment, master_key)
+    }
+
+    /// The statistics that the process which has the database open has published; `None` if it is closed, open for less than a
+    /// second, or publishes nothing ([`Options::publish_statistics`]).
+    ///
+    /// Reads two files and disturbs nobody: neither a process that has the database open, nor one that is about to open it.
+    ///
+    /// # Errors
+    /// `NoDatabase`; `Tree` if the superblock is damaged; `Io`.
+    pub fn published_statistics(&self) -> Result<Option<PublishedStatistics>, Error> {
+        published::read(&*self.environment.disk)
+    }
+
+    /// Whether the database was restored, and may not archive: see [`ArchiveMode`](crate::ArchiveMode).
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn is_archiving_off(&self) -> Result<bool, Error> {
+        archive_mode::is_archiving_off(&*self.environment.disk)
+    }
+
+    /// Lets a restored database archive and be backed up from its next open on. Durable when it returns; where nothing is off,
+    /// nothing is changed.
+    ///
+    /// # Errors
+    /// `Io`.
+    pub fn allow_archiving(&self) -> Result<(), Error> {
+        archive_mode::allow_archiving(&*self.environment.disk)
+    }
+
+    /// Keeps a database from archiving from its next open on. Durable when it returns; where it is kept from that already, nothing
+    /// is changed.
+    ///
+    /// # Errors
+    /// `DiskFull`, `Io`.
+    pub fn forbid_archiving(&self) -> Result<(), Error> {
+        archive_mode::forbid_archiving(&*self.environment.disk)
     }
 
     /// As [`Database::rotate_master_key`]; `old` is a master key that opens the database.

@@ -1,9 +1,8 @@
 //! The log of a database at a glance, from its files: also of one that is open in another process.
 
-use std::path::Path;
 use std::sync::Arc;
 
-use seawall_io::{Disk, OsDisk};
+use seawall_io::Disk;
 use seawall_keys::{DatabaseKeys, MasterKey};
 use seawall_tree::Superblock;
 use seawall_types::{Lsn, TimelineId};
@@ -52,23 +51,8 @@ pub struct LogOverview {
     pub holds: Vec<HoldInfo>,
 }
 
-/// Looks at the log of the database in `directory`: at names and headers of segments, and at the last one that was written. The
-/// database may be open elsewhere: what is not flushed yet is not seen, and what is removed in the middle may be missing.
-///
-/// # Errors
-/// As `log_records`.
-pub fn log_overview(
-    directory: impl AsRef<Path>,
-    master_key: Option<&MasterKey>,
-) -> Result<LogOverview, Error> {
-    log_overview_in(&Environment::of_the_system(Arc::new(OsDisk::new(directory.as_ref()))), master_key)
-}
-
-/// As [`log_overview`], on any disk.
-///
-/// # Errors
-/// As `log_overview`.
-pub fn log_overview_in(
+/// Looks at names and headers of segments, and at the last one that was written.
+pub(crate) fn log_overview(
     environment: &Environment,
     master_key: Option<&MasterKey>,
 ) -> Result<LogOverview, Error> {
@@ -91,16 +75,12 @@ pub fn log_overview_in(
 }
 
 /// The named positions between the oldest record of the log and its end: reads all of it.
-///
-/// # Errors
-/// As `log_records`.
-pub fn restore_points(
-    directory: impl AsRef<Path>,
+pub(crate) fn restore_points(
+    environment: &Environment,
     master_key: Option<&MasterKey>,
 ) -> Result<Vec<RestorePointInfo>, Error> {
-    let environment = Environment::of_the_system(Arc::new(OsDisk::new(directory.as_ref())));
     let disk = &environment.disk;
-    let (superblock, keys) = open_files(&environment, master_key)?;
+    let (superblock, keys) = open_files(environment, master_key)?;
     let oldest = oldest_record(disk, &superblock, keys.as_ref())?;
     let mut reader = open_reader(disk, &superblock, keys.as_ref(), oldest)?;
     let mut restore_points = Vec::new();

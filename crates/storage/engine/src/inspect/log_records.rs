@@ -1,10 +1,9 @@
 //! The records of a database's log, for people who want to know what happened.
 
 use std::ops::ControlFlow;
-use std::path::Path;
 use std::sync::Arc;
 
-use seawall_io::{Disk, OsDisk};
+use seawall_io::Disk;
 use seawall_keys::{DatabaseKeys, MasterKey};
 use seawall_tree::Superblock;
 use seawall_types::{Lsn, TimelineId};
@@ -129,24 +128,16 @@ pub struct LogChange {
     pub value_bytes: Option<u64>,
 }
 
-/// Tells `visit` of each record from `from` on (by default, from the oldest that is kept) until it breaks or the log ends.
-/// The database may be open elsewhere: what is not flushed yet is not seen.
-///
-/// `master_key` is that of an encrypted database.
-///
-/// # Errors
-/// `NoDatabase`, `Tree` for a damaged superblock, `Encrypted`, `NotEncrypted`, `MasterKey`, `WrongMasterKey` and `Keys` as
-/// for opening, `Log` for a damaged record or a segment that is gone; `LogNotKept` if it is gone since a checkpoint has passed it.
-pub fn log_records(
-    directory: impl AsRef<Path>,
+/// Tells `visit` of each record from `from` on, or from the oldest that is kept.
+pub(crate) fn log_records(
+    environment: &Environment,
     master_key: Option<&MasterKey>,
     from: Option<Lsn>,
     visit: &mut dyn FnMut(LogRecordInfo) -> ControlFlow<()>,
 ) -> Result<(), Error> {
-    let environment = Environment::of_the_system(Arc::new(OsDisk::new(directory.as_ref())));
     let (_, superblock, _) = open_superblock(&*environment.disk)?;
     let options = Options { master_key: master_key.cloned(), ..Options::default() };
-    let keys = open_keys(&environment, &superblock, &options)?;
+    let keys = open_keys(environment, &superblock, &options)?;
     let keys = keys.as_ref();
     let from = match from {
         Some(from) => from,

@@ -3,7 +3,7 @@
 //!
 //! A program opens what was restored with the options that it always has, archives included. If that were enough, the copy of a trial
 //! would put its own timeline into the repository of the database that it was restored from. So a restore leaves this file, and a
-//! database with it is not opened with archives, and no backup of it begins, until [`allow_archiving`] has removed the file.
+//! database with it is not opened with archives, and no backup of it begins, until `DatabaseDirectory::allow_archiving` has removed the file.
 //!
 //! ```text
 //! This database was restored. Until `seawall archive-mode DIRECTORY on`, it does not archive, and no backup of it is taken.
@@ -26,7 +26,7 @@ of it is taken.\n";
 /// Whether a restored database may archive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ArchiveMode {
-    /// Not before [`allow_archiving`]: it may be there to try something out.
+    /// Not before [`DatabaseDirectory::allow_archiving`](crate::DatabaseDirectory::allow_archiving): it may be there to try something out.
     #[default]
     Off,
     /// As its options, or the settings of a PostgreSQL cluster, say: it takes the place of the one that was backed up.
@@ -34,10 +34,7 @@ pub enum ArchiveMode {
 }
 
 /// Whether a database was restored, and may not archive.
-///
-/// # Errors
-/// `Io`.
-pub fn is_archiving_off(disk: &dyn Disk) -> Result<bool, Error> {
+pub(crate) fn is_archiving_off(disk: &dyn Disk) -> Result<bool, Error> {
     match disk.list_names("") {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         names => Ok(names.map_err(io)?.iter().any(|name| name == ARCHIVING_OFF_PATH)),
@@ -46,10 +43,7 @@ pub fn is_archiving_off(disk: &dyn Disk) -> Result<bool, Error> {
 
 /// Lets a restored database archive and be backed up from its next open on. Durable when it returns; where nothing is off, nothing
 /// is changed.
-///
-/// # Errors
-/// `Io`.
-pub fn allow_archiving(disk: &dyn Disk) -> Result<(), Error> {
+pub(crate) fn allow_archiving(disk: &dyn Disk) -> Result<(), Error> {
     match disk.remove(ARCHIVING_OFF_PATH) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         removed => removed.map_err(io)?,
@@ -58,10 +52,7 @@ pub fn allow_archiving(disk: &dyn Disk) -> Result<(), Error> {
 }
 
 /// Keeps a database from archiving. Durable when it returns; where it is kept from that already, nothing is changed.
-///
-/// # Errors
-/// `DiskFull`, `Io`.
-pub fn forbid_archiving(disk: &dyn Disk) -> Result<(), Error> {
+pub(crate) fn forbid_archiving(disk: &dyn Disk) -> Result<(), Error> {
     if is_archiving_off(disk)? {
         return Ok(());
     }

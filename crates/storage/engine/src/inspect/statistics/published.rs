@@ -25,12 +25,11 @@
 //! file of a database that is closed is empty, and so is that of one that has just been opened.
 
 use std::io::ErrorKind;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_codec::checksum::crc32c;
-use seawall_io::{Clock, DirectoryLock, Disk, DiskFile, LockMode, OpenMode, OsDisk};
+use seawall_io::{Clock, DirectoryLock, Disk, DiskFile, LockMode, OpenMode};
 use seawall_types::DatabaseId;
 
 use super::open_metrics::{MetricSample, parse};
@@ -74,18 +73,8 @@ impl PublishedStatistics {
     }
 }
 
-/// The statistics that the database in `directory` has published; `None` if it is closed, open for less than a second, or
-/// publishes nothing ([`Options::publish_statistics`](crate::Options::publish_statistics)).
-///
-/// Reads two files and disturbs nobody: neither a process that has the database open, nor one that is about to open it.
-///
-/// # Errors
-/// `NoDatabase`; `Tree` if the superblock is damaged; `Io`.
-pub fn published_statistics(directory: impl AsRef<Path>) -> Result<Option<PublishedStatistics>, Error> {
-    read(&OsDisk::new(directory.as_ref()))
-}
-
-fn read(disk: &dyn Disk) -> Result<Option<PublishedStatistics>, Error> {
+/// The newest statistics that a process has published.
+pub(crate) fn read(disk: &dyn Disk) -> Result<Option<PublishedStatistics>, Error> {
     let (_, superblock, _) = open_superblock(disk)?;
     let file = match disk.open(PATH, OpenMode::Read) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
