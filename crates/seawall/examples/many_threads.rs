@@ -26,7 +26,7 @@ fn main() -> Result<(), Error> {
     })?;
 
     let rows = readings.rows_at(&database.snapshot()).count();
-    let (commits, flushes) = (THREADS * COMMITS, database.statistics().log_flushes);
+    let (commits, flushes) = (THREADS * COMMITS, database.statistics().log.flushes);
     println!("{commits} durable commits of {rows} rows took {flushes} flushes of the log");
     assert_eq!(rows as u64, commits);
     database.close()

@@ -43,17 +43,18 @@ pub mod xa;
 pub use seawall_codec::{key, value};
 pub use seawall_engine::{
     ArchiveGap, ArchiveOptions, ArchiveStatistics, ArchivedLog, AtLimit, AutomaticDecision, Background,
-    BulkLoad, CheckSummary, CheckpointDurations, CheckpointStatistics, CommitHandle, DECISIONS_MAX, Damage,
-    DamageKind, Database, DatabaseDirectory, DatabaseInfo, DatabaseLog, DecisionReason, Durability, Effect,
-    Environment, Error, FailedRule, HoldInfo, HoldKind, HoldLifetime, HoldOptions, ImageCompression,
-    InDoubtAction, InDoubtHook, InDoubtRule, InDoubtTransaction, Isolation, KEY_BYTES_MAX, KeyRange, LentRow,
-    LockWait, LogArchive, LogArchiveError, LogChange, LogContent, LogFile, LogGap, LogHold, LogOverview,
-    LogRecordInfo, MetricSample, NewTimeline, OpenMode, Options, PageProtection, PublishStatistics,
-    PublishedStatistics, Range, ReclaimStatistics, RecoveryProgress, RecoveryStatistics,
-    RecoveryTimeStatistics, RestorePointInfo, RulesApplied, Savepoint, SegmentInfo, SegmentName,
-    SegmentState, Snapshot, Statistics, Table, TableChange, TableInfo, Tables, ThrottleReason,
-    ThrottleStatistics, TimelineFork, TimelineHistory, Transaction, TransactionOptions, Trigger, TwoPhase,
-    VALUE_BYTES_MAX, Verdict,
+    BulkLoad, CacheStatistics, CheckSummary, CheckpointDurations, CheckpointStatistics, CheckpointTotals,
+    CommitHandle, DECISIONS_MAX, Damage, DamageKind, Database, DatabaseDirectory, DatabaseInfo, DatabaseLog,
+    DecisionReason, Durability, Effect, Environment, Error, FailedRule, HoldInfo, HoldKind, HoldLifetime,
+    HoldOptions, ImageCompression, InDoubtAction, InDoubtHook, InDoubtRule, InDoubtTransaction, Isolation,
+    KEY_BYTES_MAX, KeyRange, LentRow, LockWait, LogArchive, LogArchiveError, LogChange, LogContent, LogFile,
+    LogGap, LogHold, LogOverview, LogRecordInfo, LogStatistics, MemtableStatistics, MetricSample,
+    NewTimeline, OpenMode, Options, PageProtection, PublishStatistics, PublishedStatistics, Range,
+    ReclaimStatistics, RecoveryProgress, RecoveryStatistics, RecoveryTimeStatistics, RestorePointInfo,
+    RulesApplied, Savepoint, SegmentInfo, SegmentName, SegmentState, SegmentStatistics, Snapshot,
+    SnapshotStatistics, Statistics, Table, TableChange, TableInfo, Tables, ThrottleReason,
+    ThrottleStatistics, TimelineFork, TimelineHistory, Transaction, TransactionOptions,
+    TransactionStatistics, Trigger, TwoPhase, TwoPhaseStatistics, VALUE_BYTES_MAX, Verdict,
 };
 pub use seawall_keys::{MasterKey, MasterKeyError, OtherMasterKeys, SecretKey};
 pub use seawall_types::{DatabaseId, Lsn, TimelineId};

@@ -66,7 +66,7 @@ fn measure(directory: &Path, options: &Options) -> Result<Figures, Box<dyn Error
     let database = Database::open(&home, options.clone())?;
     let table = database.create_table("rows")?;
     let buffered = TransactionOptions { durability: Durability::Async, ..options.transaction() };
-    let before = database.statistics().log_bytes;
+    let before = database.statistics().log.bytes;
     let puts = time(|| {
         for number in 0..ROWS {
             let mut transaction = database.with(buffered).begin();
@@ -76,7 +76,7 @@ fn measure(directory: &Path, options: &Options) -> Result<Figures, Box<dyn Error
         Ok(())
     })?;
     database.flush()?;
-    let log_bytes = database.statistics().log_bytes - before;
+    let log_bytes = database.statistics().log.bytes - before;
     copy_files(&home, &copy)?;
     let merged = time(|| Ok(database.checkpoint().map(|_| ())?))?;
     let durable = time(|| {

@@ -146,7 +146,7 @@ fn measure(run: &Run) -> Result<Measured, BenchError> {
 /// The figures count only if the rows are there, and nothing else.
 fn check(run: &Run, written: &Written, database: &Database) -> Result<(), BenchError> {
     let recovery = database.statistics().recovery;
-    let in_doubt = database.statistics().in_doubt;
+    let in_doubt = database.statistics().two_phase.in_doubt;
     let records = match run.work {
         Work::Puts => written.transactions,
         Work::Pairs => 2 * written.transactions,

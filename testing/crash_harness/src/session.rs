@@ -173,7 +173,7 @@ impl Session {
 
     fn hold_log(&mut self) -> Result<(), Error> {
         let database = self.database()?;
-        let redo_point = database.statistics().redo_point;
+        let redo_point = database.statistics().checkpoints.redo_point;
         match database.log().find_hold(HOLD_NAME) {
             Ok(hold) => hold.advance(redo_point),
             Err(Error::NoSuchLogHold { .. }) => {

@@ -104,7 +104,7 @@ static SAMPLE: LazyLock<Sample> = LazyLock::new(|| {
     database.log().create_restore_point("a name").expect("a restore point");
     put("small", 90..100, 10);
     database.log().archive_now().expect("an archive");
-    let (rows, end) = (rows_of(&database).expect("rows"), database.statistics().flushed);
+    let (rows, end) = (rows_of(&database).expect("rows"), database.statistics().log.flushed);
     drop(database);
     let objects = store.list_all().into_iter().filter(|file| file.bytes > 0).map(|file| file.name).collect();
     let sample = Sample { store, objects, rows, end };

@@ -117,9 +117,9 @@ fn the_plan_does_everything_once() {
         deepest = deepest.max(depth);
         let statistics = session.database().unwrap().statistics();
         if matches!(step, Step::Checkpoint) {
-            reclaimed += statistics.last_checkpoint.unwrap().tables_reclaimed;
-            recycled += statistics.segments_recycled - before.segments_recycled;
-            removed += statistics.segments_removed - before.segments_removed;
+            reclaimed += statistics.checkpoints.last.unwrap().tables_reclaimed;
+            recycled += statistics.segments.recycled - before.segments.recycled;
+            removed += statistics.segments.removed - before.segments.removed;
         }
     }
     println!(

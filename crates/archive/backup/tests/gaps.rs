@@ -37,13 +37,13 @@ fn fill(database: &Database, segments: u64) -> Result<Lsn, Error> {
         Err(Error::NoSuchTable { .. }) => database.create_table("t")?,
         table => table?,
     };
-    let until = database.statistics().appended.get() + segments * SEGMENT_BYTES;
-    let mut key = database.statistics().appended.get();
-    while database.statistics().appended.get() < until {
+    let until = database.statistics().log.appended.get() + segments * SEGMENT_BYTES;
+    let mut key = database.statistics().log.appended.get();
+    while database.statistics().log.appended.get() < until {
         database.put(&table, (key % 40).to_be_bytes(), [3; 8_000])?;
         key += 1;
     }
-    Ok(database.statistics().appended)
+    Ok(database.statistics().log.appended)
 }
 
 /// The database writes more than its limit while the store is away: its archive does not run meanwhile.
@@ -84,7 +84,7 @@ fn a_restore_says_that_the_log_was_left_out_until_there_is_a_backup_behind_the_g
     fill(&database, 1).unwrap();
     database.log().archive_now().unwrap();
     lose_hold(&database).unwrap();
-    let inside = database.statistics().redo_point;
+    let inside = database.statistics().checkpoints.redo_point;
     let behind = fill(&database, 2).unwrap();
     database.log().archive_now().unwrap();
 

@@ -167,7 +167,7 @@ impl<'a> History<'a> {
                 History::apply(&mut self.state, &writes);
             }
         }
-        let lsn = self.database.statistics().appended;
+        let lsn = self.database.statistics().log.appended;
         self.moments.push(Moment { lsn, state: self.state.clone(), in_doubt: self.in_doubt.clone() });
     }
 

@@ -33,7 +33,7 @@ fn every_commit_behind_a_backup_can_be_restored() {
     put(&database, 7, b"not in the tree yet");
     let backup = world.back_up(&database);
     assert!(backup.manifest.runs.len() > 10);
-    let mut states = vec![(database.statistics().appended, state_of(&database))];
+    let mut states = vec![(database.statistics().log.appended, state_of(&database))];
     for key in 290..320 {
         let lsn = put(&database, key, &[3; 9_000]);
         states.push((lsn, state_of(&database)));
@@ -158,7 +158,7 @@ fn a_missing_segment_is_a_gap_and_a_damaged_object_is_named() {
     put(&database, 1, b"x");
     database.checkpoint().unwrap();
     let backup = world.back_up(&database);
-    let begin = database.statistics().appended.get() / SEGMENT_BYTES;
+    let begin = database.statistics().log.appended.get() / SEGMENT_BYTES;
     for key in 0..30 {
         put(&database, key, &[5; 20_000]);
     }
@@ -192,7 +192,7 @@ fn a_restored_database_goes_on_on_a_timeline_of_its_own_and_both_can_be_restored
     let database = world.open();
     let fork = put(&database, 1, b"common");
     world.back_up(&database);
-    let early = database.statistics().appended;
+    let early = database.statistics().log.appended;
     put(&database, 1, b"common to both");
     let common = state_of(&database);
     let fork_end = database.log().archive_now().unwrap();
@@ -555,11 +555,11 @@ fn a_missing_end_of_the_log_is_a_gap_where_something_behind_it_is_there() {
         database.log().archive_now().unwrap();
     }
     let system = System::Seawall(database_of(&world));
-    let segment = database.statistics().appended.get() / SEGMENT_BYTES;
+    let segment = database.statistics().log.appended.get() / SEGMENT_BYTES;
     // The last segment that is whole; behind it there are tails only.
     let name = format!("{system}/log/00000001/00000000000000/00000001{:016X}", segment - 1);
     world.store.remove(&name).unwrap();
-    let problem = error_of(&world, RestoreTarget::Lsn(database.statistics().appended));
+    let problem = error_of(&world, RestoreTarget::Lsn(database.statistics().log.appended));
     assert!(problem.contains("there is a gap"), "{problem}");
     let lsn = problem.split("--to-lsn ").nth(1).and_then(|rest| rest.split('`').next()).unwrap();
     world.restored_state(RestoreTarget::Lsn(lsn.parse().unwrap()));

@@ -481,7 +481,7 @@ fn a_directory_that_was_put_back_from_a_copy_goes_on_with_nothing_that_was_begun
     }
     database.checkpoint().unwrap();
     database.checkpoint().unwrap();
-    assert!(database.statistics().appended > increment.manifest.end.end);
+    assert!(database.statistics().log.appended > increment.manifest.end.end);
     let mut ours = vec![first.id];
     for wanted in [incremental(), options(), incremental()] {
         let (start, taken) = try_told(&world, &database, &wanted);

@@ -86,7 +86,10 @@ pub use inspect::log_overview::{LogOverview, RestorePointInfo};
 pub use inspect::log_records::{LogChange, LogContent, LogRecordInfo};
 pub use inspect::statistics::open_metrics::MetricSample;
 pub use inspect::statistics::published::PublishedStatistics;
-pub use inspect::statistics::{DatabaseInfo, SegmentInfo, Statistics};
+pub use inspect::statistics::{
+    CacheStatistics, CheckpointTotals, DatabaseInfo, LogStatistics, MemtableStatistics, SegmentInfo,
+    SegmentStatistics, SnapshotStatistics, Statistics, TransactionStatistics, TwoPhaseStatistics,
+};
 pub use log::hold::LogHold;
 pub use options::{
     Background, Durability, Isolation, OpenMode, Options, PublishStatistics, TransactionOptions,

@@ -37,7 +37,7 @@ fn behind(archive: &Arc<MemoryArchive>, disk: &SimulatedDisk) -> Database {
     database.log().archive_now().unwrap_err();
     fill(&database, 5);
     database.checkpoint().unwrap();
-    assert_eq!(database.statistics().log_holds_lost, 1);
+    assert_eq!(database.statistics().log.holds_lost, 1);
     database
 }
 
@@ -73,7 +73,7 @@ fn what_is_over_the_limit_is_left_out_on_record_and_uploads_go_on_behind_it() {
     assert_eq!(watch.gaps(), 1);
     let noted = archive.state.lock().unwrap().gaps.clone();
     assert!(noted.len() == 1 && noted[0].reason.contains("it is down"), "{noted:?}");
-    let (first, end) = (archive.segments()[0], database.statistics().appended.get() / SEGMENT_BYTES);
+    let (first, end) = (archive.segments()[0], database.statistics().log.appended.get() / SEGMENT_BYTES);
     assert!((first..end).all(|segment| archive.knows(segment)));
     assert!(
         archive
@@ -177,7 +177,7 @@ fn what_was_read_of_log_that_was_not_kept_meanwhile_does_not_go_up() {
     let archive = Arc::new(MemoryArchive::default());
     let disk = SimulatedDisk::new(1);
     let database = try_open(&disk, limited(&archive, Background::Threads)).unwrap();
-    let first = database.statistics().redo_point.get() / SEGMENT_BYTES;
+    let first = database.statistics().checkpoints.redo_point.get() / SEGMENT_BYTES;
     let target =
         FaultTarget::Path { prefix: format!("log/00000001{first:016X}"), operations: Operations::Reads };
     let gate = disk.hold(target);
@@ -198,7 +198,7 @@ fn a_gap_that_was_not_on_record_is_opened_by_the_next_process() {
     let archive = Arc::new(MemoryArchive::default());
     let disk = SimulatedDisk::new(1);
     let database = behind(&archive, &disk);
-    let end = database.statistics().appended;
+    let end = database.statistics().log.appended;
     drop(database);
     archive.set(|state| state.is_down = false);
     let database = try_open(&disk, limited(&archive, Background::Manual)).unwrap();
@@ -206,7 +206,7 @@ fn a_gap_that_was_not_on_record_is_opened_by_the_next_process() {
     assert!(gap.from < gap.to && gap.to <= end, "{gap:?}");
     fill(&database, 2);
     database.log().archive_now().unwrap();
-    let (first, end) = (archive.segments()[0], database.statistics().appended.get() / SEGMENT_BYTES);
+    let (first, end) = (archive.segments()[0], database.statistics().log.appended.get() / SEGMENT_BYTES);
     assert!((first..end).all(|segment| archive.knows(segment)));
     assert_eq!(database.statistics().archives[0].gaps, 1);
 }
@@ -226,14 +226,14 @@ fn a_gap_becomes_longer_while_the_store_takes_not_even_a_record() {
         assert!(after.to > before.to && after.from == before.from);
         let kept = database.info().unwrap().segments[0].first_lsn;
         assert!(
-            database.statistics().appended.bytes_since(kept) < 8 * SEGMENT_BYTES,
+            database.statistics().log.appended.bytes_since(kept) < 8 * SEGMENT_BYTES,
             "the disk does not fill up"
         );
     }
     archive.set(|state| state.is_down = false);
     fill(&database, 1);
     database.log().archive_now().unwrap();
-    let (first, end) = (archive.segments()[0], database.statistics().appended.get() / SEGMENT_BYTES);
+    let (first, end) = (archive.segments()[0], database.statistics().log.appended.get() / SEGMENT_BYTES);
     assert!((first..end).all(|segment| archive.knows(segment)));
     assert_eq!(database.statistics().archives[0].gaps, 1);
 }
@@ -322,12 +322,12 @@ fn writers_are_slowed_to_the_speed_of_a_slow_archive_and_nothing_is_left_out() {
             assert!(matches!(archived, Ok(_) | Err(Error::Archive { .. })), "{archived:?}");
             database.checkpoint().unwrap();
             let seen = database.statistics();
-            held_most = held_most.max(seen.appended.bytes_since(hold(&database).position));
+            held_most = held_most.max(seen.log.appended.bytes_since(hold(&database).position));
             reasons.push(seen.throttle.reason);
         }
     }
     let seen = database.statistics();
-    assert_eq!((seen.log_holds_lost, seen.archives[0].gaps), (0, 0));
+    assert_eq!((seen.log.holds_lost, seen.archives[0].gaps), (0, 0));
     assert!(held_most > limit / 2 && held_most < limit, "{held_most} of {limit}");
     assert!(reasons.contains(&Some(ThrottleReason::HeldBackLog)), "{reasons:?}");
     assert!(archive.state.lock().unwrap().gaps.is_empty());
@@ -346,7 +346,7 @@ fn open_gap(archive: &Arc<MemoryArchive>, disk: &SimulatedDisk) -> Result<Lsn, E
     }
     database.checkpoint()?;
     database.log().archive_now()?;
-    let end = database.statistics().appended;
+    let end = database.statistics().log.appended;
     database.close()?;
     Ok(end)
 }

@@ -20,7 +20,7 @@ fn full_segments_and_the_durable_tail_go_up_and_what_is_up_is_let_go() {
     let archive = Arc::new(MemoryArchive::default());
     let disk = SimulatedDisk::new(1);
     let database = try_open(&disk, options(&archive, Background::Manual)).unwrap();
-    let first = database.statistics().appended.get() / SEGMENT_BYTES;
+    let first = database.statistics().log.appended.get() / SEGMENT_BYTES;
     fill(&database, 5);
     let end = database.log().archive_now().unwrap();
     let last = end.get() / SEGMENT_BYTES;
@@ -54,7 +54,7 @@ fn an_archive_that_is_down_stops_nobody_who_did_not_ask_for_it_and_the_log_is_ke
     archive.set(|state| state.is_down = true);
     let disk = SimulatedDisk::new(1);
     let database = try_open(&disk, options(&archive, Background::Manual)).unwrap();
-    let first = database.statistics().redo_point;
+    let first = database.statistics().checkpoints.redo_point;
     fill(&database, 4);
     let refused = database.log().archive_now();
     assert!(
@@ -218,7 +218,7 @@ fn an_archive_that_is_not_required_may_be_down_and_gets_everything_when_it_is_ba
     far.set(|state| state.is_down = true);
     let disk = SimulatedDisk::new(1);
     let database = try_open(&disk, two_archives(&near, &far, Background::Manual)).unwrap();
-    let begin = database.statistics().redo_point;
+    let begin = database.statistics().checkpoints.redo_point;
     fill(&database, 4);
     let end = database.log().archive_now().unwrap();
     let table = database.table("t").unwrap();

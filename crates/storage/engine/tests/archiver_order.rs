@@ -39,7 +39,7 @@ fn seen(database: &Database, is_wanted: impl Fn(&ArchiveStatistics) -> bool) -> 
 }
 
 fn first_segment(database: &Database) -> u64 {
-    database.statistics().redo_point.get() / SEGMENT_BYTES
+    database.statistics().checkpoints.redo_point.get() / SEGMENT_BYTES
 }
 
 /// How far behind the first segment that was missing anything was stored, at most.

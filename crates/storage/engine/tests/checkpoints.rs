@@ -29,11 +29,11 @@ fn fill(database: &Database, table: &Table, rows: std::ops::Range<u32>) {
 fn a_checkpoint_says_what_it_did() {
     let database = open(&SimulatedDisk::new(1), options());
     let table = database.create_table("t").unwrap();
-    let before = database.statistics().redo_point;
+    let before = database.statistics().checkpoints.redo_point;
     fill(&database, &table, 0..2000);
     let first = database.checkpoint().unwrap();
     assert_eq!((first.trigger, first.redo_point_before), (Trigger::Request, before));
-    assert!(first.redo_point > before && first.redo_point == database.statistics().redo_point);
+    assert!(first.redo_point > before && first.redo_point == database.statistics().checkpoints.redo_point);
     assert!(first.rows >= 2000 && first.chunks > 1 && first.fresh_pages > 20, "{first:?}");
     assert_eq!(first.image_bytes, first.protected_pages * 8192);
     assert!(first.recovery_file_bytes > 0 && first.recovery_file_bytes < first.image_bytes, "{first:?}");
@@ -93,7 +93,7 @@ fn a_database_that_is_opened_for_reading_replays_no_more_rows_than_fit_into_memo
     database.flush().unwrap();
     let read_only = open(&disk.copy(), little.clone());
     let statistics = read_only.statistics();
-    assert!(statistics.memtable_bytes < 1 << 20, "{} bytes", statistics.memtable_bytes);
+    assert!(statistics.memtable.bytes < 1 << 20, "{} bytes", statistics.memtable.bytes);
     let table_there = read_only.table("t").unwrap();
     assert_eq!(read_only.get(&table_there, "round").unwrap().unwrap(), [49]);
     assert_eq!(read_only.snapshot().rows(&table_there).count(), 501);
@@ -219,7 +219,7 @@ fn log_that_is_held_back_slows_writers_before_its_limit() {
         ..HoldOptions::default()
     };
     let hold = database.log().hold("archive", options, None).unwrap();
-    let held = || database.statistics().appended.bytes_since(hold.position());
+    let held = || database.statistics().log.appended.bytes_since(hold.position());
     let round = || {
         let before = clock.monotonic();
         fill(&database, &table, 0..4000);
@@ -239,7 +239,7 @@ fn log_that_is_held_back_slows_writers_before_its_limit() {
     // Nobody takes any of it away: ever slower, and no hard edge.
     let slower = (0..4).map(|_| round()).max().unwrap();
     assert!(slower > slowed, "{slower:?} {slowed:?}");
-    hold.advance(database.statistics().appended).unwrap();
+    hold.advance(database.statistics().log.appended).unwrap();
     round();
     assert_eq!((round(), database.statistics().throttle.reason), (Duration::ZERO, None));
 }
@@ -263,14 +263,14 @@ fn writers_faster_than_the_disk_are_slowed_and_memory_stays_bounded() {
                     if row % 500 == 0 {
                         let seen = database.statistics();
                         // Twice the limit of the active one at most, and as much frozen: see `writer_pace`.
-                        assert!(seen.memtable_bytes <= memtable_bytes * 9 / 4, "{seen:?}");
+                        assert!(seen.memtable.bytes <= memtable_bytes * 9 / 4, "{seen:?}");
                     }
                 }
             });
         }
     });
     let seen = database.statistics();
-    assert!(seen.checkpoints > 5 && seen.throttle.delayed_commits > 0, "{seen:?}");
+    assert!(seen.checkpoints.completed > 5 && seen.throttle.delayed_commits > 0, "{seen:?}");
     assert_eq!(database.snapshot().range::<&[u8]>(&table, ..).count(), 80_000);
     database.check(&mut |damage| panic!("{damage}")).unwrap();
 }

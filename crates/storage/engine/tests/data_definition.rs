@@ -71,7 +71,7 @@ fn assert_nothing_is_left(database: &Database, rows: u64) {
     let summary = database.check(&mut |damage| panic!("{damage}")).unwrap();
     assert_eq!(summary.rows, 2 * names(database).len() as u64 + rows);
     assert_eq!(database.statistics().reclaim.waiting, Some(0));
-    assert_eq!(database.statistics().locks_held, 0);
+    assert_eq!(database.statistics().transactions.locks_held, 0);
 }
 
 #[test]
@@ -329,7 +329,9 @@ fn two_who_define_one_table_come_one_after_the_other() {
             two.get(&other, "k").unwrap();
             DEFINE[first](&mut one).unwrap();
             let second_waits = std::thread::spawn(move || DEFINE[second](&mut two));
-            wait_until("the second definition to wait", || database.statistics().lock_waiters > 0);
+            wait_until("the second definition to wait", || {
+                database.statistics().transactions.lock_waiters > 0
+            });
             one.commit().unwrap();
             let result = second_waits.join().unwrap();
             let is_expected = match isolation {
@@ -427,14 +429,14 @@ fn the_log_of_a_drop_is_short_and_a_drop_of_many_tables_is_cut_in_bounded_chunks
     let database = open(&SimulatedDisk::new(10));
     create_many(&database, COUNT, 20);
     database.checkpoint().unwrap();
-    let before = database.statistics().log_bytes;
+    let before = database.statistics().log.bytes;
     for number in (0..COUNT).step_by(2) {
         let unsynced = TransactionOptions { durability: Durability::Async, ..options().transaction() };
         let mut transaction = database.with(unsynced).begin();
         transaction.drop_table(&format!("t{number}")).unwrap();
         transaction.commit().unwrap();
     }
-    let each = (database.statistics().log_bytes - before) / u64::from(COUNT / 2);
+    let each = (database.statistics().log.bytes - before) / u64::from(COUNT / 2);
     assert!(each < 60, "{each} bytes of log for a drop");
     let statistics = database.checkpoint().unwrap();
     assert_eq!(statistics.tables_reclaimed, u64::from(COUNT / 2));

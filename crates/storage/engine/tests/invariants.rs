@@ -93,9 +93,9 @@ fn invariant_1_acknowledged_means_durable() {
     }
     // An asynchronous commit says that it is not durable yet.
     let stamp = database.with(Durability::Async).put(&table, key(99), "later").unwrap();
-    assert!(database.statistics().flushed < stamp);
+    assert!(database.statistics().log.flushed < stamp);
     assert_eq!(rows(&lost(&disk, &options)).len(), 40);
-    assert!(database.flush().unwrap() >= stamp && database.statistics().flushed >= stamp);
+    assert!(database.flush().unwrap() >= stamp && database.statistics().log.flushed >= stamp);
     assert_eq!(rows(&lost(&disk, &options)).len(), 41);
 }
 
@@ -281,7 +281,7 @@ fn invariant_9_old_records_in_a_recycled_segment_are_not_taken_for_new_ones() {
     let (disk, database, table) = new_table(&options);
     // Records of one size, so that in a recycled segment old ones begin where new ones end.
     let mut number = 0;
-    let recycled = |database: &Database| database.statistics().segments_recycled;
+    let recycled = |database: &Database| database.statistics().segments.recycled;
     while recycled(&database) < 6 {
         for _ in 0..12 {
             database.put(&table, key(number), [5; 10_000]).unwrap();

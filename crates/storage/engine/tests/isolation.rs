@@ -84,7 +84,11 @@ fn number(value: Option<Vec<u8>>) -> u64 {
 
 fn check_and_close(database: Database) {
     let statistics = database.statistics();
-    assert_eq!((statistics.locks_held, statistics.snapshots), (0, 0), "locks or snapshots were left behind");
+    assert_eq!(
+        (statistics.transactions.locks_held, statistics.snapshots.alive),
+        (0, 0),
+        "locks or snapshots were left behind"
+    );
     database.check(&mut |damage| panic!("{damage}")).unwrap();
     database.close().unwrap();
 }

@@ -26,7 +26,7 @@ const ROUNDS_MAX: u32 = 100 * ROUNDS;
 fn fill(database: &Database, table: &Table, round: u32, gid: Option<&str>) -> Range<Lsn> {
     let mut transaction = database.begin();
     (0..ROWS).for_each(|row| transaction.put(table, row.to_be_bytes(), round.to_be_bytes()).unwrap());
-    let appended = || database.statistics().appended;
+    let appended = || database.statistics().log.appended;
     let (began, ended) = match gid {
         Some(gid) => {
             transaction.prepare(gid).unwrap();
@@ -96,7 +96,7 @@ fn a_large_commit_is_seen_whole_or_not_at_all_beside_small_ones_and_checkpoints(
             let _stop = Stop(done);
             let mut commits = Vec::new();
             let has_met = |commits: &[Range<Lsn>]| {
-                let redo_point = database.statistics().redo_point;
+                let redo_point = database.statistics().checkpoints.redo_point;
                 commits.iter().any(|commit| commit.contains(&redo_point))
             };
             let (mut met, mut rounds) = (false, 1..=ROUNDS_MAX);
@@ -117,14 +117,14 @@ fn a_large_commit_is_seen_whole_or_not_at_all_beside_small_ones_and_checkpoints(
 
 /// A commit of many rows that is refused when its rows are in the memtable already: the disk has no room for its record.
 fn refused(disk: &SimulatedDisk, database: &Database, table: &Table) {
-    let before = database.statistics().memtable_bytes;
+    let before = database.statistics().memtable.bytes;
     let mut transaction = database.begin();
     (0..ROWS).for_each(|row| transaction.put(table, row.to_be_bytes(), [0; 4 << 10]).unwrap());
     disk.set_capacity(Some(disk.allocated_bytes()));
     let answer = transaction.commit();
     disk.set_capacity(None);
     assert!(matches!(answer, Err(Error::DiskFull { .. })), "{answer:?}");
-    assert!(database.statistics().memtable_bytes > before, "its rows were not in the memtable yet");
+    assert!(database.statistics().memtable.bytes > before, "its rows were not in the memtable yet");
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn a_large_serializable_commit_and_a_checkpoint_end_beside_many_other_commits() 
         });
         let checkpointing = scope.spawn(move || {
             wait_until("the large commit to be on its way", || {
-                database.statistics().memtable_rows >= u64::from(LARGE) || committing.is_finished()
+                database.statistics().memtable.rows >= u64::from(LARGE) || committing.is_finished()
             });
             let checkpoint = database.checkpoint().map(|_| ());
             (checkpoint, committing.join().unwrap())

@@ -26,9 +26,9 @@ fn slot(limit_segments: u64) -> HoldOptions {
 
 fn write(database: &Database, segments: u64) {
     let table = database.table("t").or_else(|_| database.create_table("t")).unwrap();
-    let until = database.statistics().appended.get() + segments * SEGMENT_BYTES;
+    let until = database.statistics().log.appended.get() + segments * SEGMENT_BYTES;
     let mut row = 0_u32;
-    while database.statistics().appended.get() < until {
+    while database.statistics().log.appended.get() < until {
         database.put(&table, (row % 9).to_be_bytes(), [7; 20_000]).unwrap();
         row += 1;
     }
@@ -45,18 +45,18 @@ fn the_log_is_kept_for_a_holder_and_goes_when_it_moves_on() {
     write(&database, 2);
     let hold = database.log().hold("archive", HoldOptions::default(), None).unwrap();
     let from = hold.position();
-    assert_eq!(from, database.statistics().redo_point);
+    assert_eq!(from, database.statistics().checkpoints.redo_point);
     write(&database, 20);
     database.checkpoint().unwrap();
     assert!(oldest(&database) <= from);
     let seen = database.statistics();
-    assert_eq!((seen.log_holds.len(), seen.log_holds[0].position), (1, from));
-    assert_eq!(seen.segments_unneeded, 0);
-    hold.advance(seen.redo_point).unwrap();
-    assert!(database.statistics().segments_unneeded >= 18);
+    assert_eq!((seen.log.holds.len(), seen.log.holds[0].position), (1, from));
+    assert_eq!(seen.segments.unneeded, 0);
+    hold.advance(seen.checkpoints.redo_point).unwrap();
+    assert!(database.statistics().segments.unneeded >= 18);
     write(&database, 1);
     database.checkpoint().unwrap();
-    assert!(oldest(&database).get() + SEGMENT_BYTES > seen.redo_point.get());
+    assert!(oldest(&database).get() + SEGMENT_BYTES > seen.checkpoints.redo_point.get());
     // It ends with the handle.
     drop(hold);
     assert!(database.log().holds().unwrap().is_empty());
@@ -88,7 +88,7 @@ fn a_permanent_hold_survives_restarts_and_a_lost_one_says_so_to_whoever_comes_ba
     );
     assert!(error.to_string().contains("Release it"), "{error}");
     let seen = database.statistics();
-    assert!(seen.log_holds_lost == 1 && seen.log_holds[0].lost_at.is_some(), "{seen:?}");
+    assert!(seen.log.holds_lost == 1 && seen.log.holds[0].lost_at.is_some(), "{seen:?}");
     let disk = disk.after_power_loss(PowerLoss::LoseAll);
     let database = open(&disk, &options);
     assert!(matches!(database.log().find_hold("standby b"), Err(Error::LogHoldLost { .. })));
@@ -104,7 +104,7 @@ fn the_newest_log_is_kept_as_the_options_say() {
     let database = open(&template(&options), &options);
     write(&database, 20);
     database.checkpoint().unwrap();
-    let kept = database.statistics().appended.bytes_since(oldest(&database));
+    let kept = database.statistics().log.appended.bytes_since(oldest(&database));
     assert!((8 * SEGMENT_BYTES..10 * SEGMENT_BYTES).contains(&kept), "{kept}");
     assert_eq!(database.log().holds().unwrap()[0].options.kind, HoldKind::Keep);
 }
@@ -118,8 +118,8 @@ fn with_threads_the_log_is_cleaned_up_beside_the_work() {
     let hold = database.log().hold("archive", HoldOptions::default(), None).unwrap();
     write(&database, 60);
     database.checkpoint().unwrap();
-    hold.advance(database.statistics().redo_point).unwrap();
-    wait_until("segments to be cleaned up", || database.statistics().segments_unneeded == 0);
+    hold.advance(database.statistics().checkpoints.redo_point).unwrap();
+    wait_until("segments to be cleaned up", || database.statistics().segments.unneeded == 0);
     // The last batch is in its sync, perhaps; the next statistics are after it.
     drop(hold);
     database.close().unwrap();
@@ -138,13 +138,13 @@ fn what_a_crash_left_goes_soon_after_the_next_open() {
     let hold = database.log().hold("backup", HoldOptions::default(), None).unwrap();
     write(&database, 30);
     database.checkpoint().unwrap();
-    let needed = database.statistics().redo_point;
+    let needed = database.statistics().checkpoints.redo_point;
     let crashed = disk.after_power_loss(PowerLoss::LoseAll);
     drop(hold);
     // Without threads nothing is removed by opening.
     let same = crashed.copy();
     let reader = open(&same, &options);
-    assert_eq!(reader.statistics().segments_removed, 0);
+    assert_eq!(reader.statistics().segments.removed, 0);
     assert!(oldest(&reader).get() + 20 * SEGMENT_BYTES < needed.get());
     same.crash();
     let options = Options { background: Background::Threads, ..options };
@@ -290,7 +290,7 @@ fn log_that_goes_while_it_is_read_elsewhere_is_no_damage() {
             records += 1;
             if records == 1 {
                 database.checkpoint().unwrap();
-                wait_until("the log to be cleaned up", || database.statistics().segments_unneeded == 0);
+                wait_until("the log to be cleaned up", || database.statistics().segments.unneeded == 0);
             }
             std::ops::ControlFlow::Continue(())
         };
@@ -299,7 +299,7 @@ fn log_that_goes_while_it_is_read_elsewhere_is_no_damage() {
             Ok(()) => assert!(is_held && records > 80, "{records} records"),
             Err(Error::LogNotKept { lsn, kept_from }) => {
                 assert!(!is_held && lsn < kept_from, "{lsn}, {kept_from}");
-                assert_eq!(kept_from, database.statistics().redo_point);
+                assert_eq!(kept_from, database.statistics().checkpoints.redo_point);
             }
             Err(other) => panic!("{other}"),
         }

@@ -96,7 +96,7 @@ fn lives(seed: u64, options: &Options, start: Option<Lsn>) -> Lsn {
     let mut damages = Vec::new();
     database.check(&mut |damage| damages.push(damage.to_string())).unwrap();
     assert!(damages.is_empty(), "seed {seed}: {damages:?}");
-    database.statistics().flushed
+    database.statistics().log.flushed
 }
 
 /// Gives a database that is closed another log, empty, at `start`.

@@ -105,7 +105,7 @@ fn a_table_loaded_and_truncated_during_a_checkpoint_keeps_its_rows_for_those_who
             let truncated = transaction.commit().unwrap();
             (snapshot, truncated)
         });
-        wait_until("the truncate to wait for a lock", || database.statistics().lock_waiters > 0);
+        wait_until("the truncate to wait for a lock", || database.statistics().transactions.lock_waiters > 0);
         let loaded = Arc::new(Mutex::new(None));
         let result = Arc::clone(&loaded);
         clock.after_looks(
@@ -124,7 +124,7 @@ fn a_table_loaded_and_truncated_during_a_checkpoint_keeps_its_rows_for_those_who
             open_with(&disk.after_power_loss(PowerLoss::LoseAll), &ObservedClock::default(), small_options());
         let table = crashed.table("loaded").unwrap();
         // What came before the freeze is as durable as the checkpoint.
-        let lost = truncated > database.statistics().redo_point;
+        let lost = truncated > database.statistics().checkpoints.redo_point;
         let left = if lost { 100 } else { 0 };
         assert_eq!(crashed.snapshot().rows(&table).count(), left, "after a crash, {looks} looks");
         during += u32::from(lost);
@@ -204,7 +204,7 @@ fn many_dropped_tables_are_forgotten_a_few_at_a_time() {
         database.checkpoint().unwrap();
         let left = snapshot_of(&database).waiting.unwrap();
         assert!(left < waiting, "{left} of {waiting} are left");
-        let memtable = database.statistics().memtable_bytes;
+        let memtable = database.statistics().memtable.bytes;
         assert!(memtable <= small_options().memtable_bytes / 4, "{memtable} bytes in the memtable");
         (waiting, checkpoints) = (left, checkpoints + 1);
     }

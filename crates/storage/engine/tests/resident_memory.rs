@@ -32,7 +32,7 @@ fn a_long_snapshot_beside_a_trickle_of_writes_takes_what_the_statistics_say() {
     (4..304).for_each(write);
     let statistics = database.statistics();
     let taken = resident_bytes().saturating_sub(before);
-    let told = statistics.snapshot_memory_bytes;
+    let told = statistics.snapshots.memory_bytes;
     // The simulated disk holds the files of the database in memory, some ten mebibytes.
     assert!(taken < told + (64 << 20), "{taken} bytes taken, {told} by the statistics");
     assert!(told < 16 << 20, "{told} bytes for 30,000 short rows");

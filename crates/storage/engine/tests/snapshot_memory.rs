@@ -56,9 +56,9 @@ fn the_oldest_snapshot_is_cancelled_and_the_others_see_what_they_saw() {
         snapshots.push((round - 1, database.snapshot()));
         write_round(&database, &table, round);
         let statistics = database.statistics();
-        assert!(statistics.snapshot_memory_bytes <= 1 << 20, "{}", statistics.snapshot_memory_bytes);
+        assert!(statistics.snapshots.memory_bytes <= 1 << 20, "{}", statistics.snapshots.memory_bytes);
         let cancelled = snapshots.iter().filter(|(_, held)| is_cancelled(&held.get(&table, [0; 4]))).count();
-        assert_eq!(u64::try_from(cancelled).unwrap(), statistics.snapshots_cancelled);
+        assert_eq!(u64::try_from(cancelled).unwrap(), statistics.snapshots.cancelled);
         assert!(cancelled >= cancelled_before && cancelled < snapshots.len(), "one at a time, none too many");
         cancelled_before = cancelled;
         // The oldest ones, and no other.
@@ -80,7 +80,7 @@ fn the_oldest_snapshot_is_cancelled_and_the_others_see_what_they_saw() {
     );
     drop(snapshots);
     database.checkpoint().unwrap();
-    assert_eq!(database.statistics().snapshot_memory_bytes, 0);
+    assert_eq!(database.statistics().snapshots.memory_bytes, 0);
     database.check(&mut |damage| panic!("{damage}")).unwrap();
 }
 
@@ -114,7 +114,7 @@ fn an_iterator_under_way_and_a_transaction_that_wrote_get_the_error() {
     assert!(is_cancelled(last));
     assert!(before.iter().all(|row| row.as_ref().unwrap().1 == value(0)) && before.len() < 200);
     assert!(rows.next().is_none());
-    assert_eq!(database.statistics().oldest_snapshot, None);
+    assert_eq!(database.statistics().snapshots.oldest, None);
     // A closure that is run again gets through.
     let mut tries = 0;
     let seen = database.transact(|transaction| {
@@ -187,15 +187,15 @@ fn while_a_merge_runs_no_more_of_what_it_replaces_is_kept_than_the_limit_allows(
         transaction.delete(&table, row.to_be_bytes()).unwrap();
     }
     transaction.commit().unwrap();
-    let before = database.statistics().memtable_bytes;
+    let before = database.statistics().memtable.bytes;
     let is_done = AtomicBool::new(false);
     let most = std::thread::scope(|scope| {
         let sampler = scope.spawn(|| {
             let mut most = (0, 0);
             while !is_done.load(Ordering::SeqCst) {
                 let statistics = database.statistics();
-                most.0 = statistics.memtable_bytes.max(most.0);
-                most.1 = statistics.snapshot_memory_bytes.max(most.1);
+                most.0 = statistics.memtable.bytes.max(most.0);
+                most.1 = statistics.snapshots.memory_bytes.max(most.1);
             }
             most
         });
@@ -233,7 +233,7 @@ fn many_small_checkpoints_leave_few_memtables_and_old_snapshots_see_what_they_sa
             let rows = database.snapshot().range::<&[u8]>(&table, ..).map(Result::unwrap).collect::<Vec<_>>();
             middle = Some((database.snapshot(), rows));
         }
-        let kept = database.statistics().frozen_memtables;
+        let kept = database.statistics().memtable.frozen;
         assert!(kept <= 12, "{kept} memtables after {round} rounds");
     }
     let rows = oldest.range::<&[u8]>(&table, ..).map(Result::unwrap);
@@ -242,10 +242,10 @@ fn many_small_checkpoints_leave_few_memtables_and_old_snapshots_see_what_they_sa
     let (middle, before) = middle.unwrap();
     assert_eq!(middle.range::<&[u8]>(&table, ..).map(Result::unwrap).collect::<Vec<_>>(), before);
     assert!(matches!(writer.put(&table, 3_u32.to_be_bytes(), "w"), Err(Error::Conflict { .. })));
-    assert_eq!(database.statistics().snapshots_cancelled, 0);
+    assert_eq!(database.statistics().snapshots.cancelled, 0);
     drop((oldest, writer, middle));
     database.checkpoint().unwrap();
-    assert_eq!(database.statistics().snapshot_memory_bytes, 0);
+    assert_eq!(database.statistics().snapshots.memory_bytes, 0);
     database.check(&mut |damage| panic!("{damage}")).unwrap();
 }
 

@@ -56,7 +56,7 @@ fn crashed_with_spares(options: &Options) -> SimulatedDisk {
     put(&database, 0..60, 1);
     database.checkpoint().unwrap();
     put(&database, 0..3, 1);
-    assert!(database.statistics().segments_spare >= 2, "{:?}", database.statistics());
+    assert!(database.statistics().segments.spare >= 2, "{:?}", database.statistics());
     disk.after_power_loss(PowerLoss::LoseAll)
 }
 
@@ -96,7 +96,7 @@ fn a_database_goes_on_on_a_new_timeline_with_everything_it_had() {
         for next in 3..6_u8 {
             let database = switch(&disk, &options).unwrap();
             assert_eq!(database.log().timeline(), timeline(u32::from(next)));
-            assert_eq!(database.statistics().checkpoints, 0);
+            assert_eq!(database.statistics().checkpoints.completed, 0);
             let table = database.table("t").unwrap();
             database.put(&table, [next], [next; 50_000]).unwrap();
             assert_eq!(rows(&database).len(), 40 + usize::from(next) - 2);
@@ -122,7 +122,7 @@ fn what_a_copy_writes_on_the_old_timeline_is_never_taken_for_a_part_of_the_new_o
     // The copy writes on, over several segments; its files take the place of ours, as if both wrote to one directory.
     let old = open(&copy, &options);
     put(&old, 0..60, 9);
-    let end = old.statistics().appended;
+    let end = old.statistics().log.appended;
     copy.crash();
     for entry in copy.list_all() {
         let is_first = entry.name.strip_prefix("log/").and_then(SegmentName::parse).is_some();
@@ -137,7 +137,7 @@ fn what_a_copy_writes_on_the_old_timeline_is_never_taken_for_a_part_of_the_new_o
         let segments = database.info().unwrap().segments;
         segments.iter().filter(|segment| segment.state == SegmentState::Stray).count()
     };
-    assert!(strays(&database) >= 3 && database.statistics().appended < end);
+    assert!(strays(&database) >= 3 && database.statistics().log.appended < end);
     let disk = disk.after_power_loss(PowerLoss::KeepAll);
     let database = open(&disk, &options);
     assert_eq!(rows(&database)[..25], [1; 25]);
@@ -165,7 +165,7 @@ fn what_another_copy_writes_on_a_timeline_of_the_same_number_is_never_taken_for_
         let database =
             DatabaseDirectory::at(environment).open_on_new_timeline(options.clone(), "promoted").unwrap();
         put(&database, 25..60, byte);
-        let end = database.statistics().appended;
+        let end = database.statistics().log.appended;
         disk.crash();
         assert_eq!(database.log().timeline(), timeline(2));
         end
@@ -235,7 +235,7 @@ fn a_new_timeline_may_be_given_its_number_and_a_lower_or_taken_one_is_refused() 
     refused(2, 40);
     refused(40, 40);
     // Segments that another copy has written under the number that is asked for are no hindrance, and no part of the log.
-    let end = open(&disk, &options).statistics().appended;
+    let end = open(&disk, &options).statistics().log.appended;
     disk.crash();
     let disk = disk.after_power_loss(PowerLoss::KeepAll);
     let other = disk.copy();
@@ -258,7 +258,9 @@ fn a_new_timeline_may_be_given_its_number_and_a_lower_or_taken_one_is_refused() 
     put(&database, 30..60, 3);
     let database = open(&disk.after_power_loss(PowerLoss::LoseAll), &options);
     assert!(
-        rows(&database).len() == 60 && !rows(&database).contains(&9) && database.statistics().appended > end
+        rows(&database).len() == 60
+            && !rows(&database).contains(&9)
+            && database.statistics().log.appended > end
     );
 }
 
@@ -350,7 +352,7 @@ fn after_a_failed_attempt_the_next_number_is_taken_and_the_leftover_goes() {
     let options = small_options();
     let disk = crashed(&options);
     let database = open(&disk, &options);
-    let end = database.statistics().appended;
+    let end = database.statistics().log.appended;
     disk.crash();
     let disk = disk.after_power_loss(PowerLoss::LoseAll);
     // An attempt that got as far as the history and the segment.
@@ -375,7 +377,7 @@ fn a_timeline_that_lost_its_beginning_or_its_history_is_refused_with_the_place()
     let options = small_options();
     let disk = crashed(&options);
     let database = switch(&disk, &options).unwrap();
-    let fork = Lsn::new(database.statistics().appended.get());
+    let fork = Lsn::new(database.statistics().log.appended.get());
     drop(database);
     let disk = disk.after_power_loss(PowerLoss::LoseAll);
     let path = SegmentName { number: fork.get() / SEGMENT_BYTES, timeline: timeline(2) }.path();
@@ -453,7 +455,7 @@ fn restore_points_are_positions_of_the_log() {
     let database = open(&disk, &options);
     put(&database, 0..2, 1);
     let first = database.log().create_restore_point("before the upgrade").unwrap();
-    assert!(first <= database.statistics().flushed);
+    assert!(first <= database.statistics().log.flushed);
     put(&database, 2..3, 1);
     assert!(database.log().create_restore_point("before the upgrade").unwrap() > first);
     for name in ["", "two\nlines", &"x".repeat(256)] {
@@ -480,7 +482,7 @@ fn a_look_at_the_log_reads_its_last_segment_only() {
     for byte in 0..20 {
         put(&database, 0..60, byte);
     }
-    let (end, redo) = (database.statistics().flushed, database.statistics().redo_point);
+    let (end, redo) = (database.statistics().log.flushed, database.statistics().checkpoints.redo_point);
     assert!(end.bytes_since(redo) < 60 * SEGMENT_BYTES, "checkpoints go on meanwhile");
     disk.reset_read_counts();
     let overview = DatabaseDirectory::at(environment(Arc::new(disk.clone()))).log_overview(None).unwrap();

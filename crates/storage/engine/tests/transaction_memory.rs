@@ -238,7 +238,7 @@ fn large_commits_that_come_at_once_overfill_the_memtable_by_one_of_them_at_most(
     let database = Database::open(environment, options).unwrap();
     let table = database.create_table("t").unwrap();
     let (barrier, largest, is_over) = (Barrier::new(8), AtomicU64::new(0), AtomicBool::new(false));
-    let look = || largest.fetch_max(database.statistics().memtable_bytes, Ordering::SeqCst);
+    let look = || largest.fetch_max(database.statistics().memtable.bytes, Ordering::SeqCst);
     std::thread::scope(|scope| {
         let writers: Vec<_> = (0..8_u64)
             .map(|writer| {

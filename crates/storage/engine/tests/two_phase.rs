@@ -102,7 +102,10 @@ fn only(database: &Database) -> InDoubtTransaction {
 
 fn check_and_close(database: Database) {
     let statistics = database.statistics();
-    assert_eq!((statistics.locks_held, statistics.in_doubt, statistics.snapshots), (0, 0, 0));
+    assert_eq!(
+        (statistics.transactions.locks_held, statistics.two_phase.in_doubt, statistics.snapshots.alive),
+        (0, 0, 0)
+    );
     database.check(&mut |damage| panic!("{damage}")).unwrap();
     database.close().unwrap();
 }

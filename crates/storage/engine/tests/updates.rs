@@ -165,7 +165,7 @@ fn whatever_shows_what_an_update_has_seen_waits_until_no_power_failure_takes_it(
                     disk
                 });
                 wait_until("it to wait, or to end", || {
-                    database.statistics().commit_waiters > 0 || ended.load(Ordering::SeqCst)
+                    database.statistics().transactions.commit_waiters > 0 || ended.load(Ordering::SeqCst)
                 });
                 assert!(!ended.load(Ordering::SeqCst), "{what}, {isolation:?}: it did not wait");
                 gate.open();
@@ -291,7 +291,9 @@ fn a_snapshot_sees_what_was_committed_before_to_the_rows_that_are_locked_written
                 transaction.put(table, "written", "3").unwrap();
                 transaction.commit().unwrap();
             });
-            wait_until("it to wait", || database.statistics().commit_waiters > 0 || reading.is_finished());
+            wait_until("it to wait", || {
+                database.statistics().transactions.commit_waiters > 0 || reading.is_finished()
+            });
             gate.open();
             reading.join().unwrap();
         });
@@ -321,7 +323,7 @@ fn a_truncate_or_drop_is_not_told_before_it_is_durable() {
                 (seen, disk.after_power_loss(PowerLoss::LoseAll))
             });
             wait_until("the reader to wait, or to end", || {
-                database.statistics().commit_waiters > 0 || ended.load(Ordering::SeqCst)
+                database.statistics().transactions.commit_waiters > 0 || ended.load(Ordering::SeqCst)
             });
             assert!(!ended.load(Ordering::SeqCst), "it did not wait for the truncate to be durable");
             gate.open();

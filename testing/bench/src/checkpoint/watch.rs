@@ -31,7 +31,7 @@ pub(super) fn watched<T>(database: &Database, body: impl FnOnce() -> T) -> (T, W
     let stop = AtomicBool::new(false);
     let before = database.statistics();
     std::thread::scope(|scope| {
-        let (stop_seen, known) = (&stop, before.last_checkpoint.clone());
+        let (stop_seen, known) = (&stop, before.checkpoints.last.clone());
         let watcher = scope.spawn(move || look_until(database, stop_seen, known));
         let result = body();
         stop.store(true, Ordering::SeqCst);
@@ -58,7 +58,7 @@ fn look_until(
     loop {
         // Read first: what ended before the stop is seen by the last look.
         let is_last = stop.load(Ordering::SeqCst);
-        let last = database.statistics().last_checkpoint;
+        let last = database.statistics().checkpoints.last;
         if last.is_some() && last != known {
             seen.extend(last.clone());
             known = last;
@@ -108,7 +108,7 @@ fn figures(checkpoint: &CheckpointStatistics) -> Figures {
 impl Watched {
     /// Bytes by which the log grew.
     pub(super) fn log_bytes(&self) -> u64 {
-        self.after.appended.bytes_since(self.before.appended)
+        self.after.log.appended.bytes_since(self.before.log.appended)
     }
 
     /// Checkpoints, each as a mean, what triggered them, and the throttle.
@@ -119,10 +119,13 @@ impl Watched {
             figures.insert("longest_publish_ms".into(), longest);
         }
         let delayed = self.after.throttle.delayed_micros - self.before.throttle.delayed_micros;
-        figures.insert("checkpoints".into(), (self.after.checkpoints - self.before.checkpoints) as f64);
+        figures.insert(
+            "checkpoints".into(),
+            (self.after.checkpoints.completed - self.before.checkpoints.completed) as f64,
+        );
         figures.insert("throttled_thread_ms".into(), delayed as f64 / 1000.0);
         figures.extend(self.triggers.iter().map(|(name, count)| (name.clone(), *count as f64)));
-        let failures = self.after.checkpoint_failures - self.before.checkpoint_failures;
+        let failures = self.after.checkpoints.failed - self.before.checkpoints.failed;
         if failures > 0 {
             figures.insert("checkpoint_failures".into(), failures as f64);
         }

@@ -138,7 +138,7 @@ fn create(cell: &Cell) -> Result<(Database, Figures), BenchError> {
     // What is loaded need not fit into memory; what is not loaded stays in the log, to be replayed.
     let checkpoints = if cell.load == Load::Empty { Checkpoints::OnRequest } else { Checkpoints::ByLimits };
     let database = cell.open(checkpoints)?;
-    let (log_before, cpu_before) = (database.statistics().log_bytes, Usage::of_this_process());
+    let (log_before, cpu_before) = (database.statistics().log.bytes, Usage::of_this_process());
     let begin = now();
     match cell.load {
         Load::Empty | Load::Rows => create_tables(cell, &database)?,
@@ -149,7 +149,7 @@ fn create(cell: &Cell) -> Result<(Database, Figures), BenchError> {
     let count = cell.table_count() as f64;
     named.set("per_second", count / elapsed.as_secs_f64());
     named.set("seconds", elapsed.as_secs_f64());
-    named.set("log_bytes_each", (database.statistics().log_bytes - log_before) as f64 / count);
+    named.set("log_bytes_each", (database.statistics().log.bytes - log_before) as f64 / count);
     let usage = Usage::of_this_process().since(&cpu_before);
     named.set("cpu_us_each", usage.cpu.as_secs_f64() * 1e6 / count);
     expect_tables(&database, cell.table_count())?;
@@ -198,8 +198,8 @@ fn drop_all(cell: &Cell) -> Result<(Database, Figures), BenchError> {
     named.set("memory_after_mib", mebibytes(Memory::of_this_process().anonymous));
     named.set_operations(&histogram, elapsed);
     let after = database.statistics();
-    named.set("log_bytes_each", (after.log_bytes - before.log_bytes) as f64 / count as f64);
-    named.set("flushes", (after.log_flushes - before.log_flushes) as f64);
+    named.set("log_bytes_each", (after.log.bytes - before.log.bytes) as f64 / count as f64);
+    named.set("flushes", (after.log.flushes - before.log.flushes) as f64);
     named.set("cpu_us_each", usage.cpu.as_secs_f64() * 1e6 / count as f64);
     expect_tables(&database, 0)?;
     Ok((database, named.figures))
@@ -249,7 +249,7 @@ fn reclaim(cell: &Cell) -> Result<(Database, Figures), BenchError> {
     named.set("seconds", begin.elapsed().as_secs_f64());
     named.set("memory_mib", mebibytes(Memory::of_this_process().resident_peak - memory_before));
     let statistics = database.statistics();
-    named.set("pages_read", statistics.pages_read as f64);
+    named.set("pages_read", statistics.cache.pages_read as f64);
     named.set("freed_mib", mebibytes(statistics.reclaim.freed_bytes));
     named.set("punched_mib", mebibytes(statistics.reclaim.punched_bytes));
     let checkpoints = database.info().map_err(engine_error(NAME, "tell of the database"))?.recent_checkpoints;

@@ -90,7 +90,7 @@ impl Engine for Seawall {
     }
 
     fn page_reads(&self) -> Option<u64> {
-        Some(self.database.statistics().pages_read)
+        Some(self.database.statistics().cache.pages_read)
     }
 
     fn configured_bytes(&self) -> u64 {

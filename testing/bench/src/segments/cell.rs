@@ -180,7 +180,7 @@ pub(super) fn measure(cell: &Cell) -> Result<Figures, BenchError> {
     let begun = now();
     let database = cell.open(Background::Threads)?;
     let first_open_us = micros(now() - begun);
-    let beside = commit_until(&database, |database| database.statistics().segments_unneeded == 0)?;
+    let beside = commit_until(&database, |database| database.statistics().segments.unneeded == 0)?;
     let beside_seconds = (now() - begun).as_secs_f64();
     // The last batch has ended when the database is closed.
     close(database.clone())?;
@@ -188,7 +188,7 @@ pub(super) fn measure(cell: &Cell) -> Result<Figures, BenchError> {
     drop(database);
 
     cell.add_old_segments()?;
-    let mut beside_opens = cell.open_and_close(|database| database.statistics().segments_unneeded == 0)?;
+    let mut beside_opens = cell.open_and_close(|database| database.statistics().segments.unneeded == 0)?;
 
     cell.add_old_segments()?;
     let database = cell.open(Background::Manual)?;
@@ -204,15 +204,15 @@ pub(super) fn measure(cell: &Cell) -> Result<Figures, BenchError> {
         segment_bytes: cell.segment_bytes,
         content: cell.content,
         beside_seconds,
-        beside_removed: cleaned.segments_removed,
-        beside_recycled: cleaned.segments_recycled,
-        beside_batches: cleaned.log_clean_up_batches,
-        beside_directory_syncs: cleaned.log_directory_syncs,
+        beside_removed: cleaned.segments.removed,
+        beside_recycled: cleaned.segments.recycled,
+        beside_batches: cleaned.segments.clean_up_batches,
+        beside_directory_syncs: cleaned.segments.directory_syncs,
         beside_segments_made: made(&cleaned),
         at_once_seconds,
-        at_once_removed: at_once.segments_removed - before.segments_removed,
-        at_once_batches: at_once.log_clean_up_batches - before.log_clean_up_batches,
-        at_once_directory_syncs: at_once.log_directory_syncs - before.log_directory_syncs,
+        at_once_removed: at_once.segments.removed - before.segments.removed,
+        at_once_batches: at_once.segments.clean_up_batches - before.segments.clean_up_batches,
+        at_once_directory_syncs: at_once.segments.directory_syncs - before.segments.directory_syncs,
         at_once_segments_made: made(&at_once) - made(&before),
         quiet_commits_per_second: quiet.per_second(),
         beside_commits_per_second: beside.per_second(),
@@ -234,7 +234,7 @@ pub(super) fn measure(cell: &Cell) -> Result<Figures, BenchError> {
 
 /// Segments made ready for the log, but for recycled ones.
 fn made(statistics: &Statistics) -> u64 {
-    statistics.segments_prepared + statistics.segments_cleaned
+    statistics.segments.prepared + statistics.segments.cleaned
 }
 
 impl Cell {

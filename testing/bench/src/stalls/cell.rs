@@ -138,7 +138,7 @@ pub(super) fn measure(cell: &Cell) -> Result<Figures, BenchError> {
         Kind::HotRow => hot_row(cell, &database, &table)?,
         _ => short_commits(cell, &database, &table)?,
     };
-    let disk_max = database.statistics().log_batch_longest;
+    let disk_max = database.statistics().log.batch_longest;
     database.close().map_err(engine_error(ENGINE, "close"))?;
     let latencies = &timed.latencies;
     Ok(Figures {

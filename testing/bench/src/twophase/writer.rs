@@ -101,8 +101,8 @@ fn write(run: &Run, database: &Database, table: &Table) -> Result<Written, Bench
         Ok(Written {
             transactions: all.count(),
             seconds: elapsed.as_secs_f64(),
-            log_bytes: after.log_bytes - before.log_bytes,
-            flushes: after.log_flushes - before.log_flushes,
+            log_bytes: after.log.bytes - before.log.bytes,
+            flushes: after.log.flushes - before.log.flushes,
             cpu_seconds: used.cpu.as_secs_f64(),
             median_micros: all.quantile_micros(0.5),
             p99_micros: all.quantile_micros(0.99),

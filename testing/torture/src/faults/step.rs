@@ -167,7 +167,7 @@ impl Step {
             }
             Step::Statistics => {
                 let seen = database.statistics();
-                if seen.flushed > seen.appended || seen.visible > seen.appended {
+                if seen.log.flushed > seen.log.appended || seen.transactions.visible > seen.log.appended {
                     return Err(Failure::WrongAnswer(format!("statistics contradict themselves: {seen:?}")));
                 }
             }

@@ -164,7 +164,7 @@ fn run_lives(seed: u64, isolation: Isolation, report: &mut Report) -> Result<Vec
         }
         let mut random = plan.random.fork();
         live(&plan, &mut random, &database, &table, &recorder, &place)?;
-        report.count("checkpoints", database.statistics().checkpoints);
+        report.count("checkpoints", database.statistics().checkpoints.completed);
         match database.close() {
             Err(error) if !place.has_crashed() => {
                 return Err(Stop::Found(format!("closing failed: {error}")));

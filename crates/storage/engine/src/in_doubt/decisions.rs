@@ -275,7 +275,7 @@ mod tests {
             assert_eq!(database.two_phase().automatic_decisions().unwrap().len(), 1);
         }
         assert_eq!(database.two_phase().in_doubt().unwrap()[0].gid, "two");
-        assert_eq!(database.statistics().in_doubt_reported, 1);
+        assert_eq!(database.statistics().two_phase.reported, 1);
         // Room for one again.
         assert!(database.two_phase().forget_automatic_decision("one").unwrap());
         assert_eq!(database.two_phase().apply_rules(&rules).unwrap().decided.len(), 1);

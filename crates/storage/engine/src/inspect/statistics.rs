@@ -4,6 +4,7 @@ pub(crate) mod open_metrics;
 pub(crate) mod published;
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use seawall_tree::{Encryption, PageProtection};
 use seawall_types::{DatabaseId, Lsn, TimelineId};
@@ -24,14 +25,85 @@ use crate::recovery::statistics::RecoveryStatistics;
 pub struct Statistics {
     /// No more writes are taken until the database is opened again: a write or a sync has failed.
     pub stopped: bool,
+    /// The log.
+    pub log: LogStatistics,
+    /// Its files.
+    pub segments: SegmentStatistics,
+    /// Transactions and their commits.
+    pub transactions: TransactionStatistics,
+    /// Transactions that were prepared.
+    pub two_phase: TwoPhaseStatistics,
+    /// Snapshots.
+    pub snapshots: SnapshotStatistics,
+    /// Rows changed since the last checkpoint.
+    pub memtable: MemtableStatistics,
+    /// Pages of the tree.
+    pub cache: CacheStatistics,
+    /// Checkpoints.
+    pub checkpoints: CheckpointTotals,
+    /// Space of dropped tables.
+    pub reclaim: ReclaimStatistics,
+    /// Writers held back, and why.
+    pub throttle: ThrottleStatistics,
+    /// The recovery at open.
+    pub recovery: RecoveryStatistics,
+    /// What a recovery would take now.
+    pub recovery_time: RecoveryTimeStatistics,
+    /// What has been archived, by each archive of the options, in their order.
+    pub archives: Vec<ArchiveStatistics>,
+}
+
+/// The log, in numbers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogStatistics {
     /// End of what is logged.
     pub appended: Lsn,
     /// End of what is durable.
     pub flushed: Lsn,
+    /// Records appended.
+    pub records: u64,
+    /// Bytes appended.
+    pub bytes: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// The longest that one batch of records took to become durable: who commits waits for his batch and the one before.
+    pub batch_longest: Duration,
+    /// Who holds the log, by name: from where on, how much, and whether the hold is lost.
+    pub holds: Vec<HoldInfo>,
+    /// Holds lost since the database was opened, because they held more than their limit.
+    pub holds_lost: u64,
+}
+
+/// The files of the log, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentStatistics {
+    /// Segments that hold records, or are about to.
+    pub live: u64,
+    /// Segments ready to be written.
+    pub spare: u64,
+    /// Segments that nobody needs and that are still there.
+    pub unneeded: u64,
+    /// Segments made ready by writing zeros.
+    pub prepared: u64,
+    /// Segments found beyond the end of the log when it was opened, and made ready again.
+    pub cleaned: u64,
+    /// Segments used again.
+    pub recycled: u64,
+    /// Segments removed.
+    pub removed: u64,
+    /// Batches in which segments were removed or recycled, with one sync of the directory each.
+    pub clean_up_batches: u64,
+    /// Files that could not be removed or renamed, each time that it was tried: the events say which.
+    pub clean_up_failures: u64,
+    /// Syncs of the log's directory: one for each of these batches, one for each segment made ready otherwise.
+    pub directory_syncs: u64,
+}
+
+/// Transactions and their commits, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransactionStatistics {
     /// Snapshots taken now see this.
     pub visible: Lsn,
-    /// Where a recovery would start.
-    pub redo_point: Lsn,
     /// Commits that are logged and not yet visible.
     pub commits_in_flight: u64,
     /// Threads that wait until commits are durable or visible: their own, or one that they have to see or have seen.
@@ -42,86 +114,71 @@ pub struct Statistics {
     pub lock_waiters: u64,
     /// Memory that open transactions have taken, of `transaction_memory_bytes`: what is beyond the first 4 KiB of each, in
     /// steps of 64 KiB.
-    pub transaction_memory_bytes: u64,
-    /// Snapshots alive.
-    pub snapshots: u64,
-    /// The oldest of them that is not cancelled.
-    pub oldest_snapshot: Option<Lsn>,
-    /// Bytes of what is kept for old snapshots only: memtables that were merged, and values that the merge under way has
-    /// replaced; at most `snapshot_memory_bytes` after a checkpoint.
-    pub snapshot_memory_bytes: u64,
-    /// Times that the oldest snapshot was cancelled, because that was more.
-    pub snapshots_cancelled: u64,
-    /// Bytes of all memtables.
-    pub memtable_bytes: u64,
-    /// Rows in the active memtable.
-    pub memtable_rows: u64,
-    /// Frozen memtables: being merged, or kept for old snapshots.
-    pub frozen_memtables: u64,
-    /// Checkpoints completed.
-    pub checkpoints: u64,
-    /// Checkpoints that failed.
-    pub checkpoint_failures: u64,
-    /// The last one completed.
-    pub last_checkpoint: Option<CheckpointStatistics>,
-    /// Space of dropped tables.
-    pub reclaim: ReclaimStatistics,
-    /// Writers held back, and why.
-    pub throttle: ThrottleStatistics,
-    /// The recovery at open.
-    pub recovery: RecoveryStatistics,
-    /// What a recovery would take now.
-    pub recovery_time: RecoveryTimeStatistics,
+    pub memory_bytes: u64,
+}
+
+/// Prepared transactions, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TwoPhaseStatistics {
     /// Transactions prepared and not decided.
     pub in_doubt: u64,
     /// Time since the oldest of them was prepared.
-    pub oldest_in_doubt: Option<std::time::Duration>,
+    pub oldest_in_doubt: Option<Duration>,
     /// Transactions prepared.
     pub prepared: u64,
     /// Prepared transactions committed.
-    pub prepared_committed: u64,
+    pub committed: u64,
     /// Prepared transactions rolled back.
-    pub prepared_rolled_back: u64,
+    pub rolled_back: u64,
     /// Transactions that stayed in doubt for longer than a rule allows, and were reported.
-    pub in_doubt_reported: u64,
-    /// Records appended to the log.
-    pub log_records: u64,
-    /// Bytes appended to the log.
-    pub log_bytes: u64,
-    /// Flushes of the log.
-    pub log_flushes: u64,
-    /// The longest that one batch of records took to become durable: who commits waits for his batch and the one before.
-    pub log_batch_longest: std::time::Duration,
-    /// Log segments made ready by writing zeros.
-    pub segments_prepared: u64,
-    /// Log segments found beyond the end of the log when it was opened, and made ready again.
-    pub segments_cleaned: u64,
-    /// Log segments used again.
-    pub segments_recycled: u64,
-    /// Log segments removed.
-    pub segments_removed: u64,
-    /// Log segments that nobody needs and that are still there.
-    pub segments_unneeded: u64,
-    /// Log segments that hold records, or are about to.
-    pub segments_live: u64,
-    /// Log segments ready to be written.
-    pub segments_spare: u64,
-    /// Batches in which segments were removed or recycled, with one sync of the directory each.
-    pub log_clean_up_batches: u64,
-    /// Log files that could not be removed or renamed, each time that it was tried: the events say which.
-    pub log_clean_up_failures: u64,
-    /// Syncs of the log's directory: one for each of these batches, one for each segment made ready otherwise.
-    pub log_directory_syncs: u64,
-    /// Who holds the log, by name: from where on, how much, and whether the hold is lost.
-    pub log_holds: Vec<HoldInfo>,
-    /// Holds lost since the database was opened, because they held more than their limit.
-    pub log_holds_lost: u64,
-    /// What has been archived, by each archive of the options, in their order.
-    pub archives: Vec<ArchiveStatistics>,
+    pub reported: u64,
+}
+
+/// Snapshots, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SnapshotStatistics {
+    /// Snapshots alive.
+    pub alive: u64,
+    /// The oldest of them that is not cancelled.
+    pub oldest: Option<Lsn>,
+    /// Bytes of what is kept for old snapshots only: memtables that were merged, and values that the merge under way has
+    /// replaced; at most `snapshot_memory_bytes` after a checkpoint.
+    pub memory_bytes: u64,
+    /// Times that the oldest snapshot was cancelled, because that was more.
+    pub cancelled: u64,
+}
+
+/// Memtables, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemtableStatistics {
+    /// Bytes of all memtables.
+    pub bytes: u64,
+    /// Rows in the active memtable.
+    pub rows: u64,
+    /// Frozen memtables: being merged, or kept for old snapshots.
+    pub frozen: u64,
+}
+
+/// The cache of pages, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheStatistics {
+    /// Bytes of cached pages.
+    pub bytes: u64,
     /// Pages read from the page file.
     pub pages_read: u64,
-    /// Bytes of cached pages.
-    pub cache_bytes: u64,
+}
+
+/// All checkpoints since the database was opened, in numbers.
+#[derive(Clone, Debug, Default)]
+pub struct CheckpointTotals {
+    /// Checkpoints completed.
+    pub completed: u64,
+    /// Checkpoints that failed.
+    pub failed: u64,
+    /// The last one completed.
+    pub last: Option<CheckpointStatistics>,
+    /// Where a recovery would start.
+    pub redo_point: Lsn,
 }
 
 /// A file of the log.
@@ -179,7 +236,7 @@ pub struct DatabaseInfo {
     /// Transactions prepared and not decided.
     pub in_doubt: u64,
     /// Time since the oldest of them was prepared.
-    pub oldest_in_doubt: Option<std::time::Duration>,
+    pub oldest_in_doubt: Option<Duration>,
     /// What rules about them have decided, oldest first; nothing when the database is closed.
     pub automatic_decisions: Vec<AutomaticDecision>,
 }
@@ -196,60 +253,98 @@ impl Engine {
     /// As `statistics`, without a look into the catalog: how many dropped tables wait is known after the first checkpoint.
     pub(crate) fn counted_statistics(&self) -> Statistics {
         let view = self.view();
-        let log = self.log.as_ref().map(|log| log.statistics()).unwrap_or_default();
-        let (live, spare) = self.log.as_ref().map(|log| log.count_segments()).unwrap_or_default();
-        let unneeded = self.log.as_ref().map_or(0, |log| log.count_unneeded());
         Statistics {
             stopped: self.lifecycle.check_not_stopped().is_err(),
-            appended: self.appended(),
-            flushed: self.flushed(),
-            visible: self.visible(),
-            redo_point: self.redo.point(),
-            commits_in_flight: self.queue.in_flight(),
-            commit_waiters: self.queue.waiting_count()
-                + self.log.as_ref().map_or(0, |log| log.waiting_count()),
-            locks_held: count(self.locks.held_count()),
-            lock_waiters: count(self.locks.waiting_count()) + self.in_doubt.protected.waiting_count(),
-            transaction_memory_bytes: self.transaction_memory.taken(),
-            snapshots: count(self.snapshots.count()),
-            oldest_snapshot: self.snapshots.oldest(),
-            snapshot_memory_bytes: view.kept_bytes(),
-            snapshots_cancelled: self.snapshots.cancelled_count(),
-            memtable_bytes: view.bytes(),
-            memtable_rows: count(view.active.row_count()),
-            frozen_memtables: count(view.frozen.len()),
-            checkpoints: self.counters.checkpoints.load(Ordering::Relaxed),
-            checkpoint_failures: self.counters.checkpoint_failures.load(Ordering::Relaxed),
-            last_checkpoint: self.counters.checkpoint_history.lock().last().cloned(),
+            log: self.log_statistics(),
+            segments: self.segment_statistics(),
+            transactions: self.transaction_statistics(),
+            two_phase: self.two_phase_statistics(),
+            snapshots: SnapshotStatistics {
+                alive: count(self.snapshots.count()),
+                oldest: self.snapshots.oldest(),
+                memory_bytes: view.kept_bytes(),
+                cancelled: self.snapshots.cancelled_count(),
+            },
+            memtable: MemtableStatistics {
+                bytes: view.bytes(),
+                rows: count(view.active.row_count()),
+                frozen: count(view.frozen.len()),
+            },
+            cache: CacheStatistics {
+                bytes: count(self.tree.pages().cache().resident_pages()) * self.page_bytes(),
+                pages_read: self.tree.pages().file().read_counts().reads,
+            },
+            checkpoints: CheckpointTotals {
+                completed: self.counters.checkpoints.load(Ordering::Relaxed),
+                failed: self.counters.checkpoint_failures.load(Ordering::Relaxed),
+                last: self.counters.checkpoint_history.lock().last().cloned(),
+                redo_point: self.redo.point(),
+            },
             reclaim: self.counted_reclaim_statistics(self.page_bytes()),
             throttle: self.pacing.throttle_statistics(&self.fill()),
             recovery: self.counters.recovery.lock().clone(),
             recovery_time: self.pacing.recovery_time_statistics(self.redo_length()),
+            archives: self.archive_statistics(),
+        }
+    }
+
+    fn log_statistics(&self) -> LogStatistics {
+        let (appended, flushed) = (self.appended(), self.flushed());
+        let Some(log) = &self.log else {
+            return LogStatistics { appended, flushed, ..LogStatistics::default() };
+        };
+        let counted = log.statistics();
+        LogStatistics {
+            appended,
+            flushed,
+            records: counted.records,
+            bytes: counted.record_bytes,
+            flushes: counted.flushes,
+            batch_longest: counted.batch_time_longest,
+            holds: log.holds(),
+            holds_lost: counted.holds_lost,
+        }
+    }
+
+    fn segment_statistics(&self) -> SegmentStatistics {
+        let Some(log) = &self.log else { return SegmentStatistics::default() };
+        let (counted, (live, spare), unneeded) =
+            (log.statistics(), log.count_segments(), log.count_unneeded());
+        SegmentStatistics {
+            live: live.saturating_sub(unneeded),
+            spare,
+            unneeded,
+            prepared: counted.segments_prepared,
+            cleaned: counted.segments_cleaned,
+            recycled: counted.segments_recycled,
+            removed: counted.segments_removed,
+            clean_up_batches: counted.clean_up_batches,
+            clean_up_failures: counted.clean_up_failures,
+            directory_syncs: counted.directory_syncs,
+        }
+    }
+
+    fn transaction_statistics(&self) -> TransactionStatistics {
+        let waiting_for_log = self.log.as_ref().map_or(0, |log| log.waiting_count());
+        TransactionStatistics {
+            visible: self.visible(),
+            commits_in_flight: self.queue.in_flight(),
+            commit_waiters: self.queue.waiting_count() + waiting_for_log,
+            locks_held: count(self.locks.held_count()),
+            lock_waiters: count(self.locks.waiting_count()) + self.in_doubt.protected.waiting_count(),
+            memory_bytes: self.transaction_memory.taken(),
+        }
+    }
+
+    fn two_phase_statistics(&self) -> TwoPhaseStatistics {
+        let counts = &self.in_doubt.counts;
+        TwoPhaseStatistics {
             in_doubt: self.in_doubt.count(),
             oldest_in_doubt: self.oldest_in_doubt(),
-            prepared: self.in_doubt.counts.prepared.load(Ordering::Relaxed),
-            prepared_committed: self.in_doubt.counts.committed.load(Ordering::Relaxed),
-            prepared_rolled_back: self.in_doubt.counts.rolled_back.load(Ordering::Relaxed),
-            in_doubt_reported: self.in_doubt.counts.reported.load(Ordering::Relaxed),
-            log_records: log.records,
-            log_bytes: log.record_bytes,
-            log_flushes: log.flushes,
-            log_batch_longest: log.batch_time_longest,
-            segments_prepared: log.segments_prepared,
-            segments_cleaned: log.segments_cleaned,
-            segments_recycled: log.segments_recycled,
-            segments_removed: log.segments_removed,
-            segments_unneeded: unneeded,
-            segments_live: live.saturating_sub(unneeded),
-            segments_spare: spare,
-            log_clean_up_batches: log.clean_up_batches,
-            log_clean_up_failures: log.clean_up_failures,
-            log_directory_syncs: log.directory_syncs,
-            log_holds: self.log.as_ref().map(|log| log.holds()).unwrap_or_default(),
-            log_holds_lost: log.holds_lost,
-            archives: self.archive_statistics(),
-            pages_read: self.tree.pages().file().read_counts().reads,
-            cache_bytes: count(self.tree.pages().cache().resident_pages()) * self.page_bytes(),
+            prepared: counts.prepared.load(Ordering::Relaxed),
+            committed: counts.committed.load(Ordering::Relaxed),
+            rolled_back: counts.rolled_back.load(Ordering::Relaxed),
+            reported: counts.reported.load(Ordering::Relaxed),
         }
     }
 

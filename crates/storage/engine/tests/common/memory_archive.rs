@@ -156,11 +156,11 @@ pub(crate) fn archive_options(archive: &Arc<MemoryArchive>) -> ArchiveOptions {
 
 pub(crate) fn fill(database: &Database, segments: u64) -> Lsn {
     let table = database.table("t").or_else(|_| database.create_table("t")).unwrap();
-    let until = database.statistics().appended.get() + segments * SEGMENT_BYTES;
+    let until = database.statistics().log.appended.get() + segments * SEGMENT_BYTES;
     let mut key = 0_u32;
-    while database.statistics().appended.get() < until {
+    while database.statistics().log.appended.get() < until {
         database.put(&table, (key % 50).to_be_bytes(), [7; 9_000]).unwrap();
         key += 1;
     }
-    database.statistics().appended
+    database.statistics().log.appended
 }

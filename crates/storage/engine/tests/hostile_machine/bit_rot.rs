@@ -352,10 +352,10 @@ fn damage_of_the_last_commit_is_refused_when_the_database_was_idle() {
     let database = open_at(&disk, &clock, &options);
     let table = database.create_table("t").unwrap();
     put_rows(&database, &table, 0..10);
-    let last = database.statistics().flushed;
+    let last = database.statistics().log.flushed;
     await_that("a record is behind the last commit", || {
         clock.advance(Duration::from_secs(1));
-        database.statistics().flushed > last
+        database.statistics().log.flushed > last
     });
     let image = disk.after_power_loss(PowerLoss::LoseAll);
     check_rows(&open_at(&image.copy(), &clock, &small_options()), 0..10);

@@ -75,7 +75,7 @@ fn a_time_of_day_that_is_set_ahead_makes_no_transaction_old_and_none_young() {
     clock.set_wall_micros(start - 24 * HOUR_MICROS);
     clock.advance(HOUR - Duration::from_secs(1));
     assert_eq!(decided(), 0);
-    assert_eq!(database.statistics().oldest_in_doubt, Some(HOUR - Duration::from_secs(1)));
+    assert_eq!(database.statistics().two_phase.oldest_in_doubt, Some(HOUR - Duration::from_secs(1)));
     clock.advance(Duration::from_secs(1));
     assert_eq!(decided(), 2, "an hour is an hour, also of a day that was set back");
     prepare("third");
@@ -162,7 +162,7 @@ fn a_monotonic_clock_that_runs_backwards_stops_nobody() {
     std::thread::scope(|scope| {
         let refused = scope.spawn(|| waiter.put(&table, "held", "2"));
         wait_until("the waiter to wait, or to be refused", || {
-            database.statistics().lock_waiters > 0 || refused.is_finished()
+            database.statistics().transactions.lock_waiters > 0 || refused.is_finished()
         });
         clock.set_monotonic(Duration::ZERO);
         clock.advance(HOUR);

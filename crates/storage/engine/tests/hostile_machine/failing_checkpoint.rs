@@ -60,10 +60,12 @@ fn a_checkpoint_in_the_background_is_tried_again_and_writers_are_released() {
             });
             assert!(matches!(error, Error::DiskFull { .. }), "{error:?}");
             assert!(rows > 100, "refused after {rows} rows, before a checkpoint was needed");
-            let failed = database.statistics().checkpoints;
+            let failed = database.statistics().checkpoints.completed;
             disk.clear_faults();
             // Nobody asks for it: the thread has to try again by itself.
-            wait_until("the next try of a checkpoint", || database.statistics().checkpoints > failed);
+            wait_until("the next try of a checkpoint", || {
+                database.statistics().checkpoints.completed > failed
+            });
             let (writer, to) = (Arc::clone(&database), Arc::clone(&table));
             within_a_minute("a writer waits though there is room", move || {
                 for row in rows..rows + 500 {

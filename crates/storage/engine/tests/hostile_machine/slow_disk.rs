@@ -80,7 +80,7 @@ fn while_the_log_is_slow_sync_commits_wait_and_nobody_else_does() {
         // Readers see what is durable, at once; it is not there for them before its writer is told.
         check_rows(&database, 0..1_100);
         assert_eq!(database.get(&table, 7_u32.to_be_bytes()).unwrap().unwrap(), value(7));
-        assert!(database.info().unwrap().end_of_log >= database.statistics().flushed);
+        assert!(database.info().unwrap().end_of_log >= database.statistics().log.flushed);
         let snapshot = database.snapshot();
         let mut rolled_back = database.begin();
         rolled_back.put(&table, "x", "1").unwrap();
@@ -99,7 +99,7 @@ fn while_the_log_is_slow_sync_commits_wait_and_nobody_else_does() {
         let late = scope.spawn(|| opened.only_then(database.get(&table, 1_101_u32.to_be_bytes())));
         assert_eq!(snapshot.range::<&[u8]>(&table, ..).count(), 1_100);
         let seen = database.statistics();
-        assert!(seen.appended > seen.flushed && seen.commits_in_flight >= 1, "{seen:?}");
+        assert!(seen.log.appended > seen.log.flushed && seen.transactions.commits_in_flight >= 1, "{seen:?}");
         assert!(gate.waiting() >= 1);
         opened.open(&gate);
         writer.join().unwrap().unwrap();
@@ -119,7 +119,7 @@ fn async_commits_are_durable_in_time_while_the_disk_makes_a_segment() {
     let options = Options { spare_segments: 4, ..options() };
     let (database, table) = with_rows(&disk, &options);
     let put = || database.with(Durability::Async).put(&table, b"row", [7; 500]).unwrap();
-    let all_are_ready = || database.statistics().segments_spare >= 4;
+    let all_are_ready = || database.statistics().segments.spare >= 4;
     wait_until("four spare segments", all_are_ready);
     let gate = disk.hold(calls("log/spare", Operations::Any));
     // Until one of the four is in use and another one is made. The rest take what is put meanwhile.
@@ -128,7 +128,7 @@ fn async_commits_are_durable_in_time_while_the_disk_makes_a_segment() {
     }
     gate.await_waiting(1);
     let last = put();
-    await_that("the commit is durable", || database.statistics().flushed >= last);
+    await_that("the commit is durable", || database.statistics().log.flushed >= last);
     assert!(gate.waiting() >= 1);
     gate.open();
     database.close().unwrap();
@@ -150,7 +150,7 @@ fn an_async_commit_behind_a_long_record_can_be_seen_when_it_returns() {
         let before = pending();
         let behind = scope.spawn(|| {
             let stamp = database.with(Durability::Async).put(&table, "behind", "x").unwrap();
-            (stamp, database.statistics().visible)
+            (stamp, database.statistics().transactions.visible)
         });
         // It copies what it can of the long record, and finds that there is no room.
         await_that("the commit behind the long one is copied", || pending() != before);
@@ -199,7 +199,7 @@ fn a_session_does_not_wait_for_the_asynchronous_commits_of_another_unless_it_ask
         told.observe(stamp);
         let told = scope.spawn(|| opened.only_then(told.begin().get(&table, key)));
         wait_until("both to wait, or to end", || {
-            database.statistics().commit_waiters >= 2 || own.is_finished() || told.is_finished()
+            database.statistics().transactions.commit_waiters >= 2 || own.is_finished() || told.is_finished()
         });
         assert!(!own.is_finished() && !told.is_finished(), "they saw what is not visible yet");
         assert_eq!(reader.get(&table, key).unwrap(), None);
@@ -318,7 +318,7 @@ fn while_a_checkpoint_waits_for_the_disk_commits_and_readers_go_on() {
             put_rows(&database, &table, 1_100..1_200);
             check_rows(&database, 0..1_200);
             let seen = database.statistics();
-            assert!(seen.frozen_memtables >= 1 && seen.checkpoint_failures == 0, "{target:?}: {seen:?}");
+            assert!(seen.memtable.frozen >= 1 && seen.checkpoints.failed == 0, "{target:?}: {seen:?}");
             opened.open(&gate);
             checkpoint.join().unwrap().unwrap();
         });
@@ -415,7 +415,7 @@ fn old_log_that_is_released_while_a_check_reads_it_is_no_damage() {
             let gate = disk.hold(calls(&format!("log/00000001{old:016X}"), Operations::Reads));
             let check = scope.spawn(|| database.check(&mut |damage| panic!("{damage}")));
             gate.await_waiting(1);
-            let unneeded = database.statistics().segments_removed + database.statistics().segments_recycled;
+            let unneeded = database.statistics().segments.removed + database.statistics().segments.recycled;
             if released {
                 database.log().release_hold("archive").unwrap();
             } else {
@@ -428,7 +428,7 @@ fn old_log_that_is_released_while_a_check_reads_it_is_no_damage() {
             }
             let statistics = database.statistics();
             assert!(
-                statistics.segments_removed + statistics.segments_recycled > unneeded + 3,
+                statistics.segments.removed + statistics.segments.recycled > unneeded + 3,
                 "{statistics:?}"
             );
             gate.open();
@@ -449,7 +449,7 @@ fn while_a_segment_is_being_made_commits_go_on_in_the_spare_one() {
         let disk = SimulatedDisk::new(4);
         let options = Options { spare_segments: 4, ..options() };
         let (database, table) = with_rows(&disk, &options);
-        let all_are_ready = || database.statistics().segments_spare >= 4;
+        let all_are_ready = || database.statistics().segments.spare >= 4;
         wait_until("four spare segments", all_are_ready);
         let gate = disk.hold(target.clone());
         let mut rows = 1_100;

@@ -77,7 +77,7 @@ fn a_row_that_is_put_while_its_table_is_truncated_is_put_into_the_truncated_tabl
     holder.put(&table, "k", "held").unwrap();
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| database.put(&table, "k", "put"));
-        wait_until("the writer to wait for the lock", || database.statistics().lock_waiters > 0);
+        wait_until("the writer to wait for the lock", || database.statistics().transactions.lock_waiters > 0);
         database.tables().truncate("t").unwrap();
         holder.rollback();
         writer.join().unwrap().unwrap();

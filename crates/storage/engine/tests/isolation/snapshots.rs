@@ -39,7 +39,7 @@ fn a_snapshot_keeps_rows_that_are_first_written_several_checkpoints_later() {
     }
     drop(snapshots);
     database.checkpoint().unwrap();
-    assert_eq!(database.statistics().frozen_memtables, 0);
+    assert_eq!(database.statistics().memtable.frozen, 0);
     check_and_close(database);
 }
 

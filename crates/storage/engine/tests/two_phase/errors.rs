@@ -132,7 +132,7 @@ fn when_the_disk_is_full_nothing_is_prepared_or_decided_and_both_can_be_tried_ag
     transaction.put(&table, "c", "3").unwrap();
     let refused = transaction.prepare(&other);
     assert!(matches!(refused, Err(Error::DiskFull { .. })), "{refused:?}");
-    assert_eq!((gids(&database), database.statistics().locks_held), (vec![gid.clone()], 1));
+    assert_eq!((gids(&database), database.statistics().transactions.locks_held), (vec![gid.clone()], 1));
     disk.set_capacity(None);
     prepare(&database, &other, &[("c", "3")]);
     database.two_phase().commit(&gid).unwrap();

@@ -32,7 +32,7 @@ fn rows_are_locked_until_the_decision_and_again_after_a_restart() {
         put(database, "undone", "2").unwrap();
         put(database, "other", "2").unwrap();
         assert_eq!(get(database, "read").as_deref(), Some("1"));
-        assert_eq!(database.statistics().locks_held, 3);
+        assert_eq!(database.statistics().transactions.locks_held, 3);
     };
     look(&database);
     let disk = lose_power(&disk, database);
@@ -97,7 +97,9 @@ fn whoever_waits_for_a_row_is_told_when_the_database_stops() {
         std::thread::scope(|scope| {
             let waiting =
                 scope.spawn(|| database.with(database_options()).begin().get_for_update(&table, "a"));
-            wait_until("the reader to wait for the lock", || database.statistics().lock_waiters > 0);
+            wait_until("the reader to wait for the lock", || {
+                database.statistics().transactions.lock_waiters > 0
+            });
             let target = FaultTarget::Path { prefix: fails.to_owned(), operations: Operations::Syncs };
             disk.inject(Fault { target, error: FaultError::Number(5), skip: 0, count: 1 });
             let failed = match fails {
@@ -182,17 +184,17 @@ fn it_keeps_no_snapshot_and_no_memory_once_it_is_in_the_tree() {
     assert_eq!(transaction.get(&table, "a").unwrap(), None);
     transaction.put(&table, "b", vec![1; 1 << 20]).unwrap();
     transaction.prepare("gid").unwrap();
-    assert_eq!(database.statistics().snapshots, 0);
+    assert_eq!(database.statistics().snapshots.alive, 0);
     for round in 0..3_u8 {
         put(&database, "c", &round.to_string()).unwrap();
         database.checkpoint().unwrap();
         let statistics = database.statistics();
-        assert_eq!((statistics.frozen_memtables, statistics.snapshot_memory_bytes), (0, 0));
-        assert!(statistics.memtable_bytes < 64 << 10, "{}", statistics.memtable_bytes);
+        assert_eq!((statistics.memtable.frozen, statistics.snapshots.memory_bytes), (0, 0));
+        assert!(statistics.memtable.bytes < 64 << 10, "{}", statistics.memtable.bytes);
     }
-    let before = database.statistics().pages_read;
+    let before = database.statistics().cache.pages_read;
     database.two_phase().commit("gid").unwrap();
-    assert!(database.statistics().pages_read > before, "the write set was read from the tree");
+    assert!(database.statistics().cache.pages_read > before, "the write set was read from the tree");
     assert_eq!(database.get(&table, "b").unwrap(), Some(vec![1; 1 << 20]));
     check_and_close(database);
 }
@@ -208,13 +210,14 @@ fn statistics_count_what_was_prepared_and_decided() {
     database.two_phase().commit("2").unwrap();
     database.two_phase().rollback("1").unwrap();
     let statistics = database.statistics();
-    let counts = (statistics.prepared, statistics.prepared_committed, statistics.prepared_rolled_back);
-    assert_eq!((counts, statistics.in_doubt), ((6, 2, 1), 3));
-    assert!(statistics.oldest_in_doubt.is_some());
+    let counts =
+        (statistics.two_phase.prepared, statistics.two_phase.committed, statistics.two_phase.rolled_back);
+    assert_eq!((counts, statistics.two_phase.in_doubt), ((6, 2, 1), 3));
+    assert!(statistics.two_phase.oldest_in_doubt.is_some());
     assert_eq!(gids(&database), ["3", "4", "5"]);
     for gid in gids(&database) {
         database.two_phase().rollback(&gid).unwrap();
     }
-    assert_eq!(database.statistics().oldest_in_doubt, None);
+    assert_eq!(database.statistics().two_phase.oldest_in_doubt, None);
     check_and_close(database);
 }

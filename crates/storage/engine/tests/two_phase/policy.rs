@@ -80,9 +80,9 @@ fn the_first_rule_that_fits_decides_and_the_record_survives() {
     );
     assert_eq!(gids(&database), ["keep-1", "ask-later", "test-2", "test-young"]);
     assert_eq!((get(&database, "ask-yes").as_deref(), get(&database, "test-1")), (Some("1"), None));
-    assert_eq!((asked.load(Ordering::SeqCst), database.statistics().in_doubt_reported), (3, 1));
+    assert_eq!((asked.load(Ordering::SeqCst), database.statistics().two_phase.reported), (3, 1));
     assert!(database.two_phase().apply_rules(&rules).unwrap().decided.is_empty());
-    assert_eq!((asked.load(Ordering::SeqCst), database.statistics().in_doubt_reported), (4, 1));
+    assert_eq!((asked.load(Ordering::SeqCst), database.statistics().two_phase.reported), (4, 1));
     for checkpoints in [false, true] {
         if checkpoints {
             database.checkpoint().unwrap();

@@ -219,18 +219,20 @@ fn a_large_commit_that_waits_for_a_decision_takes_its_memory_once() {
     let table = database.create_table("t").unwrap();
     prepare_reader(&database, &table, "reader").unwrap();
     std::thread::scope(|scope| {
-        let before = database.statistics().memtable_bytes;
+        let before = database.statistics().memtable.bytes;
         let writer = scope.spawn(|| database.put(&table, "read", vec![1; VALUE_BYTES]));
-        wait_until("the large commit to wait for the decision", || database.statistics().lock_waiters > 0);
+        wait_until("the large commit to wait for the decision", || {
+            database.statistics().transactions.lock_waiters > 0
+        });
         for number in 0..1_000 {
             let gid = number.to_string();
             super::prepare(&database, &gid, &[(&gid, "1")]);
             database.two_phase().commit(&gid).unwrap();
         }
-        let waiting = database.statistics().memtable_bytes - before;
+        let waiting = database.statistics().memtable.bytes - before;
         database.two_phase().commit("reader").unwrap();
         writer.join().unwrap().unwrap();
-        let all = database.statistics().memtable_bytes - before;
+        let all = database.statistics().memtable.bytes - before;
         println!("{waiting} bytes while it waited, {all} in all");
         assert!(
             usize::try_from(all).unwrap() < 2 * VALUE_BYTES,
@@ -266,7 +268,9 @@ fn a_decision_gets_room_in_the_memtable_while_a_large_commit_waits_for_it() {
             transaction.put(&table, "x", "1").unwrap();
             transaction.commit().unwrap();
         });
-        wait_until("the large commit to wait for the decision", || database.statistics().lock_waiters > 0);
+        wait_until("the large commit to wait for the decision", || {
+            database.statistics().transactions.lock_waiters > 0
+        });
         let decision = scope.spawn(|| database.two_phase().commit("gid").map(|_| ()));
         wait_until("the decision to be made", || decision.is_finished());
         decision.join().unwrap().unwrap();
@@ -295,7 +299,9 @@ fn a_reader_that_is_to_be_prepared_waits_for_the_decision_about_what_it_has_read
         let outcome = std::thread::scope(|scope| {
             let waiting = scope.spawn(|| reader.prepare("reader"));
             // It has its gid, and goes on to its place in the log.
-            wait_until("the second prepare to have its gid", || database.statistics().in_doubt >= 2);
+            wait_until("the second prepare to have its gid", || {
+                database.statistics().two_phase.in_doubt >= 2
+            });
             // While it waits it keeps nobody from anything.
             put(&database, "m", "1").unwrap();
             if commits {
@@ -328,7 +334,7 @@ fn a_reader_is_prepared_once_the_writer_is_rolled_back() {
     reader.put(&table, "reader", "1").unwrap();
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| reader.prepare("reader"));
-        wait_until("the second prepare to have its gid", || database.statistics().in_doubt >= 2);
+        wait_until("the second prepare to have its gid", || database.statistics().two_phase.in_doubt >= 2);
         database.two_phase().rollback("writer").unwrap();
         waiting.join().unwrap().unwrap();
     });
@@ -386,9 +392,9 @@ fn what_is_read_again_and_again_is_kept_once() {
         assert_eq!(transaction.range(&table, format!("a{:02}", number % 50)..format!("b")).count(), 0);
     }
     transaction.put(&table, "x", "1").unwrap();
-    let before = database.statistics().memtable_bytes;
+    let before = database.statistics().memtable.bytes;
     transaction.prepare("gid").unwrap();
-    let taken = database.statistics().memtable_bytes - before;
+    let taken = database.statistics().memtable.bytes - before;
     assert!(taken < 2_000, "{taken} bytes");
     assert!(put(&database, "a00x", "1").is_err() && put(&database, "m", "1").is_err());
     assert!(put(&database, "read", "1").is_err());

@@ -243,7 +243,7 @@ fn what_is_prepared_counts_against_the_memory_that_is_allowed() {
         transaction.put(&table, format!("{number}"), vec![1; 1 << 20]).unwrap();
         transaction.prepare(&format!("{number}")).unwrap();
         // Half of it each: what is active, and what is being merged. One more may have come in.
-        let bytes = database.statistics().memtable_bytes;
+        let bytes = database.statistics().memtable.bytes;
         assert!(bytes <= 9 << 20, "{bytes} bytes after {number}");
     }
     let checkpoints = database.info().unwrap().recent_checkpoints;

@@ -275,8 +275,8 @@ impl History {
         self.must(self.database().checkpoint())?;
         self.model.all_durable();
         let statistics = self.database().statistics();
-        if statistics.snapshots == 0 {
-            assert_eq!(statistics.frozen_memtables, 0, "a memtable is kept for nobody");
+        if statistics.snapshots.alive == 0 {
+            assert_eq!(statistics.memtable.frozen, 0, "a memtable is kept for nobody");
             // A transaction may hold the lock of what it gives up once more.
             let none_waits = statistics.reclaim.waiting == Some(0);
             assert!(none_waits || !self.open.is_empty(), "space is kept for nobody");

@@ -53,105 +53,113 @@ impl Statistics {
     }
 
     fn log_families(&self, families: &mut Families) {
-        families.position("log_appended", "End of the log.", self.appended);
-        families.position("log_flushed", "End of the durable log.", self.flushed);
-        families.position("visible", "New snapshots see every commit up to here.", self.visible);
-        families.position("redo_point", "A recovery starts here.", self.redo_point);
-        families.counter("log_records", "Records appended to the log.", self.log_records);
-        families.counter("log_bytes", "Bytes appended to the log.", self.log_bytes);
-        families.counter("log_flushes", "Flushes of the log.", self.log_flushes);
+        families.position("log_appended", "End of the log.", self.log.appended);
+        families.position("log_flushed", "End of the durable log.", self.log.flushed);
+        families.position("visible", "New snapshots see every commit up to here.", self.transactions.visible);
+        families.position("redo_point", "A recovery starts here.", self.checkpoints.redo_point);
+        families.counter("log_records", "Records appended to the log.", self.log.records);
+        families.counter("log_bytes", "Bytes appended to the log.", self.log.bytes);
+        families.counter("log_flushes", "Flushes of the log.", self.log.flushes);
         families.seconds(
             "log_batch_longest",
             "The longest time that a batch of records took to become durable.",
-            self.log_batch_longest,
+            self.log.batch_longest,
         );
     }
 
     fn segment_families(&self, families: &mut Families) {
-        families.gauge("segments_live", "Log segments that hold records.", self.segments_live);
-        families.gauge("segments_spare", "Log segments ready to be written.", self.segments_spare);
+        families.gauge("segments_live", "Log segments that hold records.", self.segments.live);
+        families.gauge("segments_spare", "Log segments ready to be written.", self.segments.spare);
         families.gauge(
             "segments_unneeded",
             "Log segments to be removed or recycled.",
-            self.segments_unneeded,
+            self.segments.unneeded,
         );
-        families.counter("segments_prepared", "Log segments filled with zeros.", self.segments_prepared);
+        families.counter("segments_prepared", "Log segments filled with zeros.", self.segments.prepared);
         families.counter(
             "segments_cleaned",
             "Log segments found beyond the end of the log.",
-            self.segments_cleaned,
+            self.segments.cleaned,
         );
-        families.counter("segments_recycled", "Log segments used again.", self.segments_recycled);
-        families.counter("segments_removed", "Log segments removed.", self.segments_removed);
+        families.counter("segments_recycled", "Log segments used again.", self.segments.recycled);
+        families.counter("segments_removed", "Log segments removed.", self.segments.removed);
         families.counter(
             "log_clean_up_batches",
             "Batches of segments cleaned up.",
-            self.log_clean_up_batches,
+            self.segments.clean_up_batches,
         );
         families.counter(
             "log_clean_up_failures",
             "Log files that could not be removed or renamed.",
-            self.log_clean_up_failures,
+            self.segments.clean_up_failures,
         );
-        families.counter("log_directory_syncs", "Syncs of the log's directory.", self.log_directory_syncs);
+        families.counter(
+            "log_directory_syncs",
+            "Syncs of the log's directory.",
+            self.segments.directory_syncs,
+        );
     }
 
     fn transaction_families(&self, families: &mut Families) {
-        families.gauge("commits_in_flight", "Commits logged and not yet visible.", self.commits_in_flight);
-        families.gauge("commit_waiters", "Threads that wait for commits.", self.commit_waiters);
-        families.gauge("locks_held", "Row locks held.", self.locks_held);
-        families.gauge("lock_waiters", "Transactions that wait for a row.", self.lock_waiters);
-        families.gauge("snapshots", "Snapshots alive.", self.snapshots);
-        if let Some(oldest) = self.oldest_snapshot {
+        families.gauge(
+            "commits_in_flight",
+            "Commits logged and not yet visible.",
+            self.transactions.commits_in_flight,
+        );
+        families.gauge("commit_waiters", "Threads that wait for commits.", self.transactions.commit_waiters);
+        families.gauge("locks_held", "Row locks held.", self.transactions.locks_held);
+        families.gauge("lock_waiters", "Transactions that wait for a row.", self.transactions.lock_waiters);
+        families.gauge("snapshots", "Snapshots alive.", self.snapshots.alive);
+        if let Some(oldest) = self.snapshots.oldest {
             families.position("oldest_snapshot", "The oldest snapshot alive.", oldest);
         }
         families.counter(
             "snapshots_cancelled",
             "Snapshots cancelled for want of memory.",
-            self.snapshots_cancelled,
+            self.snapshots.cancelled,
         );
-        families.gauge("in_doubt", "Transactions prepared and not decided.", self.in_doubt);
+        families.gauge("in_doubt", "Transactions prepared and not decided.", self.two_phase.in_doubt);
         families.seconds(
             "in_doubt_oldest",
             "Age of the oldest transaction in doubt.",
-            self.oldest_in_doubt.unwrap_or_default(),
+            self.two_phase.oldest_in_doubt.unwrap_or_default(),
         );
-        families.counter("prepared", "Transactions prepared.", self.prepared);
-        families.counter("prepared_committed", "Prepared transactions committed.", self.prepared_committed);
+        families.counter("prepared", "Transactions prepared.", self.two_phase.prepared);
+        families.counter("prepared_committed", "Prepared transactions committed.", self.two_phase.committed);
         families.counter(
             "prepared_rolled_back",
             "Prepared transactions rolled back.",
-            self.prepared_rolled_back,
+            self.two_phase.rolled_back,
         );
-        families.counter("in_doubt_reported", "Transactions in doubt for too long.", self.in_doubt_reported);
+        families.counter("in_doubt_reported", "Transactions in doubt for too long.", self.two_phase.reported);
     }
 
     fn memory_families(&self, families: &mut Families) {
-        families.gauge("memtable_bytes", "Memory of all memtables.", self.memtable_bytes);
-        families.gauge("memtable_rows", "Rows in the active memtable.", self.memtable_rows);
+        families.gauge("memtable_bytes", "Memory of all memtables.", self.memtable.bytes);
+        families.gauge("memtable_rows", "Rows in the active memtable.", self.memtable.rows);
         families.gauge(
             "frozen_memtables",
             "Memtables being merged or kept for snapshots.",
-            self.frozen_memtables,
+            self.memtable.frozen,
         );
         families.gauge(
             "snapshot_memory_bytes",
             "Memory kept for old snapshots only.",
-            self.snapshot_memory_bytes,
+            self.snapshots.memory_bytes,
         );
         families.gauge(
             "transaction_memory_bytes",
             "Memory of open transactions.",
-            self.transaction_memory_bytes,
+            self.transactions.memory_bytes,
         );
-        families.gauge("cache_bytes", "Memory of cached pages.", self.cache_bytes);
-        families.counter("pages_read", "Pages read from the page file.", self.pages_read);
+        families.gauge("cache_bytes", "Memory of cached pages.", self.cache.bytes);
+        families.counter("pages_read", "Pages read from the page file.", self.cache.pages_read);
     }
 
     fn checkpoint_families(&self, families: &mut Families) {
-        families.counter("checkpoints", "Checkpoints completed.", self.checkpoints);
-        families.counter("checkpoint_failures", "Checkpoints that failed.", self.checkpoint_failures);
-        if let Some(last) = &self.last_checkpoint {
+        families.counter("checkpoints", "Checkpoints completed.", self.checkpoints.completed);
+        families.counter("checkpoint_failures", "Checkpoints that failed.", self.checkpoints.failed);
+        if let Some(last) = &self.checkpoints.last {
             last.families(families);
         }
         if let Some(waiting) = self.reclaim.waiting {
@@ -196,14 +204,14 @@ impl Statistics {
     }
 
     fn hold_families(&self, families: &mut Families) {
-        families.counter("holds_lost", "Holds lost since the database was opened.", self.log_holds_lost);
+        families.counter("holds_lost", "Holds lost since the database was opened.", self.log.holds_lost);
         families.family("hold_held_bytes", "gauge", "Log that the hold keeps.");
-        for hold in self.log_holds.iter().filter(|hold| hold.lost_at.is_none()) {
-            let held = self.appended.bytes_since(hold.position.min(self.appended));
+        for hold in self.log.holds.iter().filter(|hold| hold.lost_at.is_none()) {
+            let held = self.log.appended.bytes_since(hold.position.min(self.log.appended));
             families.sample("hold_held_bytes", Some(("hold", &hold.name)), held);
         }
         families.family("hold_lost", "gauge", "1 if the hold is lost: the log that it needs may be gone.");
-        for hold in &self.log_holds {
+        for hold in &self.log.holds {
             families.sample("hold_lost", Some(("hold", &hold.name)), u8::from(hold.lost_at.is_some()));
         }
     }
@@ -362,7 +370,7 @@ fn parse_quoted(quoted: &str) -> Option<(String, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{HoldInfo, HoldOptions};
+    use crate::{HoldInfo, HoldOptions, LogStatistics};
 
     fn statistics() -> Statistics {
         let hold = |name: &str, lost_at| HoldInfo {
@@ -373,10 +381,13 @@ mod tests {
             lost_at,
         };
         Statistics {
-            appended: Lsn::new(1100),
-            log_records: 7,
-            log_batch_longest: Duration::from_micros(1500),
-            log_holds: vec![hold("a \"b\" \\ c\nd", None), hold("lost", Some(Lsn::new(900)))],
+            log: LogStatistics {
+                appended: Lsn::new(1100),
+                records: 7,
+                batch_longest: Duration::from_micros(1500),
+                holds: vec![hold("a \"b\" \\ c\nd", None), hold("lost", Some(Lsn::new(900)))],
+                ..LogStatistics::default()
+            },
             ..Statistics::default()
         }
     }
