@@ -84,6 +84,43 @@ fn snapshots(seed: u64, write_pair: fn(&Database, &Table, u8, &Stamps), checkpoi
     database.close().unwrap();
 }
 
+/// Two rows are written together again and again, beside checkpoints; one transaction reads both in each of its statements, and
+/// commits rows of its session between them.
+pub(crate) fn of_statements(seed: u64) {
+    let (database, table) = open_async(seed);
+    let pairs: Stamps = shared();
+    write_pair(&database, &table, 0, &pairs);
+    let writer = {
+        let (database, table, pairs) = (database.new_session(), table.clone(), Arc::clone(&pairs));
+        thread::spawn(move || (1..WRITES).for_each(|number| write_pair(&database, &table, number, &pairs)))
+    };
+    let checkpointing = {
+        let database = database.clone();
+        thread::spawn(move || database.checkpoint().unwrap())
+    };
+    let mut transaction = database
+        .with(TransactionOptions {
+            isolation: Isolation::ReadCommitted,
+            durability: Durability::Async,
+            lock_wait: LockWait::NoWait,
+        })
+        .begin();
+    let mut before = 0;
+    for number in 0..LOOKS {
+        database.put(&table, b"c", [number]).unwrap();
+        transaction.begin_statement().unwrap();
+        let seen = [b"a", b"b"].map(|key| transaction.get(&table, key).unwrap().unwrap()[0]);
+        let scanned: Vec<_> = transaction.rows(&table).map(|row| row.unwrap().1[0]).collect();
+        assert_eq!(scanned, [seen[0], seen[0], number], "one moment, with what the session has committed");
+        assert!(seen[0] == seen[1] && seen[0] >= before, "{seen:?} after {before}");
+        before = seen[0];
+    }
+    transaction.commit().unwrap();
+    writer.join().unwrap();
+    checkpointing.join().unwrap();
+    database.close().unwrap();
+}
+
 fn write_pair(database: &Database, table: &Table, number: u8, stamps: &Stamps) {
     write_pair_of(database, table, &[number], stamps);
 }

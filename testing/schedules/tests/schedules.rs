@@ -41,6 +41,7 @@ mod explored {
         freeze_against_prepared_transactions
         snapshots_of_hot_rows
         snapshots_of_large_commits
+        statements_of_one_moment
         serializable_transactions
         validations_beside_commits
         publish_against_readers

@@ -64,20 +64,20 @@ pub struct Savepoint {
     touched: TouchedCounts,
 }
 
-/// What one read sees.
+/// The snapshot of one read.
 #[derive(Debug)]
-pub(crate) enum StatementSnapshot {
-    /// The transaction's snapshot.
-    OfTransaction(Lsn),
-    /// One of its own, under `ReadCommitted`.
+pub(crate) enum ReadSnapshot {
+    /// The transaction keeps it registered: its own snapshot, or that of its statement.
+    Kept(Lsn),
+    /// The read has a snapshot of its own, under `ReadCommitted` outside of a statement.
     Own(RegisteredSnapshot),
 }
 
-impl StatementSnapshot {
+impl ReadSnapshot {
     pub(crate) fn lsn(&self) -> Lsn {
         match self {
-            StatementSnapshot::OfTransaction(lsn) => *lsn,
-            StatementSnapshot::Own(snapshot) => snapshot.lsn(),
+            ReadSnapshot::Kept(lsn) => *lsn,
+            ReadSnapshot::Own(snapshot) => snapshot.lsn(),
         }
     }
 }
@@ -90,6 +90,8 @@ pub struct Transaction {
     pub(crate) options: TransactionOptions,
     owner: LockOwner,
     snapshot: Option<RegisteredSnapshot>,
+    /// The snapshot of the statement under way, under `ReadCommitted`.
+    statement: Option<RegisteredSnapshot>,
     /// The snapshot has to see at least this: rows written before it was taken may be that new.
     snapshot_floor: Lsn,
     /// Rows were locked to be written before the snapshot was taken, and `snapshot_floor` says nothing of them yet.
@@ -134,6 +136,7 @@ impl Transaction {
             options,
             owner,
             snapshot: None,
+            statement: None,
             snapshot_floor: Lsn::ZERO,
             has_blind_rows: false,
             depends_on: Lsn::ZERO,
@@ -162,7 +165,7 @@ impl Transaction {
     /// `NoSuchTable`, `TransactionFailed`, or damage met on the way.
     pub fn get(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
         self.check_usable()?;
-        let snapshot = self.statement_snapshot()?;
+        let snapshot = self.read_snapshot()?;
         let storage = self.storage_for_read(table, snapshot.lsn())?;
         let mut row_key = std::mem::take(&mut self.row_key);
         row_key::encode_into(&mut row_key, storage, key.as_ref());
@@ -217,13 +220,16 @@ impl Transaction {
     /// The row at the snapshot or, under `ReadCommitted`, its newest committed version. The row is locked by this
     /// transaction; who held the lock before may have committed what is not visible yet.
     pub(crate) fn read_newest(&mut self, row_key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        if self.options.isolation == Isolation::ReadCommitted
-            && let Some(stamp) = self.engine.newest_stamp_after(row_key, self.engine.visible())
-        {
+        if self.options.isolation != Isolation::ReadCommitted {
+            let snapshot = self.read_snapshot()?;
+            return self.read_row(row_key, snapshot.lsn());
+        }
+        if let Some(stamp) = self.engine.newest_stamp_after(row_key, self.engine.visible()) {
             self.engine.require_visible(stamp)?;
         }
-        let snapshot = self.statement_snapshot()?;
-        self.read_row(row_key, snapshot.lsn())
+        // Not the statement's, which may be older.
+        let newest = self.engine.register_snapshot_for(&self.session)?;
+        self.read_row(row_key, newest.lsn())
     }
 
     /// Sets the row `key` to `value`.
@@ -447,10 +453,10 @@ impl Transaction {
         bounds: impl RangeBounds<K>,
     ) -> Result<(RegisteredSnapshot, Bound<Vec<u8>>, Bound<Vec<u8>>), Error> {
         self.check_usable()?;
-        // The scan registers its own snapshot: under `ReadCommitted` it is the statement's, and outlives this call.
-        let snapshot = match self.statement_snapshot()? {
-            StatementSnapshot::OfTransaction(lsn) => self.engine.register_snapshot_at(lsn),
-            StatementSnapshot::Own(snapshot) => snapshot,
+        // A scan has a registration of its own: it outlives this call, and may outlive the statement.
+        let snapshot = match self.read_snapshot()? {
+            ReadSnapshot::Kept(lsn) => self.engine.register_snapshot_at(lsn),
+            ReadSnapshot::Own(snapshot) => snapshot,
         };
         let storage = self.storage_for_read(table, snapshot.lsn())?;
         let (from, to) = crate::snapshots::scan::row_bounds(storage, &bounds);
@@ -464,13 +470,41 @@ impl Transaction {
         Ok((snapshot, from, to))
     }
 
-    /// What a read sees: the transaction's snapshot, taken now if this is its first read, or what is current.
-    pub(crate) fn statement_snapshot(&mut self) -> Result<StatementSnapshot, Error> {
-        if self.options.isolation == Isolation::ReadCommitted {
-            return Ok(StatementSnapshot::Own(self.engine.register_snapshot_for(&self.session)?));
+    /// Begins a statement: until the next one begins, all its reads and scans see one moment. What that is, for plans.
+    ///
+    /// Under `ReadCommitted` the moment is now: no commit that this session was told of is missing. Without a statement
+    /// each read sees a moment of its own. Under `Snapshot` and `Serializable` it is the transaction's snapshot, which is
+    /// taken if this is the first read. Reads that lock a row see its newest version all the same.
+    ///
+    /// # Errors
+    /// As `get`.
+    pub fn begin_statement(&mut self) -> Result<Lsn, Error> {
+        self.end_statement();
+        self.check_usable()?;
+        match self.read_snapshot()? {
+            ReadSnapshot::Kept(lsn) => Ok(lsn),
+            ReadSnapshot::Own(snapshot) => {
+                let lsn = snapshot.lsn();
+                self.statement = Some(snapshot);
+                Ok(lsn)
+            }
         }
-        if let Some(snapshot) = &self.snapshot {
-            return Ok(StatementSnapshot::OfTransaction(snapshot.lsn()));
+    }
+
+    /// Ends the statement under way, if there is one: a transaction that waits for its client keeps nothing in memory for
+    /// its next statement.
+    pub fn end_statement(&mut self) {
+        self.statement = None;
+    }
+
+    /// What a read sees: the transaction's snapshot, taken now if this is its first read; or the statement's; or what is
+    /// current.
+    pub(crate) fn read_snapshot(&mut self) -> Result<ReadSnapshot, Error> {
+        if let Some(kept) = self.snapshot.as_ref().or(self.statement.as_ref()) {
+            return Ok(ReadSnapshot::Kept(kept.lsn()));
+        }
+        if self.options.isolation == Isolation::ReadCommitted {
+            return Ok(ReadSnapshot::Own(self.engine.register_snapshot_for(&self.session)?));
         }
         if self.has_blind_rows {
             self.look_at_blind_rows();
@@ -479,7 +513,7 @@ impl Transaction {
         let snapshot = self.engine.register_snapshot_for(&self.session)?;
         let lsn = snapshot.lsn();
         self.snapshot = Some(snapshot);
-        Ok(StatementSnapshot::OfTransaction(lsn))
+        Ok(ReadSnapshot::Kept(lsn))
     }
 
     fn storage_for_read(&mut self, table: &Table, lsn: Lsn) -> Result<TableId, Error> {
@@ -694,6 +728,7 @@ impl Transaction {
     fn release(&mut self) {
         self.release_locks();
         self.snapshot = None;
+        self.statement = None;
     }
 
     fn release_locks(&mut self) {

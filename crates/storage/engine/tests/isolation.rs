@@ -14,6 +14,8 @@ mod locks;
 mod prefixes;
 #[path = "isolation/snapshots.rs"]
 mod snapshots;
+#[path = "isolation/statements.rs"]
+mod statements;
 #[path = "isolation/sums.rs"]
 mod sums;
 #[path = "isolation/validation.rs"]

@@ -128,6 +128,22 @@ fn an_iterator_under_way_and_a_transaction_that_wrote_get_the_error() {
     assert_eq!((seen.unwrap().unwrap(), tries), (value(2).to_vec(), 2));
 }
 
+#[test]
+fn a_statement_whose_snapshot_was_cancelled_fails_and_the_next_one_of_the_transaction_does_not() {
+    let (database, table) = open(Options { snapshot_memory_bytes: 0, ..options() });
+    write_round(&database, &table, 0);
+    let options = TransactionOptions { isolation: Isolation::ReadCommitted, ..options().transaction() };
+    let mut transaction = database.with(options).begin();
+    transaction.begin_statement().unwrap();
+    write_round(&database, &table, 1);
+    assert!(is_cancelled(&transaction.get(&table, 0_u32.to_be_bytes())));
+    assert!(is_cancelled(&transaction.rows(&table).next().unwrap()));
+    transaction.begin_statement().unwrap();
+    assert_eq!(transaction.get(&table, 0_u32.to_be_bytes()).unwrap().unwrap(), value(1));
+    transaction.put(&table, 0_u32.to_be_bytes(), value(2)).unwrap();
+    transaction.commit().unwrap();
+}
+
 /// Rows are overwritten all the time; what a cancelled snapshot saw may be written again. No reader sees a byte of that.
 #[test]
 fn readers_see_the_right_row_or_the_error_while_snapshots_are_cancelled() {

@@ -47,7 +47,7 @@ impl Transaction {
     /// `NoSuchTable`, or damage met on the way.
     pub fn table(&mut self, name: &str) -> Result<Table, Error> {
         self.check_usable()?;
-        let lsn = self.statement_snapshot()?;
+        let lsn = self.read_snapshot()?;
         let row = self.read_row(&catalog::name_key(name), lsn.lsn())?;
         let row = row.map(|row| NameRow::decode(name, &row)).transpose()?;
         let Some(NameRow::Table(id)) = row else {
