@@ -109,7 +109,7 @@ pub use seawall_wal::{
     AtLimit, HoldInfo, HoldKind, HoldLifetime, HoldOptions, SegmentName, SegmentState, TimelineFork,
     TimelineHistory,
 };
-pub use snapshots::scan::{LentRow, Range};
+pub use snapshots::scan::{Direction, LentRow, Range, Scan};
 pub use transaction::commit::CommitHandle;
 pub use transaction::lock_table::LockWait;
 pub use transaction::{Savepoint, Transaction};

@@ -38,7 +38,7 @@ use crate::error::Error;
 use crate::options::{Durability, Isolation, TransactionOptions};
 use crate::row_key;
 use crate::snapshots::RegisteredSnapshot;
-use crate::snapshots::scan::{Direction, Range, note_lost_snapshot};
+use crate::snapshots::scan::{Direction, OwnRows, Range, Scan, note_lost_snapshot};
 use crate::transaction::commit::CommitHandle;
 use crate::transaction::commit_request::CommitRequest;
 use crate::transaction::lock_table::{Acquired, LockOwner, LockRefused, LockWait, lock_name};
@@ -110,8 +110,10 @@ pub struct Transaction {
     reads: ReadSet,
     memory: MemoryShare,
     failed: Option<Failed>,
-    /// One of its reads was refused since its snapshot was cancelled. Scans, which share it, note that too.
+    /// One of its reads was refused since its snapshot was cancelled. Ranges, which share it, note that too.
     lost_snapshot: AtomicBool,
+    /// The same, for scans that may outlive it.
+    scan_lost_snapshot: Option<Arc<AtomicBool>>,
     row_key: Vec<u8>,
 }
 
@@ -150,6 +152,7 @@ impl Transaction {
             memory,
             failed: None,
             lost_snapshot: AtomicBool::new(false),
+            scan_lost_snapshot: None,
             row_key: Vec::new(),
         }
     }
@@ -446,6 +449,58 @@ impl Transaction {
         }
     }
 
+    /// Opens a scan of the rows of `table` in `bounds` that borrows nothing: it can go to another thread, several can be open,
+    /// and the transaction goes on meanwhile, with writes and further statements.
+    ///
+    /// It shows what a `range` begun now would show, and nothing that this transaction writes later: a statement may change
+    /// the rows that it scans. The rows that the transaction has written in `bounds` are copied; the copy counts as memory of
+    /// open transactions until the scan is dropped.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), seawall_engine::Error> {
+    /// # let directory = tempfile::tempdir().expect("a scratch directory");
+    /// # let database = seawall_engine::Database::open(directory.path(), Default::default())?;
+    /// # let table = database.create_table("t")?;
+    /// # database.put(&table, "a", "1")?;
+    /// let mut transaction = database.begin();
+    /// let mut scan = transaction.open_scan::<&str>(&table, .., seawall_engine::Direction::Forward)?;
+    /// while let Some((key, value)) = scan.next_row()? {
+    ///     transaction.put(&table, [key, b"'"].concat(), value)?; // not met by the scan
+    /// }
+    /// # assert_eq!(transaction.rows(&table).count(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As `get`; `TransactionTooLarge` and `TransactionMemory` if there is no memory for the copy.
+    pub fn open_scan<K: AsRef<[u8]>>(
+        &mut self,
+        table: &Table,
+        bounds: impl RangeBounds<K>,
+        direction: Direction,
+    ) -> Result<Scan, Error> {
+        let (snapshot, from, to) = self.begin_scan(table, bounds)?;
+        let own = self.copy_own_rows(&from, &to)?;
+        let lost_snapshot = Arc::clone(self.scan_lost_snapshot.get_or_insert_default());
+        let scan = Scan::new(Arc::clone(&self.engine), snapshot, (from, to), direction);
+        Ok(scan.with(own, lost_snapshot))
+    }
+
+    fn copy_own_rows(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> Result<Option<OwnRows>, Error> {
+        if !self.writes.has_any_in(from, to) {
+            return Ok(None);
+        }
+        let copied = self.writes.copy_bytes(from, to);
+        let (bytes, limit) = (self.memory_bytes() + copied, self.engine.options.max_transaction_bytes);
+        if bytes > limit {
+            return Err(Error::TransactionTooLarge { bytes, limit });
+        }
+        let mut memory = MemoryShare::new(&self.engine.transaction_memory);
+        memory.cover(copied)?;
+        Ok(Some(OwnRows::new(self.writes.copy_of(from, to), memory)))
+    }
+
     #[expect(clippy::type_complexity, reason = "a snapshot and two bounds")]
     fn begin_scan<K: AsRef<[u8]>>(
         &mut self,
@@ -702,7 +757,8 @@ impl Transaction {
     /// Whether one of its calls has failed with a retryable error, whatever the caller has made of that error.
     pub(crate) fn met_a_conflict(&self) -> bool {
         let has_failed = self.failed.as_ref().is_some_and(|failed| failed.is_retryable);
-        has_failed || self.lost_snapshot.load(Ordering::Relaxed)
+        let lost_in_scan = self.scan_lost_snapshot.as_ref().is_some_and(|lost| lost.load(Ordering::Relaxed));
+        has_failed || lost_in_scan || self.lost_snapshot.load(Ordering::Relaxed)
     }
 
     /// Ends the transaction: what it holds is given up, and only a rollback is left.

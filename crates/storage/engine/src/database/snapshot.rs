@@ -9,7 +9,7 @@ use crate::catalog::Table;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::snapshots::RegisteredSnapshot;
-use crate::snapshots::scan::{Direction, Range, row_bounds};
+use crate::snapshots::scan::{Direction, Range, Scan, row_bounds};
 
 /// Everything that was committed at one moment.
 #[derive(Debug)]
@@ -73,6 +73,22 @@ impl Snapshot {
     /// The rows of `table` in `bounds`, descending.
     pub fn range_reverse<K: AsRef<[u8]>>(&self, table: &Table, bounds: impl RangeBounds<K>) -> Range<'_> {
         self.scan(table, &bounds, Direction::Reverse)
+    }
+
+    /// Opens a scan of the rows of `table` in `bounds` that borrows nothing, and may outlive the snapshot.
+    ///
+    /// # Errors
+    /// As `get`.
+    pub fn open_scan<K: AsRef<[u8]>>(
+        &self,
+        table: &Table,
+        bounds: impl RangeBounds<K>,
+        direction: Direction,
+    ) -> Result<Scan, Error> {
+        self.check_usable()?;
+        let storage = self.engine.storage_at(table, self.lsn())?;
+        let snapshot = self.engine.register_snapshot_at(self.lsn());
+        Ok(Scan::new(Arc::clone(&self.engine), snapshot, row_bounds(storage, &bounds), direction))
     }
 
     fn check_usable(&self) -> Result<(), Error> {

@@ -31,7 +31,7 @@ pub(crate) fn row_bytes(key: usize, value: usize) -> u64 {
 /// |       | value  | nothing if the row is deleted                          |
 ///
 /// Rows compare by their keys.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Row(Box<[u8]>);
 
 const HEAD_BYTES: usize = 2;
@@ -143,6 +143,25 @@ impl WriteSet {
     /// What the transaction wrote to the row, if it did.
     pub(crate) fn get(&self, key: &[u8]) -> Option<Option<&[u8]>> {
         self.rows.get(key).map(Row::value)
+    }
+
+    /// Memory of a copy of the rows in a range that is not empty.
+    pub(crate) fn copy_bytes(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> u64 {
+        self.rows_in(from, to).map(|row| ROW_BYTES + row.bytes()).sum()
+    }
+
+    /// A copy of the rows in a range that is not empty.
+    pub(crate) fn copy_of(&self, from: &Bound<Vec<u8>>, to: &Bound<Vec<u8>>) -> WriteSet {
+        let rows: BTreeSet<Row> = self.rows_in(from, to).cloned().collect();
+        WriteSet { bytes: rows.iter().map(Row::bytes).sum(), rows, ..WriteSet::default() }
+    }
+
+    fn rows_in<'w>(
+        &'w self,
+        from: &'w Bound<Vec<u8>>,
+        to: &'w Bound<Vec<u8>>,
+    ) -> impl Iterator<Item = &'w Row> {
+        self.rows.range::<[u8], _>((from.as_ref().map(Vec::as_slice), to.as_ref().map(Vec::as_slice)))
     }
 
     /// Whether a row in the range was written.
