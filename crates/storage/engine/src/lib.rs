@@ -110,6 +110,7 @@ pub use seawall_wal::{
     TimelineHistory,
 };
 pub use snapshots::scan::{Direction, LentRow, Range, Scan};
+pub use transaction::Transaction;
 pub use transaction::commit::CommitHandle;
 pub use transaction::lock_table::LockWait;
-pub use transaction::{Savepoint, Transaction};
+pub use transaction::savepoint::Savepoint;

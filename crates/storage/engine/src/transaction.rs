@@ -18,7 +18,10 @@ pub(crate) mod memory;
 pub(crate) mod read_item;
 pub(crate) mod read_set;
 pub(crate) mod recent_commits;
+pub(crate) mod row_locks;
+pub(crate) mod savepoint;
 pub(crate) mod session;
+pub(crate) mod statement;
 pub(crate) mod touched_tables;
 pub(crate) mod update;
 pub(crate) mod visibility;
@@ -41,46 +44,14 @@ use crate::snapshots::RegisteredSnapshot;
 use crate::snapshots::scan::{Direction, OwnRows, Range, Scan, note_lost_snapshot};
 use crate::transaction::commit::CommitHandle;
 use crate::transaction::commit_request::CommitRequest;
-use crate::transaction::lock_table::{Acquired, LockOwner, LockRefused, LockWait, lock_name};
+use crate::transaction::lock_table::{LockOwner, LockRefused, LockWait};
 use crate::transaction::memory::{LOCK_BYTES, MemoryShare, bytes};
 use crate::transaction::read_item::ReadItem;
 use crate::transaction::read_set::ReadSet;
 use crate::transaction::session::Session;
-use crate::transaction::touched_tables::{TouchedCounts, TouchedTables};
+use crate::transaction::statement::ReadSnapshot;
+use crate::transaction::touched_tables::TouchedTables;
 use crate::transaction::write_set::WriteSet;
-
-/// A row that was locked and not written, besides its key: an entry of a set, and the allocation of the key.
-const LOCKED_ROW_BYTES: u64 = 64;
-
-fn locked_row_bytes(row_key: usize) -> u64 {
-    LOCKED_ROW_BYTES + bytes(row_key)
-}
-
-/// A moment inside a transaction to which it can return.
-#[derive(Clone, Debug)]
-pub struct Savepoint {
-    owner: LockOwner,
-    number: u64,
-    touched: TouchedCounts,
-}
-
-/// The snapshot of one read.
-#[derive(Debug)]
-pub(crate) enum ReadSnapshot {
-    /// The transaction keeps it registered: its own snapshot, or that of its statement.
-    Kept(Lsn),
-    /// The read has a snapshot of its own, under `ReadCommitted` outside of a statement.
-    Own(RegisteredSnapshot),
-}
-
-impl ReadSnapshot {
-    pub(crate) fn lsn(&self) -> Lsn {
-        match self {
-            ReadSnapshot::Kept(lsn) => *lsn,
-            ReadSnapshot::Own(snapshot) => snapshot.lsn(),
-        }
-    }
-}
 
 /// Reads and writes that become visible to others all at once, or not at all. Dropping it rolls it back.
 #[derive(Debug)]
@@ -194,47 +165,6 @@ impl Transaction {
         Ok(())
     }
 
-    /// The newest committed value of the row, which stays locked for this transaction until it ends. Waits until that
-    /// value is visible to all, so the caller may show it; [`Transaction::update`] does not.
-    ///
-    /// # Errors
-    /// As `get` and `put`.
-    pub fn get_for_update(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
-        self.check_usable()?;
-        let key = key.as_ref();
-        self.check_room_to_lock(table, key)?;
-        let storage = self.lock_row(table, key)?;
-        // That the table was truncated must not be shown earlier than it is visible, either.
-        self.engine.require_visible(table.object.changed_at())?;
-        let row_key = row_key::encode(storage, key);
-        let value = self.read_newest(&row_key);
-        self.keep_locked(&row_key);
-        value
-    }
-
-    /// A prepare keeps the row locked, whether or not it was written.
-    pub(crate) fn keep_locked(&mut self, row_key: &[u8]) {
-        if !self.locked_rows.contains(row_key) {
-            self.locked_rows.insert(row_key.into());
-            self.locked_row_bytes += locked_row_bytes(row_key.len());
-        }
-    }
-
-    /// The row at the snapshot or, under `ReadCommitted`, its newest committed version. The row is locked by this
-    /// transaction; who held the lock before may have committed what is not visible yet.
-    pub(crate) fn read_newest(&mut self, row_key: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-        if self.options.isolation != Isolation::ReadCommitted {
-            let snapshot = self.read_snapshot()?;
-            return self.read_row(row_key, snapshot.lsn());
-        }
-        if let Some(stamp) = self.engine.newest_stamp_after(row_key, self.engine.visible()) {
-            self.engine.require_visible(stamp)?;
-        }
-        // Not the statement's, which may be older.
-        let newest = self.engine.register_snapshot_for(&self.session)?;
-        self.read_row(row_key, newest.lsn())
-    }
-
     /// Sets the row `key` to `value`.
     ///
     /// # Errors
@@ -286,16 +216,6 @@ impl Transaction {
         self.check_memory(with_row - self.writes.given_back_by(&row_key))
     }
 
-    /// Makes sure that there is memory for the lock of the row, and to remember it.
-    pub(crate) fn check_room_to_lock(&mut self, table: &Table, key: &[u8]) -> Result<(), Error> {
-        let more = LOCK_BYTES + locked_row_bytes(row_key::TABLE_BYTES + key.len());
-        let Err(refused) = self.check_room_for(more) else { return Ok(()) };
-        // A row that is locked takes nothing more. Looked up only here, where it matters.
-        let row_key = row_key::encode(self.storage_for_write(table)?, key);
-        let is_locked = self.writes.get(&row_key).is_some() || self.locked_rows.contains(&row_key[..]);
-        if is_locked { Ok(()) } else { Err(refused) }
-    }
-
     /// What the transaction takes, as it is.
     fn memory_bytes(&self) -> u64 {
         let locks = bytes(self.locks.len()) * LOCK_BYTES + self.locked_row_bytes;
@@ -314,109 +234,6 @@ impl Transaction {
         } else {
             self.memory.cover(bytes)
         }
-    }
-
-    /// Locks the row and makes sure that writing it is allowed; the storage of its table.
-    pub(crate) fn lock_row(&mut self, table: &Table, key: &[u8]) -> Result<TableId, Error> {
-        self.lock_row_by(table, key, Transaction::lock_row_key)
-    }
-
-    fn lock_row_by(
-        &mut self,
-        table: &Table,
-        key: &[u8],
-        lock: impl Fn(&mut Transaction, &[u8]) -> Result<(), Error>,
-    ) -> Result<TableId, Error> {
-        self.engine.lifecycle.check_writable()?;
-        let mut storage = self.storage_for_write(table)?;
-        loop {
-            let mut row_key = std::mem::take(&mut self.row_key);
-            row_key::encode_into(&mut row_key, storage, key);
-            let result = lock(self, &row_key);
-            self.row_key = row_key;
-            result?;
-            // While this one waited for the row, the table may have been truncated.
-            let now = self.storage_for_write(table)?;
-            if now == storage {
-                break;
-            }
-            storage = now;
-        }
-        // A snapshot that comes later sees the table where this one writes.
-        self.raise_snapshot_floor(table.object.changed_at());
-        self.touched.use_table(table, storage);
-        Ok(storage)
-    }
-
-    /// Locks a row, whoever has written it since the snapshot.
-    pub(crate) fn lock_without_conflict(&mut self, row_key: &[u8]) -> Result<(), Error> {
-        self.lock_within(row_key, self.options.lock_wait)
-    }
-
-    pub(crate) fn lock_within(&mut self, row_key: &[u8], wait: LockWait) -> Result<(), Error> {
-        let name = lock_name(row_key);
-        match self.engine.locks.acquire(self.owner, name, wait) {
-            Ok(Acquired::Now) => self.locks.push(name),
-            Ok(Acquired::Before) => {}
-            Err(refused) => {
-                let error = self.engine.lock_refused(refused);
-                return Err(self.fail(error));
-            }
-        }
-        Ok(())
-    }
-
-    pub(crate) fn lock_row_key(&mut self, row_key: &[u8]) -> Result<(), Error> {
-        self.lock_without_conflict(row_key)?;
-        if self.options.isolation == Isolation::ReadCommitted {
-            return Ok(());
-        }
-        match &self.snapshot {
-            Some(snapshot) => {
-                let snapshot = snapshot.lsn();
-                let newer = self.engine.newest_stamp_after(row_key, snapshot);
-                // After the look: what was kept for the snapshot was there then.
-                if let Err(error) = self.engine.check_snapshot(snapshot) {
-                    return Err(self.fail(error));
-                }
-                if newer.is_some() && !sabotaged(Defect::FirstUpdaterWinsNot) {
-                    return Err(self.fail(Error::Conflict { what: "a row that this one writes" }));
-                }
-            }
-            // Nothing read yet: the snapshot comes later, and sees what earlier holders of this lock have made of the row.
-            None => self.raise_snapshot_floor(
-                self.engine.newest_stamp_after(row_key, self.snapshot_floor).unwrap_or_default(),
-            ),
-        }
-        Ok(())
-    }
-
-    /// As `lock_row_key`, of a row that is written whatever it was: what that was is looked up when a snapshot is taken,
-    /// which may be never.
-    fn lock_row_key_to_write(&mut self, row_key: &[u8]) -> Result<(), Error> {
-        if self.snapshot.is_some() {
-            return self.lock_row_key(row_key);
-        }
-        self.has_blind_rows = true;
-        self.lock_without_conflict(row_key)
-    }
-
-    /// Raises the floor of the snapshot to what earlier holders of the locks have made of rows written since.
-    fn look_at_blind_rows(&mut self) {
-        let after = self.snapshot_floor;
-        let newest = if self.locks.len() > self.writes.rows().len() {
-            // Locks of rows that a savepoint has given back are still held, and which rows those are is forgotten.
-            self.engine.queue.last_entered()
-        } else {
-            let newest = |(row_key, _)| self.engine.newest_stamp_after(row_key, after);
-            self.writes.rows().filter_map(newest).max().unwrap_or_default()
-        };
-        self.raise_snapshot_floor(newest);
-        self.has_blind_rows = false;
-    }
-
-    fn raise_snapshot_floor(&mut self, stamp: Lsn) {
-        self.snapshot_floor = self.snapshot_floor.max(stamp);
     }
 
     /// All rows of `table`, ascending, as this transaction sees them.
@@ -525,52 +342,6 @@ impl Transaction {
         Ok((snapshot, from, to))
     }
 
-    /// Begins a statement: until the next one begins, all its reads and scans see one moment. What that is, for plans.
-    ///
-    /// Under `ReadCommitted` the moment is now: no commit that this session was told of is missing. Without a statement
-    /// each read sees a moment of its own. Under `Snapshot` and `Serializable` it is the transaction's snapshot, which is
-    /// taken if this is the first read. Reads that lock a row see its newest version all the same.
-    ///
-    /// # Errors
-    /// As `get`.
-    pub fn begin_statement(&mut self) -> Result<Lsn, Error> {
-        self.end_statement();
-        self.check_usable()?;
-        match self.read_snapshot()? {
-            ReadSnapshot::Kept(lsn) => Ok(lsn),
-            ReadSnapshot::Own(snapshot) => {
-                let lsn = snapshot.lsn();
-                self.statement = Some(snapshot);
-                Ok(lsn)
-            }
-        }
-    }
-
-    /// Ends the statement under way, if there is one: a transaction that waits for its client keeps nothing in memory for
-    /// its next statement.
-    pub fn end_statement(&mut self) {
-        self.statement = None;
-    }
-
-    /// What a read sees: the transaction's snapshot, taken now if this is its first read; or the statement's; or what is
-    /// current.
-    pub(crate) fn read_snapshot(&mut self) -> Result<ReadSnapshot, Error> {
-        if let Some(kept) = self.snapshot.as_ref().or(self.statement.as_ref()) {
-            return Ok(ReadSnapshot::Kept(kept.lsn()));
-        }
-        if self.options.isolation == Isolation::ReadCommitted {
-            return Ok(ReadSnapshot::Own(self.engine.register_snapshot_for(&self.session)?));
-        }
-        if self.has_blind_rows {
-            self.look_at_blind_rows();
-        }
-        self.engine.require_visible(self.snapshot_floor)?;
-        let snapshot = self.engine.register_snapshot_for(&self.session)?;
-        let lsn = snapshot.lsn();
-        self.snapshot = Some(snapshot);
-        Ok(ReadSnapshot::Kept(lsn))
-    }
-
     fn storage_for_read(&mut self, table: &Table, lsn: Lsn) -> Result<TableId, Error> {
         if let Some(storage) = self.own_storage(table) {
             return storage;
@@ -601,25 +372,6 @@ impl Transaction {
     fn own_storage(&self, table: &Table) -> Option<Result<TableId, Error>> {
         let last = self.touched.definition_of(table.object.id)?;
         Some(last.storage.ok_or_else(|| no_such_table(table)))
-    }
-
-    /// Marks this moment, so that [`Transaction::rollback_to`] can return to it.
-    pub fn savepoint(&mut self) -> Savepoint {
-        Savepoint { owner: self.owner, number: self.writes.savepoint(), touched: self.touched.counts() }
-    }
-
-    /// Undoes everything written since the savepoint, which stays; savepoints made after it are gone. Row locks are
-    /// kept.
-    ///
-    /// # Errors
-    /// `NoSuchSavepoint` if it is of another transaction or gone; `TransactionFailed`.
-    pub fn rollback_to(&mut self, savepoint: &Savepoint) -> Result<(), Error> {
-        self.check_usable()?;
-        if savepoint.owner != self.owner || !self.writes.rollback_to(savepoint.number) {
-            return Err(Error::NoSuchSavepoint);
-        }
-        self.touched.return_to(savepoint.touched);
-        Ok(())
     }
 
     /// Commits. When it returns, the commit is as durable as the options ask, and every later transaction sees it.
