@@ -47,7 +47,7 @@ pub use seawall_engine::{
     CommitHandle, DECISIONS_MAX, Damage, DamageKind, Database, DatabaseDirectory, DatabaseInfo, DatabaseLog,
     DecisionReason, Direction, Durability, Effect, Environment, Error, FailedRule, HoldInfo, HoldKind,
     HoldLifetime, HoldOptions, ImageCompression, InDoubtAction, InDoubtHook, InDoubtRule, InDoubtTransaction,
-    Isolation, KEY_BYTES_MAX, KeyRange, LentRow, LockWait, LogArchive, LogArchiveError, LogChange,
+    Isolation, KEY_BYTES_MAX, KeyRange, LentRow, LockWait, LockedRow, LogArchive, LogArchiveError, LogChange,
     LogContent, LogFile, LogGap, LogHold, LogOverview, LogRecordInfo, LogStatistics, MemtableStatistics,
     MetricSample, NewTimeline, OpenMode, Options, PageProtection, PublishStatistics, PublishedStatistics,
     Range, ReclaimStatistics, RecoveryProgress, RecoveryStatistics, RecoveryTimeStatistics, RestorePointInfo,

@@ -77,6 +77,7 @@ pub fn scenarios() -> Vec<Scenario> {
         scenario("throttle_of_writers", 60, throttle::of_writers),
         scenario("locks_in_a_cycle", 200, locks::in_a_cycle),
         scenario("locks_that_time_out", 150, locks::that_time_out),
+        scenario("locks_given_back_at_savepoints", 150, locks::given_back_at_savepoints),
         scenario("locks_in_doubt", 100, locks::in_doubt),
         scenario("locks_of_a_stopped_database", 60, locks::of_a_stopped_database),
         scenario("retention_against_writer_and_reader", 320, retention::against_writer_and_reader),

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use seawall_engine::{
-    Background, Database, Durability, Error, Isolation, LockWait, Options, Table, TransactionOptions,
+    Background, Database, Durability, Error, Isolation, LockWait, LockedRow, Options, Table, Transaction,
+    TransactionOptions,
 };
 use seawall_simulation::{Fault, FaultError, FaultTarget, Operations, SimulatedDisk};
 use seawall_sync::explored::{Timeouts, set_timeouts};
@@ -89,6 +90,79 @@ pub(crate) fn that_time_out(seed: u64) {
     assert_eq!(database.get(&table, [0]).unwrap(), Some(vec![counted]), "each saw the one before");
     assert_all_free(&database, &table, 1);
     database.close().unwrap();
+}
+
+/// Threads count in two rows, each time after a savepoint: two lock the rows crosswise, the third passes over a row that is held, and
+/// some return to the savepoint and give the row to the next one that waits.
+pub(crate) fn given_back_at_savepoints(seed: u64) {
+    let disk = SimulatedDisk::new(seed);
+    let database = open(&disk, options());
+    let table = database.create_table("t").unwrap();
+    let threads: Vec<_> = (0..3_u8)
+        .map(|own| {
+            let (database, table) = (database.clone(), table.clone());
+            thread::spawn(move || {
+                let mut transaction = database.begin();
+                transaction.put(&table, [10 + own], b"kept").unwrap();
+                let mut counted = [0_u8; 2];
+                for round in 0..2 {
+                    let row = (own + round) % 2;
+                    let is_undone = (seed + u64::from(own + round)).is_multiple_of(3);
+                    let add = if own == 2 { add_if_free } else { add_to_row };
+                    counted[usize::from(row)] += add_unless(is_undone, &mut transaction, &table, row, add);
+                }
+                transaction.commit().unwrap();
+                counted
+            })
+        })
+        .collect();
+    let counted: Vec<[u8; 2]> = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+    for row in 0..2_u8 {
+        let sum: u8 = counted.iter().map(|of_thread| of_thread[usize::from(row)]).sum();
+        let value = database.get(&table, [row]).unwrap().map_or(0, |value| value[0]);
+        assert_eq!(value, sum, "row {row}: {counted:?}");
+    }
+    assert_eq!(database.snapshot().range(&table, [10]..[20]).count(), 3, "what came before the savepoints");
+    assert_eq!(database.statistics().transactions.locks_held, 0);
+    assert_all_free(&database, &table, 2);
+    database.close().unwrap();
+}
+
+/// Adds one to the row after a savepoint, and undoes that if it is to be undone or fails; how much was added in the end.
+fn add_unless(
+    is_undone: bool,
+    transaction: &mut Transaction,
+    table: &Table,
+    row: u8,
+    add: fn(&mut Transaction, &Table, u8) -> Result<bool, Error>,
+) -> u8 {
+    let savepoint = transaction.savepoint();
+    let added = match add(transaction, table, row) {
+        Ok(added) => added,
+        Err(Error::Deadlock) => false,
+        Err(other) => panic!("{other}"),
+    };
+    if added && !is_undone {
+        transaction.release(&savepoint).unwrap();
+        return 1;
+    }
+    transaction.rollback_to(&savepoint).unwrap();
+    0
+}
+
+fn add_to_row(transaction: &mut Transaction, table: &Table, row: u8) -> Result<bool, Error> {
+    let locked = transaction.lock_row(table, [row], LockWait::Timeout(Duration::from_secs(3600)))?;
+    add_one(transaction, table, row, &locked).map(|()| true)
+}
+
+fn add_if_free(transaction: &mut Transaction, table: &Table, row: u8) -> Result<bool, Error> {
+    let Some(locked) = transaction.try_lock_row(table, [row])? else { return Ok(false) };
+    add_one(transaction, table, row, &locked).map(|()| true)
+}
+
+fn add_one(transaction: &mut Transaction, table: &Table, row: u8, locked: &LockedRow) -> Result<(), Error> {
+    let before = locked.value.as_ref().map_or(0, |value| value[0]);
+    transaction.put(table, [row], [before + 1])
 }
 
 /// A prepared transaction keeps its lock until somebody decides it, and hands it on then, under a checkpoint.

@@ -49,6 +49,7 @@ mod explored {
         throttle_of_writers
         locks_in_a_cycle
         locks_that_time_out
+        locks_given_back_at_savepoints
         locks_in_doubt
         locks_of_a_stopped_database
         retention_against_writer_and_reader

@@ -113,8 +113,10 @@ pub enum Error {
         /// What the options said about waiting.
         waited: &'static str,
     },
-    /// The transaction cannot go on: an earlier error has ended it.
-    #[error("the transaction has failed before and only a rollback is left: {cause}")]
+    /// The transaction cannot go on: an earlier error has ended it, or returned it to its innermost savepoint.
+    #[error(
+        "the transaction has failed before and only a rollback is left, of all or to an earlier savepoint: {cause}"
+    )]
     TransactionFailed {
         /// The error that ended it.
         cause: String,

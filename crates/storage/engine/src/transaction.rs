@@ -14,6 +14,7 @@ pub(crate) mod commit;
 pub(crate) mod commit_queue;
 pub(crate) mod commit_request;
 pub(crate) mod lock_table;
+pub(crate) mod locked_rows;
 pub(crate) mod memory;
 pub(crate) mod read_item;
 pub(crate) mod read_set;
@@ -30,7 +31,6 @@ pub(crate) mod write_set;
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
 use seawall_io::sabotage::{Defect, sabotaged};
 use seawall_sync::atomic::{AtomicBool, Ordering};
 use seawall_types::{Lsn, TableId};
@@ -45,9 +45,11 @@ use crate::snapshots::scan::{Direction, OwnRows, Range, Scan, note_lost_snapshot
 use crate::transaction::commit::CommitHandle;
 use crate::transaction::commit_request::CommitRequest;
 use crate::transaction::lock_table::{LockOwner, LockRefused, LockWait};
+use crate::transaction::locked_rows::LockedRows;
 use crate::transaction::memory::{LOCK_BYTES, MemoryShare, bytes};
 use crate::transaction::read_item::ReadItem;
 use crate::transaction::read_set::ReadSet;
+use crate::transaction::savepoint::{Failed, Savepoints};
 use crate::transaction::session::Session;
 use crate::transaction::statement::ReadSnapshot;
 use crate::transaction::touched_tables::TouchedTables;
@@ -71,13 +73,11 @@ pub struct Transaction {
     pub(crate) depends_on: Lsn,
     pub(crate) writes: WriteSet,
     pub(crate) locks: Vec<u64>,
-    /// Rows that `get_for_update` locked.
-    pub(crate) locked_rows: FxHashSet<Box<[u8]>>,
+    pub(crate) locked_rows: LockedRows,
     /// Who is responsible for it.
     pub(crate) owner_name: Box<str>,
     pub(crate) touched: TouchedTables,
-    /// Keys and entries of `locked_rows`, in bytes.
-    locked_row_bytes: u64,
+    savepoints: Savepoints,
     reads: ReadSet,
     memory: MemoryShare,
     failed: Option<Failed>,
@@ -86,13 +86,6 @@ pub struct Transaction {
     /// The same, for scans that may outlive it.
     scan_lost_snapshot: Option<Arc<AtomicBool>>,
     row_key: Vec<u8>,
-}
-
-/// Why a transaction has ended before its commit.
-#[derive(Debug)]
-struct Failed {
-    cause: String,
-    is_retryable: bool,
 }
 
 impl Transaction {
@@ -115,10 +108,10 @@ impl Transaction {
             depends_on: Lsn::ZERO,
             writes: WriteSet::default(),
             locks: Vec::new(),
-            locked_rows: FxHashSet::default(),
+            locked_rows: LockedRows::default(),
             owner_name: Box::default(),
             touched: TouchedTables::default(),
-            locked_row_bytes: 0,
+            savepoints: Savepoints::default(),
             reads: ReadSet::default(),
             memory,
             failed: None,
@@ -218,8 +211,10 @@ impl Transaction {
 
     /// What the transaction takes, as it is.
     fn memory_bytes(&self) -> u64 {
-        let locks = bytes(self.locks.len()) * LOCK_BYTES + self.locked_row_bytes;
-        self.writes.memory_bytes() + self.reads.memory_bytes() + self.touched.memory_bytes() + locks
+        let locks = bytes(self.locks.len()) * LOCK_BYTES + self.locked_rows.memory_bytes();
+        let writes =
+            self.writes.memory_bytes() + self.touched.memory_bytes() + self.savepoints.memory_bytes();
+        writes + self.reads.memory_bytes() + locks
     }
 
     /// Makes sure that there is memory for so much more.
@@ -493,7 +488,7 @@ impl Transaction {
 
     pub(crate) fn check_usable(&self) -> Result<(), Error> {
         match &self.failed {
-            Some(failed) => Err(Error::TransactionFailed { cause: failed.cause.clone() }),
+            Some(failed) => Err(failed.error()),
             None => self.engine.lifecycle.check_open(),
         }?;
         // Conflicts are found by what is kept for the snapshot, so one that has only written cannot go on either.
@@ -513,27 +508,20 @@ impl Transaction {
         has_failed || lost_in_scan || self.lost_snapshot.load(Ordering::Relaxed)
     }
 
-    /// Ends the transaction: what it holds is given up, and only a rollback is left.
-    fn fail(&mut self, error: Error) -> Error {
-        self.failed = Some(Failed { cause: error.to_string(), is_retryable: error.is_retryable() });
-        self.release();
-        error
-    }
-
-    /// As `release`, of a transaction whose record is in the log: what it depends on is there before it.
+    /// As `give_up_all`, of a transaction whose record is in the log: what it depends on is there before it.
     pub(crate) fn release_logged(&mut self) {
         self.depends_on = Lsn::ZERO;
-        self.release();
+        self.give_up_all();
     }
 
-    /// As `release`, of a transaction without a record in the log that follows those that it has read in `update`: `Stopped`
+    /// As `give_up_all`, of a transaction without a record in the log that follows those that it has read in `update`: `Stopped`
     /// if these may be lost.
     pub(crate) fn end_without_record(&mut self) -> Result<(), Error> {
-        self.release();
+        self.give_up_all();
         self.wait_for_dependencies()
     }
 
-    fn release(&mut self) {
+    fn give_up_all(&mut self) {
         self.release_locks();
         self.snapshot = None;
         self.statement = None;
@@ -546,7 +534,7 @@ impl Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        self.release();
+        self.give_up_all();
         // The program may show what it has read in `update`: see there.
         self.engine.wait_visible(self.depends_on);
     }
@@ -582,7 +570,7 @@ impl Engine {
         self.locks.acquire(owner, name, wait).map(drop).map_err(|refused| self.lock_refused(refused))
     }
 
-    fn lock_refused(&self, refused: LockRefused) -> Error {
+    pub(crate) fn lock_refused(&self, refused: LockRefused) -> Error {
         match refused {
             LockRefused::Deadlock => Error::Deadlock,
             LockRefused::Held => Error::Locked { waited: "the options say not to wait" },

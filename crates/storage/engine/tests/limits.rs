@@ -359,7 +359,6 @@ fn a_transaction_that_failed_says_why_until_it_is_rolled_back() {
     holder.put(&table, "k", "held").unwrap();
     let mut loser = database.begin();
     loser.put(&table, "other", "v").unwrap();
-    let savepoint = loser.savepoint();
     let error =
         refused!(loser.put(&table, "k", "v"), Error::Locked { .. }, "locked by another", "not to wait");
     assert!(error.is_retryable());
@@ -375,7 +374,11 @@ fn a_transaction_that_failed_says_why_until_it_is_rolled_back() {
     check(loser.range::<&[u8]>(&table, ..).next().unwrap().unwrap_err());
     check(loser.table("t").unwrap_err());
     check(loser.create_table("u").unwrap_err());
-    check(loser.rollback_to(&savepoint).unwrap_err());
+    let too_late = loser.savepoint();
+    check(loser.rollback_to(&too_late).unwrap_err());
+    check(loser.release(&too_late).unwrap_err());
+    check(loser.begin_statement().unwrap_err());
+    check(loser.try_lock_row(&table, "x").unwrap_err());
     // What it held is free at once, before it is dropped.
     database.put(&table, "other", "theirs").unwrap();
     check(loser.commit().unwrap_err());

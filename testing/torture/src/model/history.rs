@@ -31,7 +31,7 @@ struct Open {
     real: Option<Transaction>,
     plain: PlainTransaction,
     durability: Durability,
-    savepoints: Vec<(Savepoint, Option<Overlay>)>,
+    savepoints: Vec<Savepoint>,
 }
 
 struct Handle {
@@ -302,7 +302,7 @@ impl History {
         let mut real = open.real.take().expect("an open transaction is real");
         let result = step(self, &mut open, &mut real);
         if result.is_ok() {
-            let snapshot = if open.plain.failed { None } else { open.plain.snapshot };
+            let snapshot = if open.plain.has_given_up() { None } else { open.plain.snapshot };
             assert_eq!(real.snapshot_lsn(), snapshot);
         }
         open.real = Some(real);

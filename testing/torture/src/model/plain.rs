@@ -211,7 +211,19 @@ pub(crate) struct PlainTransaction {
     pub(crate) read_tables: BTreeSet<u64>,
     /// What it locked without writing it, by `get_for_update`.
     pub(crate) locked: BTreeSet<Place>,
+    /// `None`: given up.
+    pub(crate) savepoints: Vec<Option<PlainSavepoint>>,
     pub(crate) failed: bool,
+    /// The last savepoint that was there when it failed.
+    returned_to: Option<usize>,
+}
+
+/// What a transaction was at a savepoint.
+#[derive(Clone, Debug)]
+pub(crate) struct PlainSavepoint {
+    overlay: Overlay,
+    locked: BTreeSet<Place>,
+    locks: BTreeSet<Place>,
 }
 
 impl PlainTransaction {
@@ -225,7 +237,9 @@ impl PlainTransaction {
             reads: Vec::new(),
             read_tables: BTreeSet::new(),
             locked: BTreeSet::new(),
+            savepoints: Vec::new(),
             failed: false,
+            returned_to: None,
         }
     }
 
@@ -235,6 +249,11 @@ impl PlainTransaction {
             Isolation::ReadCommitted => visible,
             Isolation::Snapshot | Isolation::Serializable => *self.snapshot.get_or_insert(visible),
         }
+    }
+
+    /// Whether it has failed, and has nothing left.
+    pub(crate) fn has_given_up(&self) -> bool {
+        self.failed && self.returned_to.is_none()
     }
 
     pub(crate) fn remember(&mut self, read: Read) {
@@ -354,7 +373,53 @@ impl Model {
 
     fn fail(&mut self, transaction: &mut PlainTransaction) {
         transaction.failed = true;
-        self.release(transaction.owner);
+        transaction.returned_to = transaction.savepoints.iter().rposition(Option::is_some);
+        match transaction.returned_to {
+            Some(index) => self.return_to(transaction, index),
+            None => self.release(transaction.owner),
+        }
+    }
+
+    pub(crate) fn savepoint(&self, transaction: &mut PlainTransaction) {
+        let own = self.locks.iter().filter(|(_, owner)| **owner == transaction.owner);
+        transaction.savepoints.push(Some(PlainSavepoint {
+            overlay: transaction.overlay.clone(),
+            locked: transaction.locked.clone(),
+            locks: own.map(|(place, _)| place.clone()).collect(),
+        }));
+    }
+
+    fn return_to(&mut self, transaction: &mut PlainTransaction, index: usize) {
+        let to =
+            transaction.savepoints[index].clone().expect("only a savepoint that is there is returned to");
+        self.locks.retain(|place, owner| *owner != transaction.owner || to.locks.contains(place));
+        (transaction.overlay, transaction.locked) = (to.overlay, to.locked);
+        transaction.savepoints[index + 1..].fill(None);
+    }
+
+    /// How a rollback to the savepoint should end.
+    pub(crate) fn rollback_to(&mut self, transaction: &mut PlainTransaction, index: usize) -> Outcome {
+        if transaction.failed && transaction.returned_to.is_none_or(|reached| index > reached) {
+            return Outcome::TransactionFailed;
+        }
+        if transaction.savepoints[index].is_none() {
+            return Outcome::NoSuchSavepoint;
+        }
+        self.return_to(transaction, index);
+        transaction.failed = false;
+        Outcome::Ok
+    }
+
+    /// How giving up the savepoint should end.
+    pub(crate) fn release_savepoint(&mut self, transaction: &mut PlainTransaction, index: usize) -> Outcome {
+        if transaction.failed {
+            return Outcome::TransactionFailed;
+        }
+        if transaction.savepoints[index].is_none() {
+            return Outcome::NoSuchSavepoint;
+        }
+        transaction.savepoints[index..].fill(None);
+        Outcome::Ok
     }
 
     pub(crate) fn release(&mut self, owner: u64) {

@@ -147,7 +147,7 @@ impl Transaction {
 
     /// What the transaction holds besides the rows it wrote.
     fn guards(&mut self, mut reads: Vec<ReadItem>, objects: &[Arc<OpenObject>]) -> Guards {
-        let locked = std::mem::take(&mut self.locked_rows).into_iter();
+        let locked = self.locked_rows.take().into_iter();
         let mut locked: Vec<_> =
             locked.filter(|row_key| self.writes.get(row_key).is_none()).map(Vec::from).collect();
         locked.sort_unstable();

@@ -10,41 +10,103 @@ use crate::error::Error;
 use crate::options::Isolation;
 use crate::row_key;
 use crate::transaction::Transaction;
-use crate::transaction::lock_table::{Acquired, LockWait, lock_name};
-use crate::transaction::memory::{LOCK_BYTES, bytes};
+use crate::transaction::lock_table::{Acquired, LockRefused, LockWait, lock_name};
+use crate::transaction::locked_rows::locked_row_bytes;
+use crate::transaction::memory::LOCK_BYTES;
 
-/// A row that was locked and not written, besides its key: an entry of a set, and the allocation of the key.
-const LOCKED_ROW_BYTES: u64 = 64;
+/// A row that a transaction has locked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LockedRow {
+    /// Its newest committed value, or what the transaction itself has written; `None`: there is no such row.
+    pub value: Option<Vec<u8>>,
+    /// Another transaction has written or deleted the row, or truncated its table, since the moment of the statement under
+    /// way ([`Transaction::begin_statement`]). A statement that has found the row by its older version looks at `value`
+    /// again. Always `false` outside of a statement and, since such a change is a `Conflict`, under `Snapshot` and `Serializable`.
+    pub changed: bool,
+}
 
-fn locked_row_bytes(row_key: usize) -> u64 {
-    LOCKED_ROW_BYTES + bytes(row_key)
+/// Why a row was not locked.
+enum NotLocked {
+    /// Another transaction holds it, and the caller does not wait.
+    Held,
+    Failed(Error),
+}
+
+impl From<Error> for NotLocked {
+    fn from(error: Error) -> NotLocked {
+        NotLocked::Failed(error)
+    }
 }
 
 impl Transaction {
-    /// The newest committed value of the row, which stays locked for this transaction until it ends. Waits until that
-    /// value is visible to all, so the caller may show it; [`Transaction::update`] does not.
+    /// How long the transaction waits from now on for rows that others hold.
+    pub fn set_lock_wait(&mut self, wait: LockWait) {
+        self.options.lock_wait = wait;
+    }
+
+    /// The newest committed value of the row, which stays locked for this transaction until it ends, or returns to an earlier
+    /// savepoint. Waits until that value is visible to all, so the caller may show it; [`Transaction::update`] does not.
     ///
     /// # Errors
     /// As `get` and `put`.
     pub fn get_for_update(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, Error> {
-        self.check_usable()?;
+        self.lock_row(table, key, self.options.lock_wait).map(|row| row.value)
+    }
+
+    /// As [`Transaction::get_for_update`], waiting for the lock as `wait` says, and with the answer whether the row has changed
+    /// since the statement began.
+    ///
+    /// # Errors
+    /// As `get` and `put`; `SnapshotCancelled` if the moment of the statement was given up: the row is locked then.
+    pub fn lock_row(
+        &mut self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        wait: LockWait,
+    ) -> Result<LockedRow, Error> {
         let key = key.as_ref();
+        self.check_usable()?;
         self.check_room_to_lock(table, key)?;
-        let storage = self.lock_row(table, key)?;
+        let lock = |transaction: &mut Transaction, row_key: &[u8]| {
+            transaction.lock_within(row_key, wait)?;
+            transaction.check_first_updater(row_key)
+        };
+        let storage = self.lock_row_by(table, key, lock)?;
+        self.read_locked_row(table, storage, key)
+    }
+
+    /// As [`Transaction::lock_row`], without waiting: `None` if another transaction holds the row. This transaction goes on
+    /// then, as if it had not asked.
+    ///
+    /// # Errors
+    /// As `lock_row`, but for `Locked` and `Deadlock`.
+    pub fn try_lock_row(&mut self, table: &Table, key: impl AsRef<[u8]>) -> Result<Option<LockedRow>, Error> {
+        let key = key.as_ref();
+        self.check_usable()?;
+        self.check_room_to_lock(table, key)?;
+        match self.lock_row_by(table, key, Transaction::try_lock_row_key) {
+            Ok(storage) => self.read_locked_row(table, storage, key).map(Some),
+            Err(NotLocked::Held) => Ok(None),
+            Err(NotLocked::Failed(error)) => Err(error),
+        }
+    }
+
+    fn read_locked_row(&mut self, table: &Table, storage: TableId, key: &[u8]) -> Result<LockedRow, Error> {
         // That the table was truncated must not be shown earlier than it is visible, either.
         self.engine.require_visible(table.object.changed_at())?;
         let row_key = row_key::encode(storage, key);
         let value = self.read_newest(&row_key);
-        self.keep_locked(&row_key);
-        value
+        self.locked_rows.insert(&row_key);
+        Ok(LockedRow { value: value?, changed: self.has_changed_since_statement(table, &row_key)? })
     }
 
-    /// A prepare keeps the row locked, whether or not it was written.
-    pub(crate) fn keep_locked(&mut self, row_key: &[u8]) {
-        if !self.locked_rows.contains(row_key) {
-            self.locked_rows.insert(row_key.into());
-            self.locked_row_bytes += locked_row_bytes(row_key.len());
-        }
+    fn has_changed_since_statement(&self, table: &Table, row_key: &[u8]) -> Result<bool, Error> {
+        let Some(statement) = &self.statement else { return Ok(false) };
+        let lsn = statement.lsn();
+        let newer = self.engine.newest_stamp_after(row_key, lsn);
+        // After the look: what was kept for the snapshot was there then.
+        self.noted(self.engine.check_snapshot(lsn))?;
+        Ok(newer.is_some() || table.object.changed_since(lsn))
     }
 
     /// The row at the snapshot or, under `ReadCommitted`, its newest committed version. The row is locked by this
@@ -68,21 +130,21 @@ impl Transaction {
         let Err(refused) = self.check_room_for(more) else { return Ok(()) };
         // A row that is locked takes nothing more. Looked up only here, where it matters.
         let row_key = row_key::encode(self.storage_for_write(table)?, key);
-        let is_locked = self.writes.get(&row_key).is_some() || self.locked_rows.contains(&row_key[..]);
+        let is_locked = self.writes.get(&row_key).is_some() || self.locked_rows.contains(&row_key);
         if is_locked { Ok(()) } else { Err(refused) }
     }
 
     /// Locks the row and makes sure that writing it is allowed; the storage of its table.
-    pub(crate) fn lock_row(&mut self, table: &Table, key: &[u8]) -> Result<TableId, Error> {
+    pub(super) fn lock_to_update(&mut self, table: &Table, key: &[u8]) -> Result<TableId, Error> {
         self.lock_row_by(table, key, Transaction::lock_row_key)
     }
 
-    pub(super) fn lock_row_by(
+    pub(super) fn lock_row_by<E: From<Error>>(
         &mut self,
         table: &Table,
         key: &[u8],
-        lock: impl Fn(&mut Transaction, &[u8]) -> Result<(), Error>,
-    ) -> Result<TableId, Error> {
+        lock: impl Fn(&mut Transaction, &[u8]) -> Result<(), E>,
+    ) -> Result<TableId, E> {
         self.engine.lifecycle.check_writable()?;
         let mut storage = self.storage_for_write(table)?;
         loop {
@@ -110,39 +172,55 @@ impl Transaction {
     }
 
     pub(crate) fn lock_within(&mut self, row_key: &[u8], wait: LockWait) -> Result<(), Error> {
+        self.take_lock(row_key, wait).map_err(|refused| self.fail_by(refused))
+    }
+
+    fn try_lock_row_key(&mut self, row_key: &[u8]) -> Result<(), NotLocked> {
+        match self.take_lock(row_key, LockWait::NoWait) {
+            Ok(()) => Ok(self.check_first_updater(row_key)?),
+            Err(LockRefused::Held) => Err(NotLocked::Held),
+            Err(refused) => Err(self.fail_by(refused).into()),
+        }
+    }
+
+    fn take_lock(&mut self, row_key: &[u8], wait: LockWait) -> Result<(), LockRefused> {
         let name = lock_name(row_key);
-        match self.engine.locks.acquire(self.owner, name, wait) {
-            Ok(Acquired::Now) => self.locks.push(name),
-            Ok(Acquired::Before) => {}
-            Err(refused) => {
-                let error = self.engine.lock_refused(refused);
-                return Err(self.fail(error));
-            }
+        match self.engine.locks.acquire(self.owner, name, wait)? {
+            Acquired::Now => self.locks.push(name),
+            Acquired::Before => {}
         }
         Ok(())
     }
 
+    fn fail_by(&mut self, refused: LockRefused) -> Error {
+        let error = self.engine.lock_refused(refused);
+        self.fail(error)
+    }
+
     pub(crate) fn lock_row_key(&mut self, row_key: &[u8]) -> Result<(), Error> {
         self.lock_without_conflict(row_key)?;
+        self.check_first_updater(row_key)
+    }
+
+    /// Makes sure that no other transaction has written the row, which is locked, since the snapshot.
+    fn check_first_updater(&mut self, row_key: &[u8]) -> Result<(), Error> {
         if self.options.isolation == Isolation::ReadCommitted {
             return Ok(());
         }
-        match &self.snapshot {
-            Some(snapshot) => {
-                let snapshot = snapshot.lsn();
-                let newer = self.engine.newest_stamp_after(row_key, snapshot);
-                // After the look: what was kept for the snapshot was there then.
-                if let Err(error) = self.engine.check_snapshot(snapshot) {
-                    return Err(self.fail(error));
-                }
-                if newer.is_some() && !sabotaged(Defect::FirstUpdaterWinsNot) {
-                    return Err(self.fail(Error::Conflict { what: "a row that this one writes" }));
-                }
-            }
+        let Some(snapshot) = &self.snapshot else {
             // Nothing read yet: the snapshot comes later, and sees what earlier holders of this lock have made of the row.
-            None => self.raise_snapshot_floor(
-                self.engine.newest_stamp_after(row_key, self.snapshot_floor).unwrap_or_default(),
-            ),
+            let newest = self.engine.newest_stamp_after(row_key, self.snapshot_floor);
+            self.raise_snapshot_floor(newest.unwrap_or_default());
+            return Ok(());
+        };
+        let snapshot = snapshot.lsn();
+        let newer = self.engine.newest_stamp_after(row_key, snapshot);
+        // After the look: what was kept for the snapshot was there then.
+        if let Err(error) = self.engine.check_snapshot(snapshot) {
+            return Err(self.fail(error));
+        }
+        if newer.is_some() && !sabotaged(Defect::FirstUpdaterWinsNot) {
+            return Err(self.fail(Error::Conflict { what: "a row that this one writes" }));
         }
         Ok(())
     }
@@ -161,7 +239,7 @@ impl Transaction {
     pub(super) fn look_at_blind_rows(&mut self) {
         let after = self.snapshot_floor;
         let newest = if self.locks.len() > self.writes.rows().len() {
-            // Locks of rows that a savepoint has given back are still held, and which rows those are is forgotten.
+            // Rows are locked that were not written, and which rows those are is forgotten.
             self.engine.queue.last_entered()
         } else {
             let newest = |(row_key, _)| self.engine.newest_stamp_after(row_key, after);
@@ -169,6 +247,17 @@ impl Transaction {
         };
         self.raise_snapshot_floor(newest);
         self.has_blind_rows = false;
+    }
+
+    /// Gives back the locks beyond the first so many: a savepoint is returned to.
+    pub(super) fn give_back_locks_since(&mut self, count: usize) {
+        if self.locks.len() > count {
+            if self.has_blind_rows {
+                // What earlier holders have made of the rows is not looked up any more, and the snapshot sees it all the same.
+                self.raise_snapshot_floor(self.engine.queue.last_entered());
+            }
+            self.engine.locks.release_all(self.owner, self.locks.split_off(count));
+        }
     }
 
     fn raise_snapshot_floor(&mut self, stamp: Lsn) {

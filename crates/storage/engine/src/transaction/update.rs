@@ -76,7 +76,7 @@ impl Transaction {
         self.check_usable()?;
         row_key::check_sizes(key, None, self.engine.key_bytes_max())?;
         self.check_room_to_lock(table, key)?;
-        let storage = self.lock_row(table, key)?;
+        let storage = self.lock_to_update(table, key)?;
         self.depend_on(table.object.changed_at());
         if self.options.isolation == Isolation::Serializable {
             self.touched.read_table(table, storage);
@@ -91,7 +91,7 @@ impl Transaction {
             Ok(())
         });
         if changed.is_err() {
-            self.keep_locked(&row_key);
+            self.locked_rows.insert(&row_key);
             self.wait_for_dependencies()?;
         }
         changed

@@ -14,9 +14,6 @@ const ROW_BYTES: u64 = 80;
 /// What a savepoint keeps of a row besides key and value: its entry in a list that doubles as it grows, and an allocation.
 const UNDO_BYTES: u64 = 74;
 
-/// A savepoint in a list that doubles as it grows.
-const SAVEPOINT_BYTES: u64 = 32;
-
 /// Memory of a written row: in the set, and in the record of the commit.
 pub(crate) fn row_bytes(key: usize, value: usize) -> u64 {
     ROW_BYTES + 2 * bytes(key + value)
@@ -117,13 +114,10 @@ pub(crate) struct WriteSet {
     rows: BTreeSet<Row>,
     /// Keys and values in `rows`, in bytes.
     bytes: u64,
-    /// For each write since the first savepoint.
-    undo: Vec<Undo>,
+    /// For each write since the first savepoint; `None` without a savepoint.
+    undo: Option<Vec<Undo>>,
     /// Keys and values in `undo`, in bytes.
     undo_bytes: u64,
-    /// Lengths of `undo` at the savepoints alive.
-    savepoints: Vec<(u64, usize)>,
-    next_savepoint: u64,
 }
 
 impl WriteSet {
@@ -133,10 +127,10 @@ impl WriteSet {
         self.bytes += row.bytes();
         let replaced = self.rows.replace(row);
         self.bytes -= replaced.as_ref().map_or(0, Row::bytes);
-        if !self.savepoints.is_empty() {
+        if let Some(all) = &mut self.undo {
             let undo = replaced.map_or_else(|| Undo::Remove(Box::from(key)), Undo::Restore);
             self.undo_bytes += undo.bytes();
-            self.undo.push(undo);
+            all.push(undo);
         }
     }
 
@@ -198,8 +192,7 @@ impl WriteSet {
     /// Memory that the set takes, with what savepoints keep, and its record will.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let rows = ROW_BYTES * bytes(self.rows.len()) + 2 * self.bytes;
-        let savepoints = SAVEPOINT_BYTES * bytes(self.savepoints.len());
-        rows + UNDO_BYTES * bytes(self.undo.len()) + self.undo_bytes + savepoints
+        rows + UNDO_BYTES * bytes(self.undo_length()) + self.undo_bytes
     }
 
     /// Of what a write of the row would add to `memory_bytes`, what it would not, as it was written before.
@@ -207,22 +200,26 @@ impl WriteSet {
         self.rows.get(key).map_or(0, |row| ROW_BYTES + 2 * row.bytes())
     }
 
-    /// Marks this moment; [`WriteSet::rollback_to`] returns to it.
-    pub(crate) fn savepoint(&mut self) -> u64 {
-        let savepoint = self.next_savepoint;
-        self.next_savepoint += 1;
-        self.savepoints.push((savepoint, self.undo.len()));
-        savepoint
+    /// There is a savepoint: writes can be undone from now on.
+    pub(crate) fn keep_undo(&mut self) {
+        self.undo.get_or_insert_default();
     }
 
-    /// Undoes all writes since the savepoint, which stays; later ones are gone. `false`: there is no such savepoint.
-    pub(crate) fn rollback_to(&mut self, savepoint: u64) -> bool {
-        let Some(index) = self.savepoints.iter().position(|(number, _)| *number == savepoint) else {
-            return false;
-        };
-        let length = self.savepoints[index].1;
-        self.savepoints.truncate(index + 1);
-        for undo in self.undo.drain(length..).rev() {
+    /// Writes that can be undone: what [`WriteSet::undo_to`] takes to return to this moment.
+    pub(crate) fn undo_length(&self) -> usize {
+        self.undo.as_ref().map_or(0, Vec::len)
+    }
+
+    /// There is no savepoint any more.
+    pub(crate) fn forget_undo(&mut self) {
+        self.undo = None;
+        self.undo_bytes = 0;
+    }
+
+    /// Undoes all writes since so many could be undone.
+    pub(crate) fn undo_to(&mut self, length: usize) {
+        let Some(all) = &mut self.undo else { return };
+        for undo in all.drain(length..).rev() {
             self.undo_bytes -= undo.bytes();
             let current = match undo {
                 Undo::Restore(row) => {
@@ -233,7 +230,6 @@ impl WriteSet {
             };
             self.bytes -= current.expect("an undo entry names a row of the set").bytes();
         }
-        true
     }
 }
 
@@ -246,22 +242,28 @@ mod tests {
     }
 
     #[test]
-    fn rollback_to_a_savepoint_restores_rows_and_bytes() {
+    fn undoing_writes_restores_rows_and_bytes() {
         let mut set = WriteSet::default();
         set.write(b"a", Some(b"1"));
-        let outer = set.savepoint();
-        let before = (rows(&set), set.bytes());
+        set.keep_undo();
+        let (outer, before) = (set.undo_length(), (rows(&set), set.bytes()));
+        let memory = set.memory_bytes();
         set.write(b"a", None);
         set.write(b"b", Some(b"22"));
-        let inner = set.savepoint();
-        let middle = (rows(&set), set.bytes());
+        let (inner, middle) = (set.undo_length(), (rows(&set), set.bytes()));
         set.write(b"b", Some(b"333"));
         set.write(b"c", Some(b"4"));
-        assert!(set.rollback_to(inner));
+        set.undo_to(inner);
         assert_eq!((rows(&set), set.bytes()), middle);
-        assert!(set.rollback_to(outer));
-        assert_eq!((rows(&set), set.bytes()), before);
-        assert!(!set.rollback_to(inner), "given up by the rollback to the outer one");
-        assert!(set.rollback_to(outer), "stays");
+        set.undo_to(outer);
+        assert_eq!((rows(&set), set.bytes(), set.memory_bytes()), (before.0, before.1, memory));
+        set.write(b"a", Some(b"1"));
+        set.forget_undo();
+        set.write(b"a", Some(b"1"));
+        assert_eq!(
+            (set.undo_length(), set.memory_bytes()),
+            (0, memory),
+            "nothing is kept without a savepoint"
+        );
     }
 }

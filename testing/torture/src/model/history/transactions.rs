@@ -305,26 +305,23 @@ impl History {
     }
 
     pub(super) fn savepoint_or_rollback(&mut self) -> Step {
-        let create = self.random.chance(1, 2);
+        let kind = self.random.below(8);
         let draw = self.random.next_u64();
         self.with_transaction(|history, open, real| {
-            if create || open.savepoints.is_empty() {
-                let overlay = open.plain.overlay.clone();
-                open.savepoints.push((real.savepoint(), Some(overlay)));
+            if kind < 4 || open.savepoints.is_empty() {
+                open.savepoints.push(real.savepoint());
+                history.model.savepoint(&mut open.plain);
                 return Ok(());
             }
             let index = usize::try_from(draw % open.savepoints.len() as u64).expect("it is below a usize");
-            let result = real.rollback_to(&open.savepoints[index].0);
-            let expected = match (&open.savepoints[index].1, open.plain.failed) {
-                (_, true) => Outcome::TransactionFailed,
-                (None, false) => Outcome::NoSuchSavepoint,
-                (Some(overlay), false) => {
-                    open.plain.overlay = overlay.clone();
-                    open.savepoints[index + 1..].iter_mut().for_each(|(_, later)| *later = None);
-                    Outcome::Ok
-                }
-            };
-            history.expect(&result, expected, "rollback_to")
+            let savepoint = &open.savepoints[index];
+            if kind < 7 {
+                let expected = history.model.rollback_to(&mut open.plain, index);
+                history.expect(&real.rollback_to(savepoint), expected, "rollback_to")
+            } else {
+                let expected = history.model.release_savepoint(&mut open.plain, index);
+                history.expect(&real.release(savepoint), expected, "release")
+            }
         })
     }
 
