@@ -22,6 +22,7 @@ mod group_commit;
 mod isolation;
 mod locks;
 mod memtables;
+mod plans;
 mod publish;
 mod retention;
 mod room;
@@ -70,6 +71,7 @@ pub fn scenarios() -> Vec<Scenario> {
         scenario("snapshots_of_hot_rows", 200, isolation::of_snapshots),
         scenario("snapshots_of_large_commits", 60, isolation::of_snapshots_beside_large_commits),
         scenario("statements_of_one_moment", 100, isolation::of_statements),
+        scenario("plans_beside_an_alteration", 100, plans::beside_an_alteration),
         scenario("serializable_transactions", 200, isolation::of_serializable_transactions),
         scenario("validations_beside_commits", 100, isolation::of_validations_beside_commits),
         scenario("publish_against_readers", 100, publish::against_readers),

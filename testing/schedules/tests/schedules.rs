@@ -42,6 +42,7 @@ mod explored {
         snapshots_of_hot_rows
         snapshots_of_large_commits
         statements_of_one_moment
+        plans_beside_an_alteration
         serializable_transactions
         validations_beside_commits
         publish_against_readers

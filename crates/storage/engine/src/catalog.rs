@@ -196,6 +196,8 @@ impl ReclaimRow {
 pub struct Table {
     pub(crate) name: Arc<str>,
     pub(crate) object: Arc<OpenObject>,
+    /// What its user knows of the table is as of this snapshot.
+    pub(crate) as_of: Lsn,
 }
 
 impl Table {
@@ -207,6 +209,15 @@ impl Table {
     /// Its number, which no other table of the database ever had or will have.
     pub fn id(&self) -> u64 {
         self.object.id
+    }
+
+    /// A handle for what was planned from `snapshot`. A transaction that writes or locks rows through it is refused at its
+    /// commit (`TableChanged`) if [`Transaction::alter_table`](crate::Transaction::alter_table) has altered the table since.
+    ///
+    /// A handle that was opened by name is as of the snapshot that found the name. Keep a handle for as long as what was
+    /// planned: without any, the database may forget when the table was altered last.
+    pub fn as_of(&self, snapshot: Lsn) -> Table {
+        Table { as_of: snapshot, ..self.clone() }
     }
 }
 
@@ -221,6 +232,9 @@ pub(crate) struct OpenObject {
     /// Stamp of the last commit that moved or dropped it, or later where it was dropped before it was opened; zero if neither
     /// is known.
     changed: AtomicU64,
+    /// Stamp of the last commit that altered it; zero if there was none since it was opened. In memory only: what was
+    /// planned does not outlive the process, and what is in doubt keeps the table from being altered.
+    altered: AtomicU64,
     /// Serialises `change` and `learn`.
     changing: Mutex<()>,
     /// In-doubt transactions that use the object; grows in the log's critical section only.
@@ -262,6 +276,7 @@ impl OpenObject {
             storage: AtomicU64::new(storage),
             since: AtomicU64::new(since.get()),
             changed: AtomicU64::new(0),
+            altered: AtomicU64::new(0),
             changing: Mutex::default(),
             in_doubt: AtomicU64::new(0),
         }
@@ -335,6 +350,16 @@ impl OpenObject {
         self.changed.load(Ordering::SeqCst) > snapshot.get()
     }
 
+    /// A commit stamped `stamp` altered the object. Call in the log's critical section only.
+    pub(crate) fn alter(&self, stamp: Lsn) {
+        self.altered.store(stamp.get(), Ordering::SeqCst);
+    }
+
+    /// Stamp of the commit that altered it last, visible or not.
+    pub(crate) fn altered_at(&self) -> Lsn {
+        Lsn::new(self.altered.load(Ordering::SeqCst))
+    }
+
     fn set(&self, storage: Option<TableId>, stamp: Lsn) {
         self.since.store(CHANGING, Ordering::SeqCst);
         self.storage.store(storage.map_or(NONE, TableId::get), Ordering::SeqCst);
@@ -364,11 +389,27 @@ impl ById {
 pub(crate) struct OpenObjects {
     by_id: Mutex<ById>,
     next_id: AtomicU64,
+    /// Stamp of the last commit that created, dropped, truncated or altered an object since open.
+    defined: AtomicU64,
 }
 
 impl OpenObjects {
     pub(crate) fn new(next_id: u64) -> OpenObjects {
-        OpenObjects { by_id: Mutex::default(), next_id: AtomicU64::new(next_id.max(FIRST_USER_TABLE)) }
+        OpenObjects {
+            by_id: Mutex::default(),
+            next_id: AtomicU64::new(next_id.max(FIRST_USER_TABLE)),
+            defined: AtomicU64::new(0),
+        }
+    }
+
+    /// A commit stamped `stamp` has definitions. Call in the log's critical section only.
+    pub(crate) fn defined(&self, stamp: Lsn) {
+        self.defined.store(stamp.get(), Ordering::SeqCst);
+    }
+
+    /// Stamp of the last commit with definitions, visible or not.
+    pub(crate) fn defined_at(&self) -> Lsn {
+        Lsn::new(self.defined.load(Ordering::SeqCst))
     }
 
     /// An id that was never used.

@@ -143,6 +143,13 @@ impl Database {
         self.with(Isolation::ReadCommitted).begin().table(name)
     }
 
+    /// Stamp of the last commit since open that created, dropped, truncated or altered a table. It costs one load, for those who keep
+    /// what they have planned: a plan that was made from a snapshot is good for later ones as long as this is not
+    /// above that snapshot. It may be a commit that is not visible yet.
+    pub fn definitions_changed_at(&self) -> Lsn {
+        self.engine().objects.defined_at()
+    }
+
     fn define<T>(&self, body: impl FnOnce(&mut Transaction) -> Result<T, Error>) -> Result<T, Error> {
         let mut transaction = self.with(Isolation::ReadCommitted).begin();
         let result = body(&mut transaction)?;

@@ -32,7 +32,7 @@ pub enum Error {
         /// The name asked for.
         name: String,
     },
-    /// The table was dropped, or truncated, by a transaction that committed first.
+    /// The table was dropped, truncated or altered by a transaction that committed first.
     #[error("table {name:?} was {change} by another transaction: nothing of this one is committed")]
     TableChanged {
         /// Name under which the table was opened.
@@ -268,14 +268,15 @@ pub enum Error {
     /// A transaction that wrote nothing, and under `Serializable` read nothing, has nothing to prepare.
     #[error("the transaction has written nothing, so there is nothing to prepare: it has ended")]
     NothingToPrepare,
-    /// A transaction that creates, drops, renames or truncates a table cannot be prepared.
+    /// A transaction that creates, drops, renames, truncates or alters a table cannot be prepared.
     #[error(
-        "a transaction that creates, drops, renames or truncates a table cannot be prepared: do that in a transaction of its          own; this one is rolled back"
+        "a transaction that creates, drops, renames, truncates or alters a table cannot be prepared: do that in a transaction of \
+         its own; this one is rolled back"
     )]
     PrepareDefinition,
-    /// A table that an in-doubt transaction uses cannot be dropped or truncated.
+    /// A table that an in-doubt transaction uses cannot be dropped, truncated or altered.
     #[error(
-        "table {name:?} is used by the in-doubt transaction {gid:?}: decide that first, then drop or truncate the table"
+        "table {name:?} is used by the in-doubt transaction {gid:?}: decide that first, then drop, truncate or alter the table"
     )]
     TableInDoubt {
         /// The table.
@@ -471,6 +472,9 @@ pub enum TableChange {
     Dropped,
     /// Its rows are gone.
     Truncated,
+    /// What must be known to write to it has changed: [`Transaction::alter_table`](crate::Transaction::alter_table). The
+    /// transaction may succeed with a new plan and a new handle.
+    Altered,
 }
 
 impl std::fmt::Display for TableChange {
@@ -478,6 +482,7 @@ impl std::fmt::Display for TableChange {
         formatter.write_str(match self {
             TableChange::Dropped => "dropped",
             TableChange::Truncated => "truncated",
+            TableChange::Altered => "altered",
         })
     }
 }
@@ -512,7 +517,7 @@ impl Error {
                 | Error::SnapshotCancelled { .. }
                 | Error::Deadlock
                 | Error::Locked { .. }
-                | Error::TableChanged { change: TableChange::Truncated, .. }
+                | Error::TableChanged { change: TableChange::Truncated | TableChange::Altered, .. }
         )
     }
 

@@ -353,7 +353,7 @@ impl Transaction {
         Ok(storage)
     }
 
-    fn storage_for_write(&self, table: &Table) -> Result<TableId, Error> {
+    pub(crate) fn storage_for_write(&self, table: &Table) -> Result<TableId, Error> {
         if let Some(storage) = self.own_storage(table) {
             return storage;
         }
@@ -445,6 +445,7 @@ impl Transaction {
             lock_wait: self.options.lock_wait,
             tables: self.touched.depended_on(),
             definitions: self.touched.definitions(),
+            altered: self.touched.altered(),
             reads: self.reads.items(),
             snapshot: self.snapshot.as_ref().map_or(self.snapshot_floor, RegisteredSnapshot::lsn),
             snapshot_is_held: self.snapshot.is_some(),
@@ -540,7 +541,7 @@ impl Drop for Transaction {
     }
 }
 
-fn no_such_table(table: &Table) -> Error {
+pub(crate) fn no_such_table(table: &Table) -> Error {
     Error::NoSuchTable { name: table.name().to_owned() }
 }
 

@@ -10,7 +10,7 @@ use seawall_types::{Lsn, TableId};
 
 use crate::catalog::{self, NameRow, ObjectRow, OpenObject, ReclaimRow, Table};
 use crate::error::Error;
-use crate::transaction::Transaction;
+use crate::transaction::{Transaction, no_such_table};
 
 /// Memory for the rows of one definition, with their locks.
 const DEFINITION_BYTES: u64 = 4 << 10;
@@ -38,7 +38,8 @@ impl Transaction {
         self.write_row(&catalog::object_key(id), Some(&row.encode()))?;
         let object = self.engine.objects.open_uncommitted(id);
         self.touched.define(Arc::clone(&object), Some(storage), 0);
-        Ok(Table { name: Arc::from(name), object })
+        // Nobody else alters it before this commits, and what is committed later is stamped later.
+        Ok(Table { name: Arc::from(name), object, as_of: self.engine.visible() })
     }
 
     /// The table of this name, as this transaction sees it.
@@ -47,8 +48,8 @@ impl Transaction {
     /// `NoSuchTable`, or damage met on the way.
     pub fn table(&mut self, name: &str) -> Result<Table, Error> {
         self.check_usable()?;
-        let lsn = self.read_snapshot()?;
-        let row = self.read_row(&catalog::name_key(name), lsn.lsn())?;
+        let snapshot = self.read_snapshot()?;
+        let row = self.read_row(&catalog::name_key(name), snapshot.lsn())?;
         let row = row.map(|row| NameRow::decode(name, &row)).transpose()?;
         let Some(NameRow::Table(id)) = row else {
             return Err(Error::NoSuchTable { name: name.to_owned() });
@@ -57,7 +58,29 @@ impl Transaction {
             Some(own) => Arc::clone(&own.object),
             None => self.noted(self.engine.open_object(id))?,
         };
-        Ok(Table { name: Arc::from(name), object })
+        Ok(Table { name: Arc::from(name), object, as_of: snapshot.lsn() })
+    }
+
+    /// Declares that this transaction changes what others must know to write to the table: its columns, constraints or
+    /// indexes, which the program keeps in rows of its own. From its commit on, a transaction that has written or locked rows
+    /// of the table with what was known before is refused when it commits or prepares (`TableChanged`): what it knew is the
+    /// snapshot that its handle is of ([`Table::as_of`]). That goes for this handle, too.
+    ///
+    /// It does not wait for those who write to the table. Two that alter one table come one after the other.
+    ///
+    /// # Errors
+    /// `NoSuchTable`, and those of `put`. The commit answers `TableInDoubt` if a transaction in doubt uses the table, and
+    /// `TableChanged` if another one has altered it since the snapshot of the handle.
+    pub fn alter_table(&mut self, table: &Table) -> Result<(), Error> {
+        let object_key = catalog::object_key(table.id());
+        let row = self.lock_and_read(&object_key)?.ok_or_else(|| no_such_table(table))?;
+        // A table that was dropped lately has its row still.
+        let storage = self.storage_for_write(table)?;
+        // The same row once more: the commit has a record, and whoever has read where the table is validates that.
+        self.write_row(&object_key, Some(&row))?;
+        self.touched.use_table(table, storage);
+        self.touched.alter(&table.object);
+        Ok(())
     }
 
     /// Drops a table: its rows are gone for everyone who begins after this commits.

@@ -35,7 +35,7 @@ impl Snapshot {
         let object = self.engine.object_named(name, self.lsn())?;
         let object = object.ok_or_else(|| Error::NoSuchTable { name: name.to_owned() })?;
         let object = self.engine.open_object(object)?;
-        Ok(Table { name: Arc::from(name), object })
+        Ok(Table { name: Arc::from(name), object, as_of: self.lsn() })
     }
 
     /// The value of a row.

@@ -41,7 +41,7 @@ use crate::transaction::lock_table::LockWait;
 use crate::transaction::read_item::ReadItem;
 use crate::transaction::read_item::ReadKeys;
 use crate::transaction::recent_commits::{EvictedKeys, Watch, WrittenKeys};
-use crate::transaction::touched_tables::table_changed;
+use crate::transaction::touched_tables::{TableUse, table_changed};
 
 /// So many keys are looked at in the log's critical section at most, but for the last round.
 const KEYS_INSIDE: usize = 256;
@@ -66,8 +66,8 @@ pub(crate) struct Logged {
 /// Why the commit was not admitted to the log.
 enum Refused {
     Changed(usize),
-    /// An in-doubt transaction uses the table that is to be dropped or truncated.
-    InDoubt(usize),
+    /// An in-doubt transaction uses the table with this id, which is to be dropped, truncated or altered.
+    InDoubt(u64),
     /// An in-doubt transaction has read what is to be written.
     Protected,
     /// An in-doubt transaction has written what the one that is to be prepared has read.
@@ -196,6 +196,10 @@ impl Engine {
                     definition.object.change(definition.storage, span.end);
                     self.counters.reclaim.give_up(definition.given_up);
                 }
+                request.altered.iter().for_each(|object| object.alter(span.end));
+                if request.has_definitions() {
+                    self.objects.defined(span.end);
+                }
                 if let Some(holder) = request.holder {
                     self.in_doubt.protected.count(holder);
                 }
@@ -236,10 +240,11 @@ impl Engine {
         match refused {
             Refused::Changed(index) => {
                 let used = &request.tables[index];
-                self.require_visible(used.table.object.changed_at())?;
+                let object = &used.table.object;
+                self.require_visible(object.changed_at().max(object.altered_at()))?;
                 Err(table_changed(used))
             }
-            Refused::InDoubt(index) => Err(self.table_in_doubt(&request.definitions[index])),
+            Refused::InDoubt(id) => Err(self.table_in_doubt(id)),
             Refused::Protected => wait("the transaction that has read it is in doubt"),
             Refused::Undecided => wait("the transaction that has written what it has read is in doubt"),
             Refused::Conflict | Refused::Overtaken => {
@@ -451,15 +456,14 @@ impl Engine {
     }
 }
 
-/// Whether the tables are where they were, and may be defined anew.
+/// Whether the tables are where and what they were taken to be, and may be defined anew.
 fn check_tables(request: &CommitRequest<'_>) -> Result<(), Refused> {
-    for (index, used) in request.tables.iter().enumerate() {
-        if used.table.object.newest_storage() != Some(used.storage) {
-            return Err(Refused::Changed(index));
-        }
+    if let Some(index) = request.tables.iter().position(TableUse::is_outdated) {
+        return Err(Refused::Changed(index));
     }
-    match request.definitions.iter().position(|own| !own.object.is_free()) {
-        Some(held) => Err(Refused::InDoubt(held)),
+    let mut defined = request.definitions.iter().map(|own| &own.object).chain(request.altered);
+    match defined.find(|object| !object.is_free()) {
+        Some(held) => Err(Refused::InDoubt(held.id)),
         None => Ok(()),
     }
 }

@@ -27,7 +27,7 @@ use crate::transaction::commit_queue::Ticket;
 use crate::transaction::commit_request::{CommitRequest, RowsToApply, VisitRow};
 use crate::transaction::lock_table::{LockOwner, LockWait, lock_name};
 use crate::transaction::session::Session;
-use crate::transaction::touched_tables::{Definition, TableUse};
+use crate::transaction::touched_tables::TableUse;
 
 /// A commit that is logged and may not be durable yet.
 #[derive(Debug)]
@@ -180,7 +180,7 @@ impl Engine {
         let owner = self.locks.new_owner();
         let (storage, row_key) = self.lock_newest(owner, table, key, options.lock_wait)?;
         let (name, bytes) = (lock_name(&row_key), row_key.len() + value.map_or(0, <[u8]>::len));
-        let tables = [TableUse { table: table.clone(), storage }];
+        let tables = [TableUse { table: table.clone(), storage: Some(storage) }];
         let request = CommitRequest {
             tables: Cow::Borrowed(&tables),
             lock_wait: options.lock_wait,
@@ -215,9 +215,8 @@ impl Engine {
 }
 
 impl Engine {
-    /// The error of a drop or truncate of a table that an in-doubt transaction uses.
-    pub(crate) fn table_in_doubt(&self, definition: &Definition) -> Error {
-        let id = definition.object.id;
+    /// The error of a definition of the table `id`, which an in-doubt transaction uses.
+    pub(crate) fn table_in_doubt(&self, id: u64) -> Error {
         let holder =
             self.in_doubt.all().into_iter().find(|held| held.objects.iter().any(|used| used.id == id));
         let gid = holder.map_or_else(String::new, |held| held.gid.to_string());

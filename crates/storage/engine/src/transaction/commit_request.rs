@@ -1,9 +1,11 @@
 //! A commit before it is logged: what it depends on, and the rows that it puts.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use seawall_types::Lsn;
 
+use crate::catalog::OpenObject;
 use crate::in_doubt::protected::Holder;
 use crate::options::Durability;
 use crate::transaction::lock_table::{LockOwner, LockWait};
@@ -23,6 +25,8 @@ pub(crate) struct CommitRequest<'a> {
     /// Tables that nobody else may have changed.
     pub(crate) tables: Cow<'a, [TableUse]>,
     pub(crate) definitions: &'a [Definition],
+    /// Tables of which others must know more from this commit on.
+    pub(crate) altered: &'a [Arc<OpenObject>],
     /// What has to be unchanged since `snapshot`.
     pub(crate) reads: &'a [ReadItem],
     pub(crate) snapshot: Lsn,
@@ -41,12 +45,18 @@ impl CommitRequest<'_> {
             lock_wait: LockWait::NoWait,
             tables: Cow::Borrowed(&[]),
             definitions: &[],
+            altered: &[],
             reads: &[],
             snapshot: Lsn::ZERO,
             snapshot_is_held: false,
             durability,
             holder: None,
         }
+    }
+
+    /// Whether tables are created, dropped, truncated or altered.
+    pub(super) fn has_definitions(&self) -> bool {
+        !self.definitions.is_empty() || !self.altered.is_empty()
     }
 }
 

@@ -16,11 +16,21 @@ use crate::catalog::{OpenObject, Table};
 use crate::error::{Error, TableChange};
 use crate::transaction::memory::bytes;
 
-/// A table that a transaction writes to, and where it took its rows to be.
+/// A table that a transaction writes to, as it took the table to be.
 #[derive(Clone, Debug)]
 pub(crate) struct TableUse {
     pub(crate) table: Table,
-    pub(crate) storage: TableId,
+    /// Where its rows were; `None`: the transaction has itself put them elsewhere, or dropped the table.
+    pub(crate) storage: Option<TableId>,
+}
+
+impl TableUse {
+    /// Whether another transaction has dropped, truncated or altered the table.
+    pub(crate) fn is_outdated(&self) -> bool {
+        let object = &self.table.object;
+        object.altered_at() > self.table.as_of
+            || self.storage.is_some_and(|storage| object.newest_storage() != Some(storage))
+    }
 }
 
 /// An entry of a list that doubles as it grows, the index of the one before, and its place in the map.
@@ -80,10 +90,21 @@ impl<T> ByObject<T> {
     }
 }
 
+impl ByObject<TableUse> {
+    /// Storages are never used again, so one that was left is not come back to. Of handles, the oldest counts.
+    fn push_new(&mut self, table: &Table, storage: TableId) {
+        let is_known = |used: &TableUse| used.storage == Some(storage) && used.table.as_of <= table.as_of;
+        if !self.last_of(table.object.id).is_some_and(is_known) {
+            self.push(table.object.id, TableUse { table: table.clone(), storage: Some(storage) });
+        }
+    }
+}
+
 /// Lengths of the lists at a savepoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TouchedCounts {
     definitions: usize,
+    altered: usize,
     uses: usize,
 }
 
@@ -91,6 +112,7 @@ pub(crate) struct TouchedCounts {
 #[derive(Debug, Default)]
 pub(crate) struct TouchedTables {
     definitions: ByObject<Definition>,
+    altered: ByObject<Arc<OpenObject>>,
     uses: ByObject<TableUse>,
     /// Where `update` has read rows. A read cannot be undone.
     read: ByObject<TableUse>,
@@ -113,58 +135,76 @@ impl TouchedTables {
 
     /// The transaction writes to `table`, whose rows it takes to be at `storage`.
     pub(crate) fn use_table(&mut self, table: &Table, storage: TableId) {
-        // Storages are never used again, so one that was left is not come back to.
-        if self.uses.last_of(table.object.id).is_none_or(|used| used.storage != storage) {
-            self.uses.push(table.object.id, TableUse { table: table.clone(), storage });
+        self.uses.push_new(table, storage);
+    }
+
+    /// The commit of the transaction alters the object.
+    pub(crate) fn alter(&mut self, object: &Arc<OpenObject>) {
+        if self.altered.last_of(object.id).is_none() {
+            self.altered.push(object.id, Arc::clone(object));
         }
+    }
+
+    /// The tables that the commit alters, each once.
+    pub(crate) fn altered(&self) -> &[Arc<OpenObject>] {
+        &self.altered.entries
     }
 
     /// The commit of the transaction goes by a row of `table`, whose rows it takes to be at `storage`.
     pub(crate) fn read_table(&mut self, table: &Table, storage: TableId) {
         let is_own = self.definition_of(table.object.id).is_some();
-        if !is_own && self.read.last_of(table.object.id).is_none_or(|used| used.storage != storage) {
-            self.read.push(table.object.id, TableUse { table: table.clone(), storage });
+        if !is_own {
+            self.read.push_new(table, storage);
         }
     }
 
     /// Where the transaction wrote rows of the object, the last place first.
     pub(crate) fn storages_of(&self, object: u64) -> impl Iterator<Item = TableId> {
-        self.uses.of(object).map(|used| used.storage)
+        self.uses.of(object).filter_map(|used| used.storage)
     }
 
-    /// The tables that others must not have changed when this transaction commits: those it wrote to, or read in `update`,
-    /// and did not define itself.
+    /// The tables that others must not have changed when this transaction commits: those it wrote to, or read in `update`.
+    /// Where those are that it has itself defined, nobody else says.
     pub(crate) fn depended_on(&self) -> Cow<'_, [TableUse]> {
         if self.definitions.entries.is_empty() && self.read.entries.is_empty() {
             return Cow::Borrowed(&self.uses.entries);
         }
-        let undefined = |used: &&TableUse| self.definition_of(used.table.object.id).is_none();
-        let all = self.uses.entries.iter().chain(&self.read.entries);
-        Cow::Owned(all.filter(undefined).cloned().collect())
+        let depended_on = |used: &TableUse| {
+            let is_own = self.definition_of(used.table.object.id).is_some();
+            TableUse { table: used.table.clone(), storage: used.storage.filter(|_| !is_own) }
+        };
+        Cow::Owned(self.uses.entries.iter().chain(&self.read.entries).map(depended_on).collect())
     }
 
     /// Memory of all lists.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        let entries = self.definitions.entries.len() + self.uses.entries.len() + self.read.entries.len();
-        bytes(entries) * TOUCHED_BYTES
+        let defined = self.definitions.entries.len() + self.altered.entries.len();
+        bytes(defined + self.uses.entries.len() + self.read.entries.len()) * TOUCHED_BYTES
     }
 
     pub(crate) fn counts(&self) -> TouchedCounts {
-        TouchedCounts { definitions: self.definitions.entries.len(), uses: self.uses.entries.len() }
+        TouchedCounts {
+            definitions: self.definitions.entries.len(),
+            altered: self.altered.entries.len(),
+            uses: self.uses.entries.len(),
+        }
     }
 
     /// Forgets what came after `counts`.
     pub(crate) fn return_to(&mut self, counts: TouchedCounts) {
         self.definitions.truncate(counts.definitions, |definition| definition.object.id);
+        self.altered.truncate(counts.altered, |object| object.id);
         self.uses.truncate(counts.uses, |used| used.table.object.id);
     }
 }
 
 /// The error of a transaction that has used a table as it is no longer.
 pub(crate) fn table_changed(used: &TableUse) -> Error {
-    let change = match used.table.object.newest_storage() {
-        Some(_) => TableChange::Truncated,
-        None => TableChange::Dropped,
+    let object = &used.table.object;
+    let change = match object.newest_storage() {
+        None if used.storage.is_some() => TableChange::Dropped,
+        _ if object.altered_at() > used.table.as_of => TableChange::Altered,
+        _ => TableChange::Truncated,
     };
     Error::TableChanged { name: used.table.name().to_owned(), change }
 }
@@ -173,6 +213,7 @@ pub(crate) fn table_changed(used: &TableUse) -> Error {
 mod tests {
     use super::*;
     use crate::catalog::OpenObjects;
+    use seawall_types::Lsn;
 
     fn storage(number: u64) -> Option<TableId> {
         Some(TableId::new(number))
@@ -182,7 +223,11 @@ mod tests {
     fn a_savepoint_brings_back_what_was_known_of_each_table() {
         let objects = OpenObjects::new(0);
         let (one, two) = (objects.open_uncommitted(70), objects.open_uncommitted(71));
-        let table = |object: &Arc<OpenObject>| Table { name: Arc::from("t"), object: Arc::clone(object) };
+        let table = |object: &Arc<OpenObject>| Table {
+            name: Arc::from("t"),
+            object: Arc::clone(object),
+            as_of: Lsn::new(10),
+        };
         let mut touched = TouchedTables::default();
         touched.define(Arc::clone(&one), storage(80), 0);
         touched.use_table(&table(&one), TableId::new(80));
@@ -194,13 +239,24 @@ mod tests {
         touched.define(Arc::clone(&one), None, 1);
         assert_eq!(touched.definition_of(70).unwrap().storage, None);
         assert_eq!(touched.storages_of(71).collect::<Vec<_>>(), [TableId::new(91), TableId::new(90)]);
-        assert!(touched.depended_on().is_empty());
+        assert!(touched.depended_on().iter().all(|used| used.storage.is_none()));
+        touched.alter(&two);
+        touched.alter(&two);
+        assert_eq!(touched.altered().len(), 1);
         touched.return_to(counts);
+        assert!(touched.altered().is_empty());
         assert_eq!(touched.definition_of(70).unwrap().storage, storage(80));
         assert!(touched.definition_of(71).is_none());
         assert_eq!(touched.storages_of(71).collect::<Vec<_>>(), [TableId::new(90)]);
         let depended: Vec<_> = touched.depended_on().iter().map(|used| used.storage).collect();
-        assert_eq!(depended, [TableId::new(90)]);
+        assert_eq!(depended, [None, storage(90)]);
         assert_eq!(touched.definitions().len(), 1);
+        let older = table(&two).as_of(Lsn::new(9));
+        touched.use_table(&older, TableId::new(90));
+        touched.use_table(&table(&two), TableId::new(90));
+        two.change(storage(90), Lsn::new(5));
+        two.alter(Lsn::new(10));
+        let outdated: Vec<_> = touched.depended_on().iter().map(TableUse::is_outdated).collect();
+        assert_eq!(outdated, [false, false, true], "one that was planned before");
     }
 }
