@@ -33,7 +33,7 @@
 //! A key that is one text or byte string is stored as its plain bytes, so the command line finds it as it is typed.
 
 mod number;
-mod text;
+pub(crate) mod text;
 mod time;
 mod tuple;
 

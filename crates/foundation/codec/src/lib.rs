@@ -1,4 +1,4 @@
-//! Bytes in, bytes out: checksums, compression, encryption, typed keys and values, texts with a checksum, integers at fixed places. No
+//! Bytes in, bytes out: checksums, compression, encryption, typed keys and values, keys of SQL, texts with a checksum, integers at fixed places. No
 //! IO here.
 
 pub mod bytes;
@@ -8,4 +8,5 @@ pub mod encryption;
 pub mod hexadecimal;
 pub mod key;
 pub mod sealed_text;
+pub mod sort_key;
 pub mod value;

@@ -9,10 +9,10 @@ use uuid::Uuid;
 use super::{AsKey, Key, KeyError, take};
 
 const ESCAPE: u8 = 0;
-const ESCAPED_ZERO: u8 = 0xFF;
-const END: u8 = 1;
+pub(crate) const ESCAPED_ZERO: u8 = 0xFF;
+pub(crate) const END: u8 = 1;
 
-fn encode_escaped(bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn encode_escaped(bytes: &[u8], out: &mut Vec<u8>) {
     out.reserve(bytes.len() + 2);
     for (index, run) in bytes.split(|byte| *byte == ESCAPE).enumerate() {
         if index > 0 {
