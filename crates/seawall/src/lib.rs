@@ -50,10 +50,10 @@ pub use seawall_engine::{
     Isolation, KEY_BYTES_MAX, KeyRange, LentRow, LockWait, LockedRow, LogArchive, LogArchiveError, LogChange,
     LogContent, LogFile, LogGap, LogHold, LogOverview, LogRecordInfo, LogStatistics, MemtableStatistics,
     MetricSample, NewTimeline, OpenMode, Options, PageProtection, PublishStatistics, PublishedStatistics,
-    Range, ReclaimStatistics, RecoveryProgress, RecoveryStatistics, RecoveryTimeStatistics, RestorePointInfo,
-    RulesApplied, Savepoint, Scan, SegmentInfo, SegmentName, SegmentState, SegmentStatistics, Snapshot,
-    SnapshotStatistics, Statistics, Table, TableChange, TableInfo, Tables, ThrottleReason,
-    ThrottleStatistics, TimelineFork, TimelineHistory, Transaction, TransactionOptions,
+    Range, Reader, ReclaimStatistics, RecoveryProgress, RecoveryStatistics, RecoveryTimeStatistics,
+    RestorePointInfo, RulesApplied, Savepoint, Scan, SegmentInfo, SegmentName, SegmentState,
+    SegmentStatistics, Snapshot, SnapshotStatistics, Statistics, Table, TableChange, TableInfo, Tables,
+    ThrottleReason, ThrottleStatistics, TimelineFork, TimelineHistory, Transaction, TransactionOptions,
     TransactionStatistics, Trigger, TwoPhase, TwoPhaseStatistics, VALUE_BYTES_MAX, Verdict,
 };
 pub use seawall_keys::{MasterKey, MasterKeyError, OtherMasterKeys, SecretKey};

@@ -113,5 +113,6 @@ pub use snapshots::scan::{Direction, LentRow, Range, Scan};
 pub use transaction::Transaction;
 pub use transaction::commit::CommitHandle;
 pub use transaction::lock_table::LockWait;
+pub use transaction::reader::Reader;
 pub use transaction::row_locks::LockedRow;
 pub use transaction::savepoint::Savepoint;

@@ -18,6 +18,7 @@ pub(crate) mod locked_rows;
 pub(crate) mod memory;
 pub(crate) mod read_item;
 pub(crate) mod read_set;
+pub(crate) mod reader;
 pub(crate) mod recent_commits;
 pub(crate) mod row_locks;
 pub(crate) mod savepoint;

@@ -1,4 +1,4 @@
-//! Scans that borrow nothing: what they show while their transaction goes on.
+//! Scans and readers that borrow nothing: what they show while their transaction goes on.
 #![expect(clippy::unwrap_used, reason = "a test that fails panics")]
 
 mod common;
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use seawall_engine::{
-    Database, Direction, Error, Isolation, Options, Scan, Table, Transaction, TransactionOptions,
+    Database, Direction, Error, Isolation, Options, Reader, Scan, Table, Transaction, TransactionOptions,
 };
 use seawall_simulation::{SeededRandom, SimulatedDisk};
 
@@ -38,9 +38,10 @@ fn keys(scan: Scan) -> Vec<String> {
 }
 
 #[test]
-fn a_scan_can_go_to_another_thread() {
+fn a_scan_and_a_reader_can_go_to_another_thread() {
     fn goes_anywhere<T: Send + 'static>() {}
     goes_anywhere::<Scan>();
+    goes_anywhere::<Reader>();
 }
 
 #[test]
@@ -101,6 +102,54 @@ fn several_scans_are_open_beside_writes_and_statements_of_their_transaction_and_
         assert_eq!(database.statistics().snapshots.alive, 0);
         database.close().unwrap();
     }
+}
+
+#[test]
+fn a_reader_shows_the_rows_as_they_were_when_it_was_opened_also_after_the_end_of_its_transaction() {
+    for isolation in ALL {
+        let (database, table) = open(small_options());
+        for key in ["committed", "deleted", "updated"] {
+            database.put(&table, key, "old").unwrap();
+        }
+        let mut transaction = begin(&database, isolation);
+        transaction.begin_statement().unwrap();
+        transaction.put(&table, "own", "new").unwrap();
+        transaction.put(&table, "updated", "new").unwrap();
+        transaction.delete(&table, "deleted").unwrap();
+        let mut reader = transaction.open_reader(&table).unwrap();
+        let mut expect = |moment: &str| {
+            let shown = ["committed", "deleted", "later", "own", "updated"].map(|key| {
+                let value = reader.get_with(key, |value| value.map(<[u8]>::to_vec)).unwrap();
+                value.map(|value| String::from_utf8(value).unwrap())
+            });
+            let shown = shown.each_ref().map(Option::as_deref);
+            assert_eq!(shown, [Some("old"), None, None, Some("new"), Some("new")], "{isolation:?}, {moment}");
+        };
+        expect("at once");
+        database.put(&table, "later", "1").unwrap();
+        database.put(&table, "committed", "2").unwrap();
+        transaction.put(&table, "own", "2").unwrap();
+        transaction.put(&table, "deleted", "2").unwrap();
+        transaction.begin_statement().unwrap();
+        database.checkpoint().unwrap();
+        expect("after writes of others and its own");
+        drop(transaction);
+        expect("after the end");
+        drop(reader);
+        assert_eq!(database.statistics().snapshots.alive, 0);
+    }
+}
+
+#[test]
+fn a_reader_whose_snapshot_was_cancelled_says_so() {
+    let (database, table) = open(Options { snapshot_memory_bytes: 0, ..small_options() });
+    database.put(&table, "k", "old").unwrap();
+    let mut transaction = begin(&database, Isolation::Snapshot);
+    let mut reader = transaction.open_reader(&table).unwrap();
+    database.put(&table, "k", "new").unwrap();
+    database.checkpoint().unwrap();
+    let read = reader.get_with("k", |value| value.map(<[u8]>::to_vec));
+    assert!(matches!(read, Err(Error::SnapshotCancelled { .. })), "{read:?}");
 }
 
 #[test]

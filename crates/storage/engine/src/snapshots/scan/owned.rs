@@ -34,6 +34,11 @@ impl OwnRows {
     pub(crate) fn new(rows: WriteSet, memory: MemoryShare) -> OwnRows {
         OwnRows { rows, _memory: memory }
     }
+
+    /// The row as the transaction had written it, `Some(None)` if it had deleted the row; `None` if it had done neither.
+    pub(crate) fn get(&self, row_key: &[u8]) -> Option<Option<&[u8]>> {
+        self.rows.get(row_key)
+    }
 }
 
 /// Rows of a table, in key order, that belong to no borrow. Made by `Transaction::open_scan` and `Snapshot::open_scan`.
