@@ -60,6 +60,7 @@ const FORMATS: &[(&str, &str)] = &[
     ("In-doubt transactions: rows", "storage/engine/src/in_doubt/rows.rs"),
     ("In-doubt transactions: guards", "storage/engine/src/in_doubt/guards.rs"),
     ("In-doubt transactions: decisions", "storage/engine/src/in_doubt/decisions.rs"),
+    ("SQL: keys", "foundation/codec/src/sort_key.rs"),
     ("Measurements", "storage/engine/src/pacing/measurements.rs"),
     ("Published statistics", "storage/engine/src/inspect/statistics/published.rs"),
     ("Archive: places of objects", "archive/repository/src/layout.rs"),

@@ -18,7 +18,7 @@
 //!
 //! | value         | bytes                                                                                           |
 //! |---------------|-------------------------------------------------------------------------------------------------|
-//! | integers      | as in [`crate::key`]                                                                            |
+//! | integers      | as in typed keys (module `key` of crate codec)                                                  |
 //! | floats        | as there, but -0 is 0, and there is one NaN, after all others                                   |
 //! | texts, bytes  | 00 becomes 00 FF, then 00 01                                                                    |
 //! | decimals      | class: 10 minus infinity, 20 negative, 30 zero, 40 positive, 50 infinity, 60 not a number; of   |
